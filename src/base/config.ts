@@ -1,0 +1,177 @@
+// Every setting, its default and its meaning, in this one place. Read once from the environment, checked, frozen.
+import { availableParallelism, totalmem } from "node:os";
+import { join, resolve } from "node:path";
+import { Failure } from "./errors.ts";
+
+/** The folder of the installation. */
+export const installation = resolve(import.meta.dirname, "../..");
+
+interface Setting<T> {
+  name: string;
+  /** As it stands in config/plumbline.env; "" means that the value is found at start. */
+  default: string;
+  about: string;
+  parse: (text: string) => T;
+}
+
+const text = (name: string, fallback: string, about: string): Setting<string> => ({
+  name,
+  default: fallback,
+  about,
+  parse: (value) => value,
+});
+
+const list = (name: string, fallback: string, about: string): Setting<string[]> => ({
+  name,
+  default: fallback,
+  about,
+  parse: (value) =>
+    value
+      .split(",")
+      .map((part) => part.trim())
+      .filter((part) => part !== ""),
+});
+
+const oneOf = <T extends string>(name: string, fallback: T, choices: readonly T[], about: string): Setting<T> => ({
+  name,
+  default: fallback,
+  about: `${about} One of ${choices.join(", ")}.`,
+  parse: (value) => {
+    if (!(choices as readonly string[]).includes(value)) throw new Error(`must be one of ${choices.join(", ")}`);
+    return value as T;
+  },
+});
+
+/** A whole number in a range; `found` gives the value when the setting is empty. */
+const whole = (
+  name: string,
+  fallback: number | "",
+  least: number,
+  most: number,
+  about: string,
+  found?: () => number,
+): Setting<number> => ({
+  name,
+  default: String(fallback),
+  about,
+  parse: (value) => {
+    if (value === "" && found) return found();
+    const number = Number(value);
+    if (!/^\d+$/.test(value) || number < least || number > most)
+      throw new Error(`must be a whole number from ${least} to ${most}`);
+    return number;
+  },
+});
+
+const MiB = 1 << 20;
+const GiB = 1 << 30;
+
+export const settings = {
+  data: text("PLUMBLINE_DATA", "data", "Folder of everything plumbline keeps; relative to the installation."),
+  host: text(
+    "PLUMBLINE_HOST",
+    "127.0.0.1",
+    "Address to listen on. Anything but loopback needs an API key to exist first.",
+  ),
+  port: whole("PLUMBLINE_PORT", 8642, 0, 65_535, "Port to listen on; 0 takes a free one."),
+  allowedHosts: list(
+    "PLUMBLINE_ALLOWED_HOSTS",
+    "",
+    "Host names answered besides loopback and the listening address, by comma.",
+  ),
+  logLevel: oneOf("PLUMBLINE_LOG", "info", ["debug", "info", "warn", "error"], "Least level that is logged."),
+  threads: whole(
+    "PLUMBLINE_THREADS",
+    "",
+    1,
+    1024,
+    "Threads for models; empty: as many as the machine has.",
+    availableParallelism,
+  ),
+  memory: whole(
+    "PLUMBLINE_MEMORY",
+    "",
+    256 * MiB,
+    Number.MAX_SAFE_INTEGER,
+    "Bytes that models and runs may take together; empty: 75 % of the machine's.",
+    () => Math.floor(totalmem() * 0.75),
+  ),
+  seats: whole("PLUMBLINE_SEATS", 8, 1, 64, "Requests answered at the same time per base model."),
+  seatContext: whole("PLUMBLINE_SEAT_CONTEXT", 2048, 128, 1_048_576, "Tokens of one seat, prompt and answer together."),
+  queueLimit: whole(
+    "PLUMBLINE_QUEUE_LIMIT",
+    256,
+    0,
+    100_000,
+    "Requests that may wait for a seat; more are answered 503.",
+  ),
+  maxRuns: whole("PLUMBLINE_MAX_RUNS", 2, 1, 64, "Alignment runs at the same time, memory permitting."),
+  trainer: text(
+    "PLUMBLINE_TRAINER",
+    "build/plumbline-trainer",
+    "The trainer's executable; relative to the installation.",
+  ),
+  starterModel: text(
+    "PLUMBLINE_STARTER_MODEL",
+    ".cache/smollm2-135m-instruct-q4_1.gguf",
+    "GGUF imported at first start, when it is there; relative to the installation.",
+  ),
+  uploadBytes: whole("PLUMBLINE_UPLOAD_BYTES", 64 * MiB, 1, GiB, "Most bytes of one uploaded file."),
+  uploadFiles: whole("PLUMBLINE_UPLOAD_FILES", 100, 1, 10_000, "Most files of one upload."),
+  bodyBytes: whole(
+    "PLUMBLINE_BODY_BYTES",
+    MiB,
+    1024,
+    GiB,
+    "Most bytes of a JSON body; inference takes ten times that.",
+  ),
+  freeDisk: whole(
+    "PLUMBLINE_FREE_DISK",
+    512 * MiB,
+    0,
+    Number.MAX_SAFE_INTEGER,
+    "Free bytes under PLUMBLINE_DATA below which new work is refused.",
+  ),
+} satisfies Record<string, Setting<unknown>>;
+
+export type Config = Readonly<{ [K in keyof typeof settings]: ReturnType<(typeof settings)[K]["parse"]> }>;
+
+/** Reads and checks the settings. Throws config_invalid naming every bad one, and any PLUMBLINE_ name that is unknown. */
+export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
+  const problems: string[] = [];
+  const known = new Set<string>(Object.values(settings).map((setting) => setting.name));
+  for (const name of Object.keys(environment))
+    if (name.startsWith("PLUMBLINE_") && !known.has(name)) problems.push(`${name}: unknown setting`);
+  const values: Record<string, unknown> = {};
+  for (const [key, setting] of Object.entries(settings) as [string, Setting<unknown>][])
+    try {
+      values[key] = setting.parse(environment[setting.name] ?? setting.default);
+    } catch (error) {
+      problems.push(`${setting.name}: ${(error as Error).message}`);
+    }
+  if (problems.length > 0) throw new Failure("config_invalid", problems.join("; "));
+  for (const key of ["data", "trainer", "starterModel"]) values[key] = resolve(installation, String(values[key]));
+  return Object.freeze(values) as Config;
+}
+
+/** The content of config/plumbline.env: generated, and compared by a test. */
+export function renderEnvironmentFile(): string {
+  const lines = ["# Every setting of plumbline with its default. Generated from src/base/config.ts."];
+  for (const setting of Object.values(settings))
+    lines.push("", `# ${setting.about}`, `#${setting.name}=${setting.default}`);
+  return `${lines.join("\n")}\n`;
+}
+
+/** Where each thing lies under the data folder. */
+export const places = (data: string) => ({
+  database: join(data, "plumbline.db"),
+  lock: join(data, "lock"),
+  adminSocket: join(data, "admin.sock"),
+  ballast: join(data, "ballast"),
+  blobs: join(data, "blobs"),
+  models: join(data, "models"),
+  runs: join(data, "runs"),
+  uploads: join(data, "uploads"),
+});
+
+export type Places = ReturnType<typeof places>;

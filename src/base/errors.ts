@@ -1,0 +1,142 @@
+// Every failure of the house: code, status and hint in one table. Throw a Failure; one catch in http/ and one in cli/ speak it.
+
+interface Row {
+  /** HTTP status of the answer. */
+  status: number;
+  /** What it means, when the thrower says nothing better. */
+  message: string;
+  /** What to do about it. */
+  hint: string;
+  /** Whether trying the same again later can help. */
+  retry?: boolean;
+}
+
+const row = (status: number, message: string, hint: string, retry = false): Row => ({ status, message, hint, retry });
+
+export const failures = {
+  // requests
+  bad_request: row(400, "Bad request", "See /openapi.json for what this endpoint takes."),
+  unauthorized: row(401, "Unknown API key", "Make one with `plumbline key create --user NAME`."),
+  not_found: row(404, "Not found", "Ids are those the API gave out; another user's are not found either."),
+  method_not_allowed: row(405, "Method not allowed", "See /openapi.json for the methods of this path."),
+  conflict: row(409, "The resource is not in a state that allows this", "Read its status first."),
+  too_large: row(413, "The request is too large", "Send less at once, or raise the limit in the settings."),
+  unsupported_media_type: row(
+    415,
+    "Unsupported media type",
+    "Send application/json, or multipart/form-data for uploads.",
+  ),
+  misdirected: row(421, "This host name is not served here", "Add it to PLUMBLINE_ALLOWED_HOSTS."),
+  validation: row(422, "The request does not fit the contract", "`detail` names each field."),
+  headers_too_large: row(431, "Too many or too large headers", "Send fewer."),
+  too_many_requests: row(429, "Too many requests", "Wait as long as Retry-After says.", true),
+  internal: row(500, "Internal error", "Look for the request id in the log."),
+  // resources
+  base_model_unsupported: row(
+    400,
+    "The base model does not support alignment",
+    "GET /models/base says which do, and why not.",
+  ),
+  already_terminal: row(400, "The alignment has already ended", "Read its status."),
+  not_started: row(400, "The alignment has not started training", "It is still queued."),
+  no_aligned_models: row(404, "No aligned models found", "Create an alignment project first."),
+  not_deployed: row(409, "The model is not deployed", "POST /api/v3/models/deploy-model/{model_id} first."),
+  stop_rejected: row(502, "The run rejected the stop request", "Read the run's events."),
+  stop_unreachable: row(503, "The run does not answer", "It is killed if it stays silent; read its status.", true),
+  benchmark_invalid: row(422, "The benchmark file has a bad row", "The message names the row and the field."),
+  document_invalid: row(422, "The document cannot be read", "Text, Markdown and CSV in UTF-8 are read."),
+  disk_full: row(
+    507,
+    "The disk is too full for new work",
+    "Free space under PLUMBLINE_DATA; reading still works.",
+    true,
+  ),
+  // engine
+  model_load_failed: row(500, "The model could not be loaded", "Run `plumbline doctor`; import the file again."),
+  model_invalid: row(
+    422,
+    "The file is not a sound GGUF model",
+    "Export or download it again; the message says what is wrong.",
+  ),
+  out_of_memory: row(503, "Not enough memory", "Undeploy a model, or raise PLUMBLINE_MEMORY.", true),
+  engine_busy: row(503, "All seats and the queue are full", "Try again after Retry-After.", true),
+  prompt_too_long: row(422, "The prompt does not fit the context", "Shorten it, or raise PLUMBLINE_SEAT_CONTEXT."),
+  not_loaded: row(409, "The model is not loaded", "Deploy it first."),
+  // runs
+  run_locked: row(409, "Another process holds this run", "Wait for it, or end it."),
+  run_folder_invalid: row(422, "The run folder does not fit its contract", "The message names the file and field."),
+  run_failed: row(500, "The run failed", "Read events.jsonl and the trainer's log in the run folder."),
+  run_crashed: row(500, "The run ended without a result", "Read events.jsonl in the run folder."),
+  supervisor_restart: row(500, "The appliance restarted too often under this work", "Read the log of the appliance."),
+  no_training_rows: row(
+    422,
+    "The documents gave no training rows",
+    "Upload documents that state facts in sentences or tables.",
+  ),
+  benchmark_leak: row(
+    422,
+    "Benchmark questions stand in the training rows",
+    "The report names them; remove them from the documents.",
+  ),
+  adapter_unfaithful: row(
+    500,
+    "The adapter does not serve as it was trained",
+    "The report has the figures; please report a bug.",
+  ),
+  trainer_missing: row(500, "The trainer is not built", "Run ./install.sh."),
+  trainer_died: row(500, "The trainer ended", "The message has its last words."),
+  trainer_error: row(500, "The trainer refused a request", "The message has its code and hint."),
+  // cli and start
+  data_locked: row(409, "Another plumbline uses this data folder", "Stop it, or choose another PLUMBLINE_DATA."),
+  config_invalid: row(500, "A setting is not valid", "config/plumbline.env lists every setting with its default."),
+  schema_too_new: row(500, "The database is of a newer plumbline", "Install that version, or restore a backup."),
+  node_unsupported: row(500, "The system's Node is used instead of the bundled one", "Start through bin/plumbline."),
+} satisfies Record<string, Row>;
+
+export type FailureCode = keyof typeof failures;
+
+/** One entry of the contract's validation body. */
+export interface ValidationDetail {
+  loc: (string | number)[];
+  msg: string;
+  type: string;
+}
+
+export class Failure extends Error {
+  readonly code: FailureCode;
+  readonly details: ValidationDetail[] | null;
+  readonly retryAfterSeconds: number | null;
+  /** Facts for the log, never for the client. */
+  readonly context: Record<string, unknown>;
+
+  constructor(
+    code: FailureCode,
+    message?: string,
+    options: {
+      details?: ValidationDetail[];
+      retryAfterSeconds?: number;
+      context?: Record<string, unknown>;
+      cause?: unknown;
+    } = {},
+  ) {
+    super(message ?? failures[code].message, { cause: options.cause });
+    this.name = "Failure";
+    this.code = code;
+    this.details = options.details ?? null;
+    this.retryAfterSeconds = options.retryAfterSeconds ?? null;
+    this.context = options.context ?? {};
+  }
+
+  get status(): number {
+    return failures[this.code].status;
+  }
+
+  get hint(): string {
+    return failures[this.code].hint;
+  }
+}
+
+/** A 422 about one field, in the contract's form. */
+export function invalid(loc: (string | number)[], msg: string, type = "value_error"): Failure {
+  return new Failure("validation", `${loc.join(".")}: ${msg}`, { details: [{ loc, msg, type }] });
+}

@@ -1,0 +1,79 @@
+// Files that survive a power cut: written under a temporary name, synced, renamed, and the folder synced.
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { type FileHandle, mkdir, open, readdir, rename, rm, statfs } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+
+/** Marks what a crash may leave behind; `removeTemporaries` clears it at the next start. */
+const temporaryMark = ".tmp-";
+
+export function temporaryName(path: string): string {
+  return join(dirname(path), `${temporaryMark}${process.pid}-${Math.random().toString(36).slice(2)}-${basename(path)}`);
+}
+
+export async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+export async function writeFileDurably(path: string, content: string | Uint8Array): Promise<void> {
+  const temporary = temporaryName(path);
+  try {
+    const handle = await open(temporary, "wx", 0o600);
+    try {
+      await handle.writeFile(content);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  await syncFolder(dirname(path));
+}
+
+export const writeJsonDurably = (path: string, value: unknown): Promise<void> =>
+  writeFileDurably(path, `${JSON.stringify(value, null, 2)}\n`);
+
+/** Gives a finished file or folder its final name, durably. What it holds must be synced already. */
+export async function renameDurably(from: string, to: string): Promise<void> {
+  await rename(from, to);
+  await syncFolder(dirname(to));
+}
+
+export async function removeTemporaries(folder: string): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true, recursive: true }))
+    if (entry.name.startsWith(temporaryMark))
+      await rm(join(entry.parentPath, entry.name), { recursive: true, force: true });
+}
+
+export const isTemporary = (name: string): boolean => name.startsWith(temporaryMark);
+
+/** Appends whole lines, each synced before it counts. */
+export async function openAppend(path: string): Promise<FileHandle> {
+  return open(path, "a", 0o600);
+}
+
+export async function sha256OfFile(path: string): Promise<string> {
+  const hash = createHash("sha256");
+  for await (const part of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(part as Buffer);
+  return hash.digest("hex");
+}
+
+export const sha256 = (content: string | Uint8Array): string => createHash("sha256").update(content).digest("hex");
+
+export async function freeBytes(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder);
+  return bavail * bsize;
+}
+
+export const makeFolder = (folder: string): Promise<unknown> => mkdir(folder, { recursive: true, mode: 0o700 });
+
+export const isErrno = (error: unknown, ...codes: string[]): boolean =>
+  error instanceof Error && codes.includes(String((error as NodeJS.ErrnoException).code));

@@ -1,0 +1,28 @@
+// Ids are opaque, random and made here; they are checked by form before any look-up, and never become paths unchecked.
+import { randomBytes } from "node:crypto";
+
+export type IdKind =
+  | "document"
+  | "benchmark"
+  | "model"
+  | "alignment"
+  | "evaluation"
+  | "deployment"
+  | "job"
+  | "key"
+  | "user";
+
+/** 120 random bits in Crockford's base 32, so that an id is one word on a command line. */
+const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
+
+export function randomWord(length = 24): string {
+  return Array.from(randomBytes(length), (byte) => alphabet[byte & 31]).join("");
+}
+
+export function newId(kind: IdKind): string {
+  return `${kind}_${randomWord()}`;
+}
+
+export function isId(kind: IdKind, value: string): boolean {
+  return value.startsWith(`${kind}_`) && /^[0-9a-hjkmnp-tv-z]{24}$/.test(value.slice(kind.length + 1));
+}

@@ -1,0 +1,31 @@
+// One JSON line per event on stderr, always with what it belongs to. Keys never reach it.
+
+export type Level = "debug" | "info" | "warn" | "error";
+
+export interface Log {
+  (level: Level, event: string, fields?: Record<string, unknown>): void;
+  /** A log whose lines carry these fields too: requestId, jobId. */
+  with(fields: Record<string, unknown>): Log;
+}
+
+const order: Record<Level, number> = { debug: 0, info: 1, warn: 2, error: 3 };
+
+export function createLog(
+  least: Level,
+  write: (line: string) => void = (line) => void process.stderr.write(line),
+  bound: Record<string, unknown> = {},
+): Log {
+  const log = (level: Level, event: string, fields: Record<string, unknown> = {}): void => {
+    if (order[level] < order[least]) return;
+    write(`${JSON.stringify({ at: new Date().toISOString(), level, event, ...bound, ...fields }, plain)}\n`);
+  };
+  return Object.assign(log, {
+    with: (fields: Record<string, unknown>) => createLog(least, write, { ...bound, ...fields }),
+  });
+}
+
+function plain(_name: string, value: unknown): unknown {
+  if (value instanceof Error)
+    return { name: value.name, message: value.message, stack: value.stack, cause: value.cause };
+  return typeof value === "bigint" ? value.toString() : value;
+}

@@ -1,0 +1,119 @@
+// The one place that starts processes. A child gets an empty environment but for what is listed, no shell, and its stdin held
+// by us: every worker of the house leaves when its stdin closes, so none outlives a parent that was killed.
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+
+export interface Ended {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+export interface Child {
+  readonly pid: number;
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** Resolves when the process has ended and its streams are closed; rejects when it could not be started. */
+  readonly ended: Promise<Ended>;
+  kill(signal?: NodeJS.Signals): void;
+}
+
+/** What a child may know of our environment. */
+const inherited = ["PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "OPENBLAS_NUM_THREADS"];
+
+function environment(extra: Record<string, string>): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const name of inherited) {
+    const value = process.env[name];
+    if (value !== undefined) env[name] = value;
+  }
+  return { ...env, ...extra };
+}
+
+export function startProcess(
+  command: string,
+  args: string[],
+  options: { cwd?: string; env?: Record<string, string> } = {},
+): Child {
+  const child = spawn(command, args, {
+    stdio: ["pipe", "pipe", "pipe"],
+    env: environment(options.env ?? {}),
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+  });
+  const ended = new Promise<Ended>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code, signal) => resolve({ code, signal }));
+  });
+  ended.catch(() => {});
+  // A child that died first makes our next write fail; `ended` says so already.
+  child.stdin.on("error", () => {});
+  return {
+    pid: child.pid ?? -1,
+    stdin: child.stdin,
+    stdout: child.stdout,
+    stderr: child.stderr,
+    ended,
+    kill: (signal = "SIGTERM") => void child.kill(signal),
+  };
+}
+
+/** A TypeScript or JavaScript file of ours in a Node like this one. nodeFlags come before the script. */
+export function startNode(
+  script: string,
+  args: string[],
+  options: { cwd?: string; env?: Record<string, string>; nodeFlags?: string[] } = {},
+): Child {
+  const loader = script.endsWith(".ts") ? ["--import", import.meta.resolve("tsx")] : [];
+  return startProcess(process.execPath, [...(options.nodeFlags ?? []), ...loader, script, ...args], options);
+}
+
+export interface Finished extends Ended {
+  stdout: string;
+  stderr: string;
+  timedOut: boolean;
+}
+
+/** Runs a child to its end: stdin is closed after `input`, output kept up to maxBytes, killed after timeoutMs. */
+export async function finish(
+  child: Child,
+  limits: { timeoutMs: number; maxBytes: number; input?: string | Uint8Array },
+): Promise<Finished> {
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    child.kill("SIGKILL");
+  }, limits.timeoutMs);
+  const collect = (stream: Readable): Promise<string> =>
+    new Promise((resolve) => {
+      const parts: Buffer[] = [];
+      let bytes = 0;
+      stream.on("data", (part: Buffer) => {
+        bytes += part.length;
+        if (bytes > limits.maxBytes) child.kill("SIGKILL");
+        else parts.push(part);
+      });
+      stream.on("close", () => resolve(Buffer.concat(parts).toString("utf8")));
+    });
+  const output = Promise.all([collect(child.stdout), collect(child.stderr)]);
+  child.stdin.end(limits.input ?? "");
+  try {
+    const ended = await child.ended;
+    const [stdout, stderr] = await output;
+    return { ...ended, stdout, stderr, timedOut };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Lines of a stream, each without its end. */
+export function linesOf(stream: Readable): AsyncIterable<string> {
+  return createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY });
+}
+
+/** Calls back once our own stdin closes: how a worker learns that its parent is gone. */
+export function onParentGone(callback: () => void): void {
+  process.stdin.once("close", callback);
+  process.stdin.once("end", callback);
+  process.stdin.resume();
+}

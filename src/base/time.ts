@@ -1,0 +1,25 @@
+// Clocks. Wall time is for people and records; durations come from the monotonic clock, which no clock jump moves.
+
+export interface Clock {
+  /** ISO 8601 with milliseconds, UTC. */
+  now(): string;
+  /** Milliseconds of a clock that never goes back. */
+  monotonicMs(): number;
+}
+
+export const systemClock: Clock = {
+  now: () => new Date().toISOString(),
+  monotonicMs: () => performance.now(),
+};
+
+export const sleep = (ms: number, signal?: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const timer = setTimeout(done, ms);
+    function done(): void {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    }
+    signal?.addEventListener("abort", done);
+  });

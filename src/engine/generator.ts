@@ -1,0 +1,135 @@
+// The seam between everything that wants tokens and whatever makes them. Nothing here knows node-llama-cpp.
+
+/** A base GGUF and, when aligned, the adapter over it. Paths come from the store, never from a request. */
+export interface ModelRef {
+  baseId: string;
+  basePath: string;
+  adapter?: { id: string; path: string };
+}
+
+/** What the GGUF says of its own text side. */
+export interface Tokenizer {
+  /** parseSpecial: whether `<|im_start|>` and the like become control tokens; false for anything a user wrote. */
+  encode(text: string, parseSpecial: boolean): number[];
+  decode(tokens: readonly number[]): string;
+  readonly bos: number | null;
+  readonly eos: number | null;
+  /** Ends of generation. */
+  readonly eog: ReadonlySet<number>;
+  readonly addBos: boolean;
+  readonly vocabulary: number;
+  readonly trainContext: number;
+  /** The Jinja source of the GGUF's chat template, or null. */
+  readonly chatTemplate: string | null;
+  pieceOf(token: number): string;
+}
+
+export interface Sampling {
+  temperature: number;
+  /** 0 = off; over 64 counts as 64, a stated limit. */
+  topK: number;
+  topP: number;
+  minP: number;
+  seed: number;
+  repetitionPenalty: number;
+  frequencyPenalty: number;
+  presencePenalty: number;
+  logitBias: ReadonlyMap<number, number>;
+}
+
+/** interactive before evaluation before generation of data. */
+export type Priority = "interactive" | "evaluation" | "generation";
+
+export interface GenerateRequest {
+  model: ModelRef;
+  prompt: readonly number[];
+  maxTokens: number;
+  sampling: Sampling;
+  stopStrings: readonly string[];
+  ignoreEos: boolean;
+  priority: Priority;
+  /** Prompt prefixes are reused within one owner only. */
+  owner: string;
+  signal: AbortSignal;
+}
+
+/** The 64 most probable tokens of a step, by falling raw logit, at temperature 1 before any penalty. */
+export interface TopLogits {
+  tokens: Int32Array;
+  logits: Float32Array;
+}
+
+export interface GeneratedToken {
+  token: number;
+  /** Text that became complete with this token: whole code points only, "" while one is unfinished or a stop string may begin. */
+  text: string;
+  /** ln p over the 64 kept logits, in nats. */
+  logprob: number;
+  top: TopLogits;
+}
+
+export type FinishReason = "stop" | "length" | "aborted";
+
+export interface GenerateEnd {
+  finishReason: FinishReason;
+  promptTokens: number;
+  cachedTokens: number;
+  completionTokens: number;
+}
+
+export interface EvaluateRequest {
+  model: ModelRef;
+  prompts: readonly (readonly number[])[];
+  maxTokens: number;
+  signal: AbortSignal;
+  /** Called in item order as groups finish. */
+  onItem: (index: number, answer: EvaluatedAnswer) => void;
+  /** Items before this one are not run again: a restart keeps group borders. */
+  startAt: number;
+}
+
+export interface EvaluatedAnswer {
+  text: string;
+  tokens: number[];
+  steps: { logprob: number; top: TopLogits }[];
+  finishReason: FinishReason;
+  seconds: number;
+}
+
+export interface LoadedInfo {
+  architecture: string;
+  context: number;
+  parameters: number;
+  bytes: number;
+  seats: number;
+}
+
+/**
+ * Tokens for (base, adapter). Throws Failure: model_load_failed, out_of_memory, prompt_too_long, engine_busy, not_loaded.
+ * A prompt is never cut here.
+ */
+export interface Generator {
+  /** Loads the base when it is not yet there, and the adapter. Several calls for one model are one load. */
+  load(model: ModelRef): Promise<LoadedInfo>;
+  /** Gives the adapter back; the base goes when its last user went. Running requests finish first. */
+  unload(model: ModelRef): Promise<void>;
+  isLoaded(model: ModelRef): boolean;
+  /** The tokenizer of a loaded base. */
+  tokenizer(baseId: string): Tokenizer;
+  /** Yields tokens as they are drawn; the return value is the summary. */
+  generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void>;
+  /**
+   * Greedy answers in a fixed batch shape: groups of 8 in item order, padded, never in one batch with anything else, so that
+   * the same items give the same text whatever else the machine does.
+   */
+  evaluate(request: EvaluateRequest): Promise<void>;
+  /** Exact log-probs (nats, over the whole vocabulary) of each row's tokens from promptLength on. */
+  score(
+    model: ModelRef,
+    rows: readonly { tokens: readonly number[]; promptLength: number }[],
+    signal: AbortSignal,
+  ): Promise<Float64Array[]>;
+  /** Tokens one seat can hold, prompt and completion together. */
+  readonly seatContext: number;
+  dispose(): Promise<void>;
+}

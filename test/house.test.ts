@@ -1,0 +1,91 @@
+// The rules of the house as tests: who may import whom, and where the outside world may be touched.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { test } from "node:test";
+
+const root = resolve(import.meta.dirname, "..");
+const src = join(root, "src");
+
+/** Floors, and the floors under them that each may import. Rooms of one floor are further kept apart below. */
+const mayImport: Record<string, string[]> = {
+  base: [],
+  contract: ["base"],
+  store: ["base"],
+  engine: ["base"],
+  jobs: ["base", "contract", "store"],
+  domain: ["base", "contract", "store", "engine", "jobs"],
+  http: ["base", "contract"],
+  cli: ["base", "contract", "store", "engine", "jobs", "domain", "http", "main.ts"],
+  "main.ts": ["base", "contract", "store", "engine", "jobs", "domain", "http"],
+};
+
+const files = readdirSync(src, { recursive: true, encoding: "utf8" })
+  .filter((file) => file.endsWith(".ts"))
+  .map((file) => join(src, file));
+
+const importsOf = (file: string): string[] =>
+  [...readFileSync(file, "utf8").matchAll(/(?:from\s+|import\s*\(\s*|import\s+)"([^"]+)"/g)].map((match) => match[1]!);
+
+const floorOf = (file: string): string => relative(src, file).split("/")[0]!;
+const roomOf = (file: string): string => relative(src, file).split("/").slice(0, 2).join("/");
+
+test("imports go down only, and rooms of the domain have no doors between them", () => {
+  const broken: string[] = [];
+  for (const file of files)
+    for (const target of importsOf(file).filter((name) => name.startsWith("."))) {
+      const to = resolve(dirname(file), target);
+      if (!to.startsWith(src)) {
+        if (!/package\.json$/.test(to)) broken.push(`${relative(root, file)} leaves src: ${target}`);
+        continue;
+      }
+      const [a, b] = [floorOf(file), floorOf(to)];
+      if (a !== b && !mayImport[a]?.includes(b)) broken.push(`${relative(root, file)} → ${relative(root, to)}`);
+      if (a === "domain" && b === "domain" && roomOf(file) !== roomOf(to))
+        broken.push(`${relative(root, file)} → ${relative(root, to)}: rooms meet only in main.ts`);
+    }
+  assert.deepEqual(broken, []);
+});
+
+/** Packages and builtins that only one place may use. */
+const onlyIn: [RegExp, RegExp][] = [
+  [/^(koa|@koa\/.*|busboy)$/, /^http\//],
+  [/^node-llama-cpp/, /^engine\//],
+  [/^(node:)?child_process$/, /^base\/processes\.ts$/],
+  [/^better-sqlite3$/, /^(store\/|base\/lock\.ts$)/],
+  [/^@huggingface\/jinja$/, /^engine\/chat-format\.ts$/],
+  [/^commander$/, /^cli\//],
+];
+
+test("each part of the outside world is touched in one place", () => {
+  const broken: string[] = [];
+  for (const file of files)
+    for (const name of importsOf(file))
+      for (const [what, where] of onlyIn)
+        if (what.test(name) && !where.test(relative(src, file))) broken.push(`${relative(root, file)}: ${name}`);
+  assert.deepEqual(broken, []);
+});
+
+test("SQL stands in store.ts files and in store/ only", () => {
+  const sql = /\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b/;
+  const broken = files
+    .filter((file) => sql.test(readFileSync(file, "utf8")))
+    .map((file) => relative(src, file))
+    .filter((file) => !file.startsWith("store/") && !file.endsWith("/store.ts") && !/^jobs\/queue\.ts$/.test(file));
+  assert.deepEqual(broken, []);
+});
+
+test("no file is called by what it is not", () => {
+  const broken = files
+    .map((file) => relative(src, file))
+    .filter((file) => /(^|\/)(utils?|helpers?|misc|common-utils)(\.ts|\/)|[-_.]v\d+\.ts$/.test(file));
+  assert.deepEqual(broken, []);
+});
+
+test("the environment is read in base/config.ts only", () => {
+  const broken = files
+    .filter((file) => /process\.env\b/.test(readFileSync(file, "utf8")))
+    .map((file) => relative(src, file))
+    .filter((file) => file !== "base/config.ts" && file !== "base/processes.ts");
+  assert.deepEqual(broken, []);
+});
