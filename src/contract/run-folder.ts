@@ -1,0 +1,323 @@
+// The contract between the appliance and whatever machine does a run: the files of runs/<alignment_id>/ and the JSON lines on
+// the run's stdin and stdout. Data only.
+//
+//   request.json      resolved configuration (runRequest)
+//   snapshot/         documents/<n>.json (snapshotDocument), dev.jsonl (snapshotItem per line). Never the sealed split
+//   events.jsonl      append-only (runEvent per line): a resumed run drops a torn last line, counts on, writes `resumed`
+//   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), manifest.json with sizes and hashes
+//   artefact/         adapter.gguf, calibration.json, report.json
+//   result.json       last of all (runResult)
+import type { FromSchema } from "json-schema-to-ts";
+
+const sha256 = { type: "string", pattern: "^[0-9a-f]{64}$" } as const;
+const count = { type: "integer", minimum: 0 } as const;
+
+/** One recipe: what a preset in config/recipes/ resolves to. Every field filled in. */
+export const recipe = {
+  type: "object",
+  additionalProperties: false,
+  required: ["loss", "optimizer", "training", "adapter", "checkpointing", "evaluation", "dataset", "rendering"],
+  properties: {
+    loss: {
+      type: "object",
+      additionalProperties: false,
+      required: ["type", "token_reduction"],
+      properties: { type: { const: "cross_entropy" }, token_reduction: { enum: ["mean", "sum"] } },
+    },
+    optimizer: {
+      type: "object",
+      additionalProperties: false,
+      required: [
+        "type",
+        "learning_rate",
+        "beta1",
+        "beta2",
+        "eps",
+        "weight_decay",
+        "grad_clip_norm",
+        "lr_schedule",
+        "warmup_ratio",
+      ],
+      properties: {
+        type: { const: "adamw" },
+        /** null: by the rule of the notes from the model's width, at most 1e-3. Resolved in request.json once known. */
+        learning_rate: { type: ["number", "null"], exclusiveMinimum: 0, maximum: 0.1 },
+        beta1: { type: "number", minimum: 0, exclusiveMaximum: 1 },
+        beta2: { type: "number", minimum: 0, exclusiveMaximum: 1 },
+        eps: { type: "number", exclusiveMinimum: 0 },
+        weight_decay: { type: "number", minimum: 0 },
+        grad_clip_norm: { type: "number", minimum: 0 },
+        lr_schedule: { enum: ["linear", "cosine", "constant"] },
+        warmup_ratio: { type: "number", minimum: 0, exclusiveMaximum: 1 },
+      },
+    },
+    training: {
+      type: "object",
+      additionalProperties: false,
+      required: ["batch_size", "epochs", "max_steps", "seed", "early_stopping"],
+      properties: {
+        batch_size: { type: "integer", minimum: 1, maximum: 4096 },
+        epochs: { type: "integer", minimum: 1, maximum: 50 },
+        max_steps: { type: ["integer", "null"], minimum: 1 },
+        seed: { type: "integer", minimum: 0, maximum: 2147483647 },
+        early_stopping: {
+          type: "object",
+          additionalProperties: false,
+          required: ["enabled", "metric", "patience"],
+          properties: {
+            enabled: { type: "boolean" },
+            metric: { const: "score" },
+            patience: { type: "integer", minimum: 1, maximum: 100 },
+          },
+        },
+      },
+    },
+    adapter: {
+      type: "object",
+      additionalProperties: false,
+      required: ["mode", "rank", "alpha", "train_attn", "train_mlp"],
+      properties: {
+        mode: { const: "lora" },
+        rank: { type: "integer", minimum: 1, maximum: 256 },
+        alpha: { type: "number", exclusiveMinimum: 0 },
+        train_attn: { type: "boolean" },
+        train_mlp: { type: "boolean" },
+      },
+    },
+    checkpointing: {
+      type: "object",
+      additionalProperties: false,
+      required: ["save_every_steps", "keep_last_n"],
+      properties: { save_every_steps: { type: "integer", minimum: 1 }, keep_last_n: { type: "integer", minimum: 2 } },
+    },
+    evaluation: {
+      type: "object",
+      additionalProperties: false,
+      required: ["eval_every_steps"],
+      properties: { eval_every_steps: { type: "integer", minimum: 1 } },
+    },
+    dataset: {
+      type: "object",
+      additionalProperties: false,
+      required: ["phrasings", "replay_share", "proposals_per_chunk"],
+      properties: {
+        /** Rows made by rules per fact, at most. */
+        phrasings: { type: "integer", minimum: 1, maximum: 64 },
+        /** Share of self-replay rows among all rows. */
+        replay_share: { type: "number", minimum: 0, maximum: 0.9 },
+        /** Questions the base model is asked to propose per chunk; 0 = none. */
+        proposals_per_chunk: { type: "integer", minimum: 0, maximum: 64 },
+      },
+    },
+    rendering: {
+      type: "object",
+      additionalProperties: false,
+      required: ["max_seq_len", "packing"],
+      properties: { max_seq_len: { type: "integer", minimum: 16 }, packing: { const: true } },
+    },
+  },
+} as const;
+
+export type Recipe = FromSchema<typeof recipe>;
+
+export const runRequest = {
+  type: "object",
+  additionalProperties: false,
+  required: [
+    "format",
+    "alignment_id",
+    "fence",
+    "recipe_name",
+    "recipe",
+    "base",
+    "documents",
+    "dev",
+    "budget",
+    "versions",
+  ],
+  properties: {
+    format: { const: 1 },
+    alignment_id: { type: "string" },
+    /** Rises with every claim of the job; events carry it. The file is rewritten with each claim. */
+    fence: { type: "integer", minimum: 1 },
+    recipe_name: { type: "string" },
+    recipe,
+    base: {
+      type: "object",
+      additionalProperties: false,
+      required: ["id", "sha256", "path", "architecture"],
+      properties: { id: { type: "string" }, sha256, path: { type: "string" }, architecture: { type: "string" } },
+    },
+    /** In snapshot order: snapshot/documents/<index>.json */
+    documents: {
+      type: "array",
+      minItems: 1,
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["id", "name", "sha256"],
+        properties: { id: { type: "string" }, name: { type: "string" }, sha256 },
+      },
+    },
+    /** snapshot/dev.jsonl; null without a benchmark. */
+    dev: {
+      type: ["object", "null"],
+      additionalProperties: false,
+      required: ["benchmark_id", "sha256", "items"],
+      properties: { benchmark_id: { type: "string" }, sha256, items: count },
+    },
+    budget: {
+      type: "object",
+      additionalProperties: false,
+      required: ["memory_bytes", "threads"],
+      properties: { memory_bytes: count, threads: { type: "integer", minimum: 1 } },
+    },
+    /** What bitwise resumption depends on. */
+    versions: {
+      type: "object",
+      additionalProperties: false,
+      required: ["plumbline", "trainer"],
+      properties: { plumbline: { type: "string" }, trainer: { type: "string" } },
+    },
+  },
+} as const;
+
+export type RunRequest = FromSchema<typeof runRequest>;
+
+export const snapshotDocument = {
+  type: "object",
+  additionalProperties: false,
+  required: ["id", "name", "media_type", "text"],
+  properties: {
+    id: { type: "string" },
+    name: { type: "string" },
+    media_type: { enum: ["text/plain", "text/markdown", "text/csv"] },
+    text: { type: "string" },
+  },
+} as const;
+
+export type SnapshotDocument = FromSchema<typeof snapshotDocument>;
+
+export const snapshotItem = {
+  type: "object",
+  additionalProperties: false,
+  required: ["sample_num", "instruction", "response", "aliases", "cluster", "competitors"],
+  properties: {
+    sample_num: { type: "integer", minimum: 1 },
+    instruction: { type: "string" },
+    response: { type: "string" },
+    aliases: { type: "array", items: { type: "string" } },
+    cluster: { type: "string" },
+    /** Golds of other dev items of the same kind: an answer that names one is not counted right. */
+    competitors: { type: "array", items: { type: "string" } },
+  },
+} as const;
+
+export type SnapshotItem = FromSchema<typeof snapshotItem>;
+
+export const phases = ["preparing", "training", "checking", "repairing", "packaging"] as const;
+export type Phase = (typeof phases)[number];
+
+/** One line of events.jsonl. `kind` says which of the optional fields are there. */
+export const runEvent = {
+  type: "object",
+  additionalProperties: false,
+  required: ["seq", "fence", "at", "kind", "phase"],
+  properties: {
+    /** Contiguous from 1. */
+    seq: { type: "integer", minimum: 1 },
+    fence: { type: "integer", minimum: 1 },
+    at: { type: "string" },
+    kind: {
+      enum: [
+        "phase",
+        "progress",
+        "step",
+        "check",
+        "checkpoint",
+        "resumed",
+        "decision",
+        "warning",
+        "stopped",
+        "failed",
+        "done",
+      ],
+    },
+    phase: { enum: phases },
+    /** Of this phase; total null while unknown. */
+    done: { type: "number" },
+    total: { type: ["number", "null"] },
+    unit: { type: "string" },
+    /** units per second, and seconds left by it; null while unknown. */
+    rate: { type: ["number", "null"] },
+    seconds_left: { type: ["number", "null"] },
+    step: count,
+    from_step: count,
+    /** kind step: loss, learning_rate, grad_norm, tokens, tokens_per_second; kind check: score, low, high, n. loss_hex is the loss's exact double. */
+    metrics: { type: "object", additionalProperties: { type: ["number", "string", "null"] } },
+    message: { type: "string" },
+    code: { type: "string" },
+  },
+} as const;
+
+export type RunEvent = FromSchema<typeof runEvent>;
+
+export const runResult = {
+  type: "object",
+  additionalProperties: false,
+  required: ["format", "fence", "outcome", "error", "chosen_step", "files", "metrics"],
+  properties: {
+    format: { const: 1 },
+    fence: { type: "integer", minimum: 1 },
+    outcome: { enum: ["completed", "stopped", "failed"] },
+    error: {
+      type: ["object", "null"],
+      additionalProperties: false,
+      required: ["code", "message"],
+      properties: { code: { type: "string" }, message: { type: "string" } },
+    },
+    chosen_step: { type: ["integer", "null"] },
+    /** Under artefact/, present when completed. */
+    files: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["name", "bytes", "sha256"],
+        properties: { name: { enum: ["adapter.gguf", "calibration.json", "report.json"] }, bytes: count, sha256 },
+      },
+    },
+    /** loss, dev_score, train_tokens, train_seconds, tokens_per_second, rows, overlap */
+    metrics: { type: "object", additionalProperties: { type: ["number", "null"] } },
+  },
+} as const;
+
+export type RunResult = FromSchema<typeof runResult>;
+
+/** A line on the run's stdin. `stop` ends after the current step with outcome stopped; every one is acknowledged. */
+export const runCommand = {
+  type: "object",
+  additionalProperties: false,
+  required: ["seq", "command"],
+  properties: { seq: { type: "integer", minimum: 1 }, command: { enum: ["pause", "resume", "stop"] } },
+} as const;
+
+export type RunCommand = FromSchema<typeof runCommand>;
+
+/** A line on the run's stdout: an acknowledgement, or a heartbeat once a second of the main loop's life. */
+export const runReply = {
+  type: "object",
+  additionalProperties: false,
+  required: ["kind"],
+  properties: {
+    kind: { enum: ["ack", "refused", "heartbeat"] },
+    seq: { type: "integer", minimum: 1 },
+    message: { type: "string" },
+    events: count,
+  },
+} as const;
+
+export type RunReply = FromSchema<typeof runReply>;
+
+/** Exit codes of `plumbline run <folder>`. */
+export const runExit = { completed: 0, failed: 1, invalid: 2, stopped: 3, locked: 75 } as const;
