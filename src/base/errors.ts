@@ -86,6 +86,7 @@ export const failures = {
   trainer_missing: row(500, "The trainer is not built", "Run ./install.sh."),
   trainer_died: row(500, "The trainer ended", "The message has its last words."),
   trainer_error: row(500, "The trainer refused a request", "The message has its code and hint."),
+  not_ready: row(503, "Not every deployed model serves yet", "Wait, or read the models' errors.", true),
   // cli and start
   data_locked: row(409, "Another plumbline uses this data folder", "Stop it, or choose another PLUMBLINE_DATA."),
   config_invalid: row(500, "A setting is not valid", "config/plumbline.env lists every setting with its default."),

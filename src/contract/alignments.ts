@@ -1,0 +1,160 @@
+import { id, idParam, name, page, progressDetail, timestamp } from "./common.ts";
+import { endpoint } from "./endpoint.ts";
+import { runEvent } from "./run-folder.ts";
+
+export const alignmentStatuses = ["PROCESSING", "STOPPING", "COMPLETED", "FAILED", "STOPPED"] as const;
+
+const metrics = { type: "object", additionalProperties: { type: ["number", "null"] } } as const;
+
+export const alignmentStatus = {
+  type: "object",
+  additionalProperties: false,
+  required: [
+    "alignment_id",
+    "name",
+    "status",
+    "phase",
+    "base_model",
+    "document_ids",
+    "created_date",
+    "progress",
+    "progress_detail",
+  ],
+  properties: {
+    alignment_id: { type: "string" },
+    name,
+    description: { type: ["string", "null"] },
+    status: { enum: alignmentStatuses },
+    phase: {
+      enum: ["queued", "preparing", "training", "checking", "repairing", "packaging"],
+      description: "The last one reached, once the status is terminal.",
+    },
+    base_model: { type: "string" },
+    workflow_id: { type: "string" },
+    document_ids: { type: "array", items: { type: "string" } },
+    benchmark_id: { type: ["string", "null"] },
+    created_date: timestamp,
+    started_date: { type: ["string", "null"] },
+    completed_date: { type: ["string", "null"] },
+    progress: { type: "number", minimum: 0, maximum: 100 },
+    progress_detail: { anyOf: [progressDetail, { type: "null" }] },
+    estimated_completion: { type: ["string", "null"] },
+    budget: {
+      anyOf: [
+        {
+          type: "object",
+          additionalProperties: false,
+          required: ["memory_bytes", "threads"],
+          properties: { memory_bytes: { type: "integer" }, threads: { type: "integer" } },
+        },
+        { type: "null" },
+      ],
+    },
+    performance_metrics: { anyOf: [metrics, { type: "null" }] },
+    report: { type: ["object", "null"], description: "The run's report, once completed." },
+    model_id: { type: ["string", "null"] },
+    evaluation_id: { type: ["string", "null"] },
+    error: { type: ["string", "null"] },
+  },
+} as const;
+
+export const alignmentRow = {
+  type: "object",
+  additionalProperties: false,
+  required: ["id", "name", "base_model", "status", "created_date", "documents", "document_count", "creator"],
+  properties: {
+    id: { type: "string" },
+    name,
+    base_model: { type: "string" },
+    status: { enum: ["PENDING", "COMPLETED", "FAILED", "STOPPED"], description: "PENDING until terminal" },
+    created_date: timestamp,
+    completed_date: timestamp,
+    documents: { type: "array", items: { type: "string" } },
+    document_count: { type: "integer" },
+    creator: { type: "string" },
+    performance_metrics: metrics,
+    progress: { type: "number", minimum: 0, maximum: 100 },
+    estimated_completion: timestamp,
+    error: { type: "string" },
+    evaluation_id: { type: "string" },
+    model_id: { type: "string" },
+  },
+} as const;
+
+const alignmentId = idParam("alignment_id");
+
+export const alignments = {
+  "alignments.create": endpoint({
+    method: "POST",
+    path: "/api/v3/alignment-projects/create",
+    tag: "alignments",
+    summary: "Start an alignment: snapshots the documents and answers at once; the run follows.",
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["alignment_name", "base_model_id", "document_ids"],
+      properties: {
+        alignment_name: name,
+        base_model_id: id,
+        document_ids: { type: "array", minItems: 1, maxItems: 10_000, items: id },
+        workflow_id: { ...id, default: "standard", description: "A preset: quick, standard, thorough" },
+        benchmark_id: id,
+        description: { type: "string", maxLength: 20_000 },
+      },
+    },
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["alignment_id", "status"],
+      properties: { alignment_id: { type: "string" }, status: { const: "PROCESSING" }, message: { type: "string" } },
+    },
+    errors: ["base_model_unsupported", "not_found", "disk_full"],
+  }),
+  "alignments.status": endpoint({
+    method: "GET",
+    path: "/api/v3/alignment-projects/{alignment_id}/status",
+    tag: "alignments",
+    summary: "Where an alignment stands.",
+    params: alignmentId,
+    reply: alignmentStatus,
+    errors: ["not_found"],
+  }),
+  "alignments.stop": endpoint({
+    method: "POST",
+    path: "/api/v3/alignment-projects/{alignment_id}/stop",
+    tag: "alignments",
+    summary: "Stop an alignment that has started training.",
+    params: alignmentId,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["alignment_id", "status"],
+      properties: { alignment_id: { type: "string" }, status: { enum: alignmentStatuses } },
+    },
+    errors: ["not_found", "already_terminal", "not_started", "stop_rejected", "stop_unreachable"],
+  }),
+  "alignments.list": endpoint({
+    method: "GET",
+    path: "/api/v3/alignment",
+    tag: "alignments",
+    summary: "Your alignment projects, newest first.",
+    query: { type: "object", additionalProperties: false, properties: page },
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["alignment_projects"],
+      properties: { alignment_projects: { type: "array", items: alignmentRow } },
+    },
+    errors: [],
+  }),
+  "alignments.events": endpoint({
+    method: "GET",
+    path: "/api/v3/alignment-projects/{alignment_id}/events",
+    tag: "alignments",
+    summary: "The run's events as they happen; Last-Event-ID resumes after that event. Ends when the alignment has.",
+    params: alignmentId,
+    reply: { type: "object", description: "Always an event stream.", additionalProperties: false },
+    events: runEvent,
+    errors: ["not_found"],
+  }),
+} as const;

@@ -1,0 +1,91 @@
+// Pieces that several promises share.
+
+export const id = { type: "string", minLength: 1, maxLength: 200 } as const;
+export const name = { type: "string", minLength: 1, maxLength: 200, pattern: "^[^\\u0000]*$" } as const;
+export const timestamp = { type: "string", description: "ISO 8601, UTC" } as const;
+export const nullableTimestamp = { type: ["string", "null"], description: "ISO 8601, UTC" } as const;
+
+/** A single id in the path. */
+export const idParam = <const K extends string>(key: K) =>
+  ({
+    type: "object",
+    additionalProperties: false,
+    required: [key],
+    properties: { [key]: id } as { [P in K]: typeof id },
+  }) as const;
+
+/** Query values arrive as text; whole numbers are written in digits only. */
+export const page = {
+  limit: { type: "integer", minimum: 1, maximum: 100, default: 10 },
+  offset: { type: "integer", minimum: 0, maximum: 9007199254740991, default: 0 },
+} as const;
+
+export const pageQuery = { type: "object", additionalProperties: false, properties: page } as const;
+
+/** A score out of 100 with its 95 % Wilson interval over n items. */
+export const score = {
+  type: "object",
+  additionalProperties: false,
+  required: ["score", "low", "high", "n"],
+  properties: {
+    score: { type: "number", minimum: 0, maximum: 100 },
+    low: { type: "number", minimum: 0, maximum: 100 },
+    high: { type: "number", minimum: 0, maximum: 100 },
+    n: { type: "integer", minimum: 0 },
+  },
+} as const;
+
+/** Where long work stands. */
+export const progressDetail = {
+  type: "object",
+  additionalProperties: false,
+  required: ["phase", "done", "total", "unit", "rate", "seconds_left"],
+  properties: {
+    phase: { type: "string" },
+    done: { type: "number" },
+    total: { type: ["number", "null"] },
+    unit: { type: "string" },
+    rate: { type: ["number", "null"], description: "units per second" },
+    seconds_left: { type: ["number", "null"] },
+  },
+} as const;
+
+/** The body of every error: the contract's `detail` and the `error` that OpenAI's clients read. */
+export const failureBody = {
+  type: "object",
+  additionalProperties: false,
+  required: ["detail", "error"],
+  properties: {
+    detail: {
+      anyOf: [
+        { type: "string" },
+        {
+          type: "array",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["loc", "msg", "type"],
+            properties: {
+              loc: { type: "array", items: { type: ["string", "integer"] } },
+              msg: { type: "string" },
+              type: { type: "string" },
+            },
+          },
+        },
+      ],
+    },
+    error: {
+      type: "object",
+      additionalProperties: false,
+      required: ["message", "type", "param", "code", "hint", "request_id"],
+      properties: {
+        message: { type: "string" },
+        type: { type: "string" },
+        param: { type: ["string", "null"] },
+        code: { type: "string" },
+        hint: { type: "string" },
+        request_id: { type: "string" },
+      },
+    },
+  },
+} as const;

@@ -1,0 +1,88 @@
+// The form of a promise: one endpoint, as data. Routes, checks, types, /openapi.json and the tests are made from it.
+import type { FromSchema, JSONSchema } from "json-schema-to-ts";
+import type { FailureCode } from "../base/errors.ts";
+
+export interface Endpoint {
+  method: "GET" | "POST" | "DELETE";
+  /** With parameters in braces, as in OpenAPI. */
+  path: string;
+  tag: string;
+  summary: string;
+  params?: JSONSchema;
+  query?: JSONSchema;
+  headers?: JSONSchema;
+  body?: JSONSchema;
+  /** Files of multipart/form-data, all in the field `file`. */
+  upload?: { many: boolean };
+  reply: JSONSchema;
+  /** What each event of the stream carries, where the endpoint can answer as text/event-stream. */
+  events?: JSONSchema;
+  /** Failures besides those every endpoint has. */
+  errors: readonly FailureCode[];
+  /** No key asked. */
+  open?: true;
+  /** Inference bodies may be ten times as large as others. */
+  largeBody?: true;
+}
+
+export const endpoint = <const E extends Endpoint>(promise: E): E => promise;
+
+/** Who calls: resolved from the key before any handler runs. */
+export interface Caller {
+  userId: string;
+  userName: string;
+  keyId: string;
+}
+
+/** A file of an upload, already on disk under a random name; `name` is only a label. */
+export interface UploadedFile {
+  name: string;
+  declaredType: string;
+  path: string;
+  bytes: number;
+  sha256: string;
+}
+
+type Part<E, K extends string> = E extends { readonly [P in K]: infer S }
+  ? S extends JSONSchema
+    ? FromSchema<S>
+    : Record<never, never>
+  : Record<never, never>;
+
+export interface Input<E> {
+  params: Part<E, "params">;
+  query: Part<E, "query">;
+  headers: Part<E, "headers">;
+  body: Part<E, "body">;
+  files: UploadedFile[];
+  requestId: string;
+  /** Of a resumed event stream. */
+  lastEventId: string | null;
+  /** Aborted when the client leaves. */
+  signal: AbortSignal;
+}
+
+export type Reply<E extends Endpoint> = FromSchema<E["reply"]>;
+
+export interface StreamEvent {
+  id?: string;
+  event?: string;
+  /** One JSON text, or "[DONE]". */
+  data: string;
+}
+
+/** What a handler returns to answer as an event stream. Its first event is awaited before any header is sent. */
+export class EventStream {
+  readonly events: AsyncIterable<StreamEvent>;
+  constructor(events: AsyncIterable<StreamEvent>) {
+    this.events = events;
+  }
+}
+
+export type Handler<E extends Endpoint> = (
+  input: Input<E>,
+  caller: Caller,
+) => Promise<Reply<E> | (E extends { readonly events: unknown } ? EventStream : never)>;
+
+/** A handler for every endpoint of a group. */
+export type Handlers<G extends Record<string, Endpoint>> = { [K in keyof G]: Handler<G[K]> };

@@ -1,0 +1,25 @@
+// The whole API on one screen.
+import { alignments } from "./alignments.ts";
+import { benchmarks } from "./benchmarks.ts";
+import { documents } from "./documents.ts";
+import type { Handlers } from "./endpoint.ts";
+import { evaluations } from "./evaluations.ts";
+import { inference } from "./inference.ts";
+import { models } from "./models.ts";
+import { system } from "./system.ts";
+
+export const contract = {
+  ...system,
+  ...documents,
+  ...benchmarks,
+  ...alignments,
+  ...models,
+  ...evaluations,
+  ...inference,
+} as const;
+
+export type Contract = typeof contract;
+export type AllHandlers = Handlers<Contract>;
+
+/** Of the interface description. */
+export const interfaceVersion = "25.4.20";

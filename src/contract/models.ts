@@ -1,0 +1,222 @@
+import { id, idParam, name, nullableTimestamp, page, pageQuery, score, timestamp } from "./common.ts";
+import { endpoint } from "./endpoint.ts";
+
+export const deploymentStatuses = ["UNDEPLOYED", "DEPLOYING", "DEPLOYED", "UNDEPLOYING"] as const;
+
+export const baseModelRecord = {
+  type: "object",
+  additionalProperties: false,
+  required: [
+    "model_id",
+    "model_name",
+    "architecture",
+    "context_length",
+    "parameters",
+    "file_type",
+    "bytes",
+    "memory_bytes",
+    "can_be_aligned",
+    "reason",
+    "license",
+    "sha256",
+    "created_at",
+  ],
+  properties: {
+    model_id: { type: "string" },
+    model_name: name,
+    architecture: { type: "string" },
+    context_length: { type: "integer" },
+    parameters: { type: "integer" },
+    file_type: { type: "string" },
+    bytes: { type: "integer" },
+    memory_bytes: { type: "integer", description: "What serving it takes, estimated." },
+    can_be_aligned: { type: "boolean" },
+    reason: { type: ["string", "null"], description: "Why it cannot be aligned." },
+    license: { type: ["string", "null"] },
+    sha256: { type: "string" },
+    created_at: timestamp,
+  },
+} as const;
+
+const alignedProperties = {
+  model_id: { type: "string" },
+  model_name: name,
+  deployment_status: { enum: deploymentStatuses },
+  base_model_id: { type: "string" },
+  base_model_name: { type: "string" },
+  alignment_id: { type: "string" },
+  created_at: timestamp,
+} as const;
+
+export const alignedModelRow = {
+  type: "object",
+  additionalProperties: false,
+  required: [
+    "model_id",
+    "model_name",
+    "deployment_status",
+    "base_model_id",
+    "base_model_name",
+    "alignment_id",
+    "created_at",
+  ],
+  properties: alignedProperties,
+} as const;
+
+/** Of an aligned model; a base model answers with baseModelRecord. */
+export const alignedModelRecord = {
+  type: "object",
+  additionalProperties: false,
+  required: [
+    ...alignedModelRow.required,
+    "error",
+    "performance_metrics",
+    "evaluations",
+    "usage",
+    "lineage",
+    "confidence",
+  ],
+  properties: {
+    ...alignedProperties,
+    error: { type: ["string", "null"] },
+    performance_metrics: { type: ["object", "null"], additionalProperties: { type: ["number", "null"] } },
+    evaluations: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["evaluation_id", "benchmark_id", "status", "result"],
+        properties: {
+          evaluation_id: { type: "string" },
+          benchmark_id: { type: "string" },
+          status: { type: "string" },
+          result: { anyOf: [score, { type: "null" }] },
+        },
+      },
+    },
+    usage: {
+      type: "object",
+      additionalProperties: false,
+      required: ["requests", "prompt_tokens", "completion_tokens"],
+      properties: {
+        requests: { type: "integer" },
+        prompt_tokens: { type: "integer" },
+        completion_tokens: { type: "integer" },
+      },
+    },
+    lineage: {
+      type: "object",
+      additionalProperties: false,
+      required: ["base_sha256", "adapter_sha256", "document_sha256s", "benchmark_id"],
+      properties: {
+        base_sha256: { type: "string" },
+        adapter_sha256: { type: "string" },
+        document_sha256s: { type: "array", items: { type: "string" } },
+        benchmark_id: { type: ["string", "null"] },
+      },
+    },
+    confidence: {
+      type: "object",
+      additionalProperties: false,
+      required: ["calibrated", "n", "reason"],
+      properties: { calibrated: { type: "boolean" }, n: { type: "integer" }, reason: { type: ["string", "null"] } },
+    },
+  },
+} as const;
+
+export const deploymentTask = {
+  type: "object",
+  additionalProperties: false,
+  required: ["model_id", "status", "result", "start_time", "end_time"],
+  properties: {
+    model_id: { type: "string" },
+    status: { enum: ["PROCESSING", "READY", "FAILED"] },
+    result: {
+      anyOf: [
+        { type: "null" },
+        {
+          type: "object",
+          additionalProperties: false,
+          required: ["deployment_id", "endpoint_url"],
+          properties: { deployment_id: { type: "string" }, endpoint_url: { type: "string" } },
+        },
+        { type: "object", additionalProperties: false, required: ["error"], properties: { error: { type: "string" } } },
+      ],
+    },
+    start_time: timestamp,
+    end_time: nullableTimestamp,
+  },
+} as const;
+
+const modelId = idParam("model_id");
+
+export const models = {
+  "models.base": endpoint({
+    method: "GET",
+    path: "/api/v3/models/base",
+    tag: "models",
+    summary: "Base models on this machine, whether each can be aligned, and why not.",
+    query: pageQuery,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["base_models"],
+      properties: { base_models: { type: "array", items: baseModelRecord } },
+    },
+    errors: [],
+  }),
+  "models.aligned": endpoint({
+    method: "GET",
+    path: "/api/v3/models/aligned",
+    tag: "models",
+    summary: "Your aligned models, newest first.",
+    query: {
+      type: "object",
+      additionalProperties: false,
+      properties: { deployment_status: { enum: deploymentStatuses }, base_model_id: id, ...page },
+    },
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["domain_aligned_models"],
+      properties: { domain_aligned_models: { type: "array", items: alignedModelRow } },
+    },
+    errors: ["no_aligned_models"],
+  }),
+  "models.get": endpoint({
+    method: "GET",
+    path: "/api/v3/models/{model_id}",
+    tag: "models",
+    summary: "The full record of a base or aligned model.",
+    params: modelId,
+    reply: { anyOf: [alignedModelRecord, baseModelRecord] },
+    errors: ["not_found"],
+  }),
+  "models.deploy": endpoint({
+    method: "POST",
+    path: "/api/v3/models/deploy-model/{model_id}",
+    tag: "models",
+    summary: "Load an aligned model for inference. Deploying a deployed model answers its READY task.",
+    params: modelId,
+    reply: deploymentTask,
+    errors: ["not_found", "conflict"],
+  }),
+  "models.undeploy": endpoint({
+    method: "POST",
+    path: "/api/v3/models/undeploy-model/{model_id}",
+    tag: "models",
+    summary: "Take an aligned model out of service; running answers finish first.",
+    params: modelId,
+    reply: deploymentTask,
+    errors: ["not_found", "conflict"],
+  }),
+  "models.deployment": endpoint({
+    method: "GET",
+    path: "/api/v3/models/deploy-model/{model_id}/status",
+    tag: "models",
+    summary: "The latest deployment task of a model; 404 when it never had one.",
+    params: modelId,
+    reply: deploymentTask,
+    errors: ["not_found"],
+  }),
+} as const;

@@ -1,0 +1,30 @@
+// The states of long work, and every legal move.
+//
+//   queued ──claim──► running ──finish──► succeeded
+//     │                 │ ├────fail─────► failed
+//     │                 │ └──requeue────► queued        (its process died; fence rises with the next claim)
+//     │                 └────stop───────► stopping ──► stopped | succeeded | failed | queued
+//     └──stop (evaluations and deployments of what was deleted)──► stopped
+//
+// Invariants, each a CHECK, index or trigger of the schema as well:
+//   1. One live job per subject and kind of work.
+//   2. Every write of a claim presents its fence; a stale fence changes nothing.
+//   3. A running job carries the epoch of the supervisor that claimed it; an older epoch means its process is dead.
+//   4. A terminal job never moves again, and has finished_at; a failed one has an error code.
+
+export const jobStates = ["queued", "running", "stopping", "succeeded", "failed", "stopped"] as const;
+export type JobState = (typeof jobStates)[number];
+
+export const jobKinds = ["align", "evaluate", "deploy", "undeploy"] as const;
+export type JobKind = (typeof jobKinds)[number];
+
+export const edges: Record<JobState, readonly JobState[]> = {
+  queued: ["running", "stopped"],
+  running: ["stopping", "succeeded", "failed", "queued"],
+  stopping: ["stopped", "succeeded", "failed", "queued"],
+  succeeded: [],
+  failed: [],
+  stopped: [],
+};
+
+export const isTerminal = (state: JobState): boolean => edges[state].length === 0;
