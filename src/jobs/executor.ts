@@ -1,0 +1,321 @@
+// Starts alignment runs and follows them. A run is a folder and a process over it; four verbs are all an executor needs:
+// start, status, stop, collect. This one spawns a child on this machine.
+//
+//   start ──► running ──exit 0, 1, 3──► collected (result.json)
+//                │  └────exit 75──────► started again, a few times: the last holder of the lock is still going
+//                │  └────any other────► run_crashed
+//                └──no heartbeat for silenceMs──► SIGTERM ──killMs──► SIGKILL ──► run_crashed
+//
+// The run dies when its stdin closes, and its trainer with it, so a killed appliance leaves nothing behind.
+import { createWriteStream } from "node:fs";
+import { open, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure } from "../base/errors.ts";
+import { isErrno, sha256OfFile } from "../base/files.ts";
+import type { Log } from "../base/log.ts";
+import { type Child, type Ended, linesOf } from "../base/processes.ts";
+import { sleep } from "../base/time.ts";
+import {
+  type RunCommand,
+  type RunEvent,
+  type RunReply,
+  type RunResult,
+  runEvent,
+  runExit,
+  runReply,
+  runResult,
+} from "../contract/run-folder.ts";
+import { compile } from "../contract/validate.ts";
+
+export interface Follow {
+  /** Events up to this number are known already; 0 = none. */
+  afterSeq: number;
+  /** Called in order, once per event. */
+  onEvent(event: RunEvent): void;
+}
+
+export interface RunStatus {
+  running: boolean;
+  /** Of the last event handed to onEvent. */
+  lastSeq: number;
+}
+
+export interface Executor {
+  /**
+   * Starts the run of a folder, or goes on with it. Resolves with its result when it has ended with one, all events having
+   * been handed over. Rejects with run_crashed, run_locked or run_folder_invalid.
+   */
+  start(folder: string, follow: Follow): Promise<RunResult>;
+  status(folder: string): RunStatus;
+  /** Resolves once the run acknowledged; `start` resolves later. Rejects with not_started, stop_unreachable, stop_rejected. */
+  stop(folder: string): Promise<void>;
+  pause(folder: string): Promise<void>;
+  resume(folder: string): Promise<void>;
+  /** The result of a folder whose run has ended, artefact checked. Rejects with run_crashed. */
+  collect(folder: string): Promise<RunResult>;
+  /** Ends every run at once; each can be started again from its last checkpoint. */
+  close(): Promise<void>;
+}
+
+/** Milliseconds. */
+export interface Patience {
+  /** Without a heartbeat until the run is ended. */
+  silenceMs: number;
+  /** From SIGTERM to SIGKILL. */
+  killMs: number;
+  /** For the acknowledgement of a command. */
+  ackMs: number;
+  /** Between two tries at a locked folder, and how many. */
+  lockedMs: number;
+  lockedTries: number;
+}
+
+export const patience: Patience = { silenceMs: 60_000, killMs: 10_000, ackMs: 10_000, lockedMs: 1000, lockedTries: 5 };
+
+interface Active {
+  child: Child;
+  lastSeq: number;
+  nextCommand: number;
+  waiting: Map<number, { resolve(): void; reject(error: Failure): void }>;
+}
+
+const checkReply = compile(runReply);
+const checkEvent = compile(runEvent);
+const checkResult = compile(runResult);
+
+export function createLocalExecutor(parts: {
+  /** Starts `plumbline run <folder>`. */
+  launch: (folder: string) => Child;
+  log: Log;
+  patience?: Partial<Patience>;
+}): Executor {
+  const waits = { ...patience, ...parts.patience };
+  const active = new Map<string, Active>();
+  /** Held from start to its end, through the tries at a locked folder. */
+  const held = new Set<string>();
+  let closed = false;
+
+  const runOnce = async (folder: string, follow: Follow): Promise<Ended & { lastWords: string }> => {
+    const log = parts.log.with({ run: folder });
+    const child = parts.launch(folder);
+    const run: Active = { child, lastSeq: follow.afterSeq, nextCommand: 1, waiting: new Map() };
+    active.set(folder, run);
+    const events = followEvents(join(folder, "events.jsonl"), run, follow, log);
+    const watch = watchSilence(child, waits, log);
+    const words = keepLog(child, join(folder, "run.log"));
+    const listening = (async () => {
+      for await (const line of linesOf(child.stdout)) {
+        const reply = parseReply(line);
+        if (reply === null) log("warn", "run.bad_reply", { line: line.slice(0, 200) });
+        else if (reply.kind === "heartbeat") {
+          watch.alive();
+          events.read().catch((error) => log("error", "run.events_unread", { error }));
+        } else settle(run, reply);
+      }
+    })();
+    try {
+      const ended = await child.ended.catch((error) => {
+        throw new Failure("run_crashed", `The run could not be started: ${(error as Error).message}`, { cause: error });
+      });
+      await listening;
+      await events.read();
+      return { ...ended, lastWords: words() };
+    } finally {
+      watch.done();
+      active.delete(folder);
+      for (const waiting of run.waiting.values())
+        waiting.reject(new Failure("stop_unreachable", "The run ended before it answered"));
+    }
+  };
+
+  const send = (folder: string, command: RunCommand["command"]): Promise<void> => {
+    const run = active.get(folder);
+    if (run === undefined) return Promise.reject(new Failure("not_started"));
+    const seq = run.nextCommand++;
+    run.child.stdin.write(`${JSON.stringify({ seq, command } satisfies RunCommand)}\n`);
+    return new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(
+        () => settleWith(() => reject(new Failure("stop_unreachable", `No answer to ${command}`))),
+        waits.ackMs,
+      );
+      const settleWith = (then: () => void): void => {
+        clearTimeout(timer);
+        run.waiting.delete(seq);
+        then();
+      };
+      run.waiting.set(seq, {
+        resolve: () => settleWith(resolve),
+        reject: (error) => settleWith(() => reject(error)),
+      });
+    });
+  };
+
+  return {
+    async start(folder, follow) {
+      if (held.has(folder)) throw new Failure("run_locked");
+      held.add(folder);
+      try {
+        let afterSeq = follow.afterSeq;
+        const onEvent: Follow["onEvent"] = (event) => {
+          follow.onEvent(event);
+          afterSeq = event.seq;
+        };
+        for (let tries = 1; !closed; tries++) {
+          const ended = await runOnce(folder, { afterSeq, onEvent });
+          if (ended.code === runExit.invalid) throw new Failure("run_folder_invalid", ended.lastWords);
+          if (ended.code !== runExit.locked) return await collectAfter(folder, ended);
+          if (tries >= waits.lockedTries) throw new Failure("run_locked");
+          await sleep(waits.lockedMs);
+        }
+        throw new Failure("run_crashed", "The appliance is stopping");
+      } finally {
+        held.delete(folder);
+      }
+    },
+    status: (folder) => ({ running: active.has(folder), lastSeq: active.get(folder)?.lastSeq ?? 0 }),
+    stop: (folder) => send(folder, "stop"),
+    pause: (folder) => send(folder, "pause"),
+    resume: (folder) => send(folder, "resume"),
+    collect,
+    async close() {
+      closed = true;
+      const runs = [...active.values()];
+      for (const { child } of runs) child.stdin.end();
+      await Promise.all(
+        runs.map(async ({ child }) => {
+          const timer = setTimeout(() => child.kill("SIGKILL"), waits.killMs);
+          await child.ended.catch(() => {});
+          clearTimeout(timer);
+        }),
+      );
+    },
+  };
+}
+
+/** A result counts only when the exit code says the same: an old one may lie in the folder of a run that crashed since. */
+async function collectAfter(folder: string, ended: Ended & { lastWords: string }): Promise<RunResult> {
+  const how = ended.signal ?? `exit ${ended.code}`;
+  if (ended.code === null || !([runExit.completed, runExit.failed, runExit.stopped] as number[]).includes(ended.code))
+    throw new Failure("run_crashed", `The run ended with ${how}: ${ended.lastWords || "it said nothing"}`);
+  const result = await collect(folder);
+  if (runExit[result.outcome] !== ended.code)
+    throw new Failure("run_crashed", `The run ended with ${how}, its result says ${result.outcome}`);
+  return result;
+}
+
+async function collect(folder: string): Promise<RunResult> {
+  const crashed = (why: string): Failure => new Failure("run_crashed", `result.json: ${why}`);
+  const text = await readFile(join(folder, "result.json"), "utf8").catch((error) => {
+    if (isErrno(error, "ENOENT")) throw crashed("is not there");
+    throw error;
+  });
+  const checked = checkResult(parseJson(text));
+  if (!checked.ok) throw crashed(checked.details.map((detail) => `${detail.loc.join(".")} ${detail.msg}`).join("; "));
+  for (const file of checked.value.files) {
+    const path = join(folder, "artefact", file.name);
+    const size = await stat(path).then(
+      (found) => found.size,
+      () => null,
+    );
+    if (size !== file.bytes || (await sha256OfFile(path)) !== file.sha256)
+      throw crashed(`artefact/${file.name} is not what the result says`);
+  }
+  return checked.value;
+}
+
+function settle(run: Active, reply: RunReply): void {
+  const waiting = reply.seq === undefined ? undefined : run.waiting.get(reply.seq);
+  if (reply.kind === "ack") waiting?.resolve();
+  else waiting?.reject(new Failure("stop_rejected", reply.message));
+}
+
+/**
+ * Reads what the file has gained since the last call. Calls never overlap, a line counts once its end is there, and an event
+ * that could not be handed over is handed over again by the next call.
+ */
+function followEvents(path: string, run: Active, follow: Follow, log: Log): { read(): Promise<void> } {
+  let offset = 0;
+  const hand = (line: string): void => {
+    const checked = checkEvent(parseJson(line));
+    if (!checked.ok) log("warn", "run.bad_event", { line: line.slice(0, 200) });
+    else if (checked.value.seq > run.lastSeq) {
+      follow.onEvent(checked.value);
+      run.lastSeq = checked.value.seq;
+    }
+  };
+  const readMore = async (): Promise<void> => {
+    const gained = await bytesFrom(path, offset);
+    let end = gained.indexOf(10);
+    for (let from = 0; end >= 0; from = end + 1, end = gained.indexOf(10, from)) {
+      hand(gained.toString("utf8", from, end));
+      offset += end + 1 - from;
+    }
+  };
+  let last: Promise<void> = Promise.resolve();
+  return {
+    read() {
+      last = last.catch(() => {}).then(readMore);
+      return last;
+    },
+  };
+}
+
+async function bytesFrom(path: string, offset: number): Promise<Buffer> {
+  const file = await open(path, "r").catch((error) => {
+    if (isErrno(error, "ENOENT")) return null;
+    throw error;
+  });
+  if (file === null) return Buffer.alloc(0);
+  try {
+    const size = Math.max((await file.stat()).size - offset, 0);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(size), 0, size, offset);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Ends a child that has shown no sign of life for too long. */
+function watchSilence(child: Child, waits: Patience, log: Log): { alive(): void; done(): void } {
+  let ending = false;
+  const onSilence = (): void => {
+    ending = true;
+    log("error", "run.silent", { pid: child.pid, seconds: waits.silenceMs / 1000 });
+    child.kill("SIGTERM");
+    clearTimeout(timer);
+    timer = setTimeout(() => child.kill("SIGKILL"), waits.killMs);
+  };
+  let timer = setTimeout(onSilence, waits.silenceMs);
+  return {
+    alive() {
+      if (!ending) timer.refresh();
+    },
+    done: () => clearTimeout(timer),
+  };
+}
+
+/** Appends the child's stderr to a file in the run folder; gives its last line back. */
+function keepLog(child: Child, path: string): () => string {
+  const file = createWriteStream(path, { flags: "a", mode: 0o600 });
+  file.on("error", () => {});
+  let tail = "";
+  child.stderr.on("data", (part: Buffer) => {
+    file.write(part);
+    tail = (tail + part.toString("utf8")).slice(-4096);
+  });
+  child.stderr.on("close", () => file.end());
+  return () => tail.trimEnd().split("\n").at(-1) ?? "";
+}
+
+function parseReply(line: string): RunReply | null {
+  const checked = checkReply(parseJson(line));
+  return checked.ok ? checked.value : null;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
