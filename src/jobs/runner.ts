@@ -1,0 +1,106 @@
+// Gives queued work to its workers, a few at a time. The signal of a worker is aborted when the appliance goes down: it then
+// leaves its work in a state to go on from, and the job is queued again. A stop that a user asked for is the room's matter.
+import { Failure } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import { sleep } from "../base/time.ts";
+import type { Claim, Queue } from "./queue.ts";
+import type { JobKind } from "./states.ts";
+
+export interface Worker {
+  /** Jobs of this kind at the same time. */
+  concurrency: number;
+  /** Asked before each claim, e.g. whether memory and disk allow one more. */
+  canStart?: () => boolean;
+  /** Moves its job to its end through the queue. Throwing fails the job, unless it was moved already. */
+  run(claim: Claim, signal: AbortSignal): Promise<void>;
+}
+
+export interface Runner {
+  /** Looks for work now rather than within a second. */
+  wake(): void;
+  /** Aborts all workers and resolves once every one has ended and its job is queued again. */
+  stop(): Promise<void>;
+}
+
+const pollMs = 1000;
+
+/** Starts at once: recover the queue first. */
+export function createRunner(parts: { queue: Queue; log: Log; workers: Partial<Record<JobKind, Worker>> }): Runner {
+  const { queue, log } = parts;
+  const workers = Object.entries(parts.workers) as [JobKind, Worker][];
+  const running = new Map<JobKind, Set<Promise<void>>>(workers.map(([kind]) => [kind, new Set()]));
+  const ending = new AbortController();
+
+  function look(): void {
+    if (ending.signal.aborted) return;
+    for (const [kind, worker] of workers) {
+      const active = running.get(kind)!;
+      while (active.size < worker.concurrency && (worker.canStart?.() ?? true)) {
+        const claim = queue.claim(kind);
+        if (!claim) break;
+        const work = perform(worker, claim).finally(() => {
+          active.delete(work);
+          wake();
+        });
+        active.add(work);
+      }
+    }
+  }
+
+  /** A full or failing disk refuses claims as well: the next look tries again. */
+  function wake(): void {
+    try {
+      look();
+    } catch (error) {
+      log("error", "runner.claim_failed", { error });
+    }
+  }
+
+  async function perform(worker: Worker, claim: Claim): Promise<void> {
+    const lines = log.with({ jobId: claim.jobId, kind: claim.kind, subjectId: claim.subjectId, fence: claim.fence });
+    let error: unknown = new Failure("internal", "The worker ended without a result");
+    try {
+      await worker.run(claim, ending.signal);
+    } catch (thrown) {
+      error = thrown;
+    }
+    const failure = error instanceof Failure ? error : new Failure("internal", undefined, { cause: error });
+    await untilWritten(lines, () => {
+      if (ending.signal.aborted) return giveBack(claim);
+      const moved = queue.move(claim, "failed", { errorCode: failure.code, errorText: failure.message });
+      if (moved) lines("error", "job.failed", { error });
+      return moved;
+    });
+  }
+
+  /** A stop that was asked for is not forgotten by going down. */
+  function giveBack(claim: Claim): boolean {
+    const stopping = queue.of(claim.subjectId, claim.kind)?.state === "stopping";
+    const detail = "the appliance goes down";
+    return stopping ? queue.move(claim, "stopped", { detail }) : queue.move(claim, "queued", { orderly: true, detail });
+  }
+
+  /** False from the queue is fine: the worker has moved its job. A disk that refuses is tried again until we go down. */
+  async function untilWritten(lines: Log, write: () => boolean): Promise<void> {
+    for (;;)
+      try {
+        write();
+        return;
+      } catch (error) {
+        lines("error", "job.unwritten", { error });
+        if (ending.signal.aborted) return;
+        await sleep(pollMs, ending.signal);
+      }
+  }
+
+  const timer = setInterval(wake, pollMs);
+  setImmediate(wake);
+  return {
+    wake,
+    async stop() {
+      clearInterval(timer);
+      ending.abort();
+      await Promise.all([...running.values()].flatMap((active) => [...active]));
+    },
+  };
+}

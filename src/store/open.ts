@@ -1,0 +1,122 @@
+// The one connection of the house. Commits are synced before they are acknowledged (synchronous=FULL): better-sqlite3's default
+// for WAL loses acknowledged commits in a power cut.
+import { closeSync, openSync } from "node:fs";
+import Database from "better-sqlite3";
+import { Failure } from "../base/errors.ts";
+import { type Migration, migrate } from "./migrate.ts";
+
+/** Parameters are a tuple (for ?) or one object (for :name). */
+type Given<Params> = Params extends readonly unknown[] ? Params : [Params];
+
+export interface Statement<Params, Row> {
+  get(...params: Given<Params>): Row | undefined;
+  all(...params: Given<Params>): Row[];
+  run(...params: Given<Params>): { changes: number };
+  iterate(...params: Given<Params>): IterableIterator<Row>;
+}
+
+export interface Store {
+  /** Statements are prepared once per text; call this where it is used, or keep the result. */
+  prepare<Params = [], Row = never>(sql: string): Statement<Params, Row>;
+  /** BEGIN IMMEDIATE … COMMIT; fn must be synchronous. Inside another transaction it is a savepoint. */
+  transaction<T>(fn: () => T): T;
+  /** Order of creation, whatever the wall clock does. Part of the caller's transaction. */
+  nextSeq(): number;
+  close(): void;
+}
+
+export interface StoreOptions {
+  /** Called once when the disk failed under the database: what was committed is unknown until it is opened anew. */
+  onIoError?: (error: Error) => void;
+  migrations?: Migration[];
+}
+
+export function openStore(path: string, options: StoreOptions = {}): Store {
+  // Made here so that the database, its -wal and its -shm are the owner's alone.
+  closeSync(openSync(path, "a", 0o600));
+  const first = connect(path);
+  try {
+    migrate(first, options.migrations);
+  } finally {
+    first.close();
+  }
+  const db = connect(path);
+  assertSynced(db);
+  return storeOver(db, options.onIoError ?? (() => {}));
+}
+
+function connect(path: string): Database.Database {
+  const db = new Database(path, { timeout: 10_000 });
+  for (const pragma of [
+    "busy_timeout = 10000",
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    "trusted_schema = OFF",
+    "cell_size_check = ON",
+    "mmap_size = 0",
+    "journal_size_limit = 67108864",
+    "wal_autocheckpoint = 1000",
+  ])
+    db.pragma(pragma);
+  return db;
+}
+
+/** On a new file the pragma reads FULL and silently becomes NORMAL at the first write: so ask after one, on a reopened file. */
+function assertSynced(db: Database.Database): void {
+  db.exec("BEGIN IMMEDIATE; UPDATE sequence SET value = value; COMMIT");
+  const synchronous = db.pragma("synchronous", { simple: true });
+  const mode = db.pragma("journal_mode", { simple: true });
+  if (synchronous !== 2 || mode !== "wal")
+    throw new Error(`the database would lose commits: synchronous=${synchronous}, journal_mode=${mode}`);
+}
+
+function storeOver(db: Database.Database, onIoError: (error: Error) => void): Store {
+  const statements = new Map<string, Statement<never, unknown>>();
+  let broken = false;
+  const guard = <T>(work: () => T): T => {
+    try {
+      return work();
+    } catch (error) {
+      const failure = diskFailure(error);
+      if (failure?.code === "internal" && !broken) {
+        broken = true;
+        onIoError(failure);
+      }
+      throw failure ?? error;
+    }
+  };
+  const inTransaction = db.transaction((fn: () => unknown) => fn());
+  const prepare = (sql: string): Statement<never, unknown> => {
+    const known = statements.get(sql);
+    if (known) return known;
+    const raw = db.prepare<unknown[], unknown>(sql);
+    const statement: Statement<never, unknown> = {
+      get: (...params: unknown[]) => guard(() => raw.get(...params)),
+      all: (...params: unknown[]) => guard(() => raw.all(...params)),
+      run: (...params: unknown[]) => guard(() => ({ changes: raw.run(...params).changes })),
+      iterate: (...params: unknown[]) => guard(() => raw.iterate(...params)),
+    };
+    statements.set(sql, statement);
+    return statement;
+  };
+  const next = prepare("UPDATE sequence SET value = value + 1 RETURNING value") as Statement<[], { value: number }>;
+  return {
+    prepare: <Params, Row>(sql: string) => prepare(sql) as unknown as Statement<Params, Row>,
+    transaction: <T>(fn: () => T): T => guard(() => inTransaction.immediate(fn) as T),
+    nextSeq: () => next.get()!.value,
+    close: () => void db.close(),
+  };
+}
+
+/** What the disk did, as a failure of the house; null when the error is something else. */
+function diskFailure(error: unknown): Failure | null {
+  if (!(error instanceof Database.SqliteError)) return null;
+  if (error.code === "SQLITE_FULL") return new Failure("disk_full", undefined, { cause: error });
+  if (/^SQLITE_(IOERR|CORRUPT|NOTADB)/.test(error.code)) return new Failure("internal", undefined, { cause: error });
+  return null;
+}
+
+/** Whether a write was refused because such a row is there already. */
+export const isDuplicate = (error: unknown): boolean =>
+  error instanceof Database.SqliteError && /^SQLITE_CONSTRAINT_(UNIQUE|PRIMARYKEY)$/.test(error.code);

@@ -1,0 +1,245 @@
+-- Generated from migrations/ by schema.ts; not to be edited.
+
+CREATE TABLE supervisor(            -- one row; epoch rises at each start, after the lock: the death certificate of older work
+  id INTEGER PRIMARY KEY CHECK(id = 1),
+  epoch INTEGER NOT NULL,
+  started_at TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE user(
+  id TEXT PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  created_at TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE api_key(
+  id TEXT PRIMARY KEY,
+  user_id TEXT NOT NULL REFERENCES user(id),
+  prefix TEXT NOT NULL,             -- what a person recognises it by
+  sha256 TEXT NOT NULL UNIQUE,      -- of the whole key; the key itself is never stored
+  created_at TEXT NOT NULL,
+  revoked_at TEXT
+) STRICT;
+
+CREATE TABLE document(
+  id TEXT PRIMARY KEY,
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  kind TEXT NOT NULL CHECK(kind IN('document', 'benchmark')),
+  name TEXT NOT NULL,
+  media_type TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  characters INTEGER NOT NULL,
+  sha256 TEXT NOT NULL,             -- of the original, which lies in the blob store under this name
+  text_sha256 TEXT NOT NULL,        -- of the clean text, likewise
+  created_seq INTEGER NOT NULL,
+  created_at TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX document_owner ON document(owner_id, kind, created_seq);
+
+CREATE TABLE benchmark(
+  id TEXT PRIMARY KEY,
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  document_id TEXT NOT NULL REFERENCES document(id),
+  name TEXT NOT NULL,
+  sha256 TEXT NOT NULL,             -- of the items, canonical
+  created_seq INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
+  updated_at TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX benchmark_owner ON benchmark(owner_id, created_seq);
+
+CREATE TABLE benchmark_item(
+  benchmark_id TEXT NOT NULL REFERENCES benchmark(id),
+  sample_num INTEGER NOT NULL CHECK(sample_num >= 1),
+  instruction TEXT NOT NULL,
+  response TEXT NOT NULL,
+  aliases_json TEXT NOT NULL,
+  cluster TEXT NOT NULL,
+  split TEXT NOT NULL CHECK(split IN('dev', 'sealed', 'retention')),
+  tolerance REAL,
+  PRIMARY KEY(benchmark_id, sample_num)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE base_model(            -- belongs to the appliance: every user may use it
+  id TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  architecture TEXT NOT NULL,
+  context_length INTEGER NOT NULL,
+  parameters INTEGER NOT NULL,
+  file_type TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  memory_bytes INTEGER NOT NULL,
+  can_be_aligned INTEGER NOT NULL CHECK(can_be_aligned IN(0, 1)),
+  reason TEXT,
+  license TEXT,
+  sha256 TEXT NOT NULL UNIQUE,
+  path TEXT NOT NULL,               -- made by the store, or the linked original
+  created_seq INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
+  CHECK((can_be_aligned = 0) = (reason IS NOT NULL))
+) STRICT;
+
+CREATE TABLE alignment(
+  id TEXT PRIMARY KEY,
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  name TEXT NOT NULL,
+  description TEXT,
+  workflow_id TEXT NOT NULL,
+  base_model_id TEXT NOT NULL REFERENCES base_model(id),
+  benchmark_id TEXT REFERENCES benchmark(id),
+  document_ids_json TEXT NOT NULL,  -- the snapshot's; the documents may be gone
+  document_names_json TEXT NOT NULL,
+  document_sha256s_json TEXT NOT NULL,
+  phase TEXT NOT NULL DEFAULT 'queued' CHECK(phase IN('queued', 'preparing', 'training', 'checking', 'repairing', 'packaging')),
+  progress REAL NOT NULL DEFAULT 0 CHECK(progress BETWEEN 0 AND 100),
+  progress_json TEXT,
+  metrics_json TEXT,
+  report_json TEXT,
+  budget_json TEXT,
+  events_seen INTEGER NOT NULL DEFAULT 0,   -- seq of the last event of the run taken in
+  created_seq INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
+  started_at TEXT,
+  completed_at TEXT
+) STRICT;
+
+CREATE INDEX alignment_owner ON alignment(owner_id, created_seq);
+
+CREATE TABLE aligned_model(
+  id TEXT PRIMARY KEY,
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  alignment_id TEXT NOT NULL UNIQUE REFERENCES alignment(id),
+  base_model_id TEXT NOT NULL REFERENCES base_model(id),
+  name TEXT NOT NULL,
+  adapter_path TEXT NOT NULL,
+  adapter_sha256 TEXT NOT NULL,
+  calibration_json TEXT NOT NULL,
+  deployment_status TEXT NOT NULL DEFAULT 'UNDEPLOYED'
+    CHECK(deployment_status IN('UNDEPLOYED', 'DEPLOYING', 'DEPLOYED', 'UNDEPLOYING')),
+  error TEXT,
+  created_seq INTEGER NOT NULL,
+  created_at TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX aligned_model_owner ON aligned_model(owner_id, created_seq);
+
+CREATE TABLE deployment(            -- a task; the model's latest one is what its status endpoint shows
+  id TEXT PRIMARY KEY,
+  model_id TEXT NOT NULL REFERENCES aligned_model(id),
+  kind TEXT NOT NULL CHECK(kind IN('deploy', 'undeploy')),
+  status TEXT NOT NULL CHECK(status IN('PROCESSING', 'READY', 'FAILED')),
+  error TEXT,
+  loads_begun INTEGER NOT NULL DEFAULT 0,   -- written before each native load: two that never ended break the loop
+  created_seq INTEGER NOT NULL,
+  started_at TEXT NOT NULL,
+  ended_at TEXT,
+  CHECK((status = 'PROCESSING') = (ended_at IS NULL)),
+  CHECK((status = 'FAILED') = (error IS NOT NULL))
+) STRICT;
+
+CREATE INDEX deployment_model ON deployment(model_id, created_seq);
+
+CREATE TABLE evaluation(
+  id TEXT PRIMARY KEY,
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  name TEXT NOT NULL,
+  model_id TEXT NOT NULL,           -- base or aligned
+  base_model_id TEXT NOT NULL REFERENCES base_model(id),
+  benchmark_id TEXT NOT NULL REFERENCES benchmark(id),
+  alignment_id TEXT REFERENCES alignment(id),   -- when it was queued by a run
+  n_samples INTEGER NOT NULL,
+  settings_json TEXT NOT NULL,
+  result_json TEXT,
+  seconds REAL NOT NULL DEFAULT 0,
+  created_seq INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
+  updated_at TEXT NOT NULL,
+  completed_at TEXT
+) STRICT;
+
+CREATE INDEX evaluation_owner ON evaluation(owner_id, created_seq);
+
+CREATE INDEX evaluation_model ON evaluation(model_id, benchmark_id);
+
+CREATE TABLE evaluation_answer(     -- a row per answered item, so that a restart answers none twice
+  evaluation_id TEXT NOT NULL REFERENCES evaluation(id),
+  sample_num INTEGER NOT NULL,
+  split TEXT NOT NULL,
+  answer TEXT NOT NULL,
+  correct INTEGER NOT NULL CHECK(correct IN(0, 1)),
+  confidence REAL,
+  features_json TEXT NOT NULL,
+  prompt_sha256 TEXT NOT NULL,
+  PRIMARY KEY(evaluation_id, sample_num)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE job(
+  id TEXT PRIMARY KEY,
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  kind TEXT NOT NULL CHECK(kind IN('align', 'evaluate', 'deploy', 'undeploy')),
+  subject_id TEXT NOT NULL,         -- alignment, evaluation or model
+  state TEXT NOT NULL CHECK(state IN('queued', 'running', 'stopping', 'succeeded', 'failed', 'stopped')),
+  fence INTEGER NOT NULL DEFAULT 0,         -- +1 at each claim; every later write presents it
+  epoch INTEGER,                            -- supervisor epoch of this attempt
+  attempt INTEGER NOT NULL DEFAULT 0,
+  max_attempts INTEGER NOT NULL DEFAULT 5,
+  error_code TEXT,
+  error_text TEXT,
+  created_seq INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
+  finished_at TEXT,
+  CHECK((state IN('running', 'stopping')) = (epoch IS NOT NULL)),
+  CHECK((state IN('succeeded', 'failed', 'stopped')) = (finished_at IS NOT NULL)),
+  CHECK((state = 'failed') = (error_code IS NOT NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX job_one_live ON job(
+  subject_id, CASE WHEN kind IN('deploy', 'undeploy') THEN 'deployment' ELSE kind END
+) WHERE state IN('queued', 'running', 'stopping');
+
+CREATE INDEX job_state ON job(state, created_seq);
+
+CREATE TABLE job_event(             -- the history of moves: append-only, contiguous, legal
+  job_id TEXT NOT NULL REFERENCES job(id),
+  seq INTEGER NOT NULL CHECK(seq >= 1),
+  fence INTEGER NOT NULL,
+  from_state TEXT,
+  to_state TEXT NOT NULL,
+  at TEXT NOT NULL,
+  detail TEXT,
+  PRIMARY KEY(job_id, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE job_edge(from_state TEXT NOT NULL, to_state TEXT NOT NULL, PRIMARY KEY(from_state, to_state)) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER job_moves_legally BEFORE UPDATE OF state ON job WHEN NEW.state <> OLD.state
+  AND NOT EXISTS(SELECT 1 FROM job_edge WHERE from_state = OLD.state AND to_state = NEW.state)
+  BEGIN SELECT RAISE(ABORT, 'job: illegal move'); END;
+
+CREATE TRIGGER job_event_contiguous BEFORE INSERT ON job_event
+  WHEN NEW.seq <> 1 + (SELECT coalesce(max(seq), 0) FROM job_event WHERE job_id = NEW.job_id)
+  BEGIN SELECT RAISE(ABORT, 'job_event: gap in seq'); END;
+
+CREATE TRIGGER job_event_fixed BEFORE UPDATE ON job_event BEGIN SELECT RAISE(ABORT, 'job_event: append-only'); END;
+
+CREATE TRIGGER job_event_kept BEFORE DELETE ON job_event BEGIN SELECT RAISE(ABORT, 'job_event: append-only'); END;
+
+CREATE TABLE usage(                 -- exactly one row per inference request
+  request_id TEXT PRIMARY KEY,
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  key_id TEXT NOT NULL,
+  model_id TEXT NOT NULL,
+  prompt_tokens INTEGER NOT NULL,
+  completion_tokens INTEGER NOT NULL,
+  outcome TEXT NOT NULL CHECK(outcome IN('open', 'done', 'aborted', 'failed', 'interrupted')),
+  created_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX usage_model ON usage(model_id);
+
+CREATE TABLE sequence(              -- order of creation, whatever the wall clock does
+  id INTEGER PRIMARY KEY CHECK(id = 1),
+  value INTEGER NOT NULL
+) STRICT;

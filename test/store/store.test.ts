@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, test } from "node:test";
+import Database from "better-sqlite3";
+import { Failure } from "../../src/base/errors.ts";
+import { readMigrations } from "../../src/store/migrate.ts";
+import { isDuplicate, openStore, type Store } from "../../src/store/open.ts";
+import { renderSchema, schemaFile } from "../../src/store/schema.ts";
+
+let folder: string;
+let path: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "plumbline-store-"));
+  path = join(folder, "plumbline.db");
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const ids = (store: Store): number[] =>
+  store
+    .prepare<[], { value: number }>("SELECT value FROM sequence")
+    .all()
+    .map((r) => r.value);
+
+describe("open", () => {
+  test("commits are synced: FULL and WAL hold after a write, on a reopened file", () => {
+    for (const _ of [1, 2]) {
+      const store = openStore(path);
+      store.nextSeq();
+      assert.equal(store.prepare<[], { synchronous: number }>("PRAGMA synchronous").get()?.synchronous, 2);
+      assert.equal(store.prepare<[], { journal_mode: string }>("PRAGMA journal_mode").get()?.journal_mode, "wal");
+      assert.equal(store.prepare<[], { foreign_keys: number }>("PRAGMA foreign_keys").get()?.foreign_keys, 1);
+      assert.equal(store.prepare<[], { trusted_schema: number }>("PRAGMA trusted_schema").get()?.trusted_schema, 0);
+      store.close();
+    }
+  });
+
+  test("the files are the owner's alone", () => {
+    const store = openStore(path);
+    store.nextSeq();
+    for (const name of readdirSync(folder)) assert.equal(statSync(join(folder, name)).mode & 0o077, 0, name);
+    store.close();
+  });
+
+  test("nextSeq counts on after a reopening, and a rolled back transaction takes its number back", () => {
+    let store = openStore(path);
+    assert.deepEqual([store.nextSeq(), store.nextSeq()], [1, 2]);
+    assert.throws(() =>
+      store.transaction(() => {
+        store.nextSeq();
+        throw new Error("no");
+      }),
+    );
+    assert.deepEqual(ids(store), [2]);
+    store.close();
+    store = openStore(path);
+    assert.equal(store.nextSeq(), 3);
+    store.close();
+  });
+
+  test("a transaction inside another is part of it", () => {
+    const store = openStore(path);
+    assert.throws(() =>
+      store.transaction(() => {
+        store.transaction(() => store.nextSeq());
+        throw new Error("no");
+      }),
+    );
+    assert.deepEqual(ids(store), [0]);
+    store.close();
+  });
+
+  test("an asynchronous transaction is refused", () => {
+    const store = openStore(path);
+    assert.throws(() => store.transaction(async () => store.nextSeq()), /promise/);
+    assert.deepEqual(ids(store), [0]);
+    store.close();
+  });
+
+  test("a full database is disk_full, a duplicate is told apart", () => {
+    const store = openStore(path);
+    store.prepare("PRAGMA max_page_count = 1").get();
+    assert.throws(
+      () => store.prepare<[string], never>("INSERT INTO user VALUES('u', ?, '')").run("x".repeat(1 << 20)),
+      (error) => error instanceof Failure && error.code === "disk_full",
+    );
+    store.prepare("PRAGMA max_page_count = 1000000").get();
+    const insert = store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')");
+    insert.run("a", "a");
+    assert.throws(() => insert.run("b", "a"), isDuplicate);
+    assert.throws(
+      () => store.prepare<[]>("INSERT INTO api_key VALUES('k', 'nobody', 'p', 's', '', NULL)").run(),
+      (error) => !isDuplicate(error),
+    );
+    store.close();
+  });
+});
+
+describe("migrations", () => {
+  test("schema.sql is what they make", () => assert.equal(readFileSync(schemaFile, "utf8"), renderSchema()));
+
+  test("a database of a newer version is refused and left alone", () => {
+    openStore(path).close();
+    const db = new Database(path);
+    db.pragma("user_version = 9999");
+    db.close();
+    assert.throws(
+      () => openStore(path),
+      (error) => error instanceof Failure && error.code === "schema_too_new",
+    );
+  });
+
+  const more = (sql: string) => [...readMigrations(), { name: "next.sql", sql }];
+
+  test("an existing database is copied before it is changed", () => {
+    const before = openStore(path);
+    before.nextSeq();
+    before.close();
+    const version = readMigrations().length + 1;
+    openStore(path, { migrations: more("CREATE TABLE fruit(id TEXT) STRICT;") }).close();
+    copyFileSync(`${path}.before-${version}`, join(folder, "old.db"));
+    const old = openStore(join(folder, "old.db"));
+    assert.equal(old.nextSeq(), 2);
+    assert.throws(() => old.prepare("SELECT * FROM fruit"), /no such table/);
+    old.close();
+  });
+
+  test("one that fails in the middle leaves the old schema", () => {
+    openStore(path).close();
+    assert.throws(() => openStore(path, { migrations: more("CREATE TABLE fruit(id TEXT) STRICT; SELECT nonsense;") }));
+    const store = openStore(path);
+    assert.throws(() => store.prepare("SELECT * FROM fruit"), /no such table/);
+    store.close();
+  });
+
+  test("every move of work that states.ts allows is an edge in the database", async () => {
+    const { edges } = await import("../../src/jobs/states.ts");
+    const store = openStore(path);
+    const rows = store.prepare<[], { from_state: string; to_state: string }>("SELECT * FROM job_edge").all();
+    const expected = Object.entries(edges).flatMap(([from, to]) => to.map((state) => `${from} ${state}`));
+    assert.deepEqual(rows.map((row) => `${row.from_state} ${row.to_state}`).sort(), expected.sort());
+    store.close();
+  });
+});
