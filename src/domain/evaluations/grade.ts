@@ -1,0 +1,127 @@
+// Is a short answer right? A gold or one of its aliases stands, as whole tokens, in the first 20 tokens of the answer, and no
+// competing value does: another item's gold of the same kind, so that naming everything is not knowing anything.
+// Not judged: negation, arithmetic, long answers; a gold without a letter or digit is never matched.
+import { isMonth, isNumber, isSignUnit, type Token, tokensOf } from "./tokens.ts";
+
+/** Tokens of an answer that count; a longer gold widens it to its own length. */
+export const answerWindow = 20;
+
+export interface GradedItem {
+  response: string;
+  aliases: readonly string[];
+  competitors: readonly string[];
+  /** Absolute, for golds that are numbers: the first number of the answer within it is right. */
+  tolerance?: number | null;
+}
+
+export interface Grade {
+  correct: boolean;
+  reason: "match" | "within_tolerance" | "no_match" | "competing_value";
+}
+
+export function grade(answer: string, item: GradedItem): Grade {
+  const { golds, competitors, keepArticles } = prepare(item);
+  const window = tokensOf(answer, keepArticles).slice(0, Math.max(answerWindow, ...golds.map((gold) => gold.length)));
+  const reason = golds.some((gold) => states(window, gold))
+    ? "match"
+    : isWithinTolerance(window, item)
+      ? "within_tolerance"
+      : null;
+  if (reason === null) return { correct: false, reason: "no_match" };
+  const named = new Set(window);
+  const competes = competitors.some(
+    (rival) => named.has(rival[0]!) && states(window, rival) && !isCloseEnough(rival, item),
+  );
+  return competes ? { correct: false, reason: "competing_value" } : { correct: true, reason };
+}
+
+interface Prepared {
+  golds: Token[][];
+  /** Less those that hold a gold or are held by one: they are the same answer, said longer or shorter. */
+  competitors: Token[][];
+  keepArticles: boolean;
+}
+
+/** An item is graded again at every check. */
+const preparedItems = new WeakMap<GradedItem, Prepared>();
+
+function prepare(item: GradedItem): Prepared {
+  const known = preparedItems.get(item);
+  if (known !== undefined) return known;
+  const texts = [item.response, ...item.aliases];
+  const keepArticles = texts.some((text) => tokensOf(text).length === 0);
+  const read = (text: string): Token[] => tokensOf(text, keepArticles);
+  const golds = texts.map(read).filter((tokens) => tokens.length > 0);
+  const competitors = item.competitors
+    .map(read)
+    .filter((rival) => rival.length > 0 && !golds.some((gold) => holds(gold, rival) || holds(rival, gold)));
+  const prepared = { golds, competitors, keepArticles };
+  preparedItems.set(item, prepared);
+  return prepared;
+}
+
+function startsOf(tokens: readonly Token[], wanted: readonly Token[]): number[] {
+  const starts: number[] = [];
+  for (let start = 0; start + wanted.length <= tokens.length; start++)
+    if (wanted.every((token, offset) => tokens[start + offset] === token)) starts.push(start);
+  return starts;
+}
+
+const holds = (tokens: readonly Token[], wanted: readonly Token[]): boolean => startsOf(tokens, wanted).length > 0;
+
+/** The tokens stand there; an amount may stand without its sign, but not with another one. */
+function states(window: readonly Token[], wanted: readonly Token[]): boolean {
+  if (holds(window, wanted)) return true;
+  if (wanted.length !== 2 || !isNumber(wanted[0]!) || !isSignUnit(wanted[1]!)) return false;
+  return startsOf(window, [wanted[0]!]).some((start) => !isSignUnit(window[start + 1] ?? ""));
+}
+
+function isWithinTolerance(window: readonly Token[], item: GradedItem): boolean {
+  const first = window.find(isNumber);
+  return first !== undefined && isCloseEnough([first], item);
+}
+
+function isCloseEnough(value: readonly Token[], item: GradedItem): boolean {
+  const gold = tokensOf(item.response)[0];
+  if (item.tolerance === undefined || item.tolerance === null || gold === undefined) return false;
+  if (!isNumber(gold) || !isNumber(value[0]!)) return false;
+  const distance = Math.abs(Number(value[0]) - Number(gold));
+  // The last bits of a decimal fraction are no reason to fail: 0.3 − 0.2 is not 0.1 in doubles.
+  return distance <= item.tolerance + 1e-12 * Math.max(1, Math.abs(Number(gold)));
+}
+
+/** What a gold is, so far as its form tells: dates, numbers by their unit, and text. */
+export function kindOf(gold: string): string {
+  const tokens = tokensOf(gold);
+  if (tokens.length > 0 && tokens.some(isMonth) && tokens.every((token) => isMonth(token) || isNumber(token)))
+    return "date";
+  if (tokens.length > 0 && tokens.length <= 4 && isNumber(tokens[0]!) && !tokens.slice(1).some(isNumber))
+    return ["number", ...tokens.slice(1)].join(" ");
+  return "text";
+}
+
+/**
+ * For each item, the golds of other items of the same kind, each once in order of appearance: less what its own gold or
+ * aliases say, and less what its question names, which any answer may repeat.
+ */
+export function competitorsOf(
+  items: readonly { instruction: string; response: string; aliases: readonly string[] }[],
+): string[][] {
+  const byKind = new Map<string, Map<string, { text: string; tokens: Token[] }>>();
+  const kinds = items.map((item) => kindOf(item.response));
+  for (const [index, item] of items.entries()) {
+    const tokens = tokensOf(item.response);
+    const same = byKind.get(kinds[index]!) ?? new Map();
+    byKind.set(kinds[index]!, same);
+    const key = tokens.join(" ");
+    if (tokens.length > 0 && !same.has(key)) same.set(key, { text: item.response, tokens });
+  }
+  return items.map((item, index) => {
+    const own = new Set([item.response, ...item.aliases].map((text) => tokensOf(text).join(" ")));
+    const question = tokensOf(item.instruction);
+    const asked = new Set(question);
+    return [...byKind.get(kinds[index]!)!]
+      .filter(([key, rival]) => !own.has(key) && !(asked.has(rival.tokens[0]!) && holds(question, rival.tokens)))
+      .map(([, rival]) => rival.text);
+  });
+}

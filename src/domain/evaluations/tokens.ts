@@ -1,0 +1,176 @@
+// The normal form in which short answers are compared: what a person would call the same answer gives the same tokens.
+//
+//   case, Unicode form        NFKC, lower case; every dash is "-"
+//   articles, punctuation     dropped: a, an, the; 's at the end of a word
+//   numbers                   1,200 = 1200 = 1'200; 3.50 = 3.5; a sign stays; leading zeros stay (codes); 5th = 5;
+//                             a unit after a number loses its plural s; 10km = 10 km
+//   money and shares          $1,200 = USD 1,200 = 1200 dollars; 5% = 5 percent = 5 per cent
+//   dates                     2019-03-12 = 12.3.2019 = March 12th, 2019 = 12 Mar 2019, as the tokens 12 march 2019.
+//                             12/03/2019 stays three numbers: which is the month depends on the country
+//   scripts without spaces    a token per character
+
+export type Token = string;
+
+const months = [
+  "january",
+  "february",
+  "march",
+  "april",
+  "may",
+  "june",
+  "july",
+  "august",
+  "september",
+  "october",
+  "november",
+  "december",
+] as const;
+
+const monthNamed = new Map<string, string>([
+  ...months.map((month) => [month, month] as const),
+  ...months.map((month) => [month.slice(0, 3), month] as const),
+  ["sept", "september"],
+]);
+
+const unitNamed = new Map<string, string>([
+  ["$", "dollar"],
+  ["usd", "dollar"],
+  ["dollar", "dollar"],
+  ["dollars", "dollar"],
+  ["€", "euro"],
+  ["eur", "euro"],
+  ["euro", "euro"],
+  ["euros", "euro"],
+  ["£", "pound"],
+  ["gbp", "pound"],
+  ["¥", "yen"],
+  ["jpy", "yen"],
+  ["yen", "yen"],
+  ["%", "%"],
+  ["percent", "%"],
+  ["pct", "%"],
+]);
+
+const signUnits = new Set(unitNamed.values());
+const articles = new Set(["a", "an", "the"]);
+
+/** Currencies and the percent sign: what may be left out beside a number without changing the answer. */
+export const isSignUnit = (token: Token): boolean => signUnits.has(token);
+export const isNumber = (token: Token): boolean => /^-?\d+(\.\d+)?$/.test(token);
+export const isMonth = (token: Token): boolean => (months as readonly string[]).includes(token);
+
+const part = new RegExp(
+  [
+    /(?<iso>(?<![\d-])\d{4}-\d{2}-\d{2}(?![\d-]))/,
+    /(?<dotted>(?<![\d.])\d{1,2}\.\d{1,2}\.\d{4}(?![\d]))/,
+    /(?<sign>(?<=^|[\s(])-(?=[$€£¥]?\d))/,
+    /(?<number>\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d+(?:\.\d+)*)(?:(?:st|nd|rd|th)(?![\p{L}\p{N}]))?/u,
+    /(?<symbol>[$€£¥%])/,
+    /(?<alone>[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}])/u,
+    /(?<word>[\p{L}\p{M}](?:[\p{L}\p{M}\p{N}]|'(?=[\p{L}]))*)/u,
+  ]
+    .map((piece) => piece.source)
+    .join("|"),
+  "gu",
+);
+
+/** Tokens of the text; the articles stay where `keepArticles` says so (an answer can be the letter A). */
+export function tokensOf(text: string, keepArticles = false): Token[] {
+  const plain = text
+    // Before NFKC, which would make the narrow spaces of numbers plain ones.
+    .replaceAll(/(?<=\d)[\u00a0\u2009\u202f'’](?=\d{3}(?!\d))/gu, "")
+    .normalize("NFKC")
+    .toLowerCase()
+    .replaceAll(/[\u2010-\u2015\u2212]/gu, "-")
+    .replaceAll(/[’‘ʼ`]/gu, "'")
+    .replaceAll(/\bper cent\b/gu, "percent");
+  const found = [...plain.matchAll(part)].flatMap((match) => read(match.groups!));
+  return unitsAfterNumbers(datesInOrder(joinSigns(found))).filter((token) => keepArticles || !articles.has(token));
+}
+
+function read(groups: Record<string, string | undefined>): Token[] {
+  if (groups.iso !== undefined) {
+    const [year, month, day] = groups.iso.split("-").map(Number) as [number, number, number];
+    return dateTokens(day, month, year) ?? [String(year), groups.iso.slice(5, 7), groups.iso.slice(8)];
+  }
+  if (groups.dotted !== undefined) {
+    const [day, month, year] = groups.dotted.split(".").map(Number) as [number, number, number];
+    return dateTokens(day, month, year) ?? [groups.dotted];
+  }
+  if (groups.sign !== undefined) return ["-"];
+  if (groups.number !== undefined) return [canonicalNumber(groups.number.replaceAll(",", ""))];
+  if (groups.word !== undefined) {
+    const word = groups.word.replace(/'s$/, "").replaceAll("'", "");
+    return word === "" ? [] : [word];
+  }
+  return [groups.symbol ?? groups.alone!];
+}
+
+function dateTokens(day: number, month: number, year: number): Token[] | null {
+  const name = months[month - 1];
+  return name === undefined || day < 1 || day > 31 ? null : [String(day), name, String(year)];
+}
+
+/** Two dots or more are a version or an address, not a number. */
+function canonicalNumber(digits: string): Token {
+  if (digits.split(".").length !== 2) return digits;
+  return digits.replace(/0+$/, "").replace(/\.$/, "");
+}
+
+/** A minus before a number, or before its currency, becomes the number's. */
+function joinSigns(tokens: Token[]): Token[] {
+  const joined: Token[] = [];
+  let negative = false;
+  for (const token of tokens) {
+    if (token === "-") negative = true;
+    else if (negative && isNumber(token)) {
+      joined.push(`-${token}`);
+      negative = false;
+    } else joined.push(token);
+  }
+  return joined;
+}
+
+const isDay = (token: Token | undefined): token is Token =>
+  token !== undefined && /^(0?[1-9]|[12]\d|3[01])$/.test(token);
+
+/** Month names beside numbers are written out, and day comes before month. */
+function datesInOrder(tokens: Token[]): Token[] {
+  const ordered: Token[] = [];
+  for (let at = 0; at < tokens.length; at++) {
+    const month = monthNamed.get(tokens[at]!);
+    const next = tokens[at + 1];
+    if (month === undefined) {
+      ordered.push(tokens[at]!);
+      continue;
+    }
+    const before = ordered.at(-1) === "of" ? ordered.at(-2) : ordered.at(-1);
+    if (isDay(before)) {
+      if (ordered.at(-1) === "of") ordered.pop();
+      ordered.pop();
+      ordered.push(String(Number(before)), month);
+    } else if (isDay(next)) {
+      ordered.push(String(Number(next)), month);
+      at++;
+    } else ordered.push(next !== undefined && /^\d{4}$/.test(next) ? month : tokens[at]!);
+  }
+  return ordered;
+}
+
+/** Signs of money and shares come after their number, under one name; other units lose their plural. */
+function unitsAfterNumbers(tokens: Token[]): Token[] {
+  const ordered: Token[] = [];
+  for (let at = 0; at < tokens.length; at++) {
+    const token = tokens[at]!;
+    const next = tokens[at + 1];
+    const unit = unitNamed.get(token);
+    const afterNumber = at > 0 && isNumber(tokens[at - 1]!);
+    if (unit !== undefined && unit !== "%" && !afterNumber && next !== undefined && isNumber(next)) {
+      ordered.push(next, unit);
+      at++;
+    } else if (unit !== undefined) ordered.push(unit);
+    else if (afterNumber && token === "pounds") ordered.push("pound");
+    else ordered.push(afterNumber && /^\p{L}{3,}[^s\P{L}]s$/u.test(token) ? token.slice(0, -1) : token);
+  }
+  return ordered;
+}
