@@ -91,6 +91,12 @@ export const failures = {
   data_locked: row(409, "Another plumbline uses this data folder", "Stop it, or choose another PLUMBLINE_DATA."),
   config_invalid: row(500, "A setting is not valid", "config/plumbline.env lists every setting with its default."),
   schema_too_new: row(500, "The database is of a newer plumbline", "Install that version, or restore a backup."),
+  usage: row(400, "The command line is not understood", "Add --help to see what the verb takes."),
+  interrupted: row(500, "Stopped before the end", "Start it again when it suits."),
+  address_taken: row(500, "The address is taken", "Stop what listens there, or choose another PLUMBLINE_PORT."),
+  serve_failed: row(500, "The appliance did not come up", "Run `plumbline serve` by itself and read its log."),
+  api_refused: row(500, "The appliance refused a request", "The message has its answer."),
+  demo_failed: row(500, "The demo did not reach its end", "Run it again with --dir FOLDER --keep, and look inside."),
   node_unsupported: row(500, "The system's Node is used instead of the bundled one", "Start through bin/plumbline."),
 } satisfies Record<string, Row>;
 
