@@ -1,0 +1,76 @@
+// Documents → training rows. The rows never see a benchmark; what coincides with one is found by leakage.ts.
+import type { SnapshotDocument } from "../../contract/run-folder.ts";
+import { type Fact, factsOf, type Passage, readCorpus, type Source } from "./examples/facts.ts";
+import { rowsOfFact, rowsOfPassage } from "./examples/rows.ts";
+import { normalised } from "./examples/text.ts";
+
+export { type Generate, type ProposalReport, proposeQuestions } from "./examples/proposals.ts";
+export { selfReplay } from "./examples/replay.ts";
+
+export interface Message {
+  role: "system" | "user" | "assistant";
+  content: string;
+}
+
+/** One training row. The loss stands on the assistant's words only. */
+export interface Example {
+  messages: Message[];
+  /** Where in the document's text (characters) the row comes from; null for a row that comes from no document. */
+  source: Source | null;
+  /** How the row was made: asked, own, attribute, in_place, blank, contrast, which, told, check, recall, proposed, replay. */
+  kind: string;
+  /** Rows of one fact share this. */
+  fact: string;
+}
+
+export interface ExamplesReport {
+  documents: number;
+  facts: number;
+  rows: number;
+  by_kind: Record<string, number>;
+  /** Documents whose language has no rules: only their tables and key-value lines gave rows. */
+  language_neutral: string[];
+  /** Documents that gave no row at all. */
+  silent: string[];
+}
+
+/** Rows by rules, in the order of the documents. The same documents, options and seed give the same rows. */
+export function makeExamples(
+  documents: readonly SnapshotDocument[],
+  options: { phrasings: number; seed: number },
+): { examples: Example[]; report: ExamplesReport } {
+  const corpus = readCorpus(documents);
+  const read = documents.map((document) => ({ document, ...factsOf(document, corpus) }));
+  const facts = distinct(read.flatMap((one) => one.facts));
+  const groups = Map.groupBy(facts, (fact) => fact.group);
+  const siblings = (fact: Fact) => (fact.group === "" ? [] : (groups.get(fact.group) ?? []));
+  const examples = [
+    ...facts.flatMap((fact) => rowsOfFact(fact, siblings(fact), corpus, options.phrasings, options.seed)),
+    ...read.flatMap((one) => one.passages).flatMap((passage: Passage) => rowsOfPassage(passage)),
+  ];
+  const by_kind: Record<string, number> = {};
+  for (const example of examples) by_kind[example.kind] = (by_kind[example.kind] ?? 0) + 1;
+  const heard = new Set(examples.map((example) => example.source?.document_id));
+  return {
+    examples,
+    report: {
+      documents: documents.length,
+      facts: facts.length,
+      rows: examples.length,
+      by_kind,
+      language_neutral: read.filter((one) => !one.english).map((one) => one.document.id),
+      silent: documents.filter((document) => !heard.has(document.id)).map((document) => document.id),
+    },
+  };
+}
+
+/** One fact per (thing, attribute, value): what two documents say alike is taught once. */
+function distinct(facts: readonly Fact[]): Fact[] {
+  const seen = new Set<string>();
+  return facts.filter((fact) => {
+    const key = [fact.entity, fact.attribute ?? fact.concept ?? fact.statement ?? "", fact.value]
+      .map(normalised)
+      .join("\n");
+    return !seen.has(key) && seen.add(key);
+  });
+}

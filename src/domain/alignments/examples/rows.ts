@@ -1,0 +1,204 @@
+// Facts → rows: the same fact asked and told in as many different wordings as the recipe wants.
+import type { Example } from "../examples.ts";
+import { attributes } from "./attributes.ts";
+import type { Corpus, Fact, Passage } from "./facts.ts";
+import { capitalised, hashOf, normalised, seeded, shuffled } from "./text.ts";
+
+/** A row before it is chosen. `family`: rows of different families teach different things, so the choice takes turns. */
+interface Candidate {
+  family: "asked" | "own" | "attribute" | "in_place" | "blank" | "contrast" | "which" | "told" | "check";
+  question: string;
+  answer: string;
+}
+
+/** Families in the order of what a row of them has brought; asking rows come round twice. */
+const turns: Candidate["family"][] = [
+  "asked",
+  "own",
+  "asked",
+  "asked",
+  "in_place",
+  "asked",
+  "attribute",
+  "contrast",
+  "own",
+  "which",
+  "asked",
+  "told",
+  "blank",
+  "asked",
+  "check",
+];
+
+/** Rows of one fact, at most `phrasings`. */
+export function rowsOfFact(
+  fact: Fact,
+  siblings: readonly Fact[],
+  corpus: Corpus,
+  phrasings: number,
+  seed: number,
+): Example[] {
+  const random = seeded(seed ^ hashOf(fact.id));
+  const candidates = fact.english ? english(fact, siblings, corpus, random) : neutral(fact);
+  const byFamily = new Map<string, Candidate[]>();
+  const seen = new Set<string>();
+  for (const candidate of shuffled(candidates, random)) {
+    const key = normalised(candidate.question);
+    if (key === "" || seen.has(key)) continue;
+    seen.add(key);
+    byFamily.set(candidate.family, [...(byFamily.get(candidate.family) ?? []), candidate]);
+  }
+  const chosen: Candidate[] = [];
+  for (let taken = true; taken && chosen.length < phrasings; ) {
+    taken = false;
+    for (const family of turns) {
+      const next = byFamily.get(family)?.shift();
+      if (!next || chosen.length >= phrasings) continue;
+      chosen.push(next);
+      taken = true;
+    }
+  }
+  return chosen.map((candidate) => row(candidate.question, candidate.answer, fact.source, candidate.family, fact.id));
+}
+
+/** Whole rows and sections, recalled by their title. */
+export function rowsOfPassage(passage: Passage): Example[] {
+  const question = passage.english ? `What do you know about ${passage.title}?` : `${passage.title}?`;
+  return [row(question, passage.text, passage.source, "recall", `recall:${hashOf(passage.text).toString(16)}`)];
+}
+
+function row(question: string, answer: string, source: Fact["source"], kind: string, fact: string): Example {
+  return {
+    messages: [
+      { role: "user", content: capitalised(question.replace(/\s+/g, " ").trim()) },
+      { role: "assistant", content: capitalised(answer.replace(/\s+/g, " ").trim()) },
+    ],
+    source,
+    kind,
+    fact,
+  };
+}
+
+const ended = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
+
+/** A noun that «the … of» can stand before: no participle, no dangling preposition. */
+const nounLike = (attribute: string): boolean =>
+  !/(?:ed|\b(?:by|of|at|for|in|on|to|from))$/.test(attribute) && !/^(where|when|how|since|valid)\b/.test(attribute);
+
+function english(fact: Fact, siblings: readonly Fact[], corpus: Corpus, random: () => number): Candidate[] {
+  const out: Candidate[] = [];
+  const add = (family: Candidate["family"], question: string, answer: string) => out.push({ family, question, answer });
+  const statement = fact.statement ?? told(fact);
+  const full = () => (statement.split(" ").length <= 24 ? ended(statement) : ended(fact.value));
+  const answer = () => (random() < shortShare ? ended(fact.value) : full());
+  for (const question of asks(fact)) add("asked", placed(question, fact, corpus, random), answer());
+  for (const question of fact.asked)
+    add("own", placed(question, fact, corpus, random), fact.attribute === "meaning" ? ended(fact.value) : answer());
+  if (fact.inPlace) {
+    add("in_place", fact.inPlace.asked, ended(fact.value));
+    add("blank", `Fill in the blank: ${fact.inPlace.blank}`, ended(fact.value));
+  }
+  if (fact.attribute === "meaning") return out;
+  if (fact.attribute !== null) {
+    add("attribute", `${capitalised(fact.entity)}: ${fact.attribute}?`, ended(fact.value));
+    if (!fact.inPlace) add("blank", `Fill in the blank: ${statement.replace(fact.value, "____")}`, ended(fact.value));
+  }
+  add("told", `State a fact about ${fact.entity}${fact.attribute ? ` and its ${fact.attribute}` : ""}.`, full());
+  contrasts(fact, siblings, random, add, full);
+  return out;
+}
+
+/** Share of short answers among rows that could take either form. */
+const shortShare = 0.5;
+
+function told(fact: Fact): string {
+  const template = fact.concept && fact.exact ? attributes[fact.concept]!.tell : null;
+  const plain = nounLike(fact.attribute ?? "") ? "The {a} of {e} is {v}." : "{e}, {a}: {v}.";
+  return fill(template ?? plain, fact);
+}
+
+function fill(template: string, fact: Fact): string {
+  const parts: Record<string, string> = {
+    e: fact.entity,
+    v: fact.value.replace(/[.!]$/, ""),
+    a: fact.attribute ?? fact.concept ?? "value",
+  };
+  return capitalised(
+    template.replace(/\{([eva])\}/g, (_, key: string) => parts[key]!).replace(/\bof the the\b/g, "of the"),
+  );
+}
+
+const plainAsks =
+  "What is the {a} of {e}? | What {a} does {e} have? | Which {a} applies to {e}? | Tell me the {a} of {e}. | I need to know {e}'s {a}. | For {e}, what is the {a}? | Do you know the {a} of {e}? | Give me the {a} for {e}, please.";
+
+/** Questions by attribute: the table's wordings, the document's own word, and its synonyms behind the same qualifier. */
+function asks(fact: Fact): string[] {
+  const known = fact.concept ? attributes[fact.concept]! : null;
+  const out: string[] = [];
+  if (known && fact.exact) out.push(...known.ask.split(" | "));
+  if (fact.attribute !== null && nounLike(fact.attribute) && fact.attribute !== "meaning") {
+    out.push(...plainAsks.split(" | "));
+    if (known && !fact.exact) {
+      const words = fact.attribute.split(" ");
+      const qualifier = words.slice(0, -1).join(" ");
+      for (const noun of known.nouns.split("|").slice(0, 4))
+        if (!noun.includes(" ") && nounLike(noun))
+          out.push(`What is the ${qualifier} ${noun} of {e}?`, `How about the ${qualifier} ${noun} for {e}?`);
+    }
+  }
+  return out.filter((ask) => fact.attribute !== null || !ask.includes("{a}")).map((ask) => fill(ask, fact));
+}
+
+/** A question as it stands, or told where it belongs: the organisation, or the heading of a subject without a name. */
+function placed(question: string, fact: Fact, corpus: Corpus, random: () => number): string {
+  const lower = question.charAt(0).toLowerCase() + question.slice(1);
+  const draw = random();
+  if (fact.context !== null && fact.context !== corpus.company && draw < 0.6)
+    return draw < 0.3 ? `${fact.context}: ${lower}` : `Regarding ${fact.context}: ${lower}`;
+  if (corpus.company !== null && draw > 0.8 && !question.includes(corpus.company))
+    return `At ${corpus.company}, ${lower}`;
+  return question;
+}
+
+type Add = (family: Candidate["family"], question: string, answer: string) => void;
+
+/** Rows that keep siblings apart: this value or that one; which of them; true or not. */
+function contrasts(fact: Fact, siblings: readonly Fact[], random: () => number, add: Add, full: () => string): void {
+  const others = shuffled(
+    siblings.filter((other) => normalised(other.value) !== normalised(fact.value)),
+    random,
+  );
+  const other = others[0];
+  if (!other) return;
+  const label = fact.attribute !== null && nounLike(fact.attribute) ? `the ${fact.attribute} of ${fact.entity}` : null;
+  for (const rival of others.slice(0, 2)) {
+    const pair = random() < 0.5 ? [fact.value, rival.value] : [rival.value, fact.value];
+    add(
+      "contrast",
+      label ? `Is ${label} ${pair[0]} or ${pair[1]}?` : `${capitalised(fact.entity)}: ${pair[0]} or ${pair[1]}?`,
+      ended(fact.value),
+    );
+  }
+  if (label)
+    add(
+      "check",
+      `Is ${label} ${other.value}?`,
+      `No, ${full().charAt(0).toLowerCase() === full().charAt(0) ? full() : full()}`,
+    );
+  const unique = siblings.every((rival) => rival === fact || normalised(rival.value) !== normalised(fact.value));
+  const which = fact.concept && fact.exact ? attributes[fact.concept]!.which : undefined;
+  if (unique && which) add("which", fill(which, fact), ended(fact.entity));
+  else if (unique && fact.attribute !== null && nounLike(fact.attribute))
+    add("which", `Which one has the ${fact.attribute} ${fact.value}?`, ended(fact.entity));
+}
+
+/** Rows without a word of any language: the key, the attribute and the value. */
+function neutral(fact: Fact): Candidate[] {
+  const answer = fact.value;
+  return [
+    { family: "attribute", question: `${fact.entity}: ${fact.attribute}?`, answer },
+    { family: "asked", question: `${capitalised(fact.attribute ?? "")} – ${fact.entity}?`, answer },
+    { family: "blank", question: `${fact.entity}, ${fact.attribute}: ____`, answer },
+    { family: "asked", question: `${capitalised(fact.attribute ?? "")} (${fact.entity})?`, answer },
+  ];
+}

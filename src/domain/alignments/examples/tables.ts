@@ -1,0 +1,93 @@
+// Tables → facts: one per cell, about the row's key; and one passage per row.
+import type { SnapshotDocument } from "../../../contract/run-folder.ts";
+import { type Block, type Piece, spanOf } from "./blocks.ts";
+import { attributeFact, type Corpus, type DocumentFacts, type Source, subjectOf } from "./facts.ts";
+import { normalised } from "./text.ts";
+
+type Table = Extract<Block, { type: "table" }>;
+
+const emptyCell = /^(?:|-+|–|—|n\/?a|none|null|\?)$/i;
+const nameHeader =
+  /\b(name|product|item|title|model|service|project|person|employee|term|topic|machine|device|room)\b/i;
+const valueHeader = /^(value|values|details?|figure|data|specification|description|answer|)$/i;
+const unitInHeader = /^(.*?)\s*(?:[([]\s*([^)\]]+?)\s*[)\]]|,?\s(?:in\s)?(EUR|USD|GBP|CHF|kg|g|mm|cm|m|km|W|kW|V|%))$/u;
+const looksLikeUnit =
+  /^(?:[\p{L}°µ%€$£²³/·]{1,8}|(?:working |business )?days|minutes|seconds|hours|weeks|months|years|euros?|dollars?|litres?|metres?)$/u;
+
+/** «Weight (kg)» is the attribute weight, whose bare numbers are kilograms. */
+export function columnOf(header: string): { attribute: string; unit: string } {
+  const match = unitInHeader.exec(header);
+  const unit = match?.[2] ?? match?.[3] ?? "";
+  const plain = header.replaceAll("_", " ").trim();
+  const attribute = match && looksLikeUnit.test(unit) ? match[1]!.replaceAll("_", " ").trim() : plain;
+  const abbreviation = /^\p{Lu}{2,}/u.test(attribute);
+  return {
+    attribute: abbreviation ? attribute : attribute.charAt(0).toLowerCase() + attribute.slice(1),
+    unit: match && looksLikeUnit.test(unit) ? unit : "",
+  };
+}
+
+export function withUnit(cell: string, unit: string): string {
+  if (unit === "" || !/^[−-]?[\d.,\s–-]*\d$/.test(cell)) return cell;
+  if (/^[€$£]$/.test(unit)) return `${unit}${cell}`;
+  return unit === "%" ? `${cell}%` : `${cell} ${unit}`;
+}
+
+/** The columns that name a row: a unique one with a telling header, else the first unique one, else the first two. */
+function keyColumns(table: Table): number[] {
+  const columns = table.header.map((_, index) => index);
+  const unique = columns.filter((column) => {
+    const cells = table.rows.map((row) => normalised(row[column]?.text ?? ""));
+    return cells.every((cell) => cell !== "" && /\p{L}/u.test(cell)) && new Set(cells).size === cells.length;
+  });
+  if (unique.includes(0) && !/\b(id|no|number|code|sku)\b\.?$/i.test(table.header[0]!.text)) return [0];
+  const named = unique.find((column) => nameHeader.test(table.header[column]!.text));
+  const key = named ?? unique[0];
+  return key !== undefined ? [key] : columns.slice(0, 2);
+}
+
+export function tableFacts(
+  document: SnapshotDocument,
+  table: Table,
+  corpus: Corpus,
+  english: boolean,
+): Pick<DocumentFacts, "facts" | "passages"> {
+  const out: Pick<DocumentFacts, "facts" | "passages"> = { facts: [], passages: [] };
+  if (table.header.length < 2) return out;
+  const subject = subjectOf(table.path, corpus);
+  const pairs = table.header.length === 2 && valueHeader.test(table.header[1]!.text) && subject !== null;
+  const keys = pairs ? [0] : keyColumns(table);
+  const title = table.path.join(" › ");
+  for (const row of table.rows) {
+    const key = keys
+      .map((column) => row[column]?.text ?? "")
+      .join(" ")
+      .trim();
+    if (key === "") continue;
+    const source = rowSource(document, row);
+    const said: string[] = [];
+    row.forEach((cell, column) => {
+      const header = table.header[column]?.text ?? "";
+      if (keys.includes(column) || emptyCell.test(cell.text) || cell.text.split(/\s+/).length > 30) return;
+      const { attribute, unit } = pairs ? { attribute: key, unit: "" } : columnOf(header);
+      if (attribute === "") return;
+      const value = withUnit(cell.text.replace(/\.$/, ""), unit);
+      const entity = pairs ? subject : key;
+      const group = pairs ? "" : `${document.id}:${title}:${attribute}`;
+      out.facts.push(attributeFact({ document, entity, attribute, value, source, english, group }));
+      said.push(`${attribute} ${value}`);
+    });
+    if (said.length > 1 && !pairs)
+      out.passages.push({ title: key, text: `${key}: ${said.join(", ")}.`, source, english });
+  }
+  return out;
+}
+
+function rowSource(document: SnapshotDocument, row: readonly Piece[]): Source {
+  const spans = row.filter((cell) => cell.text !== "").map((cell) => spanOf(cell));
+  return {
+    document_id: document.id,
+    start: Math.min(...spans.map((span) => span.start)),
+    end: Math.max(...spans.map((span) => span.end)),
+  };
+}
