@@ -1,0 +1,12 @@
+// How every part of the worker reports trouble: an error code of protocol.md, what happened, and what to do about it.
+#pragma once
+#include <stdexcept>
+#include <string>
+
+struct Failure : std::runtime_error {
+    Failure(std::string code_, const std::string & message, std::string hint_ = "", bool fatal_ = false)
+        : std::runtime_error(message), code(std::move(code_)), hint(std::move(hint_)), fatal(fatal_) {}
+    std::string code;
+    std::string hint;
+    bool fatal; // the next frame cannot be found
+};

@@ -1,0 +1,81 @@
+#include "kernels/draw.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace {
+
+struct Candidate {
+    int32_t token;
+    double weight; // exp((logit − most) / temperature): 1 for the most likely
+};
+
+bool likelier(const Candidate & a, const Candidate & b) { return a.weight != b.weight ? a.weight > b.weight : a.token < b.token; }
+
+int32_t most_likely(const float * logits, int64_t vocabulary) {
+    return static_cast<int32_t>(std::max_element(logits, logits + vocabulary) - logits);
+}
+
+/** Keeps the likeliest candidates until they hold top_p of the weight; sorts only as many as that takes. */
+void keep_top_p(std::vector<Candidate> & candidates, double top_p) {
+    double total = 0;
+    for (const Candidate & c : candidates) total += c.weight;
+    double held = 0;
+    size_t sorted = 0;
+    for (size_t i = 0; i < candidates.size(); i++) {
+        if (i == sorted) {
+            sorted = std::min(candidates.size(), sorted == 0 ? size_t{64} : sorted * 8);
+            std::partial_sort(candidates.begin() + static_cast<std::ptrdiff_t>(i), candidates.begin() + static_cast<std::ptrdiff_t>(sorted), candidates.end(), likelier);
+        }
+        held += candidates[i].weight;
+        if (held >= top_p * total) return candidates.resize(i + 1);
+    }
+}
+
+} // namespace
+
+std::vector<double> reference::draw_distribution(const float * logits, int64_t vocabulary, const DrawOptions & o) {
+    std::vector<Candidate> all;
+    const double most = static_cast<double>(*std::max_element(logits, logits + vocabulary));
+    for (int64_t i = 0; i < vocabulary; i++) all.push_back({static_cast<int32_t>(i), std::exp((static_cast<double>(logits[i]) - most) / o.temperature)});
+    std::sort(all.begin(), all.end(), likelier);
+    if (o.top_k > 0 && o.top_k < vocabulary) all.resize(static_cast<size_t>(o.top_k));
+    double total = 0, held = 0;
+    for (const Candidate & c : all) total += c.weight;
+    size_t kept = 0;
+    while (kept < all.size() && held < o.top_p * total) held += all[kept++].weight;
+    all.resize(std::max<size_t>(kept, 1));
+    std::vector<double> p(static_cast<size_t>(vocabulary));
+    total = 0;
+    for (const Candidate & c : all)
+        if (c.weight >= o.min_p) total += c.weight;
+    for (const Candidate & c : all)
+        if (c.weight >= o.min_p) p[static_cast<size_t>(c.token)] = c.weight / total;
+    return p;
+}
+
+int32_t draw(const float * logits, int64_t vocabulary, const DrawOptions & o, double uniform) {
+    const int32_t best = most_likely(logits, vocabulary);
+    if (o.temperature == 0) return best;
+    const double most = static_cast<double>(logits[best]);
+    std::vector<Candidate> candidates;
+    // What is e^-50 of the likeliest cannot be drawn with 53 random bits, nor move a sum of doubles.
+    const double least = most - 50 * o.temperature;
+    for (int64_t i = 0; i < vocabulary; i++)
+        if (static_cast<double>(logits[i]) >= least) candidates.push_back({static_cast<int32_t>(i), std::exp((static_cast<double>(logits[i]) - most) / o.temperature)});
+    if (candidates.empty()) return best; // not a number among the logits; the caller sees it in the log-prob
+    if (o.top_k > 0 && o.top_k < static_cast<int64_t>(candidates.size())) {
+        std::nth_element(candidates.begin(), candidates.begin() + o.top_k, candidates.end(), likelier);
+        candidates.resize(static_cast<size_t>(o.top_k));
+    }
+    if (o.top_p < 1) keep_top_p(candidates, o.top_p);
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](const Candidate & c) { return c.weight < o.min_p; }), candidates.end());
+    std::sort(candidates.begin(), candidates.end(), [](const Candidate & a, const Candidate & b) { return a.token < b.token; });
+    double total = 0;
+    for (const Candidate & c : candidates) total += c.weight;
+    double left = uniform * total;
+    for (const Candidate & c : candidates)
+        if ((left -= c.weight) < 0) return c.token;
+    return candidates.back().token;
+}

@@ -1,0 +1,12 @@
+// Faults that the negative tests plant to see their gate fail. They exist only in the library built for those tests: without
+// PLUMBLINE_FAULTS every question is answered "no" at compile time, and nothing on the wire can ask it.
+#pragma once
+
+enum class Fault { none, zero_key_gradient, see_the_future, scale_alpha_twice };
+
+#ifdef PLUMBLINE_FAULTS
+extern Fault planted_fault;
+inline bool faulty(Fault fault) { return planted_fault == fault; }
+#else
+constexpr bool faulty(Fault) { return false; }
+#endif

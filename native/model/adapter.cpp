@@ -1,0 +1,127 @@
+#include "model/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/random.h"
+
+namespace {
+
+constexpr GroupIndex group_of[] = {group_qkv, group_qkv, group_qkv, group_output, group_gate_up, group_gate_up, group_down};
+
+struct Size {
+    int64_t rows, columns;
+};
+
+Size size_of(const ModelShape & m, Target target) {
+    const int64_t q = m.heads * m.head_values, kv = m.kv_heads * m.head_values;
+    switch (target) {
+        case attn_q: return {q, m.embedding};
+        case attn_k:
+        case attn_v: return {kv, m.embedding};
+        case attn_output: return {m.embedding, q};
+        case ffn_gate:
+        case ffn_up: return {m.feed_forward, m.embedding};
+        case ffn_down: break;
+    }
+    return {m.embedding, m.feed_forward};
+}
+
+size_t count_parameters(const ModelShape & model, const AdapterShape & shape) {
+    size_t count = 0;
+    for (Target target : shape.targets) {
+        const Size size = size_of(model, target);
+        count += static_cast<size_t>(shape.rank * (size.rows + size.columns));
+    }
+    return count * static_cast<size_t>(model.layers);
+}
+
+/** Values summed in one go: fixed, so that the norm does not depend on the number of threads. */
+constexpr int64_t norm_chunk = 1 << 14;
+
+double squared_norm(Pool & pool, const float * values, int64_t count) {
+    std::vector<double> partial(static_cast<size_t>((count + norm_chunk - 1) / norm_chunk));
+    pool.each(static_cast<int64_t>(partial.size()), [&](int64_t chunk, int) {
+        const int64_t end = std::min(count, (chunk + 1) * norm_chunk);
+        double sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = chunk * norm_chunk; i < end; i++) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+        partial[static_cast<size_t>(chunk)] = sum;
+    });
+    double total = 0;
+    for (double sum : partial) total += sum;
+    return total;
+}
+
+} // namespace
+
+Adapter::Adapter(const ModelShape & model, const AdapterShape & shape_)
+    : shape(shape_), parameters(count_parameters(model, shape_)), weights(parameters), gradients(parameters), first_moments(parameters),
+      second_moments(parameters) {
+    size_t at = 0;
+    for (int64_t layer = 0; layer < model.layers; layer++) {
+        layers.emplace_back();
+        for (int g = 0; g < groups_per_layer; g++) {
+            Group & group = layers.back()[static_cast<size_t>(g)];
+            for (Target target : shape.targets)
+                if (group_of[target] == g) {
+                    const Size size = size_of(model, target);
+                    group.sites.push_back(Site{target, size.rows, size.columns, 0, 0, group.width});
+                    group.columns = size.columns;
+                    group.width += shape.rank;
+                }
+            group.a = at;
+            for (Site & site : group.sites) {
+                site.a = at;
+                at += static_cast<size_t>(shape.rank * site.columns);
+            }
+            for (Site & site : group.sites) {
+                site.b = at;
+                at += static_cast<size_t>(shape.rank * site.rows);
+            }
+        }
+    }
+    for (Buffer<float> * buffer : {&weights, &gradients, &first_moments, &second_moments})
+        std::memset(buffer->data(), 0, parameters * sizeof(float));
+    for (int64_t layer = 0; layer < model.layers; layer++)
+        for (const Group & group : layers[static_cast<size_t>(layer)])
+            for (const Site & site : group.sites) {
+                const uint64_t key = random_key(shape.seed, hash_name(base_name(layer, site.target) + ".lora_a"));
+                const double bound = 1 / std::sqrt(static_cast<double>(site.columns));
+                const auto count = static_cast<size_t>(shape.rank * site.columns);
+                for (size_t i = 0; i < count; i++) weights[site.a + i] = static_cast<float>((2 * random_uniform(key, i) - 1) * bound);
+            }
+}
+
+void Adapter::clear_gradients() {
+    std::memset(gradients.data(), 0, parameters * sizeof(float));
+    gradients_pending = false;
+}
+
+std::optional<Adapter::Stepped> Adapter::optimise(Pool & pool, const AdamW & options) {
+    const auto count = static_cast<int64_t>(parameters);
+    const double norm = std::sqrt(squared_norm(pool, gradients.data(), count));
+    if (!std::isfinite(norm)) {
+        clear_gradients();
+        return std::nullopt;
+    }
+    const bool clipped = options.grad_clip_norm > 0 && norm > options.grad_clip_norm;
+    const double scale = clipped ? options.grad_clip_norm / norm : 1;
+    step++;
+    version++;
+    pool.split(count, 1024, [&](int64_t begin, int64_t end, int) {
+        adamw(options, step, scale, end - begin, weights.data() + begin, gradients.data() + begin, first_moments.data() + begin,
+              second_moments.data() + begin);
+    });
+    clear_gradients();
+    return Stepped{norm, clipped};
+}
+
+int64_t Adapter::bytes(const ModelShape & model, const AdapterShape & shape) {
+    return static_cast<int64_t>(count_parameters(model, shape) * sizeof(float) * 4);
+}
+
+std::string Adapter::base_name(int64_t layer, Target target) {
+    return "blk." + std::to_string(layer) + "." + target_names[target] + ".weight";
+}

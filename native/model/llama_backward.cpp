@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/gemm.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/swiglu.h"
+#include "model/llama.h"
+
+void Llama::lora_backward(Adapter & adapter, const Group & group, const float * x, const float * u, const std::vector<const float *> & dys, float * dx) {
+    if (group.sites.empty()) return;
+    const float * w = adapter.weights.data();
+    float * g = adapter.gradients.data();
+    float * du = work_.du.data(); // [tokens, group width]
+    const int64_t rank = adapter.shape.rank;
+    pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
+        const int64_t n = end - begin;
+        for (size_t i = 0; i < group.sites.size(); i++) {
+            const Site & site = group.sites[i];
+            gemm(Side::plain, Side::plain, n, rank, site.rows, adapter.scale(), dys[i] + begin * site.rows, site.rows, w + site.b, rank, 0,
+                 du + begin * group.width + site.u, group.width);
+        }
+        if (dx)
+            gemm(Side::plain, Side::plain, n, group.columns, group.width, 1, du + begin * group.width, group.width, w + group.a, group.columns,
+                 1, dx + begin * group.columns, group.columns);
+    });
+    for (size_t i = 0; i < group.sites.size(); i++) {
+        const Site & site = group.sites[i];
+        gemm_by_rows(pool_, Side::transposed, Side::plain, site.rows, rank, tokens_, adapter.scale(), dys[i], site.rows, u + site.u, group.width,
+                     1, g + site.b, rank);
+    }
+    gemm_by_columns(pool_, Side::transposed, Side::plain, group.width, group.columns, tokens_, 1, du, group.width, x, group.columns, 1,
+                    g + group.a, group.columns);
+}
+
+namespace {
+
+std::vector<const float *> gradients_of(const Group & group, const std::vector<std::pair<Target, const float *>> & all) {
+    std::vector<const float *> chosen;
+    for (const Site & site : group.sites)
+        for (const auto & [target, gradient] : all)
+            if (target == site.target) chosen.push_back(gradient);
+    return chosen;
+}
+
+} // namespace
+
+/** work_.dx: gradient after the layer → gradient after attention. Leaves the layer's gate and up overwritten. */
+void Llama::feed_forward_backward(int64_t layer, Adapter & adapter) {
+    const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
+    LayerActivations & l = work_.layers[static_cast<size_t>(layer)];
+    const auto & groups = adapter.layers[static_cast<size_t>(layer)];
+    const int64_t d = shape().embedding, ff = shape().feed_forward;
+    float *gate = l.gate.data(), *up = l.up.data(), *dx = work_.dx.data(), *dh = work_.dnormed.data();
+
+    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+        swiglu(gate + begin * ff, up + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
+        for (int64_t t = begin; t < end; t++)
+            rmsnorm_again(l.x_mid.data() + t * d, w.ffn_norm.data(), l.ffn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);
+    });
+    linear_backward(pool_, panels_, {{&w.ffn_down, dx}}, work_.dproduct.data(), tokens_, 0);
+    lora_backward(adapter, groups[group_down], work_.product.data(), l.u[group_down].data(), {dx}, work_.dproduct.data());
+    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+        const int64_t at = begin * ff;
+        swiglu_backward(gate + at, up + at, work_.dproduct.data() + at, (end - begin) * ff, gate + at, up + at);
+    });
+    linear_backward(pool_, panels_, {{&w.ffn_gate, gate}, {&w.ffn_up, up}}, dh, tokens_, 0);
+    lora_backward(adapter, groups[group_gate_up], work_.normed.data(), l.u[group_gate_up].data(),
+                  gradients_of(groups[group_gate_up], {{ffn_gate, gate}, {ffn_up, up}}), dh);
+    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; t++)
+            rmsnorm_backward(l.x_mid.data() + t * d, w.ffn_norm.data(), l.ffn_inv[static_cast<size_t>(t)], dh + t * d, d, dx + t * d);
+    });
+}
+
+/** work_.dx: gradient after attention → gradient before the layer, which nothing needs below the first. */
+void Llama::attention_part_backward(const Batch & batch, int64_t layer, Adapter & adapter) {
+    const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
+    LayerActivations & l = work_.layers[static_cast<size_t>(layer)];
+    const auto & groups = adapter.layers[static_cast<size_t>(layer)];
+    const int64_t d = shape().embedding;
+    const bool lowest = layer == 0;
+    if (lowest && groups[group_qkv].sites.empty() && groups[group_output].sites.empty()) return;
+    const float * x = work_.x[static_cast<size_t>(layer)].data();
+    float *dx = work_.dx.data(), *dh = work_.dnormed.data();
+
+    linear_backward(pool_, panels_, {{&w.attn_output, dx}}, work_.dattended.data(), tokens_, 0);
+    lora_backward(adapter, groups[group_output], l.attended.data(), l.u[group_output].data(), {dx}, work_.dattended.data());
+    if (lowest && groups[group_qkv].sites.empty()) return;
+    float *dq = work_.dq.data(), *dk = work_.dk.data(), *dv = work_.dv.data();
+    attention_backward(pool_, attention_scratch_, attention_, batch.rows, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data(),
+                       work_.dattended.data(), dq, dk, dv);
+    rotate(batch, dq, dk, -1);
+    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; t++)
+            rmsnorm_again(x + t * d, w.attn_norm.data(), l.attn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);
+    });
+    if (!lowest) linear_backward(pool_, panels_, {{&w.attn_q, dq}, {&w.attn_k, dk}, {&w.attn_v, dv}}, dh, tokens_, 0);
+    lora_backward(adapter, groups[group_qkv], work_.normed.data(), l.u[group_qkv].data(),
+                  gradients_of(groups[group_qkv], {{attn_q, dq}, {attn_k, dk}, {attn_v, dv}}), lowest ? nullptr : dh);
+    if (lowest) return;
+    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; t++)
+            rmsnorm_backward(x + t * d, w.attn_norm.data(), l.attn_inv[static_cast<size_t>(t)], dh + t * d, d, dx + t * d);
+    });
+}
+
+void Llama::layers_backward(const Batch & batch, Adapter & adapter) {
+    for (int64_t layer = shape().layers - 1; layer >= 0; layer--) {
+        feed_forward_backward(layer, adapter);
+        attention_part_backward(batch, layer, adapter);
+    }
+}
+
+std::vector<TokenLoss> Llama::forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) {
+    layers_forward(batch, &adapter, Keep::activations, nullptr, false);
+    const int64_t d = shape().embedding, vocabulary = shape().vocabulary;
+    std::vector<int64_t> positions;
+    for (const Ask & ask : asks) positions.push_back(ask.position);
+    std::vector<TokenLoss> losses(asks.size());
+    float * gradient = asked_gradient_.ensure(asks.size() * static_cast<size_t>(d)); // [asks, embedding] at the normed state
+    each_logits(positions, [&](int64_t first, int64_t count, float * logits) {
+        pool_.split(count, 1, [&](int64_t begin, int64_t end, int) {
+            for (int64_t i = begin; i < end; i++) {
+                const Ask & ask = asks[static_cast<size_t>(first + i)];
+                losses[static_cast<size_t>(first + i)] = cross_entropy_backward(logits + i * vocabulary, vocabulary, ask.target, ask.weight);
+            }
+        });
+        linear_backward(pool_, panels_, {{&model_.head, logits}}, gradient + first * d, count, 0);
+    });
+    std::memset(work_.dx.data(), 0, static_cast<size_t>(tokens_ * d) * sizeof(float));
+    for (size_t i = 0; i < asks.size(); i++) {
+        const int64_t at = asks[i].position * d;
+        rmsnorm_backward(last_ + at, model_.output_norm.data(), asked_inv_[i], gradient + static_cast<int64_t>(i) * d, d, work_.dx.data() + at);
+    }
+    layers_backward(batch, adapter);
+    return losses;
+}

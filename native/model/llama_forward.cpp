@@ -1,0 +1,219 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/fault.h"
+#include "kernels/gemm.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
+#include "kernels/swiglu.h"
+#include "model/llama.h"
+
+namespace {
+/** Bytes of logits that exist at the same time. */
+constexpr int64_t logits_bytes = int64_t{64} << 20;
+} // namespace
+
+void Batch::add_row(const int32_t * row, int64_t length, int64_t first_position) {
+    rows.push_back(RowSpan{count(), length});
+    tokens.insert(tokens.end(), row, row + length);
+    for (int64_t i = 0; i < length; i++) positions.push_back(static_cast<int32_t>(first_position + i));
+}
+
+void KvCache::ensure(const ModelShape & m, int64_t places) {
+    keys.resize(static_cast<size_t>(m.layers));
+    values.resize(static_cast<size_t>(m.layers));
+    const auto width = static_cast<size_t>(m.kv_heads * m.head_values);
+    for (Buffer<float> & buffer : keys) buffer.ensure(static_cast<size_t>(places) * width);
+    for (Buffer<float> & buffer : values) buffer.ensure(static_cast<size_t>(places) * width);
+}
+
+int64_t KvCache::bytes_per_place(const ModelShape & m) {
+    return 2 * m.layers * m.kv_heads * m.head_values * static_cast<int64_t>(sizeof(float));
+}
+
+Llama::Llama(const std::string & path, int threads)
+    : model_(path), pool_(threads), panels_(threads), attention_{model_.shape.heads, model_.shape.kv_heads, model_.shape.head_values},
+      attention_scratch_(threads) {
+    gemm_prepare();
+}
+
+int64_t Llama::logits_rows(int64_t vocabulary) {
+    return std::max<int64_t>(16, logits_bytes / (vocabulary * static_cast<int64_t>(sizeof(float))) / 16 * 16);
+}
+
+int64_t Llama::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_row, Keep keep) {
+    const int64_t floats = threads * panel_floats + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
+                           2 * threads * query_block * longest_row + tokens * (2 * m.embedding + 1);
+    return floats * static_cast<int64_t>(sizeof(float)) + tokens * Workspace::bytes_per_token(m, adapter, keep);
+}
+
+void Llama::prepare(const Batch & batch, const Adapter * adapter, Keep keep) {
+    tokens_ = batch.count();
+    work_.ensure(shape(), adapter, tokens_, keep);
+    int64_t longest = 1;
+    for (const RowSpan & row : batch.rows) longest = std::max(longest, row.length);
+    attention_scratch_.ensure(longest);
+    const int64_t positions = 1 + *std::max_element(batch.positions.begin(), batch.positions.end());
+    const int64_t d = shape().head_values;
+    for (auto at = static_cast<int64_t>(rope_table_.size()) / d; at < positions; at++)
+        for (int64_t pair = 0; pair < d / 2; pair++) {
+            const double angle = rope_angle(at, pair, d, shape().rope_base, shape().rope_scale, shape().rope_factors);
+            rope_table_.push_back(static_cast<float>(std::cos(angle)));
+            rope_table_.push_back(static_cast<float>(std::sin(angle)));
+        }
+}
+
+void Llama::embed(const Batch & batch) {
+    const int64_t d = shape().embedding;
+    float * x = work_.x[0].data();
+    pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; t++) model_.token_embd.read(batch.tokens[static_cast<size_t>(t)], 0, d, x + t * d);
+    });
+}
+
+void Llama::rotate(const Batch & batch, float * q, float * k, float direction) {
+    const int64_t d = attention_.d;
+    pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; t++) {
+            const float * table = rope_table_.data() + batch.positions[static_cast<size_t>(t)] * d;
+            for (int64_t h = 0; h < attention_.heads; h++) rope(q + t * attention_.q_width() + h * d, d, table, direction);
+            for (int64_t h = 0; h < attention_.kv_heads; h++) rope(k + t * attention_.kv_width() + h * d, d, table, direction);
+        }
+    });
+}
+
+void Llama::lora(const Adapter & adapter, const Group & group, const float * x, float * u, const std::vector<float *> & ys) {
+    if (group.sites.empty()) return;
+    const float * w = adapter.weights.data();
+    const float scale = faulty(Fault::scale_alpha_twice) ? adapter.scale() * adapter.scale() : adapter.scale();
+    pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
+        const int64_t n = end - begin;
+        float * part = u + begin * group.width;
+        gemm(Side::plain, Side::transposed, n, group.width, group.columns, 1, x + begin * group.columns, group.columns, w + group.a,
+             group.columns, 0, part, group.width);
+        for (size_t i = 0; i < group.sites.size(); i++) {
+            const Site & site = group.sites[i];
+            gemm(Side::plain, Side::transposed, n, site.rows, adapter.shape.rank, scale, part + site.u, group.width, w + site.b,
+                 adapter.shape.rank, 1, ys[i] + begin * site.rows, site.rows);
+        }
+    });
+}
+
+namespace {
+
+/** The outputs of the sites an adapter really has in a group, of all that the group could have. */
+template <class T> std::vector<T *> outputs_of(const Group & group, const std::vector<std::pair<Target, T *>> & all) {
+    std::vector<T *> chosen;
+    for (const Site & site : group.sites)
+        for (const auto & [target, output] : all)
+            if (target == site.target) chosen.push_back(output);
+    return chosen;
+}
+
+} // namespace
+
+void Llama::attend(const Batch & batch, int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token) {
+    if (plan) {
+        const int64_t width = attention_.kv_width();
+        float * keys = plan->cache->keys[static_cast<size_t>(layer)].data();
+        float * values = plan->cache->values[static_cast<size_t>(layer)].data();
+        for (size_t r = 0; r < batch.rows.size(); r++) {
+            const RowSpan row = batch.rows[r];
+            const int64_t at = (plan->places[r].begin + batch.positions[static_cast<size_t>(row.begin)]) * width;
+            const auto bytes = static_cast<size_t>(row.length * width) * sizeof(float);
+            std::memcpy(keys + at, l.k.data() + row.begin * width, bytes);
+            std::memcpy(values + at, l.v.data() + row.begin * width, bytes);
+        }
+        if (one_token) return attention_cached(pool_, attention_scratch_, attention_, plan->places, l.q.data(), keys, values, l.attended.data());
+    }
+    attention(pool_, attention_scratch_, attention_, batch.rows, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data());
+}
+
+void Llama::feed_forward(int64_t layer, LayerActivations & l, const Adapter * adapter, float * x_out) {
+    const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
+    const int64_t d = shape().embedding, ff = shape().feed_forward;
+    float * h = work_.normed.data();
+    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; t++) l.ffn_inv[static_cast<size_t>(t)] = rmsnorm(l.x_mid.data() + t * d, w.ffn_norm.data(), shape().norm_eps, d, h + t * d);
+        std::memcpy(x_out + begin * d, l.x_mid.data() + begin * d, static_cast<size_t>((end - begin) * d) * sizeof(float));
+    });
+    linear(pool_, panels_, {{&w.ffn_gate, l.gate.data()}, {&w.ffn_up, l.up.data()}}, h, tokens_, 0);
+    if (adapter) {
+        const Group & group = adapter->layers[static_cast<size_t>(layer)][group_gate_up];
+        lora(*adapter, group, h, l.u[group_gate_up].data(), outputs_of<float>(group, {{ffn_gate, l.gate.data()}, {ffn_up, l.up.data()}}));
+    }
+    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+        swiglu(l.gate.data() + begin * ff, l.up.data() + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
+    });
+    linear(pool_, panels_, {{&w.ffn_down, x_out}}, work_.product.data(), tokens_, 1);
+    if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_down], work_.product.data(), l.u[group_down].data(), {x_out});
+}
+
+void Llama::layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token) {
+    prepare(batch, adapter, keep);
+    embed(batch);
+    const int64_t d = shape().embedding;
+    for (int64_t layer = 0; layer < shape().layers; layer++) {
+        const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
+        LayerActivations & l = work_.layers[keep == Keep::activations ? static_cast<size_t>(layer) : 0];
+        const float * x = work_.x[keep == Keep::activations ? static_cast<size_t>(layer) : 0].data();
+        float * x_out = work_.x[keep == Keep::activations ? static_cast<size_t>(layer) + 1 : 0].data();
+        float * h = work_.normed.data();
+        pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+            for (int64_t t = begin; t < end; t++) l.attn_inv[static_cast<size_t>(t)] = rmsnorm(x + t * d, w.attn_norm.data(), shape().norm_eps, d, h + t * d);
+            std::memcpy(l.x_mid.data() + begin * d, x + begin * d, static_cast<size_t>((end - begin) * d) * sizeof(float));
+        });
+        linear(pool_, panels_, {{&w.attn_q, l.q.data()}, {&w.attn_k, l.k.data()}, {&w.attn_v, l.v.data()}}, h, tokens_, 0);
+        if (adapter) {
+            const Group & group = adapter->layers[static_cast<size_t>(layer)][group_qkv];
+            lora(*adapter, group, h, l.u[group_qkv].data(), outputs_of<float>(group, {{attn_q, l.q.data()}, {attn_k, l.k.data()}, {attn_v, l.v.data()}}));
+        }
+        rotate(batch, l.q.data(), l.k.data(), 1);
+        attend(batch, layer, l, plan, one_token);
+        linear(pool_, panels_, {{&w.attn_output, l.x_mid.data()}}, l.attended.data(), tokens_, 1);
+        if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_output], l.attended.data(), l.u[group_output].data(), {l.x_mid.data()});
+        feed_forward(layer, l, adapter, x_out);
+        last_ = x_out;
+    }
+}
+
+void Llama::norm_positions(const std::vector<int64_t> & positions) {
+    const int64_t d = shape().embedding;
+    asked_normed_.ensure(positions.size() * static_cast<size_t>(d));
+    asked_inv_.ensure(positions.size());
+    pool_.split(static_cast<int64_t>(positions.size()), 4, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; i++)
+            asked_inv_[static_cast<size_t>(i)] =
+                rmsnorm(last_ + positions[static_cast<size_t>(i)] * d, model_.output_norm.data(), shape().norm_eps, d, asked_normed_.data() + i * d);
+    });
+}
+
+float * Llama::make_logits(int64_t first, int64_t rows) {
+    float * logits = logits_.ensure(static_cast<size_t>(rows * shape().vocabulary));
+    linear(pool_, panels_, {{&model_.head, logits}}, asked_normed_.data() + first * shape().embedding, rows, 0);
+    return logits;
+}
+
+std::vector<TokenLoss> Llama::forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks) {
+    layers_forward(batch, adapter, Keep::nothing, nullptr, false);
+    std::vector<int64_t> positions;
+    for (const Ask & ask : asks) positions.push_back(ask.position);
+    std::vector<TokenLoss> losses(asks.size());
+    each_logits(positions, [&](int64_t first, int64_t count, float * logits) {
+        pool_.split(count, 1, [&](int64_t begin, int64_t end, int) {
+            for (int64_t i = begin; i < end; i++)
+                losses[static_cast<size_t>(first + i)] = cross_entropy(logits + i * shape().vocabulary, shape().vocabulary, asks[static_cast<size_t>(first + i)].target);
+        });
+    });
+    return losses;
+}
+
+void Llama::prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) { layers_forward(batch, adapter, Keep::nothing, &plan, false); }
+
+void Llama::decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) {
+    int64_t longest = 1;
+    for (const RowSpan & places : plan.places) longest = std::max(longest, places.length);
+    attention_scratch_.ensure(longest / query_block + 1);
+    layers_forward(batch, adapter, Keep::nothing, &plan, true);
+}

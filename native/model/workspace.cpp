@@ -1,0 +1,55 @@
+#include "model/workspace.h"
+
+#include <algorithm>
+
+void Workspace::ensure(const ModelShape & m, const Adapter * adapter, int64_t tokens, Keep keep) {
+    const auto t = static_cast<size_t>(tokens);
+    const auto d = static_cast<size_t>(m.embedding), ff = static_cast<size_t>(m.feed_forward);
+    const auto q = static_cast<size_t>(m.heads * m.head_values), kv = static_cast<size_t>(m.kv_heads * m.head_values);
+    const size_t sets = keep == Keep::activations ? static_cast<size_t>(m.layers) : 1;
+    if (layers.size() < sets) {
+        layers.resize(sets);
+        x.resize(sets + 1);
+    }
+    size_t widest = 1;
+    for (size_t i = 0; i < sets; i++) {
+        LayerActivations & l = layers[i];
+        l.x_mid.ensure(t * d);
+        l.q.ensure(t * q);
+        l.k.ensure(t * kv);
+        l.v.ensure(t * kv);
+        l.attended.ensure(t * q);
+        l.lse.ensure(t * static_cast<size_t>(m.heads));
+        l.gate.ensure(t * ff);
+        l.up.ensure(t * ff);
+        l.attn_inv.ensure(t);
+        l.ffn_inv.ensure(t);
+        for (size_t g = 0; adapter && g < groups_per_layer; g++) {
+            const auto width = static_cast<size_t>(adapter->layers[i][g].width);
+            l.u[g].ensure(t * width);
+            widest = std::max(widest, width);
+        }
+    }
+    for (size_t i = 0; i < sets + 1; i++) x[i].ensure(t * d);
+    normed.ensure(t * d);
+    product.ensure(t * ff);
+    if (keep == Keep::nothing) return;
+    dx.ensure(t * d);
+    dnormed.ensure(t * d);
+    dproduct.ensure(t * ff);
+    dattended.ensure(t * q);
+    dq.ensure(t * q);
+    dk.ensure(t * kv);
+    dv.ensure(t * kv);
+    du.ensure(t * widest);
+}
+
+int64_t Workspace::bytes_per_token(const ModelShape & m, const AdapterShape * adapter, Keep keep) {
+    const int64_t d = m.embedding, ff = m.feed_forward, q = m.heads * m.head_values, kv = m.kv_heads * m.head_values;
+    const int64_t u = adapter ? adapter->rank * static_cast<int64_t>(adapter->targets.size()) : 0;
+    const int64_t layer = d + 2 * q + 2 * kv + m.heads + 2 * ff + 2 + u;
+    const int64_t shared = d + ff;
+    const int64_t backward = 2 * d + ff + 2 * q + 2 * kv + u;
+    const int64_t floats = keep == Keep::activations ? m.layers * layer + (m.layers + 1) * d + shared + backward : layer + 2 * d + shared;
+    return floats * static_cast<int64_t>(sizeof(float));
+}

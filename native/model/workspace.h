@@ -1,0 +1,40 @@
+// What a pass over the layers writes: activations kept for the backward pass, and scratch that every layer reuses.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/buffer.h"
+#include "model/adapter.h"
+#include "model/gguf_model.h"
+
+/** Whether a pass keeps every layer's activations for a backward pass, or reuses one set. */
+enum class Keep { nothing, activations };
+
+/** What the backward pass needs of one layer; T tokens. Norms and the SwiGLU product are made again from these. */
+struct LayerActivations {
+    Buffer<float> x_mid;                          // [T, embedding] after attention
+    Buffer<float> q, k, v;                        // [T, H·d], [T, KV·d] ×2, after rotation
+    Buffer<float> attended;                       // [T, H·d]
+    Buffer<float> lse;                            // [T, H]
+    Buffer<float> gate, up;                       // [T, feed_forward]
+    Buffer<float> attn_inv, ffn_inv;              // [T] of the two norms
+    std::array<Buffer<float>, groups_per_layer> u; // [T, group width] = X Aᵀ
+};
+
+struct Workspace {
+    std::vector<Buffer<float>> x;         // residual stream [T, embedding]: before each layer, and after the last
+    std::vector<LayerActivations> layers;
+    Buffer<float> normed;                 // [T, embedding]
+    Buffer<float> product;                // [T, feed_forward] = silu(gate) · up
+    Buffer<float> dx, dnormed;            // [T, embedding]
+    Buffer<float> dproduct;               // [T, feed_forward]
+    Buffer<float> dattended, dq;          // [T, H·d]
+    Buffer<float> dk, dv;                 // [T, KV·d]
+    Buffer<float> du;                     // [T, widest group]
+
+    void ensure(const ModelShape & model, const Adapter * adapter, int64_t tokens, Keep keep);
+
+    /** Bytes that ensure() takes for one token. */
+    static int64_t bytes_per_token(const ModelShape & model, const AdapterShape * adapter, Keep keep);
+};

@@ -1,0 +1,200 @@
+#include "requests.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/failure.h"
+#include "fields.h"
+#include "kernels/gemm.h"
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int64_t most_exact = int64_t{1} << 53; // whole numbers that JSON carries exactly
+constexpr double most_number = 1e30;
+
+Rows rows_of(Fields & fields) {
+    Rows rows{fields.integers("tokens"), fields.integers("row_lengths")};
+    if (rows.lengths.empty()) Fields::bad("row_lengths", "must not be empty");
+    return rows;
+}
+
+std::string name_of(Fields & fields) { return fields.text("adapter", 256); }
+
+Answer hello(Trainer &, Fields & fields) {
+    fields.whole("protocol", 1, 1);
+    fields.expect_no_more();
+    json features = json::array({"avx2", "fma", "f16c"});
+    if (__builtin_cpu_supports("avx512f")) features.push_back("avx512f");
+    const json device = {{"kind", "cpu"}, {"name", std::string("OpenBLAS ") + gemm_prepare()}, {"threads", std::max(1u, std::thread::hardware_concurrency())}, {"features", features}};
+    return {{{"protocol", 1},
+             {"version", PLUMBLINE_VERSION},
+             {"build", PLUMBLINE_BUILD},
+             {"devices", {device}},
+             {"architectures", {"llama"}},
+             {"limits",
+              {{"max_header_bytes", limits::max_header_bytes},
+               {"max_payload_bytes", limits::max_payload_bytes},
+               {"max_row_tokens", limits::max_row_tokens},
+               {"max_batch_tokens", limits::max_batch_tokens}}}},
+            {}};
+}
+
+Answer open(Trainer & trainer, Fields & fields) {
+    const std::string path = fields.text("path");
+    const auto threads = static_cast<int>(fields.whole("threads", 1, 256));
+    const int64_t memory = fields.whole("memory_bytes", 0, most_exact);
+    fields.expect_no_more();
+    const ModelShape & m = trainer.open(path, threads, memory);
+    return {{{"architecture", "llama"},
+             {"layers", m.layers},
+             {"embedding", m.embedding},
+             {"heads", m.heads},
+             {"kv_heads", m.kv_heads},
+             {"feed_forward", m.feed_forward},
+             {"vocabulary", m.vocabulary},
+             {"context", m.context},
+             {"tied", m.tied},
+             {"file_type", m.file_type},
+             {"weight_bytes", m.weight_bytes}},
+            {}};
+}
+
+Answer adapter_create(Trainer & trainer, Fields & fields) {
+    const std::string name = name_of(fields);
+    AdapterShape shape{fields.whole("rank", 1, 1024), fields.number("alpha", 1e-6, 1e6), static_cast<uint64_t>(fields.whole("seed", 0, most_exact)), {}};
+    for (const json & target : fields.list("targets")) {
+        const auto found = std::find_if(target_names.begin(), target_names.end(), [&](const char * known) { return target == known; });
+        if (found == target_names.end()) Fields::bad("targets", "has an unknown entry " + target.dump());
+        shape.targets.push_back(static_cast<Target>(found - target_names.begin()));
+    }
+    std::sort(shape.targets.begin(), shape.targets.end());
+    if (shape.targets.empty() || std::adjacent_find(shape.targets.begin(), shape.targets.end()) != shape.targets.end())
+        Fields::bad("targets", "must name at least one matrix, and each once");
+    fields.expect_no_more();
+    const Adapter & adapter = trainer.create_adapter(name, shape);
+    return {{{"parameters", adapter.parameters}, {"version", adapter.version}}, {}};
+}
+
+Answer adapter_drop(Trainer & trainer, Fields & fields) {
+    const std::string name = name_of(fields);
+    fields.expect_no_more();
+    trainer.drop_adapter(name);
+    return {};
+}
+
+Answer forward(Trainer & trainer, Fields & fields) {
+    const std::optional<std::string> name = fields.text_or_null("adapter");
+    const Rows rows = rows_of(fields);
+    const std::vector<float> weights = fields.floats("weights");
+    fields.expect_no_more();
+    const Trainer::Losses losses = trainer.forward(name, rows, weights);
+    return {{{"loss", losses.loss}}, {Array::of("logprobs", losses.logprobs), Array::of("entropies", losses.entropies)}};
+}
+
+Answer forward_backward(Trainer & trainer, Fields & fields) {
+    const std::string name = name_of(fields);
+    const Rows rows = rows_of(fields);
+    const std::vector<float> weights = fields.floats("weights");
+    fields.expect_no_more();
+    const Trainer::Losses losses = trainer.forward_backward(name, rows, weights);
+    return {{{"loss", losses.loss}}, {Array::of("logprobs", losses.logprobs)}};
+}
+
+Answer optim_step(Trainer & trainer, Fields & fields) {
+    const std::string name = name_of(fields);
+    const double below_one = std::nextafter(1.0, 0.0);
+    const AdamW options{fields.number("learning_rate", 0, 1000), fields.number("beta1", 0, below_one), fields.number("beta2", 0, below_one),
+                        fields.number("eps", 1e-30, 1),          fields.number("weight_decay", 0, 1000), fields.number("grad_clip_norm", 0, most_number)};
+    fields.expect_no_more();
+    const Trainer::Step step = trainer.optim_step(name, options);
+    return {{{"step", step.step}, {"version", step.version}, {"grad_norm", step.stepped.grad_norm}, {"clipped", step.stepped.clipped}}, {}};
+}
+
+Answer sample(Trainer & trainer, Fields & fields) {
+    const std::optional<std::string> name = fields.text_or_null("adapter");
+    std::optional<int64_t> version;
+    if (fields.has("version")) version = fields.whole("version", 0, most_exact);
+    SampleOptions options{fields.whole("max_tokens", 1, limits::max_row_tokens),
+                          DrawOptions{fields.number("temperature", 0, 1000), fields.whole("top_k", 0, most_exact), fields.number("top_p", 0, 1), fields.number("min_p", 0, 1)},
+                          static_cast<uint64_t>(fields.whole("seed", 0, most_exact)),
+                          {}};
+    for (const json & token : fields.list("stop_tokens")) {
+        if (!token.is_number_integer() || token < 0 || token > INT32_MAX) Fields::bad("stop_tokens", "must hold token ids");
+        options.stop_tokens.push_back(token.get<int32_t>());
+    }
+    const Rows prompts = rows_of(fields);
+    fields.expect_no_more();
+    std::vector<int32_t> tokens, lengths;
+    std::vector<float> logprobs;
+    json reasons = json::array();
+    for (const Sampled & row : trainer.sample(name, version, prompts, options)) {
+        tokens.insert(tokens.end(), row.tokens.begin(), row.tokens.end());
+        logprobs.insert(logprobs.end(), row.logprobs.begin(), row.logprobs.end());
+        lengths.push_back(static_cast<int32_t>(row.tokens.size()));
+        reasons.push_back(row.stopped ? "stop" : "length");
+    }
+    return {{{"stop_reasons", reasons}}, {Array::of("tokens", tokens), Array::of("row_lengths", lengths), Array::of("logprobs", logprobs)}};
+}
+
+Answer score(Trainer & trainer, Fields & fields) {
+    const std::optional<std::string> name = fields.text_or_null("adapter");
+    const Rows rows = rows_of(fields);
+    const std::vector<int32_t> prompts = fields.integers("prompt_lengths");
+    fields.expect_no_more();
+    return {json::object(), {Array::of("logprobs", trainer.score(name, rows, prompts))}};
+}
+
+Answer save(Trainer & trainer, Fields & fields) {
+    const std::string name = name_of(fields), path = fields.text("path");
+    fields.expect_no_more();
+    json files = json::array();
+    for (const SavedFile & file : trainer.save(name, path)) files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+    return {{{"files", files}}, {}};
+}
+
+Answer load(Trainer & trainer, Fields & fields) {
+    const std::string name = name_of(fields), path = fields.text("path");
+    fields.expect_no_more();
+    const Adapter & adapter = trainer.load(name, path);
+    return {{{"step", adapter.step}, {"version", adapter.version}}, {}};
+}
+
+Answer export_adapter(Trainer & trainer, Fields & fields) {
+    const std::string name = name_of(fields), path = fields.text("path");
+    if (fields.text("format") != "gguf") Fields::bad("format", "must be gguf");
+    std::map<std::string, std::string> metadata;
+    for (const auto & [key, value] : fields.object("metadata").items()) {
+        if (key.empty() || key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.-") != std::string::npos || !value.is_string())
+            Fields::bad("metadata", "must map names of a-z, 0-9, _ . - to strings");
+        metadata[key] = value.get<std::string>();
+    }
+    fields.expect_no_more();
+    const SavedFile saved = trainer.export_gguf(name, path, metadata);
+    return {{{"bytes", saved.bytes}, {"sha256", saved.sha256}}, {}};
+}
+
+const std::map<std::string, Answer (*)(Trainer &, Fields &)> verbs = {
+    {"hello", hello},
+    {"open", open},
+    {"adapter_create", adapter_create},
+    {"adapter_drop", adapter_drop},
+    {"forward", forward},
+    {"forward_backward", forward_backward},
+    {"optim_step", optim_step},
+    {"sample", sample},
+    {"score", score},
+    {"save", save},
+    {"load", load},
+    {"export", export_adapter},
+};
+
+} // namespace
+
+Answer answer_request(Trainer & trainer, const Frame & frame) {
+    const auto found = verbs.find(frame.verb);
+    if (found == verbs.end()) throw Failure("unknown_verb", "unknown verb " + frame.verb.substr(0, 100), "See the verbs in protocol.md.");
+    Fields fields(frame);
+    return found->second(trainer, fields);
+}

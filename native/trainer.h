@@ -1,0 +1,93 @@
+// The narrow face of the worker: one frozen base, its adapters, their optimizers. It checks ids, rows and memory, cuts batches
+// into what fits, and knows neither JSON nor text. Every refusal is a Failure with a code of protocol.md.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/draw.h"
+#include "model/llama.h"
+
+namespace limits {
+constexpr int64_t max_row_tokens = 32768;
+constexpr int64_t max_batch_tokens = 262144;
+/** Tokens whose activations exist at the same time: more gain no speed, they only cost memory. */
+constexpr int64_t pass_tokens = 1024;
+} // namespace limits
+
+/** tokens [T], lengths [R] summing to T. */
+struct Rows {
+    std::vector<int32_t> tokens;
+    std::vector<int32_t> lengths;
+};
+
+struct SampleOptions {
+    int64_t max_tokens;
+    DrawOptions draw;
+    uint64_t seed;
+    std::vector<int32_t> stop_tokens;
+};
+
+struct Sampled {
+    std::vector<int32_t> tokens;
+    std::vector<float> logprobs;
+    bool stopped; // on a stop token, else by length
+};
+
+struct SavedFile {
+    std::string name;
+    int64_t bytes;
+    std::string sha256;
+};
+
+class Trainer {
+public:
+    const ModelShape & open(const std::string & path, int threads, int64_t memory_bytes);
+    const Adapter & create_adapter(const std::string & name, const AdapterShape & shape);
+    void drop_adapter(const std::string & name);
+
+    struct Losses {
+        double loss = 0;                       // −Σ weight · log-prob
+        std::vector<float> logprobs, entropies; // [T], 0 where the weight is 0
+    };
+    Losses forward(const std::optional<std::string> & adapter, const Rows & rows, const std::vector<float> & weights);
+    Losses forward_backward(const std::string & adapter, const Rows & rows, const std::vector<float> & weights);
+    struct Step {
+        int64_t step, version;
+        Adapter::Stepped stepped;
+    };
+    Step optim_step(const std::string & adapter, const AdamW & options);
+    std::vector<Sampled> sample(const std::optional<std::string> & adapter, std::optional<int64_t> version, const Rows & prompts,
+                                const SampleOptions & options);
+    std::vector<float> score(const std::optional<std::string> & adapter, const Rows & rows, const std::vector<int32_t> & prompt_lengths);
+
+    std::vector<SavedFile> save(const std::string & adapter, const std::string & folder);
+    const Adapter & load(const std::string & adapter, const std::string & folder);
+    SavedFile export_gguf(const std::string & adapter, const std::string & file, const std::map<std::string, std::string> & metadata);
+
+private:
+    /** Rows of a request that are computed together; their tokens start at first_token of it. */
+    struct Pass {
+        Batch batch;
+        int64_t first_token;
+    };
+
+    Llama & model();
+    Adapter & adapter(const std::string & name);
+    Adapter * adapter_or_base(const std::optional<std::string> & name);
+    void check_rows(const Rows & rows, int64_t more_tokens);
+    void check_weights(const Rows & rows, const std::vector<float> & weights);
+    int64_t resident_bytes() const;
+    int64_t fitting_tokens(const Adapter * adapter, int64_t longest_row, int64_t wanted, int64_t extra_bytes, Keep keep) const;
+    std::vector<Pass> cut(const Rows & rows, const Adapter * adapter, Keep keep, int64_t extra_bytes = 0);
+    Losses run(Adapter * adapter, const Rows & rows, const std::vector<float> & weights, Keep keep);
+    void sample_wave(Adapter * adapter, const Rows & rows, int64_t first_row, int64_t end_row, const SampleOptions & options, std::vector<Sampled> & results);
+
+    std::unique_ptr<Llama> model_;
+    int threads_ = 1;
+    int64_t memory_limit_ = 0;
+    std::map<std::string, std::unique_ptr<Adapter>> adapters_;
+};
