@@ -1,4 +1,8 @@
 // The trainer's verbs as typed calls. The worker's side of every promise here is native/protocol.md.
+import { Failure } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import { type Child, linesOf, startProcess } from "../base/processes.ts";
+import { type Answer, encodeRequest, readAnswers, type WireArray, WireError, write } from "./wire.ts";
 
 /** Rows one behind the other. tokens [T]; rowLengths [R], summing to T; weights [T], each on the token it weighs. */
 export interface Rows {
@@ -85,8 +89,8 @@ export interface SavedFile {
 
 /**
  * One worker process: one frozen base, its adapters, their optimizers. Calls are answered in the order they were made and may
- * be made without waiting. A worker that dies rejects every call that waits, with its last log line; a verb that fails
- * rejects with a Failure whose code is `trainer_<code of the protocol>`.
+ * be made without waiting. A worker that dies rejects every call that waits with a Failure `trainer_died` that has its last log
+ * lines; a verb that fails rejects with a Failure `trainer_error` whose context has the protocol's `code` and `hint`.
  */
 export interface Trainer {
   hello(): Promise<TrainerHello>;
@@ -118,3 +122,249 @@ export interface Trainer {
   /** Set once the worker has ended, with why. */
   readonly ended: Promise<{ code: number | null; signal: string | null; lastLog: string }>;
 }
+
+/** Lines of the worker's log kept for the message of its death. */
+const lastLines = 5;
+
+interface Pending {
+  verb: string;
+  resolve: (answer: Answer) => void;
+  reject: (failure: Failure) => void;
+}
+
+/** Starts a worker. It leaves when `close` is called or this process ends. */
+export function startTrainer(options: { executable: string; log: Log }): Trainer {
+  return new TrainerProcess(startProcess(options.executable, []), options.log);
+}
+
+class TrainerProcess implements Trainer {
+  readonly ended: Trainer["ended"];
+  readonly #child: Child;
+  readonly #pending = new Map<number, Pending>();
+  readonly #logLines: string[] = [];
+  #nextId = 1;
+  #died: Failure | null = null;
+  /** Writes follow one another, each waiting until the pipe has taken the one before it. */
+  #written: Promise<void> = Promise.resolve();
+
+  constructor(child: Child, log: Log) {
+    this.#child = child;
+    const logged = this.#keepLog(log);
+    const read = readAnswers(child.stdout, (answer) => this.#settle(answer)).catch((error: unknown) => {
+      // Out of step with the worker: nothing it says can be trusted any more.
+      child.kill("SIGKILL");
+      this.#logLines.push(String(error));
+    });
+    this.ended = this.#waitForEnd(logged, read);
+  }
+
+  async #keepLog(log: Log): Promise<void> {
+    for await (const line of linesOf(this.#child.stderr)) {
+      this.#logLines.push(line);
+      if (this.#logLines.length > lastLines) this.#logLines.shift();
+      log("debug", "trainer", { pid: this.#child.pid, line });
+    }
+  }
+
+  async #waitForEnd(logged: Promise<void>, read: Promise<void>): Trainer["ended"] {
+    let end: { code: number | null; signal: string | null };
+    try {
+      end = await this.#child.ended;
+      await Promise.allSettled([logged, read]);
+    } catch (error) {
+      end = { code: null, signal: null };
+      this.#logLines.push((error as Error).message);
+    }
+    const lastLog = this.#logLines.join("\n");
+    const how = end.signal === null ? `code ${end.code}` : `signal ${end.signal}`;
+    this.#died = new Failure("trainer_died", `The trainer ended with ${how}${lastLog === "" ? "" : `: ${lastLog}`}`, {
+      context: { ...end, lastLog },
+    });
+    for (const { reject } of this.#pending.values()) reject(this.#died);
+    this.#pending.clear();
+    return { ...end, lastLog };
+  }
+
+  #settle(answer: Answer): void {
+    const pending = this.#pending.get(answer.id);
+    const { ok, error, ...fields } = answer.fields;
+    if (ok === true && pending) {
+      this.#pending.delete(answer.id);
+      pending.resolve({ ...answer, fields });
+      return;
+    }
+    const { code, message, hint, fatal } = (error ?? {}) as Record<string, unknown>;
+    // The worker could not read an id: it leaves, and the calls that wait end with it.
+    if (!pending) throw new WireError(`an answer that nobody waits for: ${JSON.stringify(answer.fields)}`);
+    this.#pending.delete(answer.id);
+    pending.reject(
+      new Failure("trainer_error", `${pending.verb}: ${message} (${code})`, { context: { code, hint, fatal } }),
+    );
+  }
+
+  #call(verb: string, fields: Record<string, unknown> = {}, payload: Record<string, WireArray> = {}): Promise<Answer> {
+    if (this.#died) return Promise.reject(this.#died);
+    const id = this.#nextId++;
+    let parts: Uint8Array[];
+    try {
+      parts = encodeRequest(id, verb, fields, payload);
+    } catch (error) {
+      if (!(error instanceof WireError)) throw error;
+      return Promise.reject(
+        new Failure("trainer_error", error.message, {
+          context: { code: "frame_too_large", hint: "Send less at once." },
+        }),
+      );
+    }
+    return new Promise((resolve, reject) => {
+      this.#pending.set(id, { verb, resolve, reject });
+      this.#written = this.#written.then(() => write(this.#child.stdin, parts));
+    });
+  }
+
+  async hello(): Promise<TrainerHello> {
+    const { fields } = await this.#call("hello", { protocol: 1 });
+    const limits = fields.limits as Record<string, number>;
+    return {
+      ...(fields as unknown as TrainerHello),
+      limits: {
+        maxHeaderBytes: limits.max_header_bytes!,
+        maxPayloadBytes: limits.max_payload_bytes!,
+        maxRowTokens: limits.max_row_tokens!,
+        maxBatchTokens: limits.max_batch_tokens!,
+      },
+    };
+  }
+
+  async open(model: { path: string; threads: number; memoryBytes: number }): Promise<OpenedModel> {
+    const { fields } = await this.#call("open", {
+      path: model.path,
+      threads: model.threads,
+      memory_bytes: model.memoryBytes,
+    });
+    const { kv_heads, feed_forward, file_type, weight_bytes, ...same } = fields;
+    return {
+      ...(same as unknown as OpenedModel),
+      kvHeads: kv_heads as number,
+      feedForward: feed_forward as number,
+      fileType: file_type as string,
+      weightBytes: weight_bytes as number,
+    };
+  }
+
+  async createAdapter(adapter: string, shape: AdapterShape): Promise<{ parameters: number; version: number }> {
+    const { fields } = await this.#call("adapter_create", { adapter, ...shape });
+    return fields as { parameters: number; version: number };
+  }
+
+  async dropAdapter(adapter: string): Promise<void> {
+    await this.#call("adapter_drop", { adapter });
+  }
+
+  async forward(
+    adapter: string | null,
+    rows: WeightedRows,
+  ): Promise<{ loss: number; logprobs: Float32Array; entropies: Float32Array }> {
+    const { fields, payload } = await this.#call("forward", { adapter }, weightedRows(rows));
+    return {
+      loss: fields.loss as number,
+      logprobs: payload.logprobs as Float32Array,
+      entropies: payload.entropies as Float32Array,
+    };
+  }
+
+  async forwardBackward(adapter: string, rows: WeightedRows): Promise<{ loss: number; logprobs: Float32Array }> {
+    const { fields, payload } = await this.#call("forward_backward", { adapter }, weightedRows(rows));
+    return { loss: fields.loss as number, logprobs: payload.logprobs as Float32Array };
+  }
+
+  async optimStep(
+    adapter: string,
+    step: OptimStep,
+  ): Promise<{ step: number; version: number; gradNorm: number; clipped: boolean }> {
+    const { fields } = await this.#call("optim_step", {
+      adapter,
+      learning_rate: step.learningRate,
+      beta1: step.beta1,
+      beta2: step.beta2,
+      eps: step.eps,
+      weight_decay: step.weightDecay,
+      grad_clip_norm: step.gradClipNorm,
+    });
+    const { grad_norm, ...same } = fields;
+    return { ...(same as { step: number; version: number; clipped: boolean }), gradNorm: grad_norm as number };
+  }
+
+  async sample(
+    adapter: string | null,
+    prompts: Rows,
+    sampling: TrainerSampling,
+    version?: number,
+  ): Promise<SampledRow[]> {
+    const { fields, payload } = await this.#call(
+      "sample",
+      {
+        adapter,
+        ...(version === undefined ? {} : { version }),
+        max_tokens: sampling.maxTokens,
+        temperature: sampling.temperature,
+        top_k: sampling.topK,
+        top_p: sampling.topP,
+        min_p: sampling.minP,
+        seed: sampling.seed,
+        stop_tokens: sampling.stopTokens,
+      },
+      { tokens: prompts.tokens, row_lengths: prompts.rowLengths },
+    );
+    const tokens = payload.tokens as Int32Array;
+    const logprobs = payload.logprobs as Float32Array;
+    const reasons = fields.stop_reasons as ("stop" | "length")[];
+    let at = 0;
+    return Array.from(payload.row_lengths as Int32Array, (length, row) => {
+      const from = at;
+      at += length;
+      return { tokens: tokens.slice(from, at), logprobs: logprobs.slice(from, at), stopReason: reasons[row]! };
+    });
+  }
+
+  async score(adapter: string | null, rows: Rows, promptLengths: Int32Array): Promise<Float32Array> {
+    const { payload } = await this.#call(
+      "score",
+      { adapter },
+      { tokens: rows.tokens, row_lengths: rows.rowLengths, prompt_lengths: promptLengths },
+    );
+    return payload.logprobs as Float32Array;
+  }
+
+  async save(adapter: string, folder: string): Promise<SavedFile[]> {
+    const { fields } = await this.#call("save", { adapter, path: folder });
+    return fields.files as SavedFile[];
+  }
+
+  async load(adapter: string, folder: string): Promise<{ step: number; version: number }> {
+    const { fields } = await this.#call("load", { adapter, path: folder });
+    return fields as { step: number; version: number };
+  }
+
+  async exportGguf(
+    adapter: string,
+    file: string,
+    metadata: Record<string, string>,
+  ): Promise<{ bytes: number; sha256: string }> {
+    const { fields } = await this.#call("export", { adapter, path: file, format: "gguf", metadata });
+    return fields as { bytes: number; sha256: string };
+  }
+
+  async close(graceMs = 10_000): Promise<void> {
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), graceMs);
+    void this.#written.then(() => this.#child.stdin.end());
+    await this.ended;
+    clearTimeout(timer);
+  }
+}
+
+const weightedRows = (rows: WeightedRows): Record<string, WireArray> => ({
+  tokens: rows.tokens,
+  row_lengths: rows.rowLengths,
+  weights: rows.weights,
+});
