@@ -1,0 +1,121 @@
+// Several choices at the same time, as one stream of pieces. The first that fails, and a reader or client that leaves, ends all.
+import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Generator } from "../../engine/generator.ts";
+
+export interface Choice {
+  index: number;
+  request: Omit<GenerateRequest, "signal">;
+}
+
+export interface Confidence {
+  /** 0–100 */
+  score: number;
+  calibrated: boolean;
+  reason: string | null;
+  n: number;
+}
+
+/** Listens to the tokens of one choice, and scores the answer at its end. */
+export interface Listener {
+  add(token: GeneratedToken): void;
+  score(): Confidence | null;
+}
+
+export interface ChoiceEnd {
+  finishReason: Exclude<FinishReason, "aborted">;
+  confidence: Confidence | null;
+  cachedTokens: number;
+}
+
+export type Piece = { index: number; text: string } | { index: number; end: ChoiceEnd };
+
+export interface Answers {
+  /** To be read once; leaving it early ends the work. */
+  pieces: AsyncGenerator<Piece, void, void>;
+  /** Settles when no choice runs any more, read or not. */
+  ended: Promise<void>;
+  /** Tokens drawn so far, of all choices. */
+  drawn(): number;
+}
+
+export function answer(
+  generator: Generator,
+  choices: readonly Choice[],
+  listen: () => Listener,
+  signal: AbortSignal,
+): Answers {
+  const ending = new AbortController();
+  const either = AbortSignal.any([signal, ending.signal]);
+  const waiting: Piece[] = [];
+  const counts = new Map<number, number>();
+  let isOver = false;
+  let news = Promise.withResolvers<void>();
+  const tell = (piece: Piece): void => {
+    waiting.push(piece);
+    news.resolve();
+  };
+  const count = (index: number, tokens: number): void => void counts.set(index, tokens);
+
+  const all = choices.map(async (choice) => {
+    try {
+      await run(generator, choice, listen(), either, tell, count);
+    } catch (error) {
+      ending.abort(error);
+      throw error;
+    }
+  });
+  const ended = Promise.allSettled(all).then((results) => {
+    isOver = true;
+    news.resolve();
+    // The reason is what ended the first of them; the others only followed.
+    if (results.some((result) => result.status === "rejected")) throw either.reason;
+  });
+  ended.catch(() => {});
+
+  async function* pieces(): AsyncGenerator<Piece, void, void> {
+    try {
+      while (!isOver || waiting.length > 0) {
+        await news.promise;
+        news = Promise.withResolvers();
+        if (isOver) news.resolve();
+        yield* waiting.splice(0);
+      }
+      await ended;
+    } finally {
+      ending.abort(new DOMException("The answer is not read any more", "AbortError"));
+    }
+  }
+  const drawn = (): number => [...counts.values()].reduce((sum, tokens) => sum + tokens, 0);
+  return { pieces: pieces(), ended, drawn };
+}
+
+async function run(
+  generator: Generator,
+  choice: Choice,
+  listener: Listener,
+  signal: AbortSignal,
+  tell: (piece: Piece) => void,
+  count: (index: number, tokens: number) => void,
+): Promise<void> {
+  const { index, request } = choice;
+  const tokens = request.maxTokens === 0 ? nothing(request) : generator.generate({ ...request, signal });
+  let drawn = 0;
+  for (;;) {
+    const next = await tokens.next();
+    if (next.done) {
+      const { finishReason, cachedTokens, completionTokens } = next.value;
+      count(index, completionTokens);
+      if (finishReason === "aborted") throw signal.reason;
+      tell({ index, end: { finishReason, confidence: listener.score(), cachedTokens } });
+      return;
+    }
+    count(index, ++drawn);
+    listener.add(next.value);
+    if (next.value.text !== "") tell({ index, text: next.value.text });
+  }
+}
+
+/** An answer of no tokens takes no seat. */
+// biome-ignore lint/correctness/useYield: the form of a generation that draws nothing
+async function* nothing(request: { prompt: readonly number[] }): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
+  return { finishReason: "length", promptTokens: request.prompt.length, cachedTokens: 0, completionTokens: 0 };
+}

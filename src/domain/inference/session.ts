@@ -1,0 +1,184 @@
+// One request from admission to its usage row: the model held, the prompts made, the choices run. Streaming or not is a matter
+// of how the pieces are read, and what was taken is given back when the work ends, whoever still reads.
+import { randomInt } from "node:crypto";
+import { invalid } from "../../base/errors.ts";
+import type { Log } from "../../base/log.ts";
+import type { Clock } from "../../base/time.ts";
+import type { Caller } from "../../contract/endpoint.ts";
+import { type Calibration, scoreConfidence } from "../../engine/confidence.ts";
+import { createFeatures, featureNames } from "../../engine/confidence-features.ts";
+import type { Generator, ModelRef, Tokenizer } from "../../engine/generator.ts";
+import { answer, type Choice, type Listener, type Piece } from "./answers.ts";
+import type { UsageOutcome, UsageSql } from "./store.ts";
+
+/** What the models room says of a name. */
+export interface ServedModel {
+  modelId: string;
+  ref: ModelRef;
+  calibration: Calibration | null;
+}
+
+export interface SessionParts {
+  generator: Generator;
+  /** Throws not_found, not_deployed. */
+  resolve: (caller: Caller, name: string) => ServedModel;
+  /** Keeps the model loaded until released; loads a base on its first use. */
+  lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
+  usage: UsageSql;
+  clock: Clock;
+  log: Log;
+}
+
+/** The part of an input that both endpoints share. */
+export interface Asked {
+  body: {
+    model: string;
+    temperature?: number | null;
+    top_p?: number | null;
+    top_k?: number | null;
+    seed?: number | null;
+    stop?: string | string[] | null;
+  };
+  headers: Record<string, unknown>;
+  requestId: string;
+  signal: AbortSignal;
+}
+
+/** What differs: the prompt of each choice, and how many tokens each may draw. */
+export interface Plan {
+  choices: { prompt: readonly number[]; maxTokens: number }[];
+  promptTokens: number;
+  truncatedTokens: number;
+}
+
+export interface Session {
+  head: { id: string; created: number; model: string };
+  choices: number;
+  promptTokens: number;
+  truncatedTokens: number;
+  drawn: () => number;
+  pieces: AsyncGenerator<Piece, void, void>;
+}
+
+export async function openSession(
+  parts: SessionParts,
+  asked: Asked,
+  caller: Caller,
+  idMark: string,
+  plan: (tokenizer: Tokenizer, seatContext: number) => Plan,
+): Promise<Session> {
+  if (asked.headers["x-provider"] !== undefined)
+    throw invalid(["header", "X-Provider"], "names no configured upstream; there are none");
+  const { generator, clock } = parts;
+  const model = parts.resolve(caller, asked.body.model);
+  const lease = await parts.lease(model.ref);
+  try {
+    asked.signal.throwIfAborted();
+    const planned = plan(generator.tokenizer(model.ref.baseId), generator.seatContext);
+    const close = admit(parts, asked, caller, model, planned);
+    const choices = choicesOf(planned, asked, caller, model);
+    const answers = answer(generator, choices, () => listenerOf(model), asked.signal);
+    void answers.ended
+      .then(
+        () => close("done", answers.drawn()),
+        (error) => close(asked.signal.aborted || isAbort(error) ? "aborted" : "failed", answers.drawn()),
+      )
+      .then(() => lease.release())
+      .catch((error) => parts.log("error", "inference.close_failed", { requestId: asked.requestId, error }));
+    return {
+      head: {
+        id: `${idMark}-${asked.requestId}`,
+        created: Math.floor(Date.parse(clock.now()) / 1000),
+        model: model.modelId,
+      },
+      choices: choices.length,
+      promptTokens: planned.promptTokens,
+      truncatedTokens: planned.truncatedTokens,
+      drawn: answers.drawn,
+      pieces: answers.pieces,
+    };
+  } catch (error) {
+    await lease.release();
+    throw error;
+  }
+}
+
+const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
+
+/** The usage row, and what closes it. */
+function admit(
+  parts: SessionParts,
+  { requestId, headers }: Asked,
+  caller: Caller,
+  model: ServedModel,
+  { promptTokens, truncatedTokens }: Plan,
+): (outcome: UsageOutcome, completionTokens: number) => void {
+  const { usage, clock, log } = parts;
+  const [ownerId, keyId, modelId] = [caller.userId, caller.keyId, model.modelId];
+  usage.open.run({ requestId, ownerId, keyId, modelId, promptTokens, at: clock.now() });
+  const begun = clock.monotonicMs();
+  return (outcome, completionTokens) => {
+    usage.end.run(completionTokens, outcome, requestId);
+    log("info", "inference.ended", {
+      requestId,
+      modelId,
+      outcome,
+      promptTokens,
+      truncatedTokens,
+      completionTokens,
+      sessionId: headers["x-session-id"],
+      ms: Math.round(clock.monotonicMs() - begun),
+    });
+  };
+}
+
+function choicesOf(planned: Plan, { body }: Asked, caller: Caller, model: ServedModel): Choice[] {
+  const seed = body.seed ?? randomInt(2 ** 32);
+  const stopStrings = typeof body.stop === "string" ? [body.stop] : (body.stop ?? []);
+  return planned.choices.map(({ prompt, maxTokens }, index) => ({
+    index,
+    request: {
+      model: model.ref,
+      prompt,
+      maxTokens,
+      // Each choice draws its own way, and the same way again under the same seed.
+      sampling: { ...plainSampling, ...samplingOf(body), seed: seed + index },
+      stopStrings,
+      ignoreEos: false,
+      priority: "interactive",
+      owner: caller.userId,
+    },
+  }));
+}
+
+const plainSampling = {
+  minP: 0,
+  repetitionPenalty: 1,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  logitBias: new Map<number, number>(),
+};
+
+/** −1 and 0 both turn top_k off, as clients of either habit mean it. */
+const samplingOf = (body: Asked["body"]) => ({
+  temperature: body.temperature ?? 1,
+  topP: body.top_p ?? 1,
+  topK: Math.max(0, body.top_k ?? 0),
+});
+
+function listenerOf({ calibration }: ServedModel): Listener {
+  if (calibration === null) return { add: () => {}, score: () => null };
+  const features = createFeatures();
+  let tokens = 0;
+  return {
+    add(token) {
+      tokens++;
+      features.add(token);
+    },
+    score() {
+      // No answer is right to nothing said: 0 is what the calibration would learn of empty answers.
+      if (tokens === 0) return { score: 0, calibrated: false, reason: "The answer is empty", n: 0 };
+      return scoreConfidence(calibration, featureNames, features.values());
+    },
+  };
+}

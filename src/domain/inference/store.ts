@@ -1,0 +1,35 @@
+// All SQL of usage: one row per request, written when it is admitted and once more when it has ended.
+import type { Store } from "../../store/open.ts";
+
+export type UsageOutcome = "done" | "aborted" | "failed";
+
+export interface UsageTotals {
+  requests: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+}
+
+export const prepareUsage = (store: Store) => ({
+  open: store.prepare<{
+    requestId: string;
+    ownerId: string;
+    keyId: string;
+    modelId: string;
+    promptTokens: number;
+    at: string;
+  }>(
+    `INSERT INTO usage(request_id, owner_id, key_id, model_id, prompt_tokens, completion_tokens, outcome, created_at)
+     VALUES(:requestId, :ownerId, :keyId, :modelId, :promptTokens, 0, 'open', :at)`,
+  ),
+  end: store.prepare<[number, UsageOutcome, string]>(
+    "UPDATE usage SET completion_tokens = ?, outcome = ? WHERE request_id = ? AND outcome = 'open'",
+  ),
+  /** At start: what was open when the appliance ended was cut off. */
+  interrupt: store.prepare<[]>("UPDATE usage SET outcome = 'interrupted' WHERE outcome = 'open'"),
+  totals: store.prepare<[string], UsageTotals>(
+    `SELECT count(*) AS requests, coalesce(sum(prompt_tokens), 0) AS prompt_tokens,
+     coalesce(sum(completion_tokens), 0) AS completion_tokens FROM usage WHERE model_id = ?`,
+  ),
+});
+
+export type UsageSql = ReturnType<typeof prepareUsage>;

@@ -1,0 +1,72 @@
+// Makes a conversation fit `prompt_truncate_len`: the oldest turns go first, then the head of the oldest message left. System
+// messages stay whole. What went is counted, so that no cut is silent.
+import { Failure } from "../../base/errors.ts";
+import type { Tokenizer } from "../../engine/generator.ts";
+
+export interface Message {
+  role: "system" | "user" | "assistant";
+  content: string;
+  name?: string;
+}
+
+export interface FittedPrompt {
+  tokens: number[];
+  /** Tokens of the whole conversation less those of the kept one. */
+  truncated: number;
+}
+
+/** `render` makes the prompt's token ids of messages, as the model's template has it. */
+export function fitConversation(
+  messages: readonly Message[],
+  limit: number,
+  tokenizer: Pick<Tokenizer, "encode" | "decode">,
+  render: (messages: readonly Message[]) => number[],
+): FittedPrompt {
+  const whole = render(messages);
+  if (whole.length <= limit) return { tokens: whole, truncated: 0 };
+  const tails = tailsOf(messages).map((start) => messages.filter((m, at) => m.role === "system" || at >= start));
+  const shortest = tails.at(-1) ?? [...messages];
+  const fitting = leastThat(tails.length - 1, (at) => render(tails[at]!).length <= limit);
+  const tokens = fitting === null ? renderCut(shortest, limit, tokenizer, render) : render(tails[fitting]!);
+  return { tokens, truncated: whole.length - tokens.length };
+}
+
+/** Where what is kept may begin: at a user's message, since templates want the user to speak first, or at the last one. */
+function tailsOf(messages: readonly Message[]): number[] {
+  const spoken = [...messages.keys()].filter((at) => messages[at]!.role !== "system");
+  return spoken.filter((at, order) => messages[at]!.role === "user" || order === spoken.length - 1);
+}
+
+/** The least whole number from 0 to `most` for which `holds`, which once true stays true; null when none. */
+function leastThat(most: number, holds: (value: number) => boolean): number | null {
+  let [low, high] = [0, most + 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low > most ? null : low;
+}
+
+function renderCut(
+  messages: readonly Message[],
+  limit: number,
+  tokenizer: Pick<Tokenizer, "encode" | "decode">,
+  render: (messages: readonly Message[]) => number[],
+): number[] {
+  const at = messages.findIndex((message) => message.role !== "system");
+  const content = at < 0 ? [] : tokenizer.encode(messages[at]!.content, false);
+  const without = (count: number): number[] => {
+    // A cut through a character leaves a replacement character in front.
+    const text = tokenizer.decode(content.slice(count)).replace(/^\ufffd+/, "");
+    return render(messages.map((message, index) => (index === at ? { ...message, content: text } : message)));
+  };
+  const cut =
+    content.length === 0 ? null : leastThat(content.length - 1, (count) => without(count + 1).length <= limit);
+  if (cut === null)
+    throw new Failure(
+      "prompt_too_long",
+      `The system messages alone take more than prompt_truncate_len, ${limit} tokens`,
+    );
+  return without(cut + 1);
+}

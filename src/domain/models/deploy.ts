@@ -1,0 +1,249 @@
+// Deployments: which aligned models serve.
+//
+//               deploy                    loaded
+//   UNDEPLOYED ────────► DEPLOYING ───────────────────► DEPLOYED
+//       ▲  ▲                 │ failed: `error`            │  ▲
+//       │  └─────────────────┘                   undeploy │  │ failed: `error`
+//       │                    unloaded                     ▼  │
+//       └─────────────────────────────────────────── UNDEPLOYING
+//
+// Invariants:
+//   1. A move is a deployment task (PROCESSING → READY | FAILED) and a job, begun in one transaction and ended in one.
+//   2. Asking for what is under way or done answers that task; asking for the opposite of what is under way is a conflict.
+//   3. loads_begun is written before each native load and cleared by its end. Two that never ended took the appliance down:
+//      the model then stays UNDEPLOYED with `error`, rather than doing so at every start.
+//   4. A model marked DEPLOYED holds its weights, but for the time between start and the end of its redeployment.
+import { Failure, type FailureCode } from "../../base/errors.ts";
+import { newId } from "../../base/ids.ts";
+import type { Log } from "../../base/log.ts";
+import type { Clock } from "../../base/time.ts";
+import type { Reply } from "../../contract/endpoint.ts";
+import type { models } from "../../contract/models.ts";
+import type { Claim, Queue } from "../../jobs/queue.ts";
+import type { Worker } from "../../jobs/runner.ts";
+import { isTerminal } from "../../jobs/states.ts";
+import type { Store } from "../../store/open.ts";
+import type { Lease, Loads } from "./loads.ts";
+import { refOf } from "./resolve.ts";
+import type { AlignedRow, DeploymentRow, DeploymentStatus, ModelsSql } from "./store.ts";
+
+export type DeploymentTask = Reply<(typeof models)["models.deployment"]>;
+
+export interface DeploymentParts {
+  store: Store;
+  sql: ModelsSql;
+  queue: Queue;
+  loads: Loads;
+  clock: Clock;
+  log: Log;
+  /** Where chats with a deployed model go. */
+  endpointUrl: () => string;
+}
+
+export interface Deployments {
+  deploy(model: AlignedRow): DeploymentTask;
+  undeploy(model: AlignedRow): DeploymentTask;
+  latest(modelId: string): DeploymentTask | null;
+  workers: { deploy: Worker; undeploy: Worker };
+  /** After listen: ends what a crash left half done, then loads one by one what was deployed. */
+  redeployAtStart(): Promise<void>;
+  /** Models that were deployed, or on the way to it, when the appliance started and do not serve yet. */
+  waiting(): string[];
+  /** Resolves once the model is no longer waiting. */
+  settled(modelId: string): Promise<void>;
+}
+
+/** What differs between the two moves. */
+const moves = {
+  deploy: { from: "UNDEPLOYED", during: "DEPLOYING", to: "DEPLOYED", opposite: "UNDEPLOYING" },
+  undeploy: { from: "DEPLOYED", during: "UNDEPLOYING", to: "UNDEPLOYED", opposite: "DEPLOYING" },
+} as const satisfies Record<DeploymentRow["kind"], Record<string, DeploymentStatus>>;
+
+const mostLoadsBegun = 2;
+
+export function createDeployments(parts: DeploymentParts): Deployments {
+  const { store, sql, queue, loads, clock, log } = parts;
+  const held = new Map<string, Lease>();
+  const waiting = new Map<string, PromiseWithResolvers<void>>();
+  for (const row of sql.inStatus.all(JSON.stringify(["DEPLOYED", "DEPLOYING"])))
+    waiting.set(row.id, Promise.withResolvers());
+  /** Native loads of deployments come one after the other: two at once would need twice the spare memory. */
+  let loading: Promise<unknown> = Promise.resolve();
+
+  const taskOf = (row: DeploymentRow): DeploymentTask => ({
+    model_id: row.model_id,
+    status: row.status,
+    result:
+      row.status === "READY"
+        ? { deployment_id: row.id, endpoint_url: parts.endpointUrl() }
+        : row.status === "FAILED"
+          ? { error: row.error! }
+          : null,
+    start_time: row.started_at,
+    end_time: row.ended_at,
+  });
+
+  function insert(modelId: string, kind: DeploymentRow["kind"], status: DeploymentRow["status"], error: string | null) {
+    const at = clock.now();
+    const row = { id: newId("deployment"), model_id: modelId, kind, status, error, started_at: at };
+    sql.insertDeployment.run({ ...row, ended_at: status === "PROCESSING" ? null : at, seq: store.nextSeq() });
+    return sql.latestDeployment.get({ modelId, kind })!;
+  }
+
+  /** Invariants 1 and 2. The model is read again: it may have moved since the caller's look-up. */
+  const begin = (kind: DeploymentRow["kind"], { id, owner_id }: AlignedRow): DeploymentTask =>
+    store.transaction(() => {
+      const { from, during, to, opposite } = moves[kind];
+      const status = sql.alignedById.get(id)!.deployment_status;
+      if (status === opposite) throw new Failure("conflict", `The model is ${opposite}; wait for the end of that task`);
+      const latest = sql.latestDeployment.get({ modelId: id, kind });
+      if (status === during) return taskOf(latest!);
+      // A model that never was deployed has no task that undeployed it: being there already is one that is done.
+      if (status === to) return taskOf(latest?.status === "READY" ? latest : insert(id, kind, "READY", null));
+      if (status !== from) throw new Error(`a model cannot be ${status}`);
+      sql.moveModel.run({ id, to: during, error: null });
+      queue.enqueue({ kind, subjectId: id, ownerId: owner_id });
+      return taskOf(insert(id, kind, "PROCESSING", null));
+    });
+
+  /** Within the transaction that moves the job. */
+  function end(task: DeploymentRow, failure: Failure | null): void {
+    const { from, to } = moves[task.kind];
+    const error = failure && reasonOf(failure);
+    sql.endDeployment.run({ id: task.id, status: failure ? "FAILED" : "READY", error, at: clock.now() });
+    sql.moveModel.run({ id: task.model_id, to: failure ? from : to, error });
+  }
+
+  /** Invariant 3. `task` carries the count. */
+  async function loadCounted(model: AlignedRow, task: DeploymentRow): Promise<void> {
+    const begun = sql.latestDeployment.get({ modelId: model.id, kind: "deploy" })!.loads_begun;
+    if (begun >= mostLoadsBegun)
+      throw new Failure(
+        "model_load_failed",
+        `Loading it ended the appliance ${begun} times; it is not tried again by itself`,
+      );
+    sql.setLoadsBegun.run(begun + 1, task.id);
+    const turn = loading.then(() => loads.take(refOf(model), "deployment"));
+    loading = turn.catch(() => {});
+    try {
+      held.set(model.id, await turn);
+    } finally {
+      sql.setLoadsBegun.run(0, task.id);
+    }
+  }
+
+  const release = async (modelId: string): Promise<void> => {
+    const lease = held.get(modelId);
+    held.delete(modelId);
+    await lease?.release();
+  };
+
+  const settled = async (modelId: string): Promise<void> => waiting.get(modelId)?.promise;
+
+  function settle(modelId: string): void {
+    waiting.get(modelId)?.resolve();
+    waiting.delete(modelId);
+  }
+
+  /** The two workers differ in what they do between the two transactions. */
+  const worker =
+    (
+      kind: DeploymentRow["kind"],
+      act: (model: AlignedRow, task: DeploymentRow, signal: AbortSignal) => Promise<void>,
+      undo: (model: AlignedRow) => Promise<void>,
+    ) =>
+    async (claim: Claim, signal: AbortSignal): Promise<void> => {
+      const task = sql.latestDeployment.get({ modelId: claim.subjectId, kind })!;
+      const model = sql.alignedById.get(claim.subjectId)!;
+      let failure: Failure | null = null;
+      try {
+        await act(model, task, signal);
+      } catch (error) {
+        if (signal.aborted) throw error;
+        log("error", `model.${kind}_failed`, { modelId: model.id, error });
+        failure = error instanceof Failure ? error : new Failure("internal", undefined, { cause: error });
+      }
+      const ended = failure
+        ? queue.move(claim, "failed", errorOf(failure), () => end(task, failure))
+        : queue.move(claim, "succeeded", {}, () => end(task, null));
+      if (failure || !ended) await undo(model);
+      settle(model.id);
+    };
+
+  /** Running answers finish first. */
+  async function unload(model: AlignedRow, _task: DeploymentRow, signal: AbortSignal): Promise<void> {
+    const leaving = Promise.withResolvers<void>();
+    const leave = () => leaving.reject(signal.reason);
+    if (signal.aborted) leave();
+    signal.addEventListener("abort", leave);
+    try {
+      await Promise.race([settled(model.id).then(() => loads.quiet(refOf(model))), leaving.promise]);
+    } finally {
+      signal.removeEventListener("abort", leave);
+    }
+    await release(model.id);
+  }
+
+  /** An unload that failed leaves the model deployed: it is held again. If that fails too, the next request loads it. */
+  async function holdAgain(model: AlignedRow): Promise<void> {
+    if (held.has(model.id)) return;
+    try {
+      held.set(model.id, await loads.take(refOf(model), "deployment"));
+    } catch (error) {
+      log("error", "model.hold_failed", { modelId: model.id, error });
+    }
+  }
+
+  /** Tasks whose job ended without them: the job was given up at start. */
+  function endOrphans(): void {
+    for (const model of sql.inStatus.all(JSON.stringify(["DEPLOYING", "UNDEPLOYING"]))) {
+      const task = sql.latestDeployment.get({ modelId: model.id, kind: null })!;
+      const job = queue.of(model.id, task.kind);
+      if (job && !isTerminal(job.state)) continue;
+      store.transaction(() => end(task, new Failure((job?.errorCode as FailureCode | null) ?? "supervisor_restart")));
+      if (task.kind === "deploy") settle(model.id);
+      else waiting.set(model.id, Promise.withResolvers());
+    }
+  }
+
+  async function redeploy(modelId: string): Promise<void> {
+    const model = sql.alignedById.get(modelId)!;
+    try {
+      // Others were loaded first; it may have been undeployed meanwhile.
+      if (model.deployment_status !== "DEPLOYED") return;
+      await loadCounted(model, sql.latestDeployment.get({ modelId: model.id, kind: "deploy" })!);
+    } catch (error) {
+      log("error", "model.redeploy_failed", { modelId: model.id, error });
+      const failure = error instanceof Failure ? error : new Failure("internal", undefined, { cause: error });
+      store.transaction(() => {
+        insert(model.id, "deploy", "FAILED", reasonOf(failure));
+        sql.moveModel.run({ id: model.id, to: "UNDEPLOYED", error: reasonOf(failure) });
+      });
+    } finally {
+      settle(model.id);
+    }
+  }
+
+  return {
+    deploy: (model) => begin("deploy", model),
+    undeploy: (model) => begin("undeploy", model),
+    latest(modelId) {
+      const row = sql.latestDeployment.get({ modelId, kind: null });
+      return row ? taskOf(row) : null;
+    },
+    workers: {
+      deploy: { concurrency: 1, run: worker("deploy", loadCounted, (model) => release(model.id)) },
+      // Each waits for answers that still run, which is no reason for the others to wait.
+      undeploy: { concurrency: 8, run: worker("undeploy", unload, holdAgain) },
+    },
+    async redeployAtStart() {
+      endOrphans();
+      for (const model of sql.inStatus.all(JSON.stringify(["DEPLOYED"]))) await redeploy(model.id);
+    },
+    waiting: () => [...waiting.keys()],
+    settled,
+  };
+}
+
+const reasonOf = (failure: Failure): string => `${failure.message}. ${failure.hint}`;
+const errorOf = (failure: Failure) => ({ errorCode: failure.code, errorText: failure.message });

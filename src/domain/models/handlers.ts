@@ -1,0 +1,125 @@
+// The promises of contract/models.ts, kept.
+import { Failure } from "../../base/errors.ts";
+import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
+import type { models } from "../../contract/models.ts";
+import type { Calibration } from "../../engine/confidence.ts";
+import type { Deployments } from "./deploy.ts";
+import { asked, modelNotFound } from "./resolve.ts";
+import type { AlignedRow, BaseRow, ModelsSql } from "./store.ts";
+
+export type BaseRecord = Reply<(typeof models)["models.base"]>["base_models"][number];
+export type AlignedRecord = Extract<Reply<(typeof models)["models.get"]>, { lineage: unknown }>;
+type ListRow = Reply<(typeof models)["models.aligned"]>["domain_aligned_models"][number];
+
+/** What other rooms know of a model. */
+export interface Told {
+  evaluationsOf: (modelId: string) => AlignedRecord["evaluations"];
+  usageOf: (modelId: string) => AlignedRecord["usage"];
+  /** Called after a job was queued. */
+  wake: () => void;
+}
+
+export function createHandlers(told: Told, sql: ModelsSql, deployments: Deployments): Handlers<typeof models> {
+  const alignedOf = (caller: Caller, name: string): AlignedRow => {
+    const row = sql.alignedOf.get(asked(caller.userId, name));
+    if (!row) throw modelNotFound();
+    return row;
+  };
+  return {
+    "models.base": async ({ query }) => ({
+      base_models: sql.bases.all(query.limit, query.offset).map(baseRecord),
+    }),
+
+    "models.aligned": async ({ query }, { userId }) => {
+      const rows = sql.alignedPage.all({
+        ownerId: userId,
+        status: query.deployment_status ?? null,
+        baseId: query.base_model_id ?? null,
+        limit: query.limit,
+        offset: query.offset,
+      });
+      if (rows.length === 0 && !sql.ownsAligned.get(userId)) throw new Failure("no_aligned_models");
+      return { domain_aligned_models: rows.map(listRow) };
+    },
+
+    "models.get": async ({ params }, caller) => {
+      const aligned = sql.alignedOf.get(asked(caller.userId, params.model_id));
+      if (aligned) return alignedRecord(aligned, sql, told);
+      const base = sql.baseNamed.get({ name: params.model_id });
+      if (!base) throw modelNotFound();
+      return baseRecord(base);
+    },
+
+    "models.deploy": async ({ params }, caller) => {
+      const task = deployments.deploy(alignedOf(caller, params.model_id));
+      told.wake();
+      return task;
+    },
+
+    "models.undeploy": async ({ params }, caller) => {
+      const task = deployments.undeploy(alignedOf(caller, params.model_id));
+      told.wake();
+      return task;
+    },
+
+    "models.deployment": async ({ params }, caller) => {
+      const task = deployments.latest(alignedOf(caller, params.model_id).id);
+      if (!task) throw new Failure("not_found", "The model never was deployed");
+      return task;
+    },
+  };
+}
+
+export const baseRecord = (row: BaseRow): BaseRecord => ({
+  model_id: row.id,
+  model_name: row.name,
+  architecture: row.architecture,
+  context_length: row.context_length,
+  parameters: row.parameters,
+  file_type: row.file_type,
+  bytes: row.bytes,
+  memory_bytes: row.memory_bytes,
+  can_be_aligned: row.can_be_aligned === 1,
+  reason: row.reason,
+  license: row.license,
+  sha256: row.sha256,
+  created_at: row.created_at,
+});
+
+const listRow = (row: AlignedRow): ListRow => ({
+  model_id: row.id,
+  model_name: row.name,
+  deployment_status: row.deployment_status,
+  base_model_id: row.base_model_id,
+  base_model_name: row.base_model_name,
+  alignment_id: row.alignment_id,
+  created_at: row.created_at,
+});
+
+function alignedRecord(row: AlignedRow, sql: ModelsSql, told: Told): AlignedRecord {
+  const lineage = sql.lineage.get(row.alignment_id)!;
+  const { calibrated, reason, statistics } = JSON.parse(row.calibration_json) as Calibration;
+  return {
+    ...listRow(row),
+    error: row.error,
+    performance_metrics: lineage.metrics_json === null ? null : numbersOf(JSON.parse(lineage.metrics_json)),
+    evaluations: told.evaluationsOf(row.id),
+    usage: told.usageOf(row.id),
+    lineage: {
+      base_sha256: row.base_sha256,
+      adapter_sha256: row.adapter_sha256,
+      document_sha256s: JSON.parse(lineage.document_sha256s_json) as string[],
+      benchmark_id: lineage.benchmark_id,
+    },
+    confidence: { calibrated, reason, n: calibrated ? statistics.n : 0 },
+  };
+}
+
+/** The single figures of the run's metrics; its series and texts are the alignment's to show. */
+const numbersOf = (metrics: Record<string, unknown>): Record<string, number | null> =>
+  Object.fromEntries(
+    Object.entries(metrics).filter((entry): entry is [string, number | null] => {
+      const [, value] = entry;
+      return value === null || typeof value === "number";
+    }),
+  );

@@ -1,0 +1,116 @@
+// Brings model files to where they stay: <folder>/<sha256>.gguf and <folder>/adapters/<sha256>.gguf. A file is looked at by a
+// probe child before anything of ours reads it, and what is looked at is the very copy that is kept.
+import { constants } from "node:fs";
+import { copyFile, link, open, realpath, rm, stat } from "node:fs/promises";
+import { basename, dirname, extname, isAbsolute, join } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import { isErrno, makeFolder, renameDurably, sha256OfFile, temporaryName } from "../../base/files.ts";
+import { probeModel } from "../../engine/probe.ts";
+import type { BaseRow } from "./store.ts";
+
+export interface ImportSource {
+  /** Absolute; from the command line, never from a request. */
+  path: string;
+  /** Else the file's own name for itself, else the file name. */
+  name?: string;
+  /** link: a hard link, or the original itself where it lies on another file system. It must not be changed afterwards. */
+  mode: "copy" | "link";
+}
+
+export type ImportedFile = Omit<BaseRow, "id" | "created_at">;
+
+export async function importFile(source: ImportSource, folder: string): Promise<ImportedFile> {
+  const original = await checked(source.path);
+  await makeFolder(folder);
+  const staged = temporaryName(join(folder, "import.gguf"));
+  try {
+    const held = await stage(original, staged, source.mode);
+    const facts = await probeModel(held);
+    const sha256 = await sha256OfFile(held);
+    const path = held === original ? original : join(folder, `${sha256}.gguf`);
+    if (path !== original) await renameDurably(staged, path);
+    return {
+      name: source.name ?? facts.name ?? basename(original, extname(original)),
+      architecture: facts.architecture,
+      context_length: facts.contextLength,
+      parameters: facts.parameters,
+      file_type: facts.fileType,
+      bytes: facts.bytes,
+      memory_bytes: facts.memoryBytes,
+      can_be_aligned: facts.reason === null ? 1 : 0,
+      reason: facts.reason,
+      license: facts.license,
+      sha256,
+      path,
+    };
+  } catch (error) {
+    throw isErrno(error, "ENOSPC", "EDQUOT") ? new Failure("disk_full", undefined, { cause: error }) : error;
+  } finally {
+    await rm(staged, { force: true });
+  }
+}
+
+/** The file behind all links. */
+async function checked(path: string): Promise<string> {
+  if (!isAbsolute(path)) throw new Failure("bad_request", "The path of a model file must be absolute");
+  try {
+    const original = await realpath(path);
+    if (!(await stat(original)).isFile()) throw new Failure("model_invalid", `${path} is no file`);
+    return original;
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR"))
+      throw new Failure("not_found", `There is no file ${path}`, { cause: error });
+    if (isErrno(error, "EACCES")) throw new Failure("model_invalid", `${path} may not be read`, { cause: error });
+    throw error;
+  }
+}
+
+/** Gives the path at which the content now is kept. */
+async function stage(original: string, staged: string, mode: ImportSource["mode"]): Promise<string> {
+  if (mode === "copy") {
+    await copyDurably(original, staged);
+    return staged;
+  }
+  try {
+    await link(original, staged);
+    return staged;
+  } catch (error) {
+    if (isErrno(error, "EXDEV", "EPERM", "EMLINK", "ENOTSUP")) return original;
+    throw error;
+  }
+}
+
+/** Shares the blocks where the file system can. */
+async function copyDurably(from: string, to: string): Promise<void> {
+  await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+  const handle = await open(to, "r+");
+  try {
+    await handle.chmod(0o600);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** The same adapter twice is one file. */
+export async function storeAdapter(file: string, folder: string): Promise<{ path: string; sha256: string }> {
+  const adapters = join(folder, "adapters");
+  await makeFolder(adapters);
+  const staged = temporaryName(join(adapters, "adapter.gguf"));
+  try {
+    await copyDurably(file, staged);
+    const sha256 = await sha256OfFile(staged);
+    const path = join(adapters, `${sha256}.gguf`);
+    await renameDurably(staged, path);
+    return { path, sha256 };
+  } catch (error) {
+    throw isErrno(error, "ENOSPC", "EDQUOT") ? new Failure("disk_full", undefined, { cause: error }) : error;
+  } finally {
+    await rm(staged, { force: true });
+  }
+}
+
+/** A linked original is not ours to remove. */
+export async function removeFile(path: string, folder: string): Promise<void> {
+  if (dirname(path) === folder) await rm(path, { force: true });
+}

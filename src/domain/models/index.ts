@@ -1,0 +1,163 @@
+// Models: bases, which belong to the appliance, and aligned ones, which belong to whoever aligned them.
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import { newId } from "../../base/ids.ts";
+import type { Log } from "../../base/log.ts";
+import type { Clock } from "../../base/time.ts";
+import type { Caller, Handlers } from "../../contract/endpoint.ts";
+import type { models } from "../../contract/models.ts";
+import type { Calibration } from "../../engine/confidence.ts";
+import type { Generator, ModelRef } from "../../engine/generator.ts";
+import type { Queue } from "../../jobs/queue.ts";
+import type { Worker } from "../../jobs/runner.ts";
+import type { Store } from "../../store/open.ts";
+import { createDeployments } from "./deploy.ts";
+import { type BaseRecord, baseRecord, createHandlers, type Told } from "./handlers.ts";
+import { type ImportedFile, type ImportSource, importFile, removeFile, storeAdapter } from "./import.ts";
+import { createLoads, type Lease, type Use } from "./loads.ts";
+import { asked, find, modelNotFound, type ResolvedModel, resolve } from "./resolve.ts";
+import { type BaseRow, type ModelsSql, prepareModels } from "./store.ts";
+
+export interface ModelsParts extends Told {
+  store: Store;
+  queue: Queue;
+  generator: Generator;
+  clock: Clock;
+  log: Log;
+  /** Where model files are kept. */
+  folder: string;
+  /** The whole URL of chat completions. */
+  endpointUrl: () => string;
+}
+
+export type { BaseRecord } from "./handlers.ts";
+
+export interface NewAlignedModel {
+  ownerId: string;
+  alignmentId: string;
+  baseModelId: string;
+  name: string;
+  /** As storeAdapter gave it. */
+  adapter: { path: string; sha256: string };
+  calibration: Calibration;
+}
+
+export interface Models {
+  handlers: Handlers<typeof models>;
+  workers: { deploy: Worker; undeploy: Worker };
+  /** The model that answers a request. Throws not_found, not_deployed. */
+  resolve(caller: Caller, name: string): ResolvedModel;
+  /** Deployed or not, for evaluations. Throws not_found. */
+  find(ownerId: string, name: string): ResolvedModel;
+  /** Keeps a model loaded until released, whatever its deployment. */
+  lease(ref: ModelRef, use: Exclude<Use, "deployment">): Promise<Lease>;
+  /** Unloads bases that are kept for the next request only; how many went. */
+  freeIdle(): Promise<number>;
+  /** By id, or by its name where only one base has it. */
+  baseOf(name: string): BaseRow | null;
+  listBase(): BaseRecord[];
+  importBase(source: ImportSource): Promise<BaseRecord>;
+  removeBase(name: string): Promise<void>;
+  /** Imports the starter model where no base is there yet; null when there is one or the file is missing. */
+  importStarter(path: string): Promise<BaseRecord | null>;
+  /** Copies an adapter to where it stays, before the transaction that registers it. */
+  storeAdapter(file: string): Promise<{ path: string; sha256: string }>;
+  /** Within the caller's transaction. The same alignment again gives the model it has. */
+  registerAligned(model: NewAlignedModel): string;
+  redeployAtStart(): Promise<void>;
+  /** Ids of models that were deployed before the start and do not serve yet. */
+  waiting(): string[];
+}
+
+export function createModels(parts: ModelsParts): Models {
+  const { store, generator, clock, log, folder } = parts;
+  const sql = prepareModels(store);
+  const loads = createLoads({ generator, log });
+  const deployments = createDeployments({ ...parts, sql, loads });
+  const baseOf = (name: string): BaseRow | null => sql.baseNamed.get({ name }) ?? null;
+
+  async function lease(ref: ModelRef, use: Exclude<Use, "deployment">): Promise<Lease> {
+    if (use === "request" && ref.adapter) {
+      // Its redeployment after a start is counted; a request must not load it past that count.
+      await deployments.settled(ref.adapter.id);
+      if (sql.alignedById.get(ref.adapter.id)?.deployment_status !== "DEPLOYED") throw new Failure("not_deployed");
+    }
+    return loads.take(ref, use);
+  }
+
+  function register(file: ImportedFile): BaseRecord {
+    return store.transaction(() => {
+      const known = sql.baseOfHash.get(file.sha256);
+      if (known) {
+        // A kept file is better than a reference to one elsewhere, and any is better than one that is gone.
+        if (dirname(file.path) === folder || !existsSync(known.path)) sql.moveBase.run(file.path, known.id);
+        return baseRecord(known);
+      }
+      const row: BaseRow = { ...file, id: newId("model"), created_at: clock.now() };
+      sql.insertBase.run({ ...row, seq: store.nextSeq() });
+      log("info", "model.imported", { modelId: row.id, name: row.name, sha256: row.sha256 });
+      return baseRecord(row);
+    });
+  }
+
+  const importBase = async (source: ImportSource): Promise<BaseRecord> => register(await importFile(source, folder));
+
+  return {
+    handlers: createHandlers(parts, sql, deployments),
+    workers: deployments.workers,
+    resolve: (caller, name) => resolve(sql, caller, name),
+    find: (ownerId, name) => find(sql, ownerId, name),
+    lease,
+    freeIdle: loads.freeIdle,
+    baseOf,
+    listBase: () => sql.bases.all(-1, 0).map(baseRecord),
+    importBase,
+    async removeBase(name) {
+      const row = baseOf(name);
+      if (!row) throw modelNotFound();
+      refuseUsed(sql, row);
+      await loads.freeIdle();
+      store.transaction(() => {
+        refuseUsed(sql, row);
+        sql.deleteBase.run(row.id);
+      });
+      await removeFile(row.path, folder);
+      log("info", "model.removed", { modelId: row.id, name: row.name });
+    },
+    async importStarter(path) {
+      if (sql.countBases.get()!.n > 0 || !existsSync(path)) return null;
+      return importBase({ path, mode: "link" });
+    },
+    storeAdapter: (file) => storeAdapter(file, folder),
+    registerAligned(model) {
+      const known = sql.alignedOf.get(asked(model.ownerId, `alignment-${model.alignmentId}`));
+      if (known) return known.id;
+      const id = newId("model");
+      sql.insertAligned.run({
+        id,
+        ownerId: model.ownerId,
+        alignmentId: model.alignmentId,
+        baseId: model.baseModelId,
+        name: model.name,
+        adapterPath: model.adapter.path,
+        adapterSha256: model.adapter.sha256,
+        calibration: JSON.stringify(model.calibration),
+        seq: store.nextSeq(),
+        at: clock.now(),
+      });
+      return id;
+    },
+    redeployAtStart: deployments.redeployAtStart,
+    waiting: deployments.waiting,
+  };
+}
+
+function refuseUsed(sql: ModelsSql, row: BaseRow): void {
+  const uses = Object.entries(sql.usesOfBase.get({ id: row.id })!).filter(([, count]) => count > 0);
+  if (uses.length > 0)
+    throw new Failure(
+      "conflict",
+      `${row.name} is used by ${uses.map(([what, count]) => `${count} ${what}`).join(", ")}`,
+    );
+}

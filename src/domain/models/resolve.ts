@@ -1,0 +1,66 @@
+// From the name in a request to the model that shall answer it.
+//
+//   model_<id>           a base model, or an aligned model of the caller
+//   alignment-<id>       the caller's aligned model, by the alignment that made it (alignment_<id>)
+//   any other name       the base model of exactly that name, unless several have it
+import { Failure } from "../../base/errors.ts";
+import type { Caller } from "../../contract/endpoint.ts";
+import type { Calibration } from "../../engine/confidence.ts";
+import type { ModelRef } from "../../engine/generator.ts";
+import type { AlignedRow, ModelsSql, TargetRow } from "./store.ts";
+
+export interface ResolvedModel {
+  modelId: string;
+  kind: "base" | "aligned";
+  ref: ModelRef;
+  /** null on a base model. */
+  calibration: Calibration | null;
+  baseId: string;
+  /** Whether requests are served now: bases always are. */
+  isDeployed: boolean;
+}
+
+const aliasMark = "alignment-";
+
+/** The parameters of every look-up by name. */
+export function asked(ownerId: string, name: string): { ownerId: string; name: string; alignmentId: string | null } {
+  const alias = name.startsWith(aliasMark) ? name.slice(aliasMark.length) : null;
+  const alignmentId = alias === null || alias.startsWith("alignment_") ? alias : `alignment_${alias}`;
+  return { ownerId, name, alignmentId };
+}
+
+export const modelNotFound = (): Failure => new Failure("not_found", "Model not found");
+
+/** Deployed or not. Throws not_found. */
+export function find(sql: ModelsSql, ownerId: string, name: string): ResolvedModel {
+  const row = sql.target.get(asked(ownerId, name));
+  if (!row) throw modelNotFound();
+  return toResolved(row);
+}
+
+/** For inference: an aligned model must be deployed. */
+export function resolve(sql: ModelsSql, caller: Caller, name: string): ResolvedModel {
+  const model = find(sql, caller.userId, name);
+  if (!model.isDeployed) throw new Failure("not_deployed");
+  return model;
+}
+
+export const refOf = (row: AlignedRow): ModelRef => ({
+  baseId: row.base_model_id,
+  basePath: row.base_path,
+  adapter: { id: row.id, path: row.adapter_path },
+});
+
+function toResolved(row: TargetRow): ResolvedModel {
+  const base = { baseId: row.base_id, basePath: row.base_path };
+  if (row.adapter_path === null)
+    return { modelId: row.id, kind: "base", ref: base, calibration: null, baseId: row.base_id, isDeployed: true };
+  return {
+    modelId: row.id,
+    kind: "aligned",
+    ref: { ...base, adapter: { id: row.id, path: row.adapter_path } },
+    calibration: JSON.parse(row.calibration_json!) as Calibration,
+    baseId: row.base_id,
+    isDeployed: row.deployment_status === "DEPLOYED",
+  };
+}

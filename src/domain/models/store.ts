@@ -1,0 +1,181 @@
+// All SQL of models. Ownership is part of each statement: another user's model is not found, like one that never was.
+import type { Store } from "../../store/open.ts";
+
+export type DeploymentStatus = "UNDEPLOYED" | "DEPLOYING" | "DEPLOYED" | "UNDEPLOYING";
+
+export interface BaseRow {
+  id: string;
+  name: string;
+  architecture: string;
+  context_length: number;
+  parameters: number;
+  file_type: string;
+  bytes: number;
+  memory_bytes: number;
+  can_be_aligned: 0 | 1;
+  reason: string | null;
+  license: string | null;
+  sha256: string;
+  path: string;
+  created_at: string;
+}
+
+export interface AlignedRow {
+  id: string;
+  owner_id: string;
+  alignment_id: string;
+  base_model_id: string;
+  base_model_name: string;
+  base_path: string;
+  base_sha256: string;
+  name: string;
+  adapter_path: string;
+  adapter_sha256: string;
+  calibration_json: string;
+  deployment_status: DeploymentStatus;
+  error: string | null;
+  created_at: string;
+}
+
+/** What the alignment left behind about the model it made. */
+export interface LineageRow {
+  document_sha256s_json: string;
+  benchmark_id: string | null;
+  metrics_json: string | null;
+}
+
+export interface DeploymentRow {
+  id: string;
+  model_id: string;
+  kind: "deploy" | "undeploy";
+  status: "PROCESSING" | "READY" | "FAILED";
+  error: string | null;
+  loads_begun: number;
+  started_at: string;
+  ended_at: string | null;
+}
+
+/** What a request may run: a base model, or the caller's aligned one. The adapter's columns are null on a base. */
+export interface TargetRow {
+  id: string;
+  base_id: string;
+  base_path: string;
+  adapter_path: string | null;
+  calibration_json: string | null;
+  deployment_status: DeploymentStatus | null;
+}
+
+interface AlignedPage {
+  ownerId: string;
+  status: DeploymentStatus | null;
+  baseId: string | null;
+  limit: number;
+  offset: number;
+}
+
+const aligned = `SELECT m.id, m.owner_id, m.alignment_id, m.base_model_id, m.name, m.adapter_path, m.adapter_sha256,
+  m.calibration_json, m.deployment_status, m.error, m.created_at,
+  b.name AS base_model_name, b.path AS base_path, b.sha256 AS base_sha256
+  FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id`;
+
+/** A name that several bases share names none of them. */
+const isNamed = "name = :name AND (SELECT count(*) FROM base_model AS other WHERE other.name = :name) = 1";
+
+function prepareBases(store: Store) {
+  return {
+    insertBase: store.prepare<BaseRow & { seq: number }>(
+      `INSERT INTO base_model(id, name, architecture, context_length, parameters, file_type, bytes, memory_bytes,
+       can_be_aligned, reason, license, sha256, path, created_seq, created_at)
+       VALUES(:id, :name, :architecture, :context_length, :parameters, :file_type, :bytes, :memory_bytes,
+       :can_be_aligned, :reason, :license, :sha256, :path, :seq, :created_at)`,
+    ),
+    baseNamed: store.prepare<{ name: string }, BaseRow>(
+      `SELECT * FROM base_model WHERE id = :name OR (${isNamed}) ORDER BY id = :name DESC LIMIT 1`,
+    ),
+    baseOfHash: store.prepare<[string], BaseRow>("SELECT * FROM base_model WHERE sha256 = ?"),
+    bases: store.prepare<[number, number], BaseRow>(
+      "SELECT * FROM base_model ORDER BY created_seq DESC LIMIT ? OFFSET ?",
+    ),
+    countBases: store.prepare<[], { n: number }>("SELECT count(*) AS n FROM base_model"),
+    moveBase: store.prepare<[string, string]>("UPDATE base_model SET path = ? WHERE id = ?"),
+    deleteBase: store.prepare<[string]>("DELETE FROM base_model WHERE id = ?"),
+    usesOfBase: store.prepare<{ id: string }, { models: number; alignments: number; evaluations: number }>(
+      `SELECT (SELECT count(*) FROM aligned_model WHERE base_model_id = :id) AS models,
+       (SELECT count(*) FROM alignment WHERE base_model_id = :id) AS alignments,
+       (SELECT count(*) FROM evaluation WHERE base_model_id = :id) AS evaluations`,
+    ),
+  };
+}
+
+function prepareAligned(store: Store) {
+  return {
+    insertAligned: store.prepare<{
+      id: string;
+      ownerId: string;
+      alignmentId: string;
+      baseId: string;
+      name: string;
+      adapterPath: string;
+      adapterSha256: string;
+      calibration: string;
+      seq: number;
+      at: string;
+    }>(
+      `INSERT INTO aligned_model(id, owner_id, alignment_id, base_model_id, name, adapter_path, adapter_sha256,
+       calibration_json, created_seq, created_at)
+       VALUES(:id, :ownerId, :alignmentId, :baseId, :name, :adapterPath, :adapterSha256, :calibration, :seq, :at)`,
+    ),
+    alignedOf: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
+      `${aligned} WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)`,
+    ),
+    alignedById: store.prepare<[string], AlignedRow>(`${aligned} WHERE m.id = ?`),
+    alignedPage: store.prepare<AlignedPage, AlignedRow>(
+      `${aligned} WHERE m.owner_id = :ownerId AND (:status IS NULL OR m.deployment_status = :status)
+       AND (:baseId IS NULL OR m.base_model_id = :baseId) ORDER BY m.created_seq DESC LIMIT :limit OFFSET :offset`,
+    ),
+    ownsAligned: store.prepare<[string], { one: 1 }>("SELECT 1 AS one FROM aligned_model WHERE owner_id = ? LIMIT 1"),
+    inStatus: store.prepare<[string], AlignedRow>(
+      `${aligned} WHERE m.deployment_status IN(SELECT value FROM json_each(?)) ORDER BY m.created_seq`,
+    ),
+    lineage: store.prepare<[string], LineageRow>(
+      "SELECT document_sha256s_json, benchmark_id, metrics_json FROM alignment WHERE id = ?",
+    ),
+    target: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, TargetRow>(
+      `SELECT m.id, b.id AS base_id, b.path AS base_path, m.adapter_path, m.calibration_json, m.deployment_status, 0 AS rank
+       FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id
+       WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)
+       UNION ALL
+       SELECT id, id, path, NULL, NULL, NULL, id <> :name FROM base_model WHERE id = :name OR (${isNamed})
+       ORDER BY rank LIMIT 1`,
+    ),
+  };
+}
+
+function prepareDeployments(store: Store) {
+  return {
+    moveModel: store.prepare<{ id: string; to: DeploymentStatus; error: string | null }>(
+      "UPDATE aligned_model SET deployment_status = :to, error = :error WHERE id = :id",
+    ),
+    insertDeployment: store.prepare<Omit<DeploymentRow, "loads_begun"> & { seq: number }>(
+      `INSERT INTO deployment(id, model_id, kind, status, error, created_seq, started_at, ended_at)
+       VALUES(:id, :model_id, :kind, :status, :error, :seq, :started_at, :ended_at)`,
+    ),
+    latestDeployment: store.prepare<{ modelId: string; kind: string | null }, DeploymentRow>(
+      `SELECT * FROM deployment WHERE model_id = :modelId AND (:kind IS NULL OR kind = :kind)
+       ORDER BY created_seq DESC LIMIT 1`,
+    ),
+    endDeployment: store.prepare<{ id: string; status: "READY" | "FAILED"; error: string | null; at: string }>(
+      `UPDATE deployment SET status = :status, error = :error, ended_at = :at
+       WHERE id = :id AND status = 'PROCESSING'`,
+    ),
+    setLoadsBegun: store.prepare<[number, string]>("UPDATE deployment SET loads_begun = ? WHERE id = ?"),
+  };
+}
+
+export const prepareModels = (store: Store) => ({
+  ...prepareBases(store),
+  ...prepareAligned(store),
+  ...prepareDeployments(store),
+});
+
+export type ModelsSql = ReturnType<typeof prepareModels>;

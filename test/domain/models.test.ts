@@ -1,0 +1,319 @@
+// Models without an engine: who finds which name, how a model gets into service and out of it, and what a crash leaves behind.
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, test } from "node:test";
+import { Failure } from "../../src/base/errors.ts";
+import { createLog } from "../../src/base/log.ts";
+import { systemClock } from "../../src/base/time.ts";
+import type { Caller, Input } from "../../src/contract/endpoint.ts";
+import { createModels, type Models } from "../../src/domain/models/index.ts";
+import { createLoads } from "../../src/domain/models/loads.ts";
+import type { Calibration } from "../../src/engine/confidence.ts";
+import type { Generator, LoadedInfo, ModelRef } from "../../src/engine/generator.ts";
+import { createQueue } from "../../src/jobs/queue.ts";
+import { createRunner, type Runner } from "../../src/jobs/runner.ts";
+import { openStore, type Store } from "../../src/store/open.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "plumbline-models-"));
+after(() => rmSync(folder, { recursive: true, force: true }));
+const log = createLog("error", () => {});
+const ada: Caller = { userId: "user_ada", userName: "ada", keyId: "key_ada" };
+const bob: Caller = { userId: "user_bob", userName: "bob", keyId: "key_bob" };
+const info: LoadedInfo = { architecture: "llama", context: 64, parameters: 1, bytes: 1, seats: 1 };
+
+/** Remembers what is loaded; `onLoad` may fail or wait. */
+function fakeGenerator(onLoad: (ref: ModelRef) => Promise<void> = async () => {}) {
+  const loaded: string[] = [];
+  const nameOf = (ref: ModelRef): string => ref.adapter?.id ?? ref.baseId;
+  const generator = {
+    async load(ref: ModelRef) {
+      await onLoad(ref);
+      loaded.push(nameOf(ref));
+      return info;
+    },
+    async unload(ref: ModelRef) {
+      loaded.splice(loaded.indexOf(nameOf(ref)), 1);
+    },
+  } as unknown as Generator;
+  return { generator, loaded };
+}
+
+const calibration = { calibrated: false, reason: "none", statistics: { n: 0 } } as unknown as Calibration;
+
+/** A database with two users, a base, and one aligned model of ada's. */
+function prepare(name: string): Store {
+  const store = openStore(join(folder, `${name}.db`));
+  for (const { userId, userName } of [ada, bob])
+    store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')").run(userId, userName);
+  const base = store.prepare<[string, string, string]>(
+    `INSERT INTO base_model VALUES(?, ?, 'llama', 64, 1, 'Q4_1', 1, 1, 1, NULL, NULL, ?, '/base.gguf', 1, '')`,
+  );
+  base.run("model_base", "small", "a");
+  base.run("model_twin1", "twin", "b");
+  base.run("model_twin2", "twin", "c");
+  store
+    .prepare<[string, string]>(
+      `INSERT INTO alignment(id, owner_id, name, workflow_id, base_model_id, document_ids_json, document_names_json,
+       document_sha256s_json, metrics_json, created_seq, created_at)
+       VALUES(?, ?, 'it', 'quick', 'model_base', '[]', '[]', '["d0c"]', '{"dev_score": 80.5, "series": [1]}', 1, '')`,
+    )
+    .run("alignment_one", ada.userId);
+  return store;
+}
+
+interface Room {
+  models: Models;
+  store: Store;
+  modelId: string;
+  loaded: string[];
+  runner: Runner;
+  call<K extends keyof Models["handlers"]>(
+    name: K,
+    modelId: string,
+    caller?: Caller,
+  ): ReturnType<Models["handlers"][K]>;
+}
+
+function open(store: Store, onLoad?: (ref: ModelRef) => Promise<void>): Room {
+  const { generator, loaded } = fakeGenerator(onLoad);
+  const queue = createQueue({ store, clock: systemClock, log });
+  queue.recover();
+  const models = createModels({
+    store,
+    queue,
+    generator,
+    clock: systemClock,
+    log,
+    folder: join(folder, "models"),
+    endpointUrl: () => "http://here/chat",
+    wake: () => runner.wake(),
+    evaluationsOf: () => [],
+    usageOf: () => ({ requests: 0, prompt_tokens: 0, completion_tokens: 0 }),
+  });
+  const modelId = store.transaction(() =>
+    models.registerAligned({
+      ownerId: ada.userId,
+      alignmentId: "alignment_one",
+      baseModelId: "model_base",
+      name: "mine",
+      adapter: { path: "/adapter.gguf", sha256: "x" },
+      calibration,
+    }),
+  );
+  const runner = createRunner({ queue, log, workers: models.workers });
+  const call = (name: keyof Models["handlers"], id: string, caller = ada): unknown =>
+    (models.handlers[name] as (input: unknown, caller: Caller) => unknown)({ params: { model_id: id } }, caller);
+  return { models, store, modelId, loaded, runner, call: call as Room["call"] };
+}
+
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (let round = 0; round < 400; round++) {
+    if (await holds()) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  assert.fail("it never came true");
+}
+
+const failsWith = (code: string) => (error: unknown) => error instanceof Failure && error.code === code;
+
+const statusOf = async (room: Room): Promise<string> =>
+  ((await room.call("models.get", room.modelId)) as { deployment_status: string }).deployment_status;
+
+describe("names", () => {
+  const room = open(prepare("names"));
+  after(() => room.runner.stop());
+  const rows: [string, Caller, string | null][] = [
+    ["model_base", bob, "model_base"],
+    ["small", bob, "model_base"],
+    ["twin", bob, null],
+    ["alignment-one", ada, room.modelId],
+    ["alignment-alignment_one", ada, room.modelId],
+    [room.modelId, ada, room.modelId],
+    [room.modelId, bob, null],
+    ["alignment-one", bob, null],
+    ["alignment_one", ada, null],
+    ["mine", ada, null],
+    ["../../etc/passwd", ada, null],
+    ["%", ada, null],
+  ];
+  for (const [name, caller, expected] of rows)
+    test(`${name} of ${caller.userName} is ${expected === null ? "nothing" : "found"}`, () => {
+      if (expected === null) assert.throws(() => room.models.find(caller.userId, name), failsWith("not_found"));
+      else assert.equal(room.models.find(caller.userId, name).modelId, expected);
+    });
+
+  test("an undeployed model is 409 for inference", () => {
+    assert.throws(() => room.models.resolve(ada, room.modelId), failsWith("not_deployed"));
+  });
+
+  test("the list is 404 only for who owns none at all", async () => {
+    const list = (query: object, caller: Caller) =>
+      room.models.handlers["models.aligned"](
+        { query: { limit: 10, offset: 0, ...query } } as Input<never> as never,
+        caller,
+      );
+    await assert.rejects(list({}, bob), failsWith("no_aligned_models"));
+    const ids = (answer: unknown) =>
+      (answer as { domain_aligned_models: { model_id: string }[] }).domain_aligned_models.map((row) => row.model_id);
+    assert.deepEqual(ids(await list({}, ada)), [room.modelId]);
+    assert.deepEqual(ids(await list({ deployment_status: "DEPLOYED" }, ada)), []);
+    assert.deepEqual(ids(await list({ base_model_id: "model_%" }, ada)), []);
+    assert.deepEqual(ids(await list({ offset: 1 }, ada)), []);
+  });
+
+  test("the full record has the lineage, and of the metrics the figures", async () => {
+    const record = (await room.call("models.get", "alignment-one")) as Record<string, unknown>;
+    assert.deepEqual(record.performance_metrics, { dev_score: 80.5 });
+    assert.deepEqual((record.lineage as { document_sha256s: string[] }).document_sha256s, ["d0c"]);
+  });
+
+  test("a base in use is not removed, an unused one is", async () => {
+    await assert.rejects(room.models.removeBase("small"), failsWith("conflict"));
+    await room.models.removeBase("model_twin2");
+    assert.equal(room.models.find(bob.userId, "twin").modelId, "model_twin1");
+  });
+});
+
+describe("deployment", () => {
+  test("goes round: one task while under way, the same READY task once done, conflict for the opposite", async () => {
+    const gate = Promise.withResolvers<void>();
+    const room = open(prepare("cycle"), () => gate.promise);
+    await assert.rejects(async () => room.call("models.deployment", room.modelId), failsWith("not_found"));
+    const task = await room.call("models.deploy", room.modelId);
+    assert.equal(task.status, "PROCESSING");
+    assert.equal(await statusOf(room), "DEPLOYING");
+    assert.deepEqual(await room.call("models.deploy", "alignment-one"), task);
+    await assert.rejects(async () => room.call("models.undeploy", room.modelId), failsWith("conflict"));
+    await assert.rejects(async () => room.call("models.deploy", room.modelId, bob), failsWith("not_found"));
+    gate.resolve();
+    await until(async () => (await statusOf(room)) === "DEPLOYED");
+    const ready = await room.call("models.deploy", room.modelId);
+    assert.equal(ready.status, "READY");
+    assert.equal((ready.result as { endpoint_url: string }).endpoint_url, "http://here/chat");
+    assert.deepEqual(room.loaded, [room.modelId]);
+    assert.equal(room.models.resolve(ada, room.modelId).modelId, room.modelId);
+
+    // Running answers finish first.
+    const lease = await room.models.lease(room.models.resolve(ada, room.modelId).ref, "request");
+    await room.call("models.undeploy", room.modelId);
+    await until(async () => (await statusOf(room)) === "UNDEPLOYING");
+    assert.throws(() => room.models.resolve(ada, room.modelId), failsWith("not_deployed"));
+    await lease.release();
+    await until(async () => (await statusOf(room)) === "UNDEPLOYED");
+    await until(() => room.loaded.length === 0);
+    assert.equal((await room.call("models.undeploy", room.modelId)).status, "READY");
+    await room.runner.stop();
+  });
+
+  test("a load that fails leaves the model UNDEPLOYED with the reason in both places", async () => {
+    const room = open(prepare("failing"), async () => {
+      throw new Failure("out_of_memory");
+    });
+    await room.call("models.deploy", room.modelId);
+    await until(async () => (await room.call("models.deployment", room.modelId)).status === "FAILED");
+    const record = (await room.call("models.get", room.modelId)) as { deployment_status: string; error: string };
+    assert.equal(record.deployment_status, "UNDEPLOYED");
+    assert.match(record.error, /memory/);
+    const task = await room.call("models.deployment", room.modelId);
+    assert.deepEqual(task.result, { error: record.error });
+    await room.runner.stop();
+  });
+
+  test("undeploying what never was deployed is a task that is done", async () => {
+    const room = open(prepare("never"));
+    assert.equal((await room.call("models.undeploy", room.modelId)).status, "READY");
+    await room.runner.stop();
+  });
+});
+
+describe("after a crash", () => {
+  const crashed = async (name: string): Promise<Store> => {
+    const store = prepare(name);
+    const room = open(store);
+    await room.call("models.deploy", room.modelId);
+    await until(async () => (await statusOf(room)) === "DEPLOYED");
+    await room.runner.stop();
+    return store;
+  };
+
+  test("a deployed model is loaded again, and waited for", async () => {
+    const gate = Promise.withResolvers<void>();
+    const room = open(await crashed("again"), () => gate.promise);
+    assert.deepEqual(room.models.waiting(), [room.modelId]);
+    const done = room.models.redeployAtStart();
+    const lease = room.models.lease(room.models.resolve(ada, room.modelId).ref, "request");
+    gate.resolve();
+    await done;
+    await (await lease).release();
+    assert.deepEqual(room.models.waiting(), []);
+    assert.deepEqual(room.loaded, [room.modelId]);
+    await room.runner.stop();
+  });
+
+  test("two loads that never ended are the last: UNDEPLOYED with an error, and a new deploy tries once more", async () => {
+    const store = await crashed("loop");
+    for (const begun of [1, 2]) {
+      // The load takes the process down: nothing after it is ever written.
+      const room = open(store, () => new Promise(() => {}));
+      void room.models.redeployAtStart();
+      await until(
+        () => store.prepare<[], { n: number }>("SELECT max(loads_begun) AS n FROM deployment").get()!.n === begun,
+      );
+      await room.runner.stop();
+    }
+    const room = open(store);
+    await room.models.redeployAtStart();
+    const record = (await room.call("models.get", room.modelId)) as { deployment_status: string; error: string };
+    assert.equal(record.deployment_status, "UNDEPLOYED");
+    assert.match(record.error, /ended the appliance 2 times/);
+    assert.equal((await room.call("models.deployment", room.modelId)).status, "FAILED");
+    assert.deepEqual(room.loaded, []);
+    await room.call("models.deploy", room.modelId);
+    await until(async () => (await statusOf(room)) === "DEPLOYED");
+    await room.runner.stop();
+  });
+});
+
+describe("loads", () => {
+  const base: ModelRef = { baseId: "b", basePath: "/b" };
+
+  test("several takes are one load; the model goes with its last user", async () => {
+    const { generator, loaded } = fakeGenerator();
+    const loads = createLoads({ generator, log, keepMs: 0 });
+    const ref = { ...base, adapter: { id: "a", path: "/a" } };
+    const [one, two] = await Promise.all([loads.take(ref, "request"), loads.take(ref, "evaluation")]);
+    assert.deepEqual(loaded, ["a"]);
+    await one.release();
+    await one.release();
+    assert.deepEqual(loaded, ["a"]);
+    await two.release();
+    assert.deepEqual(loaded, []);
+  });
+
+  test("a base waits for the next request, and makes room when memory is wanted", async () => {
+    let full = true;
+    const { generator, loaded } = fakeGenerator(async (ref) => {
+      if (ref.baseId === "c" && loaded.length > 0 && full) throw new Failure("out_of_memory");
+      full = ref.baseId !== "c";
+    });
+    const loads = createLoads({ generator, log });
+    await (await loads.take(base, "request")).release();
+    assert.deepEqual(loaded, ["b"]);
+    await loads.take({ baseId: "c", basePath: "/c" }, "request");
+    assert.deepEqual(loaded, ["c"]);
+  });
+
+  test("a load that failed is tried anew by the next take", async () => {
+    let fails = true;
+    const { generator, loaded } = fakeGenerator(async () => {
+      if (fails) throw new Failure("model_load_failed");
+    });
+    const loads = createLoads({ generator, log });
+    await assert.rejects(loads.take(base, "request"), failsWith("model_load_failed"));
+    fails = false;
+    await loads.take(base, "request");
+    assert.deepEqual(loaded, ["b"]);
+  });
+});
