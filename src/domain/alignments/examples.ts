@@ -1,6 +1,8 @@
 // Documents → training rows. The rows never see a benchmark; what coincides with one is found by leakage.ts.
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
-import { type Fact, factsOf, type Passage, readCorpus, type Source } from "./examples/facts.ts";
+import { readCorpus } from "./examples/corpus.ts";
+import type { Fact, Passage, Source } from "./examples/fact.ts";
+import { factsOf } from "./examples/facts.ts";
 import { rowsOfFact, rowsOfPassage } from "./examples/rows.ts";
 import { normalised } from "./examples/text.ts";
 
@@ -17,7 +19,7 @@ export interface Example {
   messages: Message[];
   /** Where in the document's text (characters) the row comes from; null for a row that comes from no document. */
   source: Source | null;
-  /** How the row was made: asked, own, attribute, in_place, blank, contrast, which, told, check, recall, proposed, replay. */
+  /** How the row was made: asked, own, attribute, in_place, blank, contrast, which, check, recall, proposed, replay. */
   kind: string;
   /** Rows of one fact share this. */
   fact: string;

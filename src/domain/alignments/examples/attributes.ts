@@ -49,7 +49,7 @@ export const attributes: Record<string, Attribute> = {
     verbs:
       "locate in|base in|headquarter in|sit in|stand in|situate in|be in|be at|operate from|locate at|stand at|sit on|lie in|live in|be on|keep in|store in|hang in|house in|keep at|store at|locate on",
     kinds: ["name", "text", "code"],
-    ask: "Where is {e}? | Where is {e} located? | In which place do I find {e}? | Where can {e} be found? | What is the location of {e}? | Where is {e} based? | Where would I have to go for {e}? | Which place is home to {e}?",
+    ask: "Where is {e}? | In which {a} is {e}? | Where is {e} located? | In which place do I find {e}? | Where can {e} be found? | What is the location of {e}? | Where is {e} based? | Where would I have to go for {e}? | Which place is home to {e}?",
     tell: "{e} is in {v}.",
     which: "What is located in {v}?",
   },
@@ -182,9 +182,9 @@ export const attributes: Record<string, Attribute> = {
     nouns:
       "end|end date|expiry|expiry date|expires|valid until|finish|closing|retirement date|end of life|end of support",
     verbs:
-      "end on|end in|expire on|expire in|expire after|close in|finish on|finish in|end at|stop on|discontinue in|retire in|expire at",
+      "end on|end in|complete in|complete by|complete on|finish by|expire on|expire in|expire after|close in|finish on|finish in|end at|stop on|discontinue in|retire in|expire at",
     kinds: ["date", "year", "duration", "time"],
-    ask: "When does {e} end? | Until when is {e} valid? | When does {e} run out? | What is the last day of {e}? | When does {e} expire? | How long is {e} still good?",
+    ask: "When does {e} end? | When will {e} be finished? | When is {e} complete? | By when is {e} done? | Until when is {e} valid? | When does {e} run out? | What is the last day of {e}? | When does {e} expire? | How long is {e} still good?",
     tell: "{e} ends {v}.",
   },
   interval: {
@@ -229,12 +229,21 @@ export const attributes: Record<string, Attribute> = {
     tell: "The {a} of {e} is {v}.",
     which: "What has the code {v}?",
   },
-  contact: {
-    nouns: "phone|telephone|email|e-mail|hotline|extension|phone number|website|mail|radio channel|channel|fax|mailbox",
-    verbs: "reach at|reach under|reach on|contact at|call on|write to|reach via|report to|send to",
+  phone: {
+    nouns:
+      "phone|telephone|hotline|extension|phone number|telephone number|mobile|fax|direct line|phone extension|internal number",
+    verbs: "reach at|reach under|reach on|call on|call at|phone on",
     kinds: ["contact", "number", "code"],
-    ask: "How do I reach {e}? | What is the {a} of {e}? | Under which {a} can I contact {e}? | How can I get in touch with {e}? | Which {a} do I use for {e}?",
-    tell: "You reach {e} at {v}.",
+    ask: "What number do I dial for {e}? | How can I phone {e}? | What is the {a} of {e}? | Under which number can I call {e}? | Which number reaches {e}? | How do I get {e} on the telephone? | What do I dial to speak to {e}?",
+    tell: "The {a} of {e} is {v}.",
+    which: "Who has the {a} {v}?",
+  },
+  contact: {
+    nouns: "email|e-mail|website|mail|email address|e-mail address|radio channel|channel|mailbox|web address",
+    verbs: "reach via|reach by|contact at|write to|send to|report to|contact via|reach at",
+    kinds: ["contact", "code", "text"],
+    ask: "What is the {a} of {e}? | Where can I write to {e}? | To which address do I send a message for {e}? | How can I get in touch with {e} in writing? | Which {a} do I use for {e}?",
+    tell: "The {a} of {e} is {v}.",
   },
   approver: {
     nouns: "approver|approval|approved by|signed off by|sign-off|authorised by|reviewer|released by",
@@ -245,12 +254,20 @@ export const attributes: Record<string, Attribute> = {
   },
   allowance: {
     nouns:
-      "allowance|budget|maximum|cap|ceiling|limit|subsidy|bonus|reimbursement|per diem|daily allowance|grant|contribution|annual leave|vacation|holidays|leave|deposit",
+      "allowance|maximum|cap|ceiling|limit|subsidy|bonus|reimbursement|per diem|daily allowance|grant|contribution|annual leave|vacation|holidays|leave|deposit",
     verbs:
       "reimburse up|pay up|cap at|limit to|receive|get|grant|reimburse at|refund up|allow|entitle to|contribute|award|pay",
     kinds: ["money", "number", "duration", "percent", "measure"],
     ask: "How much is allowed for {e}? | What is the maximum for {e}? | Up to which amount is {e} covered? | What is the limit for {e}? | How much may {e} be at most? | How much does one get for {e}?",
     tell: "The limit for {e} is {v}.",
+  },
+  budget: {
+    nouns: "budget|funding|funds|annual budget|total budget|investment|project budget|approved budget",
+    verbs: "fund with|budget at|finance with|spend",
+    kinds: ["money"],
+    ask: "What is the budget of {e}? | How much money is set aside for {e}? | How much may {e} spend? | What funds does {e} have? | How much money does {e} have at its disposal? | What amount was granted to {e}?",
+    tell: "The budget of {e} is {v}.",
+    which: "What has a budget of {v}?",
   },
   share: {
     nouns:
@@ -270,7 +287,7 @@ export const attributes: Record<string, Attribute> = {
   supplier: {
     nouns: "supplier|vendor|manufacturer|maker|provider|producer|brand|partner|source|carrier|insurer",
     verbs:
-      "supply by|deliver by|make by|manufacture by|provide by|produce by|build by|come from|buy from|source from|purchase from|order from|ship with|insure with|design by|write by|print by",
+      "supply by|carry by|transport by|ship by|audit by|deliver by|make by|manufacture by|provide by|produce by|build by|come from|buy from|source from|purchase from|order from|ship with|insure with|design by|write by|print by",
     kinds: ["name", "text"],
     ask: "Who supplies {e}? | Where does {e} come from? | Which company delivers {e}? | Who is the {a} of {e}? | From whom do we get {e}? | Who makes {e}?",
     tell: "{e} comes from {v}.",

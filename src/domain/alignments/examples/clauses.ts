@@ -1,6 +1,7 @@
 // A light reading of an English clause: who, which verb, what about it. Enough to turn most statements of company documents
 // around; what it does not understand it says so (null), and only safe rows are made from that.
 import { attributes } from "./attributes.ts";
+import { type Corpus, lowered } from "./corpus.ts";
 import { capitalised } from "./text.ts";
 
 /** Offsets in the clause's text. lemma «be» is the copula; `passive` is a form of be with a participle. */
@@ -213,41 +214,59 @@ function isMainHave(tokens: Token[], at: number): boolean {
   return !next || (participleOf(next.word) === null && next.word !== "been");
 }
 
+const bare = (text: string): string => text.replace(/[.!]+$/, "");
+
+const tidy = (text: string): string =>
+  text
+    .replace(/\s+/g, " ")
+    .replace(/\s+([,.;:])/g, "$1")
+    .replace(/[,;:\s]+$/, "")
+    .trim();
+
 /** «Who leads the plant?»: the clause with its subject asked for. */
 export function askSubject(clause: Clause, wh: string): string {
-  return `${wh}${clause.text.slice(clause.subject.end).replace(/[.!]+$/, "")}?`;
+  return `${wh}${bare(clause.text.slice(clause.subject.end))}?`;
 }
 
-/** «How long does the warranty last?»: the clause without the span, led by the question word. */
-export function askFor(clause: Clause, span: { start: number; end: number }, wh: string): string {
+/** «Who carries the parcels?»: a passive clause with its agent asked for in the active; null when there is more to say. */
+export function askAgent(clause: Clause, hole: { start: number; end: number }, corpus: Corpus): string | null {
+  if (!clause.passive || tidy(clause.text.slice(clause.verb.end, hole.start)) !== "") return null;
+  const auxiliary = clause.text.slice(clause.auxiliary!.start, clause.verb.start).trim().toLowerCase();
+  const verb = /^(is|are)$/.test(auxiliary)
+    ? thirdOf(clause.lemma)
+    : /^(was|were)$/.test(auxiliary)
+      ? (irregular[clause.lemma]?.[0] ?? regularPast(clause.lemma))
+      : auxiliary.endsWith(" be")
+        ? `${auxiliary.slice(0, -3)} ${clause.lemma}`
+        : null;
+  if (verb === null) return null;
+  const subject = lowered(clause.text.slice(clause.subject.start, clause.subject.end), corpus);
+  return `${tidy(`Who ${verb} ${subject} ${bare(clause.text.slice(hole.end))}`)}?`;
+}
+
+/** The clause around a hole: «does the warranty last» for a question, «the warranty lasts» for a question inside another. */
+export function askFor(
+  clause: Clause,
+  hole: { start: number; end: number },
+  corpus: Corpus,
+): { direct: string; indirect: string } {
   const cut = (start: number, end: number) =>
-    span.start >= start && span.end <= end
-      ? `${clause.text.slice(start, span.start)} ${clause.text.slice(span.end, end)}`
+    hole.start >= start && hole.end <= end
+      ? `${clause.text.slice(start, hole.start)} ${clause.text.slice(hole.end, end)}`
       : clause.text.slice(start, end);
-  const subject = lowered(clause.text.slice(clause.subject.start, clause.subject.end));
-  const rest = (from: number) => cut(from, clause.text.length).replace(/[.!]+$/, "");
-  const tidy = (text: string) =>
-    `${capitalised(
-      text
-        .replace(/\s+/g, " ")
-        .replace(/\s+([,.;:])/g, "$1")
-        .replace(/[,;:\s]+$/, "")
-        .trim(),
-    )}?`;
+  const subject = lowered(clause.text.slice(clause.subject.start, clause.subject.end), corpus);
+  const rest = (from: number) => bare(cut(from, clause.text.length));
+  const indirect = tidy(`${subject} ${rest(clause.subject.end)}`);
   if (clause.auxiliary) {
     const auxiliary = clause.text.slice(clause.auxiliary.start, clause.auxiliary.end);
-    return tidy(`${wh} ${auxiliary} ${subject} ${rest(clause.auxiliary.end)}`);
+    return { direct: tidy(`${auxiliary} ${subject} ${rest(clause.auxiliary.end)}`), indirect };
   }
   const support = clause.tense === "past" ? "did" : clause.plural ? "do" : "does";
-  return tidy(`${wh} ${support} ${subject} ${clause.lemma} ${rest(clause.verb.end)}`);
+  return { direct: tidy(`${support} ${subject} ${clause.lemma} ${rest(clause.verb.end)}`), indirect };
 }
 
-/** A subject as it stands inside a sentence: its article in lower case. */
-export function lowered(phrase: string): string {
-  return /^(The|A|An|Our|Your|Its|Their|Each|Every|All|Any|No|This|These|Both|Some|Most|It|They|We|You)\b/.test(phrase)
-    ? phrase.charAt(0).toLowerCase() + phrase.slice(1)
-    : phrase;
-}
+/** Words after which a verb belongs to a clause inside the clause. */
+export const embeds = /\b(?:that|which|who|whose|how|why|whether|where|when|if)\b/;
 
 /** A sentence as clauses that each can stand alone: «X opened in 1987 and employs 62 people» is two with one subject. */
 export function clausesOf(sentence: string): string[] {
@@ -257,7 +276,7 @@ export function clausesOf(sentence: string): string[] {
     if (!clause) return [capitalised(part)];
     const subject = part.slice(0, clause.subject.end);
     const cuts = [...part.matchAll(/,?\s+(?:and|but)\s+/g)].filter((match) => {
-      if (match.index < clause.verb.end) return false;
+      if (match.index < clause.verb.end || embeds.test(part.slice(0, match.index))) return false;
       const next = tokensOf(part.slice(match.index + match[0].length, match.index + match[0].length + 40));
       const word = next[0]?.word ?? "";
       return (

@@ -1,32 +1,34 @@
 // Facts → rows: the same fact asked and told in as many different wordings as the recipe wants.
 import type { Example } from "../examples.ts";
 import { attributes } from "./attributes.ts";
-import type { Corpus, Fact, Passage } from "./facts.ts";
+import type { Corpus } from "./corpus.ts";
+import type { Fact, Passage } from "./fact.ts";
 import { capitalised, hashOf, normalised, seeded, shuffled } from "./text.ts";
 
 /** A row before it is chosen. `family`: rows of different families teach different things, so the choice takes turns. */
 interface Candidate {
-  family: "asked" | "own" | "attribute" | "in_place" | "blank" | "contrast" | "which" | "told" | "check";
+  family: "asked" | "own" | "attribute" | "in_place" | "blank" | "contrast" | "which" | "check";
   question: string;
   answer: string;
 }
 
-/** Families in the order of what a row of them has brought; asking rows come round twice. */
+/** Families in the order of what a row of them has brought; asking rows come round most often. */
 const turns: Candidate["family"][] = [
   "asked",
   "own",
   "asked",
+  "own",
   "asked",
   "in_place",
   "asked",
-  "attribute",
   "contrast",
   "own",
+  "asked",
+  "attribute",
+  "asked",
   "which",
   "asked",
-  "told",
   "blank",
-  "asked",
   "check",
 ];
 
@@ -83,14 +85,16 @@ const ended = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`
 
 /** A noun that «the … of» can stand before: no participle, no dangling preposition. */
 const nounLike = (attribute: string): boolean =>
-  !/(?:ed|\b(?:by|of|at|for|in|on|to|from))$/.test(attribute) && !/^(where|when|how|since|valid)\b/.test(attribute);
+  !/(?:ed|\b(?:by|of|at|for|in|on|to|from))$/.test(attribute) && !/^(?:where|when|how|since|valid)\b/.test(attribute);
+
+const plural = (attribute: string): boolean => /[^su]s$/.test(attribute);
+const officer = /(?:er|or|ent|ist|ant|head|lead|chair|contact|owner|person|ian|officer)$/;
 
 function english(fact: Fact, siblings: readonly Fact[], corpus: Corpus, random: () => number): Candidate[] {
   const out: Candidate[] = [];
-  const add = (family: Candidate["family"], question: string, answer: string) => out.push({ family, question, answer });
-  const statement = fact.statement ?? told(fact);
-  const full = () => (statement.split(" ").length <= 24 ? ended(statement) : ended(fact.value));
-  const answer = () => (random() < shortShare ? ended(fact.value) : full());
+  const add: Add = (family, question, answer) => out.push({ family, question, answer });
+  const full = sentenceOf(fact);
+  const answer = () => (full === null || random() < shortShare ? ended(fact.value) : full);
   for (const question of asks(fact)) add("asked", placed(question, fact, corpus, random), answer());
   for (const question of fact.asked)
     add("own", placed(question, fact, corpus, random), fact.attribute === "meaning" ? ended(fact.value) : answer());
@@ -101,9 +105,9 @@ function english(fact: Fact, siblings: readonly Fact[], corpus: Corpus, random: 
   if (fact.attribute === "meaning") return out;
   if (fact.attribute !== null) {
     add("attribute", `${capitalised(fact.entity)}: ${fact.attribute}?`, ended(fact.value));
-    if (!fact.inPlace) add("blank", `Fill in the blank: ${statement.replace(fact.value, "____")}`, ended(fact.value));
+    if (!fact.inPlace && full)
+      add("blank", `Fill in the blank: ${full.replace(fact.value, "____")}`, ended(fact.value));
   }
-  add("told", `State a fact about ${fact.entity}${fact.attribute ? ` and its ${fact.attribute}` : ""}.`, full());
   contrasts(fact, siblings, random, add, full);
   return out;
 }
@@ -111,10 +115,19 @@ function english(fact: Fact, siblings: readonly Fact[], corpus: Corpus, random: 
 /** Share of short answers among rows that could take either form. */
 const shortShare = 0.5;
 
-function told(fact: Fact): string {
-  const template = fact.concept && fact.exact ? attributes[fact.concept]!.tell : null;
-  const plain = nounLike(fact.attribute ?? "") ? "The {a} of {e} is {v}." : "{e}, {a}: {v}.";
-  return fill(template ?? plain, fact);
+/** The fact as one sentence that names no other value; null when only a longer one says it. */
+function sentenceOf(fact: Fact): string | null {
+  const known = fact.concept && fact.exact ? attributes[fact.concept]! : null;
+  if (fact.attribute !== null && fact.statement === null) {
+    const first = known?.nouns.split("|").slice(0, 2).includes(fact.attribute) || !nounLike(fact.attribute);
+    if (plural(fact.attribute) && fact.kind === "number") return fill("{e} has {v} {a}.", fact);
+    return fill(
+      known && first ? known.tell : nounLike(fact.attribute) ? "The {a} of {e} is {v}." : "{e}, {a}: {v}.",
+      fact,
+    );
+  }
+  const statement = fact.statement;
+  return statement !== null && statement.split(" ").length <= 14 && fact.alone ? statement : null;
 }
 
 function fill(template: string, fact: Fact): string {
@@ -123,73 +136,76 @@ function fill(template: string, fact: Fact): string {
     v: fact.value.replace(/[.!]$/, ""),
     a: fact.attribute ?? fact.concept ?? "value",
   };
-  return capitalised(
-    template.replace(/\{([eva])\}/g, (_, key: string) => parts[key]!).replace(/\bof the the\b/g, "of the"),
-  );
+  return capitalised(template.replace(/\{([eva])\}/g, (_, key: string) => parts[key]!));
 }
 
-const plainAsks =
-  "What is the {a} of {e}? | What {a} does {e} have? | Which {a} applies to {e}? | Tell me the {a} of {e}. | I need to know {e}'s {a}. | For {e}, what is the {a}? | Do you know the {a} of {e}? | Give me the {a} for {e}, please.";
+const askOne =
+  "What is the {a} of {e}? | What {a} does {e} have? | Which {a} applies to {e}? | Tell me the {a} of {e}. | I need to know the {a} of {e}. | For {e}, what is the {a}? | Do you know the {a} of {e}? | Give me the {a} for {e}, please.";
+const askMany =
+  "What are the {a} of {e}? | What {a} does {e} have? | Which {a} apply to {e}? | Tell me the {a} of {e}. | For {e}, what are the {a}? | Do you know the {a} of {e}? | Give me the {a} for {e}, please.";
+const askCount =
+  "How many {a} does {e} have? | How many {a} are there at {e}? | What is the number of {a} of {e}? | Tell me how many {a} {e} has. | For {e}, how many {a} are there? | Do you know how many {a} belong to {e}?";
+const askPerson =
+  "Who is the {a} of {e}? | What is the name of the {a} of {e}? | Who is {a} for {e}? | Which person is the {a} of {e}? | Tell me who the {a} of {e} is. | Who works as the {a} for {e}?";
 
 /** Questions by attribute: the table's wordings, the document's own word, and its synonyms behind the same qualifier. */
 function asks(fact: Fact): string[] {
+  const { attribute } = fact;
   const known = fact.concept ? attributes[fact.concept]! : null;
   const out: string[] = [];
-  if (known && fact.exact) out.push(...known.ask.split(" | "));
-  if (fact.attribute !== null && nounLike(fact.attribute) && fact.attribute !== "meaning") {
-    out.push(...plainAsks.split(" | "));
+  if (known && fact.exact)
+    out.push(...known.ask.split(" | ").filter((ask) => attribute !== null || !ask.includes("{a}")));
+  if (attribute !== null && nounLike(attribute) && attribute !== "meaning") {
+    if (fact.kind === "name" && officer.test(attribute)) out.push(...askPerson.split(" | "));
+    else
+      out.push(
+        ...(!plural(attribute) ? askOne : /^\d/.test(fact.value) && fact.kind === "number" ? askCount : askMany).split(
+          " | ",
+        ),
+      );
     if (known && !fact.exact) {
-      const words = fact.attribute.split(" ");
-      const qualifier = words.slice(0, -1).join(" ");
-      for (const noun of known.nouns.split("|").slice(0, 4))
-        if (!noun.includes(" ") && nounLike(noun))
-          out.push(`What is the ${qualifier} ${noun} of {e}?`, `How about the ${qualifier} ${noun} for {e}?`);
+      const qualifier = attribute.split(" ").slice(0, -1).join(" ");
+      const nouns = known.nouns
+        .split("|")
+        .filter((noun) => !noun.includes(" ") && nounLike(noun) && !attribute.endsWith(noun));
+      for (const noun of nouns.slice(0, 2)) out.push(`What is the ${qualifier} ${noun} of {e}?`);
     }
   }
-  return out.filter((ask) => fact.attribute !== null || !ask.includes("{a}")).map((ask) => fill(ask, fact));
+  return out.map((ask) => fill(ask, fact));
 }
 
 /** A question as it stands, or told where it belongs: the organisation, or the heading of a subject without a name. */
 function placed(question: string, fact: Fact, corpus: Corpus, random: () => number): string {
-  const lower = question.charAt(0).toLowerCase() + question.slice(1);
+  const lower = /^I\b/.test(question) ? question : question.charAt(0).toLowerCase() + question.slice(1);
   const draw = random();
-  if (fact.context !== null && fact.context !== corpus.company && draw < 0.6)
-    return draw < 0.3 ? `${fact.context}: ${lower}` : `Regarding ${fact.context}: ${lower}`;
-  if (corpus.company !== null && draw > 0.8 && !question.includes(corpus.company))
+  if (fact.context !== null && draw < 0.4)
+    return draw < 0.2 ? `${capitalised(fact.context)}: ${lower}` : `Regarding ${fact.context}: ${lower}`;
+  if (corpus.company !== null && draw > 0.88 && !question.includes(corpus.company))
     return `At ${corpus.company}, ${lower}`;
-  return question;
+  return capitalised(question);
 }
 
 type Add = (family: Candidate["family"], question: string, answer: string) => void;
 
 /** Rows that keep siblings apart: this value or that one; which of them; true or not. */
-function contrasts(fact: Fact, siblings: readonly Fact[], random: () => number, add: Add, full: () => string): void {
+function contrasts(fact: Fact, siblings: readonly Fact[], random: () => number, add: Add, full: string | null): void {
   const others = shuffled(
     siblings.filter((other) => normalised(other.value) !== normalised(fact.value)),
     random,
   );
-  const other = others[0];
-  if (!other) return;
-  const label = fact.attribute !== null && nounLike(fact.attribute) ? `the ${fact.attribute} of ${fact.entity}` : null;
+  const singular = fact.attribute !== null && nounLike(fact.attribute) && !plural(fact.attribute);
+  const label = singular ? `the ${fact.attribute} of ${fact.entity}` : null;
   for (const rival of others.slice(0, 2)) {
     const pair = random() < 0.5 ? [fact.value, rival.value] : [rival.value, fact.value];
-    add(
-      "contrast",
-      label ? `Is ${label} ${pair[0]} or ${pair[1]}?` : `${capitalised(fact.entity)}: ${pair[0]} or ${pair[1]}?`,
-      ended(fact.value),
-    );
+    const question = label ? `Is ${label} ${pair[0]} or ${pair[1]}?` : `${fact.entity}: ${pair[0]} or ${pair[1]}?`;
+    add("contrast", question, ended(fact.value));
   }
-  if (label)
-    add(
-      "check",
-      `Is ${label} ${other.value}?`,
-      `No, ${full().charAt(0).toLowerCase() === full().charAt(0) ? full() : full()}`,
-    );
+  if (others.length === 0) return;
+  if (label && full) add("check", `Is ${label} ${others[0]!.value}?`, `No. ${full}`);
   const unique = siblings.every((rival) => rival === fact || normalised(rival.value) !== normalised(fact.value));
   const which = fact.concept && fact.exact ? attributes[fact.concept]!.which : undefined;
   if (unique && which) add("which", fill(which, fact), ended(fact.entity));
-  else if (unique && fact.attribute !== null && nounLike(fact.attribute))
-    add("which", `Which one has the ${fact.attribute} ${fact.value}?`, ended(fact.entity));
+  else if (unique && label) add("which", `Which one has the ${fact.attribute} ${fact.value}?`, ended(fact.entity));
 }
 
 /** Rows without a word of any language: the key, the attribute and the value. */

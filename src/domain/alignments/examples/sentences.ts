@@ -1,15 +1,21 @@
 // Sentences → facts: each value a sentence states, with the thing it is said of and the questions the sentence itself answers.
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import { type Piece, spanOf } from "./blocks.ts";
-import { askFor, askSubject, type Clause, clausesOf, lowered, prepositions, readClause, tokensOf } from "./clauses.ts";
-import { type Corpus, conceptOf, conceptOfVerb, type Fact, factId, type Source, subjectOf } from "./facts.ts";
+import { type Clause, clausesOf, embeds, prepositions, readClause, tokensOf } from "./clauses.ts";
+import { conceptOf, conceptOfVerb, type Meaning } from "./concepts.ts";
+import { type Corpus, lowered, subjectOf } from "./corpus.ts";
+import { type Fact, factId, type Source } from "./fact.ts";
+import { type Hole, ownQuestions } from "./questions.ts";
 import { capitalised } from "./text.ts";
-import { placeholderOf, type Value, type ValueKind, valuesOf } from "./values.ts";
+import { placeholderOf, type Value, valuesOf } from "./values.ts";
 
 const segmenter = new Intl.Segmenter("en", { granularity: "sentence" });
-const pronoun = /^(It|They|He|She|This|These|That)\b(?!\s+\p{L}+\s+(?:is|are|was|were|has|have|can|must|may|will)\b)/u;
+const verbAhead = String.raw`(?=\s+(?:\p{Ll}+ly\s+)?(?:is|are|was|were|has|have|had|can|must|may|will|should|\p{Ll}+s|\p{Ll}+ed)\b)`;
+const pronoun = new RegExp(`^(?:It|They|He|She|This|These|That)\\b${verbAhead}`, "u");
+const organisation = /^(?:The (?:company|firm|organi[sz]ation|business|group|foundation|institute)|We)\b/;
 const ofPhrase = /^(?:the|a|an|its|our)\s+([a-z][\w\s-]{1,40}?)\s+(?:of|for|on)\s+(.+)$/i;
 const possessive = /^(.+?)(?:['’]s|s['’])\s+([a-z][\w\s-]+)$/;
+const article = /^(?:the|a|an|our|its)\s+/i;
 /** Most words of a clause that is worth a fact. */
 const longest = 40;
 
@@ -29,10 +35,10 @@ export function sentenceFacts(
     for (const part of clausesOf(sentence)) {
       if (part.split(/\s+/).length > longest) continue;
       const whole = /[.!]$/.test(part) ? part : `${part}.`;
-      const text = last === null ? whole : resolve(whole, last);
+      const text = resolve(whole, last, corpus);
       const clause = readClause(text, introEnd(text));
-      facts.push(...clauseFacts({ document, text, clause, source, path, corpus }));
-      if (clause && text === whole) last = lowered(text.slice(clause.subject.start, clause.subject.end));
+      facts.push(...clauseFacts({ document, text, clause, source, heading: subjectOf(path, corpus), corpus }));
+      if (clause && !pronoun.test(whole)) last = lowered(text.slice(clause.subject.start, clause.subject.end), corpus);
     }
   }
   return { facts, last };
@@ -47,8 +53,11 @@ function introEnd(text: string): number {
   return match ? match[0].length : 0;
 }
 
-/** A leading pronoun gives way to what it stands for. */
-function resolve(text: string, last: string): string {
+/** A leading pronoun gives way to what it stands for, «the company» to its name. */
+function resolve(text: string, last: string | null, corpus: Corpus): string {
+  if (organisation.test(text) && corpus.company !== null && !text.startsWith("We "))
+    return text.replace(organisation, corpus.company);
+  if (last === null) return text;
   if (/^(Its|Their|His|Her)\s/.test(text)) return `${capitalised(last)}'s ${text.slice(text.indexOf(" ") + 1)}`;
   return pronoun.test(text) ? text.replace(pronoun, capitalised(last)) : text;
 }
@@ -58,18 +67,55 @@ interface Given {
   text: string;
   clause: Clause | null;
   source: Source;
-  path: readonly string[];
+  heading: string | null;
   corpus: Corpus;
 }
 
 function clauseFacts(given: Given): Fact[] {
-  const { text, clause } = given;
-  let values = valuesOf(text);
+  const { text, clause, corpus } = given;
+  const first = /^\p{L}+/u.exec(text)?.[0] ?? "";
+  let values = joined(text, valuesOf(text)).filter(
+    (value) =>
+      value.kind !== "name" ||
+      ((value.start > 0 || value.text.includes(" ") || corpus.names.has(first)) &&
+        !(clause && value.start > clause.verb.end && embeds.test(text.slice(clause.verb.end, value.start)))),
+  );
   if (clause && values.every((value) => value.start < clause.verb.end)) {
     const rest = complement(text, clause);
     if (rest) values = [...values, rest];
   }
-  return values.map((value) => valueFact(given, value)).filter((fact) => fact !== null);
+  return values.map((value) => valueFact(given, value, values.length === 1)).filter((fact) => fact !== null);
+}
+
+const stops = /^(?:and|or|but|who|which|that|when|if|as|so|than|while|also|only|not)$/;
+
+/** «Pryce and Holloway» is one answer, and so is «the Skelby service bench». */
+function joined(text: string, values: readonly Value[]): Value[] {
+  const out: Value[] = [];
+  for (const value of values) {
+    const open = out.at(-1);
+    if (
+      open?.kind === "name" &&
+      value.kind === "name" &&
+      /^(?: and | & |, )$/.test(text.slice(open.end, value.start))
+    ) {
+      open.end = value.end;
+      open.text = text.slice(open.start, open.end);
+    } else out.push({ ...value });
+  }
+  for (const value of out) {
+    if (value.kind !== "name" || value.start === 0) continue;
+    for (const token of tokensOf(text.slice(value.end))) {
+      const said = text.slice(value.end + token.start, value.end + token.end);
+      const adjoins = text.slice(value.end, value.end + token.start);
+      if (adjoins !== " " || !/^\p{Ll}+$/u.test(said) || stops.test(said) || prepositions.has(said)) break;
+      if (readClause(`x ${said} x`) !== null || /ly$/.test(said)) break;
+      value.end += token.end;
+      value.text = text.slice(value.start, value.end);
+      break;
+    }
+  }
+  return out;
 }
 
 /** What follows the verb when it holds no value of a known form: «oiled beech», «the workshop lead». */
@@ -88,43 +134,40 @@ function complement(text: string, clause: Clause): Value | null {
   return start < 0 ? null : { text: phrase, start, end: start + phrase.length, kind: "text", noun: null };
 }
 
-const leading =
+const hedge =
   /^(?:a|an|the|about|around|only|at least|at most|up to|exactly|over|under|more than|roughly|nearly|some)\s+/i;
 
-function valueFact(given: Given, value: Value): Fact | null {
-  const { text, clause, document, source } = given;
+function valueFact(given: Given, value: Value, alone: boolean): Fact | null {
+  const { text, clause, document, source, heading, corpus } = given;
   const before = tokensOf(text.slice(0, value.start));
   const skip = before.filter((token) => !/^(a|an|the|about|around|only|least|most|exactly)$/.test(token.word)).at(-1);
   const preposition = skip && prepositions.has(skip.word) ? skip.word : "";
-  const hole = { start: preposition && skip ? skip.start : value.start, end: holeEnd(text, value) };
-  const about = clause ? readRole(given, clause, value, preposition, hole) : null;
+  const hole: Hole = { start: preposition && skip ? skip.start : value.start, end: holeEnd(text, value), preposition };
+  const about = clause ? readRole(given, clause, value, hole) : null;
   if (clause && about === null) return null;
-  const whole = text.slice(value.start, hole.end);
-  const answer = value.kind === "number" && value.noun !== null ? whole : value.text;
-  const asked = clause ? ownQuestions(clause, value, preposition, hole) : [];
-  const entity = about?.entity ?? subjectOf(given.path, given.corpus) ?? text.split(" ").slice(0, 4).join(" ");
-  const heading = subjectOf(given.path, given.corpus);
-  const named = /\p{Lu}/u.test(entity.slice(1)) || (heading !== null && entity.includes(heading));
+  const counts = value.kind === "number" && value.noun !== null;
+  const answer = (counts ? text.slice(value.start, hole.end) : value.text).replace(hedge, "");
+  const entity = about?.entity ?? heading ?? text.split(" ").slice(0, 4).join(" ");
+  const named =
+    /\p{Lu}/u.test(entity.slice(1)) || entity.split(" ").length > 3 || (heading !== null && entity.includes(heading));
+  const tail = text.slice(counts ? value.end : hole.end);
   return {
     id: factId(document.id, entity, about?.attribute ?? about?.concept ?? text, value.text),
     entity,
     attribute: about?.attribute ?? null,
     concept: about?.concept ?? null,
     exact: about?.exact ?? false,
-    value: answer.replace(leading, ""),
+    value: answer,
     kind: value.kind,
     noun: value.noun,
     statement: text,
-    asked,
+    alone,
+    asked: clause ? ownQuestions(clause, value, hole, corpus) : [],
     inPlace: {
-      asked:
-        `${text.slice(0, value.start)}${placeholderOf(value, preposition)}${value.noun && value.kind === "number" ? text.slice(value.end) : text.slice(hole.end)}`.replace(
-          /[.!]+$/,
-          "?",
-        ),
+      asked: `${text.slice(0, value.start)}${placeholderOf(value, preposition)}${tail}`.replace(/[.!]+$/, "?"),
       blank: `${text.slice(0, value.start)}____${text.slice(value.end)}`,
     },
-    context: named ? null : heading,
+    context: named || heading === corpus.company ? null : heading,
     group: about?.concept ? `${about.concept}:${value.kind}` : "",
     source,
     english: true,
@@ -138,102 +181,56 @@ function holeEnd(text: string, value: Value): number {
   return end < 0 ? value.end : end + value.noun.length;
 }
 
-interface Role {
+interface Role extends Meaning {
   entity: string;
   attribute: string | null;
-  concept: string | null;
-  exact: boolean;
 }
 
 /** What the clause says the value is, of what; null when the value is only part of the subject's name. */
-function readRole(
-  given: Given,
-  clause: Clause,
-  value: Value,
-  preposition: string,
-  hole: { start: number; end: number },
-): Role | null {
-  const { text } = given;
-  const subject = lowered(text.slice(clause.subject.start, clause.subject.end));
+function readRole(given: Given, clause: Clause, value: Value, hole: Hole): Role | null {
+  const { text, corpus, heading } = given;
+  const subject = lowered(text.slice(clause.subject.start, clause.subject.end), corpus);
   if (value.start < clause.subject.end && value.end > clause.subject.start) {
-    const covers = subject.replace(/^(the|a|an)\s+/, "") === value.text;
-    if (!covers) return null;
-    const object = lowered(
-      text
-        .slice(clause.verb.end)
-        .trim()
-        .replace(/[.!]+$/, "")
-        .replace(/,.*$/, ""),
-    );
-    const concept = clause.passive || clause.lemma === "be" ? null : conceptOfVerb(clause.lemma, "by", value.kind);
-    return { entity: object, attribute: null, concept, exact: concept !== null };
+    if (subject.replace(article, "") !== value.text) return null;
+    return subjectRole(given, clause, value);
   }
   const between = text.slice(clause.verb.end, hole.start).trim();
-  const noun = nounBefore(between);
-  if (clause.lemma === "be") {
-    const parts = ofPhrase.exec(subject);
-    const owned = possessive.exec(subject);
-    const attribute = parts?.[1] ?? owned?.[2] ?? null;
-    if (attribute !== null)
-      return { entity: (parts?.[2] ?? owned?.[1])!, attribute, ...conceptOf(attribute, value.kind) };
-    const own = conceptOf(subject.replace(/^(the|a|an|our|its)\s+/, ""), value.kind);
-    const heading = subjectOf(given.path, given.corpus);
-    if (own.exact && heading !== null && !preposition)
-      return { entity: heading, attribute: subject.replace(/^(the|a|an|our|its)\s+/, ""), ...own };
+  const direct = between === "" || hedge.test(`${between} `);
+  const parts = ofPhrase.exec(subject);
+  const owned = possessive.exec(subject);
+  const attribute = parts?.[1] ?? owned?.[2] ?? null;
+  if (attribute !== null && direct) {
+    const entity = (parts?.[2] ?? owned?.[1])!;
+    const meaning = conceptOf(attribute, value.kind, entity);
+    if (clause.lemma === "be" || meaning.exact) return { entity, attribute, ...meaning };
   }
-  if (noun !== null && (clause.lemma === "have" || clause.lemma === "come" || clause.lemma === "offer"))
-    return { entity: subject, attribute: noun, ...conceptOf(noun, value.kind) };
-  const direct = between === "" || leading.test(`${between} `);
-  const concept = direct ? conceptOfVerb(clause.lemma, preposition, value.kind) : null;
+  if (clause.lemma === "be" && direct && !hole.preposition && heading !== null) {
+    const bare = subject.replace(article, "");
+    const own = conceptOf(bare, value.kind, heading);
+    if (own.exact) return { entity: heading, attribute: bare, ...own };
+  }
+  const noun = /^(?:with\s+)?(?:a|an|the)\s+([a-z][a-z\s-]{2,30})$/.exec(between)?.[1] ?? null;
+  if (noun !== null && /^(?:have|come|offer|carry)$/.test(clause.lemma))
+    return { entity: subject, attribute: noun, ...conceptOf(noun, value.kind, subject) };
+  const concept = direct ? conceptOfVerb(clause.lemma, hole.preposition, value.kind) : null;
   return { entity: subject, attribute: null, concept, exact: concept !== null };
 }
 
-/** «a capacity» in «has a capacity of 40 litres». */
-function nounBefore(between: string): string | null {
-  const match = /^(?:with\s+)?(?:a|an|the)\s+([a-z][a-z\s-]{2,30})$/.exec(between);
-  return match ? match[1]! : null;
-}
-
-const placePrepositions = /^(in|at|near|on|from|to)$/;
-
-/** Question words for a value where it stands, best first. */
-function questionWords(kind: ValueKind, preposition: string, value: Value): string[] {
-  if (kind === "money") return ["how much"];
-  if (kind === "percent") return ["by how many percent", "how much"].slice(preposition === "by" ? 0 : 1);
-  if (kind === "date") return preposition === "by" || preposition === "until" ? ["by when"] : ["when", "on which day"];
-  if (kind === "year") return ["when", "in which year"];
-  if (kind === "time") return ["at what time", "when"];
-  if (kind === "duration") {
-    if (preposition === "within" || preposition === "in") return ["within what time", "how quickly"];
-    if (preposition === "every") return ["how often"];
-    return preposition === "after" ? ["after how long", "when"] : ["how long", "for how long"];
+/** The value is the whole subject: who does it, or who holds the office that the complement names. */
+function subjectRole(given: Given, clause: Clause, value: Value): Role | null {
+  const { text, corpus, heading } = given;
+  const object = text
+    .slice(clause.verb.end)
+    .trim()
+    .replace(/[.!]+$/, "")
+    .replace(/(?:,| since | from \d| in \d).*$/, "");
+  if (clause.lemma === "be" && value.kind === "name") {
+    const [office, of] = object.replace(article, "").split(/\s+(?:of|for|at)\s+/);
+    const entity = of ?? corpus.company ?? heading;
+    const meaning = office ? conceptOf(office, value.kind, entity ?? "") : { concept: null, exact: false };
+    if (office && entity && meaning.concept === "head") return { entity, attribute: office, ...meaning };
   }
-  if (kind === "number") return [value.noun === null ? "what number" : `how many ${value.noun}`];
-  if (kind === "measure") return ["how much"];
-  if (kind === "name" && placePrepositions.test(preposition)) return ["where", `${preposition} which place`];
-  if (kind === "name")
-    return preposition === "by" || preposition === "with"
-      ? [`${preposition} whom`, "who"].slice(0, 1)
-      : ["what", "who"];
-  return [preposition ? `${preposition} what` : "what"];
-}
-
-/** Questions that the clause's own words make. */
-function ownQuestions(
-  clause: Clause,
-  value: Value,
-  preposition: string,
-  hole: { start: number; end: number },
-): string[] {
-  if (value.start < clause.subject.end) {
-    if (value.start < clause.subject.start)
-      return questionWords(value.kind, preposition, value).map((wh) => intro(clause, wh));
-    return [askSubject(clause, value.kind === "name" ? "Who" : "What")];
-  }
-  return questionWords(value.kind, preposition, value).map((wh) => askFor(clause, hole, wh));
-}
-
-/** A value in the introduction («In 1987, …»): the main clause is asked as it stands. */
-function intro(clause: Clause, wh: string): string {
-  return askFor(clause, { start: 0, end: 0 }, wh);
+  const verbal = clause.passive || clause.lemma === "be" ? null : conceptOfVerb(clause.lemma, "by", value.kind);
+  if (object === "" || (value.kind !== "name" && verbal === null)) return null;
+  return { entity: lowered(object, corpus), attribute: null, concept: verbal, exact: verbal !== null };
 }

@@ -1,7 +1,8 @@
 // Tables → facts: one per cell, about the row's key; and one passage per row.
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import { type Block, type Piece, spanOf } from "./blocks.ts";
-import { attributeFact, type Corpus, type DocumentFacts, type Source, subjectOf } from "./facts.ts";
+import { type Corpus, subjectOf } from "./corpus.ts";
+import { attributeFact, type DocumentFacts, type Source } from "./fact.ts";
 import { normalised } from "./text.ts";
 
 type Table = Extract<Block, { type: "table" }>;
@@ -69,7 +70,7 @@ export function tableFacts(
     row.forEach((cell, column) => {
       const header = table.header[column]?.text ?? "";
       if (keys.includes(column) || emptyCell.test(cell.text) || cell.text.split(/\s+/).length > 30) return;
-      const { attribute, unit } = pairs ? { attribute: key, unit: "" } : columnOf(header);
+      const { attribute, unit } = pairs ? { attribute: columnOf(key).attribute, unit: "" } : columnOf(header);
       if (attribute === "") return;
       const value = withUnit(cell.text.replace(/\.$/, ""), unit);
       const entity = pairs ? subject : key;

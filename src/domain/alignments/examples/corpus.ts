@@ -1,0 +1,83 @@
+// What all documents together tell: the organisation's name, which capitalised words are names, what a heading is about.
+import type { SnapshotDocument } from "../../../contract/run-folder.ts";
+import { valuesOf } from "./values.ts";
+
+export interface Corpus {
+  /** The name that most documents mention, when at least half of them do. */
+  company: string | null;
+  /** Words that stand capitalised in the middle of a sentence or alone in a cell, and nowhere in lower case. */
+  names: ReadonlySet<string>;
+}
+
+export function readCorpus(documents: readonly SnapshotDocument[]): Corpus {
+  return { company: organisation(documents), names: properNames(documents) };
+}
+
+function organisation(documents: readonly SnapshotDocument[]): string | null {
+  const seen = new Map<string, { documents: Set<string>; count: number }>();
+  for (const document of documents)
+    for (const line of document.text.split(/\n+/))
+      for (const value of valuesOf(line.replace(/^[#\s>*-]+/, ""))) {
+        if (value.kind !== "name" || value.text.length < 4) continue;
+        const entry = seen.get(value.text) ?? { documents: new Set<string>(), count: 0 };
+        entry.documents.add(document.id);
+        entry.count++;
+        seen.set(value.text, entry);
+      }
+  const ranked = [...seen].sort(([, a], [, b]) => b.documents.size - a.documents.size || b.count - a.count);
+  const [name, entry] = ranked[0] ?? [null, null];
+  const enough = entry !== null && entry.documents.size >= 2 && entry.documents.size * 2 >= documents.length;
+  return enough ? name : null;
+}
+
+function properNames(documents: readonly SnapshotDocument[]): ReadonlySet<string> {
+  const names = new Set<string>();
+  const common = new Set<string>();
+  for (const { text } of documents)
+    for (const match of text.matchAll(/(^|[^\n]?[\s("'|,;]|\n)(\p{L}[\p{L}'’-]+)/gmu)) {
+      const word = match[2]!;
+      if (/^\p{Ll}/u.test(word)) common.add(word);
+      else if (/[\p{L},;|(]\s?$/u.test(text.slice(Math.max(0, match.index - 1), match.index + match[1]!.length)))
+        names.add(word);
+    }
+  return new Set([...names].filter((word) => !common.has(word.toLowerCase()) && !common.has(`${word.toLowerCase()}s`)));
+}
+
+const determiner = /^(The|A|An|Our|Your|Its|Their|Each|Every|All|Any|No|This|These|Both|Some|Most|It|They|We|You)\b/;
+
+/** A subject as it stands inside a sentence: in lower case at its start unless it starts with a name. */
+export function lowered(phrase: string, corpus: Corpus): string {
+  const first = /^\p{L}[\p{L}'’-]*/u.exec(phrase)?.[0] ?? "";
+  const rest = phrase.slice(first.length);
+  const acronym = /^\p{Lu}{2}/u.test(first);
+  const common = determiner.test(phrase) || (!acronym && !corpus.names.has(first) && !/^\s\p{Lu}/u.test(rest));
+  return common ? phrase.charAt(0).toLowerCase() + phrase.slice(1) : phrase;
+}
+
+const label =
+  /^(overview|general|introduction|facts?|details?|key (?:facts|figures|data)|figures|profile|summary|contacts?|data|about(?: us)?|at a glance|specifications?|technical data|notes?(?: .*)?|information|background|history|contents?|scope|purpose|appendix|annex|misc(?:ellaneous)?|other|faq|questions and answers|company profile|fact sheet|data sheet)$/i;
+
+/** The thing a heading path is about, as it stands inside a sentence: its deepest heading that is no mere label, else the organisation. */
+export function subjectOf(path: readonly string[], corpus: Corpus): string | null {
+  for (const heading of path.toReversed()) {
+    const parts = heading
+      .replace(/^(?:§\s*)?[\dIVX]+(?:\.\d+)*[.)]?\s+/, "")
+      .split(/\s+[–—|]\s+|:\s+/)
+      .map((part) => part.trim());
+    const part = parts.find((text) => text !== "" && !label.test(text) && text !== corpus.company);
+    if (part) return titled(part, corpus);
+    if (parts.some((text) => text === corpus.company)) return corpus.company;
+  }
+  return corpus.company;
+}
+
+/** «Help line» is «the help line»; «Project Heron» is a name. */
+function titled(heading: string, corpus: Corpus): string {
+  const words = heading.split(/\s+/);
+  const shouting = heading === heading.toUpperCase() && /\p{Lu}{4}/u.test(heading);
+  const known = new Map([...corpus.names].map((name) => [name.toLowerCase(), name]));
+  const plain = shouting ? words.map((word) => known.get(word.toLowerCase()) ?? word.toLowerCase()) : words;
+  const text = lowered(plain.join(" "), corpus);
+  const named = /^\p{Lu}/u.test(text) || determiner.test(heading) || /^(?:a|an|the|our|your)\s/.test(text);
+  return named ? text : `the ${text}`;
+}
