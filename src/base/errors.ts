@@ -19,6 +19,7 @@ export const failures = {
   unauthorized: row(401, "Unknown API key", "Make one with `plumbline key create --user NAME`."),
   not_found: row(404, "Not found", "Ids are those the API gave out; another user's are not found either."),
   method_not_allowed: row(405, "Method not allowed", "See /openapi.json for the methods of this path."),
+  request_timeout: row(408, "The request did not arrive in time", "Send it again, faster.", true),
   conflict: row(409, "The resource is not in a state that allows this", "Read its status first."),
   too_large: row(413, "The request is too large", "Send less at once, or raise the limit in the settings."),
   unsupported_media_type: row(
@@ -61,6 +62,13 @@ export const failures = {
   out_of_memory: row(503, "Not enough memory", "Undeploy a model, or raise PLUMBLINE_MEMORY.", true),
   engine_busy: row(503, "All seats and the queue are full", "Try again after Retry-After.", true),
   prompt_too_long: row(422, "The prompt does not fit the context", "Shorten it, or raise PLUMBLINE_SEAT_CONTEXT."),
+  engine_unusable: row(500, "The inference library does not run here", "Run ./install.sh, then `plumbline doctor`."),
+  inference_failed: row(500, "The model failed while it answered", "Try again; look for the request id in the log.", true),
+  template_failed: row(
+    422,
+    "The model's chat template does not render this conversation",
+    "Use the roles and the order that the model was trained on.",
+  ),
   not_loaded: row(409, "The model is not loaded", "Deploy it first."),
   // runs
   run_locked: row(409, "Another process holds this run", "Wait for it, or end it."),

@@ -1,0 +1,33 @@
+// Which items may be looked at while training (dev), and which only at the end (sealed). By a hash of the item's cluster, so that
+// items that belong together stay together, and an item stays where it is when a benchmark grows.
+import { createHash } from "node:crypto";
+import type { Complain, Row } from "./read.ts";
+import type { Split } from "./store.ts";
+
+const devShare = 0.4;
+
+export function assignSplits(rows: Row[], complain: Complain): { cluster: string; split: Split }[] {
+  const clusters = rows.map((row) => row.cluster ?? `item-${digest(row.instruction).toString("hex").slice(0, 16)}`);
+  const written = new Map<string, { split: Split; row: number }>();
+  rows.forEach(({ split }, index) => {
+    if (split === undefined) return;
+    const before = written.get(clusters[index]!);
+    if (!before) written.set(clusters[index]!, { split, row: index + 1 });
+    else if (before.split !== split)
+      complain(index + 1, ["split"], `its cluster is in ${before.split} already, by row ${before.row}`);
+  });
+  const drawn = new Set(clusters.filter((cluster) => !written.has(cluster)));
+  const splitOf = new Map<string, Split>(
+    [...drawn].map((cluster) => [cluster, share(cluster) < devShare ? "dev" : "sealed"]),
+  );
+  for (const [cluster, { split }] of written) splitOf.set(cluster, split);
+  // Few items can all fall into dev; a benchmark without a sealed one would prove nothing.
+  const last = [...drawn].sort((a, b) => share(b) - share(a))[0];
+  if (last !== undefined && ![...splitOf.values()].includes("sealed")) splitOf.set(last, "sealed");
+  return clusters.map((cluster) => ({ cluster, split: splitOf.get(cluster)! }));
+}
+
+const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
+
+/** From 0 to 1, evenly. */
+const share = (cluster: string): number => digest(`split:${cluster}`).readUInt32BE() / 2 ** 32;

@@ -1,0 +1,52 @@
+// Reads a JSON body whole, within its limits.
+import type { IncomingMessage } from "node:http";
+import { Failure, invalid } from "../base/errors.ts";
+import { readJson } from "./json.ts";
+
+/** A body that trickles in holds a connection and nothing else; this ends it. */
+const bodyTimeoutMs = 30_000;
+
+export async function readBody(request: IncomingMessage, maxBytes: number): Promise<unknown> {
+  checkEncoding(request);
+  const announced = request.headers["content-length"];
+  const empty = request.headers["transfer-encoding"] === undefined && Number(announced ?? 0) === 0;
+  if (empty) throw invalid(["body"], "field required", "missing");
+  checkType(request, /^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i);
+  if (Number(announced ?? 0) > maxBytes) throw tooLarge(maxBytes);
+  return readJson(await collect(request, maxBytes));
+}
+
+/** Compressed bodies are refused: nobody needs them here, and a small one can be of any size. */
+export function checkEncoding(request: IncomingMessage): void {
+  const encoding = request.headers["content-encoding"];
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity")
+    throw new Failure("unsupported_media_type", "Content-Encoding is not read here");
+}
+
+export function checkType(request: IncomingMessage, form: RegExp): void {
+  if (!form.test(request.headers["content-type"] ?? "")) throw new Failure("unsupported_media_type");
+}
+
+const tooLarge = (maxBytes: number): Failure => new Failure("too_large", `The body is larger than ${maxBytes} bytes`);
+
+function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = [];
+    let bytes = 0;
+    const timer = setTimeout(() => finish(new Failure("request_timeout")), bodyTimeoutMs);
+    const onData = (part: Buffer): void => {
+      bytes += part.length;
+      if (bytes > maxBytes) finish(tooLarge(maxBytes));
+      else parts.push(part);
+    };
+    const onEnd = (): void => finish(null);
+    const onGone = (): void => finish(new Failure("bad_request", "The body was cut off"));
+    function finish(failure: Failure | null): void {
+      clearTimeout(timer);
+      request.off("data", onData).off("end", onEnd).off("close", onGone);
+      if (failure) reject(failure);
+      else resolve(Buffer.concat(parts));
+    }
+    request.on("data", onData).on("end", onEnd).on("close", onGone);
+  });
+}

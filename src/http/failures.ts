@@ -1,0 +1,69 @@
+// The one exit of errors: the contract's `detail` and, beside it, the `error` that OpenAI's clients read.
+import { Failure, type FailureCode, failures, type ValidationDetail } from "../base/errors.ts";
+
+export interface FailureBody {
+  detail: string | ValidationDetail[];
+  error: { message: string; type: string; param: string | null; code: string; hint: string; request_id: string };
+}
+
+/** Details beyond these help nobody. */
+const maxDetails = 50;
+
+/** Anything thrown, as a failure; what is none of ours tells the client nothing. */
+export const toFailure = (error: unknown): Failure =>
+  error instanceof Failure ? error : new Failure("internal", undefined, { cause: error });
+
+export function failureBody(failure: Failure, requestId: string): FailureBody {
+  const details = failure.details?.slice(0, maxDetails);
+  return {
+    detail: details ?? failure.message,
+    error: {
+      message: failure.message,
+      type: typeOf(failure),
+      param: details?.[0] ? details[0].loc.slice(1).join(".") || null : null,
+      code: failure.code,
+      hint: failure.hint,
+      request_id: requestId,
+    },
+  };
+}
+
+function typeOf({ code, status }: Failure): string {
+  if (code === "unauthorized") return "authentication_error";
+  if (status === 404) return "not_found_error";
+  if (status === 429) return "rate_limit_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+export function failureHeaders(failure: Failure): Record<string, string> {
+  const headers: Record<string, string> = {};
+  const row: { retry?: boolean } = failures[failure.code];
+  if (failure.code === "unauthorized") headers["www-authenticate"] = "Bearer";
+  if (row.retry && failure.status !== 408) headers["retry-after"] = String(failure.retryAfterSeconds ?? 1);
+  return headers;
+}
+
+/** What Node's parser refused, by the name of its error. */
+const refused: Record<string, FailureCode> = {
+  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
+  HPE_HEADER_OVERFLOW: "headers_too_large",
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: "too_large",
+};
+
+/** The whole answer to a request that never became one. */
+export function rawAnswer(code: string | undefined, requestId: string): string {
+  return rawFailure(new Failure(refused[code ?? ""] ?? "bad_request"), requestId);
+}
+
+export function rawFailure(failure: Failure, requestId: string): string {
+  const body = JSON.stringify(failureBody(failure, requestId));
+  return [
+    `HTTP/1.1 ${failure.status} ${failure.code}`,
+    "Connection: close",
+    "Content-Type: application/json; charset=utf-8",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `X-Request-Id: ${requestId}`,
+    "",
+    body,
+  ].join("\r\n");
+}

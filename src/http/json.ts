@@ -1,0 +1,155 @@
+// A strict reader of JSON bodies. JSON.parse takes what no typed field can keep: of duplicate keys the last, 1e400 as Infinity,
+// integers rounded, lone surrogates that the database would change, depths that later recursion dies of. Here each is a 422.
+import { Failure, invalid } from "../base/errors.ts";
+
+const maxDepth = 64;
+const maxKeys = 100_000;
+const forbiddenKeys = new Set(["__proto__", "constructor", "prototype"]);
+const space = /[ \t\n\r]*/y;
+const numeral = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
+const words: [string, unknown][] = [
+  ["true", true],
+  ["false", false],
+  ["null", null],
+];
+
+/** Bytes must be UTF-8 without a byte order mark. */
+export function readJson(bytes: Uint8Array): unknown {
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (error) {
+    throw new Failure("validation", "body: is not UTF-8", {
+      details: [{ loc: ["body"], msg: "is not UTF-8", type: "json_invalid" }],
+      cause: error,
+    });
+  }
+  return new Reader(text).read();
+}
+
+class Reader {
+  readonly #text: string;
+  #at = 0;
+  #keys = 0;
+  readonly #path: (string | number)[] = [];
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  read(): unknown {
+    this.#skipSpace();
+    if (this.#at === this.#text.length) throw invalid(["body"], "field required", "missing");
+    const value = this.#value();
+    this.#skipSpace();
+    if (this.#at < this.#text.length) throw this.#wrong("more text after the value");
+    return value;
+  }
+
+  #value(): unknown {
+    if (this.#path.length > maxDepth) throw this.#wrong(`is nested deeper than ${maxDepth}`);
+    const first = this.#text[this.#at];
+    if (first === "{") return this.#object();
+    if (first === "[") return this.#array();
+    if (first === '"') return this.#string();
+    for (const [word, value] of words)
+      if (this.#text.startsWith(word, this.#at)) {
+        this.#at += word.length;
+        return value;
+      }
+    return this.#number();
+  }
+
+  #object(): Record<string, unknown> {
+    const object: Record<string, unknown> = {};
+    this.#members("}", () => {
+      if (this.#text[this.#at] !== '"') throw this.#wrong("a key in quotes is missing");
+      const key = this.#string();
+      this.#path.push(key);
+      if (++this.#keys > maxKeys) throw this.#wrong(`has more than ${maxKeys} keys`);
+      if (forbiddenKeys.has(key)) throw this.#wrong("this key is not allowed");
+      if (Object.hasOwn(object, key)) throw this.#wrong("this key stands twice");
+      this.#skipSpace();
+      this.#expect(":");
+      object[key] = this.#value();
+      this.#path.pop();
+    });
+    return object;
+  }
+
+  #array(): unknown[] {
+    const array: unknown[] = [];
+    this.#members("]", () => {
+      this.#path.push(array.length);
+      array.push(this.#value());
+      this.#path.pop();
+    });
+    return array;
+  }
+
+  /** What stands between brackets, by commas; none may trail. */
+  #members(end: string, member: () => void): void {
+    this.#at++;
+    this.#skipSpace();
+    if (this.#text[this.#at] === end) {
+      this.#at++;
+      return;
+    }
+    for (;;) {
+      member();
+      this.#skipSpace();
+      if (this.#text[this.#at] === end) break;
+      this.#expect(",");
+    }
+    this.#at++;
+  }
+
+  /** The end is the next quote with an even number of backslashes before it; the runtime reads what is between. */
+  #string(): string {
+    let end = this.#at;
+    let escapes: number;
+    do {
+      end = this.#text.indexOf('"', end + 1);
+      if (end < 0) throw this.#wrong("a string does not end");
+      escapes = 0;
+      while (this.#text[end - 1 - escapes] === "\\") escapes++;
+    } while (escapes % 2 === 1);
+    let value: string;
+    try {
+      value = JSON.parse(this.#text.slice(this.#at, end + 1)) as string;
+    } catch {
+      throw this.#wrong("a string has a wrong escape or a control character");
+    }
+    if (!value.isWellFormed()) throw this.#wrong("has half a surrogate pair");
+    if (value.includes("\0")) throw this.#wrong("has a NUL character");
+    this.#at = end + 1;
+    return value;
+  }
+
+  #number(): number {
+    numeral.lastIndex = this.#at;
+    const match = numeral.exec(this.#text);
+    if (!match) throw this.#wrong("is not JSON");
+    const value = Number(match[0]);
+    if (!Number.isFinite(value)) throw this.#wrong("the number is too large");
+    const whole = match[1] === undefined && match[2] === undefined;
+    if (whole && !Number.isSafeInteger(value)) throw this.#wrong("the whole number is outside ±(2^53 − 1)");
+    this.#at += match[0].length;
+    return value;
+  }
+
+  #expect(character: string): void {
+    if (this.#text[this.#at] !== character) throw this.#wrong(`"${character}" is missing`);
+    this.#at++;
+    this.#skipSpace();
+  }
+
+  #skipSpace(): void {
+    space.lastIndex = this.#at;
+    this.#at += space.exec(this.#text)?.[0].length ?? 0;
+  }
+
+  #wrong(message: string): Failure {
+    return invalid(["body", ...this.#path], `${message} (at character ${this.#at + 1})`, "json_invalid");
+  }
+}

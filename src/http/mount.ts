@@ -1,0 +1,144 @@
+// The contract as routes: finds the endpoint of a request, checks every part of it, and gives the handler what it promised to
+// take. What a handler returns is the answer.
+import type { IncomingMessage } from "node:http";
+import { Failure, type ValidationDetail } from "../base/errors.ts";
+import type { Caller, Endpoint, Handlers, Input, UploadedFile } from "../contract/endpoint.ts";
+import { compile } from "../contract/validate.ts";
+import { readBody } from "./body.ts";
+import { decodePart, type Target } from "./request.ts";
+import { receiveUpload, removeUploads, type UploadLimits } from "./upload.ts";
+
+export interface Route {
+  name: string;
+  endpoint: Endpoint;
+  /** A string is matched as it is, an object takes the part as a parameter. */
+  parts: (string | { parameter: string })[];
+  perform(request: Arrived): Promise<unknown>;
+}
+
+/** A request whose head was checked. */
+export interface Arrived {
+  request: IncomingMessage;
+  target: Target;
+  params: Record<string, string>;
+  caller: Caller;
+  requestId: string;
+  signal: AbortSignal;
+}
+
+export interface Limits {
+  bodyBytes: number;
+  upload: UploadLimits;
+  /** Throws disk_full. Asked before every endpoint that may answer so. */
+  checkDisk: () => Promise<void>;
+}
+
+/** What handlers are once they are all in one table. */
+type AnyHandler = (input: Input<Endpoint>, caller: Caller) => Promise<unknown>;
+
+export function mount<G extends Record<string, Endpoint>>(group: G, handlers: Handlers<G>, limits: Limits): Route[] {
+  return Object.entries(group).map(([name, endpoint]) => ({
+    name,
+    endpoint,
+    parts: endpoint.path
+      .slice(1)
+      .split("/")
+      .map((part) => (part.startsWith("{") ? { parameter: part.slice(1, -1) } : part)),
+    perform: performer(endpoint, handlers[name] as unknown as AnyHandler, limits),
+  }));
+}
+
+/** The route of a path, literal parts before parameters. `allowed` are the methods that the path has. */
+export function find(routes: Route[], method: string, path: string): { route: Route | null; allowed: string[] } {
+  const given = path.slice(1).split("/");
+  const fitting = routes
+    .filter(
+      ({ parts }) =>
+        parts.length === given.length &&
+        parts.every((part, i) => (typeof part === "string" ? part === given[i] : given[i])),
+    )
+    .sort((a, b) => literals(b) - literals(a));
+  const best = fitting.filter((route) => literals(route) === literals(fitting[0]!));
+  return {
+    route: best.find((route) => route.endpoint.method === method) ?? null,
+    allowed: best.map((route) => route.endpoint.method),
+  };
+}
+
+const literals = (route: Route): number => route.parts.filter((part) => typeof part === "string").length;
+
+export function paramsOf(route: Route, path: string): Record<string, string> {
+  const given = path.slice(1).split("/");
+  return Object.fromEntries(
+    route.parts.flatMap((part, i) => (typeof part === "string" ? [] : [[part.parameter, decodePart(given[i]!)]])),
+  );
+}
+
+const none = { type: "object", additionalProperties: false } as const;
+
+/** Compiled once, when the house is built. */
+function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Route["perform"] {
+  const check = {
+    path: compile(endpoint.params ?? none),
+    query: compile(endpoint.query ?? none),
+    header: compile(endpoint.headers ?? none),
+    body: endpoint.body ? compile(endpoint.body) : null,
+  };
+  const wholeNumbers = namesOf(endpoint.query, (schema) => schema.type === "integer");
+  const headerNames = namesOf(endpoint.headers, () => true);
+  const bodyBytes = limits.bodyBytes * (endpoint.largeBody ? 10 : 1);
+
+  return async ({ request, target, params, caller, requestId, signal }) => {
+    const details: ValidationDetail[] = [];
+    const checked = <T>(result: { ok: true; value: T } | { ok: false; details: ValidationDetail[] }): T => {
+      if (result.ok) return result.value;
+      details.push(...result.details);
+      return undefined as T;
+    };
+    const head = {
+      params: checked(check.path(params, ["path"])),
+      query: checked(check.query(withNumbers(target.query, wholeNumbers), ["query"])),
+      headers: checked(check.header(pick(request, headerNames), ["header"])),
+    };
+    if (details.length > 0) throw refusal(details);
+    if (endpoint.errors.includes("disk_full")) await limits.checkDisk();
+    const body = check.body ? checked(check.body(await readBody(request, bodyBytes), ["body"])) : {};
+    if (details.length > 0) throw refusal(details);
+    const lastEventId = endpoint.events ? (request.headers["last-event-id"]?.toString() ?? null) : null;
+    let files: UploadedFile[] = [];
+    try {
+      if (endpoint.upload) {
+        const most = endpoint.upload.many ? limits.upload.files : 1;
+        files = await receiveUpload(request, { ...limits.upload, files: most }, signal);
+      }
+      return await handler({ ...head, body, files, requestId, lastEventId, signal } as Input<Endpoint>, caller);
+    } finally {
+      await removeUploads(files);
+    }
+  };
+}
+
+function refusal(details: ValidationDetail[]): Failure {
+  const sentences = details.slice(0, 5).map(({ loc, msg }) => `${loc.join(".")}: ${msg}`);
+  return new Failure("validation", sentences.join("; "), { details });
+}
+
+type Properties = Record<string, { type?: string }>;
+
+function namesOf(schema: unknown, which: (property: { type?: string }) => boolean): string[] {
+  const properties = (schema as { properties?: Properties } | undefined)?.properties ?? {};
+  return Object.keys(properties).filter((name) => which(properties[name]!));
+}
+
+/** Query values are text. Digits become numbers where the contract says integer; anything else stays text and is refused there. */
+function withNumbers(query: Record<string, string>, names: string[]): Record<string, unknown> {
+  const values: Record<string, unknown> = { ...query };
+  for (const name of names) {
+    const number = Number(values[name]);
+    if (/^\d+$/.test(String(values[name])) && Number.isSafeInteger(number)) values[name] = number;
+  }
+  return values;
+}
+
+const pick = (request: IncomingMessage, names: string[]): Record<string, unknown> =>
+  Object.fromEntries(names.flatMap((name) => (name in request.headers ? [[name, request.headers[name]]] : [])));

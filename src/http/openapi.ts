@@ -1,0 +1,99 @@
+// The contract as an OpenAPI 3.1 document: the same schemas, so it cannot say anything else than what is checked.
+import { type FailureCode, failures } from "../base/errors.ts";
+import { failureBody } from "../contract/common.ts";
+import type { Endpoint } from "../contract/endpoint.ts";
+
+/** Failures that any endpoint may answer with. */
+const everywhere: FailureCode[] = [
+  "bad_request",
+  "method_not_allowed",
+  "request_timeout",
+  "misdirected",
+  "validation",
+  "headers_too_large",
+  "internal",
+];
+
+type Json = Record<string, unknown>;
+
+export function renderOpenApi(endpoints: Record<string, Endpoint>, version: string): Json {
+  const paths: Record<string, Json> = {};
+  for (const [name, endpoint] of Object.entries(endpoints)) {
+    paths[endpoint.path] ??= {};
+    paths[endpoint.path]![endpoint.method.toLowerCase()] = operation(name, endpoint);
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "plumbline",
+      version,
+      description: "Aligns open-weight language models to documents, proves the gain, and serves them with confidence.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: "/" }],
+    tags: [...new Set(Object.values(endpoints).map((endpoint) => endpoint.tag))].map((name) => ({ name })),
+    paths,
+    components: {
+      schemas: { Failure: failureBody },
+      securitySchemes: { key: { type: "http", scheme: "bearer", description: "An API key: `plumbline key create`." } },
+    },
+  };
+}
+
+function operation(name: string, endpoint: Endpoint): Json {
+  const parameters = [
+    ...parametersOf("path", endpoint.params),
+    ...parametersOf("query", endpoint.query),
+    ...parametersOf("header", endpoint.headers),
+  ];
+  const body = requestBody(endpoint);
+  return {
+    operationId: name.replaceAll(".", "_"),
+    summary: endpoint.summary,
+    tags: [endpoint.tag],
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(body ? { requestBody: body } : {}),
+    responses: responsesOf(endpoint),
+    security: endpoint.open ? [] : [{ key: [] }],
+  };
+}
+
+function parametersOf(place: "path" | "query" | "header", schema: unknown): Json[] {
+  const { properties = {}, required = [] } = (schema ?? {}) as { properties?: Json; required?: string[] };
+  return Object.entries(properties).map(([name, property]) => ({
+    name,
+    in: place,
+    required: place === "path" || required.includes(name),
+    schema: property,
+  }));
+}
+
+function requestBody(endpoint: Endpoint): Json | null {
+  if (endpoint.body) return { required: true, content: { "application/json": { schema: endpoint.body } } };
+  if (!endpoint.upload) return null;
+  const file = { type: "string", contentMediaType: "application/octet-stream" };
+  const field = endpoint.upload.many ? { type: "array", minItems: 1, items: file } : file;
+  const schema = { type: "object", required: ["file"], properties: { file: field }, additionalProperties: false };
+  return { required: true, content: { "multipart/form-data": { schema } } };
+}
+
+/** Answers of one status share an entry that names each code. */
+function responsesOf(endpoint: Endpoint): Json {
+  const codes = [...everywhere, ...endpoint.errors];
+  if (!endpoint.open) codes.push("unauthorized");
+  if (endpoint.body || endpoint.upload) codes.push("too_large", "unsupported_media_type");
+  const stream = { "text/event-stream": { schema: { type: "string" } } };
+  const json = { "application/json": { schema: endpoint.reply } };
+  const events = endpoint.events
+    ? { description: "Done; as a stream, each event's `data` fits `x-events`.", "x-events": endpoint.events }
+    : { description: "Done." };
+  const responses: Json = { "200": { ...events, content: { ...json, ...(endpoint.events ? stream : {}) } } };
+  for (const status of [...new Set(codes.map((code) => failures[code].status))].sort()) {
+    const these = [...new Set(codes)].filter((code) => failures[code].status === status);
+    responses[String(status)] = {
+      description: these.map((code) => `\`${code}\`: ${failures[code].message}. ${failures[code].hint}`).join("\n\n"),
+      content: { "application/json": { schema: { $ref: "#/components/schemas/Failure" } } },
+    };
+  }
+  return responses;
+}

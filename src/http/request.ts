@@ -1,0 +1,82 @@
+// What is checked of a request's head before anything is done for it.
+import type { IncomingMessage } from "node:http";
+import { isIPv4 } from "node:net";
+import { Failure, invalid } from "../base/errors.ts";
+
+const maxHeaders = 100;
+const maxKeyLength = 512;
+
+/** Headers of which a second one would be guessed about: Node takes the first of some, joins others. */
+const single = new Set([
+  "authorization",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "host",
+  "last-event-id",
+  "x-provider",
+  "x-session-id",
+]);
+
+export function checkHeaders(request: IncomingMessage): void {
+  const names = request.rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
+  if (names.length > maxHeaders) throw new Failure("headers_too_large");
+  const twice = names.find((name, index) => single.has(name) && names.indexOf(name) !== index);
+  if (twice) throw new Failure("bad_request", `The header ${twice} stands twice`);
+}
+
+/** A page elsewhere whose name was made to point here must not be answered: the Host header has that page's name. */
+export function checkHost(request: IncomingMessage, served: ReadonlySet<string>): void {
+  const match = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i.exec(request.headers.host ?? "");
+  if (!match) throw new Failure("bad_request", "The Host header is not a host name");
+  const name = match[1]!.toLowerCase().replace(/^\[|\]$/g, "");
+  const own = request.socket.localAddress?.replace(/^::ffff:/, "");
+  if (!served.has(name) && !isLoopback(name) && name !== own) throw new Failure("misdirected");
+}
+
+export const isLoopback = (host: string): boolean =>
+  host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
+
+/** The key as it was sent. Without the header the contract's 422; in any other form 401. */
+export function bearerOf(request: IncomingMessage): string {
+  const header = request.headers.authorization;
+  if (header === undefined) throw invalid(["header", "Authorization"], "field required", "missing");
+  const key = /^bearer ([\x21-\x7e]+)$/i.exec(header)?.[1];
+  if (key === undefined || key.length > maxKeyLength) throw new Failure("unauthorized");
+  return key;
+}
+
+export interface Target {
+  path: string;
+  query: Record<string, string>;
+}
+
+/** Of the request line, as it was sent: no URL is rebuilt, so nothing can see another path than the router. */
+export function targetOf(request: IncomingMessage): Target {
+  const url = request.url ?? "";
+  if (!url.startsWith("/")) throw new Failure("bad_request", "The request target must be a path");
+  const at = url.indexOf("?");
+  if (at < 0) return { path: url, query: {} };
+  return { path: url.slice(0, at), query: readQuery(url.slice(at + 1)) };
+}
+
+function readQuery(text: string): Record<string, string> {
+  const query: Record<string, string> = Object.create(null);
+  for (const part of text.split("&").filter((piece) => piece !== "")) {
+    const at = part.indexOf("=");
+    const name = decode(at < 0 ? part : part.slice(0, at));
+    if (name in query) throw new Failure("bad_request");
+    query[name] = decode(at < 0 ? "" : part.slice(at + 1));
+  }
+  return query;
+}
+
+const decode = (text: string): string => decodePart(text.replaceAll("+", " "));
+
+export function decodePart(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    throw new Failure("bad_request", undefined, { cause: error });
+  }
+}

@@ -1,0 +1,201 @@
+// The onion around every request: id → errors → head and host → key → contract → handler. The only floor that knows Koa; it
+// names no resource.
+import { createServer as createNodeServer, type Server as NodeServer } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import Koa, { type Context, type Next } from "koa";
+import type { Config } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
+import { randomWord } from "../base/ids.ts";
+import type { Log } from "../base/log.ts";
+import { type Caller, EventStream } from "../contract/endpoint.ts";
+import { failureBody, failureHeaders, rawAnswer, rawFailure, toFailure } from "./failures.ts";
+import { find, paramsOf, type Route } from "./mount.ts";
+import { bearerOf, checkHeaders, checkHost, targetOf } from "./request.ts";
+import { sendEvents, streamLimits } from "./sse.ts";
+
+export interface ServerParts {
+  config: Config;
+  log: Log;
+  routes: Route[];
+  authenticate: (key: string) => Caller | null;
+  /** Served to anyone at /openapi.json. */
+  openapi: unknown;
+}
+
+export interface Server {
+  listen(port: number, host: string): Promise<AddressInfo>;
+  /** Takes no more requests, gives those under way a moment, then cuts them off. */
+  close(): Promise<void>;
+}
+
+interface State {
+  requestId: string;
+  log: Log;
+  /** Aborted when the client leaves or the server closes. */
+  signal: AbortSignal;
+  caller: Caller;
+}
+
+type Ctx = Context & { state: State };
+
+/** Callers of endpoints that ask for no key. */
+const nobody: Caller = Object.freeze({ userId: "", userName: "", keyId: "" });
+const graceMs = 5_000;
+
+const newRequestId = (): string => `req_${randomWord()}`;
+
+export function createServer(parts: ServerParts): Server {
+  const app = new Koa({ proxy: false });
+  const leaving = new Set<AbortController>();
+  app.use(identify(parts.log, leaving));
+  app.use(answerErrors);
+  app.use(
+    checkHead(new Set([parts.config.host.toLowerCase(), ...parts.config.allowedHosts.map((h) => h.toLowerCase())])),
+  );
+  app.use(askForKey(parts));
+  app.use(answer(parts));
+  const server = createNodeServer(
+    { maxHeaderSize: 16_384, headersTimeout: 15_000, requestTimeout: 3_600_000, connectionsCheckingInterval: 1_000 },
+    app.callback(),
+  );
+  refuseWhatIsNoRequest(server);
+  return {
+    listen: (port, host) =>
+      new Promise((resolve, reject) => {
+        server.once("error", reject);
+        server.listen(port, host, () => resolve(server.address() as AddressInfo));
+      }),
+    close: () => closeServer(server, leaving),
+  };
+}
+
+async function closeServer(server: NodeServer, leaving: Set<AbortController>): Promise<void> {
+  const closed = new Promise((resolve) => server.close(resolve));
+  server.closeIdleConnections();
+  const timer = setTimeout(() => {
+    for (const controller of leaving) controller.abort();
+    server.closeAllConnections();
+  }, graceMs);
+  await closed;
+  clearTimeout(timer);
+}
+
+/** Errors of Node's own parser, and methods that never reach the onion. */
+function refuseWhatIsNoRequest(server: NodeServer): void {
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
+    else socket.end(rawAnswer(error.code, newRequestId()));
+  });
+  server.on("connect", (_request, socket: Socket) =>
+    socket.end(rawFailure(new Failure("method_not_allowed"), newRequestId())),
+  );
+}
+
+const identify =
+  (log: Log, leaving: Set<AbortController>) =>
+  async (ctx: Ctx, next: Next): Promise<void> => {
+    const requestId = newRequestId();
+    const controller = new AbortController();
+    const started = performance.now();
+    ctx.state = { requestId, log: log.with({ requestId }), signal: controller.signal, caller: nobody };
+    ctx.set({ "x-request-id": requestId, "x-content-type-options": "nosniff" });
+    leaving.add(controller);
+    ctx.res.once("close", () => {
+      leaving.delete(controller);
+      if (!ctx.res.writableFinished) controller.abort();
+      const ms = Math.round(performance.now() - started);
+      const { keyId } = ctx.state.caller;
+      // The query may hold what its sender took for a secret place: it is not logged.
+      const path = (ctx.req.url ?? "").split("?")[0]!.slice(0, 300);
+      ctx.state.log("info", "request", { method: ctx.method, path, status: ctx.res.statusCode, ms, keyId });
+    });
+    await next();
+  };
+
+async function answerErrors(ctx: Ctx, next: Next): Promise<void> {
+  try {
+    await next();
+  } catch (error) {
+    const failure = toFailure(error);
+    // A refusal for want of room is an answer like any other; a bug is not.
+    const level = failure.code === "internal" ? "error" : failure.status >= 500 ? "warn" : "debug";
+    ctx.state.log(level, "request.failed", { error, context: failure.context });
+    ctx.status = failure.status;
+    ctx.set(failureHeaders(failure));
+    ctx.body = failureBody(failure, ctx.state.requestId);
+  }
+  if (!ctx.req.complete) refuseTheRest(ctx);
+}
+
+/** What is left of a body is read for a moment, so that the answer is not lost in a reset, and then cut off. */
+function refuseTheRest(ctx: Ctx): void {
+  ctx.set("connection", "close");
+  ctx.res.once("finish", () => {
+    ctx.req.unpipe();
+    ctx.req.resume();
+    const timer = setTimeout(() => ctx.req.socket.destroy(), 2_000);
+    timer.unref();
+    ctx.req.once("close", () => clearTimeout(timer));
+  });
+}
+
+const checkHead =
+  (served: ReadonlySet<string>) =>
+  async (ctx: Ctx, next: Next): Promise<void> => {
+    checkHeaders(ctx.req);
+    checkHost(ctx.req, served);
+    await next();
+  };
+
+/** Around the router, not beside it: what is under /api is answered to nobody without a key, whether it exists or not. */
+const askForKey =
+  ({ authenticate }: ServerParts) =>
+  async (ctx: Ctx, next: Next): Promise<void> => {
+    if (/^\/api(\/|$|\?)/.test(ctx.req.url ?? "")) {
+      const caller = authenticate(bearerOf(ctx.req));
+      if (!caller) throw new Failure("unauthorized");
+      ctx.state.caller = caller;
+    }
+    await next();
+  };
+
+const answer = ({ routes, openapi, log }: ServerParts) => {
+  const document = JSON.stringify(openapi);
+  return async (ctx: Ctx): Promise<void> => {
+    const target = targetOf(ctx.req);
+    if (target.path === "/openapi.json" && ctx.method === "GET") {
+      ctx.type = "application/json";
+      ctx.body = document;
+      return;
+    }
+    const { route, allowed } = find(routes, ctx.method, target.path);
+    if (!route) {
+      if (allowed.length === 0) throw new Failure("not_found");
+      ctx.set("allow", allowed.join(", "));
+      throw new Failure("method_not_allowed");
+    }
+    const { requestId, signal, caller } = ctx.state;
+    if (!route.endpoint.open && caller === nobody) throw new Failure("internal", "An endpoint stands outside /api");
+    const params = paramsOf(route, target.path);
+    const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal });
+    if (!(reply instanceof EventStream)) {
+      ctx.body = reply;
+      return;
+    }
+    ctx.respond = false;
+    await sendEvents(
+      ctx.res,
+      reply,
+      (error) => {
+        const failure = toFailure(error);
+        log("error", "stream.failed", { requestId, error });
+        return { error: failureBody(failure, requestId).error };
+      },
+      streamLimits,
+    ).catch((error) => {
+      // Before the first event nothing was sent: the error has an answer of its own.
+      ctx.respond = true;
+      throw error;
+    });
+  };
+};

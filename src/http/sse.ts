@@ -1,0 +1,71 @@
+// An async iterable as an event stream. Nothing is sent before the first event is there, so that what goes wrong until then is
+// an answer with its own status.
+import type { ServerResponse } from "node:http";
+import type { EventStream, StreamEvent } from "../contract/endpoint.ts";
+
+export interface StreamLimits {
+  /** A comment is sent this often while there is nothing else to say. */
+  keepAliveMs: number;
+  /** A client that has not read for this long is gone. */
+  stallMs: number;
+}
+
+export const streamLimits: StreamLimits = { keepAliveMs: 10_000, stallMs: 30_000 };
+
+/** Resolves once the stream has ended. `describe` words an error that comes after the start. */
+export async function sendEvents(
+  response: ServerResponse,
+  stream: EventStream,
+  describe: (error: unknown) => unknown,
+  limits: StreamLimits = streamLimits,
+): Promise<void> {
+  const events = stream.events[Symbol.asyncIterator]();
+  const first = await events.next();
+  if (response.destroyed) {
+    await leave(events);
+    return;
+  }
+  response.writeHead(200, {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+  });
+  const alive = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(": keepalive\n\n");
+  }, limits.keepAliveMs);
+  try {
+    for (let next = first; !next.done && !response.destroyed; next = await events.next())
+      await write(response, format(next.value), limits.stallMs);
+  } catch (error) {
+    if (!response.destroyed) response.write(`data: ${JSON.stringify(describe(error))}\n\n`);
+  } finally {
+    clearInterval(alive);
+    if (response.destroyed) await leave(events);
+    else response.end();
+  }
+}
+
+/** Lets a generator run its `finally` when nobody listens any more; the request's signal has told it already. */
+async function leave(events: AsyncIterator<StreamEvent>): Promise<void> {
+  await events.return?.().catch(() => {});
+}
+
+function format({ id, event, data }: StreamEvent): string {
+  const lines = data.split(/\r\n|\r|\n/).map((line) => `data: ${line}`);
+  if (event !== undefined) lines.unshift(`event: ${event}`);
+  if (id !== undefined) lines.unshift(`id: ${id}`);
+  return `${lines.join("\n")}\n\n`;
+}
+
+function write(response: ServerResponse, text: string, stallMs: number): Promise<void> {
+  if (response.write(text) || response.destroyed) return Promise.resolve();
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => response.destroy(), stallMs);
+    const done = (): void => {
+      clearTimeout(timer);
+      response.off("drain", done).off("close", done);
+      resolve();
+    };
+    response.on("drain", done).on("close", done);
+  });
+}

@@ -1,0 +1,175 @@
+// multipart/form-data to files under random names. A file that goes over a limit, a client that leaves, a full disk: all files
+// of that upload are gone again.
+import { createHash } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { rm } from "node:fs/promises";
+import type { IncomingMessage } from "node:http";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import busboy from "busboy";
+import { Failure, invalid } from "../base/errors.ts";
+import { freeBytes, isErrno } from "../base/files.ts";
+import { randomWord } from "../base/ids.ts";
+import type { UploadedFile } from "../contract/endpoint.ts";
+import { checkEncoding, checkType } from "./body.ts";
+
+export interface UploadLimits {
+  folder: string;
+  fileBytes: number;
+  files: number;
+  /** Free bytes under the folder below which nothing is taken. */
+  freeDisk: number;
+}
+
+/** An upload may take long, but not stand still. */
+const stallMs = 30_000;
+
+export const removeUploads = (files: UploadedFile[]): Promise<unknown> =>
+  Promise.all(files.map((file) => rm(file.path, { force: true })));
+
+export async function receiveUpload(
+  request: IncomingMessage,
+  limits: UploadLimits,
+  signal: AbortSignal,
+): Promise<UploadedFile[]> {
+  checkEncoding(request);
+  checkType(request, /^multipart\/form-data\s*;/i);
+  if ((await freeBytes(limits.folder)) < limits.freeDisk) throw new Failure("disk_full");
+  const files: UploadedFile[] = [];
+  try {
+    await new Upload(request, limits, signal, files).received;
+    if (files.length === 0) throw invalid(["body", "file"], "field required", "missing");
+    return files;
+  } catch (error) {
+    await removeUploads(files);
+    throw isErrno(error, "ENOSPC", "EDQUOT") ? new Failure("disk_full", undefined, { cause: error }) : error;
+  }
+}
+
+class Upload {
+  readonly received: Promise<void>;
+  readonly #limits: UploadLimits;
+  readonly #files: UploadedFile[];
+  readonly #writing: Promise<void>[] = [];
+  #fail: (error: unknown) => void = () => {};
+
+  /** Every file that is begun stands in `files` from then on. */
+  constructor(request: IncomingMessage, limits: UploadLimits, signal: AbortSignal, files: UploadedFile[]) {
+    this.#limits = limits;
+    this.#files = files;
+    this.received = this.#receive(request, signal);
+  }
+
+  async #receive(request: IncomingMessage, signal: AbortSignal): Promise<void> {
+    const parser = this.#parser(request);
+    const done = new Promise<void>((resolve, reject) => {
+      this.#fail = reject;
+      parser.on("close", resolve);
+    });
+    const cutOff = (): void => this.#fail(new Failure("bad_request", "The upload was cut off"));
+    let stalled = setTimeout(() => {}, 0);
+    const progress = (): void => {
+      clearTimeout(stalled);
+      stalled = setTimeout(() => this.#fail(new Failure("request_timeout")), stallMs);
+    };
+    signal.addEventListener("abort", cutOff);
+    request.on("data", progress).on("close", () => request.complete || cutOff());
+    progress();
+    request.pipe(parser);
+    try {
+      await done;
+      await Promise.all(this.#writing);
+    } catch (error) {
+      request.unpipe(parser);
+      parser.destroy(error as Error);
+      await Promise.allSettled(this.#writing);
+      throw error;
+    } finally {
+      clearTimeout(stalled);
+      request.off("data", progress);
+      signal.removeEventListener("abort", cutOff);
+    }
+  }
+
+  #parser(request: IncomingMessage): busboy.Busboy {
+    const { files, fileBytes } = this.#limits;
+    const refuse = (failure: () => Failure) => () => this.#fail(failure());
+    let parser: busboy.Busboy;
+    try {
+      // One more file than allowed is let in, to tell «as many» from «more».
+      const counts = {
+        files: files + 1,
+        fields: 1,
+        parts: files + 2,
+        headerPairs: 32,
+        fieldNameSize: 100,
+        fieldSize: 1024,
+      };
+      parser = busboy({
+        headers: request.headers,
+        limits: { ...counts, fileSize: fileBytes },
+        defParamCharset: "utf8",
+      });
+    } catch (error) {
+      throw new Failure("bad_request", "The multipart header is not readable", { cause: error });
+    }
+    const tooMany = refuse(() => new Failure("too_large", `More than ${files} files at once`));
+    return parser
+      .on("file", (field, content, info) => this.#take(field, content, info))
+      .on("field", (name) => this.#fail(invalid(["body", name.slice(0, 100)], "unknown field", "extra_forbidden")))
+      .on("filesLimit", tooMany)
+      .on("partsLimit", tooMany)
+      .on("error", (error) => this.#fail(error instanceof Failure ? error : malformed(error)));
+  }
+
+  #take(field: string | undefined, content: Readable, info: busboy.FileInfo): void {
+    const path = join(this.#limits.folder, randomWord());
+    content.on("error", () => {});
+    if (field !== "file") {
+      content.resume();
+      this.#fail(invalid(["body", String(field).slice(0, 100)], "unknown field", "extra_forbidden"));
+      return;
+    }
+    if (this.#files.length === this.#limits.files) {
+      content.resume();
+      this.#fail(new Failure("too_large", `More than ${this.#limits.files} files at once`));
+      return;
+    }
+    const file: UploadedFile = {
+      name: String(info.filename ?? ""),
+      declaredType: info.mimeType,
+      path,
+      bytes: 0,
+      sha256: "",
+    };
+    this.#files.push(file);
+    const writing = this.#write(content, file);
+    writing.catch(this.#fail);
+    this.#writing.push(writing);
+  }
+
+  async #write(content: Readable, file: UploadedFile): Promise<void> {
+    const hash = createHash("sha256");
+    const count = async function* (parts: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+      for await (const part of parts) {
+        hash.update(part);
+        file.bytes += part.length;
+        yield part;
+      }
+    };
+    let over = false;
+    content.on("limit", () => {
+      over = true;
+      this.#fail(new Failure("too_large", `A file is larger than ${this.#limits.fileBytes} bytes`));
+    });
+    await pipeline(content, count, createWriteStream(file.path, { flags: "wx", mode: 0o600 }));
+    if (!over) file.sha256 = hash.digest("hex");
+  }
+}
+
+const malformed = (error: unknown): Failure =>
+  new Failure("validation", "body: is not a sound multipart body", {
+    details: [{ loc: ["body"], msg: "is not a sound multipart body", type: "multipart_invalid" }],
+    cause: error,
+  });
