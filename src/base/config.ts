@@ -32,7 +32,12 @@ const list = (name: string, fallback: string, about: string): Setting<string[]> 
       .filter((part) => part !== ""),
 });
 
-const oneOf = <T extends string>(name: string, fallback: T, choices: readonly T[], about: string): Setting<T> => ({
+const oneOf = <const T extends string>(
+  name: string,
+  fallback: T,
+  choices: readonly T[],
+  about: string,
+): Setting<T> => ({
   name,
   default: fallback,
   about: `${about} One of ${choices.join(", ")}.`,

@@ -1,0 +1,110 @@
+// plumbline bench: figures of this machine, for comparing with others and with yesterday.
+import { availableParallelism } from "node:os";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { readConfig } from "../base/config.ts";
+import type { ServeBench } from "./bench/serve.ts";
+import type { TrainBench } from "./bench/train.ts";
+import { answers, bytesText } from "./output.ts";
+import { startProgress } from "./progress.ts";
+
+export function register(program: Command): void {
+  const bench = program.command("bench").description("measure training or serving on this machine");
+  registerTrain(bench);
+  registerServe(bench);
+}
+
+function registerTrain(bench: Command): void {
+  const command = bench
+    .command("train")
+    .description("train an adapter on token rows and report tokens per second, peak memory and losses")
+    .requiredOption("--model <file>", "base model, GGUF")
+    .requiredOption("--rows <file>", 'JSONL of {"tokens": [ids], "weights": [0 or 1 per token]}')
+    .option("--rank <n>", "rank of the adapter", wholeNumber, 32)
+    .option("--alpha <x>", "alpha of the adapter", positive, 32)
+    .option("--batch <n>", "rows of one step", wholeNumber, 16)
+    .option("--steps <n>", "optimizer steps", wholeNumber, 20)
+    .option("--warmup <n>", "first steps, which are not timed", (text) => (text === "0" ? 0 : wholeNumber(text)), 2)
+    .option("--lr <x>", "learning rate", positive, 1e-3)
+    .addOption(
+      new Option("--lr-schedule <name>", "shape of the learning rate")
+        .choices(["constant", "linear", "cosine"])
+        .default("constant"),
+    )
+    .option(
+      "--grad-clip <x>",
+      "largest norm of the gradient; 0 leaves it",
+      (text) => (text === "0" ? 0 : positive(text)),
+      0,
+    )
+    .option("--threads <n>", "threads of the trainer", wholeNumber, availableParallelism())
+    .option(
+      "--seed <n>",
+      "of the adapter and the order of batches",
+      (text) => (text === "0" ? 0 : wholeNumber(text)),
+      0,
+    )
+    .option("--in-order", "rows in file order, for comparing loss curves", false);
+  answers<TrainBench>(command, async (options) => {
+    const { benchTraining } = await import("./bench/train.ts");
+    const progress = startProgress();
+    try {
+      const figures = await benchTraining(options, readConfig().trainer, (step, loss) =>
+        progress.show({
+          phase: "training",
+          done: step,
+          total: options.steps,
+          unit: "steps",
+          note: `loss ${loss.toFixed(4)}`,
+        }),
+      );
+      const text =
+        `${figures.tokens_per_second.toFixed(0)} tokens per second over ${figures.tokens} tokens, ` +
+        `peak memory ${bytesText(figures.peak_memory_bytes)}, loss ${figures.loss.at(-1)?.toFixed(4)}`;
+      return { json: figures, text };
+    } finally {
+      progress.end();
+    }
+  });
+}
+
+function registerServe(bench: Command): void {
+  const command = bench
+    .command("serve")
+    .description("ask a running appliance from many clients and report tokens per second and waiting times")
+    .requiredOption("--key <key>", "API key")
+    .requiredOption("--model <id>", "model to ask")
+    .option("--url <address>", "of the appliance; by default the one of the settings")
+    .option("--clients <n>", "clients at the same time", wholeNumber, 8)
+    .option("--requests <n>", "requests of all clients together", wholeNumber, 32)
+    .option("--prompt-words <n>", "words of a prompt, on average", wholeNumber, 256)
+    .option("--max-tokens <n>", "tokens of an answer, on average and at most", wholeNumber, 128);
+  answers<Omit<ServeBench, "url"> & { url?: string }>(command, async (options) => {
+    const { benchServing } = await import("./bench/serve.ts");
+    const config = readConfig();
+    const progress = startProgress();
+    try {
+      const figures = await benchServing(
+        { ...options, url: options.url ?? `http://${config.host}:${config.port}` },
+        (done) => progress.show({ phase: "asking", done, total: options.requests, unit: "requests" }),
+      );
+      const text =
+        `${figures.tokens_per_second.toFixed(1)} tokens per second with ${figures.clients} clients, ` +
+        `first token after ${figures.first_token_ms.p50?.toFixed(0)} ms (median), ${figures.failures} failures`;
+      return { json: figures, text, exit: figures.failures === 0 ? "ok" : "failure" };
+    } finally {
+      progress.end();
+    }
+  });
+}
+
+function wholeNumber(text: string): number {
+  if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError("must be a whole number above 0");
+  return Number(text);
+}
+
+function positive(text: string): number {
+  const number = Number(text);
+  if (text.trim() === "" || !Number.isFinite(number) || number <= 0)
+    throw new InvalidArgumentError("must be a number above 0");
+  return number;
+}

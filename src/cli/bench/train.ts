@@ -1,0 +1,183 @@
+// How fast the trainer trains, through the same calls as a run: token rows in, tokens per second, peak memory and losses out.
+import { createReadStream } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { Failure } from "../../base/errors.ts";
+import { createLog } from "../../base/log.ts";
+import { linesOf } from "../../base/processes.ts";
+import type { Recipe } from "../../contract/run-folder.ts";
+import { learningRateAt, microBatches, permutation } from "../../domain/alignments/schedule.ts";
+import { type AdapterTarget, startTrainer, type Trainer, type WeightedRows } from "../../engine/trainer.ts";
+
+export interface TrainBench {
+  model: string;
+  rows: string;
+  rank: number;
+  alpha: number;
+  batch: number;
+  steps: number;
+  /** Steps that are not timed. */
+  warmup: number;
+  lr: number;
+  lrSchedule: Recipe["optimizer"]["lr_schedule"];
+  gradClip: number;
+  threads: number;
+  seed: number;
+  /** Rows in file order, for comparing loss curves; otherwise batches of like lengths, shuffled. */
+  inOrder: boolean;
+}
+
+export interface TrainFigures {
+  tokens_per_second: number;
+  tokens: number;
+  seconds: number;
+  peak_memory_bytes: number;
+  adapter_parameters: number;
+  /** Mean over the trained tokens, per step. */
+  loss: number[];
+}
+
+interface TokenRow {
+  tokens: number[];
+  /** Per token; each belongs to the token it stands on. */
+  weights: number[];
+}
+
+const targets: AdapterTarget[] = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
+const adamw = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 };
+/** Steps sent ahead of the one being computed, so that the trainer never waits for us. */
+const stepsAhead = 2;
+/** Tokens of one call; a batch above it is split. */
+const callTokens = 8192;
+
+export async function benchTraining(
+  bench: TrainBench,
+  trainerPath: string,
+  onStep: (step: number, loss: number) => void,
+): Promise<TrainFigures> {
+  const rows = await readRows(bench.rows);
+  const trainer = startTrainer({ executable: trainerPath, log: createLog("warn") });
+  try {
+    await trainer.open({ path: bench.model, threads: bench.threads, memoryBytes: 0 });
+    const shape = { rank: bench.rank, alpha: bench.alpha, seed: bench.seed, targets };
+    const { parameters } = await trainer.createAdapter("bench", shape);
+    const timed = await steps(bench, rows, trainer, onStep);
+    return { ...timed, peak_memory_bytes: await peakMemoryOfChildren(), adapter_parameters: parameters };
+  } finally {
+    await trainer.close();
+  }
+}
+
+async function steps(
+  bench: TrainBench,
+  rows: TokenRow[],
+  trainer: Trainer,
+  onStep: (step: number, loss: number) => void,
+): Promise<Pick<TrainFigures, "tokens_per_second" | "tokens" | "seconds" | "loss">> {
+  const nextBatch = batches(rows, bench);
+  const loss: number[] = [];
+  const sent: Promise<number>[] = [];
+  const receive = async (): Promise<void> => {
+    loss.push(await sent.shift()!);
+    onStep(loss.length, loss.at(-1)!);
+  };
+  let tokens = 0;
+  let startedMs = performance.now();
+  for (let step = 0; step < bench.steps; step++) {
+    if (step === bench.warmup) {
+      while (sent.length > 0) await receive();
+      startedMs = performance.now();
+      tokens = 0;
+    }
+    const batch = nextBatch();
+    for (const row of batch) tokens += row.tokens.length;
+    const answer = sendStep(bench, batch, step, trainer);
+    // Awaited in its turn; until then its failure must not count as unhandled.
+    answer.catch(() => {});
+    sent.push(answer);
+    if (sent.length > stepsAhead) await receive();
+  }
+  while (sent.length > 0) await receive();
+  const seconds = (performance.now() - startedMs) / 1000;
+  return { tokens_per_second: tokens / seconds, tokens, seconds, loss };
+}
+
+/** Sends all calls of one optimizer step before any is answered; resolves to its mean loss. */
+async function sendStep(bench: TrainBench, batch: TokenRow[], step: number, trainer: Trainer): Promise<number> {
+  const trained = batch.reduce((sum, row) => sum + row.weights.reduce((a, b) => a + b, 0), 0);
+  const lengthOf = (row: number): number => batch[row]!.tokens.length;
+  const calls = microBatches([...batch.keys()], lengthOf, callTokens).map((call) =>
+    trainer.forwardBackward(
+      "bench",
+      pack(
+        call.map((row) => batch[row]!),
+        1 / trained,
+      ),
+    ),
+  );
+  const schedule = { lr_schedule: bench.lrSchedule, warmup_ratio: 0 } as Recipe["optimizer"];
+  const learningRate = learningRateAt(step + 1, bench.steps, bench.lr, schedule);
+  const stepped = trainer.optimStep("bench", { ...adamw, learningRate, gradClipNorm: bench.gradClip });
+  const answers = await Promise.all(calls);
+  await stepped;
+  return answers.reduce((sum, answer) => sum + answer.loss, 0);
+}
+
+function pack(rows: TokenRow[], scale: number): WeightedRows {
+  return {
+    tokens: Int32Array.from(rows.flatMap((row) => row.tokens)),
+    rowLengths: Int32Array.from(rows, (row) => row.tokens.length),
+    weights: Float32Array.from(rows.flatMap((row) => row.weights.map((weight) => weight * scale))),
+  };
+}
+
+/** Endless: epoch after epoch. */
+function batches(rows: TokenRow[], { batch, inOrder, seed }: TrainBench): () => TokenRow[] {
+  const sorted = inOrder ? rows : [...rows].sort((a, b) => a.tokens.length - b.tokens.length);
+  const groups: TokenRow[][] = [];
+  for (let from = 0; from < sorted.length; from += batch) groups.push(sorted.slice(from, from + batch));
+  let queue: TokenRow[][] = [];
+  let epoch = 0;
+  return () => {
+    if (queue.length === 0)
+      queue = inOrder ? [...groups] : [...permutation(seed, epoch++, groups.length)].map((index) => groups[index]!);
+    return queue.shift()!;
+  };
+}
+
+async function readRows(path: string): Promise<TokenRow[]> {
+  const rows: TokenRow[] = [];
+  let line = 0;
+  for await (const text of linesOf(createReadStream(path))) {
+    line++;
+    if (text.trim() === "") continue;
+    const row = parseRow(text);
+    if (row === null) throw new Failure("usage", `${path}, line ${line}: not {"tokens": [ids], "weights": [numbers]}`);
+    rows.push(row);
+  }
+  if (rows.length === 0) throw new Failure("usage", `${path} has no rows`);
+  return rows;
+}
+
+function parseRow(text: string): TokenRow | null {
+  try {
+    const { tokens, weights } = JSON.parse(text) as Partial<TokenRow>;
+    const sound =
+      Array.isArray(tokens) && Array.isArray(weights) && tokens.length === weights.length && tokens.length > 0;
+    // The first token is predicted from nothing: the trainer takes no weight on it.
+    return sound ? { tokens, weights: [0, ...weights.slice(1)] } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The most that any living child of this process has held; the trainer is the only one. */
+async function peakMemoryOfChildren(): Promise<number> {
+  let most = 0;
+  for (const entry of await readdir("/proc")) {
+    if (!/^\d+$/.test(entry)) continue;
+    const status = await readFile(`/proc/${entry}/status`, "utf8").catch(() => "");
+    if (Number(/^PPid:\s+(\d+)/m.exec(status)?.[1]) !== process.pid) continue;
+    most = Math.max(most, Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024);
+  }
+  return most;
+}

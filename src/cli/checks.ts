@@ -1,0 +1,190 @@
+// What plumbline needs of a machine, one check each: what was found, whether it is enough, and what to do when it is not.
+import { access, constants, open, stat } from "node:fs/promises";
+import { createServer } from "node:net";
+import { freemem, totalmem } from "node:os";
+import { dirname, join } from "node:path";
+import { type Config, installation, places } from "../base/config.ts";
+import { freeBytes, isErrno } from "../base/files.ts";
+import { tryLock } from "../base/lock.ts";
+import { createLog } from "../base/log.ts";
+import { findGpus } from "./gpu.ts";
+import { bytesText } from "./output.ts";
+
+export interface Check {
+  name: string;
+  ok: boolean;
+  /** False for what plumbline can do without. */
+  needed: boolean;
+  found: string;
+  /** Empty when all is well. */
+  hint: string;
+}
+
+const GiB = 1 << 30;
+
+const verdict = (name: string, ok: boolean, found: string, hint: string, needed = true): Check => ({
+  name,
+  ok,
+  needed,
+  found,
+  hint: ok ? "" : hint,
+});
+
+export async function checkMachine(config: Config): Promise<Check[]> {
+  return [
+    checkNode(),
+    checkGlibc(),
+    await checkTrainer(config),
+    await checkModel(config),
+    checkMemory(config),
+    await checkDisk(config),
+    await checkPermissions(config),
+    await checkPort(config),
+    await checkClock(),
+    await checkGpu(),
+  ];
+}
+
+function checkNode(): Check {
+  const bundled = process.execPath.startsWith(join(installation, "node_modules"));
+  const found = `${process.version}${bundled ? ", the bundled one" : ` of ${process.execPath}`}`;
+  return verdict(
+    "node",
+    /^v24\./.test(process.version),
+    found,
+    "Start through bin/plumbline; run ./install.sh if it says so.",
+  );
+}
+
+/** The inference engine is built against 2.34. */
+function checkGlibc(): Check {
+  // Names and addresses of the network are not looked up: that can take seconds.
+  if (process.report) Object.assign(process.report, { excludeNetwork: true });
+  const report = process.report?.getReport() as unknown as { header: { glibcVersionRuntime?: string } } | undefined;
+  const version = report?.header.glibcVersionRuntime;
+  const [major = 0, minor = 0] = (version ?? "").split(".").map(Number);
+  const ok = major > 2 || (major === 2 && minor >= 34);
+  return verdict("glibc", ok, version ?? "none", "Use a system with glibc 2.34 or newer: Debian 12, Ubuntu 22.04.");
+}
+
+async function checkTrainer(config: Config): Promise<Check> {
+  const { startTrainer } = await import("../engine/trainer.ts");
+  const hint = "Run ./install.sh; it builds the trainer.";
+  try {
+    await access(config.trainer, constants.X_OK);
+  } catch {
+    return verdict("trainer", false, `nothing to run at ${config.trainer}`, hint);
+  }
+  try {
+    const trainer = startTrainer({ executable: config.trainer, log: createLog("error") });
+    try {
+      const { version, devices } = await trainer.hello();
+      const what = devices.map((device) => `${device.kind} ${device.name}`).join(", ");
+      return verdict("trainer", true, `${version} on ${what}`, hint);
+    } finally {
+      await trainer.close();
+    }
+  } catch (error) {
+    return verdict("trainer", false, (error as Error).message, hint);
+  }
+}
+
+async function checkModel(config: Config): Promise<Check> {
+  const hint = "Run ./install.sh, or import another with `plumbline model import FILE`.";
+  try {
+    const file = await open(config.starterModel, "r");
+    try {
+      const magic = Buffer.alloc(4);
+      await file.read(magic, 0, 4, 0);
+      const { size } = await file.stat();
+      const sound = magic.toString("latin1") === "GGUF";
+      return verdict("starter model", sound, sound ? bytesText(size) : "not a GGUF file", hint);
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return verdict("starter model", false, `none at ${config.starterModel}`, hint);
+    return verdict("starter model", false, (error as Error).message, hint);
+  }
+}
+
+function checkMemory(config: Config): Check {
+  const found = `${bytesText(totalmem())}, ${bytesText(freemem())} free; plumbline may take ${bytesText(config.memory)}`;
+  const hint = "A 135M model needs 2 GiB; larger ones more. Raise PLUMBLINE_MEMORY if the machine has it.";
+  return verdict("memory", config.memory >= 2 * GiB, found, hint);
+}
+
+async function checkDisk(config: Config): Promise<Check> {
+  const free = await freeBytes(await nearestFolder(config.data));
+  const least = config.freeDisk + GiB;
+  const hint = `Free some: below ${bytesText(config.freeDisk)} new work is refused, and a run takes about 1 GiB.`;
+  return verdict("disk", free >= least, `${bytesText(free)} free under ${config.data}`, hint);
+}
+
+async function nearestFolder(folder: string): Promise<string> {
+  try {
+    await access(folder);
+    return folder;
+  } catch {
+    return nearestFolder(dirname(folder));
+  }
+}
+
+async function checkPermissions(config: Config): Promise<Check> {
+  const folder = await nearestFolder(config.data);
+  const hint = `Make ${config.data} a folder that only this user can read and write: chmod 0700.`;
+  try {
+    await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch {
+    return verdict("permissions", false, `${folder} is not writable`, hint);
+  }
+  if (folder !== config.data) return verdict("permissions", true, `${config.data} can be made`, hint);
+  const mode = (await stat(folder)).mode & 0o777;
+  return verdict("permissions", (mode & 0o077) === 0, `${folder} is ${mode.toString(8).padStart(4, "0")}`, hint);
+}
+
+async function checkPort(config: Config): Promise<Check> {
+  const address = `${config.host}:${config.port}`;
+  const problem = await listenOnce(config.host, config.port);
+  if (problem === null) return verdict("port", true, `${address} is free`, "");
+  const hint = "Stop what listens there, or choose another PLUMBLINE_PORT.";
+  if (problem === "EADDRINUSE" && (await isServing(config)))
+    return verdict("port", true, `${address} is taken by plumbline, which is serving`, hint);
+  return verdict("port", false, problem === "EADDRINUSE" ? `${address} is taken` : `${address}: ${problem}`, hint);
+}
+
+/** The code of the error that listening gives; null when it works. */
+const listenOnce = (host: string, port: number): Promise<string | null> =>
+  new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    server.listen(port, host, () => server.close(() => resolve(null)));
+  });
+
+async function isServing(config: Config): Promise<boolean> {
+  try {
+    await access(places(config.data).lock);
+  } catch {
+    return false;
+  }
+  const lock = tryLock(places(config.data).lock);
+  lock?.release();
+  return lock === null;
+}
+
+/** A clock behind the installation's own files is wrong for certain; nothing more can be said without a network. */
+async function checkClock(): Promise<Check> {
+  const { mtime } = await stat(join(installation, "package.json"));
+  const hint = "Set the clock: times in records and logs would be wrong.";
+  return verdict("clock", Date.now() >= mtime.getTime() - 60_000, new Date().toISOString(), hint);
+}
+
+async function checkGpu(): Promise<Check> {
+  const gpus = await findGpus();
+  const hint = "Everything works on the CPU, more slowly. For a GPU, install NVIDIA's driver.";
+  if ("why" in gpus) return verdict("gpu", false, gpus.why, hint, false);
+  const found = gpus.found
+    .map((gpu) => `${gpu.name}, ${bytesText(gpu.freeBytes)} of ${bytesText(gpu.totalBytes)} free, driver ${gpu.driver}`)
+    .join("; ");
+  return verdict("gpu", true, found, hint, false);
+}

@@ -1,0 +1,97 @@
+// plumbline demo: the whole product once, from an empty folder to a model that is better and knows when it is not.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { type Command, Option } from "commander";
+import { type Config, readConfig } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
+import { makeFolder } from "../base/files.ts";
+import { type Appliance, startAppliance } from "./demo/appliance.ts";
+import { drive } from "./demo/drive.ts";
+import { readMaterial } from "./demo/material.ts";
+import { textOf } from "./demo/report.ts";
+import { type Answer, answers, note } from "./output.ts";
+
+interface Options {
+  dir?: string;
+  keep?: boolean;
+  workflow: string;
+  json?: boolean;
+}
+
+export function register(program: Command): void {
+  const command = program
+    .command("demo")
+    .description("align the starter model to a fictional company's documents, and show what it is worth")
+    .option("--dir <folder>", "keep everything in this folder instead of a temporary one")
+    .option("--keep", "leave the appliance serving at the end, until Ctrl-C; nothing is removed")
+    .addOption(
+      new Option("--workflow <name>", "preset of the alignment")
+        .choices(["quick", "standard", "thorough"])
+        .default("standard"),
+    );
+  answers<Options>(command, perform);
+}
+
+async function perform(options: Options): Promise<Answer> {
+  const folder = options.dir === undefined ? await mkdtemp(join(tmpdir(), "plumbline-demo-")) : resolve(options.dir);
+  const stop = new AbortController();
+  const interrupt = (): void => stop.abort(new Failure("interrupted"));
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, interrupt);
+  const ends: (() => Promise<unknown>)[] = [];
+  if (options.dir === undefined && !options.keep)
+    ends.push(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));
+  const end = async (): Promise<void> => {
+    for (const step of ends.reverse()) await step();
+  };
+  try {
+    await makeFolder(folder);
+    const material = await readMaterial();
+    note(`Starting an appliance in ${folder}`);
+    const appliance = await startAppliance(settingsOf(readConfig(), folder), join(folder, "serve.log"));
+    ends.push(appliance.stop);
+    // An appliance that ends on its own ends the demo; so does Ctrl-C.
+    const gone = new AbortController();
+    appliance.ended.catch((error) => gone.abort(error));
+    const signal = AbortSignal.any([stop.signal, gone.signal]);
+    const report = await drive(appliance, material, options.workflow, signal).catch((error) => {
+      throw signal.aborted ? signal.reason : error;
+    });
+    const text = `${textOf(report)}\n\n${nextStep(folder, options)}`;
+    if (!options.keep) {
+      await end();
+      return { json: report, text };
+    }
+    return { json: report, text, after: () => keepServing(appliance, stop.signal).finally(end) };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}
+
+/** Until Ctrl-C, which is how this is meant to end. */
+async function keepServing(appliance: Appliance, stop: AbortSignal): Promise<void> {
+  note(`Serving at ${appliance.address} until Ctrl-C; key: ${appliance.key}`);
+  const stopped = new Promise<void>((resolve) => {
+    if (stop.aborted) resolve();
+    stop.addEventListener("abort", () => resolve());
+  });
+  await Promise.race([stopped, appliance.ended]);
+}
+
+function nextStep(folder: string, options: Options): string {
+  const own = "Next, with documents of your own: bin/plumbline serve, and bin/plumbline key create --user NAME";
+  if (options.dir === undefined && !options.keep) return own;
+  return `Everything is in ${folder}; serve it again with PLUMBLINE_DATA=${join(folder, "data")} bin/plumbline serve\n${own}`;
+}
+
+/** The appliance of the demo is like the user's own, but for where it keeps its things. */
+function settingsOf(config: Config, folder: string): Record<string, string> {
+  return {
+    PLUMBLINE_DATA: join(folder, "data"),
+    PLUMBLINE_TRAINER: config.trainer,
+    PLUMBLINE_STARTER_MODEL: config.starterModel,
+    PLUMBLINE_THREADS: String(config.threads),
+    PLUMBLINE_MEMORY: String(config.memory),
+  };
+}

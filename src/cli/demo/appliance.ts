@@ -1,0 +1,70 @@
+// An appliance of one's own for a while: `plumbline serve` as a child on a free loopback port, and a key made with the command
+// line. It is spoken to as any client would.
+import { createWriteStream } from "node:fs";
+import { join } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import { type Child, finish, linesOf, startNode } from "../../base/processes.ts";
+
+export interface Appliance {
+  address: string;
+  key: string;
+  pid: number;
+  /** Rejects when it ends on its own. */
+  readonly ended: Promise<never>;
+  stop(): Promise<void>;
+}
+
+const main = join(import.meta.dirname, "../main.ts");
+const startMs = 30_000;
+/** Longer than serve gives its own work to end in order. */
+const stopMs = 40_000;
+
+/** `settings` are those of config/plumbline.env. The log goes to serve.log in the data folder's parent. */
+export async function startAppliance(settings: Record<string, string>, log: string): Promise<Appliance> {
+  const env = { PLUMBLINE_HOST: "127.0.0.1", PLUMBLINE_PORT: "0", ...settings };
+  const child = startNode(main, ["serve", "--json", "--attached"], { env });
+  const logFile = createWriteStream(log, { flags: "a", mode: 0o600 });
+  child.stderr.pipe(logFile);
+  let stopping = false;
+  const ended = child.ended.then(({ code, signal }): never => {
+    throw new Failure("serve_failed", `serve ended (${signal ?? `status ${code}`}); its log is ${log}`);
+  });
+  ended.catch(() => {});
+  const stop = async (): Promise<void> => {
+    if (stopping) return;
+    stopping = true;
+    child.kill("SIGTERM");
+    const kill = setTimeout(() => child.kill("SIGKILL"), stopMs);
+    await child.ended.catch(() => {});
+    clearTimeout(kill);
+  };
+  try {
+    const address = await Promise.race([addressOf(child), ended]);
+    const key = await makeKey(env);
+    return { address, key, pid: child.pid, ended, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** serve says its address on its first line. */
+async function addressOf(child: Child): Promise<string> {
+  const timer = setTimeout(() => child.kill("SIGKILL"), startMs);
+  try {
+    for await (const line of linesOf(child.stdout)) return (JSON.parse(line) as { address: string }).address;
+  } finally {
+    clearTimeout(timer);
+    // Nobody reads on: what comes must not fill the pipe.
+    child.stdout.resume();
+  }
+  // The stream has closed: `ended` says why.
+  return new Promise(() => {});
+}
+
+async function makeKey(env: Record<string, string>): Promise<string> {
+  const child = startNode(main, ["key", "create", "--user", "demo", "--json"], { env });
+  const done = await finish(child, { timeoutMs: startMs, maxBytes: 1 << 20 });
+  if (done.code !== 0) throw new Failure("serve_failed", `key create: ${done.stderr || done.stdout}`.trim());
+  return (JSON.parse(done.stdout) as { key: string }).key;
+}

@@ -1,0 +1,29 @@
+// What a verb's exit status means, in one table: shown by --help and in the README.
+import { Failure, type FailureCode } from "../base/errors.ts";
+
+export const exitCodes = {
+  ok: { code: 0, meaning: "done" },
+  failure: { code: 1, meaning: "it failed; the message says why" },
+  usage: { code: 2, meaning: "the command line, a setting or the input is wrong" },
+  stopped: { code: 3, meaning: "stopped on request before its end" },
+  locked: { code: 75, meaning: "another process holds the data folder or the run; try again later" },
+} as const;
+
+export type Exit = keyof typeof exitCodes;
+
+const locked: readonly FailureCode[] = ["data_locked", "run_locked"];
+/** Wrong input whose HTTP status does not say so. */
+const wrongInput: readonly FailureCode[] = ["config_invalid"];
+
+export function exitOf(error: unknown): Exit {
+  if (!(error instanceof Failure)) return "failure";
+  if (error.code === "interrupted") return "stopped";
+  if (locked.includes(error.code)) return "locked";
+  if (wrongInput.includes(error.code)) return "usage";
+  return error.status === 400 || error.status === 422 ? "usage" : "failure";
+}
+
+export const exitHelp = [
+  "Exit status:",
+  ...Object.values(exitCodes).map(({ code, meaning }) => `  ${String(code).padEnd(3)} ${meaning}`),
+].join("\n");

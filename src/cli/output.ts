@@ -1,0 +1,82 @@
+// How verbs speak: the answer on stdout (text, or one JSON object with --json), everything else on stderr.
+import type { Command } from "commander";
+import { Failure } from "../base/errors.ts";
+import { type Exit, exitCodes, exitOf } from "./exit-codes.ts";
+
+export interface Answer {
+  /** What --json prints. */
+  json: unknown;
+  /** What people read; nothing when empty. */
+  text: string;
+  /** Other than ok where the verb worked and still has bad news. */
+  exit?: Exit;
+  /** Goes on after the answer is printed, as a demo that is kept does. */
+  after?: () => Promise<void>;
+}
+
+/** Gives a command --json and an action whose answer, or failure, is spoken in one way everywhere. */
+export function answers<O extends object>(
+  command: Command,
+  act: (options: O & { json?: boolean }, ...words: string[]) => Promise<Answer>,
+): Command {
+  return command
+    .option("--json", "answer with one JSON object on standard output")
+    .action(async (...given: unknown[]) => {
+      // commander hands over the arguments, then the options, then the command.
+      const options = given.at(-2) as O & { json?: boolean };
+      const words = given.slice(0, -2) as string[];
+      try {
+        const answer = await act(options, ...words);
+        if (options.json) print(JSON.stringify(answer.json));
+        else if (answer.text !== "") print(answer.text);
+        process.exitCode = exitCodes[answer.exit ?? "ok"].code;
+        await answer.after?.();
+      } catch (error) {
+        speakFailure(error, options.json === true);
+      }
+    });
+}
+
+export const print = (line: string): void => void process.stdout.write(`${line}\n`);
+export const note = (line: string): void => void process.stderr.write(`${line}\n`);
+
+/** One line with message and hint for people; the error object for programs. Sets the exit status. */
+export function speakFailure(error: unknown, json: boolean): void {
+  const failure = error instanceof Failure ? error : new Failure("internal", messageOf(error), { cause: error });
+  const exit = exitCodes[exitOf(failure)].code;
+  if (json)
+    print(JSON.stringify({ error: { code: failure.code, message: failure.message, hint: failure.hint }, exit }));
+  else note(`plumbline: ${failure.message}. ${failure.hint}`);
+  // What nobody foresaw is a defect: its stack is worth a page.
+  if (!(error instanceof Failure) && error instanceof Error && !json) note(error.stack ?? "");
+  process.exitCode = exit;
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** Columns aligned; the first row is the head. */
+export function table(rows: string[][]): string {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+export function bytesText(bytes: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${(bytes / 1024 ** power).toFixed(power === 0 ? 0 : 1)} ${units[power]}`;
+}
+
+export function secondsText(seconds: number): string {
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60
+    ? `${minutes} min ${Math.round(seconds % 60)} s`
+    : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}

@@ -1,0 +1,82 @@
+// Progress on stderr: a bar that stays in place on a terminal, a plain line now and then elsewhere.
+import { type Preset, SingleBar } from "cli-progress";
+import { note, secondsText } from "./output.ts";
+
+export interface Step {
+  phase: string;
+  done: number;
+  total: number | null;
+  unit: string;
+  /** Units per second and seconds left, where the work knows them better than we. */
+  rate?: number | null;
+  secondsLeft?: number | null;
+  note?: string;
+}
+
+export interface Progress {
+  show(step: Step): void;
+  /** Takes the bar away. */
+  end(): void;
+}
+
+/** Least time between two plain lines of one phase. */
+const plainEveryMs = 5000;
+
+export function startProgress(): Progress {
+  return process.stderr.isTTY ? bar() : lines();
+}
+
+function bar(): Progress {
+  const style: Preset = {
+    format: "{phase}  {bar}  {line}",
+    barCompleteChar: "━",
+    barIncompleteChar: "─",
+  };
+  const single = new SingleBar({ stream: process.stderr, hideCursor: true, clearOnComplete: true, barsize: 24 }, style);
+  let phase: string | null = null;
+  const end = (): void => {
+    if (phase !== null) single.stop();
+    phase = null;
+  };
+  return {
+    show(step) {
+      const total = step.total ?? Math.max(1, step.done);
+      const payload = { phase: step.phase, line: lineOf(step) };
+      if (step.phase !== phase) {
+        end();
+        single.start(total, step.done, payload);
+        phase = step.phase;
+      } else {
+        single.setTotal(total);
+        single.update(step.done, payload);
+      }
+    },
+    end,
+  };
+}
+
+function lines(): Progress {
+  let phase: string | null = null;
+  let shownMs = 0;
+  return {
+    show(step) {
+      const now = performance.now();
+      const isLast = step.total !== null && step.done >= step.total;
+      if (step.phase === phase && !isLast && now - shownMs < plainEveryMs) return;
+      phase = step.phase;
+      shownMs = now;
+      note(`${step.phase}: ${lineOf(step)}`);
+    },
+    end() {},
+  };
+}
+
+export function lineOf(step: Step): string {
+  const parts = [`${round(step.done)}${step.total === null ? "" : `/${round(step.total)}`} ${step.unit}`];
+  if (typeof step.rate === "number" && step.rate > 0) parts.push(`${step.rate.toPrecision(3)}/s`);
+  if (typeof step.secondsLeft === "number") parts.push(`${secondsText(step.secondsLeft)} left`);
+  if (step.note !== undefined) parts.push(step.note);
+  return parts.join(", ");
+}
+
+const round = (value: number): string => String(Math.round(value * 10) / 10);

@@ -1,0 +1,106 @@
+// plumbline serve: the appliance, until SIGTERM or SIGINT. Work under way is left so that the next start takes it up.
+import type { Command } from "commander";
+import { type Config, readConfig } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
+import { isErrno } from "../base/files.ts";
+import { createLog } from "../base/log.ts";
+import { onParentGone } from "../base/processes.ts";
+import type { House } from "../main.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { findGpus } from "./gpu.ts";
+import { bytesText, note, print, speakFailure } from "./output.ts";
+
+interface Options {
+  json?: boolean;
+  attached?: boolean;
+}
+
+/** Longest that going down may take; work that has not ended in order by then is recovered at the next start. */
+const goDownMs = 30_000;
+
+export function register(program: Command): void {
+  program
+    .command("serve")
+    .description("serve the API until SIGTERM or Ctrl-C; settings are in config/plumbline.env")
+    .option("--attached", "also end when standard input closes")
+    .option("--json", "print the address and what else is known at the start as one JSON line")
+    .action(async (options: Options) => {
+      try {
+        await serve(options);
+      } catch (error) {
+        speakFailure(error, options.json === true);
+      }
+      // What the house has left open, such as standard input, must not keep the process.
+      process.exit();
+    });
+}
+
+async function serve(options: Options): Promise<void> {
+  const config = readConfig();
+  const ending = untilTold(options);
+  const { createHouse } = await import("../main.ts");
+  const house = await createHouse({ config, log: createLog(config.logLevel) });
+  try {
+    const address = await listen(house, config);
+    await sayHello(address, config, options);
+    note(`plumbline: ${await ending.told}; finishing what is under way`);
+  } finally {
+    ending.force();
+    await house.close();
+  }
+}
+
+async function listen(house: House, config: Config): Promise<string> {
+  try {
+    return await house.listen();
+  } catch (error) {
+    if (isErrno(error, "EADDRINUSE", "EADDRNOTAVAIL", "EACCES"))
+      throw new Failure(
+        "address_taken",
+        `Cannot listen on ${config.host}:${config.port} (${(error as Error).message})`,
+      );
+    throw error;
+  }
+}
+
+/** The first signal asks for an orderly end; a second one, or too long a wait, ends at once. */
+function untilTold(options: Options): { told: Promise<string>; force(): void } {
+  let forcing = false;
+  let tell: (why: string) => void;
+  const told = new Promise<string>((resolve) => {
+    tell = resolve;
+  });
+  const leave = (): void => process.exit(exitCodes.failure.code);
+  for (const signal of ["SIGTERM", "SIGINT"] as const)
+    process.on(signal, () => {
+      if (forcing) leave();
+      tell(signal);
+    });
+  if (options.attached) onParentGone(() => tell("standard input closed"));
+  return {
+    told,
+    force() {
+      forcing = true;
+      setTimeout(leave, goDownMs).unref();
+    },
+  };
+}
+
+async function sayHello(address: string, config: Config, options: Options): Promise<void> {
+  const { version } = (await import("../../package.json", { with: { type: "json" } })).default;
+  if (options.json) print(JSON.stringify({ version, address, data: config.data, pid: process.pid }));
+  const gpus = await findGpus();
+  const gpu =
+    "why" in gpus
+      ? `none: ${gpus.why}`
+      : gpus.found.map((one) => `${one.name}, ${bytesText(one.freeBytes)} free`).join("; ");
+  note(
+    [
+      `plumbline ${version}`,
+      `  data     ${config.data}`,
+      `  address  ${address}`,
+      `  gpu      ${gpu}`,
+      `  next     bin/plumbline key create --user NAME, then use the key as bearer token; the API is at ${address}/openapi.json`,
+    ].join("\n"),
+  );
+}
