@@ -2,7 +2,7 @@
 // take. What a handler returns is the answer.
 import type { IncomingMessage } from "node:http";
 import { Failure, type ValidationDetail } from "../base/errors.ts";
-import type { Caller, Endpoint, Handlers, Input, UploadedFile } from "../contract/endpoint.ts";
+import type { Caller, Endpoint, UploadedFile } from "../contract/endpoint.ts";
 import { compile } from "../contract/validate.ts";
 import { readBody } from "./body.ts";
 import { decodePart, type Target } from "./request.ts";
@@ -24,6 +24,7 @@ export interface Arrived {
   caller: Caller;
   requestId: string;
   signal: AbortSignal;
+  setHeader: (name: string, value: string) => void;
 }
 
 export interface Limits {
@@ -33,18 +34,22 @@ export interface Limits {
   checkDisk: () => Promise<void>;
 }
 
-/** What handlers are once they are all in one table. */
-type AnyHandler = (input: Input<Endpoint>, caller: Caller) => Promise<unknown>;
+/** A handler of whatever endpoint: rooms type theirs by the contract, here they only stand beside their endpoints. */
+export type AnyHandler = (input: never, caller: Caller) => Promise<unknown>;
 
-export function mount<G extends Record<string, Endpoint>>(group: G, handlers: Handlers<G>, limits: Limits): Route[] {
-  return Object.entries(group).map(([name, endpoint]) => ({
+export function mount<Name extends string>(
+  endpoints: Readonly<Record<Name, Endpoint>>,
+  handlers: Readonly<Record<Name, AnyHandler>>,
+  limits: Limits,
+): Route[] {
+  return (Object.keys(endpoints) as Name[]).map((name) => ({
     name,
-    endpoint,
-    parts: endpoint.path
+    endpoint: endpoints[name],
+    parts: endpoints[name].path
       .slice(1)
       .split("/")
       .map((part) => (part.startsWith("{") ? { parameter: part.slice(1, -1) } : part)),
-    perform: performer(endpoint, handlers[name] as unknown as AnyHandler, limits),
+    perform: performer(endpoints[name], handlers[name], limits),
   }));
 }
 
@@ -88,7 +93,7 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
   const headerNames = namesOf(endpoint.headers, () => true);
   const bodyBytes = limits.bodyBytes * (endpoint.largeBody ? 10 : 1);
 
-  return async ({ request, target, params, caller, requestId, signal }) => {
+  return async ({ request, target, params, caller, requestId, signal, setHeader }) => {
     const details: ValidationDetail[] = [];
     const checked = <T>(result: { ok: true; value: T } | { ok: false; details: ValidationDetail[] }): T => {
       if (result.ok) return result.value;
@@ -111,7 +116,7 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
         const most = endpoint.upload.many ? limits.upload.files : 1;
         files = await receiveUpload(request, { ...limits.upload, files: most }, signal);
       }
-      return await handler({ ...head, body, files, requestId, lastEventId, signal } as Input<Endpoint>, caller);
+      return await handler({ ...head, body, files, requestId, lastEventId, signal, setHeader } as never, caller);
     } finally {
       await removeUploads(files);
     }

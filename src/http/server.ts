@@ -177,7 +177,8 @@ const answer = ({ routes, openapi, log }: ServerParts) => {
     const { requestId, signal, caller } = ctx.state;
     if (!route.endpoint.open && caller === nobody) throw new Failure("internal", "An endpoint stands outside /api");
     const params = paramsOf(route, target.path);
-    const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal });
+    const setHeader = (name: string, value: string): void => ctx.set(name, value);
+    const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal, setHeader });
     if (!(reply instanceof EventStream)) {
       ctx.body = reply;
       return;

@@ -4,8 +4,8 @@
 // giving way, so whoever takes a hold first keeps the file, and whoever comes after makes it anew.
 import { rmSync } from "node:fs";
 import { link, open, readdir, readFile, rm } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
-import { isErrno, makeFolder, removeTemporaries, sha256, syncFolder, temporaryName } from "../../base/files.ts";
+import { dirname, join } from "node:path";
+import { isErrno, isTemporary, makeFolder, sha256, syncFolder, temporaryName } from "../../base/files.ts";
 
 export interface Blobs {
   /** Until the function returned is called, what has these digests is not removed. */
@@ -16,8 +16,10 @@ export interface Blobs {
   read(digest: string): Promise<Buffer>;
   /** Of these, removes what is neither held nor referenced. */
   removeUnused(digests: string[]): void;
-  /** At start: removes everything that no row refers to. */
-  sweep(referenced: ReadonlySet<string>): Promise<void>;
+  /** Before anything is taken in: removes half-written files of an earlier life. */
+  prepare(): Promise<void>;
+  /** Removes everything that is neither held nor referenced. May run beside anything else. */
+  sweep(): Promise<void>;
 }
 
 export function createBlobs(folder: string, isReferenced: (digest: string) => boolean): Blobs {
@@ -27,6 +29,11 @@ export function createBlobs(folder: string, isReferenced: (digest: string) => bo
   function pathOf(digest: string): string {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error("not a digest");
     return join(folder, digest.slice(0, 2), digest);
+  }
+
+  function removeUnused(digests: string[]): void {
+    for (const digest of digests)
+      if (!holds.has(digest) && !isReferenced(digest)) rmSync(pathOf(digest), { force: true });
   }
 
   async function linkAs(from: string, digest: string): Promise<void> {
@@ -78,16 +85,16 @@ export function createBlobs(folder: string, isReferenced: (digest: string) => bo
       return content;
     },
 
-    removeUnused(digests) {
-      for (const digest of digests)
-        if (!holds.has(digest) && !isReferenced(digest)) rmSync(pathOf(digest), { force: true });
+    removeUnused,
+
+    async prepare() {
+      await makeFolder(folder);
+      for (const name of await readdir(folder)) if (isTemporary(name)) await rm(join(folder, name), { force: true });
     },
 
-    async sweep(referenced) {
-      await removeTemporaries(folder);
-      for (const entry of await readdir(folder, { withFileTypes: true, recursive: true }))
-        if (entry.isFile() && !referenced.has(basename(entry.name)))
-          await rm(join(entry.parentPath, entry.name), { force: true });
+    async sweep() {
+      for (const entry of await readdir(folder, { withFileTypes: true }))
+        if (entry.isDirectory()) removeUnused(await readdir(join(folder, entry.name)));
     },
   };
 }

@@ -35,7 +35,9 @@ export interface Documents {
   snapshot(ownerId: string, ids: readonly string[]): Promise<Snapshot[]>;
   /** Keeps an upload as one document of kind benchmark. */
   keepBenchmark: KeepBenchmark;
-  /** At start, before anything is taken in: removes what crashes left in the blob folder. */
+  /** Before anything is taken in. */
+  prepare(): Promise<void>;
+  /** After the start, beside everything else: removes contents that a crash left without a row. */
   sweep(): Promise<void>;
   close(): Promise<void>;
 }
@@ -151,7 +153,8 @@ export function createDocuments(parts: { store: Store; clock: Clock; log: Log; f
       return keep([arrival], ownerId, "benchmark", ([row]) => add(row!, made));
     },
 
-    sweep: () => blobs.sweep(new Set(rows.referenced.all().map((row) => row.sha256))),
+    prepare: blobs.prepare,
+    sweep: blobs.sweep,
     close: () => parser.close(),
   };
 }

@@ -1,5 +1,4 @@
 // A thread that reads documents. What it refuses comes back as plain data: an error would lose its code on the way.
-import { move } from "piscina";
 import { Failure, type FailureCode } from "../../base/errors.ts";
 import { type Parsed, parseFile } from "./parse.ts";
 
@@ -7,8 +6,7 @@ export type ParseResult = { parsed: Parsed } | { code: FailureCode; message: str
 
 export default function parse({ path, name }: { path: string; name: string }): ParseResult {
   try {
-    const parsed = parseFile(path, name);
-    return { parsed: { ...parsed, text: move(parsed.text) as unknown as Uint8Array } };
+    return { parsed: parseFile(path, name) };
   } catch (error) {
     if (error instanceof Failure) return { code: error.code, message: error.message };
     throw error;

@@ -35,8 +35,5 @@ export function documentRows(store: Store) {
     isReferenced: store.prepare<[string, string], { any: number }>(
       "SELECT EXISTS(SELECT 1 FROM document WHERE sha256 = ? OR text_sha256 = ?) AS any",
     ),
-    referenced: store.prepare<[], { sha256: string }>(
-      "SELECT sha256 FROM document UNION SELECT text_sha256 FROM document",
-    ),
   };
 }

@@ -1,0 +1,108 @@
+// The administrators' door: a unix socket that only the owner of the data folder can open. One JSON line asks
+// ({verb, args}), one answers ({value} or {failure}). Verbs are the caller's; this file knows none.
+import { chmodSync, closeSync, openSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { createConnection, createServer, type Socket } from "node:net";
+import { basename, dirname } from "node:path";
+import { Failure, type FailureCode, failures } from "../base/errors.ts";
+import { isErrno } from "../base/files.ts";
+import type { Log } from "../base/log.ts";
+import { linesOf } from "../base/processes.ts";
+import { toFailure } from "./failures.ts";
+
+export type Verbs = Record<string, (args: unknown) => unknown>;
+
+type Answer = { value: unknown } | { failure: { code: FailureCode; message: string } };
+
+const maxLine = 1 << 20;
+
+/** A socket's path may have 107 bytes; through the folder's open handle it always fits. */
+function shortened(path: string): { path: string; done: () => void } {
+  if (Buffer.byteLength(path) < 100) return { path, done: () => {} };
+  const folder = openSync(dirname(path), "r");
+  return { path: `/proc/self/fd/${folder}/${basename(path)}`, done: () => closeSync(folder) };
+}
+
+/** Hold the data lock first: a socket file that is there is then a dead one's. */
+export async function serveAdmin(path: string, verbs: Verbs, log: Log): Promise<{ close(): Promise<void> }> {
+  await rm(path, { force: true });
+  const open = new Set<Socket>();
+  const server = createServer((socket) => {
+    open.add(socket);
+    socket.on("error", () => {});
+    socket.once("close", () => open.delete(socket));
+    socket.once("data", (start) => limit(socket, start.length));
+    answerLines(socket, verbs, log).catch((error) => log("error", "admin.failed", { error }));
+  });
+  const at = shortened(path);
+  await new Promise<void>((resolve, reject) => server.once("error", reject).listen(at.path, resolve));
+  chmodSync(at.path, 0o600);
+  at.done();
+  return {
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        for (const socket of open) socket.destroy();
+      }),
+  };
+}
+
+function limit(socket: Socket, start: number): void {
+  let bytes = start;
+  socket.on("data", (part) => {
+    bytes += part.length;
+    if (bytes > maxLine) socket.destroy();
+  });
+}
+
+async function answerLines(socket: Socket, verbs: Verbs, log: Log): Promise<void> {
+  for await (const line of linesOf(socket)) {
+    const answer = await perform(line, verbs, log);
+    if (!socket.destroyed) socket.write(`${JSON.stringify(answer)}\n`);
+  }
+}
+
+async function perform(line: string, verbs: Verbs, log: Log): Promise<Answer> {
+  try {
+    const { verb, args } = JSON.parse(line) as { verb: string; args: unknown };
+    return { value: (await verbOf(verbs, verb)(args)) ?? null };
+  } catch (error) {
+    const failure = toFailure(error);
+    if (failure.code === "internal") log("error", "admin.failed", { error });
+    return { failure: { code: failure.code, message: failure.message } };
+  }
+}
+
+export function verbOf(verbs: Verbs, verb: string): Verbs[string] {
+  const handler = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
+  if (!handler) throw new Failure("bad_request", `No such verb: ${verb}`);
+  return handler;
+}
+
+/** Null when nobody listens there. */
+export async function askAdmin(path: string, verb: string, args: unknown): Promise<{ value: unknown } | null> {
+  const at = shortened(path);
+  const socket = createConnection(at.path);
+  try {
+    await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ECONNREFUSED")) return null;
+    throw error;
+  } finally {
+    at.done();
+  }
+  try {
+    socket.on("error", () => {});
+    socket.write(`${JSON.stringify({ verb, args })}\n`);
+    for await (const line of linesOf(socket)) return read(JSON.parse(line) as Answer);
+    throw new Failure("internal", "The appliance ended before it answered");
+  } finally {
+    socket.destroy();
+  }
+}
+
+function read(answer: Answer): { value: unknown } {
+  if ("value" in answer) return answer;
+  const { code, message } = answer.failure;
+  throw new Failure(code in failures ? code : "internal", message);
+}
