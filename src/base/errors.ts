@@ -31,6 +31,7 @@ export const failures = {
   validation: row(422, "The request does not fit the contract", "`detail` names each field."),
   headers_too_large: row(431, "Too many or too large headers", "Send fewer."),
   too_many_requests: row(429, "Too many requests", "Wait as long as Retry-After says.", true),
+  cut_off: row(503, "The request was cut off", "The client left, or the appliance went down; send it again.", true),
   internal: row(500, "Internal error", "Look for the request id in the log."),
   // resources
   base_model_unsupported: row(

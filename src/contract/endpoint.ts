@@ -60,6 +60,8 @@ export interface Input<E> {
   lastEventId: string | null;
   /** Aborted when the client leaves. */
   signal: AbortSignal;
+  /** A header of the answer; of a stream, before its first event. */
+  setHeader(name: string, value: string): void;
 }
 
 export type Reply<E extends Endpoint> = FromSchema<E["reply"]>;

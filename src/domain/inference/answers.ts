@@ -1,4 +1,5 @@
 // Several choices at the same time, as one stream of pieces. The first that fails, and a reader or client that leaves, ends all.
+import { Failure } from "../../base/errors.ts";
 import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Generator } from "../../engine/generator.ts";
 
 export interface Choice {
@@ -67,7 +68,8 @@ export function answer(
     isOver = true;
     news.resolve();
     // The reason is what ended the first of them; the others only followed.
-    if (results.some((result) => result.status === "rejected")) throw either.reason;
+    if (results.some((result) => result.status === "rejected"))
+      throw signal.aborted ? new Failure("cut_off") : either.reason;
   });
   ended.catch(() => {});
 

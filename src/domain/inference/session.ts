@@ -1,7 +1,7 @@
 // One request from admission to its usage row: the model held, the prompts made, the choices run. Streaming or not is a matter
 // of how the pieces are read, and what was taken is given back when the work ends, whoever still reads.
 import { randomInt } from "node:crypto";
-import { invalid } from "../../base/errors.ts";
+import { Failure, invalid } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Caller } from "../../contract/endpoint.ts";
@@ -42,6 +42,7 @@ export interface Asked {
   headers: Record<string, unknown>;
   requestId: string;
   signal: AbortSignal;
+  setHeader(name: string, value: string): void;
 }
 
 /** What differs: the prompt of each choice, and how many tokens each may draw. */
@@ -73,8 +74,9 @@ export async function openSession(
   const model = parts.resolve(caller, asked.body.model);
   const lease = await parts.lease(model.ref);
   try {
-    asked.signal.throwIfAborted();
+    if (asked.signal.aborted) throw new Failure("cut_off");
     const planned = plan(generator.tokenizer(model.ref.baseId), generator.seatContext);
+    if (planned.truncatedTokens > 0) asked.setHeader("x-plumbline-truncated-tokens", String(planned.truncatedTokens));
     const close = admit(parts, asked, caller, model, planned);
     const choices = choicesOf(planned, asked, caller, model);
     const answers = answer(generator, choices, () => listenerOf(model), asked.signal);

@@ -1,0 +1,408 @@
+// Answers without an engine: prompts, truncation, the shapes of replies and chunks, usage rows, and who ends what.
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, test } from "node:test";
+import { Failure } from "../../src/base/errors.ts";
+import { createLog } from "../../src/base/log.ts";
+import { systemClock } from "../../src/base/time.ts";
+import { type Caller, EventStream, type Input } from "../../src/contract/endpoint.ts";
+import { inference as contract } from "../../src/contract/inference.ts";
+import { compile } from "../../src/contract/validate.ts";
+import { createInference } from "../../src/domain/inference/index.ts";
+import { promptsOf, refuseTooLong } from "../../src/domain/inference/prompts.ts";
+import { fitConversation, type Message } from "../../src/domain/inference/truncate.ts";
+import type { GeneratedToken, GenerateEnd, GenerateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
+import { openStore, type Store } from "../../src/store/open.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "plumbline-inference-"));
+after(() => rmSync(folder, { recursive: true, force: true }));
+const log = createLog("error", () => {});
+const caller: Caller = { userId: "user_ada", userName: "ada", keyId: "key_ada" };
+
+/** A token is a UTF-16 unit; 1 begins a text. */
+const tokenizer = {
+  encode: (text: string) => [...text].map((character) => character.charCodeAt(0)),
+  decode: (tokens: readonly number[]) => String.fromCharCode(...tokens),
+  bos: 1,
+  eos: 2,
+  eog: new Set([2]),
+  addBos: false,
+  vocabulary: 300,
+  trainContext: 64,
+  chatTemplate:
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}",
+  specials: new Map<string, number>(),
+  bytesOf: (token: number) => Uint8Array.of(token),
+  pieceOf: (token: number) => String.fromCharCode(token),
+} as unknown as Tokenizer;
+
+const token = (text: string): GeneratedToken => ({
+  token: text.charCodeAt(0),
+  text,
+  logprob: -0.1,
+  top: { tokens: new Int32Array(64), logits: new Float32Array(64) },
+});
+
+interface Script {
+  /** What each request is answered with. */
+  text?: (request: GenerateRequest) => string;
+  /** Fails when the request arrives, or after that many tokens. */
+  fails?: { after: number; failure: Failure };
+  /** Waits for the signal after that many tokens. */
+  hangsAfter?: number;
+}
+
+function fakeGenerator(script: Script) {
+  const state = { running: 0, requests: [] as GenerateRequest[] };
+  async function* generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
+    state.requests.push(request);
+    state.running++;
+    try {
+      const text = script.text?.(request) ?? "abcdefghijklmnopqrstuvwxyz";
+      let drawn = 0;
+      const end = (finishReason: GenerateEnd["finishReason"]): GenerateEnd => ({
+        finishReason,
+        promptTokens: request.prompt.length,
+        cachedTokens: 1,
+        completionTokens: drawn,
+      });
+      for (const character of text) {
+        if (script.fails?.after === drawn) throw script.fails.failure;
+        if (script.hangsAfter === drawn)
+          await new Promise((resolve) => request.signal.addEventListener("abort", resolve, { once: true }));
+        if (request.signal.aborted) return end("aborted");
+        await new Promise((resolve) => setImmediate(resolve));
+        drawn++;
+        yield token(character);
+        if (drawn === request.maxTokens) return end("length");
+      }
+      return end("stop");
+    } finally {
+      state.running--;
+    }
+  }
+  const generator = { generate, tokenizer: () => tokenizer, seatContext: 64 } as unknown as Generator;
+  return { generator, state };
+}
+
+let stores = 0;
+
+function open(script: Script = {}) {
+  const store: Store = openStore(join(folder, `${stores++}.db`));
+  store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')").run(caller.userId, caller.userName);
+  const { generator, state } = fakeGenerator(script);
+  const leases = { held: 0 };
+  const room = createInference({
+    store,
+    generator,
+    clock: systemClock,
+    log,
+    resolve: (_caller, name) => {
+      if (name !== "model_base") throw new Failure("not_found");
+      return { modelId: name, ref: { baseId: name, basePath: "/b" }, calibration: null };
+    },
+    lease: async () => {
+      leases.held++;
+      return { release: async () => void leases.held-- };
+    },
+  });
+  let requests = 0;
+  const headers: Record<string, string> = {};
+  const setHeader = (name: string, value: string): void => void Object.assign(headers, { [name]: value });
+  const ask = async (name: keyof typeof contract, given: object, signal = new AbortController().signal) => {
+    const checked = compile(contract[name].body)({ model: "model_base", ...given });
+    if (!checked.ok) throw new Failure("validation", "", { details: checked.details });
+    const input = { params: {}, query: {}, headers: {}, files: [], lastEventId: null, requestId: `req_${requests++}` };
+    return room.handlers[name](
+      { ...input, body: checked.value, signal, setHeader } as unknown as Input<never> as never,
+      caller,
+    );
+  };
+  const usage = () =>
+    store
+      .prepare<[], { outcome: string; prompt_tokens: number; completion_tokens: number }>(
+        "SELECT outcome, prompt_tokens, completion_tokens FROM usage ORDER BY request_id",
+      )
+      .all();
+  return { ask, usage, leases, state, store, headers };
+}
+
+const chat = { messages: [{ role: "user", content: "hi" }] };
+
+/** All events of a stream, each checked against its promise; the last must be [DONE]. */
+async function chunksOf(name: keyof typeof contract, answer: unknown): Promise<Chunk[]> {
+  assert(answer instanceof EventStream);
+  const data: string[] = [];
+  for await (const event of answer.events) data.push(event.data);
+  assert.equal(data.pop(), "[DONE]");
+  const check = compile(contract[name].events);
+  return data.map((text) => {
+    const chunk = JSON.parse(text) as Chunk;
+    const result = check(structuredClone(chunk));
+    assert(result.ok, JSON.stringify(result));
+    return chunk;
+  });
+}
+
+interface Chunk {
+  id: string;
+  choices: {
+    index: number;
+    delta?: { role?: string; content?: string };
+    text?: string;
+    message?: { content: string };
+    finish_reason: string | null;
+    confidence_score?: number | null;
+  }[];
+  usage?: { prompt_tokens: number; completion_tokens: number };
+  confidence_score?: number | null;
+}
+
+const until = async (holds: () => boolean): Promise<void> => {
+  for (let round = 0; !holds(); round++) {
+    assert(round < 200, "it never came true");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+};
+
+const failsWith = (code: string, loc?: unknown[]) => (error: unknown) => {
+  assert(error instanceof Failure, String(error));
+  assert.equal(error.code, code);
+  if (loc) assert.deepEqual(error.details?.[0]?.loc, loc);
+  return true;
+};
+
+describe("prompts", () => {
+  test("text, texts, ids and lists of ids are one choice each", () => {
+    assert.deepEqual(promptsOf("ab", tokenizer), [[97, 98]]);
+    assert.deepEqual(promptsOf(["a", "b"], tokenizer), [[97], [98]]);
+    assert.deepEqual(promptsOf([5, 6], tokenizer), [[5, 6]]);
+    assert.deepEqual(promptsOf([[5], [6, 7]], tokenizer), [[5], [6, 7]]);
+  });
+  test("an empty text begins with the first token of all, or is refused where there is none", () => {
+    assert.deepEqual(promptsOf("", tokenizer), [[1]]);
+    assert.throws(
+      () => promptsOf(["a", ""], { ...tokenizer, bos: null }),
+      failsWith("validation", ["body", "prompt", 1]),
+    );
+  });
+  test("ids out of the vocabulary are named", () => {
+    assert.throws(() => promptsOf([1, 300], tokenizer), failsWith("validation", ["body", "prompt", 1]));
+    assert.throws(() => promptsOf([[1], [2, 300]], tokenizer), failsWith("validation", ["body", "prompt", 1, 1]));
+  });
+  test("prompt and answer fit together or not at all", () => {
+    refuseTooLong([[1, 2]], 62, 64);
+    assert.throws(() => refuseTooLong([[1], [1, 2]], 63, 64), failsWith("prompt_too_long"));
+  });
+});
+
+describe("truncation", () => {
+  const render = (messages: readonly Message[]) => messages.flatMap((m) => [0, ...tokenizer.encode(m.content, false)]);
+  const words = (tokens: number[]) => tokens.map((id) => (id === 0 ? "|" : String.fromCharCode(id))).join("");
+  const say = (role: Message["role"], content: string): Message => ({ role, content });
+  const talk = [
+    say("system", "S"),
+    say("user", "one"),
+    say("assistant", "two"),
+    say("user", "three"),
+    say("assistant", "four"),
+    say("user", "five"),
+  ];
+  const rows: [string, Message[], number, string | null][] = [
+    ["what fits stays whole", talk, 100, "|S|one|two|three|four|five"],
+    ["the oldest turns go, to where a user speaks", talk, 20, "|S|three|four|five"],
+    ["the last message alone", talk, 8, "|S|five"],
+    ["then its head is cut", talk, 5, "|S|ve"],
+    ["system messages are never cut", talk, 2, null],
+    ["a system message alone too", [say("system", "long")], 3, null],
+    ["a single message", [say("user", "abcdef")], 4, "|def"],
+  ];
+  for (const [name, messages, limit, expected] of rows)
+    test(name, () => {
+      const fit = () => fitConversation(messages, limit, tokenizer, render);
+      if (expected === null) return void assert.throws(fit, failsWith("prompt_too_long"));
+      const { tokens, truncated } = fit();
+      assert.equal(words(tokens), expected);
+      assert.equal(truncated, render(messages).length - tokens.length);
+    });
+});
+
+describe("replies", () => {
+  test("a chat of n choices: parallel, seeds apart, usage summed, confidence null on a base", async () => {
+    const { ask, usage, leases, state } = open({ text: (request) => String.fromCharCode(97 + request.sampling.seed) });
+    const answer = (await ask("inference.chat", { ...chat, n: 3, seed: 1, max_tokens: null })) as never as Chunk;
+    assert(compile(contract["inference.chat"].reply)(structuredClone(answer)).ok);
+    assert.deepEqual(
+      answer.choices.map((choice) => choice.message!.content),
+      ["b", "c", "d"],
+    );
+    assert.equal(answer.usage!.completion_tokens, 3);
+    assert.equal(answer.confidence_score, null);
+    // Prompt and answer share the seat.
+    assert(state.requests.every((request) => request.prompt.length + request.maxTokens === 64));
+    await until(() => leases.held === 0);
+    assert.deepEqual(usage(), [{ outcome: "done", prompt_tokens: answer.usage!.prompt_tokens, completion_tokens: 3 }]);
+  });
+
+  test("completions of several prompts; max_tokens 0 draws nothing", async () => {
+    const { ask, state } = open();
+    const answer = (await ask("inference.completions", { prompt: ["a", "bc"], max_tokens: 2 })) as never as Chunk;
+    assert(compile(contract["inference.completions"].reply)(structuredClone(answer)).ok);
+    assert.deepEqual(
+      answer.choices.map((choice) => [choice.text, choice.finish_reason]),
+      [
+        ["ab", "length"],
+        ["ab", "length"],
+      ],
+    );
+    assert.equal(answer.usage!.prompt_tokens, 3);
+    const none = (await ask("inference.completions", { prompt: "a", max_tokens: 0 })) as never as Chunk;
+    assert.deepEqual(
+      none.choices.map((choice) => [choice.text, choice.finish_reason]),
+      [["", "length"]],
+    );
+    assert.equal(state.requests.length, 2);
+  });
+
+  test("a cut conversation says so in a header and beside the usage", async () => {
+    const { ask, headers } = open();
+    const messages = [{ role: "user", content: "old words" }, ...chat.messages];
+    const answer = (await ask("inference.chat", { messages, prompt_truncate_len: 16 })) as never as {
+      usage: { prompt_tokens_details: { truncated_tokens: number } };
+    };
+    assert.equal(answer.usage.prompt_tokens_details.truncated_tokens, 15);
+    assert.equal(headers["x-plumbline-truncated-tokens"], "15");
+  });
+
+  const refusals: [string, keyof typeof contract, object, string][] = [
+    ["an unknown model", "inference.chat", { ...chat, model: "/etc/passwd" }, "not_found"],
+    [
+      "a prompt that leaves no room",
+      "inference.chat",
+      { messages: [{ role: "user", content: "x".repeat(60) }] },
+      "prompt_too_long",
+    ],
+    ["prompt and answer over the context", "inference.completions", { prompt: "x".repeat(60) }, "prompt_too_long"],
+    ["an id out of the vocabulary", "inference.completions", { prompt: [300] }, "validation"],
+    ["mixed prompts", "inference.completions", { prompt: ["a", 1] }, "validation"],
+    ["no messages", "inference.chat", { messages: [] }, "validation"],
+    ["tools", "inference.chat", { ...chat, tools: [{}] }, "validation"],
+    ["a temperature over 2", "inference.chat", { ...chat, temperature: 2.0000001 }, "validation"],
+    ["n 0", "inference.chat", { ...chat, n: 0 }, "validation"],
+  ];
+  for (const [name, endpoint, body, code] of refusals)
+    test(`${name} is refused, and nothing is billed or held`, async () => {
+      const { ask, usage, leases } = open();
+      await assert.rejects(ask(endpoint, body), failsWith(code));
+      assert.deepEqual(usage(), []);
+      assert.equal(leases.held, 0);
+    });
+});
+
+describe("streams", () => {
+  test("chat: the role once, text, an empty delta at the end, usage on request", async () => {
+    const { ask } = open();
+    const body = { ...chat, stream: true, max_tokens: 3, stream_options: { include_usage: true } };
+    const chunks = await chunksOf("inference.chat", await ask("inference.chat", body));
+    assert.deepEqual(
+      chunks.map((chunk) => chunk.choices[0]?.delta ?? chunk.choices),
+      [{ role: "assistant", content: "" }, { content: "a" }, { content: "b" }, { content: "c" }, {}, []],
+    );
+    assert.equal(new Set(chunks.map((chunk) => chunk.id)).size, 1);
+    assert.deepEqual(
+      chunks.map((chunk) => chunk.choices[0]?.finish_reason),
+      [null, null, null, null, "length", undefined],
+    );
+    assert.deepEqual(
+      chunks.map((chunk) => "confidence_score" in chunk),
+      [false, false, false, false, true, true],
+    );
+    assert.deepEqual(
+      chunks.map((chunk) => "usage" in chunk),
+      [false, false, false, false, false, true],
+    );
+  });
+
+  test("completions: usage and confidence in the final chunk only", async () => {
+    const { ask } = open();
+    const body = { prompt: ["x", "y"], stream: true, max_tokens: 2 };
+    const chunks = await chunksOf("inference.completions", await ask("inference.completions", body));
+    assert.equal(chunks.length, 6);
+    assert.deepEqual(
+      chunks.map((chunk) => "usage" in chunk && "confidence_score" in chunk),
+      [...Array(5).fill(false), true],
+    );
+    const of = (index: number) =>
+      chunks
+        .flatMap((chunk) => chunk.choices)
+        .filter((choice) => choice.index === index)
+        .map((choice) => choice.text)
+        .join("");
+    assert.deepEqual([of(0), of(1)], ["ab", "ab"]);
+  });
+
+  test("what fails before the first token fails the first event; what fails later, the stream", async () => {
+    const busy = open({ fails: { after: 0, failure: new Failure("engine_busy") } });
+    const first = (await busy.ask("inference.chat", { ...chat, stream: true })) as EventStream;
+    await assert.rejects(chunksOf("inference.chat", first), failsWith("engine_busy"));
+    const later = open({ fails: { after: 2, failure: new Failure("internal") } });
+    const seen: string[] = [];
+    const stream = (await later.ask("inference.chat", { ...chat, stream: true, n: 2 })) as EventStream;
+    await assert.rejects(async () => {
+      for await (const event of stream.events) seen.push(event.data);
+    }, failsWith("internal"));
+    assert(seen.length > 0 && !seen.includes("[DONE]"));
+    await until(() => later.leases.held === 0 && later.state.running === 0);
+    assert.deepEqual(
+      later.usage().map((row) => row.outcome),
+      ["failed"],
+    );
+  });
+});
+
+describe("a client that leaves", () => {
+  const ways: [string, boolean][] = [
+    ["streaming", true],
+    ["not streaming", false],
+  ];
+  for (const [name, isStream] of ways)
+    test(`${name}: the work ends, and its row says so`, async () => {
+      const { ask, usage, leases, state } = open({ hangsAfter: 2 });
+      const client = new AbortController();
+      const answer = ask("inference.chat", { ...chat, stream: isStream, n: 2 }, client.signal);
+      answer.catch(() => {});
+      await until(() => state.running === 2);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      client.abort();
+      await until(() => state.running === 0 && leases.held === 0);
+      assert.deepEqual(
+        usage().map((row) => [row.outcome, row.completion_tokens]),
+        [["aborted", 4]],
+      );
+    });
+
+  test("a stream that is left early ends the work", async () => {
+    const { ask, usage, leases } = open({ hangsAfter: 3 });
+    const stream = (await ask("inference.chat", { ...chat, stream: true })) as EventStream;
+    for await (const event of stream.events) if (event.data.includes("b")) break;
+    await until(() => leases.held === 0);
+    assert.deepEqual(
+      usage().map((row) => row.outcome),
+      ["aborted"],
+    );
+  });
+});
+
+test("what was open when the appliance ended is interrupted", () => {
+  const { store, usage } = open();
+  store
+    .prepare<[string, string]>("INSERT INTO usage VALUES('r', ?, ?, 'm', 1, 0, 'open', '')")
+    .run(caller.userId, caller.keyId);
+  createInference({ store, log, clock: systemClock } as never);
+  assert.deepEqual(
+    usage().map((row) => row.outcome),
+    ["interrupted"],
+  );
+});
