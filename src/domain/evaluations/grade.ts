@@ -100,28 +100,45 @@ export function kindOf(gold: string): string {
   return "text";
 }
 
+/** Rivals of one item at most: those that follow it. A list of everything would grow with the square of the benchmark. */
+const mostCompetitors = 1000;
+
+export interface Question {
+  instruction: string;
+  response: string;
+  aliases: readonly string[];
+}
+
 /**
- * For each item, the golds of other items of the same kind, each once in order of appearance: less what its own gold or
+ * For item `index`, the golds of other items of the same kind, each once in order of appearance: less what its own gold or
  * aliases say, and less what its question names, which any answer may repeat.
  */
-export function competitorsOf(
-  items: readonly { instruction: string; response: string; aliases: readonly string[] }[],
-): string[][] {
+export function competition(items: readonly Question[]): (index: number) => string[] {
   const byKind = new Map<string, Map<string, { text: string; tokens: Token[] }>>();
-  const kinds = items.map((item) => kindOf(item.response));
-  for (const [index, item] of items.entries()) {
-    const tokens = tokensOf(item.response);
-    const same = byKind.get(kinds[index]!) ?? new Map();
-    byKind.set(kinds[index]!, same);
+  const placed = items.map(({ response }) => {
+    const tokens = tokensOf(response);
+    const kind = kindOf(response);
+    const same = byKind.get(kind) ?? new Map<string, { text: string; tokens: Token[] }>();
+    byKind.set(kind, same);
     const key = tokens.join(" ");
-    if (tokens.length > 0 && !same.has(key)) same.set(key, { text: item.response, tokens });
-  }
-  return items.map((item, index) => {
-    const own = new Set([item.response, ...item.aliases].map((text) => tokensOf(text).join(" ")));
-    const question = tokensOf(item.instruction);
-    const asked = new Set(question);
-    return [...byKind.get(kinds[index]!)!]
-      .filter(([key, rival]) => !own.has(key) && !(asked.has(rival.tokens[0]!) && holds(question, rival.tokens)))
-      .map(([, rival]) => rival.text);
+    if (tokens.length > 0 && !same.has(key)) same.set(key, { text: response, tokens });
+    return { kind, position: same.size };
   });
+  const rivals = new Map([...byKind].map(([kind, same]) => [kind, [...same]]));
+  return (index) => {
+    const { instruction, response, aliases } = items[index]!;
+    const { kind, position } = placed[index]!;
+    const own = new Set([response, ...aliases].map((text) => tokensOf(text).join(" ")));
+    const question = tokensOf(instruction);
+    const asked = new Set(question);
+    const all = rivals.get(kind)!;
+    const near = all.length <= mostCompetitors ? all : [...all.slice(position), ...all.slice(0, position)];
+    return near
+      .slice(0, mostCompetitors)
+      .filter(([key, { tokens }]) => !own.has(key) && !(asked.has(tokens[0]!) && holds(question, tokens)))
+      .map(([, { text }]) => text);
+  };
 }
+
+export const competitorsOf = (items: readonly Question[]): string[][] =>
+  items.map((_, index) => index).map(competition(items));

@@ -1,0 +1,296 @@
+// Alignments: an organisation's documents become a model of its own.
+//
+//   PROCESSING (queued ──► preparing ──► training ◄──► checking ──► packaging) ──► COMPLETED
+//        │ stop                                       └──failure──► FAILED
+//        └──► STOPPING ──► STOPPED
+//
+// Invariants:
+//   1. The public status is a view of the job's state, so the two cannot disagree.
+//   2. While a configuration is under way, asking for it again is asking for that one.
+//   3. A row exists only with its run folder, whole and synced.
+import { join } from "node:path";
+import { Failure, invalid } from "../../base/errors.ts";
+import { newId } from "../../base/ids.ts";
+import type { Clock } from "../../base/time.ts";
+import type { alignments } from "../../contract/alignments.ts";
+import { type Caller, EventStream, type Handlers, type Input, type Reply } from "../../contract/endpoint.ts";
+import type { Recipe, SnapshotDocument } from "../../contract/run-folder.ts";
+import type { Queue } from "../../jobs/queue.ts";
+import { isTerminal, type JobState } from "../../jobs/states.ts";
+import type { Store } from "../../store/open.ts";
+import { streamEvents } from "./event-stream.ts";
+import type { ProgressNote } from "./progress.ts";
+import { makeRunFolder, removeRunFolder, tidyRuns } from "./snapshot.ts";
+import type { AlignmentRow, AlignmentsSql } from "./store.ts";
+
+export interface AlignableBase {
+  id: string;
+  sha256: string;
+  architecture: string;
+  can_be_aligned: 0 | 1;
+  reason: string | null;
+}
+
+export interface BenchmarkItem {
+  sample_num: number;
+  instruction: string;
+  response: string;
+  aliases: string[];
+  cluster: string;
+  split: "dev" | "sealed" | "retention";
+}
+
+export interface AlignmentsParts {
+  store: Store;
+  sql: AlignmentsSql;
+  queue: Queue;
+  clock: Clock;
+  /** Where run folders are. */
+  runs: string;
+  recipes: ReadonlyMap<string, Recipe>;
+  /** Tells the runner that there is work. */
+  wake: () => void;
+  /** By id or name; null when there is none. */
+  findBase: (name: string) => AlignableBase | null;
+  /** Each document once, with the sha256 of its original. Throws not_found unless every one is the owner's. */
+  snapshotDocuments: (
+    ownerId: string,
+    ids: readonly string[],
+  ) => Promise<{ document: SnapshotDocument; sha256: string }[]>;
+  /** The owner's benchmark; null when there is none. */
+  findBenchmark: (ownerId: string, benchmarkId: string) => { id: string } | null;
+  itemsOf: (benchmarkId: string) => BenchmarkItem[];
+  /** Per item, the golds of others that an answer must not name. */
+  competitorsOf: (items: readonly BenchmarkItem[]) => string[][];
+  /** Asks the run to stop; resolves once it acknowledged. */
+  stopRun: (alignmentId: string) => Promise<void>;
+}
+
+export interface Alignments {
+  handlers: Handlers<typeof alignments>;
+  /** At start, before any work: removes run folders that no alignment has. */
+  tidy(): Promise<void>;
+}
+
+type Create = (typeof alignments)["alignments.create"];
+type Created = Reply<Create>;
+type Status = Reply<(typeof alignments)["alignments.status"]>;
+type ListRow = Reply<(typeof alignments)["alignments.list"]>["alignment_projects"][number];
+
+const statusOf: Record<JobState, Status["status"]> = {
+  queued: "PROCESSING",
+  running: "PROCESSING",
+  stopping: "STOPPING",
+  succeeded: "COMPLETED",
+  failed: "FAILED",
+  stopped: "STOPPED",
+};
+
+const listStatusOf: Record<JobState, ListRow["status"]> = {
+  queued: "PENDING",
+  running: "PENDING",
+  stopping: "PENDING",
+  succeeded: "COMPLETED",
+  failed: "FAILED",
+  stopped: "STOPPED",
+};
+
+export function createAlignments(parts: AlignmentsParts): Alignments {
+  const { store, sql, queue, clock, runs } = parts;
+
+  const owned = (caller: Caller, id: string): AlignmentRow => {
+    const row = sql.owned.get(id, caller.userId);
+    if (row === undefined) throw new Failure("not_found", "Alignment not found");
+    return row;
+  };
+
+  async function create({ body }: Input<Create>, caller: Caller): Promise<Created> {
+    const ownerId = caller.userId;
+    const base = alignableBase(parts, body.base_model_id);
+    const recipe = parts.recipes.get(body.workflow_id);
+    if (recipe === undefined)
+      throw invalid(["body", "workflow_id"], `is none of ${[...parts.recipes.keys()].join(", ")}`, "enum_error");
+    const documents = await parts.snapshotDocuments(ownerId, body.document_ids);
+    const benchmarkId = body.benchmark_id ?? null;
+    if (benchmarkId !== null && parts.findBenchmark(ownerId, benchmarkId) === null)
+      throw new Failure("not_found", "Benchmark not found");
+
+    const sha256s = documents.map(({ sha256 }) => sha256);
+    const known = (): AlignmentRow | undefined =>
+      sql.underWay
+        .all(ownerId, base.id, body.workflow_id)
+        .find((row) => row.benchmark_id === benchmarkId && sameDocuments(row, sha256s));
+    const before = known();
+    if (before !== undefined) return existing(before);
+
+    const id = newId("alignment");
+    await makeRunFolder(runs, {
+      alignmentId: id,
+      recipeName: body.workflow_id,
+      recipe,
+      base: { id: base.id, sha256: base.sha256, architecture: base.architecture },
+      documents: documents.map(({ document }) => document),
+      dev: benchmarkId === null ? null : { benchmarkId, items: devItems(parts, benchmarkId) },
+    });
+    // The folder took its time: of several that got here, the first one counts.
+    const during = store.transaction(() => {
+      const other = known();
+      if (other !== undefined) return other;
+      sql.insert.run({
+        id,
+        ownerId,
+        name: body.alignment_name,
+        description: body.description ?? null,
+        workflowId: body.workflow_id,
+        baseModelId: base.id,
+        benchmarkId,
+        documentIds: JSON.stringify(documents.map(({ document }) => document.id)),
+        documentNames: JSON.stringify(documents.map(({ document }) => document.name)),
+        documentSha256s: JSON.stringify(sha256s),
+        seq: store.nextSeq(),
+        at: clock.now(),
+      });
+      queue.enqueue({ kind: "align", subjectId: id, ownerId });
+      return null;
+    });
+    if (during !== null) {
+      await removeRunFolder(runs, id);
+      return existing(during);
+    }
+    parts.wake();
+    return { alignment_id: id, status: "PROCESSING" };
+  }
+
+  async function stop(row: AlignmentRow): Promise<JobState> {
+    if (isTerminal(row.state)) throw new Failure("already_terminal");
+    if (row.state === "stopping") throw new Failure("already_terminal", "The alignment is already stopping");
+    if (row.state === "queued") throw new Failure("not_started");
+    await parts.stopRun(row.id);
+    return sql.byId.get(row.id)!.state;
+  }
+
+  return {
+    tidy: () => {
+      const known = new Set(sql.ids.all().map((row) => row.id));
+      return tidyRuns(runs, (id) => known.has(id));
+    },
+    handlers: {
+      "alignments.create": create,
+      "alignments.status": async ({ params }, caller) => toStatus(owned(caller, params.alignment_id)),
+      "alignments.stop": async ({ params }, caller) => {
+        const row = owned(caller, params.alignment_id);
+        return { alignment_id: row.id, status: statusOf[await stop(row)] };
+      },
+      "alignments.list": async ({ query }, caller) => ({
+        alignment_projects: sql.page
+          .all(caller.userId, query.limit, query.offset)
+          .map((row) => toListRow(row, caller.userName)),
+      }),
+      "alignments.events": async ({ params, lastEventId, signal }, caller) => {
+        const { id } = owned(caller, params.alignment_id);
+        if (lastEventId !== null && !/^\d{1,15}$/.test(lastEventId))
+          throw invalid(["header", "last-event-id"], "is no event's id", "int_parsing");
+        const source = {
+          path: join(runs, id, "events.jsonl"),
+          isOver: () => isTerminal(sql.byId.get(id)!.state),
+        };
+        return new EventStream(streamEvents(source, Number(lastEventId ?? 0), signal));
+      },
+    },
+  };
+}
+
+function alignableBase(parts: AlignmentsParts, name: string): AlignableBase {
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(name))
+    throw new Failure(
+      "base_model_unsupported",
+      "Models are imported offline, from files: nothing is fetched from a model hub",
+    );
+  const base = parts.findBase(name);
+  if (base === null) throw new Failure("not_found", "Base model not found");
+  if (base.can_be_aligned === 0)
+    throw new Failure("base_model_unsupported", `The base model does not support alignment: ${base.reason}`);
+  return base;
+}
+
+const existing = (row: AlignmentRow): Created => ({
+  alignment_id: row.id,
+  status: "PROCESSING",
+  message: "An alignment with the same configuration already exists",
+});
+
+/** Whatever their order. */
+function sameDocuments(row: AlignmentRow, sha256s: readonly string[]): boolean {
+  const theirs = JSON.parse(row.document_sha256s_json) as string[];
+  return JSON.stringify(theirs.toSorted()) === JSON.stringify(sha256s.toSorted());
+}
+
+/** Nothing of the sealed split, not even as a competing answer, may get into a run's folder. */
+function devItems(parts: AlignmentsParts, benchmarkId: string) {
+  const dev = parts.itemsOf(benchmarkId).filter((item) => item.split === "dev");
+  const competitors = parts.competitorsOf(dev);
+  return dev.map(({ sample_num, instruction, response, aliases, cluster }, index) => ({
+    sample_num,
+    instruction,
+    response,
+    aliases,
+    cluster,
+    competitors: competitors[index]!,
+  }));
+}
+
+const parse = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));
+
+function toStatus(row: AlignmentRow): Status {
+  const note = parse<ProgressNote>(row.progress_json);
+  const isLive = row.state === "running" || row.state === "stopping";
+  return {
+    alignment_id: row.id,
+    name: row.name,
+    description: row.description,
+    status: statusOf[row.state],
+    // A run that was interrupted waits for its turn again.
+    phase: (row.state === "queued" ? "queued" : row.phase) as Status["phase"],
+    base_model: row.base_model_id,
+    workflow_id: row.workflow_id,
+    document_ids: JSON.parse(row.document_ids_json) as string[],
+    benchmark_id: row.benchmark_id,
+    created_date: row.created_at,
+    started_date: row.started_at,
+    completed_date: row.finished_at,
+    progress: row.progress,
+    progress_detail: isLive ? (note?.detail ?? null) : null,
+    estimated_completion: isLive ? (note?.estimated_completion ?? null) : null,
+    budget: parse<Status["budget"] & object>(row.budget_json),
+    performance_metrics: parse<Record<string, number | null>>(row.metrics_json),
+    report: parse<Record<string, unknown>>(row.report_json),
+    model_id: row.model_id,
+    evaluation_id: row.evaluation_id,
+    error: row.error_text,
+  };
+}
+
+/** Optional fields are there once they mean something. */
+function toListRow(row: AlignmentRow, creator: string): ListRow {
+  const documents = JSON.parse(row.document_ids_json) as string[];
+  const { estimated_completion, performance_metrics } = toStatus(row);
+  const optional = <K extends keyof ListRow>(key: K, value: ListRow[K] | null | undefined) =>
+    value === null || value === undefined ? {} : { [key]: value };
+  return {
+    id: row.id,
+    name: row.name,
+    base_model: row.base_model_id,
+    status: listStatusOf[row.state],
+    created_date: row.created_at,
+    documents,
+    document_count: documents.length,
+    creator,
+    ...optional("completed_date", row.finished_at),
+    ...(isTerminal(row.state) ? {} : { progress: row.progress }),
+    ...optional("estimated_completion", estimated_completion),
+    ...(row.state === "succeeded" ? optional("performance_metrics", performance_metrics) : {}),
+    ...optional("error", row.error_text),
+    ...optional("evaluation_id", row.evaluation_id),
+    ...optional("model_id", row.model_id),
+  };
+}

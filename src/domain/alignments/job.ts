@@ -1,0 +1,353 @@
+// The worker behind an alignment: a claim becomes a run over the alignment's folder, and the run's result becomes a model.
+//
+//   claimed ──► granted a budget ──► request.json ──► executor.start ··· events ··· ──► result
+//      result completed ──► leakage proved absent ──► adapter stored ──► one transaction: COMPLETED, model, evaluation
+//      result failed    ──► FAILED            result stopped ──► STOPPED
+//      crashed ──► queued again if this attempt came further than a checkpoint; else FAILED (STOPPED where a stop was asked)
+//
+// Invariants:
+//   1. A model is registered if and only if the alignment is COMPLETED.
+//   2. Whatever the run wrote is checked before it counts: hashes by the executor, fence and leakage here.
+//   3. Nothing is written for a claim that was lost.
+//   4. Public progress never falls.
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure, type FailureCode, failures } from "../../base/errors.ts";
+import type { Log } from "../../base/log.ts";
+import { type Clock, sleep } from "../../base/time.ts";
+import type { RunEvent, RunRequest, RunResult } from "../../contract/run-folder.ts";
+import type { Calibration } from "../../engine/confidence.ts";
+import type { Executor } from "../../jobs/executor.ts";
+import type { Claim, Queue } from "../../jobs/queue.ts";
+import type { Worker } from "../../jobs/runner.ts";
+import { type ProgressNote, type RunProgress, remainingMs, take } from "./progress.ts";
+import type { AskedQuestion, Prover } from "./proof.ts";
+import { writeRequest } from "./snapshot.ts";
+import type { AlignmentRow, AlignmentsSql } from "./store.ts";
+
+export interface BaseModel {
+  id: string;
+  path: string;
+  bytes: number;
+  parameters: number;
+  memory_bytes: number;
+}
+
+export interface Grant {
+  bytes: number;
+  release(): void;
+}
+
+export interface AlignParts {
+  sql: AlignmentsSql;
+  queue: Queue;
+  executor: Executor;
+  prover: Prover;
+  clock: Clock;
+  log: Log;
+  /** Where run folders are. */
+  runs: string;
+  maxRuns: number;
+  /** Threads that all runs share. */
+  threads: number;
+  /** Memory for a run, until released; null while others hold it. Throws out_of_memory when it can never be had. */
+  grant: (bytes: number, alignmentId: string) => Grant | null;
+  versions: () => Promise<RunRequest["versions"]>;
+  baseOf: (baseModelId: string) => BaseModel;
+  /** Of all splits. */
+  questionsOf: (benchmarkId: string) => AskedQuestion[];
+  /** Copies an adapter to where it stays. The same one again is the same. */
+  storeAdapter: (file: string) => Promise<{ path: string; sha256: string }>;
+  /** Within the transaction that completes the alignment; the model's id. */
+  registerModel: (model: {
+    ownerId: string;
+    alignmentId: string;
+    baseModelId: string;
+    name: string;
+    adapter: { path: string; sha256: string };
+    calibration: Calibration;
+  }) => string;
+  /** Likewise. */
+  enqueueEvaluation: (evaluation: {
+    ownerId: string;
+    modelId: string;
+    baseId: string;
+    benchmarkId: string;
+    alignmentId: string;
+  }) => void;
+  /** Tells the runner that there is work. */
+  wake: () => void;
+}
+
+export interface AlignWorker extends Worker {
+  /** Asks the run to stop. Throws not_started, stop_rejected, stop_unreachable, or already_terminal while another asks. */
+  stop(alignmentId: string): Promise<void>;
+}
+
+interface Attempt {
+  claim: Claim;
+  row: AlignmentRow;
+  folder: string;
+  /** Came further than where it started: worth another try after a crash. */
+  saved: boolean;
+  progress: RunProgress;
+  /** Where the estimate of the time left counts from. */
+  began: { overall: number; ms: number };
+}
+
+const MiB = 1 << 20;
+
+/**
+ * Bytes of a run at its height: the trainer computes on the base in single precision, beside it the quantised file, adapter,
+ * moments and activations; before and after, inference needs what serving needs.
+ */
+export const runMemory = (base: BaseModel): number =>
+  Math.max(base.memory_bytes, base.bytes + 4 * base.parameters) + 512 * MiB;
+
+export function createAlignWorker(parts: AlignParts): AlignWorker {
+  const { sql, queue, executor } = parts;
+  const folderOf = (alignmentId: string): string => join(parts.runs, alignmentId);
+  /** Runs that were asked to stop, whether or not they answered. */
+  const asked = new Set<string>();
+  /** Runs that have ended and whose result is being taken in. */
+  const ended = new Set<string>();
+  /** Taken when looking whether the next one fits, used when it is claimed. */
+  let reserved: { alignmentId: string; grant: Grant } | null = null;
+
+  function reserve(row: AlignmentRow): boolean {
+    if (reserved?.alignmentId === row.id) return true;
+    reserved?.grant.release();
+    reserved = null;
+    const grant = parts.grant(runMemory(parts.baseOf(row.base_model_id)), row.id);
+    if (grant !== null) reserved = { alignmentId: row.id, grant };
+    return grant !== null;
+  }
+
+  /** A run that can never fit is let through, to fail with the reason. */
+  function canStart(): boolean {
+    const next = sql.oldestQueued.get();
+    if (next === undefined) return false;
+    try {
+      return reserve(next);
+    } catch (error) {
+      if (error instanceof Failure && error.code === "out_of_memory") return true;
+      throw error;
+    }
+  }
+
+  async function run(claim: Claim, signal: AbortSignal): Promise<void> {
+    const row = sql.byId.get(claim.subjectId)!;
+    if (!reserve(row)) throw new Failure("out_of_memory");
+    const { grant } = reserved!;
+    reserved = null;
+    try {
+      const attempt = await begin(parts, claim, row, grant.bytes);
+      const isStopping = (): boolean => asked.has(row.id) || queue.of(row.id, "align")?.state === "stopping";
+      await conclude(parts, attempt, isStopping, signal, () => perform(parts, attempt, () => ended.add(row.id)));
+    } finally {
+      grant.release();
+      asked.delete(row.id);
+      ended.delete(row.id);
+      parts.wake();
+    }
+  }
+
+  return {
+    concurrency: parts.maxRuns,
+    canStart,
+    run,
+    async stop(alignmentId) {
+      if (asked.has(alignmentId)) throw new Failure("already_terminal", "The alignment is already asked to stop");
+      const folder = folderOf(alignmentId);
+      if (ended.has(alignmentId))
+        throw new Failure("already_terminal", "The run has ended; its result is being taken in");
+      if (!executor.status(folder).running) throw new Failure("not_started");
+      asked.add(alignmentId);
+      try {
+        await executor.stop(folder);
+      } catch (error) {
+        // A refusal leaves the run as it is. One that is silent is ended before long, and then as stopped.
+        if (error instanceof Failure && error.code === "stop_rejected") asked.delete(alignmentId);
+        throw error;
+      }
+      queue.requestStop(alignmentId, "align");
+    },
+  };
+}
+
+async function begin(parts: AlignParts, claim: Claim, row: AlignmentRow, bytes: number): Promise<Attempt> {
+  const { sql, queue, clock } = parts;
+  const folder = join(parts.runs, row.id);
+  const share = Math.min(parts.maxRuns, queue.count("align", ["queued", "running", "stopping"]));
+  const budget = { memory_bytes: bytes, threads: Math.max(1, Math.floor(parts.threads / share)) };
+  const base = parts.baseOf(row.base_model_id);
+  await writeRequest(folder, { fence: claim.fence, basePath: base.path, budget, versions: await parts.versions() });
+  const { jobId, fence } = claim;
+  sql.start.run({ id: row.id, budget: JSON.stringify(budget), at: clock.now(), jobId, fence });
+  const note = row.progress_json === null ? null : (JSON.parse(row.progress_json) as ProgressNote);
+  return {
+    claim,
+    row,
+    folder,
+    saved: false,
+    began: { overall: row.progress, ms: clock.monotonicMs() },
+    progress: {
+      phase: row.phase === "queued" ? "preparing" : row.phase,
+      overall: row.progress,
+      detail: note?.detail ?? null,
+      metrics: row.metrics_json === null ? {} : JSON.parse(row.metrics_json),
+      seen: row.events_seen,
+    },
+  };
+}
+
+/** Follows the run to its result. Rows are trained on only after they were looked through: a leak ends the run early. */
+async function perform(parts: AlignParts, attempt: Attempt, onEnd: () => void): Promise<RunResult> {
+  const { executor, log } = parts;
+  const { folder, row } = attempt;
+  const questions = row.benchmark_id === null ? [] : parts.questionsOf(row.benchmark_id);
+  let proof: Promise<void> | null = null;
+  const prove = (): Promise<void> =>
+    questions.length === 0 ? Promise.resolve() : parts.prover.prove(folder, questions);
+  save(parts, attempt);
+  let unsaved = false;
+  const result = await executor.start(folder, {
+    afterSeq: attempt.progress.seen,
+    onEvent(event: RunEvent) {
+      attempt.progress = take(attempt.progress, event);
+      if (event.kind === "checkpoint") attempt.saved = true;
+      if (event.phase !== "preparing" && proof === null) {
+        proof = prove();
+        proof.catch(() => executor.stop(folder).catch((error) => log("warn", "run.not_stopped", { error })));
+      }
+      // Events come in handfuls: one transaction for each handful.
+      if (!unsaved)
+        setImmediate(() => {
+          unsaved = false;
+          trySave(parts, attempt);
+        });
+      unsaved = true;
+    },
+  });
+  onEnd();
+  save(parts, attempt);
+  if (proof !== null || result.outcome === "completed") await (proof ?? prove());
+  return result;
+}
+
+/** The disk may be full for a while: the next event, or the end, writes what this one could not. */
+function trySave(parts: AlignParts, attempt: Attempt): void {
+  try {
+    save(parts, attempt);
+  } catch (error) {
+    parts.log("error", "run.progress_unwritten", { alignmentId: attempt.row.id, error });
+  }
+}
+
+function save({ sql, clock }: AlignParts, { claim, row, progress, began }: Attempt): void {
+  const left = remainingMs(began, { overall: progress.overall, ms: clock.monotonicMs() });
+  const note: ProgressNote = {
+    detail: progress.detail,
+    estimated_completion: left === null ? null : new Date(Date.parse(clock.now()) + left).toISOString(),
+  };
+  sql.advance.run({
+    id: row.id,
+    phase: progress.phase,
+    progress: progress.overall,
+    detail: JSON.stringify(note),
+    metrics: JSON.stringify(progress.metrics),
+    seen: progress.seen,
+    jobId: claim.jobId,
+    fence: claim.fence,
+  });
+}
+
+/** Moves the job to where the run's end belongs. Throwing fails it. */
+async function conclude(
+  parts: AlignParts,
+  attempt: Attempt,
+  isStopping: () => boolean,
+  signal: AbortSignal,
+  perform: () => Promise<RunResult>,
+): Promise<void> {
+  const { queue } = parts;
+  const { claim, row } = attempt;
+  const stopped = (): void => {
+    queue.requestStop(row.id, "align");
+    queue.move(claim, "stopped");
+  };
+  let result: RunResult;
+  try {
+    result = await perform();
+  } catch (error) {
+    if (signal.aborted || !(error instanceof Failure) || error.code !== "run_crashed") throw error;
+    if (isStopping()) return stopped();
+    if (!attempt.saved || claim.attempt >= claim.maxAttempts) throw error;
+    queue.move(claim, "queued", { detail: error.message });
+    return;
+  }
+  if (result.fence !== claim.fence)
+    throw new Failure("run_crashed", `result.json is of claim ${result.fence}, not ${claim.fence}`);
+  if (result.outcome === "completed") await whenDiskAllows(signal, parts.log, () => complete(parts, attempt, result));
+  else if (result.outcome === "stopped") stopped();
+  else queue.move(claim, "failed", failureOf(result));
+}
+
+function failureOf({ error }: RunResult): { errorCode: FailureCode; errorText: string } {
+  const code = error?.code ?? "";
+  if (Object.hasOwn(failures, code)) return { errorCode: code as FailureCode, errorText: error!.message };
+  return {
+    errorCode: "run_failed",
+    errorText: error === null ? "The run gave no reason" : `${code}: ${error.message}`,
+  };
+}
+
+/** A finished run is not lost to a full disk: taking its result in is tried until there is room. */
+async function whenDiskAllows(signal: AbortSignal, log: Log, work: () => Promise<void>): Promise<void> {
+  for (;;)
+    try {
+      return await work();
+    } catch (error) {
+      if (signal.aborted || !(error instanceof Failure) || error.code !== "disk_full") throw error;
+      log("warn", "run.waits_for_disk", { error });
+      await sleep(1000, signal);
+    }
+}
+
+/** Invariant 1. Doing it again does it once. */
+async function complete(parts: AlignParts, attempt: Attempt, result: RunResult): Promise<void> {
+  const { sql, queue, clock } = parts;
+  const { claim, row, folder } = attempt;
+  const named = new Map(result.files.map((file) => [file.name, file]));
+  for (const name of ["adapter.gguf", "calibration.json", "report.json"] as const)
+    if (!named.has(name)) throw new Failure("run_crashed", `The result has no ${name}`);
+  const artefact = join(folder, "artefact");
+  const report = await readJson(join(artefact, "report.json"));
+  const calibration = (await readJson(join(artefact, "calibration.json"))) as unknown as Calibration;
+  const adapter = await parts.storeAdapter(join(artefact, "adapter.gguf"));
+  if (adapter.sha256 !== named.get("adapter.gguf")!.sha256)
+    throw new Failure("run_crashed", "adapter.gguf changed while it was stored");
+  const { owner_id: ownerId, base_model_id: baseId, benchmark_id: benchmarkId, id: alignmentId, name } = row;
+  queue.move(claim, "succeeded", {}, () => {
+    sql.complete.run({
+      id: alignmentId,
+      metrics: JSON.stringify({ ...attempt.progress.metrics, ...result.metrics }),
+      report: JSON.stringify(report),
+      at: clock.now(),
+    });
+    const modelId = parts.registerModel({ ownerId, alignmentId, baseModelId: baseId, name, adapter, calibration });
+    if (benchmarkId !== null) parts.enqueueEvaluation({ ownerId, modelId, baseId, benchmarkId, alignmentId });
+  });
+}
+
+async function readJson(path: string): Promise<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = JSON.parse(await readFile(path, "utf8"));
+  } catch (error) {
+    throw new Failure("run_crashed", `${path} is not JSON: ${(error as Error).message}`, { cause: error });
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new Failure("run_crashed", `${path} is no JSON object`);
+  return value as Record<string, unknown>;
+}

@@ -1,0 +1,89 @@
+// What people see of a run, from its events. Pure.
+import type { RunEvent } from "../../contract/run-folder.ts";
+
+export interface RunProgress {
+  phase: string;
+  /** 0–100 of the whole run; never falls. */
+  overall: number;
+  /** Of the phase it is in. */
+  detail: ProgressDetail | null;
+  metrics: Record<string, number | null>;
+  /** Of the last event taken in. */
+  seen: number;
+}
+
+export interface ProgressDetail {
+  phase: string;
+  done: number;
+  total: number | null;
+  unit: string;
+  rate: number | null;
+  seconds_left: number | null;
+}
+
+/** progress_json */
+export interface ProgressNote {
+  detail: ProgressDetail | null;
+  estimated_completion: string | null;
+}
+
+/**
+ * Where each phase begins and ends on the whole: what they took of small runs, rounded. Checks fall between two steps and have
+ * no stretch of their own. The last point is the appliance's, which still has to take the result in.
+ */
+const stretches: Partial<Record<string, [from: number, to: number]>> = {
+  preparing: [0, 10],
+  training: [10, 85],
+  repairing: [85, 88],
+  packaging: [88, 99],
+};
+
+export function take(progress: RunProgress, event: RunEvent): RunProgress {
+  const detail = event.kind === "progress" ? detailOf(event) : event.phase === progress.phase ? progress.detail : null;
+  return {
+    phase: event.phase,
+    overall: Math.max(progress.overall, overallOf(event.phase, event.kind === "progress" ? detail : null)),
+    detail,
+    metrics: { ...progress.metrics, ...metricsOf(event) },
+    seen: event.seq,
+  };
+}
+
+function detailOf(event: RunEvent): ProgressDetail {
+  return {
+    phase: event.phase,
+    done: event.done ?? 0,
+    total: event.total ?? null,
+    unit: event.unit ?? "",
+    rate: event.rate ?? null,
+    seconds_left: event.seconds_left ?? null,
+  };
+}
+
+function overallOf(phase: string, detail: ProgressDetail | null): number {
+  const stretch = stretches[phase];
+  if (stretch === undefined) return 0;
+  const [from, to] = stretch;
+  const share = detail?.total ? Math.min(1, Math.max(0, detail.done / detail.total)) : 0;
+  return from + (to - from) * share;
+}
+
+/** Of a check as check_score and so on, so that they cannot be taken for figures of the training rows. */
+function metricsOf(event: RunEvent): Record<string, number | null> {
+  if (event.kind !== "step" && event.kind !== "check") return {};
+  const prefix = event.kind === "check" ? "dev_" : "";
+  const numbers = Object.entries(event.metrics ?? {}).filter(
+    (entry): entry is [string, number | null] => typeof entry[1] !== "string",
+  );
+  return Object.fromEntries(numbers.map(([name, value]) => [`${prefix}${name}`, value]));
+}
+
+/** Milliseconds that are left, if the rest takes as long per point as what was done since `from`; null before it can be said. */
+export function remainingMs(
+  from: { overall: number; ms: number },
+  now: { overall: number; ms: number },
+): number | null {
+  const gained = now.overall - from.overall;
+  // The first points say too little: preparing and training differ in pace.
+  return gained < 5 ? null : ((now.ms - from.ms) / gained) * (100 - now.overall);
+}

@@ -1,0 +1,105 @@
+// The run folder as serve prepares it: what a run may see, frozen at creation, and the request that each claim renews.
+//
+//   snapshot/documents/<n>.json, snapshot/dev.jsonl   what the run reads; never the sealed split
+//   order.json                                        what was asked for, with the hashes of the above
+//   request.json                                      the order, with this claim's fence, budget and versions
+//
+// A folder is made under a temporary name, synced and renamed before the row of its alignment is written. A crash between the
+// two leaves a folder that no row knows: `tidyRuns` removes it at the next start.
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import {
+  isErrno,
+  makeFolder,
+  renameDurably,
+  sha256,
+  syncFolder,
+  temporaryName,
+  writeFileDurably,
+  writeJsonDurably,
+} from "../../base/files.ts";
+import type { Recipe, RunRequest, SnapshotDocument, SnapshotItem } from "../../contract/run-folder.ts";
+
+export interface OrderedWork {
+  alignmentId: string;
+  recipeName: string;
+  recipe: Recipe;
+  base: { id: string; sha256: string; architecture: string };
+  documents: readonly SnapshotDocument[];
+  /** The dev split; null without a benchmark. */
+  dev: { benchmarkId: string; items: readonly SnapshotItem[] } | null;
+}
+
+type Order = Omit<RunRequest, "fence" | "budget" | "versions" | "base"> & { base: Omit<RunRequest["base"], "path"> };
+
+/** Durable once it resolves. */
+export async function makeRunFolder(runs: string, work: OrderedWork): Promise<void> {
+  const place = join(runs, work.alignmentId);
+  const temporary = temporaryName(place);
+  try {
+    await makeFolder(join(temporary, "snapshot", "documents"));
+    const documents: Order["documents"] = [];
+    for (const [index, document] of work.documents.entries()) {
+      const content = `${JSON.stringify(document)}\n`;
+      await writeFileDurably(join(temporary, "snapshot", "documents", `${index}.json`), content);
+      documents.push({ id: document.id, name: document.name, sha256: sha256(content) });
+    }
+    const order: Order = {
+      format: 1,
+      alignment_id: work.alignmentId,
+      recipe_name: work.recipeName,
+      recipe: work.recipe,
+      base: work.base,
+      documents,
+      dev: work.dev && (await writeDev(join(temporary, "snapshot", "dev.jsonl"), work.dev)),
+    };
+    await writeJsonDurably(join(temporary, "order.json"), order);
+    await syncFolder(join(temporary, "snapshot"));
+    await renameDurably(temporary, place);
+  } catch (error) {
+    await rm(temporary, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function writeDev(path: string, dev: NonNullable<OrderedWork["dev"]>): Promise<NonNullable<Order["dev"]>> {
+  const content = dev.items.map((item) => `${JSON.stringify(item)}\n`).join("");
+  await writeFileDurably(path, content);
+  return { benchmark_id: dev.benchmarkId, sha256: sha256(content), items: dev.items.length };
+}
+
+/** request.json of this claim. */
+export async function writeRequest(
+  folder: string,
+  claim: { fence: number; basePath: string; budget: RunRequest["budget"]; versions: RunRequest["versions"] },
+): Promise<void> {
+  const { base, ...order } = await readOrder(join(folder, "order.json"));
+  const request: RunRequest = {
+    ...order,
+    fence: claim.fence,
+    base: { ...base, path: claim.basePath },
+    budget: claim.budget,
+    versions: claim.versions,
+  };
+  await writeJsonDurably(join(folder, "request.json"), request);
+}
+
+async function readOrder(path: string): Promise<Order> {
+  try {
+    return JSON.parse(await readFile(path, "utf8")) as Order;
+  } catch (error) {
+    if (!isErrno(error, "ENOENT") && !(error instanceof SyntaxError)) throw error;
+    throw new Failure("run_folder_invalid", `order.json: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+export const removeRunFolder = (runs: string, alignmentId: string): Promise<void> =>
+  rm(join(runs, alignmentId), { recursive: true, force: true });
+
+/** At start, before any work: removes what belongs to no alignment. */
+export async function tidyRuns(runs: string, isKnown: (alignmentId: string) => boolean): Promise<void> {
+  await mkdir(runs, { recursive: true, mode: 0o700 });
+  for (const name of await readdir(runs))
+    if (!isKnown(name)) await rm(join(runs, name), { recursive: true, force: true });
+}

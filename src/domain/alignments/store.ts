@@ -1,0 +1,101 @@
+// All SQL of alignments. An alignment has one job for life; its public status is read from there.
+import type { JobState } from "../../jobs/states.ts";
+import type { Store } from "../../store/open.ts";
+
+export interface AlignmentRow {
+  id: string;
+  owner_id: string;
+  name: string;
+  description: string | null;
+  workflow_id: string;
+  base_model_id: string;
+  benchmark_id: string | null;
+  document_ids_json: string;
+  document_names_json: string;
+  /** Of the clean texts. */
+  document_sha256s_json: string;
+  phase: string;
+  progress: number;
+  /** ProgressNote. */
+  progress_json: string | null;
+  metrics_json: string | null;
+  report_json: string | null;
+  budget_json: string | null;
+  events_seen: number;
+  created_at: string;
+  started_at: string | null;
+  state: JobState;
+  error_text: string | null;
+  /** When the job ended, however it did. */
+  finished_at: string | null;
+  model_id: string | null;
+  evaluation_id: string | null;
+}
+
+interface NewAlignment {
+  id: string;
+  ownerId: string;
+  name: string;
+  description: string | null;
+  workflowId: string;
+  baseModelId: string;
+  benchmarkId: string | null;
+  documentIds: string;
+  documentNames: string;
+  documentSha256s: string;
+  seq: number;
+  at: string;
+}
+
+interface Progress {
+  id: string;
+  phase: string;
+  progress: number;
+  detail: string | null;
+  metrics: string | null;
+  seen: number;
+  jobId: string;
+  fence: number;
+}
+
+const alignment = `SELECT a.*, j.state, j.error_text, j.finished_at, m.id AS model_id, e.id AS evaluation_id
+  FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
+  LEFT JOIN aligned_model AS m ON m.alignment_id = a.id LEFT JOIN evaluation AS e ON e.alignment_id = a.id`;
+
+/** Whoever lost the claim to this job writes nothing more. */
+const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state IN('running', 'stopping'))";
+
+export const prepareAlignments = (store: Store) => ({
+  insert: store.prepare<NewAlignment>(
+    `INSERT INTO alignment(id, owner_id, name, description, workflow_id, base_model_id, benchmark_id, document_ids_json,
+     document_names_json, document_sha256s_json, created_seq, created_at)
+     VALUES(:id, :ownerId, :name, :description, :workflowId, :baseModelId, :benchmarkId, :documentIds,
+     :documentNames, :documentSha256s, :seq, :at)`,
+  ),
+  owned: store.prepare<[string, string], AlignmentRow>(`${alignment} WHERE a.id = ? AND a.owner_id = ?`),
+  byId: store.prepare<[string], AlignmentRow>(`${alignment} WHERE a.id = ?`),
+  page: store.prepare<[string, number, number], AlignmentRow>(
+    `${alignment} WHERE a.owner_id = ? ORDER BY a.created_seq DESC LIMIT ? OFFSET ?`,
+  ),
+  /** Under way, not on its way out, of one owner over one base by one workflow. */
+  underWay: store.prepare<[string, string, string], AlignmentRow>(
+    `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ? AND j.state IN('queued', 'running')
+     ORDER BY a.created_seq`,
+  ),
+  /** The next one to be claimed. */
+  oldestQueued: store.prepare<[], AlignmentRow>(`${alignment} WHERE j.state = 'queued' ORDER BY j.created_seq LIMIT 1`),
+  ids: store.prepare<[], { id: string }>("SELECT id FROM alignment"),
+  start: store.prepare<{ id: string; budget: string; at: string; jobId: string; fence: number }>(
+    `UPDATE alignment SET budget_json = :budget, started_at = coalesce(started_at, :at) WHERE id = :id AND ${isClaimed}`,
+  ),
+  advance: store.prepare<Progress>(
+    `UPDATE alignment SET phase = :phase, progress = max(progress, :progress), progress_json = :detail,
+     metrics_json = :metrics, events_seen = :seen WHERE id = :id AND ${isClaimed}`,
+  ),
+  complete: store.prepare<{ id: string; metrics: string; report: string; at: string }>(
+    `UPDATE alignment SET progress = 100, phase = 'packaging', metrics_json = :metrics, report_json = :report,
+     completed_at = :at WHERE id = :id`,
+  ),
+});
+
+export type AlignmentsSql = ReturnType<typeof prepareAlignments>;

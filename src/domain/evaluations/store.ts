@@ -1,0 +1,113 @@
+// All SQL of evaluations. An evaluation has one job for life; its public status is read from there.
+import type { JobState } from "../../jobs/states.ts";
+import type { Store } from "../../store/open.ts";
+
+export type Split = "dev" | "sealed" | "retention";
+
+export interface EvaluationRow {
+  id: string;
+  owner_id: string;
+  name: string;
+  model_id: string;
+  base_model_id: string;
+  benchmark_id: string;
+  alignment_id: string | null;
+  n_samples: number;
+  settings_json: string;
+  result_json: string | null;
+  /** Spent answering, by the monotonic clock. */
+  seconds: number;
+  created_at: string;
+  updated_at: string;
+  state: JobState;
+  error_text: string | null;
+  /** When the job ended, however it did. */
+  finished_at: string | null;
+  answered: number;
+}
+
+export interface AnswerRow {
+  sample_num: number;
+  split: Split;
+  answer: string;
+  correct: 0 | 1;
+  confidence: number | null;
+  prompt_sha256: string;
+}
+
+export interface ItemRow extends AnswerRow {
+  instruction: string;
+  response: string;
+}
+
+interface NewEvaluation {
+  id: string;
+  ownerId: string;
+  name: string;
+  modelId: string;
+  baseModelId: string;
+  benchmarkId: string;
+  alignmentId: string | null;
+  nSamples: number;
+  settings: string;
+  seq: number;
+  at: string;
+}
+
+interface NewAnswer extends AnswerRow {
+  evaluationId: string;
+  features: string;
+  jobId: string;
+  fence: number;
+}
+
+const evaluation = `SELECT e.*, j.state, j.error_text, j.finished_at,
+  (SELECT count(*) FROM evaluation_answer AS a WHERE a.evaluation_id = e.id) AS answered
+  FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'`;
+
+/** Whoever lost the claim to this job writes nothing more. */
+const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state = 'running')";
+
+export const prepareEvaluations = (store: Store) => ({
+  insert: store.prepare<NewEvaluation>(
+    `INSERT INTO evaluation(id, owner_id, name, model_id, base_model_id, benchmark_id, alignment_id, n_samples,
+     settings_json, created_seq, created_at, updated_at)
+     VALUES(:id, :ownerId, :name, :modelId, :baseModelId, :benchmarkId, :alignmentId, :nSamples, :settings, :seq, :at, :at)`,
+  ),
+  owned: store.prepare<[string, string], EvaluationRow>(`${evaluation} WHERE e.id = ? AND e.owner_id = ?`),
+  byId: store.prepare<[string], EvaluationRow>(`${evaluation} WHERE e.id = ?`),
+  ofModel: store.prepare<[string], EvaluationRow>(
+    `${evaluation} WHERE e.model_id = ? ORDER BY e.created_seq DESC LIMIT 100`,
+  ),
+  /** The caller's latest finished one of a model on a benchmark. */
+  latestReady: store.prepare<{ ownerId: string; modelId: string; benchmarkId: string }, { id: string }>(
+    `SELECT e.id FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'
+     WHERE e.owner_id = :ownerId AND e.model_id = :modelId AND e.benchmark_id = :benchmarkId AND j.state = 'succeeded'
+     ORDER BY e.created_seq DESC LIMIT 1`,
+  ),
+  saveSettings: store.prepare<{ id: string; settings: string; at: string; jobId: string; fence: number }>(
+    `UPDATE evaluation SET settings_json = :settings, updated_at = :at WHERE id = :id AND ${isClaimed}`,
+  ),
+  insertAnswer: store.prepare<NewAnswer>(
+    `INSERT INTO evaluation_answer(evaluation_id, sample_num, split, answer, correct, confidence, features_json, prompt_sha256)
+     SELECT :evaluationId, :sample_num, :split, :answer, :correct, :confidence, :features, :prompt_sha256 WHERE ${isClaimed}`,
+  ),
+  addSeconds: store.prepare<{ id: string; seconds: number; at: string }>(
+    "UPDATE evaluation SET seconds = seconds + :seconds, updated_at = :at WHERE id = :id",
+  ),
+  answers: store.prepare<[string], AnswerRow>(
+    `SELECT sample_num, split, answer, correct, confidence, prompt_sha256 FROM evaluation_answer
+     WHERE evaluation_id = ? ORDER BY sample_num`,
+  ),
+  items: store.prepare<[string], ItemRow>(
+    `SELECT a.sample_num, a.split, a.answer, a.correct, a.confidence, a.prompt_sha256, i.instruction, i.response
+     FROM evaluation_answer AS a JOIN evaluation AS e ON e.id = a.evaluation_id
+     JOIN benchmark_item AS i ON i.benchmark_id = e.benchmark_id AND i.sample_num = a.sample_num
+     WHERE a.evaluation_id = ? ORDER BY a.sample_num`,
+  ),
+  finish: store.prepare<{ id: string; result: string; at: string }>(
+    "UPDATE evaluation SET result_json = :result, completed_at = :at, updated_at = :at WHERE id = :id",
+  ),
+});
+
+export type EvaluationsSql = ReturnType<typeof prepareEvaluations>;
