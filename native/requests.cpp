@@ -43,7 +43,7 @@ Answer hello(Trainer &, Fields & fields) {
 
 Answer open(Trainer & trainer, Fields & fields) {
     const std::string path = fields.text("path");
-    const auto threads = static_cast<int>(fields.whole("threads", 1, 256));
+    const auto threads = static_cast<int>(fields.whole("threads", 1, 64));
     const int64_t memory = fields.whole("memory_bytes", 0, most_exact);
     fields.expect_no_more();
     const ModelShape & m = trainer.open(path, threads, memory);

@@ -23,17 +23,6 @@ Array array_of(std::string name, bool is_float, const void * data, size_t bytes)
     return array;
 }
 
-void write_all(const void * data, size_t bytes) {
-    const char * from = static_cast<const char *>(data);
-    while (bytes > 0) {
-        const ssize_t put = ::write(STDOUT_FILENO, from, bytes);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) throw Failure("io_error", std::string("nobody reads the answers: ") + std::strerror(errno));
-        from += put;
-        bytes -= static_cast<size_t>(put);
-    }
-}
-
 /** The arrays a header announces, with room for their bytes. */
 std::vector<Array> announced(const json & header) {
     std::vector<Array> arrays;
@@ -56,6 +45,10 @@ std::vector<Array> announced(const json & header) {
 
 Array Array::of(std::string name, const std::vector<float> & values) { return array_of(std::move(name), true, values.data(), values.size() * 4); }
 Array Array::of(std::string name, const std::vector<int32_t> & values) { return array_of(std::move(name), false, values.data(), values.size() * 4); }
+
+Wire::Wire() : out_(::dup(STDOUT_FILENO)) {
+    if (out_ < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) throw Failure("io_error", "standard output is not open", "", true);
+}
 
 bool Wire::fill() {
     for (;;) {
@@ -114,18 +107,29 @@ std::optional<Frame> Wire::read() {
     return frame;
 }
 
+void Wire::write_bytes(const void * data, size_t bytes) {
+    const char * from = static_cast<const char *>(data);
+    while (bytes > 0) {
+        const ssize_t put = ::write(out_, from, bytes);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) throw Failure("io_error", std::string("nobody reads the answers: ") + std::strerror(errno));
+        from += put;
+        bytes -= static_cast<size_t>(put);
+    }
+}
+
 void Wire::answer(int64_t id, json fields, const std::vector<Array> & payload) {
     json head = {{"id", id}, {"ok", true}};
     head.update(fields);
     for (const Array & array : payload)
         head["payload"].push_back({{"name", array.name}, {"dtype", array.is_float ? "f32" : "i32"}, {"count", array.bytes.size() / 4}});
     const std::string line = head.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-    write_all(line.data(), line.size());
-    for (const Array & array : payload) write_all(array.bytes.data(), array.bytes.size());
+    write_bytes(line.data(), line.size());
+    for (const Array & array : payload) write_bytes(array.bytes.data(), array.bytes.size());
 }
 
 void Wire::refuse(int64_t id, const std::string & code, const std::string & message, const std::string & hint, bool fatal) {
     const json head = {{"id", id}, {"ok", false}, {"error", {{"code", code}, {"message", message}, {"hint", hint}, {"fatal", fatal}}}};
     const std::string line = head.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-    write_all(line.data(), line.size());
+    write_bytes(line.data(), line.size());
 }

@@ -1,5 +1,5 @@
-// The frame of protocol.md: one JSON object on one line, then raw arrays. Reads descriptor 0, writes descriptor 1; nothing
-// else in the worker touches them.
+// The frame of protocol.md: one JSON object on one line, then raw arrays. Reads standard input and takes standard output for
+// itself: whatever else the process prints there goes to the log.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -36,6 +36,10 @@ struct Frame {
 
 class Wire {
 public:
+    Wire();
+    Wire(const Wire &) = delete;
+    Wire & operator=(const Wire &) = delete;
+
     /** The next request; nothing at the end of input. Throws a fatal Failure whose frame's id, if read, is in last_id(). */
     std::optional<Frame> read();
     int64_t last_id() const { return last_id_; }
@@ -48,7 +52,9 @@ private:
     std::optional<std::string> read_line();
     void read_bytes(uint8_t * to, size_t count);
     bool fill();
+    void write_bytes(const void * data, size_t bytes);
 
+    int out_;
     std::vector<char> buffer_ = std::vector<char>(1 << 16);
     size_t begin_ = 0, end_ = 0; // of what is read but not used
     int64_t last_id_ = 0;

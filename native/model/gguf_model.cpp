@@ -24,6 +24,16 @@ namespace {
     throw Failure("unsupported_architecture", what, "Models of architecture llama without biases or experts can be trained.");
 }
 
+/** While the header is parsed, an assertion of the library means a damaged file, not the end of the worker. */
+class AbortAsRefusal {
+public:
+    AbortAsRefusal() : before_(ggml_set_abort_callback([](const char * message) { invalid(message); })) {}
+    ~AbortAsRefusal() { ggml_set_abort_callback(before_); }
+
+private:
+    ggml_abort_callback_t before_;
+};
+
 /** Metadata with the type checked: the library aborts on a wrong one. */
 class Metadata {
 public:
@@ -189,9 +199,10 @@ GgufModel::GgufModel(const std::string & path) {
         mapping_ = nullptr;
         invalid(path + " is empty or cannot be mapped");
     }
-    const std::unique_ptr<gguf_context, void (*)(gguf_context *)> file(
-        gguf_init_from_buffer(mapping_, mapped_bytes_, gguf_init_params{true, nullptr}), gguf_free);
     try {
+        const AbortAsRefusal refusing;
+        const std::unique_ptr<gguf_context, void (*)(gguf_context *)> file(
+            gguf_init_from_buffer(mapping_, mapped_bytes_, gguf_init_params{true, nullptr}), gguf_free);
         if (!file) invalid(path + " is not a GGUF file or its header is damaged");
         const Metadata meta(file.get());
         shape = read_shape(meta);

@@ -1,0 +1,30 @@
+// The little a test needs: a check that says what failed and goes on, and the numbers the gates compare.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+inline int failed_checks = 0;
+
+#define CHECK(condition, ...)                                              \
+    do {                                                                   \
+        if (!(condition)) {                                                \
+            failed_checks++;                                               \
+            std::fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition); \
+            std::fprintf(stderr, __VA_ARGS__);                             \
+            std::fprintf(stderr, "\n");                                    \
+        }                                                                  \
+    } while (0)
+
+/** ‖a − reference‖ / ‖reference‖; a reference of zeros asks for zeros. */
+template <class A, class B> double relative_l2(const A * a, const B * reference, size_t count) {
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double d = static_cast<double>(a[i]) - static_cast<double>(reference[i]);
+        difference += d * d;
+        norm += static_cast<double>(reference[i]) * static_cast<double>(reference[i]);
+    }
+    if (norm == 0) return difference == 0 ? 0 : INFINITY;
+    return std::sqrt(difference / norm);
+}

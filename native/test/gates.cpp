@@ -1,0 +1,132 @@
+#include "gates.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.h"
+#include "check.h"
+#include "reference_model.h"
+
+TestBatch test_batch(int64_t vocabulary, const std::vector<int64_t> & lengths, uint64_t seed) {
+    TestBatch batch;
+    uint64_t at = 0;
+    for (int64_t length : lengths) {
+        std::vector<int32_t> row;
+        std::vector<float> weights;
+        for (int64_t i = 0; i < length; i++) {
+            row.push_back(static_cast<int32_t>(random_uniform(seed, at++) * static_cast<double>(vocabulary)));
+            const double u = random_uniform(seed, at++);
+            weights.push_back(i == 0 || u < 0.3 ? 0.0f : static_cast<float>(2 * u - 0.8));
+        }
+        batch.rows.push_back(row);
+        batch.weights.push_back(weights);
+    }
+    return batch;
+}
+
+Adapter random_adapter(const ModelShape & model, const std::vector<Target> & targets, int64_t rank, double alpha, uint64_t seed) {
+    Adapter adapter(model, AdapterShape{rank, alpha, seed, targets});
+    for (size_t i = 0; i < adapter.parameters; i++) adapter.weights[i] = static_cast<float>((2 * random_uniform(seed + 1, i) - 1) * 0.2);
+    return adapter;
+}
+
+namespace {
+
+constexpr int64_t test_rank = 3;
+constexpr double test_alpha = 5;
+
+/** f(name, start, count) for every A and B of an adapter. */
+template <class F> void each_tensor(const Adapter & a, const F & f) {
+    for (size_t layer = 0; layer < a.layers.size(); layer++)
+        for (const Group & group : a.layers[layer])
+            for (const Site & site : group.sites) {
+                const std::string name = Adapter::base_name(static_cast<int64_t>(layer), site.target);
+                f(name + ".lora_a", site.a, static_cast<size_t>(a.shape.rank * site.columns));
+                f(name + ".lora_b", site.b, static_cast<size_t>(a.shape.rank * site.rows));
+            }
+}
+
+struct FullReference {
+    double loss = 0;
+    std::vector<double> logprobs, entropies, gradient;
+};
+
+FullReference run_reference(const ReferenceModel & model, const TestBatch & batch, const Adapter & a, const std::vector<double> & w, bool with_gradient) {
+    FullReference full;
+    full.gradient.resize(a.parameters);
+    for (size_t r = 0; r < batch.rows.size(); r++) {
+        const ReferenceModel::Result row = model.row(batch.rows[r], batch.weights[r], a, w, with_gradient ? &full.gradient : nullptr);
+        full.loss += row.loss;
+        full.logprobs.insert(full.logprobs.end(), row.logprobs.begin(), row.logprobs.end());
+        full.entropies.insert(full.entropies.end(), row.entropies.begin(), row.entropies.end());
+    }
+    return full;
+}
+
+/** Rows [first, end) through the worker's fast path; fills what they predict from token `at` on. */
+void run_worker(Llama & llama, const TestBatch & test, size_t first, size_t end, Adapter & a, size_t at, std::vector<double> & logprobs, std::vector<double> & entropies) {
+    Batch batch;
+    std::vector<Llama::Ask> asks;
+    for (size_t r = first; r < end; r++) {
+        const int64_t begin = batch.count();
+        batch.add_row(test.rows[r].data(), static_cast<int64_t>(test.rows[r].size()));
+        for (size_t i = 1; i < test.rows[r].size(); i++)
+            if (test.weights[r][i] != 0) asks.push_back({begin + static_cast<int64_t>(i) - 1, test.rows[r][i], test.weights[r][i]});
+    }
+    const std::vector<TokenLoss> losses = llama.forward_backward(batch, a, asks);
+    for (size_t i = 0; i < asks.size(); i++) {
+        logprobs[at + static_cast<size_t>(asks[i].position) + 1] = losses[i].logprob;
+        entropies[at + static_cast<size_t>(asks[i].position) + 1] = losses[i].entropy;
+    }
+}
+
+} // namespace
+
+Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed) {
+    const ReferenceModel reference(path);
+    Llama llama(path, threads);
+    const TestBatch batch = test_batch(llama.shape().vocabulary, {7, 1, 70, 2, 33, 130}, 11);
+    Adapter a = random_adapter(llama.shape(), targets, test_rank, test_alpha, 5);
+    const FullReference expected = run_reference(reference, batch, a, std::vector<double>(a.weights.data(), a.weights.data() + a.parameters), true);
+    std::vector<double> logprobs(expected.logprobs.size()), entropies(expected.logprobs.size());
+    size_t at = 0;
+    for (size_t r = 0; !packed && r < batch.rows.size(); r++) {
+        run_worker(llama, batch, r, r + 1, a, at, logprobs, entropies);
+        at += batch.rows[r].size();
+    }
+    if (packed) run_worker(llama, batch, 0, batch.rows.size(), a, 0, logprobs, entropies);
+    Parity parity{relative_l2(logprobs.data(), expected.logprobs.data(), logprobs.size()), relative_l2(entropies.data(), expected.entropies.data(), entropies.size()), 0, ""};
+    each_tensor(a, [&](const std::string & name, size_t start, size_t count) {
+        const double error = relative_l2(a.gradients.data() + start, &expected.gradient[start], count);
+        if (!(error <= parity.gradients)) {
+            parity.gradients = error;
+            parity.worst = name;
+        }
+    });
+    return parity;
+}
+
+double worst_directional_error(const std::string & path, const std::vector<Target> & targets) {
+    const ReferenceModel reference(path);
+    const TestBatch batch = test_batch(reference.shape().vocabulary, {9, 1, 14}, 3);
+    const Adapter a = random_adapter(reference.shape(), targets, test_rank, test_alpha, 6);
+    const std::vector<double> w(a.weights.data(), a.weights.data() + a.parameters);
+    const FullReference at = run_reference(reference, batch, a, w, true);
+    double worst = 0;
+    each_tensor(a, [&](const std::string & name, size_t start, size_t count) {
+        const uint64_t key = hash_name(name);
+        constexpr double step = 2e-5; // truncation falls with its square, rounding grows with its inverse: both far below 1e-6 here
+        std::vector<double> plus = w, minus = w;
+        double analytic = 0;
+        for (size_t i = 0; i < count; i++) {
+            const double direction = 2 * random_uniform(key, i) - 1;
+            plus[start + i] += step * direction;
+            minus[start + i] -= step * direction;
+            analytic += at.gradient[start + i] * direction;
+        }
+        const double numeric = (run_reference(reference, batch, a, plus, false).loss - run_reference(reference, batch, a, minus, false).loss) / (2 * step);
+        const double error = std::abs(numeric - analytic) / std::max(std::abs(analytic), 1e-12);
+        if (!(error <= worst)) worst = error;
+    });
+    return worst;
+}

@@ -1,0 +1,27 @@
+// The gates that the worker must pass, and that each planted fault must fail.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "model/llama.h"
+
+/** Rows of different lengths, some longer than a query block; weights 0 on first tokens and on others. */
+struct TestBatch {
+    std::vector<std::vector<int32_t>> rows;
+    std::vector<std::vector<float>> weights;
+};
+
+TestBatch test_batch(int64_t vocabulary, const std::vector<int64_t> & lengths, uint64_t seed);
+
+/** An adapter whose A and B are both random, so that every gradient is alive. */
+Adapter random_adapter(const ModelShape & model, const std::vector<Target> & targets, int64_t rank, double alpha, uint64_t seed);
+
+/** The largest relative L2 error of log-probs, entropies and of each adapter tensor's gradient against double precision. */
+struct Parity {
+    double logprobs, entropies, gradients;
+    std::string worst; // adapter tensor of the largest gradient error
+};
+Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed);
+
+/** The largest relative error of the reference's gradient against central differences, over all adapter tensors. */
+double worst_directional_error(const std::string & path, const std::vector<Target> & targets);

@@ -1,0 +1,189 @@
+// The whole model in double precision with plain loops, one row at a time: forward, and backward by the chain rule written
+// out. It shares no code with the worker's passes but the file reader and the ops' reference functions.
+#pragma once
+#include <vector>
+
+#include "kernels/attention.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/matrix.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
+#include "kernels/swiglu.h"
+#include "model/adapter.h"
+#include "model/gguf_model.h"
+
+class ReferenceModel {
+public:
+    using Values = std::vector<double>;
+
+    explicit ReferenceModel(const std::string & path) : model_(path) {
+        for (const LayerWeights & l : model_.layers)
+            layers_.push_back({dense(l.attn_q), dense(l.attn_k), dense(l.attn_v), dense(l.attn_output), dense(l.ffn_gate), dense(l.ffn_up), dense(l.ffn_down)});
+        embedding_ = dense(model_.token_embd);
+        head_ = dense(model_.head);
+    }
+    const ModelShape & shape() const { return model_.shape; }
+
+    struct Result {
+        double loss = 0;
+        Values logprobs, entropies; // [T], 0 where the weight is 0
+    };
+
+    /** One row with weights w [parameters] in the adapter's layout; adds to gradient [parameters] unless it is null. */
+    Result row(const std::vector<int32_t> & tokens, const std::vector<float> & weights, const Adapter & a, const Values & w, Values * gradient) const {
+        const auto n = static_cast<int64_t>(tokens.size());
+        const int64_t d = shape().embedding;
+        Values x(static_cast<size_t>(n * d));
+        for (int64_t t = 0; t < n; t++)
+            for (int64_t i = 0; i < d; i++) x[static_cast<size_t>(t * d + i)] = embedding_[static_cast<size_t>(tokens[static_cast<size_t>(t)] * d + i)];
+        std::vector<Kept> kept(layers_.size());
+        for (size_t layer = 0; layer < layers_.size(); layer++) x = forward_layer(layer, x, n, a, w, kept[layer]);
+
+        const Values norm = widened(model_.output_norm);
+        Values hidden(x.size()), inv(static_cast<size_t>(n)), dx(x.size());
+        for (int64_t t = 0; t < n; t++) inv[static_cast<size_t>(t)] = reference::rmsnorm(&x[static_cast<size_t>(t * d)], norm.data(), static_cast<double>(shape().norm_eps), d, &hidden[static_cast<size_t>(t * d)]);
+        Result result{0, Values(tokens.size()), Values(tokens.size())};
+        for (int64_t t = 0; t + 1 < n; t++) {
+            const double weight = static_cast<double>(weights[static_cast<size_t>(t + 1)]);
+            if (weight == 0) continue;
+            Values logits(static_cast<size_t>(shape().vocabulary)), dhidden(static_cast<size_t>(d));
+            reference::linear(head_.data(), shape().vocabulary, d, &hidden[static_cast<size_t>(t * d)], 1, logits.data());
+            const TokenLoss loss = reference::cross_entropy(logits.data(), shape().vocabulary, tokens[static_cast<size_t>(t + 1)], weight);
+            result.loss -= weight * loss.logprob;
+            result.logprobs[static_cast<size_t>(t + 1)] = loss.logprob;
+            result.entropies[static_cast<size_t>(t + 1)] = loss.entropy;
+            if (!gradient) continue;
+            reference::linear_backward(head_.data(), shape().vocabulary, d, logits.data(), 1, dhidden.data());
+            reference::rmsnorm_backward(&x[static_cast<size_t>(t * d)], norm.data(), inv[static_cast<size_t>(t)], dhidden.data(), d, &dx[static_cast<size_t>(t * d)]);
+        }
+        if (gradient)
+            for (size_t layer = layers_.size(); layer-- > 0;) dx = backward_layer(layer, dx, n, a, w, kept[layer], *gradient);
+        return result;
+    }
+
+private:
+    /** Everything a layer computed, by name. */
+    struct Kept {
+        Values x, h1, inv1, q, k, v, probabilities, attended, mid, h2, inv2, gate, up, product;
+    };
+
+    static Values widened(const std::vector<float> & values) { return Values(values.begin(), values.end()); }
+    static Values dense(const Matrix & m) {
+        std::vector<float> row(static_cast<size_t>(m.columns));
+        Values all;
+        for (int64_t r = 0; r < m.rows; r++) {
+            m.read(r, 0, m.columns, row.data());
+            all.insert(all.end(), row.begin(), row.end());
+        }
+        return all;
+    }
+    static const Site * site_of(const Adapter & a, size_t layer, Target target) {
+        for (const Group & group : a.layers[layer])
+            for (const Site & site : group.sites)
+                if (site.target == target) return &site;
+        return nullptr;
+    }
+
+    /** y = W x + alpha / rank · B (A x). */
+    Values project(size_t layer, Target target, const Values & x, int64_t n, int64_t rows, int64_t columns, const Adapter & a, const Values & w) const {
+        Values y(static_cast<size_t>(n * rows));
+        reference::linear(layers_[layer][target].data(), rows, columns, x.data(), n, y.data());
+        if (const Site * site = site_of(a, layer, target)) {
+            const int64_t rank = a.shape.rank;
+            Values u(static_cast<size_t>(n * rank)), delta(y.size());
+            reference::linear(&w[site->a], rank, columns, x.data(), n, u.data());
+            reference::linear(&w[site->b], rows, rank, u.data(), n, delta.data());
+            for (size_t i = 0; i < y.size(); i++) y[i] += a.shape.alpha / static_cast<double>(rank) * delta[i];
+        }
+        return y;
+    }
+
+    /** dx += through W and the adapter; the adapter's own gradients are added to g. */
+    void project_backward(size_t layer, Target target, const Values & x, const Values & dy, int64_t n, int64_t rows, int64_t columns, const Adapter & a,
+                          const Values & w, Values & dx, Values & g) const {
+        reference::linear_backward(layers_[layer][target].data(), rows, columns, dy.data(), n, dx.data());
+        const Site * site = site_of(a, layer, target);
+        if (!site) return;
+        const int64_t rank = a.shape.rank;
+        const double scale = a.shape.alpha / static_cast<double>(rank);
+        Values u(static_cast<size_t>(n * rank)), du(u.size());
+        reference::linear(&w[site->a], rank, columns, x.data(), n, u.data());
+        reference::linear_backward(&w[site->b], rows, rank, dy.data(), n, du.data());
+        for (double & value : du) value *= scale;
+        reference::linear_backward(&w[site->a], rank, columns, du.data(), n, dx.data());
+        for (int64_t t = 0; t < n; t++)
+            for (int64_t r = 0; r < rank; r++) {
+                for (int64_t c = 0; c < columns; c++) g[site->a + static_cast<size_t>(r * columns + c)] += du[static_cast<size_t>(t * rank + r)] * x[static_cast<size_t>(t * columns + c)];
+                for (int64_t o = 0; o < rows; o++) g[site->b + static_cast<size_t>(o * rank + r)] += scale * dy[static_cast<size_t>(t * rows + o)] * u[static_cast<size_t>(t * rank + r)];
+            }
+    }
+
+    void rotate(Values & x, int64_t n, int64_t heads, int direction) const {
+        for (int64_t t = 0; t < n; t++)
+            for (int64_t h = 0; h < heads; h++)
+                reference::rope(&x[static_cast<size_t>((t * heads + h) * shape().head_values)], shape().head_values, t, direction, shape().rope_base, shape().rope_scale, shape().rope_factors);
+    }
+
+    Values normed(const Values & x, const std::vector<float> & weights, int64_t n, Values & inv) const {
+        const int64_t d = shape().embedding;
+        const Values w = widened(weights);
+        Values y(x.size());
+        inv.resize(static_cast<size_t>(n));
+        for (int64_t t = 0; t < n; t++) inv[static_cast<size_t>(t)] = reference::rmsnorm(&x[static_cast<size_t>(t * d)], w.data(), static_cast<double>(shape().norm_eps), d, &y[static_cast<size_t>(t * d)]);
+        return y;
+    }
+
+    Values forward_layer(size_t layer, const Values & x, int64_t n, const Adapter & a, const Values & w, Kept & k) const {
+        const ModelShape & m = shape();
+        const AttentionShape s{m.heads, m.kv_heads, m.head_values};
+        const int64_t d = m.embedding, ff = m.feed_forward;
+        k.x = x;
+        k.h1 = normed(x, model_.layers[layer].attn_norm, n, k.inv1);
+        k.q = project(layer, attn_q, k.h1, n, s.q_width(), d, a, w);
+        k.k = project(layer, attn_k, k.h1, n, s.kv_width(), d, a, w);
+        k.v = project(layer, attn_v, k.h1, n, s.kv_width(), d, a, w);
+        rotate(k.q, n, m.heads, 1);
+        rotate(k.k, n, m.kv_heads, 1);
+        k.attended.resize(static_cast<size_t>(n * s.q_width()));
+        k.probabilities.resize(static_cast<size_t>(m.heads * n * n));
+        reference::attention(s, n, k.q.data(), k.k.data(), k.v.data(), k.attended.data(), k.probabilities.data());
+        k.mid = project(layer, attn_output, k.attended, n, d, s.q_width(), a, w);
+        for (size_t i = 0; i < x.size(); i++) k.mid[i] += x[i];
+        k.h2 = normed(k.mid, model_.layers[layer].ffn_norm, n, k.inv2);
+        k.gate = project(layer, ffn_gate, k.h2, n, ff, d, a, w);
+        k.up = project(layer, ffn_up, k.h2, n, ff, d, a, w);
+        k.product.resize(k.gate.size());
+        reference::swiglu(k.gate.data(), k.up.data(), n * ff, k.product.data());
+        Values out = project(layer, ffn_down, k.product, n, d, ff, a, w);
+        for (size_t i = 0; i < out.size(); i++) out[i] += k.mid[i];
+        return out;
+    }
+
+    Values backward_layer(size_t layer, Values dx, int64_t n, const Adapter & a, const Values & w, const Kept & k, Values & g) const {
+        const ModelShape & m = shape();
+        const AttentionShape s{m.heads, m.kv_heads, m.head_values};
+        const int64_t d = m.embedding, ff = m.feed_forward;
+        Values dproduct(k.product.size()), dgate(k.gate.size()), dup(k.up.size()), dh(dx.size());
+        project_backward(layer, ffn_down, k.product, dx, n, d, ff, a, w, dproduct, g);
+        reference::swiglu_backward(k.gate.data(), k.up.data(), dproduct.data(), n * ff, dgate.data(), dup.data());
+        project_backward(layer, ffn_gate, k.h2, dgate, n, ff, d, a, w, dh, g);
+        project_backward(layer, ffn_up, k.h2, dup, n, ff, d, a, w, dh, g);
+        const Values norm2 = widened(model_.layers[layer].ffn_norm), norm1 = widened(model_.layers[layer].attn_norm);
+        for (int64_t t = 0; t < n; t++) reference::rmsnorm_backward(&k.mid[static_cast<size_t>(t * d)], norm2.data(), k.inv2[static_cast<size_t>(t)], &dh[static_cast<size_t>(t * d)], d, &dx[static_cast<size_t>(t * d)]);
+
+        Values dattended(k.attended.size()), dq(k.q.size()), dk(k.k.size()), dv(k.v.size()), dh1(dx.size());
+        project_backward(layer, attn_output, k.attended, dx, n, d, s.q_width(), a, w, dattended, g);
+        reference::attention_backward(s, n, k.q.data(), k.k.data(), k.v.data(), k.probabilities.data(), dattended.data(), dq.data(), dk.data(), dv.data());
+        rotate(dq, n, m.heads, -1);
+        rotate(dk, n, m.kv_heads, -1);
+        project_backward(layer, attn_q, k.h1, dq, n, s.q_width(), d, a, w, dh1, g);
+        project_backward(layer, attn_k, k.h1, dk, n, s.kv_width(), d, a, w, dh1, g);
+        project_backward(layer, attn_v, k.h1, dv, n, s.kv_width(), d, a, w, dh1, g);
+        for (int64_t t = 0; t < n; t++) reference::rmsnorm_backward(&k.x[static_cast<size_t>(t * d)], norm1.data(), k.inv1[static_cast<size_t>(t)], &dh1[static_cast<size_t>(t * d)], d, &dx[static_cast<size_t>(t * d)]);
+        return dx;
+    }
+
+    GgufModel model_;
+    std::vector<std::array<Values, 7>> layers_; // by Target
+    Values embedding_, head_;
+};
