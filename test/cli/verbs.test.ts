@@ -1,0 +1,91 @@
+// Every verb explains itself, says what is wrong with its use in one line, and answers programs in JSON.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { test } from "node:test";
+import { exitCodes } from "../../src/cli/exit-codes.ts";
+import { plumbline, temporaryFolder } from "./plumbline.ts";
+
+const verbs = [
+  ["serve"],
+  ["demo"],
+  ["doctor"],
+  ["run"],
+  ["model", "import"],
+  ["model", "ls"],
+  ["model", "rm"],
+  ["key", "create"],
+  ["key", "ls"],
+  ["key", "revoke"],
+  ["bench", "train"],
+  ["bench", "serve"],
+];
+
+test("--help of every verb names its usage and the exit statuses", async () => {
+  for (const verb of verbs) {
+    const { code, stdout, stderr } = await plumbline([...verb, "--help"]);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, new RegExp(`^Usage: plumbline ${verb.join(" ")}`));
+    for (const { code, meaning } of Object.values(exitCodes)) assert.match(stdout, new RegExp(`${code} +${meaning}`));
+  }
+});
+
+test("--help without a verb lists them", async () => {
+  const { stdout } = await plumbline(["--help"]);
+  for (const name of ["serve", "demo", "doctor", "model", "key", "bench"])
+    assert.match(stdout, new RegExp(`^ +${name} `, "m"));
+});
+
+test("a wrong command line is status 2, one line of message and hint, or one JSON object", async () => {
+  const wrong = [
+    ["fly"],
+    ["key"],
+    ["key", "create"],
+    ["model", "import"],
+    ["serve", "--loud"],
+    ["bench", "train", "--rank", "0"],
+  ];
+  for (const args of wrong) {
+    const spoken = await plumbline(args);
+    assert.equal(spoken.code, exitCodes.usage.code, args.join(" "));
+    assert.equal(spoken.stdout, "");
+    assert.match(spoken.stderr, /^plumbline: .+\. Add --help .+\n$/);
+
+    const json = await plumbline([...args, "--json"]);
+    assert.equal(json.code, exitCodes.usage.code);
+    assert.equal((JSON.parse(json.stdout) as { error: { code: string } }).error.code, "usage");
+  }
+});
+
+test("a setting that is not valid is status 2 and named", async () => {
+  const { code, stderr } = await plumbline(["doctor"], { PLUMBLINE_PORT: "many" });
+  assert.equal(code, exitCodes.usage.code);
+  assert.match(stderr, /PLUMBLINE_PORT/);
+});
+
+test("doctor says of each thing whether it is there, with a hint for what is lacking", async (context) => {
+  const folder = temporaryFolder(context);
+  const settings = {
+    PLUMBLINE_DATA: join(folder, "data"),
+    PLUMBLINE_PORT: "0",
+    PLUMBLINE_TRAINER: join(folder, "none"),
+  };
+  const { code, stdout } = await plumbline(["doctor", "--json"], settings);
+  const { ok, checks } = JSON.parse(stdout) as { ok: boolean; checks: { name: string; ok: boolean; hint: string }[] };
+  assert.equal(ok, false);
+  assert.equal(code, exitCodes.failure.code);
+  const names = ["node", "glibc", "trainer", "starter model", "memory", "disk", "permissions", "port", "clock", "gpu"];
+  assert.deepEqual(
+    checks.map((check) => check.name),
+    names,
+  );
+  for (const check of checks) assert.equal(check.hint === "", check.ok, check.name);
+  assert.equal(checks.find((check) => check.name === "trainer")?.ok, false);
+  assert.equal(checks.find((check) => check.name === "node")?.ok, true);
+});
+
+test("bench train refuses rows that are none", async () => {
+  const settings = ["--model", "/dev/null", "--rows", "/dev/null"];
+  const { code, stderr } = await plumbline(["bench", "train", ...settings]);
+  assert.equal(code, exitCodes.usage.code);
+  assert.match(stderr, /has no rows/);
+});
