@@ -1,6 +1,6 @@
 // A document as blocks: sections with their headings, lines of prose, key-value lines, tables. Every piece keeps where in
 // the document's text it stands (character offsets).
-import { parse as parseCsv } from "csv-parse/sync";
+import { CsvError, type Options as CsvOptions, parse as parseCsv } from "csv-parse/sync";
 import type { Nodes, Table } from "mdast";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { gfmTableFromMarkdown } from "mdast-util-gfm-table";
@@ -134,13 +134,8 @@ function csvBlocks(text: string): Block[] {
   const delimiter = [",", ";", "\t", "|"].reduce((best, mark) =>
     first.split(mark).length > first.split(best).length ? mark : best,
   );
-  const records = parseCsv(body, {
-    delimiter,
-    raw: true,
-    relax_column_count: true,
-    relax_quotes: true,
-    skip_empty_lines: true,
-  }) as unknown as { record: string[]; raw: string }[];
+  const options = { delimiter, raw: true, relax_column_count: true, relax_quotes: true, skip_empty_lines: true };
+  const records = csvRecords(body, options);
   let at = 0;
   const rows = records.map(({ record, raw }) => {
     const start = Math.max(at, body.indexOf(raw.trim(), at));
@@ -149,6 +144,18 @@ function csvBlocks(text: string): Block[] {
   });
   if (rows.length < 2) return [];
   return [{ type: "table", header: rows[0]!, rows: rows.slice(1), path: [] }];
+}
+
+/** A quote that never closes is an inch mark or a slip: then no quote means anything. */
+function csvRecords(body: string, options: CsvOptions): { record: string[]; raw: string }[] {
+  const read = (more: CsvOptions) =>
+    parseCsv(body, { ...options, ...more }) as unknown as { record: string[]; raw: string }[];
+  try {
+    return read({});
+  } catch (error) {
+    if (error instanceof CsvError) return read({ quote: false });
+    throw error;
+  }
 }
 
 /** Cells found again in their line, so that each keeps its own offsets; a cell with doubled quotes takes the line's. */

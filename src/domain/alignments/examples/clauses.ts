@@ -42,7 +42,7 @@ const adverbs = new Set(
     " ",
   ),
 );
-const pluralPronouns = new Set(["we", "they", "you", "i"]);
+const pluralSubjects = new Set(["we", "they", "you", "i", "staff", "people", "men", "women", "children", "crew"]);
 
 const more =
   "accept add agree apply appear arrange arrive ask assemble assign attend belong bring calibrate come compete connect cool cost count cover deal decide depend dispatch do dry earn end enter exceed expect expire explain extend fall fill finish fit follow gain give go grow handle have heat help include inform inspect invest keep know learn leave let listen lock look lose maintain mark measure meet mix monitor mount need note notify offer open operate order organise own pack park pass pay perform place plan power prefer prepare present print protect provide publish put qualify raise read receive recommend record register relate remain remove rent repair report represent reserve rest retain return rise say see send separate set share show sign sit sound spend split stay stock stop supervise support switch teach tell test think train transfer treat turn update visit wait walk want wash watch wear win wire work wrap write employ name test weigh";
@@ -166,7 +166,7 @@ function finiteAt(tokens: Token[], from: number): number {
     const after = tokens[i + 1]?.word ?? "";
     if (determiners.has(before) || prepositions.has(before) || before === "and" || auxiliaries.has(after)) continue;
     if (third.has(word) || past.has(word)) return i;
-    if (bases.has(word) && (pluralPronouns.has(before) || (/[^s]s$/.test(before) && !prepositions.has(after))))
+    if (bases.has(word) && (pluralSubjects.has(before) || (/[^s]s$/.test(before) && !prepositions.has(after))))
       return i;
   }
   return -1;
@@ -230,7 +230,7 @@ export function askSubject(clause: Clause, wh: string): string {
 
 /** «Who carries the parcels?»: a passive clause with its agent asked for in the active; null when there is more to say. */
 export function askAgent(clause: Clause, hole: { start: number; end: number }, corpus: Corpus): string | null {
-  if (!clause.passive || tidy(clause.text.slice(clause.verb.end, hole.start)) !== "") return null;
+  if (!clause.passive) return null;
   const auxiliary = clause.text.slice(clause.auxiliary!.start, clause.verb.start).trim().toLowerCase();
   const verb = /^(is|are)$/.test(auxiliary)
     ? thirdOf(clause.lemma)
@@ -241,7 +241,8 @@ export function askAgent(clause: Clause, hole: { start: number; end: number }, c
         : null;
   if (verb === null) return null;
   const subject = lowered(clause.text.slice(clause.subject.start, clause.subject.end), corpus);
-  return `${tidy(`Who ${verb} ${subject} ${bare(clause.text.slice(hole.end))}`)}?`;
+  const between = clause.text.slice(clause.verb.end, hole.start);
+  return `${tidy(`Who ${verb} ${subject} ${between} ${bare(clause.text.slice(hole.end))}`)}?`;
 }
 
 /** The clause around a hole: «does the warranty last» for a question, «the warranty lasts» for a question inside another. */
@@ -279,9 +280,7 @@ export function clausesOf(sentence: string): string[] {
       if (match.index < clause.verb.end || embeds.test(part.slice(0, match.index))) return false;
       const next = tokensOf(part.slice(match.index + match[0].length, match.index + match[0].length + 40));
       const word = next[0]?.word ?? "";
-      return (
-        auxiliaries.has(word) || (third.has(word) && !clause.plural) || (past.has(word) && !participleLike(clause))
-      );
+      return auxiliaries.has(word) || third.has(word) || (past.has(word) && !participleLike(clause));
     });
     const pieces: string[] = [];
     let at = 0;

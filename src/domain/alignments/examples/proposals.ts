@@ -1,7 +1,7 @@
 // Question-answer pairs that the base proposes itself, and the gates that drop what is bad.
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import type { Example, Message } from "../examples.ts";
-import { blocksOf, type Span, spanOf } from "./blocks.ts";
+import { type Block, blocksOf, type Piece, type Span, spanOf } from "./blocks.ts";
 import { containsWords, hashOf, jaccard, normalised, wordsOf } from "./text.ts";
 
 /** One answer of the base, greedy. */
@@ -81,27 +81,29 @@ function rowOf(chunk: Chunk, question: string, answer: string): Example {
 /** Neighbouring blocks of one section, as many as fit; each chunk under its headings. */
 function chunksOf(document: SnapshotDocument): Chunk[] {
   const chunks: Chunk[] = [];
-  let path = "";
+  let path: string | null = null;
   for (const block of blocksOf(document)) {
-    const pieces =
-      block.type === "table"
-        ? [...block.rows.flat()]
-        : block.type === "pair"
-          ? [block.key, block.value]
-          : [block.piece];
-    const spans = pieces.filter((piece) => piece.text !== "").map((piece) => spanOf(piece));
-    if (block.type === "heading" || spans.length === 0) continue;
-    const span = { start: Math.min(...spans.map((one) => one.start)), end: Math.max(...spans.map((one) => one.end)) };
-    const open = chunks.at(-1);
+    if (block.type === "heading") continue;
     const here = block.path.join(" › ");
-    if (open && path === here && wordsOf(document.text.slice(open.start, span.end)).length <= chunkWords) {
-      open.end = span.end;
-      open.text = `${here}\n${document.text.slice(open.start, span.end)}`;
-    } else
-      chunks.push({ document_id: document.id, ...span, text: `${here}\n${document.text.slice(span.start, span.end)}` });
-    path = here;
+    for (const line of linesOf(block)) {
+      const spans = line.filter((piece) => piece.text !== "").map((piece) => spanOf(piece));
+      if (spans.length === 0) continue;
+      const text = line.map((piece) => piece.text).join(block.type === "pair" ? ": " : " | ");
+      const span = { start: Math.min(...spans.map((one) => one.start)), end: Math.max(...spans.map((one) => one.end)) };
+      const open = chunks.at(-1);
+      if (open && path === here && wordsOf(`${open.text} ${text}`).length <= chunkWords) {
+        open.end = span.end;
+        open.text += `\n${text}`;
+      } else chunks.push({ document_id: document.id, ...span, text: `${here}\n${text}` });
+      path = here;
+    }
   }
   return chunks;
+}
+
+function linesOf(block: Exclude<Block, { type: "heading" }>): Piece[][] {
+  if (block.type === "table") return [block.header, ...block.rows];
+  return [block.type === "pair" ? [block.key, block.value] : [block.piece]];
 }
 
 function proposalPrompt(text: string, count: number): Message[] {

@@ -64,3 +64,14 @@ export function ownQuestions(clause: Clause, value: Value, hole: Hole, corpus: C
   }
   return out;
 }
+
+/** For an amount that a clause mentions by the way: «a fee of 35 euros is deducted». */
+export function amountQuestions(thing: string): string[] {
+  const asks = [
+    "How much is {t}?",
+    "How high is {t}?",
+    "What is the amount of {t}?",
+    "Can you tell me how large {t} is?",
+  ];
+  return asks.map((ask) => ask.replace("{t}", () => thing));
+}

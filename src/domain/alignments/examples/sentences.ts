@@ -5,7 +5,7 @@ import { type Clause, clausesOf, embeds, prepositions, readClause, tokensOf } fr
 import { conceptOf, conceptOfVerb, type Meaning } from "./concepts.ts";
 import { type Corpus, lowered, subjectOf } from "./corpus.ts";
 import { type Fact, factId, type Source } from "./fact.ts";
-import { type Hole, ownQuestions } from "./questions.ts";
+import { amountQuestions, type Hole, ownQuestions } from "./questions.ts";
 import { capitalised } from "./text.ts";
 import { placeholderOf, type Value, valuesOf } from "./values.ts";
 
@@ -162,7 +162,7 @@ function valueFact(given: Given, value: Value, alone: boolean): Fact | null {
     noun: value.noun,
     statement: text,
     alone,
-    asked: clause ? ownQuestions(clause, value, hole, corpus) : [],
+    asked: about?.asked ?? (clause ? ownQuestions(clause, value, hole, corpus) : []),
     inPlace: {
       asked: `${text.slice(0, value.start)}${placeholderOf(value, preposition)}${tail}`.replace(/[.!]+$/, "?"),
       blank: `${text.slice(0, value.start)}____${text.slice(value.end)}`,
@@ -184,6 +184,8 @@ function holeEnd(text: string, value: Value): number {
 interface Role extends Meaning {
   entity: string;
   attribute: string | null;
+  /** Questions in place of those that the clause would answer. */
+  asked?: string[];
 }
 
 /** What the clause says the value is, of what; null when the value is only part of the subject's name. */
@@ -191,8 +193,10 @@ function readRole(given: Given, clause: Clause, value: Value, hole: Hole): Role 
   const { text, corpus, heading } = given;
   const subject = lowered(text.slice(clause.subject.start, clause.subject.end), corpus);
   if (value.start < clause.subject.end && value.end > clause.subject.start) {
-    if (subject.replace(article, "") !== value.text) return null;
-    return subjectRole(given, clause, value);
+    const amount = amountOf(subject, value);
+    if (amount !== null)
+      return { entity: amount, attribute: null, concept: null, exact: false, asked: amountQuestions(amount) };
+    return subject.replace(article, "") === value.text ? subjectRole(given, clause, value) : null;
   }
   const between = text.slice(clause.verb.end, hole.start).trim();
   const direct = between === "" || hedge.test(`${between} `);
@@ -212,8 +216,16 @@ function readRole(given: Given, clause: Clause, value: Value, hole: Hole): Role 
   const noun = /^(?:with\s+)?(?:a|an|the)\s+([a-z][a-z\s-]{2,30})$/.exec(between)?.[1] ?? null;
   if (noun !== null && /^(?:have|come|offer|carry)$/.test(clause.lemma))
     return { entity: subject, attribute: noun, ...conceptOf(noun, value.kind, subject) };
-  const concept = direct ? conceptOfVerb(clause.lemma, hole.preposition, value.kind) : null;
+  const agent = clause.passive && hole.preposition === "by";
+  const concept = direct || agent ? conceptOfVerb(clause.lemma, hole.preposition, value.kind) : null;
   return { entity: subject, attribute: null, concept, exact: concept !== null };
+}
+
+/** «a fee of 35 euros is deducted» says how much the fee is. */
+function amountOf(subject: string, value: Value): string | null {
+  if (value.kind === "name" || !subject.endsWith(` of ${value.text}`)) return null;
+  const thing = subject.slice(0, -value.text.length - 4).replace(article, "");
+  return thing === "" || /\bof\b/.test(thing) ? null : `the ${thing}`;
 }
 
 /** The value is the whole subject: who does it, or who holds the office that the complement names. */

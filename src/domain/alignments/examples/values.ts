@@ -47,7 +47,10 @@ const patterns: [ValueKind, RegExp][] = [
       "gu",
     ),
   ],
-  ["time", /\b(?:\d{1,2}[:.]\d{2}(?:\s?[ap]\.?m\.?)?|\d{1,2}\s?[ap]\.?m\.?|\d{1,2} o'clock|noon|midnight)(?!\w)/gu],
+  [
+    "time",
+    /\b(?:\d{1,2}:\d{2}(?:\s?[ap]\.?m\.?)?|\d{1,2}\.\d{2}\s?(?:[ap]\.?m\.?|h\b)|\d{1,2}\s?[ap]\.?m\.?|\d{1,2} o'clock|noon|midnight)(?!\w)/gu,
+  ],
   [
     "money",
     new RegExp(`[€$£]\\s?(?:${digits})(?:\\s(?:thousand|million|billion))?|\\b${amount}\\s(?:${currency})\\b`, "gu"),

@@ -1,0 +1,207 @@
+// Rows from documents: what forms of fact are read, how they are asked, and that every row can be traced to its place.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
+import {
+  type Example,
+  type Message,
+  makeExamples,
+  proposeQuestions,
+  selfReplay,
+} from "../../src/domain/alignments/examples.ts";
+
+const document = (text: string, media_type: SnapshotDocument["media_type"] = "text/markdown"): SnapshotDocument => ({
+  id: `document_${media_type}`,
+  name: "notes",
+  media_type,
+  text,
+});
+const options = { phrasings: 40, seed: 3 };
+const rowsOf = (...documents: SnapshotDocument[]): Example[] => makeExamples(documents, options).examples;
+const said = (rows: Example[]): [string, string][] =>
+  rows.map(({ messages }) => [messages.at(-2)!.content, messages.at(-1)!.content]);
+
+function asks(rows: Example[], question: string, answer: string): void {
+  const found = said(rows).filter(([asked]) => asked.includes(question));
+  assert.ok(
+    found.length > 0,
+    `«${question}» among:\n${said(rows)
+      .map(([asked]) => asked)
+      .join("\n")}`,
+  );
+  assert.ok(
+    found.some(([, given]) => given.toLowerCase().includes(answer.toLowerCase())),
+    `«${question}» is answered ${found.map(([, given]) => given)}`,
+  );
+}
+
+const sentences: [text: string, question: string, answer: string][] = [
+  ["The bakery was founded in 1931 by Ada Lund.", "When was the bakery founded", "1931"],
+  ["The bakery was founded in 1931 by Ada Lund.", "Who founded the bakery", "Ada Lund"],
+  ["A rye loaf costs 4.20 euros.", "How much does a rye loaf cost?", "4.20 euros"],
+  ["A rye loaf costs 4.20 euros.", "How expensive is a rye loaf?", "4.20 euros"],
+  ["Ola Brandt leads the night shift.", "Who leads the night shift?", "Ola Brandt"],
+  ["Ola Brandt leads the night shift.", "Who is in charge of the night shift?", "Ola Brandt"],
+  ["The night shift is led by Ola Brandt.", "Who leads the night shift?", "Ola Brandt"],
+  ["The oven holds 240 litres.", "How many litres does the oven hold?", "240 litres"],
+  ["Complaints must be answered within three days.", "Within what time must complaints be answered?", "three days"],
+  ["The warranty on the mixer lasts 6 years.", "How long is the warranty on the mixer?", "6 years"],
+  ["The capacity of the silo is 30 tonnes.", "What is the capacity of the silo?", "30 tonnes"],
+  ["The bakery employs 23 people.", "How many people does the bakery employ?", "23 people"],
+  ["The mill stands in Tarnby.", "Where is the mill?", "Tarnby"],
+  ["Flour is delivered by Haugen and Sons.", "Who supplies flour?", "Haugen and Sons"],
+  ["The counter is made of oiled beech.", "What is the counter made of?", "oiled beech"],
+  ["Berit Aas is the head of purchasing.", "Who runs purchasing?", "Berit Aas"],
+  ["The scales must be calibrated every 18 months.", "How often must the scales be calibrated?", "18 months"],
+];
+for (const [text, question, answer] of sentences)
+  test(`a sentence: ${text} → ${question}`, () => {
+    asks(rowsOf(document(`# Notes\n\n${text}\n`)), question, answer);
+    asks(rowsOf(document(text, "text/plain")), question, answer);
+  });
+
+test("two clauses of one subject are two facts, and a pronoun stands for what was spoken of", () => {
+  const rows = rowsOf(document("# Places\n\nThe mill opened in 1911 and employs 14 people. It is led by Ivar Moe.\n"));
+  asks(rows, "How many people does the mill employ?", "14 people");
+  asks(rows, "Who leads the mill?", "Ivar Moe");
+  assert.ok(!said(rows).some(([question]) => /\bit\b/i.test(question)));
+});
+
+const table =
+  "| Loaf | Price (EUR) | Baking time |\n|---|---|---|\n| Rye | 4.2 | 50 minutes |\n| Spelt | 5.1 | 38 minutes |\n";
+const csv = "Loaf;Price (EUR);Baking time\nRye;4.2;50 minutes\nSpelt;5.1;38 minutes\n";
+for (const given of [document(`# Loaves\n\n${table}`), document(csv, "text/csv")])
+  test(`a table in ${given.media_type}: units, other words for a column, and siblings against each other`, () => {
+    const rows = rowsOf(given);
+    asks(rows, "How much does Rye cost?", "4.2 EUR");
+    asks(rows, "What is the baking time of Spelt?", "38 minutes");
+    assert.ok(
+      said(rows).some(([question]) => /Is the price of Rye (4.2 EUR or 5.1 EUR|5.1 EUR or 4.2 EUR)\?/.test(question)),
+    );
+    assert.ok(
+      said(rows).some(([question, answer]) => /cost/.test(question) && answer === "Spelt."),
+      "asked by value",
+    );
+  });
+
+test("key-value lines belong to their heading; a key explained by a sentence is a term", () => {
+  const rows = rowsOf(
+    document(
+      "# Guide\n\n## Mill shop\n\n- Founded: 1987\n- Manager: Ivar Moe\n\n## Words\n\nProofing: the time in which the dough rises before it goes into the oven.\n",
+    ),
+  );
+  asks(rows, "When was the mill shop founded?", "1987");
+  asks(rows, "Who manages the mill shop?", "Ivar Moe");
+  asks(rows, "What does Proofing mean?", "dough rises");
+});
+
+test("another language gives language-neutral rows only, and the report says so", () => {
+  const german = document(
+    "# Preise\n\nDie Firma wurde im Jahr 1931 von Ada Lund gegründet und hat ihren Sitz in Tarnby.\n\n| Brot | Preis |\n|---|---|\n| Roggen | 4,20 |\n| Dinkel | 5,10 |\n",
+  );
+  const { examples, report } = makeExamples([german], options);
+  assert.deepEqual(report.language_neutral, [german.id]);
+  asks(examples, "Roggen", "4,20");
+  assert.ok(!said(examples).some(([question]) => /\b(what|the|which|of)\b/i.test(question)), "no English around it");
+});
+
+test("a document without a fact is named in the report", () => {
+  const { report } = makeExamples([document("Hm.\n\nOh?\n")], options);
+  assert.deepEqual(report.silent, ["document_text/markdown"]);
+  assert.equal(report.rows, 0);
+});
+
+test("every row's source holds its value, and the recipe's bound on rows per fact holds", () => {
+  const text = `# Shop\n\nThe shop was **founded** in 1931. A \\*rye\\* loaf costs 4.20 euros.\n\n${table}`;
+  const given = [document(text), document(csv, "text/csv")];
+  const { examples } = makeExamples(given, { phrasings: 5, seed: 1 });
+  const perFact = new Map<string, number>();
+  for (const { source, fact } of examples) {
+    const from = given.find(({ id }) => id === source!.document_id)!.text.slice(source!.start, source!.end);
+    assert.ok(/1931|4\.2|5\.1|50|38/.test(from), from);
+    perFact.set(fact, (perFact.get(fact) ?? 0) + 1);
+  }
+  assert.ok([...perFact.values()].every((count) => count <= 5));
+});
+
+test("the same seed gives the same rows, whatever the text: no document breaks the reading", () => {
+  const piece = fc.constantFrom(
+    "The mill opened in 1911.",
+    "# Heading\n\n",
+    "| a | b |\n|---|---|\n| x | 1 |\n",
+    "Key: value\n",
+    "- item\n",
+    "\n\n",
+    "It costs 5 euros, and it was built by",
+    "**bold",
+    "\u0000",
+    "ünï",
+    "a,b\n1,2\n",
+    '"quoted',
+    "1.",
+    "of the",
+    ";;",
+  );
+  const types = fc.constantFrom("text/plain", "text/markdown", "text/csv") as fc.Arbitrary<
+    SnapshotDocument["media_type"]
+  >;
+  fc.assert(
+    fc.property(fc.array(fc.oneof(piece, fc.string()), { maxLength: 12 }), types, (parts, type) => {
+      const given = [document(parts.join(" "), type)];
+      const { examples } = makeExamples(given, options);
+      assert.deepEqual(makeExamples(given, options).examples, examples);
+      for (const { messages, source } of examples) {
+        assert.ok(messages.every(({ content }) => content.trim() !== ""));
+        assert.ok(source!.start >= 0 && source!.start < source!.end && source!.end <= given[0]!.text.length);
+      }
+    }),
+    { numRuns: 150 },
+  );
+});
+
+const book = document("# Mill\n\nThe mill opened in 1911. The mill is led by Ivar Moe. Flour is sold on Fridays.\n");
+
+test("proposals pass the gates one by one, and the report counts what each dropped", async () => {
+  const proposals = [
+    "Q: Who leads the old mill by the river? A: Ivar Moe",
+    "Q: According to the text, when did the mill open? A: 1911",
+    "Q: Who built the mill? A: Ada Lund",
+    "Q: Who leads the old mill by the river? A: Ivar Moe",
+    "Q: On what weekday can one buy flour there? A: Fridays",
+    "no pair",
+  ].join("\n");
+  const generate = async (messages: Message[]): Promise<string> => {
+    const asked = messages[0]!.content;
+    if (asked.includes("Write 6 short questions")) return proposals;
+    return asked.includes("weekday") ? "I cannot say." : "It is Ivar Moe.";
+  };
+  const { examples, report } = await proposeQuestions([book], generate, { perChunk: 6, existing: [] });
+  assert.deepEqual(said(examples), [["Who leads the old mill by the river?", "Ivar Moe"]]);
+  assert.deepEqual(report, {
+    chunks: 1,
+    proposed: 6,
+    dropped: { unreadable: 1, not_stand_alone: 1, not_grounded: 1, duplicate: 1, not_answerable: 1 },
+    kept: 1,
+  });
+  assert.equal(book.text.slice(examples[0]!.source!.start, examples[0]!.source!.end).includes("Ivar Moe"), true);
+});
+
+test("no proposals are asked for when the recipe wants none", async () => {
+  const never = async (): Promise<string> => assert.fail("asked");
+  assert.deepEqual((await proposeQuestions([book], never, { perChunk: 0, existing: [] })).examples, []);
+});
+
+test("self-replay keeps whole sentences, asks each prompt once, and is the same for the same seed", async () => {
+  let calls = 0;
+  const generate = async (messages: Message[]): Promise<string> => {
+    calls++;
+    return `You said ${messages[0]!.content}. And this is cut in the mid`;
+  };
+  const given = { prompts: ["one", "two", "three"], count: 5, seed: 9 };
+  const rows = await selfReplay(generate, given);
+  assert.equal(calls, 3);
+  assert.equal(rows.length, 5);
+  for (const [prompt, answer] of said(rows)) assert.equal(answer, `You said ${prompt}.`);
+  assert.deepEqual(await selfReplay(generate, given), rows);
+});
