@@ -47,6 +47,8 @@ const newRequestId = (): string => `req_${randomWord()}`;
 export function createServer(parts: ServerParts): Server {
   const app = new Koa({ proxy: false });
   const leaving = new Set<AbortController>();
+  // Connections that broke under an answer; everything else is answered below.
+  app.on("error", (error) => parts.log("debug", "connection.failed", { error }));
   app.use(identify(parts.log, leaving));
   app.use(answerErrors);
   app.use(

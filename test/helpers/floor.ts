@@ -1,0 +1,49 @@
+// The outer floor alone, over endpoints made up for a test.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { readConfig } from "../../src/base/config.ts";
+import { createLog } from "../../src/base/log.ts";
+import type { Endpoint } from "../../src/contract/endpoint.ts";
+import { type AnyHandler, type Limits, mount } from "../../src/http/mount.ts";
+import { createServer } from "../../src/http/server.ts";
+
+export interface Floor {
+  url: string;
+  folder: string;
+  log: Record<string, unknown>[];
+  close(): Promise<void>;
+}
+
+export const testKey = "pl_test";
+
+export async function testFloor<Name extends string>(
+  endpoints: Record<Name, Endpoint>,
+  handlers: Record<Name, AnyHandler>,
+  limits: Partial<Limits["upload"]> & { bodyBytes?: number } = {},
+): Promise<Floor> {
+  const folder = await mkdtemp(join(tmpdir(), "plumbline-floor-"));
+  const log: Record<string, unknown>[] = [];
+  const { bodyBytes = 1 << 20, ...upload } = limits;
+  const server = createServer({
+    config: readConfig({}),
+    log: createLog("debug", (line) => void log.push(JSON.parse(line) as Record<string, unknown>)),
+    authenticate: (key) => (key === testKey ? { userId: "u", userName: "u", keyId: "k" } : null),
+    openapi: {},
+    routes: mount(endpoints, handlers, {
+      bodyBytes,
+      upload: { folder, fileBytes: 1 << 20, files: 3, freeDisk: 0, ...upload },
+      checkDisk: async () => {},
+    }),
+  });
+  const { port } = await server.listen(0, "127.0.0.1");
+  return {
+    url: `http://127.0.0.1:${port}`,
+    folder,
+    log,
+    async close() {
+      await server.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

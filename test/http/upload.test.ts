@@ -1,0 +1,166 @@
+// Uploads, whole or not at all.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { createConnection } from "node:net";
+import { after, before, describe, test } from "node:test";
+import { sha256 } from "../../src/base/files.ts";
+import { sleep } from "../../src/base/time.ts";
+import { endpoint, type UploadedFile } from "../../src/contract/endpoint.ts";
+import { type Floor, testFloor, testKey } from "../helpers/floor.ts";
+import { eventually } from "../helpers/house.ts";
+import { raw } from "../helpers/raw.ts";
+
+const promise = (path: string, many: boolean) =>
+  endpoint({ method: "POST", path, tag: "t", summary: "", upload: { many }, reply: { type: "object" }, errors: [] });
+
+let floor: Floor;
+let handled = 0;
+before(async () => {
+  const handler = async ({ files }: { files: UploadedFile[] }) => {
+    handled++;
+    return { files: files.map((file) => ({ ...file, content: readFileSync(file.path, "latin1").slice(0, 100) })) };
+  };
+  floor = await testFloor(
+    { many: promise("/api/many", true), one: promise("/api/one", false) },
+    { many: handler, one: handler },
+    {
+      fileBytes: 100_000,
+    },
+  );
+});
+after(() => floor.close());
+
+const left = (): string[] => readdirSync(floor.folder);
+const authorization = `Bearer ${testKey}`;
+
+async function send(path: string, body: FormData | string, headers: Record<string, string> = {}) {
+  const response = await fetch(floor.url + path, { method: "POST", body, headers: { authorization, ...headers } });
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they are.
+  return { status: response.status, body: (await response.json()) as any };
+}
+
+function form(...files: [field: string, content: string, name: string][]): FormData {
+  const data = new FormData();
+  for (const [field, content, name] of files) data.append(field, new Blob([content]), name);
+  return data;
+}
+
+const multipart = (...parts: string[]): string => [...parts.map((part) => `--b\r\n${part}\r\n`), "--b--\r\n"].join("");
+const typed = { "content-type": "multipart/form-data; boundary=b" };
+
+test("files arrive with their digest and are gone after the answer", async () => {
+  const { status, body } = await send("/api/many", form(["file", "hello", "a.txt"], ["file", "", "b.txt"]));
+  assert.equal(status, 200);
+  assert.deepEqual(
+    body.files.map((file: UploadedFile & { content: string }) => [file.name, file.bytes, file.sha256, file.content]),
+    [
+      ["a.txt", 5, sha256("hello"), "hello"],
+      ["b.txt", 0, sha256(""), ""],
+    ],
+  );
+  await eventually(() => left().length === 0);
+});
+
+describe("refused, and nothing is left", () => {
+  const big = "x".repeat(100_001);
+  const cases: [string, number, () => ReturnType<typeof send>][] = [
+    ["no file", 422, () => send("/api/many", multipart(), typed)],
+    ["another field", 422, () => send("/api/many", form(["file", "a", "a"], ["other", "b", "b"]))],
+    [
+      "a text field",
+      422,
+      () => send("/api/many", multipart('Content-Disposition: form-data; name="x"\r\n\r\n1'), typed),
+    ],
+    ["a file over the limit", 413, () => send("/api/many", form(["file", "a", "a"], ["file", big, "b"]))],
+    [
+      "one file too many",
+      413,
+      () => send("/api/many", form(...[1, 2, 3, 4].map((n) => ["file", "a", `${n}`] as [string, string, string]))),
+    ],
+    ["two where one is taken", 413, () => send("/api/one", form(["file", "a", "a"], ["file", "b", "b"]))],
+    ["no boundary", 400, () => send("/api/many", "x", { "content-type": "multipart/form-data;" })],
+    ["JSON", 415, () => send("/api/many", "{}", { "content-type": "application/json" })],
+    ["an encoding", 415, () => send("/api/many", multipart(), { ...typed, "content-encoding": "gzip" })],
+    [
+      "no final boundary",
+      422,
+      () => send("/api/many", '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nabc', typed),
+    ],
+    ["garbage", 422, () => send("/api/many", "garbage", typed)],
+    [
+      "an undecodable name",
+      422,
+      () =>
+        send(
+          "/api/many",
+          multipart("Content-Disposition: form-data; name=\"file\"; filename*=UTF-8''%E0%A4%A\r\n\r\nabc"),
+          typed,
+        ),
+    ],
+    [
+      "an endless part header",
+      422,
+      () => send("/api/many", multipart(`Content-Disposition: ${"x".repeat(1 << 20)}\r\n\r\nabc`), typed),
+    ],
+    [
+      "a hundred thousand parts",
+      413,
+      () =>
+        send(
+          "/api/many",
+          multipart(...Array(10_000).fill('Content-Disposition: form-data; name="file"; filename="a"\r\n\r\nx')),
+          typed,
+        ),
+    ],
+  ];
+  for (const [what, status, work] of cases)
+    test(what, async () => {
+      const before = handled;
+      const answer = await work();
+      assert.equal(answer.status, status, JSON.stringify(answer.body));
+      assert.ok(answer.body.detail);
+      assert.equal(handled, before);
+      await eventually(() => left().length === 0);
+    });
+});
+
+test("a disk below its mark is 507 before anything is read", async () => {
+  const full = await testFloor(
+    { many: promise("/api/many", true) },
+    { many: async () => ({}) },
+    { freeDisk: Number.MAX_SAFE_INTEGER },
+  );
+  const response = await fetch(`${full.url}/api/many`, {
+    method: "POST",
+    body: form(["file", "a", "a"]),
+    headers: { authorization },
+  });
+  assert.equal(response.status, 507);
+  assert.ok(response.headers.get("retry-after"));
+  await full.close();
+});
+
+test("a client that leaves at any point leaves nothing behind", async () => {
+  const before = handled;
+  const body = multipart(
+    ...[1, 2, 3].map(
+      (n) => `Content-Disposition: form-data; name="file"; filename="${n}"\r\n\r\n${"x".repeat(20_000)}`,
+    ),
+  );
+  const head = `POST /api/many HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${authorization}\r\nContent-Type: ${typed["content-type"]}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  const cuts = Array.from({ length: 30 }, (_, i) => Math.floor((body.length * i) / 30));
+  await Promise.all(
+    cuts.map(async (cut, i) => {
+      const socket = createConnection(Number(new URL(floor.url).port), "127.0.0.1");
+      socket.on("error", () => {});
+      socket.write(head + body.slice(0, cut));
+      await sleep(20);
+      if (i % 2 === 0) socket.destroy();
+      else socket.resetAndDestroy();
+    }),
+  );
+  await eventually(() => left().length === 0);
+  assert.equal(handled, before);
+  const whole = await raw(floor.url, head.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n") + body);
+  assert.equal(whole.status, 200);
+});
