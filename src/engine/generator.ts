@@ -1,4 +1,5 @@
 // The seam between everything that wants tokens and whatever makes them. Nothing here knows node-llama-cpp.
+export { createGenerator, type GeneratorOptions, openTokenizer } from "./bases.ts";
 
 /** A base GGUF and, when aligned, the adapter over it. Paths come from the store, never from a request. */
 export interface ModelRef {
@@ -11,6 +12,7 @@ export interface ModelRef {
 export interface Tokenizer {
   /** parseSpecial: whether `<|im_start|>` and the like become control tokens; false for anything a user wrote. */
   encode(text: string, parseSpecial: boolean): number[];
+  /** What the tokens add to a text; control tokens add nothing. */
   decode(tokens: readonly number[]): string;
   readonly bos: number | null;
   readonly eos: number | null;
@@ -21,6 +23,11 @@ export interface Tokenizer {
   readonly trainContext: number;
   /** The Jinja source of the GGUF's chat template, or null. */
   readonly chatTemplate: string | null;
+  /** Text → id of every token that text becomes only under parseSpecial. */
+  readonly specials: ReadonlyMap<string, number>;
+  /** The bytes a token adds to a text; none for control tokens. A code point may span several tokens. */
+  bytesOf(token: number): Uint8Array;
+  /** A token on its own, for people: control tokens by their name, unfinished code points as U+FFFD. */
   pieceOf(token: number): string;
 }
 

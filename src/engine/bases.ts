@@ -1,0 +1,384 @@
+// The Generator over node-llama-cpp: which bases and adapters are loaded, by how many users, and what each may take.
+//
+//   (absent) ──load──► opening ──► loaded ──last unload──► closing (its requests finish first) ──► (absent)
+//
+// A base lives as long as one of its entries, an entry being an adapter or the bare base. A native abort cannot be caught, so
+// all that could cause one is checked here: memory, prompt lengths, token ids.
+import { stat } from "node:fs/promises";
+import type { Config } from "../base/config.ts";
+import { Failure, invalid } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import { Batcher } from "./batcher.ts";
+import { type NativeAdapter, type NativeModel, openNative } from "./binding.ts";
+import { FixedLane } from "./fixed-lane.ts";
+import type { EvaluateRequest, GenerateRequest, Generator, LoadedInfo, ModelRef, Tokenizer } from "./generator.ts";
+import { readGgufHeader } from "./gguf-header.ts";
+import { baseBytes, contextBytes, type Gpu, type Grant, type ModelShape, shapeOf } from "./gpu.ts";
+import { Turns } from "./turns.ts";
+
+/** Rows of the evaluation lane, or the number of seats where that is less. */
+export const evaluationWidth = 8;
+const batchTokens = 512;
+/** Prompt tokens a step may read while others answer. A CPU reads some 500 a second (135M), a GPU many thousands. */
+const prefillTokens = { cpu: 64, gpu: 512 };
+
+export interface GeneratorOptions {
+  config: Pick<Config, "threads" | "seats" | "seatContext" | "queueLimit">;
+  log: Log;
+  gpu: Gpu;
+}
+
+/** A loaded base. */
+interface Base {
+  model: NativeModel;
+  batcher: Batcher;
+  turns: Turns;
+  shape: ModelShape;
+  context: number;
+  info: LoadedInfo;
+  close(): Promise<void>;
+}
+
+interface Entry {
+  users: number;
+  ready: Promise<NativeAdapter | null>;
+  closing: Promise<void> | null;
+}
+
+interface Slot {
+  ready: Promise<Base>;
+  /** Set once `ready` has resolved. */
+  base: Base | null;
+  entries: Map<string, Entry>;
+  closing: Promise<void> | null;
+  /** Evaluations and scorings one after another, and whom they serve. */
+  lane: Promise<unknown>;
+  laneUsers: Map<string, number>;
+}
+
+const keyOf = (model: ModelRef): string => model.adapter?.id ?? "";
+const nameOf = (model: ModelRef): string => model.adapter?.id ?? model.baseId;
+
+/** Reads the tokenizer of a GGUF and nothing else of it. */
+export async function openTokenizer(
+  path: string,
+  log: Log,
+): Promise<{ tokenizer: Tokenizer; dispose(): Promise<void> }> {
+  const native = await openNative(log);
+  const model = await native.openModel(path, { vocabularyOnly: true });
+  return { tokenizer: model.tokenizer, dispose: () => model.dispose() };
+}
+
+export function createGenerator(options: GeneratorOptions): Generator {
+  const { config, log } = options;
+  const slots = new Map<string, Slot>();
+  const width = Math.min(evaluationWidth, config.seats);
+
+  /** The base and adapter of a request. Throws not_loaded. */
+  const loaded = (model: ModelRef): { slot: Slot; base: Base; entry: Entry } => {
+    const slot = slots.get(model.baseId);
+    const entry = slot?.entries.get(keyOf(model));
+    if (!slot?.base || !entry || entry.closing !== null)
+      throw new Failure("not_loaded", `The model ${nameOf(model)} is not loaded`);
+    return { slot, base: slot.base, entry };
+  };
+
+  const openSlot = (model: ModelRef): Slot => {
+    const slot: Slot = {
+      ready: openBase(model, options),
+      base: null,
+      entries: new Map(),
+      closing: null,
+      lane: Promise.resolve(),
+      laneUsers: new Map(),
+    };
+    slots.set(model.baseId, slot);
+    slot.ready.then(
+      (base) => {
+        slot.base = base;
+      },
+      () => {
+        // The callers that wait on it hear of the error themselves.
+        if (slots.get(model.baseId) === slot) slots.delete(model.baseId);
+      },
+    );
+    return slot;
+  };
+
+  const openEntry = (slot: Slot, model: ModelRef): Entry => {
+    const entry: Entry = { users: 0, ready: openAdapter(slot, model, log), closing: null };
+    slot.entries.set(keyOf(model), entry);
+    return entry;
+  };
+
+  const closeIfUnused = async (baseId: string, slot: Slot): Promise<void> => {
+    if (slot.entries.size > 0 || slots.get(baseId) !== slot || slot.base === null) return;
+    const { base } = slot;
+    slot.closing = (async () => {
+      await slot.lane;
+      await base.close();
+      slots.delete(baseId);
+      log("info", "base_unloaded", { baseId });
+    })();
+    await slot.closing;
+  };
+
+  const drop = async (model: ModelRef, slot: Slot, entry: Entry): Promise<void> => {
+    const key = keyOf(model);
+    const { base } = slot;
+    const adapter = await entry.ready;
+    if (base !== null) {
+      await base.batcher.drain(key);
+      if (slot.laneUsers.has(key)) await slot.lane;
+      await base.turns.run(() => base.batcher.forget(key));
+    }
+    await adapter?.dispose();
+    slot.entries.delete(key);
+    await closeIfUnused(model.baseId, slot);
+  };
+
+  const load = async (model: ModelRef): Promise<LoadedInfo> => {
+    for (;;) {
+      const slot = slots.get(model.baseId);
+      const closing = slot?.closing ?? slot?.entries.get(keyOf(model))?.closing;
+      if (!closing) break;
+      await closing;
+    }
+    const slot = slots.get(model.baseId) ?? openSlot(model);
+    const entry = slot.entries.get(keyOf(model)) ?? openEntry(slot, model);
+    entry.users++;
+    try {
+      await entry.ready;
+      return (await slot.ready).info;
+    } catch (error) {
+      entry.users--;
+      if (entry.users === 0 && slot.entries.get(keyOf(model)) === entry) {
+        slot.entries.delete(keyOf(model));
+        await closeIfUnused(model.baseId, slot);
+      }
+      throw error;
+    }
+  };
+
+  const unload = async (model: ModelRef): Promise<void> => {
+    const { slot, entry } = loaded(model);
+    entry.users--;
+    if (entry.users > 0) return;
+    entry.closing = drop(model, slot, entry);
+    await entry.closing;
+  };
+
+  /** Runs in the lane of a base: a context made for it, one call after another. */
+  const inLane = async <T>(
+    model: ModelRef,
+    work: (lane: FixedLane, adapter: NativeAdapter | null) => Promise<T>,
+  ): Promise<T> => {
+    const { slot, base, entry } = loaded(model);
+    const key = keyOf(model);
+    slot.laneUsers.set(key, (slot.laneUsers.get(key) ?? 0) + 1);
+    const turn = slot.lane.then(async () => {
+      const adapter = await entry.ready;
+      return withLane(model.baseId, base, width, options, (lane) => work(lane, adapter));
+    });
+    slot.lane = turn
+      .catch(() => {})
+      .then(() => {
+        const users = slot.laneUsers.get(key)! - 1;
+        if (users > 0) slot.laneUsers.set(key, users);
+        else slot.laneUsers.delete(key);
+      });
+    return turn;
+  };
+
+  return {
+    seatContext: config.seatContext,
+    load,
+    unload,
+    isLoaded: (model) => {
+      const slot = slots.get(model.baseId);
+      const entry = slot?.entries.get(keyOf(model));
+      return slot?.base != null && entry !== undefined && entry.closing === null;
+    },
+    tokenizer: (baseId) => {
+      const base = slots.get(baseId)?.base;
+      if (!base) throw new Failure("not_loaded", `The base ${baseId} is not loaded`);
+      return base.model.tokenizer;
+    },
+    generate: async function* (request: GenerateRequest) {
+      const { base, entry } = loaded(request.model);
+      checkPrompt(request.prompt, base);
+      const empty = { promptTokens: request.prompt.length, cachedTokens: 0, completionTokens: 0 };
+      if (request.maxTokens <= 0) return { finishReason: "length", ...empty };
+      return yield* base.batcher.generate(request, keyOf(request.model), await entry.ready);
+    },
+    evaluate: async (request: EvaluateRequest) => {
+      const { base } = loaded(request.model);
+      for (const prompt of request.prompts) checkPrompt(prompt, base);
+      if (request.maxTokens < 1) throw invalid(["maxTokens"], "must be at least 1");
+      if (request.startAt >= request.prompts.length) return;
+      await inLane(request.model, (lane, adapter) => lane.evaluate(adapter, request));
+    },
+    score: async (model, rows, signal) => {
+      const { base } = loaded(model);
+      for (const row of rows) {
+        checkPrompt(row.tokens, base, 0);
+        if (row.promptLength < 1 || row.promptLength > row.tokens.length)
+          throw invalid(["promptLength"], "must be from 1 to the number of tokens");
+      }
+      if (rows.length === 0) return [];
+      return inLane(model, (lane, adapter) => lane.score(adapter, rows, signal));
+    },
+    dispose: async () => {
+      for (const [baseId, slot] of slots) {
+        const base = await slot.ready.catch(() => null);
+        if (base === null) continue;
+        for (const [key, entry] of slot.entries) {
+          if (entry.closing !== null) await entry.closing;
+          else
+            await drop(
+              { baseId, basePath: "", ...(key === "" ? {} : { adapter: { id: key, path: "" } }) },
+              slot,
+              entry,
+            );
+        }
+      }
+    },
+  };
+}
+
+/** room: tokens that must be left for an answer. */
+function checkPrompt(prompt: readonly number[], base: Base, room = 1): void {
+  if (prompt.length === 0) throw invalid(["prompt"], "must have at least one token");
+  if (prompt.length > base.context - room)
+    throw new Failure(
+      "prompt_too_long",
+      `The prompt has ${prompt.length} tokens; ${base.context - room} fit, one seat holding ${base.context}`,
+    );
+  const { vocabulary } = base.model.tokenizer;
+  for (const [index, token] of prompt.entries())
+    if (!Number.isInteger(token) || token < 0 || token >= vocabulary)
+      throw invalid(["prompt", index], `${token} is no token id: they go from 0 to ${vocabulary - 1}`);
+}
+
+function reserve(gpu: Gpu, holder: string, bytes: number, free: number | null): Grant {
+  const grant = free !== null && free < bytes ? null : gpu.reserve(holder, bytes);
+  if (grant !== null) return grant;
+  const mib = (count: number): string => `${Math.ceil(count / (1 << 20))} MiB`;
+  const snapshot = gpu.snapshot();
+  const left = free === null ? snapshot.freeBytes : Math.min(free, snapshot.freeBytes);
+  throw new Failure(
+    "out_of_memory",
+    `${holder} needs ${mib(bytes)}; ${mib(Math.max(0, left))} of ${mib(snapshot.memoryBytes)} are free`,
+    { retryAfterSeconds: 30, context: { grants: snapshot.grants } },
+  );
+}
+
+async function openBase(model: ModelRef, options: GeneratorOptions): Promise<Base> {
+  const { config, log, gpu } = options;
+  const header = await headerOf(model.basePath);
+  const shape = shapeOf(header);
+  const trainContext = header.values.get(`${String(header.values.get("general.architecture"))}.context_length`);
+  const context = Math.min(config.seatContext, typeof trainContext === "number" ? trainContext : config.seatContext);
+  const use = { seats: config.seats, seatContext: context, batch: batchTokens };
+  const native = await openNative(log);
+  const grant = reserve(gpu, `base:${model.baseId}`, baseBytes(shape, use), native.freeGpuBytes());
+  try {
+    // Written before the native call: after an abort the log says what was being loaded.
+    log("info", "base_loading", { baseId: model.baseId, path: model.basePath, bytes: grant.bytes });
+    const opened = await native.openModel(model.basePath);
+    const seatContext = { sequences: config.seats, seatContext: context, batch: batchTokens, threads: config.threads };
+    const pool = await opened.openContext(seatContext).catch(async (error) => {
+      await opened.dispose();
+      throw error;
+    });
+    const turns = new Turns();
+    const batcher = new Batcher({
+      context: pool,
+      tokenizer: opened.tokenizer,
+      turns,
+      seats: config.seats,
+      seatContext: context,
+      batch: batchTokens,
+      prefill: native.gpu === false ? prefillTokens.cpu : prefillTokens.gpu,
+      queueLimit: config.queueLimit,
+      log,
+    });
+    const info: LoadedInfo = {
+      architecture: String(header.values.get("general.architecture")),
+      context,
+      parameters: opened.parameters,
+      bytes: opened.bytes + pool.memoryBytes,
+      seats: config.seats,
+    };
+    log("info", "base_loaded", { baseId: model.baseId, ...info, gpu: native.gpu });
+    const close = async (): Promise<void> => {
+      batcher.dispose();
+      await pool.dispose();
+      await opened.dispose();
+      grant.release();
+    };
+    return { model: opened, batcher, turns, shape, context, info, close };
+  } catch (error) {
+    grant.release();
+    throw error;
+  }
+}
+
+async function openAdapter(slot: Slot, model: ModelRef, log: Log): Promise<NativeAdapter | null> {
+  const base = await slot.ready;
+  if (model.adapter === undefined) return null;
+  await mustExist(model.adapter.path);
+  log("info", "adapter_loading", { adapterId: model.adapter.id, path: model.adapter.path });
+  return base.turns.run(() => base.model.openAdapter(model.adapter!.path));
+}
+
+async function mustExist(path: string): Promise<void> {
+  await stat(path).catch((cause) => {
+    throw new Failure("model_load_failed", `The file ${path} cannot be read: ${(cause as Error).message}`, { cause });
+  });
+}
+
+async function headerOf(path: string): Promise<ReturnType<typeof readGgufHeader>> {
+  await mustExist(path);
+  return readGgufHeader(path);
+}
+
+/** The lane's context exists only while it is used: it is as large as the pool of seats. */
+async function withLane<T>(
+  baseId: string,
+  base: Base,
+  width: number,
+  options: GeneratorOptions,
+  work: (lane: FixedLane) => Promise<T>,
+): Promise<T> {
+  const use = { seats: width, seatContext: base.context, batch: batchTokens };
+  const native = await openNative(options.log);
+  const bytes = contextBytes(base.shape, use);
+  const grant = reserve(options.gpu, `evaluation:${baseId}`, bytes, native.freeGpuBytes());
+  try {
+    const context = await base.turns.run(() =>
+      base.model.openContext({
+        sequences: width,
+        seatContext: base.context,
+        batch: batchTokens,
+        threads: options.config.threads,
+      }),
+    );
+    const lane = new FixedLane({
+      context,
+      tokenizer: base.model.tokenizer,
+      turns: base.turns,
+      width,
+      seatContext: base.context,
+      batch: batchTokens,
+    });
+    try {
+      return await work(lane);
+    } finally {
+      lane.dispose();
+      await base.turns.run(() => context.dispose());
+    }
+  } finally {
+    grant.release();
+  }
+}

@@ -1,0 +1,342 @@
+// The one file that knows node-llama-cpp's insides. Its public API schedules sequences one by one, cuts long prompts without a
+// word and hides raw logits; the addon under it does not. The names used here are checked at start: the version is pinned.
+import type { Llama } from "node-llama-cpp";
+import { Failure } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Tokenizer, TopLogits } from "./generator.ts";
+import { type GgufHeader, readGgufHeader } from "./gguf-header.ts";
+import { createTokenizer, type NativeVocabulary } from "./tokenizer.ts";
+
+/** As in node_modules/node-llama-cpp/dist/bindings/AddonTypes.d.ts, only what is used. */
+interface AddonModel extends NativeVocabulary {
+  init(): Promise<boolean>;
+  loadLora(lora: AddonLora): Promise<void>;
+  getTotalSize(): number;
+  getTotalParameters(): number;
+  dispose(): Promise<void>;
+}
+
+interface AddonLora {
+  dispose(): Promise<void>;
+}
+
+interface AddonSampler {
+  applyConfig(config: {
+    temperature: number;
+    topK?: number;
+    topP?: number;
+    minP?: number;
+    seed?: number;
+    tokenBiasKeys?: Uint32Array;
+    tokenBiasValues?: Float32Array;
+  }): void;
+  dispose(): void;
+}
+
+interface AddonContext {
+  init(): Promise<boolean>;
+  initBatch(size: number): void;
+  addToBatch(sequence: number, position: number, tokens: Uint32Array, logitsAt: Uint32Array): Uint32Array;
+  decodeBatch(): Promise<void>;
+  sampleToken(
+    row: number,
+    sampler: AddonSampler,
+    probabilities: boolean,
+    confidence: boolean,
+    logits: boolean | [tokens: number[], max: boolean, min: boolean, selected: boolean, top: number],
+    totalLogitWeight: boolean,
+  ): Promise<[token: number, unknown, unknown, logits: number[] | undefined, totalLogitWeight: number | undefined]>;
+  disposeSequence(sequence: number): void;
+  removeTokenCellsFromSequence(sequence: number, from: number, to: number): boolean;
+  copySequenceStateFromOtherSequence(to: number, from: number): Promise<number>;
+  setLoras(loras: AddonLora[], scales: number[]): void;
+  setThreads(threads: number): void;
+  getMemoryBreakdown(): { cpuRam: number; gpuVram: number };
+  dispose(): Promise<void>;
+}
+
+interface Addon {
+  AddonModel: new (path: string, options: Record<string, unknown>) => AddonModel;
+  AddonModelLora: new (model: AddonModel, path: string) => AddonLora;
+  AddonContext: new (model: AddonModel, options: Record<string, unknown>) => AddonContext;
+  AddonSampler: new (model: AddonModel) => AddonSampler;
+  getGpuVramInfo(): { total: number; used: number };
+}
+
+const expected: Record<"AddonModel" | "AddonModelLora" | "AddonContext" | "AddonSampler", string[]> = {
+  AddonModel: [
+    "init",
+    "loadLora",
+    "tokenize",
+    "detokenize",
+    "getTokenString",
+    "getTokenAttributes",
+    "isEogToken",
+    "getVocabularyType",
+    "shouldPrependBosToken",
+    "tokenBos",
+    "tokenEos",
+    "getTotalSize",
+    "getTotalParameters",
+    "dispose",
+  ],
+  AddonModelLora: ["dispose"],
+  AddonContext: [
+    "init",
+    "initBatch",
+    "addToBatch",
+    "decodeBatch",
+    "sampleToken",
+    "disposeSequence",
+    "removeTokenCellsFromSequence",
+    "copySequenceStateFromOtherSequence",
+    "setLoras",
+    "setThreads",
+    "getMemoryBreakdown",
+    "dispose",
+  ],
+  AddonSampler: ["applyConfig", "dispose"],
+};
+
+/** How many candidates a step keeps. */
+export const keptLogits = 64;
+
+export interface Native {
+  readonly gpu: "cuda" | "vulkan" | "metal" | false;
+  /** Bytes of free GPU memory; null without a GPU. */
+  freeGpuBytes(): number | null;
+  /** vocabularyOnly: the tokenizer without the weights. Throws model_invalid or model_load_failed. */
+  openModel(path: string, options?: { vocabularyOnly?: boolean }): Promise<NativeModel>;
+}
+
+export interface NativeModel {
+  readonly header: GgufHeader;
+  readonly tokenizer: Tokenizer;
+  readonly bytes: number;
+  readonly parameters: number;
+  /** Throws model_load_failed. The file name must carry a hash of the content when the file can ever change. */
+  openAdapter(path: string): Promise<NativeAdapter>;
+  openContext(shape: ContextShape): Promise<NativeContext>;
+  dispose(): Promise<void>;
+}
+
+export interface NativeAdapter {
+  readonly addon: AddonLora;
+  /** Only after no context uses it any more. */
+  dispose(): Promise<void>;
+}
+
+export interface ContextShape {
+  sequences: number;
+  /** Tokens of one sequence. */
+  seatContext: number;
+  /** Most tokens of one decode. */
+  batch: number;
+  threads: number;
+}
+
+/** What one sequence adds to a step: its tokens, from `position` on, and where among them logits are wanted. */
+export interface BatchPart {
+  sequence: number;
+  position: number;
+  tokens: readonly number[] | Uint32Array;
+  logitsAt: readonly number[];
+}
+
+/** Sequences hold their own cells. Nothing here may overlap a running `decode`. */
+export interface NativeContext {
+  readonly memoryBytes: number;
+  /** One step; the answer holds, per part, the rows to sample from. */
+  decode(parts: readonly BatchPart[]): Promise<number[][]>;
+  openSampler(): NativeSampler;
+  clear(sequence: number): void;
+  /** Forgets the cells of a sequence from `position` on. false: this model cannot, and nothing was forgotten. */
+  cut(sequence: number, position: number): boolean;
+  /** Overwrites `to` with the cells of `from`, and clears `from`. */
+  move(from: number, to: number): Promise<void>;
+  setAdapter(adapter: NativeAdapter | null): void;
+  setThreads(threads: number): void;
+  dispose(): Promise<void>;
+}
+
+export interface NativeSampler {
+  /** Added to the logits before the 64 are chosen; a token outside the 64 could not be raised otherwise. */
+  setBias(bias: ReadonlyMap<number, number>): void;
+  /** The kept logits of a row, as the model gave them: temperature 1 and a bare top-k leave them alone; a bias is taken off. */
+  top(row: number): Promise<TopLogits>;
+  /** ln p(token) over the whole vocabulary, in nats, and the most probable token. */
+  exact(row: number, token: number): Promise<{ logprob: number; best: number }>;
+  dispose(): void;
+}
+
+let opened: Promise<Native> | null = null;
+
+/** Loads the library once a process: its import alone takes half a second, so nothing is imported before it is needed. */
+export function openNative(log: Log): Promise<Native> {
+  opened ??= open(log).catch((error) => {
+    opened = null;
+    throw error;
+  });
+  return opened;
+}
+
+async function open(log: Log): Promise<Native> {
+  const { getLlama } = await import("node-llama-cpp");
+  let llama: Llama;
+  try {
+    llama = await getLlama({
+      gpu: "auto",
+      build: "never",
+      skipDownload: true,
+      usePrebuiltBinaries: true,
+      progressLogs: false,
+      logger: (level, message) => {
+        const text = message.trim();
+        // The library's own notes go below ours: a load prints hundreds of lines.
+        if (text.length > 3) log(level === "error" || level === "fatal" ? "warn" : "debug", "native", { text });
+      },
+    });
+  } catch (cause) {
+    throw new Failure("engine_unusable", `No inference binary runs here: ${(cause as Error).message}`, { cause });
+  }
+  const addon = checkedAddon(llama);
+  return {
+    gpu: llama.gpu,
+    freeGpuBytes: () => {
+      if (llama.gpu === false) return null;
+      const { total, used } = addon.getGpuVramInfo();
+      return total - used;
+    },
+    openModel: (path, options) => openModel(addon, llama.gpu !== false, path, options?.vocabularyOnly ?? false),
+  };
+}
+
+function checkedAddon(llama: Llama): Addon {
+  const addon = (llama as unknown as { _bindings?: Record<string, { prototype?: object } | undefined> })._bindings;
+  const missing: string[] = [];
+  for (const [name, methods] of Object.entries(expected)) {
+    const prototype = addon?.[name]?.prototype;
+    for (const method of methods)
+      if (prototype === undefined || !(method in prototype)) missing.push(`${name}.${method}`);
+  }
+  if (missing.length > 0)
+    throw new Failure("engine_unusable", `node-llama-cpp is not the pinned version: it lacks ${missing.join(", ")}`);
+  return addon as unknown as Addon;
+}
+
+async function openModel(addon: Addon, gpu: boolean, path: string, vocabularyOnly: boolean): Promise<NativeModel> {
+  const header = readGgufHeader(path);
+  const model = new addon.AddonModel(path, {
+    addonExports: addon,
+    vocabOnly: vocabularyOnly,
+    useMmap: true,
+    // More than any model has: all of them. What does not fit is refused before, by the memory book-keeping.
+    gpuLayers: gpu && !vocabularyOnly ? 9999 : 0,
+  });
+  await mustLoad(`the model ${path}`, () => model.init());
+  return {
+    header,
+    tokenizer: createTokenizer(model, header),
+    bytes: vocabularyOnly ? 0 : model.getTotalSize(),
+    parameters: vocabularyOnly ? 0 : model.getTotalParameters(),
+    openAdapter: async (adapterPath) => {
+      const lora = new addon.AddonModelLora(model, adapterPath);
+      await mustLoad(`the adapter ${adapterPath}`, () => model.loadLora(lora));
+      return { addon: lora, dispose: () => lora.dispose() };
+    },
+    openContext: (shape) => openContext(addon, model, shape),
+    dispose: () => model.dispose(),
+  };
+}
+
+async function mustLoad(what: string, load: () => Promise<unknown>): Promise<void> {
+  try {
+    if ((await load()) !== false) return;
+  } catch (cause) {
+    throw new Failure("model_load_failed", `${what}: ${(cause as Error).message}`, { cause });
+  }
+  throw new Failure("model_load_failed", `${what}: the library refused it; its reasons are in the log`);
+}
+
+async function openContext(addon: Addon, model: AddonModel, shape: ContextShape): Promise<NativeContext> {
+  const context = new addon.AddonContext(model, {
+    contextSize: shape.seatContext * shape.sequences,
+    sequences: shape.sequences,
+    batchSize: shape.batch,
+    threads: shape.threads,
+    flashAttention: "auto",
+  });
+  await mustLoad("a context", () => context.init());
+  const { cpuRam, gpuVram } = context.getMemoryBreakdown();
+  return {
+    memoryBytes: cpuRam + gpuVram,
+    decode: async (parts) => {
+      context.initBatch(shape.batch);
+      const rows = parts.map(({ sequence, position, tokens, logitsAt }) => [
+        ...context.addToBatch(sequence, position, Uint32Array.from(tokens), Uint32Array.from(logitsAt)),
+      ]);
+      await context.decodeBatch();
+      return rows;
+    },
+    openSampler: () => openSampler(addon, model, context),
+    clear: (sequence) => context.disposeSequence(sequence),
+    cut: (sequence, position) => context.removeTokenCellsFromSequence(sequence, position, -1),
+    move: async (from, to) => {
+      await context.copySequenceStateFromOtherSequence(to, from);
+      context.disposeSequence(from);
+    },
+    setAdapter: (adapter) => (adapter === null ? context.setLoras([], []) : context.setLoras([adapter.addon], [1])),
+    setThreads: (threads) => context.setThreads(threads),
+    dispose: () => context.dispose(),
+  };
+}
+
+function openSampler(addon: Addon, model: AddonModel, context: AddonContext): NativeSampler {
+  const kept = new addon.AddonSampler(model);
+  const chain = { temperature: 1, topK: keptLogits, topP: 1, minP: 0, seed: 0 };
+  kept.applyConfig(chain);
+  let greedy: AddonSampler | null = null;
+  let bias: ReadonlyMap<number, number> = new Map();
+  return {
+    setBias: (next) => {
+      if (next.size === 0 && bias.size === 0) return;
+      bias = next;
+      kept.applyConfig({
+        ...chain,
+        tokenBiasKeys: Uint32Array.from(bias.keys()),
+        tokenBiasValues: Float32Array.from(bias.values()),
+      });
+    },
+    top: async (row) => topOf((await context.sampleToken(row, kept, false, false, true, false))[3]!, bias),
+    exact: async (row, token) => {
+      if (greedy === null) {
+        greedy = new addon.AddonSampler(model);
+        greedy.applyConfig({ temperature: 0 });
+      }
+      const filter: [number[], boolean, boolean, boolean, number] = [[token], false, false, true, 0];
+      const answer = await context.sampleToken(row, greedy, false, false, filter, true);
+      const [best, logits, weight] = [answer[0], answer[3]!, answer[4]!];
+      // Pairs (token, logit) of the wanted token and of the best one, which may be the same.
+      const logitOf = (id: number): number =>
+        logits[logits.findIndex((value, at) => at % 2 === 0 && value === id) + 1]!;
+      return { logprob: logitOf(token) - logitOf(best) - Math.log(weight), best };
+    },
+    dispose: () => {
+      kept.dispose();
+      greedy?.dispose();
+    },
+  };
+}
+
+function topOf(pairs: number[], bias: ReadonlyMap<number, number>): TopLogits {
+  const count = pairs.length / 2;
+  const order = Array.from({ length: count }, (_, index) => ({
+    token: pairs[2 * index]!,
+    logit: pairs[2 * index + 1]! - (bias.get(pairs[2 * index]!) ?? 0),
+  }));
+  if (bias.size > 0) order.sort((a, b) => b.logit - a.logit);
+  return {
+    tokens: Int32Array.from(order, (entry) => entry.token),
+    logits: Float32Array.from(order, (entry) => entry.logit),
+  };
+}

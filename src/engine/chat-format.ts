@@ -1,0 +1,259 @@
+// Messages → token ids: the one place for chat templates, used to serve and to train.
+//
+// The GGUF's own Jinja template is rendered with a stand-in for every text a person wrote, so that neither the template nor the
+// tokeniser's reading of special tokens ever sees those texts: `<|im_start|>` typed by a user stays plain text. What the template
+// itself writes is read with special tokens. Text between two special tokens is encoded in one piece, as the model saw it in
+// training, except that an assistant's text is always a piece of its own, as it is when the model writes it.
+import { Environment, Interpreter, Template } from "@huggingface/jinja";
+import { Failure, invalid } from "../base/errors.ts";
+import type { Tokenizer } from "./generator.ts";
+
+export interface ChatMessage {
+  role: string;
+  content: string;
+  name?: string;
+}
+
+export interface TrainingTokens {
+  tokens: Int32Array;
+  /** 1 on what the assistant writes and on the token that ends its turn, else 0. */
+  weights: Float32Array;
+}
+
+const roles: readonly string[] = ["system", "user", "assistant", "tool"];
+
+/** Padding that a template which trims a text takes off, and that it would not write itself. */
+const pad = "\u2003";
+const standIn = (index: number): string => `${pad}\ue000${index}\ue001${pad}`;
+const standIns = /(\u2003?)\ue000(\d+)\ue001(\u2003?)/g;
+
+/** The model's prompt for a conversation. Throws template_failed, and validation for an unknown role. */
+export function formatChat(
+  tokenizer: Tokenizer,
+  messages: readonly ChatMessage[],
+  options: { addGenerationPrompt?: boolean } = {},
+): number[] {
+  return encode(tokenizer, render(tokenizer, messages, options.addGenerationPrompt ?? true), messages).tokens;
+}
+
+/**
+ * A conversation that ends with an assistant's message, to learn from: exactly the served prompt of what comes before, then the
+ * answer and the end of the turn.
+ */
+export function formatTrainingRow(tokenizer: Tokenizer, messages: readonly ChatMessage[]): TrainingTokens {
+  const last = messages.length - 1;
+  if (last < 1 || messages[last]!.role !== "assistant" || messages[last]!.content.trim() === "")
+    throw invalid(["messages"], "must end with an assistant's answer to something");
+  const asked = messages.slice(0, last);
+  const prompt = encode(tokenizer, render(tokenizer, asked, true), asked);
+  const whole = render(tokenizer, messages, false);
+  const at = whole.findLastIndex((piece) => piece.message === last);
+  const answer = tokenizer.encode(whole[at]!.text, false);
+  const after = whole
+    .slice(at + 1)
+    .map((piece) => piece.text)
+    .join("");
+  const end = endOfTurn(tokenizer, after);
+  const tokens = [...prompt.tokens, ...answer, ...end];
+  const weights = new Float32Array(tokens.length).fill(1);
+  weights.set(prompt.weights);
+  return { tokens: Int32Array.from(tokens), weights };
+}
+
+/** A stretch of rendered text: of the template, or of a message. */
+interface Piece {
+  text: string;
+  /** Index of the message whose content it is; null for the template's text and for names. */
+  message: number | null;
+  written: boolean;
+}
+
+interface Prepared {
+  template: Template;
+  /** Any special token's text, the longest first. */
+  specials: RegExp;
+}
+
+const prepared = new WeakMap<Tokenizer, Prepared>();
+
+function prepare(tokenizer: Tokenizer): Prepared {
+  let known = prepared.get(tokenizer);
+  if (known === undefined) {
+    if (tokenizer.chatTemplate === null) throw new Failure("template_failed", "The model has no chat template");
+    const texts = [...tokenizer.specials.keys()].filter((text) => text !== "").sort((a, b) => b.length - a.length);
+    const pattern = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|");
+    known = {
+      template: attempt(() => new Template(tokenizer.chatTemplate!)),
+      specials: new RegExp(texts.length > 0 ? pattern : "(?!)", "g"),
+    };
+    prepared.set(tokenizer, known);
+  }
+  return known;
+}
+
+function attempt<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    throw new Failure("template_failed", `The model's chat template: ${message}`, { cause });
+  }
+}
+
+function render(tokenizer: Tokenizer, messages: readonly ChatMessage[], addGenerationPrompt: boolean): Piece[] {
+  const { template } = prepare(tokenizer);
+  const texts: { text: string; message: number | null }[] = [];
+  const put = (text: string, message: number | null): string =>
+    // An empty text goes in as it is: templates ask for it.
+    text === "" ? "" : standIn(texts.push({ text, message }) - 1);
+  const shown = messages.map(({ role, content, name }, index) => {
+    if (!roles.includes(role)) throw invalid(["messages", index, "role"], `must be one of ${roles.join(", ")}`);
+    return { role, content: put(content, index), ...(name === undefined ? {} : { name: put(name, null) }) };
+  });
+  const name = (token: number | null): string => (token === null ? "" : tokenizer.pieceOf(token));
+  const rendered = attempt(() =>
+    run(template, {
+      messages: shown,
+      add_generation_prompt: addGenerationPrompt,
+      bos_token: name(tokenizer.bos),
+      eos_token: name(tokenizer.eos),
+    }),
+  );
+  const pieces = split(rendered, texts);
+  const found = new Set(pieces.map((piece) => piece.message));
+  for (const { text, message } of texts)
+    if (message !== null && !found.has(message) && text.trim() !== "")
+      throw new Failure("template_failed", `The model's chat template leaves out messages[${message}]`);
+  return pieces;
+}
+
+/** The template's globals are ours: no clock, so that today's tokens are yesterday's, and no endless `range`. */
+function run(template: Template, variables: Record<string, unknown>): string {
+  const globals = {
+    true: true,
+    True: true,
+    false: false,
+    False: false,
+    none: null,
+    None: null,
+    range,
+    raise_exception: (message: unknown) => {
+      throw new Error(String(message));
+    },
+  };
+  const environment = new Environment();
+  for (const [key, value] of Object.entries({ ...globals, ...variables })) environment.set(key, value);
+  return String((new Interpreter(environment).run(template.parsed) as { value: unknown }).value);
+}
+
+const longestRange = 10_000;
+
+function range(first: number, end?: unknown, step?: unknown): number[] {
+  const [from, to] = typeof end === "number" ? [first, end] : [0, first];
+  const by = typeof step === "number" ? step : 1;
+  const length = Math.max(0, Math.ceil((to - from) / by));
+  if (!(length <= longestRange)) throw new Error(`a range of more than ${longestRange}`);
+  return Array.from({ length }, (_, index) => from + index * by);
+}
+
+function split(rendered: string, texts: readonly { text: string; message: number | null }[]): Piece[] {
+  const pieces: Piece[] = [];
+  let from = 0;
+  for (const match of rendered.matchAll(standIns)) {
+    const entry = texts[Number(match[2])];
+    if (entry === undefined) continue;
+    pieces.push({ text: rendered.slice(from, match.index), message: null, written: false });
+    let { text } = entry;
+    if (match[1] === "") text = text.trimStart();
+    if (match[3] === "") text = text.trimEnd();
+    pieces.push({ text, message: entry.message, written: true });
+    from = match.index + match[0].length;
+  }
+  pieces.push({ text: rendered.slice(from), message: null, written: false });
+  return pieces;
+}
+
+function encode(
+  tokenizer: Tokenizer,
+  pieces: readonly Piece[],
+  messages: readonly ChatMessage[],
+): { tokens: number[]; weights: number[] } {
+  const { specials } = prepare(tokenizer);
+  const tokens: number[] = [];
+  const weights: number[] = [];
+  let stretch = "";
+  const put = (added: readonly number[], weight: number): void => {
+    for (const token of added) {
+      tokens.push(token);
+      weights.push(weight);
+    }
+  };
+  const flush = (weight: number): void => {
+    put(tokenizer.encode(stretch, false), weight);
+    stretch = "";
+  };
+  // Markers of this template, which a person's text must not become even where the vocabulary calls them ordinary.
+  const markers = new Set(
+    pieces.filter((piece) => !piece.written).flatMap((piece) => piece.text.match(specials) ?? []),
+  );
+  let speaking = false;
+  for (const piece of pieces) {
+    const spoken = piece.message !== null && messages[piece.message]!.role === "assistant";
+    if (spoken) {
+      flush(0);
+      for (const part of disarmed(piece.text, markers)) {
+        stretch = part;
+        flush(1);
+      }
+      speaking = true;
+    } else if (piece.written) {
+      const [first, ...rest] = disarmed(piece.text, markers);
+      stretch += first;
+      for (const part of rest) {
+        flush(0);
+        stretch = part;
+      }
+    } else {
+      let from = 0;
+      for (const match of piece.text.matchAll(specials)) {
+        stretch += piece.text.slice(from, match.index);
+        flush(speaking ? 1 : 0);
+        put([tokenizer.specials.get(match[0])!], speaking ? 1 : 0);
+        speaking = false;
+        from = match.index + match[0].length;
+      }
+      stretch += piece.text.slice(from);
+    }
+  }
+  flush(0);
+  if (tokenizer.addBos && tokenizer.bos !== null && tokens[0] !== tokenizer.bos) {
+    tokens.unshift(tokenizer.bos);
+    weights.unshift(0);
+  }
+  return { tokens, weights };
+}
+
+/** A text cut inside every marker it contains, so that no piece of it is one. */
+function disarmed(text: string, markers: ReadonlySet<string>): string[] {
+  const cuts = new Set<number>();
+  for (const marker of markers)
+    for (let at = text.indexOf(marker); at >= 0 && marker.length > 1; at = text.indexOf(marker, at + 1))
+      cuts.add(at + 1);
+  const parts: string[] = [];
+  let from = 0;
+  for (const cut of [...cuts].sort((a, b) => a - b)) {
+    parts.push(text.slice(from, cut));
+    from = cut;
+  }
+  parts.push(text.slice(from));
+  return parts;
+}
+
+/** The token by which a turn ends: the first end of generation that the template writes after it, else the model's own. */
+function endOfTurn(tokenizer: Tokenizer, after: string): number[] {
+  for (const match of after.matchAll(prepare(tokenizer).specials)) {
+    const token = tokenizer.specials.get(match[0])!;
+    if (tokenizer.eog.has(token)) return [token];
+  }
+  return tokenizer.eos === null ? [] : [tokenizer.eos];
+}

@@ -1,0 +1,104 @@
+// Who holds how much memory, and what fits beside what. Pure book-keeping: a model that does not fit is refused before the native
+// code sees it, because an allocation that fails there ends the process. Without a GPU the memory is the machine's.
+import type { GgufHeader } from "./gguf-header.ts";
+
+export interface Grant {
+  readonly holder: string;
+  readonly bytes: number;
+  readonly threads: number;
+  /** Safe to call twice. */
+  release(): void;
+}
+
+export interface Gpu {
+  /** null when it does not fit. Threads are refused only to those who ask for them by number. */
+  reserve(holder: string, bytes: number, threads?: number): Grant | null;
+  snapshot(): {
+    memoryBytes: number;
+    freeBytes: number;
+    threads: number;
+    freeThreads: number;
+    grants: { holder: string; bytes: number; threads: number }[];
+  };
+}
+
+export function createGpu(machine: { memoryBytes: number; threads: number }): Gpu {
+  const grants = new Set<Grant>();
+  const used = (what: "bytes" | "threads"): number => [...grants].reduce((sum, grant) => sum + grant[what], 0);
+  return {
+    reserve: (holder, bytes, threads = 0) => {
+      if (bytes > machine.memoryBytes - used("bytes") || threads > machine.threads - used("threads")) return null;
+      const grant: Grant = { holder, bytes, threads, release: () => void grants.delete(grant) };
+      grants.add(grant);
+      return grant;
+    },
+    snapshot: () => ({
+      memoryBytes: machine.memoryBytes,
+      freeBytes: machine.memoryBytes - used("bytes"),
+      threads: machine.threads,
+      freeThreads: machine.threads - used("threads"),
+      grants: [...grants].map(({ holder, bytes, threads }) => ({ holder, bytes, threads })),
+    }),
+  };
+}
+
+export interface ModelShape {
+  weightBytes: number;
+  layers: number;
+  embedding: number;
+  feedForward: number;
+  heads: number;
+  kvHeads: number;
+  headSize: number;
+  vocabulary: number;
+}
+
+/** What a header says of a model's size. A number it does not state counts as 0. */
+export function shapeOf(header: GgufHeader): ModelShape {
+  const architecture = String(header.values.get("general.architecture") ?? "");
+  const whole = (name: string): number => {
+    const value = header.values.get(`${architecture}.${name}`);
+    return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
+  };
+  const tokens = header.values.get("tokenizer.ggml.tokens");
+  const heads = whole("attention.head_count");
+  const embedding = whole("embedding_length");
+  return {
+    weightBytes: header.tensors.reduce((sum, tensor) => sum + tensor.bytes, 0),
+    layers: whole("block_count"),
+    embedding,
+    feedForward: whole("feed_forward_length"),
+    heads,
+    kvHeads: whole("attention.head_count_kv") || heads,
+    headSize: whole("attention.key_length") || (heads > 0 ? Math.floor(embedding / heads) : 0),
+    vocabulary: typeof tokens === "object" ? tokens.length : 0,
+  };
+}
+
+/** Bytes of a context: keys and values in 16 bits, and the buffers of one decode of `batch` tokens. */
+export function contextBytes(shape: ModelShape, use: { seats: number; seatContext: number; batch: number }): number {
+  const cells = use.seats * use.seatContext;
+  const keysAndValues = shape.layers * shape.kvHeads * shape.headSize * 2 * 2 * cells;
+  const compute = use.batch * 4 * (shape.vocabulary + 4 * shape.feedForward + 8 * shape.embedding);
+  return keysAndValues + compute;
+}
+
+/** Bytes of a base with its pool of seats. */
+export const baseBytes = (shape: ModelShape, use: { seats: number; seatContext: number; batch: number }): number =>
+  shape.weightBytes + contextBytes(shape, use);
+
+/**
+ * Bytes of a training run: the weights, the adapter four times in 32 bits (values, gradients, two moments), and what one batch
+ * keeps for its way back: inputs and outputs of every matrix, and the logits with their gradient. An upper bound.
+ */
+export function runBytes(shape: ModelShape, use: { rank: number; batchTokens: number }): number {
+  const { layers, embedding, feedForward, kvHeads, headSize, heads, vocabulary } = shape;
+  const attention = heads * headSize;
+  const keyValue = kvHeads * headSize;
+  const sides =
+    2 * (embedding + attention) + 2 * (embedding + keyValue) + 2 * (embedding + feedForward) + feedForward + embedding;
+  const adapter = layers * use.rank * sides * 4 * 4;
+  const activations = use.batchTokens * 4 * layers * (8 * embedding + 2 * attention + 2 * keyValue + 4 * feedForward);
+  const logits = use.batchTokens * vocabulary * 4 * 2;
+  return shape.weightBytes + adapter + activations + logits;
+}

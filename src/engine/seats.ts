@@ -1,0 +1,44 @@
+// Which sequence id a request takes. llama.cpp decodes one batch in one piece only when its sequences have ids that follow each
+// other in ascending order (measured: 31 ms a step for 0–7, 46 ms for 0–7 without 3), so each adapter's group is kept together.
+
+/** Ids of a group that are no run, moved into one: [from, to] pairs, fewest moves. None when no run of free or own ids is long enough. */
+export function movesToAlign(
+  seats: number,
+  members: readonly number[],
+  taken: (id: number) => boolean,
+): [from: number, to: number][] {
+  const own = new Set(members);
+  const size = members.length;
+  if (size < 2 || Math.max(...members) - Math.min(...members) + 1 === size) return [];
+  let best: [number, number][] | null = null;
+  for (let start = 0; start + size <= seats; start++) {
+    const window = Array.from({ length: size }, (_, offset) => start + offset);
+    if (window.some((id) => taken(id) && !own.has(id))) continue;
+    const outside = members.filter((id) => id < start || id >= start + size);
+    const holes = window.filter((id) => !own.has(id));
+    if (best === null || outside.length < best.length) best = outside.map((from, index) => [from, holes[index]!]);
+  }
+  return best ?? [];
+}
+
+/** A free id beside the group's own, else at the start of the longest free run. −1 when all are taken. */
+export function seatBeside(seats: number, members: readonly number[], taken: (id: number) => boolean): number {
+  if (members.length > 0)
+    for (const id of [Math.max(...members) + 1, Math.min(...members) - 1])
+      if (id >= 0 && id < seats && !taken(id)) return id;
+  let best = -1;
+  let longest = 0;
+  for (let id = 0; id < seats; id++) {
+    let length = 0;
+    while (id + length < seats && !taken(id + length)) length++;
+    if (length > longest) [best, longest] = [id, length];
+    id += length;
+  }
+  return best;
+}
+
+export function commonPrefix(a: readonly number[], b: readonly number[]): number {
+  let length = 0;
+  while (length < a.length && length < b.length && a[length] === b[length]) length++;
+  return length;
+}

@@ -1,0 +1,55 @@
+// Bytes of tokens → text that may be shown: whole code points only, and nothing that could still turn out to be a stop string.
+
+export interface TextStream {
+  /** The text that became certain with these bytes. */
+  push(bytes: Uint8Array): string;
+  /** What is still held back, at the end of an answer; an unfinished code point becomes U+FFFD. */
+  finish(): string;
+  /** Whether a stop string was met: it and what follows are never given out. */
+  readonly stopped: boolean;
+}
+
+export function createTextStream(stopStrings: readonly string[]): TextStream {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  let held = "";
+  let stopped = false;
+  const stops = stopStrings.filter((stop) => stop !== "");
+
+  const release = (): string => {
+    const found = stops.map((stop) => held.indexOf(stop)).filter((at) => at >= 0);
+    if (found.length > 0) {
+      stopped = true;
+      const text = held.slice(0, Math.min(...found));
+      held = "";
+      return text;
+    }
+    const keep = Math.max(0, ...stops.map((stop) => overlap(held, stop)));
+    const text = held.slice(0, held.length - keep);
+    held = held.slice(held.length - keep);
+    return text;
+  };
+
+  return {
+    push: (bytes) => {
+      if (stopped) return "";
+      held += decoder.decode(bytes, { stream: true });
+      return release();
+    },
+    finish: () => {
+      if (stopped) return "";
+      const text = held + decoder.decode();
+      held = "";
+      return text;
+    },
+    get stopped() {
+      return stopped;
+    },
+  };
+}
+
+/** Length of the longest end of `text` that begins `stop`. */
+function overlap(text: string, stop: string): number {
+  for (let length = Math.min(text.length, stop.length - 1); length > 0; length--)
+    if (stop.startsWith(text.slice(text.length - length))) return length;
+  return 0;
+}
