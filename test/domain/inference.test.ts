@@ -11,7 +11,7 @@ import { type Caller, EventStream, type Input } from "../../src/contract/endpoin
 import { inference as contract } from "../../src/contract/inference.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { createInference } from "../../src/domain/inference/index.ts";
-import { promptsOf, refuseTooLong } from "../../src/domain/inference/prompts.ts";
+import { promptsOf } from "../../src/domain/inference/prompts.ts";
 import { fitConversation, type Message } from "../../src/domain/inference/truncate.ts";
 import type { GeneratedToken, GenerateEnd, GenerateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
@@ -175,26 +175,30 @@ const failsWith = (code: string, loc?: unknown[]) => (error: unknown) => {
 };
 
 describe("prompts", () => {
+  const room = { maxTokens: 2, seatContext: 64 };
   test("text, texts, ids and lists of ids are one choice each", () => {
-    assert.deepEqual(promptsOf("ab", tokenizer), [[97, 98]]);
-    assert.deepEqual(promptsOf(["a", "b"], tokenizer), [[97], [98]]);
-    assert.deepEqual(promptsOf([5, 6], tokenizer), [[5, 6]]);
-    assert.deepEqual(promptsOf([[5], [6, 7]], tokenizer), [[5], [6, 7]]);
+    assert.deepEqual(promptsOf("ab", tokenizer, room), [[97, 98]]);
+    assert.deepEqual(promptsOf(["a", "b"], tokenizer, room), [[97], [98]]);
+    assert.deepEqual(promptsOf([5, 6], tokenizer, room), [[5, 6]]);
+    assert.deepEqual(promptsOf([[5], [6, 7]], tokenizer, room), [[5], [6, 7]]);
   });
   test("an empty text begins with the first token of all, or is refused where there is none", () => {
-    assert.deepEqual(promptsOf("", tokenizer), [[1]]);
+    assert.deepEqual(promptsOf("", tokenizer, room), [[1]]);
     assert.throws(
-      () => promptsOf(["a", ""], { ...tokenizer, bos: null }),
+      () => promptsOf(["a", ""], { ...tokenizer, bos: null }, room),
       failsWith("validation", ["body", "prompt", 1]),
     );
   });
   test("ids out of the vocabulary are named", () => {
-    assert.throws(() => promptsOf([1, 300], tokenizer), failsWith("validation", ["body", "prompt", 1]));
-    assert.throws(() => promptsOf([[1], [2, 300]], tokenizer), failsWith("validation", ["body", "prompt", 1, 1]));
+    assert.throws(() => promptsOf([1, 300], tokenizer, room), failsWith("validation", ["body", "prompt", 1]));
+    assert.throws(() => promptsOf([[1], [2, 300]], tokenizer, room), failsWith("validation", ["body", "prompt", 1, 1]));
   });
   test("prompt and answer fit together or not at all", () => {
-    refuseTooLong([[1, 2]], 62, 64);
-    assert.throws(() => refuseTooLong([[1], [1, 2]], 63, 64), failsWith("prompt_too_long"));
+    promptsOf(new Array(62).fill(5), tokenizer, room);
+    const long = [[1], new Array(63).fill(5)];
+    assert.throws(() => promptsOf(long, tokenizer, room), failsWith("prompt_too_long"));
+    const unread = { ...tokenizer, encode: () => assert.fail("what could never fit is read") };
+    assert.throws(() => promptsOf("x".repeat(300_000), unread, room), failsWith("prompt_too_long"));
   });
 });
 

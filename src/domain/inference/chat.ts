@@ -4,8 +4,9 @@ import type { Caller, Handler, Input, StreamEvent } from "../../contract/endpoin
 import { EventStream } from "../../contract/endpoint.ts";
 import type { inference } from "../../contract/inference.ts";
 import { chatBody } from "../../contract/inference.ts";
-import { renderChat } from "../../engine/chat-format.ts";
+import { formatChat } from "../../engine/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
+import { refuseHuge } from "./prompts.ts";
 import { openSession, type Plan, type Session, type SessionParts } from "./session.ts";
 import { type ChatReply, collected, confidenceOf, done, event, followed, scoreOf, usageOf } from "./shapes.ts";
 import { fitConversation } from "./truncate.ts";
@@ -27,8 +28,12 @@ export const createChat =
 function plan(body: Body, tokenizer: Tokenizer, seatContext: number): Plan {
   const limit = body.prompt_truncate_len ?? defaults.prompt_truncate_len.default;
   const asked = body.max_tokens ?? defaults.max_tokens.default;
+  refuseHuge(
+    body.messages.reduce((sum, message) => sum + message.content.length, 0),
+    seatContext,
+  );
   const { tokens, truncated } = fitConversation(body.messages, limit, tokenizer, (messages) =>
-    renderChat(tokenizer, messages),
+    formatChat(tokenizer, messages),
   );
   // The answer is cut to what the seat has left; a seat without room for one token of it serves nobody.
   if (tokens.length + Math.min(asked, 1) > seatContext)

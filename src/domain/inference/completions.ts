@@ -3,7 +3,7 @@ import type { Caller, Handler, Input, StreamEvent } from "../../contract/endpoin
 import { EventStream } from "../../contract/endpoint.ts";
 import type { inference } from "../../contract/inference.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
-import { promptsOf, refuseTooLong } from "./prompts.ts";
+import { promptsOf } from "./prompts.ts";
 import { openSession, type Plan, type Session, type SessionParts } from "./session.ts";
 import { type CompletionReply, collected, confidenceOf, done, event, followed, scoreOf, usageOf } from "./shapes.ts";
 
@@ -18,8 +18,7 @@ export const createCompletions =
   };
 
 function plan(body: Body, tokenizer: Tokenizer, seatContext: number): Plan {
-  const prompts = promptsOf(body.prompt, tokenizer);
-  refuseTooLong(prompts, body.max_tokens, seatContext);
+  const prompts = promptsOf(body.prompt, tokenizer, { maxTokens: body.max_tokens, seatContext });
   return {
     choices: prompts.map((prompt) => ({ prompt, maxTokens: body.max_tokens })),
     promptTokens: prompts.reduce((sum, prompt) => sum + prompt.length, 0),

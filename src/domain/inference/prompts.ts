@@ -5,17 +5,30 @@ import type { Tokenizer } from "../../engine/generator.ts";
 export type PromptField = string | string[] | number[] | number[][];
 
 /** One list of ids per choice. Text never becomes control tokens; whoever wants those sends ids. */
-export function promptsOf(field: PromptField, tokenizer: Tokenizer): number[][] {
-  if (typeof field === "string") return [fromText(field, tokenizer, ["body", "prompt"])];
-  if (typeof field[0] === "number") return [checked(field as number[], tokenizer, ["body", "prompt"])];
-  return (field as (string | number[])[]).map((prompt, index) =>
-    typeof prompt === "string"
-      ? fromText(prompt, tokenizer, ["body", "prompt", index])
-      : checked(prompt, tokenizer, ["body", "prompt", index]),
-  );
+export function promptsOf(
+  field: PromptField,
+  tokenizer: Tokenizer,
+  room: { maxTokens: number; seatContext: number },
+): number[][] {
+  const read = (prompt: string | number[], loc: (string | number)[]): number[] => {
+    const tokens = typeof prompt === "string" ? fromText(prompt, tokenizer, loc, room.seatContext) : prompt;
+    refuseTooLong(tokens.length, room);
+    return typeof prompt === "string" ? tokens : checked(tokens, tokenizer, loc);
+  };
+  if (typeof field === "string" || typeof field[0] === "number")
+    return [read(field as string | number[], ["body", "prompt"])];
+  return (field as (string | number[])[]).map((prompt, index) => read(prompt, ["body", "prompt", index]));
 }
 
-function fromText(text: string, tokenizer: Tokenizer, loc: (string | number)[]): number[] {
+/** Making tokens of text takes the house's one thread: what could never fit is refused unread. */
+export function refuseHuge(characters: number, seatContext: number): void {
+  const most = Math.max(1 << 18, 16 * seatContext);
+  if (characters > most)
+    throw new Failure("prompt_too_long", `${characters} characters are more than the ${most} that are read at once`);
+}
+
+function fromText(text: string, tokenizer: Tokenizer, loc: (string | number)[], seatContext: number): number[] {
+  refuseHuge(text.length, seatContext);
   const start = tokenizer.bos !== null && (tokenizer.addBos || text === "") ? [tokenizer.bos] : [];
   const tokens = [...start, ...tokenizer.encode(text, false)];
   if (tokens.length === 0) throw invalid(loc, "is empty, and this model has no token to begin with");
@@ -29,11 +42,10 @@ function checked(ids: number[], tokenizer: Tokenizer, loc: (string | number)[]):
 }
 
 /** A completion is answered as asked or not at all: neither prompt nor answer is cut to fit. */
-export function refuseTooLong(prompts: readonly number[][], maxTokens: number, seatContext: number): void {
-  const longest = Math.max(...prompts.map((prompt) => prompt.length));
-  if (longest + maxTokens > seatContext)
+function refuseTooLong(tokens: number, { maxTokens, seatContext }: { maxTokens: number; seatContext: number }): void {
+  if (tokens + maxTokens > seatContext)
     throw new Failure(
       "prompt_too_long",
-      `${longest} prompt tokens and max_tokens ${maxTokens} are more than the ${seatContext} tokens of the context`,
+      `${tokens} prompt tokens and max_tokens ${maxTokens} are more than the ${seatContext} tokens of the context`,
     );
 }

@@ -32,6 +32,7 @@ export interface ModelsParts extends Told {
 }
 
 export type { BaseRecord } from "./handlers.ts";
+export type { ImportSource } from "./import.ts";
 
 export interface NewAlignedModel {
   ownerId: string;

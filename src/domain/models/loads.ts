@@ -1,5 +1,6 @@
 // Who uses which loaded model. The generator loads and unloads; here is counted for whom, so that a model goes when its last
 // user went. A base without an adapter stays a while after its last request: the next one should not wait for a load.
+import { basename } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Generator, LoadedInfo, ModelRef } from "../../engine/generator.ts";
@@ -51,12 +52,19 @@ export function createLoads(parts: { generator: Generator; log: Log; keepMs?: nu
   }
 
   async function load(ref: ModelRef): Promise<LoadedInfo> {
+    const attempt = async (): Promise<LoadedInfo> => {
+      try {
+        return await generator.load(ref);
+      } catch (error) {
+        throw withoutFolders(error, ref);
+      }
+    };
     try {
-      return await generator.load(ref);
+      return await attempt();
     } catch (error) {
       const isFull = error instanceof Failure && error.code === "out_of_memory";
       if (!isFull || (await freeIdle()) === 0) throw error;
-      return generator.load(ref);
+      return attempt();
     }
   }
 
@@ -107,4 +115,12 @@ export function createLoads(parts: { generator: Generator; log: Log; keepMs?: nu
         else entry.onQuiet.push(resolve);
       }),
   };
+}
+
+/** Where files lie on this machine is no client's business; the log has the cause. */
+function withoutFolders(error: unknown, ref: ModelRef): unknown {
+  if (!(error instanceof Failure)) return error;
+  const paths = [ref.basePath, ...(ref.adapter ? [ref.adapter.path] : [])];
+  const message = paths.reduce((text, path) => text.replaceAll(path, basename(path)), error.message);
+  return new Failure(error.code, message, { cause: error });
 }

@@ -1,0 +1,100 @@
+// A house with the starter model in it, and aligned models that no training made.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { readConfig } from "../../src/base/config.ts";
+import { newId } from "../../src/base/ids.ts";
+import type { Calibration } from "../../src/engine/confidence.ts";
+import { featureNames } from "../../src/engine/confidence-features.ts";
+import { openStore, type Store } from "../../src/store/open.ts";
+import { writeAdapter } from "./adapter.ts";
+import { eventually, type TestHouse, testHouse } from "./house.ts";
+
+const starterModel = readConfig({}).starterModel;
+
+/** Why the tests of real models cannot run; false when they can. */
+export const withoutModel: string | false = existsSync(starterModel) ? false : `no starter model at ${starterModel}`;
+
+export interface Served extends TestHouse {
+  baseId: string;
+  /** The database beside the house, for what the API does not tell. */
+  store: Store;
+  /** An aligned model of ada's, undeployed; `adapter` is the path of its file. */
+  align(adapter?: string): { modelId: string; alignmentId: string };
+}
+
+/** One feature, halved: what matters is that a number comes of it. */
+const calibration: Calibration = {
+  format: 1,
+  identity: { base_sha256: "", adapter_sha256: "", template_sha256: "", feature_source: "A", engine: "" },
+  calibrated: true,
+  reason: null,
+  model: {
+    features: [featureNames[0]!],
+    means: [0],
+    scales: [1],
+    weights: [0.5],
+    bias: 0,
+    platt: { a: 1, b: 0 },
+  },
+  statistics: { n: 120, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
+  date: "2026-01-01T00:00:00.000Z",
+};
+
+export async function servedHouse(settings: Record<string, string> = {}): Promise<Served> {
+  const it = await testHouse({
+    PLUMBLINE_STARTER_MODEL: starterModel,
+    PLUMBLINE_SEATS: "2",
+    PLUMBLINE_SEAT_CONTEXT: "256",
+    ...settings,
+  });
+  const bases = async () => (await it.call("models.base")).body.base_models as { model_id: string }[];
+  await eventually(async () => (await bases()).length === 1, 30_000);
+  const [base] = await bases();
+  const store = openStore(join(it.data, "plumbline.db"));
+  const closeHouse = it.close;
+  const align = (adapter?: string) => insertAligned(store, base!.model_id, adapter ?? adapterIn(it.data));
+  const close = async () => {
+    store.close();
+    await closeHouse();
+  };
+  return Object.assign(it, { baseId: base!.model_id, store, align, close });
+}
+
+function adapterIn(data: string): string {
+  const path = join(data, `${newId("model")}.gguf`);
+  writeAdapter(path);
+  return path;
+}
+
+function insertAligned(store: Store, baseId: string, adapter: string): { modelId: string; alignmentId: string } {
+  const [modelId, alignmentId] = [newId("model"), newId("alignment")];
+  store.transaction(() => {
+    const owner = store.prepare<[], { id: string }>("SELECT id FROM user WHERE name = 'ada'").get()!.id;
+    const [seq, at] = [store.nextSeq(), new Date().toISOString()];
+    store
+      .prepare<unknown[]>(
+        `INSERT INTO alignment(id, owner_id, name, workflow_id, base_model_id, document_ids_json, document_names_json,
+         document_sha256s_json, created_seq, created_at) VALUES(?, ?, 'it', 'quick', ?, '[]', '[]', '[]', ?, ?)`,
+      )
+      .run(alignmentId, owner, baseId, seq, at);
+    store
+      .prepare<unknown[]>(
+        `INSERT INTO aligned_model(id, owner_id, alignment_id, base_model_id, name, adapter_path, adapter_sha256,
+         calibration_json, created_seq, created_at) VALUES(?, ?, ?, ?, 'mine', ?, 'x', ?, ?, ?)`,
+      )
+      .run(modelId, owner, alignmentId, baseId, adapter, JSON.stringify(calibration), seq, at);
+  });
+  return { modelId, alignmentId };
+}
+
+/** Deploys and waits for the end of it. */
+export async function deployed(it: Served, modelId: string): Promise<string> {
+  const params = { model_id: modelId };
+  await it.call("models.deploy", { params });
+  let status = "";
+  await eventually(async () => {
+    status = (await it.call("models.deployment", { params })).body.status as string;
+    return status !== "PROCESSING";
+  }, 30_000);
+  return status;
+}
