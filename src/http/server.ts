@@ -7,6 +7,7 @@ import type { Config } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { randomWord } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
+import { sleep } from "../base/time.ts";
 import { type Caller, EventStream } from "../contract/endpoint.ts";
 import { failureBody, failureHeaders, rawAnswer, rawFailure, toFailure } from "./failures.ts";
 import { find, paramsOf, type Route } from "./mount.ts";
@@ -73,13 +74,12 @@ export function createServer(parts: ServerParts): Server {
 
 async function closeServer(server: NodeServer, leaving: Set<AbortController>): Promise<void> {
   const closed = new Promise((resolve) => server.close(resolve));
-  server.closeIdleConnections();
-  const timer = setTimeout(() => {
-    for (const controller of leaving) controller.abort();
-    server.closeAllConnections();
-  }, graceMs);
+  const end = performance.now() + graceMs;
+  while (leaving.size > 0 && performance.now() < end) await sleep(20);
+  for (const controller of leaving) controller.abort();
+  // Connections on which nothing was asked yet count as busy for Node.
+  server.closeAllConnections();
   await closed;
-  clearTimeout(timer);
 }
 
 /** Errors of Node's own parser, and methods that never reach the onion. */

@@ -83,12 +83,10 @@ export function createBenchmarks({ store, clock, keepDocument }: BenchmarksParts
   }
 
   const items = (benchmarkId: string): Item[] =>
-    rows.items
-      .all(benchmarkId)
-      .map(({ benchmark_id: _, aliases_json, ...item }) => ({
-        ...item,
-        aliases: JSON.parse(aliases_json) as string[],
-      }));
+    rows.items.all(benchmarkId).map(({ benchmark_id: _, aliases_json, ...item }) => ({
+      ...item,
+      aliases: JSON.parse(aliases_json) as string[],
+    }));
 
   function toRecord(row: BenchmarkRow) {
     const splits = { dev: 0, sealed: 0, retention: 0 };

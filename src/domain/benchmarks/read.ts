@@ -49,6 +49,9 @@ export function readBenchmark(text: string): Item[] {
   }));
 }
 
+/** Stands for a row that was complained about already. */
+const unread = Symbol("unread");
+
 export type Complain = (row: number, field: (string | number)[], message: string) => void;
 
 const sentence = ({ loc, msg }: ValidationDetail): string => {
@@ -63,12 +66,16 @@ function readLines(text: string, complain: Complain): unknown[] {
       return JSON.parse(line) as unknown;
     } catch {
       complain(index + 1, [], "is not JSON; write one object per line");
-      return null;
+      return unread;
     }
   });
 }
 
 function readTable(text: string, complain: Complain): unknown[] {
+  if (text.trimStart().startsWith("[")) {
+    complain(0, [], "the file is a JSON array; write one object per line");
+    return [];
+  }
   let records: Record<string, string>[];
   try {
     records = parseCsv(text, { columns: headOf, skip_empty_lines: true, max_record_size: 1 << 20, to: maxRows + 1 });
@@ -76,7 +83,7 @@ function readTable(text: string, complain: Complain): unknown[] {
     if (error instanceof Failure) throw error;
     const { records: row = 0 } = error as { records?: number };
     complain(row + 1, [], `is not readable as CSV: ${(error as Error).message}`);
-    return [null];
+    return [unread];
   }
   if (records.length === 0) complain(1, [], "there is no row under the header");
   return records.map(fromCells);
@@ -116,10 +123,7 @@ function fromCells(cells: Record<string, string>): Record<string, unknown> {
 }
 
 function check(value: unknown, row: number, complain: Complain): Row | null {
-  if (value === null) {
-    complain(row, [], "is not an object");
-    return null;
-  }
+  if (value === unread) return null;
   const result = checkRow(value);
   if (!result.ok) {
     for (const { loc, msg } of result.details) complain(row, loc, msg);
