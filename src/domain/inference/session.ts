@@ -85,7 +85,7 @@ export async function openSession(
         () => close("done", answers.drawn()),
         (error) => close(asked.signal.aborted || isAbort(error) ? "aborted" : "failed", answers.drawn()),
       )
-      .then(() => lease.release())
+      .finally(() => lease.release())
       .catch((error) => parts.log("error", "inference.close_failed", { requestId: asked.requestId, error }));
     return {
       head: {

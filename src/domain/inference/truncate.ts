@@ -61,12 +61,14 @@ function renderCut(
     const text = tokenizer.decode(content.slice(count)).replace(/^\ufffd+/, "");
     return render(messages.map((message, index) => (index === at ? { ...message, content: text } : message)));
   };
-  const cut =
-    content.length === 0 ? null : leastThat(content.length - 1, (count) => without(count + 1).length <= limit);
-  if (cut === null)
+  // No more than `limit` tokens of it can stay, so the search begins there: the head of a huge message is not read again.
+  const least = Math.max(1, content.length - limit);
+  const more =
+    content.length === 0 ? null : leastThat(content.length - least, (count) => without(least + count).length <= limit);
+  if (more === null)
     throw new Failure(
       "prompt_too_long",
       `The system messages alone take more than prompt_truncate_len, ${limit} tokens`,
     );
-  return without(cut + 1);
+  return without(least + more);
 }
