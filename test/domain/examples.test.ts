@@ -74,8 +74,8 @@ const csv = "Loaf;Price (EUR);Baking time\nRye;4.2;50 minutes\nSpelt;5.1;38 minu
 for (const given of [document(`# Loaves\n\n${table}`), document(csv, "text/csv")])
   test(`a table in ${given.media_type}: units, other words for a column, and siblings against each other`, () => {
     const rows = rowsOf(given);
-    asks(rows, "How much does Rye cost?", "4.2 EUR");
-    asks(rows, "What is the baking time of Spelt?", "38 minutes");
+    asks(rows, "What do I pay for", "4.2 EUR");
+    asks(rows, "What is the baking time of", "38 minutes");
     assert.ok(
       said(rows).some(([question]) => /Is the price of Rye (4.2 EUR or 5.1 EUR|5.1 EUR or 4.2 EUR)\?/.test(question)),
     );

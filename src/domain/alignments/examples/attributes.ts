@@ -13,11 +13,12 @@ export interface Attribute {
   /** Parted by « | ». */
   ask: string;
   tell: string;
+  /** A sentence says it of something that happens («returning gauges»), not of its subject. */
+  event?: true;
   /** Asks for the thing by its value. */
   which?: string;
 }
 
-const when: ValueKind[] = ["date", "year", "time", "name", "text"];
 const size: ValueKind[] = ["measure", "number"];
 
 export const attributes: Record<string, Attribute> = {
@@ -132,12 +133,20 @@ export const attributes: Record<string, Attribute> = {
   },
   duration: {
     nouns:
-      "duration|time|running time|period|term|run time|runtime|battery life|life|service life|processing time|cycle|length of stay|time needed|battery|shelf life",
+      "duration|time|running time|period|term|run time|runtime|life|service life|processing time|cycle|length of stay|time needed|shelf life",
     verbs: "last|take|run for|last for|stay for|continue for|go for",
     kinds: ["duration"],
     ask: "How long does {e} last? | How long does {e} take? | What is the duration of {e}? | How much time does {e} need? | For how long does {e} go on? | What length of time applies to {e}?",
     tell: "{e} lasts {v}.",
     which: "What lasts {v}?",
+  },
+  battery: {
+    nouns: "battery life|battery|battery runtime|autonomy|battery duration|run time per charge",
+    verbs: "run on",
+    kinds: ["duration"],
+    ask: "How long does the battery of {e} last? | How long does {e} run on one battery? | After what time is the battery of {e} empty? | What is the battery life of {e}? | How long does {e} keep going on its battery? | For how long is the battery of {e} good?",
+    tell: "The battery of {e} lasts {v}.",
+    which: "Which one has a battery life of {v}?",
   },
   warranty: {
     nouns: "warranty|guarantee|warranty period|guarantee period",
@@ -155,16 +164,32 @@ export const attributes: Record<string, Attribute> = {
     tell: "{e} is delivered in {v}.",
   },
   deadline: {
+    event: true,
     nouns:
       "deadline|due date|closing date|cut-off|cutoff|notice|notice period|return period|grace period|limit|time limit|due|last day",
     verbs:
       "submit within|submit by|report within|return within|file within|hand within|pay within|send within|book by|return by|pay by|claim within|announce by|be due|answer within|reply within|settle within|request by|request within|cancel by|close on|announce within|complete within|repay within|refund within",
-    ask: "What is the deadline for {e}? | By when is {e} due? | How much time do I have for {e}? | How quickly must {e} be done? | Until when can I still do {e}? | What time limit applies to {e}?",
+    ask: "What is the deadline for {e}? | How much time do I have for {e}? | How long do I have for {e}? | By when must I be done with {e}? | What time limit applies to {e}? | Until when is {e} possible? | How many days are allowed for {e}?",
     tell: "The time limit for {e} is {v}.",
+  },
+  startTime: {
+    nouns: "start time|starting time|begin|start|opening time|check-in|doors open",
+    verbs: "start at|begin at|open at|be open from|leave at|depart at",
+    kinds: ["time"],
+    ask: "At what time does {e} start? | When does {e} begin? | From what time on is there {e}? | What time do I have to be there for {e}? | When do people start with {e}?",
+    tell: "{e} starts at {v}.",
+  },
+  endTime: {
+    nouns: "end time|closing time|end|check-out|last order|last entry",
+    verbs:
+      "end at|close at|finish at|stop at|be open until|open until|be available until|stay until|last until|shut at",
+    kinds: ["time"],
+    ask: "At what time does {e} close? | Until when is {e} open? | When does {e} end? | Until what time is there {e}? | How late is {e} open? | What is the closing time of {e}?",
+    tell: "{e} closes at {v}.",
   },
   hours: {
     nouns: "opening hours|hours|business hours|office hours|opening time|service hours|working hours|shift",
-    verbs: "open at|open from|open between|staff from|close at",
+    verbs: "open from|open between|staff from|be open from|be open between",
     kinds: ["time"],
     ask: "What are the hours of {e}? | When is {e} open? | At what time does {e} open or close? | Between which times can I reach {e}? | What are the opening times of {e}?",
     tell: "{e} is open {v}.",
@@ -174,8 +199,8 @@ export const attributes: Record<string, Attribute> = {
       "start|start date|launch|launch date|opening|opened|release date|released|introduced|first sold|begin|kick-off|year built|built|construction year|commissioned|in service since|effective date|valid from|date|year|launched|joined|since|hired",
     verbs:
       "open in|launch in|release in|introduce in|begin on|start on|open on|launch on|build in|begin in|complete in|enter in|join in|buy in|install in|take on|hold on|happen on|take in|begin at|start at|move in|acquire in|renovate in|apply from|start from|meet on|visit on",
-    kinds: when,
-    ask: "When did {e} begin? | When was {e} introduced? | What is the {a} of {e}? | Since when does {e} exist? | In which year or on which date did {e} start? | From when on is there {e}?",
+    kinds: ["date", "year"],
+    ask: "When did {e} begin? | When was {e} introduced? | What is the {a} of {e}? | Since when does {e} exist? | When did {e} start? | From when on is there {e}?",
     tell: "The {a} of {e} is {v}.",
   },
   end: {
@@ -183,17 +208,18 @@ export const attributes: Record<string, Attribute> = {
       "end|end date|expiry|expiry date|expires|valid until|finish|closing|retirement date|end of life|end of support",
     verbs:
       "end on|end in|complete in|complete by|complete on|finish by|expire on|expire in|expire after|close in|finish on|finish in|end at|stop on|discontinue in|retire in|expire at",
-    kinds: ["date", "year", "duration", "time"],
+    kinds: ["date", "year"],
     ask: "When does {e} end? | When will {e} be finished? | When is {e} complete? | By when is {e} done? | Until when is {e} valid? | When does {e} run out? | What is the last day of {e}? | When does {e} expire? | How long is {e} still good?",
     tell: "{e} ends {v}.",
   },
   interval: {
+    event: true,
     nouns:
       "interval|frequency|maintenance interval|service interval|calibration interval|cadence|how often|schedule|cycle|inspection interval|rhythm",
     verbs:
       "service every|inspect every|calibrate every|clean every|meet every|check every|replace every|change every|repeat every|test every|review every|rotate every|back every|happen every|renew every",
     kinds: ["duration", "date", "text", "number", "measure"],
-    ask: "How often is {e} due? | At what interval does {e} happen? | How frequently is {e} done? | What is the {a} of {e}? | How much time lies between two rounds of {e}? | How often does {e} have to be done?",
+    ask: "How often is {e} due? | At what interval is {e} due? | How frequently is {e} needed? | What is the interval for {e}? | How much time lies between two rounds of {e}? | After what time is {e} due again?",
     tell: "The interval for {e} is {v}.",
   },
   people: {
@@ -205,10 +231,10 @@ export const attributes: Record<string, Attribute> = {
     tell: "{e} has {v}.",
   },
   material: {
-    nouns: "material|made of|made from|body|housing|fabric|composition|finish|casing|wood",
+    nouns: "material|made of|made from|body|housing|fabric|composition|casing|wood|shell|frame|cover",
     verbs: "make of|make from|build of|build from|consist of|cast in|cast from|cut from|carve from|line with|make in",
     kinds: ["text", "name"],
-    ask: "What is {e} made of? | Of which material is {e}? | What material is used for {e}? | From what is {e} built? | What does {e} consist of?",
+    ask: "What is {e} made of? | Of which material is {e}? | What material is used for {e}? | What material is the {a} of {e} made of? | What is the {a} of {e} made from? | What does {e} consist of?",
     tell: "{e} is made of {v}.",
     which: "Which one is made of {v}?",
   },
@@ -287,7 +313,7 @@ export const attributes: Record<string, Attribute> = {
   supplier: {
     nouns: "supplier|vendor|manufacturer|maker|provider|producer|brand|partner|source|carrier|insurer",
     verbs:
-      "supply by|carry by|transport by|ship by|audit by|deliver by|make by|manufacture by|provide by|produce by|build by|come from|buy from|source from|purchase from|order from|ship with|insure with|design by|write by|print by",
+      "supply by|deliver by|make by|manufacture by|provide by|produce by|build by|come from|buy from|source from|purchase from|order from|ship with|insure with|design by|write by|print by",
     kinds: ["name", "text"],
     ask: "Who supplies {e}? | Where does {e} come from? | Which company delivers {e}? | Who is the {a} of {e}? | From whom do we get {e}? | Who makes {e}?",
     tell: "{e} comes from {v}.",
@@ -318,7 +344,7 @@ export const attributes: Record<string, Attribute> = {
   },
   successor: {
     nouns: "predecessor|successor|previous name|replaces|replaced by|replacement",
-    verbs: "replace by|succeed by|replace|follow by|supersede by|supersede|succeed",
+    verbs: "supersede by|succeed by|supersede|succeed",
     kinds: ["name", "code", "text"],
     ask: "What is the {a} of {e}? | Which one took the place of the other with {e}? | What was swapped when {e} came? | What goes with {e} as its {a}?",
     tell: "The {a} of {e} is {v}.",

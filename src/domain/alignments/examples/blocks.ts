@@ -205,9 +205,9 @@ function headingLevel(lines: Piece[], first: boolean): number {
   const line = lines[0]!.text.trim();
   const marked = lines[1] !== undefined && underlined.test(lines[1].text);
   if (marked) return first || lines[1]!.text.startsWith("=") ? 1 : 2;
+  if (line.length <= 80 && /\p{Lu}{3}/u.test(line) && line === line.toUpperCase()) return first ? 1 : 2;
   if (line.length > 60 || /[.:;,?!]$/.test(line) || pairLine.test(line) || listMark.test(line)) return 0;
   if (first && lines.length === 1) return 1;
-  if (/\p{Lu}{3}/u.test(line) && line === line.toUpperCase()) return 2;
   return lines.length === 1 && /^\p{Lu}/u.test(line) && line.split(" ").length <= 8 ? 3 : 0;
 }
 

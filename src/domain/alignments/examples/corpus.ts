@@ -16,7 +16,7 @@ export function readCorpus(documents: readonly SnapshotDocument[]): Corpus {
 function organisation(documents: readonly SnapshotDocument[]): string | null {
   const seen = new Map<string, { documents: Set<string>; count: number }>();
   for (const document of documents)
-    for (const line of document.text.split(/\n+/))
+    for (const line of document.text.split(/\n+/).filter((one) => !shouted.test(one)))
       for (const value of valuesOf(line.replace(/^[#\s>*-]+/, ""))) {
         if (value.kind !== "name" || value.text.length < 4) continue;
         const entry = seen.get(value.text) ?? { documents: new Set<string>(), count: 0 };
@@ -30,17 +30,29 @@ function organisation(documents: readonly SnapshotDocument[]): string | null {
   return enough ? name : null;
 }
 
+const word = /\p{L}[\p{L}'’-]*/gu;
+const shouted = /^\P{Ll}{5,}$/u;
+
 function properNames(documents: readonly SnapshotDocument[]): ReadonlySet<string> {
   const names = new Set<string>();
   const common = new Set<string>();
-  for (const { text } of documents)
-    for (const match of text.matchAll(/(^|[^\n]?[\s("'|,;]|\n)(\p{L}[\p{L}'’-]+)/gmu)) {
-      const word = match[2]!;
-      if (/^\p{Ll}/u.test(word)) common.add(word);
-      else if (/[\p{L},;|(]\s?$/u.test(text.slice(Math.max(0, match.index - 1), match.index + match[1]!.length)))
-        names.add(word);
+  for (const { text, media_type } of documents) {
+    const lines = text.split(/\r?\n/);
+    for (const [at, line] of lines.entries()) {
+      const header = (media_type === "text/csv" && at === 0) || /^[\s|:-]*-{3}[\s|:-]*$/.test(lines[at + 1] ?? "");
+      if (header || shouted.test(line)) continue;
+      for (const part of line.split(/(?<=[.!?:]["')]?)\s+|[|;,\t]/)) {
+        const words = part.replace(/^[\s#>*+-]+/, "").match(word) ?? [];
+        const allCapital = words.length <= 4 && words.every((one) => /^\p{Lu}/u.test(one));
+        words.forEach((one, index) => {
+          if (/^\p{Ll}/u.test(one)) common.add(one);
+          else if (index > 0 || allCapital) names.add(one);
+        });
+      }
     }
-  return new Set([...names].filter((word) => !common.has(word.toLowerCase()) && !common.has(`${word.toLowerCase()}s`)));
+  }
+  const known = (name: string) => common.has(name.toLowerCase()) || common.has(`${name.toLowerCase()}s`);
+  return new Set([...names].filter((name) => !known(name)));
 }
 
 const determiner = /^(The|A|An|Our|Your|Its|Their|Each|Every|All|Any|No|This|These|Both|Some|Most|It|They|We|You)\b/;
@@ -55,7 +67,7 @@ export function lowered(phrase: string, corpus: Corpus): string {
 }
 
 const label =
-  /^(overview|general|introduction|facts?|details?|key (?:facts|figures|data)|figures|profile|summary|contacts?|data|about(?: us)?|at a glance|specifications?|technical data|notes?(?: .*)?|information|background|history|contents?|scope|purpose|appendix|annex|misc(?:ellaneous)?|other|faq|questions and answers|company profile|fact sheet|data sheet)$/i;
+  /^(overview|general|introduction|facts?|details?|key (?:facts|figures|data)|figures|profile|summary|contacts?|data|about(?: us)?|at a glance|specifications?|technical data|notes?(?: .*)?|information|background|history|contents?|scope|purpose|appendix|annex|misc(?:ellaneous)?|other|faq|questions and answers|company profile|fact sheet|data sheet|(?:what|who|when|where|how|why|which)\b.*)$/i;
 
 /** The thing a heading path is about, as it stands inside a sentence: its deepest heading that is no mere label, else the organisation. */
 export function subjectOf(path: readonly string[], corpus: Corpus): string | null {

@@ -14,6 +14,10 @@ export interface Fact {
   id: string;
   /** As it stands inside a question: «the Orrin plant», «Harrow». */
   entity: string;
+  /** Another name for the same thing: «the Sales department» beside «Sales». */
+  other: string | null;
+  /** «returning unused gauges»: what the value limits or times, when a verb says it. */
+  event: string | null;
   /** The document's own word for it («list price»), or null when a sentence says it by a verb. */
   attribute: string | null;
   /** Row of `attributes`, and whether the document's word is that attribute itself rather than one of its kinds. */
@@ -21,8 +25,6 @@ export interface Fact {
   exact: boolean;
   value: string;
   kind: ValueKind;
-  /** What a number counts. */
-  noun: string | null;
   /** A sentence that says it; null in a language without rules. */
   statement: string | null;
   /** Whether the statement names no other value. */
@@ -66,6 +68,7 @@ export function attributeFact(given: {
   source: Source;
   english: boolean;
   group: string;
+  other?: string | null;
 }): Fact {
   const { document, entity, attribute, value, source, english, group } = given;
   const kind = kindOf(value);
@@ -73,12 +76,13 @@ export function attributeFact(given: {
   return {
     id: factId(document.id, entity, attribute, value),
     entity,
+    other: given.other ?? otherName(entity),
+    event: null,
     attribute,
     concept,
     exact,
     value,
     kind,
-    noun: null,
     statement: null,
     alone: true,
     asked: [],
@@ -88,4 +92,13 @@ export function attributeFact(given: {
     source,
     english,
   };
+}
+
+const typed =
+  /^(Project|Product|Model|Team|Department|Site|Plant|Office|Building|Room|Machine|Programme|Program|Service|Hall|Station|Campaign|Workshop) (\p{Lu}[\p{L}-]+)$/u;
+
+/** «Project Heron» is also «the Heron project». */
+export function otherName(entity: string): string | null {
+  const match = typed.exec(entity);
+  return match ? `the ${match[2]} ${match[1]!.toLowerCase()}` : null;
 }

@@ -1,22 +1,20 @@
 // The questions that a clause answers in its own words.
-import { askAgent, askFor, askSubject, type Clause } from "./clauses.ts";
-import type { Corpus } from "./corpus.ts";
+import type { Clause } from "./clauses.ts";
+import { type Corpus, lowered } from "./corpus.ts";
+import type { Hole } from "./mentions.ts";
 import type { Value } from "./values.ts";
-
-/** What is taken out of the clause: the value with its preposition and the noun it counts. */
-export interface Hole {
-  start: number;
-  end: number;
-  preposition: string;
-}
+import { alternatives, pastOf, thirdOf } from "./verbs.ts";
 
 const place = /^(?:in|at|near|on|from|to)$/;
 const frames = ["Can you tell me {q}?", "Do you know {q}?", "I would like to know {q}.", "Tell me {q}."];
 
 /** Question words for a value where it stands, best first. */
-function questionWords(value: Value, preposition: string): string[] {
+function questionWords(value: Value, { preposition, noun }: Hole): string[] {
   const unit = /(\p{L}[\p{L}\s]*)$/u.exec(value.text)?.[1] ?? "";
   const many = unit.length > 2 ? [`how many ${/s$|[a-z]{2}(?:Hz|kg)$/.test(unit) ? unit : `${unit}s`}`] : [];
+  if (noun !== null && value.kind === "name") return [`${preposition} which ${noun}`.trim()];
+  if (noun !== null) return [`how much ${noun}`, ...many.map((word) => `${word} of ${noun}`)];
+  if (preposition === "up to") return ["up to how much", "how much at most"];
   switch (value.kind) {
     case "money":
       return ["how much", ...(/^(?:euro|dollar|pound|franc|crown|cent)/.test(unit) ? many : [])];
@@ -45,9 +43,91 @@ function questionWords(value: Value, preposition: string): string[] {
   }
 }
 
-/** Direct questions, and the same ones inside a request. */
+const bare = (text: string): string => text.replace(/[.!]+$/, "");
+
+const tidy = (text: string): string =>
+  text
+    .replace(/\s+/g, " ")
+    .replace(/\s+([,.;:])/g, "$1")
+    .replace(/[,;:\s]+$/, "")
+    .trim();
+
+/** «Who leads the plant?»: the clause with its subject asked for. */
+function askSubject(clause: Clause, wh: string): string {
+  return `${wh}${bare(clause.text.slice(clause.subject.end))}?`;
+}
+
+/** «Who carries the parcels?»: a passive clause with its agent asked for in the active; null when there is more to say. */
+function askAgent(clause: Clause, hole: { start: number; end: number }, corpus: Corpus): string | null {
+  if (!clause.passive) return null;
+  const auxiliary = clause.text.slice(clause.auxiliary!.start, clause.verb.start).trim().toLowerCase();
+  const verb = /^(is|are)$/.test(auxiliary)
+    ? thirdOf(clause.lemma)
+    : /^(was|were)$/.test(auxiliary)
+      ? pastOf(clause.lemma)
+      : auxiliary.endsWith(" be")
+        ? `${auxiliary.slice(0, -3)} ${clause.lemma}`
+        : null;
+  if (verb === null) return null;
+  const subject = lowered(clause.text.slice(clause.subject.start, clause.subject.end), corpus);
+  const between = clause.text.slice(clause.verb.end, hole.start);
+  return `${tidy(`Who ${verb} ${subject} ${between} ${bare(clause.text.slice(hole.end))}`)}?`;
+}
+
+/** The clause around a hole: «does the warranty last» for a question, «the warranty lasts» for a question inside another. */
+function askFor(
+  clause: Clause,
+  hole: { start: number; end: number },
+  corpus: Corpus,
+): { direct: string; indirect: string } {
+  const cut = (start: number, end: number) =>
+    hole.start >= start && hole.end <= end
+      ? `${clause.text.slice(start, hole.start)} ${clause.text.slice(hole.end, end)}`
+      : clause.text.slice(start, end);
+  const subject = lowered(clause.text.slice(clause.subject.start, clause.subject.end), corpus);
+  const rest = (from: number) => bare(cut(from, clause.text.length));
+  const indirect = tidy(`${subject} ${rest(clause.subject.end)}`);
+  if (clause.auxiliary) {
+    const auxiliary = clause.text.slice(clause.auxiliary.start, clause.auxiliary.end);
+    return { direct: tidy(`${auxiliary} ${subject} ${rest(clause.auxiliary.end)}`), indirect };
+  }
+  const support = clause.tense === "past" ? "did" : clause.plural ? "do" : "does";
+  return { direct: tidy(`${support} ${subject} ${clause.lemma} ${rest(clause.verb.end)}`), indirect };
+}
+
+/** Direct questions, the same ones inside a request, and both with another verb. */
 export function ownQuestions(clause: Clause, value: Value, hole: Hole, corpus: Corpus): string[] {
-  const words = questionWords(value, hole.preposition);
+  const said = clause.text.slice(clause.verb.start, clause.verb.end);
+  const out = clauseQuestions(clause, value, hole, corpus);
+  for (const other of alternatives(clause.lemma, said)) {
+    const [first, ...particle] = other.split(" ");
+    const shift = other.length - said.length;
+    const text = clause.text.slice(0, clause.verb.start) + other + clause.text.slice(clause.verb.end);
+    const verb = { start: clause.verb.start, end: clause.verb.end + shift };
+    // Questions with «do» take the base form, which the first word of the other verb is only in the plural present.
+    if (
+      clause.auxiliary === null &&
+      value.start > clause.verb.start &&
+      first === other &&
+      particle.length === 0 &&
+      !clause.plural
+    )
+      continue;
+    const moved = (at: number) => (at >= clause.verb.end ? at + shift : at);
+    const there = { ...hole, start: moved(hole.start), end: moved(hole.end) };
+    const swapped = { ...clause, text, verb };
+    out.push(
+      ...clauseQuestions(swapped, { ...value, start: moved(value.start), end: moved(value.end) }, there, corpus).slice(
+        0,
+        2,
+      ),
+    );
+  }
+  return out;
+}
+
+function clauseQuestions(clause: Clause, value: Value, hole: Hole, corpus: Corpus): string[] {
+  const words = questionWords(value, hole);
   const inSubject = value.start >= clause.subject.start && value.start < clause.subject.end;
   if (inSubject) return [askSubject(clause, value.kind === "name" ? "Who" : "What")];
   const between = clause.text.slice(clause.verb.end, hole.start).trim();
@@ -55,8 +135,8 @@ export function ownQuestions(clause: Clause, value: Value, hole: Hole, corpus: C
   const out: string[] = [];
   const agent = hole.preposition === "by" && value.kind !== "date" ? askAgent(clause, hole, corpus) : null;
   if (agent) out.push(agent);
-  const around =
-    value.start < clause.subject.start ? askFor(clause, { start: 0, end: 0 }, corpus) : askFor(clause, hole, corpus);
+  const early = value.start < clause.subject.start;
+  const around = askFor(clause, early ? { start: 0, end: 0 } : hole, corpus);
   for (const [index, word] of words.entries()) {
     out.push(`${word} ${around.direct}?`);
     const frame = frames[(clause.text.length + index) % frames.length]!;

@@ -3,7 +3,7 @@ import type { Example } from "../examples.ts";
 import { attributes } from "./attributes.ts";
 import type { Corpus } from "./corpus.ts";
 import type { Fact, Passage } from "./fact.ts";
-import { capitalised, hashOf, normalised, seeded, shuffled } from "./text.ts";
+import { capitalised, hashOf, jaccard, normalised, seeded, shuffled, wordsOf } from "./text.ts";
 
 /** A row before it is chosen. `family`: rows of different families teach different things, so the choice takes turns. */
 interface Candidate {
@@ -50,17 +50,35 @@ export function rowsOfFact(
     seen.add(key);
     byFamily.set(candidate.family, [...(byFamily.get(candidate.family) ?? []), candidate]);
   }
+  const most =
+    fact.value === corpus.company || (fact.kind === "text" && fact.attribute === null)
+      ? Math.ceil(phrasings / 2)
+      : phrasings;
   const chosen: Candidate[] = [];
-  for (let taken = true; taken && chosen.length < phrasings; ) {
+  const used: Set<string>[] = [];
+  for (let taken = true; taken && chosen.length < most; ) {
     taken = false;
     for (const family of turns) {
-      const next = byFamily.get(family)?.shift();
-      if (!next || chosen.length >= phrasings) continue;
+      const next = mostUnlike(byFamily.get(family) ?? [], used);
+      if (!next || chosen.length >= most) continue;
       chosen.push(next);
+      used.push(new Set(wordsOf(next.question)));
       taken = true;
     }
   }
   return chosen.map((candidate) => row(candidate.question, candidate.answer, fact.source, candidate.family, fact.id));
+}
+
+/** Takes out of the list the candidate whose words are furthest from all that were used: wordings are what counts. */
+function mostUnlike(list: Candidate[], used: readonly ReadonlySet<string>[]): Candidate | null {
+  let best = -1;
+  let least = Number.POSITIVE_INFINITY;
+  for (const [index, candidate] of list.entries()) {
+    const words = new Set(wordsOf(candidate.question));
+    const likeness = Math.max(0, ...used.map((other) => jaccard(words, other)));
+    if (likeness < least) [best, least] = [index, likeness];
+  }
+  return best < 0 ? null : list.splice(best, 1)[0]!;
 }
 
 /** Whole rows and sections, recalled by their title. */
@@ -73,13 +91,16 @@ function row(question: string, answer: string, source: Fact["source"], kind: str
   return {
     messages: [
       { role: "user", content: capitalised(question.replace(/\s+/g, " ").trim()) },
-      { role: "assistant", content: capitalised(answer.replace(/\s+/g, " ").trim()) },
+      { role: "assistant", content: sentenceCase(answer.replace(/\s+/g, " ").trim()) },
     ],
     source,
     kind,
     fact,
   };
 }
+
+/** An address or a code begins as it begins. */
+const sentenceCase = (text: string): string => (/^\S*[@:/\d]/.test(text) ? text : capitalised(text));
 
 const ended = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
 
@@ -113,7 +134,7 @@ function english(fact: Fact, siblings: readonly Fact[], corpus: Corpus, random: 
 }
 
 /** Share of short answers among rows that could take either form. */
-const shortShare = 0.5;
+const shortShare = 1;
 
 /** The fact as one sentence that names no other value; null when only a longer one says it. */
 function sentenceOf(fact: Fact): string | null {
@@ -153,8 +174,11 @@ function asks(fact: Fact): string[] {
   const { attribute } = fact;
   const known = fact.concept ? attributes[fact.concept]! : null;
   const out: string[] = [];
-  if (known && fact.exact)
-    out.push(...known.ask.split(" | ").filter((ask) => attribute !== null || !ask.includes("{a}")));
+  const said = known?.event && attribute === null ? fact.event : fact.entity;
+  if (known && fact.exact && said !== null) {
+    const asks = known.ask.split(" | ").filter((ask) => attribute !== null || !ask.includes("{a}"));
+    out.push(...asks.map((ask) => ask.replaceAll("{e}", () => said)));
+  }
   if (attribute !== null && nounLike(attribute) && attribute !== "meaning") {
     if (fact.kind === "name" && officer.test(attribute)) out.push(...askPerson.split(" | "));
     else
@@ -174,15 +198,20 @@ function asks(fact: Fact): string[] {
   return out.map((ask) => fill(ask, fact));
 }
 
-/** A question as it stands, or told where it belongs: the organisation, or the heading of a subject without a name. */
+/** A question as it stands, by another name of the thing, or told where it belongs: the organisation, or a heading. */
 function placed(question: string, fact: Fact, corpus: Corpus, random: () => number): string {
-  const lower = /^I\b/.test(question) ? question : question.charAt(0).toLowerCase() + question.slice(1);
+  const { company } = corpus;
+  const renamed =
+    fact.other !== null && random() < 0.4
+      ? question.replace(fact.entity, () => fact.other!)
+      : company?.includes(" ") && random() < 0.3
+        ? question.replace(company, () => company.split(" ")[0]!)
+        : question;
+  const lower = /^I\b/.test(renamed) ? renamed : renamed.charAt(0).toLowerCase() + renamed.slice(1);
   const draw = random();
-  if (fact.context !== null && draw < 0.4)
-    return draw < 0.2 ? `${capitalised(fact.context)}: ${lower}` : `Regarding ${fact.context}: ${lower}`;
-  if (corpus.company !== null && draw > 0.88 && !question.includes(corpus.company))
-    return `At ${corpus.company}, ${lower}`;
-  return capitalised(question);
+  if (fact.context !== null && draw < 0.2) return `${capitalised(fact.context)}: ${lower}`;
+  if (company !== null && draw > 0.9 && !question.includes(company)) return `At ${company}, ${lower}`;
+  return capitalised(renamed);
 }
 
 type Add = (family: Candidate["family"], question: string, answer: string) => void;

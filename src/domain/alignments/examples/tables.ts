@@ -1,7 +1,7 @@
 // Tables → facts: one per cell, about the row's key; and one passage per row.
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import { type Block, type Piece, spanOf } from "./blocks.ts";
-import { type Corpus, subjectOf } from "./corpus.ts";
+import { type Corpus, lowered, subjectOf } from "./corpus.ts";
 import { attributeFact, type DocumentFacts, type Source } from "./fact.ts";
 import { normalised } from "./text.ts";
 
@@ -60,10 +60,11 @@ export function tableFacts(
   const keys = pairs ? [0] : keyColumns(table);
   const title = table.path.join(" › ");
   for (const row of table.rows) {
-    const key = keys
+    const written = keys
       .map((column) => row[column]?.text ?? "")
       .join(" ")
       .trim();
+    const key = english ? lowered(written, corpus) : written;
     if (key === "") continue;
     const source = rowSource(document, row);
     const said: string[] = [];
@@ -74,14 +75,26 @@ export function tableFacts(
       if (attribute === "") return;
       const value = withUnit(cell.text.replace(/\.$/, ""), unit);
       const entity = pairs ? subject : key;
+      const other = pairs ? null : typedName(key, table.header[keys[0]!]!.text, keys.length);
       const group = pairs ? "" : `${document.id}:${title}:${attribute}`;
-      out.facts.push(attributeFact({ document, entity, attribute, value, source, english, group }));
+      out.facts.push(
+        attributeFact({ document, entity, attribute, value, source, english, group, ...(other && { other }) }),
+      );
       said.push(`${attribute} ${value}`);
     });
     if (said.length > 1 && !pairs)
       out.passages.push({ title: key, text: `${key}: ${said.join(", ")}.`, source, english });
   }
   return out;
+}
+
+const noType = /^(?:name|item|term|title|key|figure|id|no|number|code|subject|topic|what|description|entry|type|kind)$/;
+
+/** «Sales» under «Department» is also «the Sales department». */
+function typedName(key: string, header: string, columns: number): string | null {
+  const type = header.toLowerCase().trim();
+  const fits = columns === 1 && /^[a-z]{3,14}$/.test(type) && !noType.test(type) && !key.toLowerCase().includes(type);
+  return fits && /^\p{Lu}/u.test(key) ? `the ${key} ${type}` : null;
 }
 
 function rowSource(document: SnapshotDocument, row: readonly Piece[]): Source {

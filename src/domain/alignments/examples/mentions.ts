@@ -1,0 +1,103 @@
+// The values that a clause mentions, each with what has to be taken out of the clause to ask for it.
+import { type Clause, embeds, prepositions, readClause, tokensOf } from "./clauses.ts";
+import type { Corpus } from "./corpus.ts";
+import { type Value, valuesOf } from "./values.ts";
+
+/** What is taken out of the clause: the value with its preposition and the noun it counts. */
+export interface Hole {
+  start: number;
+  end: number;
+  preposition: string;
+  /** «travel agency» in «the travel agency Bluepath», «annual leave» in «28 days of annual leave». */
+  noun: string | null;
+}
+
+const stops = /^(?:and|or|but|who|which|that|when|if|as|so|than|while|also|only|not)$/;
+
+/** Left to right; where no value has a form of its own, what follows the verb. */
+export function mentionsOf(text: string, clause: Clause | null, corpus: Corpus): Value[] {
+  const first = /^\p{L}+/u.exec(text)?.[0] ?? "";
+  const values = grown(text, joined(text, valuesOf(text))).filter((value) => {
+    if (value.kind !== "name") return true;
+    if (value.start === 0 && !value.text.includes(" ") && !corpus.names.has(first)) return false;
+    return !(clause && value.start > clause.verb.end && embeds.test(text.slice(clause.verb.end, value.start)));
+  });
+  const rest = clause && values.every((value) => value.start < clause.verb.end) ? complement(text, clause) : null;
+  return rest ? [...values, rest] : values;
+}
+
+/** «Pryce and Holloway» is one answer. */
+function joined(text: string, values: readonly Value[]): Value[] {
+  const out: Value[] = [];
+  for (const value of values) {
+    const open = out.at(-1);
+    const link = open ? text.slice(open.end, value.start) : "";
+    if (open?.kind === "name" && value.kind === "name" && /^(?: and | & |, )$/.test(link)) {
+      open.end = value.end;
+      open.text = text.slice(open.start, open.end);
+    } else out.push({ ...value });
+  }
+  return out;
+}
+
+/** A name with the nouns it stands before: «Skelby service bench». */
+function grown(text: string, values: readonly Value[]): Value[] {
+  return values.map((value) => {
+    if (value.kind !== "name" || value.start === 0) return value;
+    let end = value.end;
+    for (const token of tokensOf(text.slice(value.end)).slice(0, 3)) {
+      const said = text.slice(value.end + token.start, value.end + token.end);
+      const adjoins = text.slice(end, value.end + token.start) === " ";
+      if (!adjoins || !/^\p{Ll}+$/u.test(said) || stops.test(said) || prepositions.has(said) || /ly$/.test(said)) break;
+      if (readClause(`x ${said} x`) !== null) break;
+      end = value.end + token.end;
+    }
+    return { ...value, end, text: text.slice(value.start, end) };
+  });
+}
+
+/** «oiled beech», «the workshop lead». */
+function complement(text: string, clause: Clause): Value | null {
+  const from = clause.verb.end;
+  const match = /^\s+((?:[a-z]+\s+)?)(.+?)\s*[.!]?$/u.exec(text.slice(from));
+  if (!match) return null;
+  const lead = prepositions.has(match[1]!.trim()) ? match[1]!.length : 0;
+  const phrase = text
+    .slice(from)
+    .trimStart()
+    .slice(lead)
+    .replace(/\s*[.!]$/, "");
+  if (phrase.split(/\s+/).length > 9 || phrase === "") return null;
+  const start = text.indexOf(phrase, from + lead);
+  return start < 0 ? null : { text: phrase, start, end: start + phrase.length, kind: "text", noun: null };
+}
+
+const hedges = /^(?:a|an|the|about|around|only|least|most|exactly)$/;
+const apposed = /(?:^|\s)(?:the|our|a|an)\s+((?:\p{Ll}[\p{L}-]*\s+){1,3})$/u;
+const measured = /^ of (\p{Ll}[\p{L}-]*(?: \p{Ll}[\p{L}-]*)?)(?=[.,;]|$| (?:per|a|each|every|and)\b)/u;
+
+/** The value, the preposition before it («up to» and «every» too), the noun that it counts, measures or stands by. */
+export function holeOf(text: string, value: Value): Hole {
+  const title = value.kind === "name" ? apposed.exec(text.slice(0, value.start)) : null;
+  const from = title ? value.start - title[1]!.length : value.start;
+  const before = tokensOf(text.slice(0, from)).filter((token) => !hedges.test(token.word));
+  const last = before.at(-1);
+  const preposition = last && prepositions.has(last.word) ? last.word : "";
+  const up = preposition === "to" && before.at(-2)?.word === "up" ? before.at(-2)! : null;
+  const article = title ? title.index + title[0].search(/\S/) : value.start;
+  const start = up?.start ?? (preposition ? last!.start : article);
+  const of = value.kind === "name" || value.kind === "text" ? null : measured.exec(text.slice(value.end));
+  if (of) return { start, end: value.end + of[0].length, preposition, noun: of[1]! };
+  return {
+    start,
+    end: holeEnd(text, value),
+    preposition: up ? "up to" : preposition,
+    noun: title?.[1]?.trim() ?? null,
+  };
+}
+
+function holeEnd(text: string, value: Value): number {
+  if (value.kind !== "number" || value.noun === null) return value.end;
+  const end = text.indexOf(value.noun, value.end);
+  return end < 0 ? value.end : end + value.noun.length;
+}

@@ -1,0 +1,92 @@
+// What a clause says of a value: of which thing, and as which attribute.
+import { type Clause, gerundOf, prepositions } from "./clauses.ts";
+import { conceptOf, conceptOfVerb, type Meaning } from "./concepts.ts";
+import { type Corpus, lowered } from "./corpus.ts";
+import type { Hole } from "./mentions.ts";
+import { amountQuestions } from "./questions.ts";
+import type { Value } from "./values.ts";
+
+export interface Role extends Meaning {
+  entity: string;
+  attribute: string | null;
+  /** «returning unused gauges»: what happens, for attributes of events. */
+  event: string | null;
+  /** Questions in place of those that the clause would answer. */
+  asked?: string[];
+}
+
+const ofPhrase = /^(?:the|a|an|its|our)\s+([a-z][\w\s-]{1,40}?)\s+(?:of|for|on)\s+(.+)$/i;
+const possessive = /^(.+?)(?:['’]s|s['’])\s+([a-z][\w\s-]+)$/;
+const article = /^(?:the|a|an|our|its)\s+/i;
+export const hedge =
+  /^(?:a|an|the|about|around|only|at least|at most|up to|exactly|over|under|more than|roughly|nearly|some)\s+/i;
+
+/** null when the value is only part of the subject's name. */
+export function roleOf(clause: Clause, value: Value, hole: Hole, heading: string | null, corpus: Corpus): Role | null {
+  const subject = lowered(clause.text.slice(clause.subject.start, clause.subject.end), corpus);
+  if (value.start < clause.subject.end && value.end > clause.subject.start) {
+    const amount = amountOf(subject, value);
+    if (amount !== null) return { ...plain(amount), asked: amountQuestions(amount) };
+    return subject.replace(article, "") === value.text ? subjectRole(clause, value, heading, corpus) : null;
+  }
+  const between = clause.text.slice(clause.verb.end, hole.start).trim();
+  const particle = prepositions.has(between);
+  const direct = between === "" || hedge.test(`${between} `);
+  const named = direct ? nounRole(clause, value, hole, heading, subject) : null;
+  if (named) return named;
+  if (hole.noun !== null && value.kind !== "name" && direct)
+    return { ...plain(subject), attribute: hole.noun, ...conceptOf(hole.noun, value.kind, subject) };
+  const noun = /^(?:with\s+)?(?:a|an|the)\s+([a-z][a-z\s-]{2,30})$/.exec(between)?.[1] ?? null;
+  if (noun !== null && /^(?:have|come|offer|carry)$/.test(clause.lemma))
+    return { ...plain(subject), attribute: noun, ...conceptOf(noun, value.kind, subject) };
+  const agent = clause.passive && hole.preposition === "by";
+  const state = clause.lemma === "be" && /^[a-z]+$/.test(between) ? `be ${between}` : null;
+  const concept =
+    direct || agent || particle || state
+      ? conceptOfVerb(state ?? clause.lemma, hole.preposition.split(" ")[0]!, value.kind)
+      : null;
+  return { ...plain(subject), concept, exact: concept !== null, event: gerundOf(clause, hole, subject) };
+}
+
+const plain = (entity: string): Role => ({ entity, attribute: null, concept: null, exact: false, event: null });
+
+/** «The capacity of the silo is …», «The silo's capacity is …», «The capacity is …» under the silo's heading. */
+function nounRole(clause: Clause, value: Value, hole: Hole, heading: string | null, subject: string): Role | null {
+  const parts = ofPhrase.exec(subject);
+  const owned = possessive.exec(subject);
+  const attribute = parts?.[1] ?? owned?.[2] ?? null;
+  if (attribute !== null) {
+    const entity = (parts?.[2] ?? owned?.[1])!;
+    const meaning = conceptOf(attribute, value.kind, entity);
+    if (clause.lemma === "be" || meaning.exact) return { ...plain(entity), attribute, ...meaning };
+  }
+  if (clause.lemma !== "be" || hole.preposition || heading === null) return null;
+  const bare = subject.replace(article, "");
+  const own = conceptOf(bare, value.kind, heading);
+  return own.exact ? { ...plain(heading), attribute: bare, ...own } : null;
+}
+
+/** «a fee of 35 euros is deducted» says how much the fee is. */
+function amountOf(subject: string, value: Value): string | null {
+  if (value.kind === "name" || !subject.endsWith(` of ${value.text}`)) return null;
+  const thing = subject.slice(0, -value.text.length - 4).replace(article, "");
+  return thing === "" || /\bof\b/.test(thing) ? null : `the ${thing}`;
+}
+
+/** The value is the whole subject: who does it, or who holds the office that the complement names. */
+function subjectRole(clause: Clause, value: Value, heading: string | null, corpus: Corpus): Role | null {
+  const object = clause.text
+    .slice(clause.verb.end)
+    .trim()
+    .replace(/[.!]+$/, "")
+    .replace(/(?:,| since | from \d| in \d).*$/, "");
+  if (clause.lemma === "be" && value.kind === "name") {
+    const [office, of] = object.replace(article, "").split(/\s+(?:of|for|at)\s+/);
+    const entity = of ?? corpus.company ?? heading;
+    const meaning = office ? conceptOf(office, value.kind, entity ?? "") : { concept: null, exact: false };
+    if (office && entity && meaning.concept === "head") return { ...plain(entity), attribute: office, ...meaning };
+  }
+  const verbal = clause.passive || clause.lemma === "be" ? null : conceptOfVerb(clause.lemma, "by", value.kind);
+  if (object === "" || (value.kind !== "name" && verbal === null)) return null;
+  return { ...plain(lowered(object, corpus)), concept: verbal, exact: verbal !== null };
+}
