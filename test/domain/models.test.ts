@@ -87,6 +87,7 @@ function open(store: Store, onLoad?: (ref: ModelRef) => Promise<void>): Room {
     clock: systemClock,
     log,
     folder: join(folder, "models"),
+    seating: { seats: 1, seatContext: 64 },
     endpointUrl: () => "http://here/chat",
     wake: () => runner.wake(),
     evaluationsOf: () => [],

@@ -18,7 +18,7 @@ export interface Confidence {
 /** Listens to the tokens of one choice, and scores the answer at its end. */
 export interface Listener {
   add(token: GeneratedToken): void;
-  score(): Confidence | null;
+  score(finishReason: FinishReason): Confidence | null;
 }
 
 export interface ChoiceEnd {
@@ -107,7 +107,7 @@ async function run(
       const { finishReason, cachedTokens, completionTokens } = next.value;
       count(index, completionTokens);
       if (finishReason === "aborted") throw signal.reason;
-      tell({ index, end: { finishReason, confidence: listener.score(), cachedTokens } });
+      tell({ index, end: { finishReason, confidence: listener.score(finishReason), cachedTokens } });
       return;
     }
     count(index, ++drawn);

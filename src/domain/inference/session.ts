@@ -177,10 +177,10 @@ function listenerOf({ calibration }: ServedModel): Listener {
       tokens++;
       features.add(token);
     },
-    score() {
+    score(finishReason) {
       // No answer is right to nothing said: 0 is what the calibration would learn of empty answers.
       if (tokens === 0) return { score: 0, calibrated: false, reason: "The answer is empty", n: 0 };
-      return scoreConfidence(calibration, featureNames, features.values());
+      return scoreConfidence(calibration, featureNames, features.values(finishReason));
     },
   };
 }

@@ -19,13 +19,19 @@ export interface ImportSource {
 
 export type ImportedFile = Omit<BaseRow, "id" | "created_at">;
 
-export async function importFile(source: ImportSource, folder: string): Promise<ImportedFile> {
+/** The pool of seats that memory is estimated for. */
+export interface Seating {
+  seats: number;
+  seatContext: number;
+}
+
+export async function importFile(source: ImportSource, folder: string, seating: Seating): Promise<ImportedFile> {
   const original = await checked(source.path);
   await makeFolder(folder);
   const staged = temporaryName(join(folder, "import.gguf"));
   try {
     const held = await stage(original, staged, source.mode);
-    const facts = await probeModel(held);
+    const facts = await probeModel(held, { seating });
     const sha256 = await sha256OfFile(held);
     const path = held === original ? original : join(folder, `${sha256}.gguf`);
     if (path !== original) await renameDurably(staged, path);

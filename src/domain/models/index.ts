@@ -14,7 +14,7 @@ import type { Worker } from "../../jobs/runner.ts";
 import type { Store } from "../../store/open.ts";
 import { createDeployments } from "./deploy.ts";
 import { type BaseRecord, baseRecord, createHandlers, type Told } from "./handlers.ts";
-import { type ImportedFile, type ImportSource, importFile, removeFile, storeAdapter } from "./import.ts";
+import { type ImportedFile, type ImportSource, importFile, removeFile, type Seating, storeAdapter } from "./import.ts";
 import { createLoads, type Lease, type Use } from "./loads.ts";
 import { asked, find, modelNotFound, type ResolvedModel, resolve } from "./resolve.ts";
 import { type BaseRow, type ModelsSql, prepareModels } from "./store.ts";
@@ -27,6 +27,7 @@ export interface ModelsParts extends Told {
   log: Log;
   /** Where model files are kept. */
   folder: string;
+  seating: Seating;
   /** The whole URL of chat completions. */
   endpointUrl: () => string;
 }
@@ -102,7 +103,8 @@ export function createModels(parts: ModelsParts): Models {
     });
   }
 
-  const importBase = async (source: ImportSource): Promise<BaseRecord> => register(await importFile(source, folder));
+  const importBase = async (source: ImportSource): Promise<BaseRecord> =>
+    register(await importFile(source, folder, parts.seating));
 
   return {
     handlers: createHandlers(parts, sql, deployments),
