@@ -1,0 +1,281 @@
+// The rooms of alignments and evaluations as main.ts puts them together, around a real store, queue, runner and executor; the
+// run is a small script, the documents, benchmarks and models are tables of the test.
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { installation } from "../../src/base/config.ts";
+import { Failure } from "../../src/base/errors.ts";
+import { sha256 } from "../../src/base/files.ts";
+import { createLog } from "../../src/base/log.ts";
+import { startNode } from "../../src/base/processes.ts";
+import { sleep, systemClock } from "../../src/base/time.ts";
+import { alignments as alignmentPromises } from "../../src/contract/alignments.ts";
+import type { Caller, Endpoint } from "../../src/contract/endpoint.ts";
+import { compile } from "../../src/contract/validate.ts";
+import { createAlignments } from "../../src/domain/alignments/index.ts";
+import { createAlignWorker, type Grant } from "../../src/domain/alignments/job.ts";
+import { createProver } from "../../src/domain/alignments/proof.ts";
+import { readRecipes } from "../../src/domain/alignments/recipes.ts";
+import { prepareAlignments } from "../../src/domain/alignments/store.ts";
+import { competitorsOf } from "../../src/domain/evaluations/grade.ts";
+import { createLocalExecutor } from "../../src/jobs/executor.ts";
+import { createQueue } from "../../src/jobs/queue.ts";
+import { createRunner } from "../../src/jobs/runner.ts";
+import { openStore } from "../../src/store/open.ts";
+import type { Behaviour } from "../fixtures/fake-run.ts";
+
+export const ada: Caller = { userId: "user_ada", userName: "ada", keyId: "key_ada" };
+export const bob: Caller = { userId: "user_bob", userName: "bob", keyId: "key_bob" };
+
+const script = join(import.meta.dirname, "../fixtures/fake-run.ts");
+
+const item = (sample_num: number, split: "dev" | "sealed" | "retention", instruction: string, response: string) => ({
+  sample_num,
+  split,
+  instruction,
+  response,
+  aliases: [] as string[],
+  cluster: `c${sample_num}`,
+});
+
+export const items = [
+  item(1, "dev", "Who leads the office in Berlin?", "Marta Keller"),
+  item(2, "sealed", "Which colour has the door of the third warehouse of the company?", "teal"),
+  item(3, "dev", "Who leads the office in Paris?", "Jo Lind"),
+  item(4, "retention", "What is the capital of France?", "Paris"),
+];
+
+export interface AlignmentsHouse {
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they are.
+  call(name: keyof typeof alignmentPromises, input?: Given, caller?: Caller): Promise<any>;
+  /** Creates an alignment whose run behaves so. */
+  align(behaviour?: Behaviour, rest?: Record<string, unknown>, caller?: Caller): Promise<string>;
+  // biome-ignore lint/suspicious/noExplicitAny: likewise
+  until(id: string, status: string): Promise<any>;
+  /** Until the run trains. */
+  training(id: string): Promise<string>;
+  store: ReturnType<typeof openStore>;
+  queue: ReturnType<typeof createQueue>;
+  runs: string;
+  /** What was registered and queued in completing transactions. */
+  made: { models: string[]; evaluations: string[] };
+  grants: { live: Grant[]; most: number };
+  /** Goes down in order and starts again over the same folder. */
+  restart(): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface Given {
+  params?: object;
+  query?: object;
+  body?: object;
+  lastEventId?: string;
+  signal?: AbortSignal;
+}
+
+interface Settings {
+  maxRuns?: number;
+  /** Bytes for all runs. */
+  memory?: number;
+  silenceMs?: number;
+  ackMs?: number;
+}
+
+export async function alignmentsHouse(settings: Settings = {}): Promise<AlignmentsHouse> {
+  const data = mkdtempSync(join(tmpdir(), "plumbline-alignments-"));
+  let parts = await build(data, settings);
+  seed(parts.store);
+  const house: AlignmentsHouse = {
+    get store() {
+      return parts.store;
+    },
+    get queue() {
+      return parts.queue;
+    },
+    runs: join(data, "runs"),
+    get made() {
+      return parts.made;
+    },
+    get grants() {
+      return parts.grants;
+    },
+    call: (name, input, caller) => call(parts.alignments.handlers, name, input, caller),
+    async align(behaviour = {}, rest = {}, caller = ada) {
+      const document_ids = [`document_${JSON.stringify(behaviour)}`];
+      const body = { alignment_name: "it", base_model_id: "model_base", document_ids, workflow_id: "quick", ...rest };
+      return (await house.call("alignments.create", { body }, caller)).alignment_id;
+    },
+    until: (id, status) => watch(house, id, (found) => found.status === status),
+    async training(id) {
+      await watch(house, id, (found) => found.phase === "training");
+      return id;
+    },
+    async restart() {
+      await parts.close();
+      parts = await build(data, settings);
+    },
+    async close() {
+      await parts.close();
+      rmSync(data, { recursive: true, force: true });
+    },
+  };
+  return house;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: likewise
+async function watch(house: AlignmentsHouse, id: string, holds: (status: any) => boolean): Promise<unknown> {
+  const end = performance.now() + 20_000;
+  for (;;) {
+    const found = await house.call("alignments.status", { params: { alignment_id: id } });
+    if (holds(found)) return found;
+    if (performance.now() > end) assert.fail(`never came: ${holds} of ${JSON.stringify(found)}`);
+    await sleep(10);
+  }
+}
+
+function seed(store: ReturnType<typeof openStore>): void {
+  for (const { userId, userName } of [ada, bob])
+    store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')").run(userId, userName);
+  const base = store.prepare<[string, number, string | null, string]>(
+    "INSERT INTO base_model VALUES(?, 'small', 'llama', 64, 1, 'Q4_1', 1, 1, ?, ?, NULL, ?, '/base.gguf', 1, '')",
+  );
+  base.run("model_base", 1, null, sha256("base"));
+  base.run("model_odd", 0, "its architecture is unknown", sha256("odd"));
+  const document = "INSERT INTO document VALUES(?, ?, 'benchmark', 'b', 'text/plain', 1, 1, 'x', 'x', 1, '')";
+  store.prepare<[string, string]>(document).run("document_benchmark", ada.userId);
+  store
+    .prepare<[string, string]>("INSERT INTO benchmark VALUES(?, ?, 'document_benchmark', 'b', 'x', 1, '', '')")
+    .run("benchmark_ada", ada.userId);
+}
+
+async function build(data: string, settings: Settings) {
+  const log = createLog("error", () => {});
+  const clock = systemClock;
+  const runs = join(data, "runs");
+  const store = openStore(join(data, "db"));
+  const queue = createQueue({ store, clock, log });
+  const sql = prepareAlignments(store);
+  const recipes = await readRecipes(join(installation, "config/recipes"));
+  const made = { models: [] as string[], evaluations: [] as string[] };
+  const grants = { live: [] as Grant[], most: 0 };
+  const memory = settings.memory ?? 2 ** 40;
+  const prover = createProver();
+  const { silenceMs = 10_000, ackMs = 2000 } = settings;
+  const executor = createLocalExecutor({
+    launch: (folder) => startNode(script, [folder]),
+    log,
+    patience: { silenceMs, ackMs, killMs: 200 },
+  });
+
+  const worker = createAlignWorker({
+    sql,
+    queue,
+    executor,
+    prover,
+    clock,
+    log,
+    runs,
+    maxRuns: settings.maxRuns ?? 2,
+    threads: 8,
+    grant(bytes) {
+      if (bytes > memory) throw new Failure("out_of_memory");
+      if (grants.live.reduce((sum, grant) => sum + grant.bytes, bytes) > memory) return null;
+      const grant = { bytes, release: () => void grants.live.splice(grants.live.indexOf(grant) >>> 0, 1) };
+      grants.live.push(grant);
+      grants.most = Math.max(grants.most, grants.live.length);
+      return grant;
+    },
+    versions: async () => ({ plumbline: "0", trainer: "0" }),
+    baseOf: (id) => ({ id, path: "/base.gguf", bytes: 1, parameters: 1, memory_bytes: 1 }),
+    questionsOf: () => items,
+    storeAdapter: async (file) => ({
+      path: file,
+      sha256: sha256(await (await import("node:fs/promises")).readFile(file)),
+    }),
+    registerModel({ alignmentId, adapter, calibration, ownerId }) {
+      const id = `model_${made.models.length}`;
+      const insert = `INSERT INTO aligned_model(id, owner_id, alignment_id, base_model_id, name, adapter_path, adapter_sha256,
+        calibration_json, created_seq, created_at) VALUES(?, ?, ?, 'model_base', 'it', ?, ?, ?, 1, '')`;
+      store
+        .prepare<string[]>(insert)
+        .run(id, ownerId, alignmentId, adapter.path, adapter.sha256, JSON.stringify(calibration));
+      made.models.push(id);
+      return id;
+    },
+    enqueueEvaluation: ({ modelId, benchmarkId }) => void made.evaluations.push(`${modelId} ${benchmarkId}`),
+    wake: () => runner.wake(),
+  });
+  const alignments = createAlignments({
+    store,
+    sql,
+    queue,
+    clock,
+    runs,
+    recipes,
+    wake: () => runner.wake(),
+    findBase: (name) =>
+      store
+        .prepare<[string], never>(
+          "SELECT id, sha256, architecture, can_be_aligned, reason FROM base_model WHERE id = ?",
+        )
+        .get(name) ?? null,
+    snapshotDocuments: async (ownerId, ids) =>
+      [...new Set(ids)].map((id) => {
+        if (!id.startsWith("document_") || (id.startsWith("document_bob") && ownerId !== bob.userId))
+          throw new Failure("not_found", "A document was not found");
+        const text = id.slice("document_".length).replace(/#.*$/, "");
+        return { document: { id, name: "a.txt", media_type: "text/plain", text }, sha256: sha256(text) };
+      }),
+    findBenchmark: (ownerId, id) => (id === "benchmark_ada" && ownerId === ada.userId ? { id } : null),
+    itemsOf: () => items,
+    competitorsOf,
+    stopRun: worker.stop,
+  });
+  queue.recover();
+  await alignments.tidy();
+  const runner = createRunner({ queue, log, workers: { align: worker } });
+  return {
+    store,
+    queue,
+    alignments,
+    made,
+    grants,
+    async close() {
+      await Promise.all([runner.stop(), executor.close()]);
+      await prover.close();
+      store.close();
+    },
+  };
+}
+
+/** As the outer floor does it: input and answer are checked against the promise. */
+async function call(
+  handlers: object,
+  name: keyof typeof alignmentPromises,
+  given: Given = {},
+  caller: Caller = ada,
+): Promise<unknown> {
+  const endpoint: Endpoint = alignmentPromises[name];
+  const checked = (schema: Endpoint["reply"] | undefined, value: unknown, at: string): unknown => {
+    if (schema === undefined) return {};
+    const result = compile(schema as Endpoint["reply"] & object)(structuredClone(value), [at]);
+    if (!result.ok) throw new Failure("validation", at, { details: result.details });
+    return result.value;
+  };
+  const input = {
+    params: checked(endpoint.params, given.params ?? {}, "path"),
+    query: checked(endpoint.query, given.query ?? {}, "query"),
+    body: checked(endpoint.body, given.body ?? {}, "body"),
+    headers: {},
+    files: [],
+    requestId: "req",
+    lastEventId: given.lastEventId ?? null,
+    signal: given.signal ?? new AbortController().signal,
+  };
+  const reply = await (handlers as Record<string, (input: unknown, caller: Caller) => Promise<unknown>>)[name]!(
+    input,
+    caller,
+  );
+  return endpoint.events ? reply : checked(endpoint.reply, reply, "reply");
+}

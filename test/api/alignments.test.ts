@@ -1,0 +1,357 @@
+// Alignments from request to result: who gets what answer, what a run may know, and how every way of ending ends.
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { Failure } from "../../src/base/errors.ts";
+import type { EventStream, StreamEvent } from "../../src/contract/endpoint.ts";
+import { type AlignmentsHouse, ada, alignmentsHouse, bob, items } from "./alignments-house.ts";
+
+const fails =
+  (status: number, words: RegExp = /./) =>
+  (error: unknown): boolean => {
+    assert.ok(error instanceof Failure, String(error));
+    assert.equal(error.status, status, error.message);
+    assert.match(error.message, words);
+    return true;
+  };
+
+const body = {
+  alignment_name: "it",
+  base_model_id: "model_base",
+  document_ids: ["document_a"],
+  workflow_id: "quick",
+};
+
+describe("one house", () => {
+  let house: AlignmentsHouse;
+  before(async () => {
+    house = await alignmentsHouse({ maxRuns: 4 });
+  });
+  after(() => house.close());
+  const idOf = (id: string) => ({ params: { alignment_id: id } });
+
+  test("creating: what is refused, and how", async () => {
+    const refused: [given: object, status: number, words: RegExp][] = [
+      [{ document_ids: [] }, 422, /./],
+      [{ document_ids: undefined }, 422, /./],
+      [{ alignment_name: "" }, 422, /./],
+      [{ unknown: 1 }, 422, /./],
+      [{ document_ids: Array.from({ length: 10_001 }, (_, index) => `document_${index}`) }, 422, /./],
+      [{ workflow_id: "../secret" }, 422, /workflow_id/],
+      [{ workflow_id: "https://example.org/x.json" }, 422, /workflow_id/],
+      [{ workflow_id: "constructor" }, 422, /workflow_id/],
+      [{ base_model_id: "model_none" }, 404, /Base model/],
+      [{ base_model_id: "model_odd" }, 400, /architecture is unknown/],
+      [{ base_model_id: "hf://org/model" }, 400, /offline/],
+      [{ base_model_id: "file:///etc/passwd" }, 400, /offline/],
+      [{ document_ids: ["document_a", "document_bob"] }, 404, /document/i],
+      [{ document_ids: ["nonsense"] }, 404, /document/i],
+      [{ benchmark_id: "benchmark_none" }, 404, /Benchmark/],
+    ];
+    for (const [given, status, words] of refused) {
+      const sent = JSON.parse(JSON.stringify({ ...body, ...given }));
+      await assert.rejects(
+        house.call("alignments.create", { body: sent }),
+        fails(status, words),
+        JSON.stringify(given),
+      );
+    }
+    await assert.rejects(
+      house.call("alignments.create", { body: { ...body, benchmark_id: "benchmark_ada" } }, bob),
+      fails(404, /Benchmark/),
+    );
+    assert.deepEqual(readdirSync(house.runs), []);
+    const error = await house.call("alignments.create", { body: { ...body, workflow_id: "nope" } }).catch((e) => e);
+    assert.deepEqual(error.details[0].loc, ["body", "workflow_id"]);
+  });
+
+  test("a run from creation to model: status, rows, folder, result", async () => {
+    const id = await house.align({ steps: 4 }, { benchmark_id: "benchmark_ada", description: "why" });
+    const done = await house.until(id, "COMPLETED");
+    assert.equal(done.progress, 100);
+    assert.equal(done.phase, "packaging");
+    assert.equal(done.description, "why");
+    assert.equal(done.error, null);
+    assert.equal(done.performance_metrics.dev_score, 80);
+    assert.equal(done.performance_metrics.tokens_per_second, 100);
+    assert.ok(!("loss_hex" in done.performance_metrics));
+    assert.ok(done.model_id && done.started_date && done.completed_date);
+    assert.deepEqual(house.made.evaluations, [`${done.model_id} benchmark_ada`]);
+
+    const { seen } = done.report;
+    assert.deepEqual(seen.budget, done.budget);
+    assert.equal(seen.fence, 1);
+    assert.equal(seen.recipe_name, "quick");
+    assert.equal(seen.dev.items, 2);
+    assert.equal(seen.base.path, "/base.gguf");
+
+    const { alignment_projects: rows } = await house.call("alignments.list");
+    const row = rows.find((one: { id: string }) => one.id === id);
+    assert.equal(row.status, "COMPLETED");
+    assert.equal(row.creator, "ada");
+    assert.equal(row.document_count, 1);
+    assert.ok(!("progress" in row) && !("error" in row));
+    assert.deepEqual((await house.call("alignments.list", {}, bob)).alignment_projects, []);
+  });
+
+  test("nothing of the sealed split is anywhere in the run's folder", async () => {
+    const id = await house.align({ steps: 2 }, { benchmark_id: "benchmark_ada" });
+    await house.until(id, "COMPLETED");
+    const files = readdirSync(join(house.runs, id), { recursive: true, encoding: "utf8", withFileTypes: true });
+    const text = files
+      .filter((file) => file.isFile())
+      .map((file) => readFileSync(join(file.parentPath, file.name), "utf8"))
+      .join("\n");
+    for (const secret of ["teal", "third warehouse", "capital of France"]) assert.ok(!text.includes(secret), secret);
+    const dev = readFileSync(join(house.runs, id, "snapshot/dev.jsonl"), "utf8")
+      .trim()
+      .split("\n");
+    assert.deepEqual(
+      dev.map((line) => JSON.parse(line)).map(({ sample_num, competitors }) => ({ sample_num, competitors })),
+      [
+        { sample_num: 1, competitors: ["Jo Lind"] },
+        { sample_num: 3, competitors: ["Marta Keller"] },
+      ],
+    );
+  });
+
+  test("a sealed question among the training rows fails the run, and no model is made", async () => {
+    const before = house.made.models.length;
+    const asked = { benchmark_id: "benchmark_ada" };
+    const late = await house.align({ row: items[1]!.instruction, steps: 1 }, asked);
+    const found = await house.until(late, "FAILED");
+    assert.match(found.error, /samples 2/);
+    // Long before it would have ended.
+    const early = await house.align({ row: `Well: ${items[1]!.instruction}`, waits: true }, asked);
+    assert.match((await house.until(early, "FAILED")).error, /samples 2/);
+    assert.equal(house.made.models.length, before);
+    assert.equal(house.queue.of(early, "align")!.errorCode, "benchmark_leak");
+    // Without that benchmark the row is a row like others.
+    await house.until(await house.align({ row: items[1]!.instruction, steps: 1 }), "COMPLETED");
+  });
+
+  test("a run that breaks the contract fails with a reason; one that fails says its own", async () => {
+    const cases = [
+      [{ lie: "no_result" }, /result\.json: is not there/],
+      [{ lie: "bad_json" }, /result\.json/],
+      [{ lie: "wrong_hash" }, /is not what the result says/],
+      [{ lie: "old_fence" }, /result\.json/],
+      [{ lie: "no_report" }, /no report\.json/],
+      [{ lie: "report_no_json" }, /not JSON/],
+      [{ lie: "wrong_exit" }, /says completed/],
+      [{ dies: { times: 9, saved: false } }, /SIGKILL: the last words/],
+      [{ fails: { code: "no_training_rows", message: "Nothing to learn" } }, /^Nothing to learn$/],
+      [{ fails: { code: "odd", message: "Nobody knows" } }, /^odd: Nobody knows$/],
+    ] as const;
+    const before = house.made.models.length;
+    const started = await Promise.all(cases.map(([behaviour]) => house.align(behaviour)));
+    for (const [index, [, words]] of cases.entries()) {
+      const found = await house.until(started[index]!, "FAILED");
+      assert.match(found.error, words);
+      assert.equal(found.model_id, null);
+    }
+    assert.equal(house.made.models.length, before);
+    assert.equal(house.queue.of(started.at(-1)!, "align")!.errorCode, "run_failed");
+    assert.equal(house.queue.of(started.at(-2)!, "align")!.errorCode, "no_training_rows");
+    const { alignment_projects: rows } = await house.call("alignments.list", { query: { limit: 100 } });
+    assert.match(rows.find((row: { id: string }) => row.id === started[0]).error, /result\.json/);
+  });
+
+  test("a run that dies past a checkpoint is tried again, and progress never falls", async () => {
+    const id = await house.align({ dies: { times: 2, saved: true }, steps: 5, stepMs: 20 });
+    let highest = 0;
+    for (;;) {
+      const { progress, status } = await house.call("alignments.status", idOf(id));
+      assert.ok(progress >= highest, `${progress} after ${highest}`);
+      highest = progress;
+      if (status !== "PROCESSING") break;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    await house.until(id, "COMPLETED");
+    assert.equal(readFileSync(join(house.runs, id, "tries"), "utf8"), "3");
+    assert.equal(house.queue.of(id, "align")!.attempt, 3);
+  });
+
+  test("fifty identical creates at once are one run; in another order of documents, too", async () => {
+    const given = { ...body, document_ids: ["document_x#1", "document_y#2"] };
+    const replies = await Promise.all(
+      Array.from({ length: 50 }, (_, index) => {
+        const document_ids = index % 2 === 0 ? given.document_ids : given.document_ids.toReversed();
+        return house.call("alignments.create", { body: { ...given, alignment_name: `n${index}`, document_ids } });
+      }),
+    );
+    assert.equal(new Set(replies.map((reply) => reply.alignment_id)).size, 1);
+    assert.equal(replies.filter((reply) => reply.message === undefined).length, 1);
+    assert.ok(replies.every((reply) => reply.status === "PROCESSING"));
+    const id = replies[0].alignment_id;
+    const theirs = await house.call("alignments.create", { body: given }, bob);
+    assert.notEqual(theirs.alignment_id, id);
+    await house.until(id, "COMPLETED");
+    const again = await house.call("alignments.create", { body: given });
+    assert.notEqual(again.alignment_id, id);
+    await house.until(again.alignment_id, "COMPLETED");
+    const known = house.store
+      .prepare<[], { id: string }>("SELECT id FROM alignment")
+      .all()
+      .map((row) => row.id);
+    assert.deepEqual(readdirSync(house.runs).sort(), known.sort());
+  });
+
+  test("stop: acknowledged, refused, unanswered, not started, ended, foreign, twice", async () => {
+    const stop = (id: string, caller = ada) => house.call("alignments.stop", idOf(id), caller);
+    const good = await house.training(await house.align({ waits: true }));
+    await assert.rejects(stop(good, bob), fails(404));
+    const answers = await Promise.allSettled([stop(good), stop(good)]);
+    const statuses = answers.map((answer) =>
+      answer.status === "fulfilled" ? answer.value.status : answer.reason.status,
+    );
+    assert.equal(statuses.filter((status) => status === 400).length, 1, String(statuses));
+    assert.ok(
+      statuses.some((status) => status === "STOPPING" || status === "STOPPED"),
+      String(statuses),
+    );
+    const stopped = await house.until(good, "STOPPED");
+    assert.equal(stopped.model_id, null);
+    assert.equal(stopped.error, null);
+    await assert.rejects(stop(good), fails(400, /already ended/));
+
+    const rude = await house.training(await house.align({ waits: true, onStop: "refused" }));
+    await assert.rejects(stop(rude), fails(502, /because/));
+    assert.equal((await house.call("alignments.status", idOf(rude))).status, "PROCESSING");
+    await assert.rejects(stop(rude), fails(502));
+  });
+
+  test("events: all of them, from the last one known, live, and to the end", async () => {
+    const read = async (id: string, lastEventId?: string): Promise<StreamEvent[]> => {
+      const given = { ...idOf(id), ...(lastEventId === undefined ? {} : { lastEventId }) };
+      const stream = (await house.call("alignments.events", given)) as EventStream;
+      const events: StreamEvent[] = [];
+      for await (const event of stream.events) events.push(event);
+      return events;
+    };
+    const id = await house.align({ steps: 6, stepMs: 30 });
+    const live = await read(id);
+    assert.deepEqual(
+      live.map((event) => Number(event.id)),
+      live.map((_, index) => index + 1),
+    );
+    assert.equal(JSON.parse(live.at(-1)!.data).kind, "done");
+    assert.deepEqual(await read(id), live);
+    assert.deepEqual(await read(id, "5"), live.slice(5));
+    assert.deepEqual(await read(id, String(live.length)), []);
+    await assert.rejects(house.call("alignments.events", { ...idOf(id), lastEventId: "x" }), fails(422));
+    await assert.rejects(house.call("alignments.events", idOf(id), bob), fails(404));
+  });
+});
+
+test("two at once have a budget each; a third waits in queued, where it cannot be stopped", async () => {
+  const house = await alignmentsHouse({ maxRuns: 3, memory: 2 * (512 << 20) + 100 });
+  try {
+    const ids = [await house.align({ waits: true }), await house.align({ waits: true, stepMs: 6 })];
+    for (const id of ids) await house.training(id);
+    const waiting = await house.align({ steps: 1 });
+    for (const id of ids) {
+      const { status, budget } = await house.call("alignments.status", { params: { alignment_id: id } });
+      assert.equal(status, "PROCESSING");
+      assert.ok(budget.threads >= 1 && budget.threads <= 8 && budget.memory_bytes <= house.grants.live[0]!.bytes);
+    }
+    assert.equal(house.grants.live.length, 2);
+    const third = await house.call("alignments.status", { params: { alignment_id: waiting } });
+    assert.equal(third.phase, "queued");
+    assert.equal(third.budget, null);
+    await assert.rejects(
+      house.call("alignments.stop", { params: { alignment_id: waiting } }),
+      fails(400, /not started/),
+    );
+    for (const id of ids) await house.call("alignments.stop", { params: { alignment_id: id } });
+    for (const id of ids) await house.until(id, "STOPPED");
+    await house.until(waiting, "COMPLETED");
+    assert.equal(house.grants.live.length, 0);
+    assert.equal(house.grants.most, 2);
+  } finally {
+    await house.close();
+  }
+});
+
+test("what can never fit fails rather than waits", async () => {
+  const house = await alignmentsHouse({ memory: 1000 });
+  try {
+    assert.match((await house.until(await house.align(), "FAILED")).error, /memory/);
+  } finally {
+    await house.close();
+  }
+});
+
+test("a run that is silent when asked to stop is answered 503, ended, and then stopped", async () => {
+  const house = await alignmentsHouse({ ackMs: 200, silenceMs: 1500 });
+  try {
+    const id = await house.align({ waits: true, onStop: "none" });
+    await house.training(id);
+    await assert.rejects(house.call("alignments.stop", { params: { alignment_id: id } }), fails(503));
+    const pid = childOf(house, id);
+    process.kill(pid, "SIGSTOP");
+    await house.until(id, "STOPPED");
+    assert.throws(() => process.kill(pid, 0));
+  } finally {
+    await house.close();
+  }
+});
+
+const childOf = (house: AlignmentsHouse, id: string): number =>
+  Number(readFileSync(join(house.runs, id, "pid"), "utf8"));
+
+test("going down and starting again goes on with the same folder; leftovers go", async () => {
+  const house = await alignmentsHouse();
+  try {
+    const id = await house.align({ steps: 40, stepMs: 50 });
+    await house.training(id);
+    mkdirSync(join(house.runs, "alignment_unknown"));
+    writeFileSync(join(house.runs, ".tmp-half"), "");
+    const before = await house.call("alignments.status", { params: { alignment_id: id } });
+    await house.restart();
+    assert.ok(!existsSync(join(house.runs, "alignment_unknown")) && !existsSync(join(house.runs, ".tmp-half")));
+    const done = await house.until(id, "COMPLETED");
+    assert.equal(done.started_date, before.started_date);
+    assert.equal(done.report.seen.fence, 2);
+    assert.equal(house.queue.of(id, "align")!.attempt, 1);
+    const events = readFileSync(join(house.runs, id, "events.jsonl"), "utf8")
+      .trim()
+      .split("\n");
+    assert.deepEqual(
+      events.map((line) => JSON.parse(line).seq),
+      events.map((_, index) => index + 1),
+    );
+  } finally {
+    await house.close();
+  }
+});
+
+test("stop racing the end leaves one outcome, and a model only with COMPLETED", async () => {
+  const house = await alignmentsHouse({ maxRuns: 4 });
+  try {
+    await Promise.all(
+      Array.from({ length: 12 }, async (_, index) => {
+        const id = await house.align({ steps: 3, stepMs: 20 + index });
+        const given = { params: { alignment_id: id } };
+        while ((await house.call("alignments.status", given)).phase === "queued")
+          await new Promise((resolve) => setTimeout(resolve, 10));
+        await new Promise((resolve) => setTimeout(resolve, 40 * index));
+        await house
+          .call("alignments.stop", given)
+          .catch((error) => assert.ok([400, 503].includes(error.status), String(error)));
+        for (;;) {
+          const { status, model_id } = await house.call("alignments.status", given);
+          if (status === "COMPLETED" || status === "STOPPED") {
+            assert.equal(model_id !== null, status === "COMPLETED");
+            return;
+          }
+          assert.notEqual(status, "FAILED");
+          await new Promise((resolve) => setTimeout(resolve, 10));
+        }
+      }),
+    );
+  } finally {
+    await house.close();
+  }
+});
