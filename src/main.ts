@@ -2,25 +2,40 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { type Config, installation, places } from "./base/config.ts";
+import { type Config, environmentOf, installation, places } from "./base/config.ts";
 import { Failure } from "./base/errors.ts";
-import { makeFolder } from "./base/files.ts";
+import { isErrno, makeFolder, sha256OfFile } from "./base/files.ts";
 import { type Lock, tryLock } from "./base/lock.ts";
 import type { Log } from "./base/log.ts";
+import { startNode } from "./base/processes.ts";
 import { type Clock, sleep, systemClock } from "./base/time.ts";
-import { benchmarks as benchmarkPromises } from "./contract/benchmarks.ts";
-import { documents as documentPromises } from "./contract/documents.ts";
-import { contract, interfaceVersion } from "./contract/index.ts";
-import { system as systemPromises } from "./contract/system.ts";
+import { type Contract, contract, interfaceVersion } from "./contract/index.ts";
 import { createAccess } from "./domain/access/index.ts";
+import { createAlignments } from "./domain/alignments/index.ts";
+import { createAlignWorker } from "./domain/alignments/job.ts";
+import { createProver } from "./domain/alignments/proof.ts";
+import { readRecipes } from "./domain/alignments/recipes.ts";
+import { prepareAlignments } from "./domain/alignments/store.ts";
 import { createBenchmarks } from "./domain/benchmarks/index.ts";
 import { createDocuments } from "./domain/documents/index.ts";
+import { competitorsOf } from "./domain/evaluations/grade.ts";
+import { createGrading } from "./domain/evaluations/grading.ts";
+import { createEvaluations } from "./domain/evaluations/index.ts";
+import { createEvaluateWorker } from "./domain/evaluations/job.ts";
+import { prepareEvaluations } from "./domain/evaluations/store.ts";
+import { createInference } from "./domain/inference/index.ts";
+import { createModels, type ImportSource } from "./domain/models/index.ts";
 import { createSystem } from "./domain/system/index.ts";
+import { createGenerator, type Generator } from "./engine/generator.ts";
+import { createGpu } from "./engine/gpu.ts";
 import { askAdmin, serveAdmin, type Verbs, verbOf } from "./http/admin.ts";
-import { type Limits, mount } from "./http/mount.ts";
+import { type AnyHandler, mount } from "./http/mount.ts";
 import { renderOpenApi } from "./http/openapi.ts";
 import { isLoopback } from "./http/request.ts";
 import { createServer } from "./http/server.ts";
+import { createLocalExecutor } from "./jobs/executor.ts";
+import { createQueue } from "./jobs/queue.ts";
+import { createRunner, type Runner } from "./jobs/runner.ts";
 import { createBallast } from "./store/ballast.ts";
 import { openStore } from "./store/open.ts";
 
@@ -30,6 +45,8 @@ export interface HouseParts {
   clock?: Clock;
   /** Bytes kept in reserve for a full disk. */
   ballastBytes?: number;
+  /** What makes tokens, where it is not this machine's own. */
+  generator?: Generator;
   /** The disk failed under the database: what was committed is unknown until everything is opened anew. */
   onFatal?: (error: Error) => void;
 }
@@ -48,69 +65,191 @@ const leave = (error: Error): never => {
 };
 
 export async function createHouse(parts: HouseParts): Promise<House> {
+  const { config } = parts;
+  const lock = await enter(config);
+  try {
+    const house = await furnish(parts);
+    return { ...house, close: () => house.close().finally(() => lock.release()) };
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
+async function furnish(parts: HouseParts): Promise<House> {
   const { config, log, clock = systemClock, ballastBytes = 64 << 20, onFatal = leave } = parts;
   const at = places(config.data);
-  const lock = await enter(config);
-  const { version } = JSON.parse(await readFile(join(installation, "package.json"), "utf8")) as { version: string };
+  const installed = await versionsInstalled();
+  let url = "";
+  let runner: Runner | null = null;
+  const wake = (): void => runner?.wake();
 
+  // The floor under the rooms.
   const store = openStore(at.database, { onIoError: onFatal });
   const ballast = createBallast({ path: at.ballast, bytes: ballastBytes, freeDisk: config.freeDisk, log });
+  const queue = createQueue({ store, clock, log });
+  const gpu = createGpu({ memoryBytes: config.memory, threads: config.threads });
+  const generator = parts.generator ?? createGenerator({ config, log, gpu });
+  const executor = createLocalExecutor({ launch: (folder) => startRun(folder, config), log });
 
+  // The rooms, and what each is told of the others.
   const access = createAccess({ store, clock });
   const documents = createDocuments({ store, clock, log, folder: at.blobs });
   const benchmarks = createBenchmarks({ store, clock, keepDocument: documents.keepBenchmark });
+  const models = createModels({
+    store,
+    queue,
+    generator,
+    clock,
+    log,
+    wake,
+    folder: at.models,
+    seating: { seats: config.seats, seatContext: config.seatContext },
+    seating: config,
+    endpointUrl: () => `${url}${contract["inference.chat"].path}`,
+    evaluationsOf: (_ownerId, modelId) => evaluations.ofModel(modelId),
+    usageOf: (modelId) => inference.usageOf(modelId),
+  });
+  const inference = createInference({
+    store,
+    generator,
+    clock,
+    log,
+    resolve: models.resolve,
+    lease: (ref) => models.lease(ref, "request"),
+  });
+  const evaluationRows = prepareEvaluations(store);
+  const evaluations = createEvaluations({
+    store,
+    sql: evaluationRows,
+    queue,
+    clock,
+    wake,
+    findModel: (ownerId, name) => {
+      const { modelId, ref } = models.find(ownerId, name);
+      return { modelId, baseId: ref.baseId };
+    },
+    findBenchmark: (ownerId, id) => {
+      const found = benchmarks.owned(ownerId, id);
+      if (!found) throw new Failure("not_found", "Benchmark not found");
+      return { name: found.name, items: found.samples };
+    },
+  });
+  const grading = createGrading();
+  const evaluate = createEvaluateWorker({
+    store,
+    sql: evaluationRows,
+    queue,
+    clock,
+    generator,
+    grading,
+    engine: installed.engine,
+    itemsOf: benchmarks.items,
+    findModel: models.find,
+    lease: (ref) => models.lease(ref, "evaluation"),
+  });
+  const prover = createProver();
+  const alignmentRows = prepareAlignments(store);
+  const align = createAlignWorker({
+    sql: alignmentRows,
+    queue,
+    executor,
+    prover,
+    clock,
+    log,
+    wake,
+    runs: at.runs,
+    maxRuns: config.maxRuns,
+    threads: config.threads,
+    grant: (bytes, alignmentId) => {
+      if (bytes > config.memory) throw new Failure("out_of_memory", `The run needs ${bytes} bytes`);
+      const grant = gpu.reserve(`alignment ${alignmentId}`, bytes);
+      // Bases that are only kept for the next request make way; the next look finds their room.
+      if (!grant) models.freeIdle().catch((error) => log("error", "model.unload_failed", { error }));
+      return grant;
+    },
+    versions: async () => ({ plumbline: installed.version, trainer: await trainerVersion(config.trainer) }),
+    baseOf: (id) => {
+      const base = models.baseOf(id);
+      if (!base) throw new Failure("not_found", "The base model is gone");
+      return base;
+    },
+    questionsOf: benchmarks.items,
+    storeAdapter: models.storeAdapter,
+    registerModel: models.registerAligned,
+    enqueueEvaluation: evaluations.enqueue,
+  });
+  const alignments = createAlignments({
+    store,
+    sql: alignmentRows,
+    queue,
+    clock,
+    wake,
+    runs: at.runs,
+    recipes: await readRecipes(join(installation, "config/recipes")),
+    findBase: models.baseOf,
+    snapshotDocuments: documents.snapshot,
+    findBenchmark: benchmarks.owned,
+    itemsOf: benchmarks.items,
+    competitorsOf,
+    stopRun: align.stop,
+  });
   const system = createSystem({
-    version,
+    version: installed.version,
     clock,
     degraded: () => (ballast.isLow() ? ["The disk is nearly full: new work is refused"] : []),
-    waitingFor: () => [],
+    waitingFor: models.waiting,
   });
 
-  const limits: Limits = {
-    bodyBytes: config.bodyBytes,
-    upload: {
-      folder: at.uploads,
-      fileBytes: config.uploadBytes,
-      files: config.uploadFiles,
-      freeDisk: config.freeDisk,
-    },
-    checkDisk: ballast.check,
+  // The doors: the API, and the administrators'.
+  const handlers: Record<keyof Contract, AnyHandler> = {
+    ...system,
+    ...documents.handlers,
+    ...benchmarks.handlers,
+    ...models.handlers,
+    ...inference.handlers,
+    ...evaluations.handlers,
+    ...alignments.handlers,
   };
+  const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes } = config;
+  const upload = { folder: at.uploads, fileBytes, files, freeDisk };
   const server = createServer({
     config,
     log,
     authenticate: access.authenticate,
     openapi: renderOpenApi(contract, interfaceVersion),
-    routes: [
-      ...mount(systemPromises, system, limits),
-      ...mount(documentPromises, documents.handlers, limits),
-      ...mount(benchmarkPromises, benchmarks.handlers, limits),
-    ],
+    routes: mount<keyof Contract>(contract, handlers, { bodyBytes, upload, checkDisk: ballast.check }),
   });
-
   const verbs: Verbs = {
-    "key.create": (args) => access.createKey(stringOf(args, "user")),
-    "key.list": () => access.listKeys(),
-    "key.revoke": (args) => access.revokeKey(stringOf(args, "id")),
+    "key.create": (args) => access.createKey(textOf(args, "user")),
+    "key.list": access.listKeys,
+    "key.revoke": (args) => access.revokeKey(textOf(args, "id")),
+    "model.import": (args) => models.importBase(sourceOf(args)),
+    "model.list": models.listBase,
+    "model.remove": (args) => models.removeBase(textOf(args, "id")),
   };
 
   await documents.prepare();
   let door: { close(): Promise<void> } | null = null;
-  let after: Promise<void> = Promise.resolve();
+  let settling: Promise<void> = Promise.resolve();
 
-  /** What nobody waits for. */
+  /** What nobody who asks for an answer waits for. */
   async function settle(): Promise<void> {
     await ballast.look();
+    await alignments.tidy();
+    runner = createRunner({ queue, log, workers: { align, evaluate, ...models.workers } });
+    await models.importStarter(config.starterModel);
+    await models.redeployAtStart();
     await documents.sweep();
   }
 
   return {
     async listen() {
-      const address = await server.listen(config.port, hostFor(config, access.anyKey(), log));
+      queue.recover();
+      url = urlOf(await server.listen(config.port, hostFor(config, access.anyKey(), log)));
       door = await serveAdmin(at.adminSocket, verbs, log);
-      after = settle().catch((error) => log("error", "start.unfinished", { error }));
-      const url = urlOf(address);
-      log("info", "listening", { url, version });
+      settling = settle().catch((error) => log("error", "start.unfinished", { error }));
+      log("info", "listening", { url, version: installed.version });
       return url;
     },
 
@@ -119,12 +258,34 @@ export async function createHouse(parts: HouseParts): Promise<House> {
     async close() {
       await door?.close();
       await server.close();
-      await after;
-      await Promise.all([documents.close(), benchmarks.close(), ballast.close()]);
+      await settling;
+      // Runs end first: they go on from their last checkpoint at the next start.
+      await Promise.all([runner?.stop(), executor.close()]);
+      await generator.dispose();
+      await Promise.all([documents, benchmarks, grading, prover, ballast].map((room) => room.close()));
       store.close();
-      lock.release();
     },
   };
+}
+
+const startRun = (folder: string, config: Config) =>
+  startNode(join(import.meta.dirname, "cli/main.ts"), ["run", folder], { env: environmentOf(config) });
+
+async function versionsInstalled(): Promise<{ version: string; engine: string }> {
+  const read = async (path: string): Promise<string> =>
+    (JSON.parse(await readFile(join(installation, path), "utf8")) as { version: string }).version;
+  const engine = await read("node_modules/node-llama-cpp/package.json");
+  return { version: await read("package.json"), engine: `node-llama-cpp ${engine}` };
+}
+
+/** The very build: a run resumes to the bit only on the same one. */
+async function trainerVersion(path: string): Promise<string> {
+  try {
+    return (await sha256OfFile(path)).slice(0, 16);
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) throw new Failure("trainer_missing", undefined, { cause: error });
+    throw error;
+  }
 }
 
 /** The data folder, ours alone: the lock goes when the process does, however it ends. */
@@ -152,10 +313,19 @@ const urlOf = ({ address, family, port }: AddressInfo): string => {
   return `http://${family === "IPv6" && host === address ? `[${host}]` : host}:${port}`;
 };
 
-function stringOf(args: unknown, name: string): string {
+function textOf(args: unknown, name: string): string {
   const value = (args as Record<string, unknown> | null)?.[name];
   if (typeof value !== "string") throw new Failure("bad_request", `${name} is missing`);
   return value;
+}
+
+function sourceOf(args: unknown): ImportSource {
+  const { name, mode } = args as Partial<ImportSource>;
+  return {
+    path: textOf(args, "path"),
+    mode: mode === "link" ? "link" : "copy",
+    ...(name === undefined ? {} : { name }),
+  };
 }
 
 /**

@@ -159,6 +159,12 @@ export function readConfig(environment: Record<string, string | undefined> = pro
   return Object.freeze(values) as Config;
 }
 
+/** The same configuration as an environment, for a process of ours that reads it again. */
+export const environmentOf = (config: Config): Record<string, string> =>
+  Object.fromEntries(
+    (Object.keys(settings) as (keyof Config)[]).map((key) => [settings[key].name, String(config[key])]),
+  );
+
 /** The content of config/plumbline.env: generated, and compared by a test. */
 export function renderEnvironmentFile(): string {
   const lines = ["# Every setting of plumbline with its default. Generated from src/base/config.ts."];
