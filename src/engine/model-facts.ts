@@ -1,0 +1,146 @@
+// What a sound header says of a model, and whether the trainer can align it. Pure.
+import { settings } from "../base/config.ts";
+import type { GgufHeader } from "./gguf-header.ts";
+import { baseBytes, type ModelShape, shapeOf } from "./gpu.ts";
+
+export interface ModelFacts extends Omit<ModelShape, "weightBytes"> {
+  name: string | null;
+  architecture: string;
+  contextLength: number;
+  parameters: number;
+  /** As the files are called: Q4_1, Q4_K_M, BF16. */
+  fileType: string;
+  license: string | null;
+  /** Whether the output matrix is the embedding's. */
+  tied: boolean;
+  /** Of the file. */
+  bytes: number;
+  /** What serving it takes, estimated for the given pool of seats. */
+  memoryBytes: number;
+  /** null when it can be aligned, else why not. */
+  reason: string | null;
+}
+
+/** The pool of seats when the caller has no other: the settings' defaults. */
+export const defaultSeating = {
+  seats: settings.seats.parse(settings.seats.default),
+  seatContext: settings.seatContext.parse(settings.seatContext.default),
+};
+
+/** llama.cpp's numbers of file types. */
+const fileTypes: Record<number, string> = {
+  0: "F32",
+  1: "F16",
+  2: "Q4_0",
+  3: "Q4_1",
+  7: "Q8_0",
+  8: "Q5_0",
+  9: "Q5_1",
+  10: "Q2_K",
+  11: "Q3_K_S",
+  12: "Q3_K_M",
+  13: "Q3_K_L",
+  14: "Q4_K_S",
+  15: "Q4_K_M",
+  16: "Q5_K_S",
+  17: "Q5_K_M",
+  18: "Q6_K",
+  19: "IQ2_XXS",
+  20: "IQ2_XS",
+  21: "Q2_K_S",
+  22: "IQ3_XS",
+  23: "IQ3_XXS",
+  24: "IQ1_S",
+  25: "IQ4_NL",
+  26: "IQ3_S",
+  27: "IQ3_M",
+  28: "IQ2_S",
+  29: "IQ2_M",
+  30: "IQ4_XS",
+  31: "IQ1_M",
+  32: "BF16",
+  36: "TQ1_0",
+  37: "TQ2_0",
+  38: "MXFP4",
+};
+
+const layerTensors = [
+  "attn_norm",
+  "attn_q",
+  "attn_k",
+  "attn_v",
+  "attn_output",
+  "ffn_norm",
+  "ffn_gate",
+  "ffn_up",
+  "ffn_down",
+];
+
+const textOf = (header: GgufHeader, key: string): string | null => {
+  const value = header.values.get(key);
+  return typeof value === "string" && value !== "" ? value : null;
+};
+
+const numberOf = (header: GgufHeader, key: string): number => {
+  const value = header.values.get(key);
+  return typeof value === "number" && Number.isFinite(value) ? value : 0;
+};
+
+/** templateProblem: what rendering the chat template met; null when it renders. */
+export function factsOf(
+  header: GgufHeader,
+  templateProblem: string | null,
+  seating: { seats: number; seatContext: number },
+): ModelFacts {
+  const architecture = textOf(header, "general.architecture") ?? "unknown";
+  const { weightBytes, ...shape } = shapeOf(header);
+  const contextLength = numberOf(header, `${architecture}.context_length`);
+  const seatContext = Math.min(seating.seatContext, contextLength || seating.seatContext);
+  return {
+    ...shape,
+    name: textOf(header, "general.name"),
+    architecture,
+    contextLength,
+    parameters: header.tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((a, b) => a * b, 1), 0),
+    fileType: fileTypeOf(header),
+    license: textOf(header, "general.license"),
+    tied: !header.tensors.some((tensor) => tensor.name === "output.weight"),
+    bytes: header.fileBytes,
+    memoryBytes: baseBytes({ weightBytes, ...shape }, { seats: seating.seats, seatContext, batch: 512 }),
+    reason: reasonNotToAlign(header, shape, architecture) ?? templateProblem,
+  };
+}
+
+/** The header's own number is optional; without it, the type most bytes have. */
+function fileTypeOf(header: GgufHeader): string {
+  const stated = header.values.get("general.file_type");
+  if (typeof stated === "number" && fileTypes[stated] !== undefined) return fileTypes[stated];
+  const bytes = new Map<string, number>();
+  for (const tensor of header.tensors) bytes.set(tensor.type, (bytes.get(tensor.type) ?? 0) + tensor.bytes);
+  return [...bytes].sort((a, b) => b[1] - a[1])[0]?.[0] ?? "unknown";
+}
+
+/** The trainer's own conditions, told before a run would meet them. */
+function reasonNotToAlign(
+  header: GgufHeader,
+  shape: Omit<ModelShape, "weightBytes">,
+  architecture: string,
+): string | null {
+  if (architecture !== "llama") return `Models of architecture ${architecture} cannot be trained yet, only llama`;
+  if (numberOf(header, "llama.expert_count") > 0) return "Mixtures of experts cannot be trained yet";
+  if (shape.layers < 1 || shape.embedding < 1 || shape.feedForward < 1 || shape.heads < 1)
+    return "Its header does not say how large its layers are";
+  const scaling = textOf(header, "llama.rope.scaling.type") ?? "none";
+  if (scaling !== "none" && scaling !== "linear") return `Positions scaled by ${scaling} cannot be trained yet`;
+  for (const key of ["attention.scale", "logit_scale", "residual_scale", "embedding_scale"])
+    if (numberOf(header, `llama.${key}`) !== 0) return `Its header sets ${key}, which cannot be trained yet`;
+  const names = new Set(header.tensors.map((tensor) => tensor.name));
+  const wanted = ["token_embd.weight", "output_norm.weight"];
+  for (let layer = 0; layer < shape.layers; layer++)
+    for (const name of layerTensors) wanted.push(`blk.${layer}.${name}.weight`);
+  const missing = wanted.find((name) => !names.has(name));
+  if (missing !== undefined) return `The tensor ${missing} is missing`;
+  const known = new Set([...wanted, "output.weight", "rope_freqs.weight"]);
+  const unknown = [...names].find((name) => !known.has(name));
+  return unknown === undefined ? null : `The tensor ${unknown} is not part of a plain llama`;
+}
