@@ -105,7 +105,6 @@ async function furnish(parts: HouseParts): Promise<House> {
     wake,
     folder: at.models,
     seating: { seats: config.seats, seatContext: config.seatContext },
-    seating: config,
     endpointUrl: () => `${url}${contract["inference.chat"].path}`,
     evaluationsOf: (_ownerId, modelId) => evaluations.ofModel(modelId),
     usageOf: (modelId) => inference.usageOf(modelId),
