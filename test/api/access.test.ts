@@ -1,0 +1,167 @@
+// Keys, the administrators' door, and one house per data folder.
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createConnection } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { places, readConfig } from "../../src/base/config.ts";
+import { Failure, type FailureCode } from "../../src/base/errors.ts";
+import { createLog } from "../../src/base/log.ts";
+import { askAdmin } from "../../src/http/admin.ts";
+import { callAdmin, createHouse } from "../../src/main.ts";
+import { openStore } from "../../src/store/open.ts";
+import { type TestHouse, testHouse } from "../helpers/house.ts";
+
+const log = createLog("error", () => {});
+const code = (wanted: FailureCode) => (error: unknown) => error instanceof Failure && error.code === wanted;
+const configOf = (data: string, more: Record<string, string> = {}) =>
+  readConfig({
+    PLUMBLINE_DATA: data,
+    PLUMBLINE_PORT: "0",
+    PLUMBLINE_FREE_DISK: "0",
+    PLUMBLINE_STARTER_MODEL: "none.gguf",
+    ...more,
+  });
+
+let it: TestHouse;
+before(async () => {
+  it = await testHouse();
+});
+after(() => it.close());
+
+interface Made {
+  key: string;
+  id: string;
+  prefix: string;
+  user: string;
+}
+
+describe("keys", () => {
+  test("are shown once and kept as digests only", async () => {
+    const made = (await callAdmin(configOf(it.data), log, "key.create", { user: "dora" })) as Made;
+    assert.match(made.key, /^pl_[A-Za-z0-9_-]{43}$/);
+    assert.ok(made.key.startsWith(made.prefix));
+    assert.equal((await it.call("documents.list", { key: made.key })).status, 200);
+    const listed = (await callAdmin(configOf(it.data), log, "key.list")) as Record<string, unknown>[];
+    assert.ok(listed.some((one) => one.id === made.id && one.user === "dora" && one.revoked_at === null));
+    assert.ok(!JSON.stringify(listed).includes(made.key));
+    const store = openStore(places(it.data).database);
+    const rows = store.prepare<[], object>("SELECT * FROM api_key").all();
+    store.close();
+    assert.ok(!JSON.stringify(rows).includes(made.key));
+  });
+
+  test("two of one user are one user", async () => {
+    const [a, b] = [
+      (await it.house.admin("key.create", { user: "eve" })) as Made,
+      (await it.house.admin("key.create", { user: "eve" })) as Made,
+    ];
+    await it.call("documents.upload", { key: a.key, files: [{ name: "a", content: "words" }] });
+    assert.equal((await it.call("documents.list", { key: b.key })).body.total, 1);
+  });
+
+  test("revoked twice or unknown are not found; a bad name is refused", async () => {
+    const made = (await it.house.admin("key.create", { user: "fay" })) as Made;
+    await it.house.admin("key.revoke", { id: made.id });
+    await assert.rejects(it.house.admin("key.revoke", { id: made.id }), code("not_found"));
+    await assert.rejects(it.house.admin("key.revoke", { id: "key_x" }), code("not_found"));
+    for (const user of ["", "a b", "\u0000", "x".repeat(101), "-a", "a\nb"])
+      await assert.rejects(it.house.admin("key.create", { user }), code("bad_request"));
+    await assert.rejects(it.house.admin("key.create", {}), code("bad_request"));
+  });
+});
+
+describe("the administrators' door", () => {
+  test("is its owner's alone", () => {
+    assert.equal(statSync(places(it.data).adminSocket).mode & 0o777, 0o600);
+    assert.equal(statSync(it.data).mode & 0o077, 0);
+  });
+
+  test("answers failures as failures, and survives garbage", async () => {
+    await assert.rejects(askAdmin(places(it.data).adminSocket, "no.such", {}), code("bad_request"));
+    await assert.rejects(askAdmin(places(it.data).adminSocket, "__proto__", {}), code("bad_request"));
+    for (const bytes of ["garbage\n", "{}\n", "x".repeat(2 << 20)]) {
+      const socket = createConnection(places(it.data).adminSocket);
+      socket.on("error", () => {});
+      socket.write(bytes);
+      await new Promise((resolve) => socket.once("data", resolve).once("close", resolve));
+      socket.destroy();
+    }
+    assert.ok(await askAdmin(places(it.data).adminSocket, "key.list", {}));
+  });
+
+  test("works at a path longer than a socket's may be", async () => {
+    const base = mkdtempSync(join(tmpdir(), "plumbline-long-"));
+    const data = join(base, "d".repeat(90), "e".repeat(60));
+    mkdirSync(data, { recursive: true, mode: 0o700 });
+    const house = await createHouse({ config: configOf(data), log, ballastBytes: 0 });
+    await house.listen();
+    assert.ok((await callAdmin(configOf(data), log, "key.create", { user: "ada" })) as Made);
+    await house.close();
+    rmSync(base, { recursive: true });
+  });
+});
+
+describe("one house per data folder", () => {
+  test("a second one is refused", async () => {
+    await assert.rejects(createHouse({ config: configOf(it.data), log }), code("data_locked"));
+    assert.equal((await it.call("documents.list")).status, 200);
+  });
+
+  test("a verb without a running house is done all the same, and its lock is given back", async () => {
+    const data = mkdtempSync(join(tmpdir(), "plumbline-offline-"));
+    writeFileSync(places(data).adminSocket, "");
+    const made = (await callAdmin(configOf(data), log, "key.create", { user: "ada" })) as Made;
+    const listed = (await callAdmin(configOf(data), log, "key.list")) as object[];
+    assert.equal(listed.length, 1);
+    const house = await createHouse({ config: configOf(data), log, ballastBytes: 0 });
+    const url = await house.listen();
+    const response = await fetch(`${url}/api/v3/documents`, { headers: { authorization: `Bearer ${made.key}` } });
+    assert.equal(response.status, 200);
+    await house.close();
+    assert.ok(!existsSync(places(data).adminSocket));
+    rmSync(data, { recursive: true });
+  });
+});
+
+describe("the address", () => {
+  test("is loopback until there is a key", async () => {
+    const data = mkdtempSync(join(tmpdir(), "plumbline-address-"));
+    const lines: string[] = [];
+    const config = configOf(data, { PLUMBLINE_HOST: "0.0.0.0" });
+    const start = async () => {
+      const house = await createHouse({
+        config,
+        log: createLog("info", (line) => void lines.push(line)),
+        ballastBytes: 0,
+      });
+      await house.listen();
+      return house;
+    };
+    let house = await start();
+    assert.match(lines.join(""), /loopback_only.*plumbline key create/);
+    await house.admin("key.create", { user: "ada" });
+    await house.close();
+    lines.length = 0;
+    house = await start();
+    assert.doesNotMatch(lines.join(""), /loopback_only/);
+    await house.close();
+    rmSync(data, { recursive: true });
+  });
+});
+
+test("health and readiness need no key", async () => {
+  assert.deepEqual((await it.call("system.ready", { key: null })).body, { ready: true, waiting_for: [] });
+  const health = await it.call("system.health", { key: null });
+  assert.equal(health.body.status, "ok");
+});
+
+test("a house that is closed leaves nothing open", async () => {
+  const own = await testHouse();
+  const stream = own.get("/api/v3/documents");
+  await stream;
+  const started = performance.now();
+  await own.close();
+  assert.ok(performance.now() - started < 2000);
+});
