@@ -106,7 +106,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     folder: at.models,
     seating: { seats: config.seats, seatContext: config.seatContext },
     endpointUrl: () => `${url}${contract["inference.chat"].path}`,
-    evaluationsOf: (_ownerId, modelId) => evaluations.ofModel(modelId),
+    evaluationsOf: (modelId) => evaluations.ofModel(modelId),
     usageOf: (modelId) => inference.usageOf(modelId),
   });
   const inference = createInference({

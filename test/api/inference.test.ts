@@ -233,7 +233,7 @@ describe("inference", { skip: withoutModel }, () => {
       if (isStream) await (await asked).body!.getReader().read();
       else await eventually(() => outcomes().length > before);
       client.abort();
-      await eventually(() => outcomes().at(-1) === "aborted", 2_000);
+      await eventually(() => outcomes().at(-1) === "aborted", 10_000);
       const next = await it.call(complete, { body: { model: it.baseId, prompt: "One", max_tokens: 1 } });
       assert.equal(next.status, 200);
     });

@@ -13,7 +13,7 @@ type ListRow = Reply<(typeof models)["models.aligned"]>["domain_aligned_models"]
 
 /** What other rooms know of a model. */
 export interface Told {
-  evaluationsOf: (ownerId: string, modelId: string) => AlignedRecord["evaluations"];
+  evaluationsOf: (modelId: string) => AlignedRecord["evaluations"];
   usageOf: (modelId: string) => AlignedRecord["usage"];
   /** Called after a job was queued. */
   wake: () => void;
@@ -103,7 +103,7 @@ function alignedRecord(row: AlignedRow, sql: ModelsSql, told: Told): AlignedReco
     ...listRow(row),
     error: row.error,
     performance_metrics: lineage.metrics_json === null ? null : numbersOf(JSON.parse(lineage.metrics_json)),
-    evaluations: told.evaluationsOf(row.owner_id, row.id),
+    evaluations: told.evaluationsOf(row.id),
     usage: told.usageOf(row.id),
     lineage: {
       base_sha256: row.base_sha256,
