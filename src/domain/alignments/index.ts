@@ -68,12 +68,20 @@ export interface AlignmentsParts {
 
 export interface Alignments {
   handlers: Handlers<typeof alignments>;
-  /** At start, before any work: removes run folders that no alignment has. */
+  /** Removes run folders that no alignment has: what a crash left between folder and row. */
   tidy(): Promise<void>;
 }
 
 type Create = (typeof alignments)["alignments.create"];
 type Created = Reply<Create>;
+
+interface Wanted {
+  body: Input<Create>["body"];
+  ownerId: string;
+  base: AlignableBase;
+  documents: Awaited<ReturnType<AlignmentsParts["snapshotDocuments"]>>;
+}
+
 type Status = Reply<(typeof alignments)["alignments.status"]>;
 type ListRow = Reply<(typeof alignments)["alignments.list"]>["alignment_projects"][number];
 
@@ -97,6 +105,8 @@ const listStatusOf: Record<JobState, ListRow["status"]> = {
 
 export function createAlignments(parts: AlignmentsParts): Alignments {
   const { store, sql, queue, clock, runs } = parts;
+  /** Ids whose folders are there, or on the way, and whose rows are not yet. */
+  const making = new Set<string>();
 
   const owned = (caller: Caller, id: string): AlignmentRow => {
     const row = sql.owned.get(id, caller.userId);
@@ -104,6 +114,28 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     return row;
   };
 
+  /** Row and job, in the caller's transaction. */
+  function insert(id: string, wanted: Wanted): null {
+    const { body, ownerId, base, documents } = wanted;
+    sql.insert.run({
+      id,
+      ownerId,
+      name: body.alignment_name,
+      description: body.description ?? null,
+      workflowId: body.workflow_id,
+      baseModelId: base.id,
+      benchmarkId: body.benchmark_id ?? null,
+      documentIds: JSON.stringify(documents.map(({ document }) => document.id)),
+      documentNames: JSON.stringify(documents.map(({ document }) => document.name)),
+      documentSha256s: JSON.stringify(documents.map(({ sha256 }) => sha256)),
+      seq: store.nextSeq(),
+      at: clock.now(),
+    });
+    queue.enqueue({ kind: "align", subjectId: id, ownerId });
+    return null;
+  }
+
+  /** Answers with the one under way where there is one: asked before the folder is made, and again when it counts. */
   async function create({ body }: Input<Create>, caller: Caller): Promise<Created> {
     const ownerId = caller.userId;
     const base = alignableBase(parts, body.base_model_id);
@@ -124,38 +156,23 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     if (before !== undefined) return existing(before);
 
     const id = newId("alignment");
-    await makeRunFolder(runs, {
-      alignmentId: id,
-      recipeName: body.workflow_id,
-      recipe,
-      base: { id: base.id, sha256: base.sha256, architecture: base.architecture },
-      documents: documents.map(({ document }) => document),
-      dev: benchmarkId === null ? null : { benchmarkId, items: devItems(parts, benchmarkId) },
-    });
-    // The folder took its time: of several that got here, the first one counts.
-    const during = store.transaction(() => {
-      const other = known();
-      if (other !== undefined) return other;
-      sql.insert.run({
-        id,
-        ownerId,
-        name: body.alignment_name,
-        description: body.description ?? null,
-        workflowId: body.workflow_id,
-        baseModelId: base.id,
-        benchmarkId,
-        documentIds: JSON.stringify(documents.map(({ document }) => document.id)),
-        documentNames: JSON.stringify(documents.map(({ document }) => document.name)),
-        documentSha256s: JSON.stringify(sha256s),
-        seq: store.nextSeq(),
-        at: clock.now(),
+    making.add(id);
+    let isKept = false;
+    try {
+      await makeRunFolder(runs, {
+        alignmentId: id,
+        recipeName: body.workflow_id,
+        recipe,
+        base: { id: base.id, sha256: base.sha256, architecture: base.architecture },
+        documents: documents.map(({ document }) => document),
+        dev: benchmarkId === null ? null : { benchmarkId, items: devItems(parts, benchmarkId) },
       });
-      queue.enqueue({ kind: "align", subjectId: id, ownerId });
-      return null;
-    });
-    if (during !== null) {
-      await removeRunFolder(runs, id);
-      return existing(during);
+      const other = store.transaction(() => known() ?? insert(id, { body, ownerId, base, documents }));
+      if (other !== null) return existing(other);
+      isKept = true;
+    } finally {
+      if (!isKept) await removeRunFolder(runs, id);
+      making.delete(id);
     }
     parts.wake();
     return { alignment_id: id, status: "PROCESSING" };
@@ -170,10 +187,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   }
 
   return {
-    tidy: () => {
-      const known = new Set(sql.ids.all().map((row) => row.id));
-      return tidyRuns(runs, (id) => known.has(id));
-    },
+    tidy: () => tidyRuns(runs, (id) => making.has(id) || sql.byId.get(id) !== undefined),
     handlers: {
       "alignments.create": create,
       "alignments.status": async ({ params }, caller) => toStatus(owned(caller, params.alignment_id)),

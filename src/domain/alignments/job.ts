@@ -141,7 +141,7 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
     const { grant } = reserved!;
     reserved = null;
     try {
-      const attempt = await begin(parts, claim, row, grant.bytes);
+      const attempt = await whenDiskAllows(signal, parts.log, () => begin(parts, claim, row, grant.bytes));
       const isStopping = (): boolean => asked.has(row.id) || queue.of(row.id, "align")?.state === "stopping";
       await conclude(parts, attempt, isStopping, signal, () => perform(parts, attempt, () => ended.add(row.id)));
     } finally {
@@ -302,8 +302,8 @@ function failureOf({ error }: RunResult): { errorCode: FailureCode; errorText: s
   };
 }
 
-/** A finished run is not lost to a full disk: taking its result in is tried until there is room. */
-async function whenDiskAllows(signal: AbortSignal, log: Log, work: () => Promise<void>): Promise<void> {
+/** Neither a queued nor a finished run is lost to a full disk: it waits until there is room. */
+async function whenDiskAllows<T>(signal: AbortSignal, log: Log, work: () => Promise<T>): Promise<T> {
   for (;;)
     try {
       return await work();

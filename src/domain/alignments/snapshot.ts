@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import {
   isErrno,
+  isTemporary,
   makeFolder,
   renameDurably,
   sha256,
@@ -59,9 +60,12 @@ export async function makeRunFolder(runs: string, work: OrderedWork): Promise<vo
     await renameDurably(temporary, place);
   } catch (error) {
     await rm(temporary, { recursive: true, force: true });
-    throw error;
+    throw diskFailure(error);
   }
 }
+
+const diskFailure = (error: unknown): unknown =>
+  isErrno(error, "ENOSPC", "EDQUOT") ? new Failure("disk_full", undefined, { cause: error }) : error;
 
 async function writeDev(path: string, dev: NonNullable<OrderedWork["dev"]>): Promise<NonNullable<Order["dev"]>> {
   const content = dev.items.map((item) => `${JSON.stringify(item)}\n`).join("");
@@ -82,7 +86,9 @@ export async function writeRequest(
     budget: claim.budget,
     versions: claim.versions,
   };
-  await writeJsonDurably(join(folder, "request.json"), request);
+  await writeJsonDurably(join(folder, "request.json"), request).catch((error) => {
+    throw diskFailure(error);
+  });
 }
 
 async function readOrder(path: string): Promise<Order> {
@@ -97,9 +103,12 @@ async function readOrder(path: string): Promise<Order> {
 export const removeRunFolder = (runs: string, alignmentId: string): Promise<void> =>
   rm(join(runs, alignmentId), { recursive: true, force: true });
 
-/** At start, before any work: removes what belongs to no alignment. */
+/** Removes what belongs to no alignment, finished or half made; `isKnown` is asked just before each removal. */
 export async function tidyRuns(runs: string, isKnown: (alignmentId: string) => boolean): Promise<void> {
   await mkdir(runs, { recursive: true, mode: 0o700 });
-  for (const name of await readdir(runs))
-    if (!isKnown(name)) await rm(join(runs, name), { recursive: true, force: true });
+  for (const name of await readdir(runs)) {
+    // A temporary folder's name ends with that of the folder it was to become.
+    const alignmentId = isTemporary(name) ? name.slice(name.lastIndexOf("-") + 1) : name;
+    if (!isKnown(alignmentId)) await rm(join(runs, name), { recursive: true, force: true });
+  }
 }

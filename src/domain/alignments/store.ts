@@ -84,7 +84,6 @@ export const prepareAlignments = (store: Store) => ({
   ),
   /** The next one to be claimed. */
   oldestQueued: store.prepare<[], AlignmentRow>(`${alignment} WHERE j.state = 'queued' ORDER BY j.created_seq LIMIT 1`),
-  ids: store.prepare<[], { id: string }>("SELECT id FROM alignment"),
   start: store.prepare<{ id: string; budget: string; at: string; jobId: string; fence: number }>(
     `UPDATE alignment SET budget_json = :budget, started_at = coalesce(started_at, :at) WHERE id = :id AND ${isClaimed}`,
   ),

@@ -73,10 +73,10 @@ export function createEvaluateWorker(parts: EvaluateParts): Worker {
       const lease = await parts.lease(model.ref);
       try {
         await answerAll(parts, claim, row, model, signal);
+        finish(parts, claim, row);
       } finally {
         await lease.release();
       }
-      finish(parts, claim, row);
     },
   };
 }
@@ -158,15 +158,15 @@ function recorder(
     );
     store.transaction(() => {
       for (const [at, { index, answer }] of group.entries()) {
-        const features = answerFeatures(answer.steps, answer.finishReason);
+        const features = answer.steps.length === 0 ? null : answerFeatures(answer.steps, answer.finishReason);
         const { changes } = sql.insertAnswer.run({
           evaluationId: row.id,
           sample_num: items[index]!.sample_num,
           split: items[index]!.split,
           answer: answer.text,
           correct: grades[at]!.correct ? 1 : 0,
-          confidence: model.calibration && scoreConfidence(model.calibration, featureNames, features).score,
-          features: JSON.stringify(features),
+          confidence: confidenceOf(model, features),
+          features: JSON.stringify(features ?? []),
           prompt_sha256: sha256(JSON.stringify(prompts[index])),
           jobId: claim.jobId,
           fence: claim.fence,
@@ -176,6 +176,12 @@ function recorder(
       sql.addSeconds.run({ id: row.id, seconds, at: clock.now() });
     });
   };
+}
+
+/** Nothing said is nothing right: 0, as where answers are served. */
+function confidenceOf({ calibration }: EvaluatedModel, features: number[] | null): number | null {
+  if (calibration === null) return null;
+  return features === null ? 0 : scoreConfidence(calibration, featureNames, features).score;
 }
 
 function finish(parts: EvaluateParts, claim: Claim, row: EvaluationRow): void {

@@ -1,0 +1,412 @@
+// Evaluations from request to score, around a real store, queue, runner and grading thread; the engine is one that looks its
+// answers up, in the same groups as the real one.
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { Failure } from "../../src/base/errors.ts";
+import { createLog } from "../../src/base/log.ts";
+import { sleep, systemClock } from "../../src/base/time.ts";
+import type { Caller, Endpoint } from "../../src/contract/endpoint.ts";
+import { evaluations as promises } from "../../src/contract/evaluations.ts";
+import { compile } from "../../src/contract/validate.ts";
+import { createGrading } from "../../src/domain/evaluations/grading.ts";
+import { createEvaluations } from "../../src/domain/evaluations/index.ts";
+import { type BenchmarkItem, createEvaluateWorker, type EvaluatedModel } from "../../src/domain/evaluations/job.ts";
+import { prepareEvaluations } from "../../src/domain/evaluations/store.ts";
+import type { Calibration } from "../../src/engine/confidence.ts";
+import type { EvaluatedAnswer, EvaluateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
+import { createQueue } from "../../src/jobs/queue.ts";
+import { createRunner } from "../../src/jobs/runner.ts";
+import { openStore } from "../../src/store/open.ts";
+
+const ada: Caller = { userId: "user_ada", userName: "ada", keyId: "key_ada" };
+const bob: Caller = { userId: "user_bob", userName: "bob", keyId: "key_bob" };
+
+/** A token is a UTF-16 unit. */
+const tokenizer = {
+  encode: (text: string) => [...text].map((character) => character.charCodeAt(0)),
+  decode: (tokens: readonly number[]) => String.fromCharCode(...tokens),
+  bos: 1,
+  eos: 2,
+  eog: new Set([2]),
+  addBos: false,
+  vocabulary: 70_000,
+  trainContext: 4096,
+  chatTemplate: "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>",
+  specials: new Map<string, number>(),
+  bytesOf: (token: number) => Buffer.from(String.fromCharCode(token)),
+  pieceOf: (token: number) => String.fromCharCode(token),
+} satisfies Tokenizer;
+
+const calibration: Calibration = {
+  format: 1,
+  identity: { base_sha256: "", adapter_sha256: "", template_sha256: "", feature_source: "A", engine: "" },
+  calibrated: true,
+  reason: null,
+  model: { features: ["logprob_mean"], means: [0], scales: [1], weights: [0], bias: 0, platt: { a: 1, b: 0 } },
+  statistics: { n: 100, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
+  date: "",
+};
+
+/** 20 items: 1–4 dev, 5–18 sealed, 19 and 20 retention. The gold of item n is its number times 10. */
+const items: BenchmarkItem[] = Array.from({ length: 20 }, (_, index) => ({
+  sample_num: index + 1,
+  instruction: `What is the value of thing ${index + 1}?`,
+  response: String(10 * (index + 1)),
+  aliases: [],
+  split: index < 4 ? "dev" : index < 18 ? "sealed" : "retention",
+  tolerance: null,
+}));
+
+/** What a model says to item n. */
+type Says = (sampleNum: number) => string;
+
+interface Engine {
+  /** Items that were answered, in order, over all starts. */
+  asked: number[];
+  leased: number;
+  /** Dies before this item, once. */
+  failsAt: { item: number; error: unknown } | null;
+  /** Waits before each group until told. */
+  gate: Promise<void> | null;
+}
+
+function fakeGenerator(engine: Engine, says: Record<string, Says>): Generator {
+  const answerOf = (text: string): EvaluatedAnswer => ({
+    text,
+    tokens: tokenizer.encode(text),
+    steps: [...text].map(() => ({
+      logprob: -0.5,
+      top: { tokens: new Int32Array(64), logits: new Float32Array(64) },
+    })),
+    finishReason: "stop",
+    seconds: 0.01,
+  });
+  async function evaluate({ model, prompts, startAt, signal, onItem }: EvaluateRequest): Promise<void> {
+    assert.equal(startAt % 8, 0);
+    for (let first = startAt; first < prompts.length; first += 8) {
+      await engine.gate;
+      await sleep(2);
+      signal.throwIfAborted();
+      const group = prompts.slice(first, first + 8);
+      if (engine.failsAt && engine.failsAt.item <= first + group.length) {
+        const { error } = engine.failsAt;
+        engine.failsAt = null;
+        throw error;
+      }
+      for (const [offset, prompt] of group.entries()) {
+        const number = Number(/thing (\d+)/.exec(tokenizer.decode(prompt))![1]);
+        engine.asked.push(number);
+        onItem(first + offset, answerOf(says[model.adapter?.id ?? model.baseId]!(number)));
+      }
+    }
+  }
+  return { evaluate, tokenizer: () => tokenizer } as unknown as Generator;
+}
+
+const folders: string[] = [];
+after(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+const right: Says = (n) => `It is ${10 * n}.`;
+
+async function evaluationsHouse(says: Record<string, Says>) {
+  const data = mkdtempSync(join(tmpdir(), "plumbline-evaluations-"));
+  folders.push(data);
+  const engine: Engine = { asked: [], leased: 0, failsAt: null, gate: null };
+  const generator = fakeGenerator(engine, says);
+  let parts = build();
+  seed(parts.store);
+
+  function build(engineName = "fake 1") {
+    const log = createLog("error", () => {});
+    const store = openStore(join(data, "db"));
+    const queue = createQueue({ store, clock: systemClock, log });
+    const sql = prepareEvaluations(store);
+    const grading = createGrading();
+    const findModel = (ownerId: string, id: string): EvaluatedModel & { modelId: string; baseId: string } => {
+      if (!(id in says) || (id !== "model_base" && ownerId !== ada.userId)) throw new Failure("not_found");
+      const ref = { baseId: "model_base", basePath: "/b" };
+      if (id === "model_base") return { modelId: id, baseId: id, ref, calibration: null };
+      return { modelId: id, baseId: "model_base", ref: { ...ref, adapter: { id, path: "/a" } }, calibration };
+    };
+    const room = createEvaluations({
+      store,
+      sql,
+      queue,
+      clock: systemClock,
+      wake: () => runner.wake(),
+      findModel,
+      findBenchmark: (ownerId, id) => {
+        if (id !== "benchmark_ada" || ownerId !== ada.userId) throw new Failure("not_found");
+        return { name: "things", items: items.length };
+      },
+    });
+    const evaluate = createEvaluateWorker({
+      store,
+      sql,
+      queue,
+      clock: systemClock,
+      generator,
+      grading,
+      engine: engineName,
+      itemsOf: () => items,
+      findModel,
+      lease: async () => {
+        engine.leased++;
+        return { release: async () => void engine.leased-- };
+      },
+    });
+    queue.recover();
+    const runner = createRunner({ queue, log, workers: { evaluate } });
+    const close = async () => {
+      await runner.stop();
+      await grading.close();
+      store.close();
+    };
+    return { store, queue, room, close };
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they are.
+  const call = async (name: keyof typeof promises, given: object, caller = ada): Promise<any> => {
+    const endpoint: Endpoint = promises[name];
+    const checked = endpoint.body ? compile(endpoint.body)(given) : null;
+    if (checked?.ok === false) throw new Failure("validation", undefined, { details: checked.details });
+    const input = checked ? { body: checked.value } : { params: given };
+    const handler = parts.room.handlers[name] as (input: unknown, caller: Caller) => Promise<unknown>;
+    const reply = await handler(input, caller);
+    const kept = compile(endpoint.reply)(structuredClone(reply));
+    assert.ok(kept.ok, JSON.stringify(kept));
+    return reply;
+  };
+  return {
+    engine,
+    call,
+    get parts() {
+      return parts;
+    },
+    async evaluate(model_id: string) {
+      const { evaluation_id } = await call("evaluations.create", { model_id, benchmark_id: "benchmark_ada" });
+      return evaluation_id as string;
+    },
+    // biome-ignore lint/suspicious/noExplicitAny: likewise
+    async until(evaluation_id: string, status: string): Promise<any> {
+      for (let tries = 0; tries < 1000; tries++) {
+        const found = await call("evaluations.get", { evaluation_id });
+        assert.ok(found.n_samples_completed <= found.n_samples);
+        if (found.status === status) return found;
+        await sleep(10);
+      }
+      assert.fail(`never ${status}: ${JSON.stringify(await call("evaluations.get", { evaluation_id }))}`);
+    },
+    async restart(engineName?: string) {
+      await parts.close();
+      parts = build(engineName);
+    },
+    close: () => parts.close(),
+  };
+}
+
+function seed(store: ReturnType<typeof openStore>): void {
+  for (const { userId, userName } of [ada, bob])
+    store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')").run(userId, userName);
+  store
+    .prepare(
+      "INSERT INTO base_model VALUES('model_base', 'b', 'llama', 64, 1, 'F32', 1, 1, 1, NULL, NULL, 'a', '/b', 1, '')",
+    )
+    .run();
+  store
+    .prepare("INSERT INTO document VALUES('d', 'user_ada', 'benchmark', 'b', 'text/plain', 1, 1, 'x', 'x', 1, '')")
+    .run();
+  store.prepare("INSERT INTO benchmark VALUES('benchmark_ada', 'user_ada', 'd', 'things', 'x', 1, '', '')").run();
+  const add = store.prepare<[number, string, string, string]>(
+    "INSERT INTO benchmark_item VALUES('benchmark_ada', ?, ?, ?, '[]', 'c', ?, NULL)",
+  );
+  for (const { sample_num, instruction, response, split } of items) add.run(sample_num, instruction, response, split);
+}
+
+const fails =
+  (status: number, words: RegExp = /./) =>
+  (error: unknown): boolean => {
+    assert.ok(error instanceof Failure, String(error));
+    assert.equal(error.status, status, error.message);
+    assert.match(error.message, words);
+    return true;
+  };
+
+test("what is refused: foreign and unknown models and benchmarks, results before the end", async () => {
+  const house = await evaluationsHouse({ model_base: right, model_mine: right });
+  const gate = Promise.withResolvers<void>();
+  house.engine.gate = gate.promise;
+  try {
+    const create = (model_id: string, benchmark_id: string, caller = ada) =>
+      house.call("evaluations.create", { model_id, benchmark_id }, caller);
+    await assert.rejects(create("model_none", "benchmark_ada"), fails(404));
+    await assert.rejects(create("model_mine", "benchmark_none"), fails(404));
+    await assert.rejects(create("model_mine", "benchmark_ada", bob), fails(404));
+    await assert.rejects(create("model_base", "benchmark_ada", bob), fails(404));
+    await assert.rejects(house.call("evaluations.create", { model_id: "model_mine" }), fails(422));
+    const id = await house.evaluate("model_mine");
+    await assert.rejects(house.call("evaluations.get", { evaluation_id: id }, bob), fails(404));
+    await assert.rejects(house.call("evaluations.results", { evaluation_id: id }, bob), fails(404));
+    const live = await house.until(id, "PROCESSING");
+    assert.equal(live.eta_seconds, null);
+    assert.equal(live.completed_at, null);
+    assert.equal(live.progress_detail.total, 20);
+    await assert.rejects(house.call("evaluations.results", { evaluation_id: id }), fails(409, /PROCESSING/));
+    gate.resolve();
+    await house.until(id, "READY");
+  } finally {
+    gate.resolve();
+    await house.close();
+  }
+});
+
+test("an evaluation to its scores, item by item", async () => {
+  const wrong = new Set([2, 6, 7, 19]);
+  const house = await evaluationsHouse({
+    model_base: right,
+    // Item 7 is answered with another item's gold beside the right one.
+    model_mine: (n) => (n === 7 ? "70 or 80" : n === 6 ? "" : wrong.has(n) ? "No idea" : right(n)),
+  });
+  try {
+    const id = await house.evaluate("model_mine");
+    const done = await house.until(id, "READY");
+    assert.equal(done.progress, 100);
+    assert.equal(done.evaluation_name, "model_mine on things");
+    assert.ok(done.avg_time_per_sample > 0 && done.completed_at !== null && done.progress_detail === null);
+    const results = await house.call("evaluations.results", { evaluation_id: id });
+    assert.deepEqual([results.n, results.splits.dev.n, results.splits.retention.n], [14, 4, 2]);
+    assert.ok(Math.abs(results.score - (100 * 12) / 14) < 1e-9 && results.low < results.score);
+    assert.equal(results.splits.dev.score, 75);
+    assert.equal(results.paired, null);
+    assert.equal(results.items.length, 20);
+    for (const item of results.items) {
+      assert.equal(item.correct, !wrong.has(item.sample_num), JSON.stringify(item));
+      assert.equal(item.confidence_score, item.answer === "" ? 0 : 50);
+      assert.match(item.prompt_sha256, /^[0-9a-f]{64}$/);
+    }
+    assert.equal(results.settings.max_tokens, 48);
+    assert.match(results.settings.template_sha256, /^[0-9a-f]{64}$/);
+    assert.equal(house.engine.leased, 0);
+    assert.deepEqual(house.parts.room.ofModel("model_mine")[0], {
+      evaluation_id: id,
+      benchmark_id: "benchmark_ada",
+      status: "READY",
+      result: { score: results.score, low: results.low, high: results.high, n: 14 },
+    });
+  } finally {
+    await house.close();
+  }
+});
+
+test("the comparison with the base: sealed items alone, and also when the base comes later", async () => {
+  const house = await evaluationsHouse({
+    // Of the sealed items the base has 5 and 6 right, the aligned model all but 5.
+    model_base: (n) => (n === 5 || n === 6 || n <= 4 ? right(n) : "No idea"),
+    model_mine: (n) => (n === 5 ? "No idea" : right(n)),
+  });
+  try {
+    const early = await house.evaluate("model_mine");
+    await house.until(early, "READY");
+    assert.equal((await house.call("evaluations.results", { evaluation_id: early })).paired, null);
+    const base = await house.evaluate("model_base");
+    await house.until(base, "READY");
+    const ofBase = await house.call("evaluations.results", { evaluation_id: base });
+    assert.equal(ofBase.paired, null);
+    assert.ok(ofBase.items.every((item: { confidence_score: unknown }) => item.confidence_score === null));
+    const late = await house.evaluate("model_mine");
+    await house.until(late, "READY");
+    for (const id of [early, late]) {
+      const { paired } = await house.call("evaluations.results", { evaluation_id: id });
+      assert.equal(paired.compared_with, "model_base");
+      assert.equal(paired.evaluation_id, base);
+      assert.deepEqual([paired.gained, paired.lost], [12, 1]);
+      assert.ok(Math.abs(paired.difference - (100 * 11) / 14) < 1e-9);
+      assert.ok(Math.abs(paired.p_value - (2 * 14) / 2 ** 13) < 1e-12);
+      assert.ok(paired.minimum_detectable > 0);
+    }
+  } finally {
+    await house.close();
+  }
+});
+
+test("going down in the middle: it goes on at a group's border, and no item is answered twice", async () => {
+  const house = await evaluationsHouse({ model_base: right, model_mine: (n) => (n % 3 === 0 ? "No idea" : right(n)) });
+  try {
+    const alone = await house.evaluate("model_mine");
+    await house.until(alone, "READY");
+    const expected = await house.call("evaluations.results", { evaluation_id: alone });
+    house.engine.asked.length = 0;
+
+    // Answers the first group, and then waits.
+    const gate = Promise.withResolvers<void>();
+    let passed = false;
+    Object.defineProperty(house.engine, "gate", {
+      get: () => {
+        if (passed) return gate.promise;
+        passed = true;
+        return null;
+      },
+    });
+    const id = await house.evaluate("model_mine");
+    while ((await house.call("evaluations.get", { evaluation_id: id })).n_samples_completed < 8) await sleep(10);
+    const down = house.restart();
+    gate.resolve();
+    await down;
+    await house.until(id, "READY");
+    assert.deepEqual(
+      house.engine.asked,
+      Array.from({ length: 20 }, (_, index) => index + 1),
+    );
+    const found = await house.call("evaluations.results", { evaluation_id: id });
+    assert.deepEqual({ ...found, evaluation_id: "" }, { ...expected, evaluation_id: "" });
+    assert.equal(house.parts.queue.of(id, "evaluate")!.fence, 2);
+  } finally {
+    await house.close();
+  }
+});
+
+test("another engine in the middle would make one score of two things: it fails", async () => {
+  const house = await evaluationsHouse({ model_base: right });
+  try {
+    const gate = Promise.withResolvers<void>();
+    let passed = false;
+    Object.defineProperty(house.engine, "gate", {
+      get: () => {
+        if (passed) return gate.promise;
+        passed = true;
+        return null;
+      },
+    });
+    const id = await house.evaluate("model_base");
+    while ((await house.call("evaluations.get", { evaluation_id: id })).n_samples_completed < 8) await sleep(10);
+    const down = house.restart("fake 2");
+    gate.resolve();
+    await down;
+    const found = await house.until(id, "FAILED");
+    assert.match(found.error, /changed under this evaluation/);
+    assert.ok(found.completed_at !== null);
+    await assert.rejects(house.call("evaluations.results", { evaluation_id: id }), fails(409, /FAILED/));
+  } finally {
+    await house.close();
+  }
+});
+
+test("an engine that fails is the evaluation's error, and the model is given back", async () => {
+  const house = await evaluationsHouse({ model_base: right });
+  try {
+    house.engine.failsAt = { item: 12, error: new Failure("out_of_memory", "No room for the model") };
+    const id = await house.evaluate("model_base");
+    const found = await house.until(id, "FAILED");
+    assert.equal(found.error, "No room for the model");
+    assert.equal(found.n_samples_completed, 8);
+    assert.equal(house.engine.leased, 0);
+    assert.equal(house.parts.room.ofModel("model_base")[0]!.result, null);
+  } finally {
+    await house.close();
+  }
+});
