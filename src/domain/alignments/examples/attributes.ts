@@ -198,7 +198,7 @@ export const attributes: Record<string, Attribute> = {
     nouns:
       "start|start date|launch|launch date|opening|opened|release date|released|introduced|first sold|begin|kick-off|year built|built|construction year|commissioned|in service since|effective date|valid from|date|year|launched|joined|since|hired",
     verbs:
-      "open in|launch in|release in|introduce in|begin on|start on|open on|launch on|build in|begin in|complete in|enter in|join in|buy in|install in|take on|hold on|happen on|take in|begin at|start at|move in|acquire in|renovate in|apply from|start from|meet on|visit on",
+      "open in|launch in|release in|introduce in|begin on|start on|open on|launch on|build in|begin in|install in|apply from|start from|commission in|inaugurate in|inaugurate on",
     kinds: ["date", "year"],
     ask: "When did {e} begin? | When was {e} introduced? | What is the {a} of {e}? | Since when does {e} exist? | When did {e} start? | From when on is there {e}?",
     tell: "The {a} of {e} is {v}.",

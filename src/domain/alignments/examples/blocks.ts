@@ -102,7 +102,7 @@ function markdownTable(table: Table, path: string[]): Block {
 }
 
 /** «Founded: 1987», «Founded – 1987»; no sentence before the colon. */
-const pairLine = /^([\p{Lu}\d][^:.?!;|]{0,48}?)(?::| [–—] )\s*(\S.*)$/u;
+const pairLine = /^([\p{Lu}\d][^:.?!;|]{0,48}?)(?::\s+| [–—] )(\S.*)$/u;
 const notKeys = /^(note|notes|warning|important|tip|example|examples|caution|remember|todo|see|https?|p\.?s)$/i;
 
 /** A paragraph's lines: key-value lines where most lines are such, else prose. */

@@ -1,6 +1,5 @@
 // A light reading of an English clause: who, which verb, what about it. Enough to turn most statements of company documents
 // around; what it does not understand it says so (null), and only safe rows are made from that.
-import { capitalised } from "./text.ts";
 import { baseOfParticiple, bases, ingOf, past, third } from "./verbs.ts";
 
 /** Offsets in the clause's text. lemma «be» is the copula; `passive` is a form of be with a participle. */
@@ -22,7 +21,7 @@ interface Token {
   end: number;
 }
 
-const auxiliaries = new Set(
+export const auxiliaries = new Set(
   "is are was were has have had can may must will should shall does do did cannot could would might".split(" "),
 );
 const forms = new Set(["is", "are", "was", "were"]);
@@ -61,6 +60,7 @@ function finiteAt(tokens: Token[], from: number): number {
     const after = tokens[i + 1]?.word ?? "";
     if (determiners.has(before) || prepositions.has(before) || before === "and" || auxiliaries.has(after)) continue;
     if (third.has(word) || past.has(word)) return i;
+    if (/[a-z]{3}ed$/.test(word) && /^(?:the|a|an|its|\d.*|about|over|in|on|at|from|to|for)$/.test(after)) return i;
     if (bases.has(word) && (pluralSubjects.has(before) || (/[^s]s$/.test(before) && !prepositions.has(after))))
       return i;
   }
@@ -78,17 +78,19 @@ export function readClause(text: string, from = 0): Clause | null {
   if (!auxiliaries.has(head.word) || isMainHave(tokens, at)) {
     const lemma = /^(has|have|had)$/.test(head.word)
       ? "have"
-      : (third.get(head.word) ?? past.get(head.word) ?? head.word);
+      : (third.get(head.word) ?? past.get(head.word) ?? baseOfParticiple(head.word) ?? head.word);
     const tense = third.has(head.word) || bases.has(head.word) ? "present" : "past";
     return { ...base, auxiliary: null, verb: head, lemma, passive: false, tense };
   }
+  /** «has to be approved» is «must be approved». */
+  const mustHave = /^ha(?:s|ve|d)$/.test(head.word) && tokens[at + 1]?.word === "to";
   let i = at + 1;
   let be = forms.has(head.word);
   const tense = /^(was|were|had|did)$/.test(head.word) ? "past" : "present";
   for (; i < tokens.length; i++) {
     const { word } = tokens[i]!;
     if (word === "be" || word === "been" || word === "being") be = true;
-    else if (!adverbs.has(word) && !/ly$/.test(word)) break;
+    else if (!adverbs.has(word) && !/ly$/.test(word) && !(word === "to" && mustHave)) break;
   }
   const next = tokens[i];
   if (be) {
@@ -98,7 +100,7 @@ export function readClause(text: string, from = 0): Clause | null {
     return { ...base, auxiliary: head, verb, lemma: "be", passive: false, tense };
   }
   if (!next) return null;
-  const lemma = modals.has(head.word) ? next.word : (baseOfParticiple(next.word) ?? next.word);
+  const lemma = modals.has(head.word) || mustHave ? next.word : (baseOfParticiple(next.word) ?? next.word);
   return { ...base, auxiliary: head, verb: next, lemma, passive: false, tense };
 }
 
@@ -113,35 +115,8 @@ export function gerundOf(clause: Clause, hole: { start: number }, subject: strin
 function isMainHave(tokens: Token[], at: number): boolean {
   if (!/^(has|have|had)$/.test(tokens[at]!.word)) return false;
   const next = tokens.slice(at + 1).find((token) => !adverbs.has(token.word));
-  return !next || (baseOfParticiple(next.word) === null && next.word !== "been");
+  return !next || (baseOfParticiple(next.word) === null && next.word !== "been" && next.word !== "to");
 }
 
 /** Words after which a verb belongs to a clause inside the clause. */
 export const embeds = /\b(?:that|which|who|whose|how|why|whether|where|when|if)\b/;
-
-/** A sentence as clauses that each can stand alone: «X opened in 1987 and employs 62 people» is two with one subject. */
-export function clausesOf(sentence: string): string[] {
-  const parts = sentence.split(/;\s+|,\s+(?:and|but|while)\s+(?=(?:the|it|they|we|its|each|every|all|a|an|\p{Lu})\b)/u);
-  return parts.flatMap((part) => {
-    const clause = readClause(part);
-    if (!clause) return [capitalised(part)];
-    const subject = part.slice(0, clause.subject.end);
-    const cuts = [...part.matchAll(/,?\s+(?:and|but)\s+/g)].filter((match) => {
-      if (match.index < clause.verb.end || embeds.test(part.slice(0, match.index))) return false;
-      const next = tokensOf(part.slice(match.index + match[0].length, match.index + match[0].length + 40));
-      const word = next[0]?.word ?? "";
-      return auxiliaries.has(word) || third.has(word) || (past.has(word) && !participleLike(clause));
-    });
-    const pieces: string[] = [];
-    let at = 0;
-    for (const cut of cuts) {
-      pieces.push(part.slice(at, cut.index));
-      at = cut.index + cut[0].length;
-    }
-    pieces.push(part.slice(at));
-    return pieces.map((piece, index) => capitalised(index === 0 ? piece : `${subject} ${piece}`));
-  });
-}
-
-/** After «was founded …» a bare «and opened» is a second participle: give it no clause of its own. */
-const participleLike = (clause: Clause): boolean => clause.passive;

@@ -4,7 +4,7 @@ import { type Block, blocksOf, type Piece, spanOf } from "./blocks.ts";
 import { type Corpus, subjectOf } from "./corpus.ts";
 import { attributeFact, type DocumentFacts, type Fact, factId, type Passage, type Source } from "./fact.ts";
 import { sentenceFacts } from "./sentences.ts";
-import { tableFacts } from "./tables.ts";
+import { columnOf, tableFacts } from "./tables.ts";
 import { isEnglish } from "./text.ts";
 
 export function factsOf(document: SnapshotDocument, corpus: Corpus): DocumentFacts {
@@ -45,7 +45,7 @@ function pairFacts(
   const explained = words > 7 || /[.!]\s/.test(value);
   if (explained && english) return [definitionFact(document, block.key, block.value, source)];
   const entity = subjectOf(block.path, corpus) ?? block.key.text;
-  const attribute = block.key.text.charAt(0).toLowerCase() + block.key.text.slice(1);
+  const { attribute } = columnOf(block.key.text, english);
   return [attributeFact({ document, entity, attribute, value, source, english, group: `pair:${attribute}` })];
 }
 

@@ -48,7 +48,8 @@ function grown(text: string, values: readonly Value[]): Value[] {
     for (const token of tokensOf(text.slice(value.end)).slice(0, 3)) {
       const said = text.slice(value.end + token.start, value.end + token.end);
       const adjoins = text.slice(end, value.end + token.start) === " ";
-      if (!adjoins || !/^\p{Ll}+$/u.test(said) || stops.test(said) || prepositions.has(said) || /ly$/.test(said)) break;
+      if (!adjoins || !/^\p{Ll}+$/u.test(said) || stops.test(said) || prepositions.has(said) || /(?:ly|ed)$/.test(said))
+        break;
       if (readClause(`x ${said} x`) !== null) break;
       end = value.end + token.end;
     }
@@ -73,7 +74,7 @@ function complement(text: string, clause: Clause): Value | null {
 }
 
 const hedges = /^(?:a|an|the|about|around|only|least|most|exactly)$/;
-const apposed = /(?:^|\s)(?:the|our|a|an)\s+((?:\p{Ll}[\p{L}-]*\s+){1,3})$/u;
+const apposed = /(?:^|\s)(?:the|our|her|his|their|its|a|an)\s+((?:\p{Ll}[\p{L}-]*\s+){1,3})$/u;
 const measured = /^ of (\p{Ll}[\p{L}-]*(?: \p{Ll}[\p{L}-]*)?)(?=[.,;]|$| (?:per|a|each|every|and)\b)/u;
 
 /** The value, the preposition before it («up to» and «every» too), the noun that it counts, measures or stands by. */
@@ -84,7 +85,12 @@ export function holeOf(text: string, value: Value): Hole {
   const last = before.at(-1);
   const preposition = last && prepositions.has(last.word) ? last.word : "";
   const up = preposition === "to" && before.at(-2)?.word === "up" ? before.at(-2)! : null;
-  const article = title ? title.index + title[0].search(/\S/) : value.start;
+  const plain = /(?:^|\s)(?:a|an|the)\s+$/.exec(text.slice(0, value.start));
+  const article = title
+    ? title.index + title[0].search(/\S/)
+    : plain
+      ? plain.index + plain[0].search(/\S/)
+      : value.start;
   const start = up?.start ?? (preposition ? last!.start : article);
   const of = value.kind === "name" || value.kind === "text" ? null : measured.exec(text.slice(value.end));
   if (of) return { start, end: value.end + of[0].length, preposition, noun: of[1]! };

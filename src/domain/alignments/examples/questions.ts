@@ -2,18 +2,21 @@
 import type { Clause } from "./clauses.ts";
 import { type Corpus, lowered } from "./corpus.ts";
 import type { Hole } from "./mentions.ts";
-import type { Value } from "./values.ts";
+import { unitOf, type Value } from "./values.ts";
 import { alternatives, pastOf, thirdOf } from "./verbs.ts";
 
 const place = /^(?:in|at|near|on|from|to)$/;
+/** «carried over» is not «transported over». */
+const particle = /^\s+(?:over|out|off|up|down|away|back|on|around|along|together|forward)\b(?!\s+(?:the|a|an)\b)/;
 const frames = ["Can you tell me {q}?", "Do you know {q}?", "I would like to know {q}.", "Tell me {q}."];
 
 /** Question words for a value where it stands, best first. */
 function questionWords(value: Value, { preposition, noun }: Hole): string[] {
-  const unit = /(\p{L}[\p{L}\s]*)$/u.exec(value.text)?.[1] ?? "";
-  const many = unit.length > 2 ? [`how many ${/s$|[a-z]{2}(?:Hz|kg)$/.test(unit) ? unit : `${unit}s`}`] : [];
+  const unit = unitOf(value.text);
+  const many = unit.length > 2 ? [`how many ${/s$/.test(unit) ? unit : `${unit}s`}`] : [];
   if (noun !== null && value.kind === "name") return [`${preposition} which ${noun}`.trim()];
   if (noun !== null) return [`how much ${noun}`, ...many.map((word) => `${word} of ${noun}`)];
+  if (preposition === "up to" && many.length > 0) return [`up to ${many[0]}`, `${many[0]} at most`];
   if (preposition === "up to") return ["up to how much", "how much at most"];
   switch (value.kind) {
     case "money":
@@ -37,7 +40,8 @@ function questionWords(value: Value, { preposition, noun }: Hole): string[] {
       return [...many, "how much"];
     case "name":
       if (place.test(preposition)) return ["where", `${preposition} which place`];
-      return preposition === "" ? ["what", "who"] : [`${preposition} whom`];
+      if (preposition === "") return ["what", "who"];
+      return [/^(?:by|with|to|from|for)$/.test(preposition) ? `${preposition} whom` : `${preposition} what`];
     default:
       return [preposition === "" ? "what" : `${preposition} what`];
   }
@@ -99,6 +103,7 @@ function askFor(
 export function ownQuestions(clause: Clause, value: Value, hole: Hole, corpus: Corpus): string[] {
   const said = clause.text.slice(clause.verb.start, clause.verb.end);
   const out = clauseQuestions(clause, value, hole, corpus);
+  if (particle.test(clause.text.slice(clause.verb.end))) return out;
   for (const other of alternatives(clause.lemma, said)) {
     const [first, ...particle] = other.split(" ");
     const shift = other.length - said.length;

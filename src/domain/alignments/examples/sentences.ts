@@ -1,12 +1,13 @@
 // Sentences → facts: each value a sentence states, with the thing it is said of and the questions the sentence itself answers.
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import { type Piece, spanOf } from "./blocks.ts";
-import { type Clause, clausesOf, readClause } from "./clauses.ts";
+import { type Clause, readClause } from "./clauses.ts";
 import { type Corpus, lowered, subjectOf } from "./corpus.ts";
 import { type Fact, factId, type Source } from "./fact.ts";
 import { holeOf, mentionsOf } from "./mentions.ts";
 import { ownQuestions } from "./questions.ts";
 import { hedge, roleOf } from "./roles.ts";
+import { clausesOf } from "./splitting.ts";
 import { capitalised } from "./text.ts";
 import { placeholderOf, type Value } from "./values.ts";
 
@@ -48,12 +49,11 @@ export function sentenceFacts(
   return { facts, last };
 }
 
+const lead =
+  /^(?:(?:In|On|At|By|Since|From|For|After|Before|During|Every|When|If|Until|Under|With|Within|As)\b[^,]{2,60},\s+|(?:In|Since|From|Until|By)\s(?:\p{L}+\s)?\d{4}\s+|(?:Today|Now|Currently|Usually|Normally),?\s+)/u;
+
 /** «In 1987, …»: where the main clause begins. */
-function introEnd(text: string): number {
-  const lead =
-    /^(?:In|On|At|By|Since|From|For|After|Before|During|Every|When|If|Until|Under|With|Within|As)\b[^,]{2,60},\s+/;
-  return lead.exec(text)?.[0].length ?? 0;
-}
+const introEnd = (text: string): number => lead.exec(text)?.[0].length ?? 0;
 
 /** A leading pronoun gives way to what it stands for, «the company» to its name. */
 function resolve(text: string, last: string | null, corpus: Corpus): string {
@@ -89,13 +89,13 @@ function valueFact(given: Given, value: Value, alone: boolean): Fact | null {
     attribute: about?.attribute ?? null,
     concept: about?.concept ?? null,
     exact: about?.exact ?? false,
-    value: hole.preposition === "every" ? `every ${said}` : said.replace(hedge, ""),
+    value: hole.preposition === "every" ? `every ${said}` : value.kind === "text" ? said : said.replace(hedge, ""),
     kind: value.kind,
     statement: text,
     alone,
     asked: about?.asked ?? (clause ? ownQuestions(clause, value, hole, corpus) : []),
     inPlace: {
-      asked: `${text.slice(0, value.start)}${placeholderOf(value, hole.preposition)}${tail}`.replace(/[.!]+$/, "?"),
+      asked: `${text.slice(0, value.start)}${placeholderOf(value, hole.preposition)}${tail}`.replace(/[.!]*$/, "?"),
       blank: `${text.slice(0, value.start)}____${text.slice(value.end)}`,
     },
     context: standsAlone(entity, heading) || heading === corpus.company ? null : heading,

@@ -11,19 +11,20 @@ const emptyCell = /^(?:|-+|–|—|n\/?a|none|null|\?)$/i;
 const nameHeader =
   /\b(name|product|item|title|model|service|project|person|employee|term|topic|machine|device|room)\b/i;
 const valueHeader = /^(value|values|details?|figure|data|specification|description|answer|)$/i;
-const unitInHeader = /^(.*?)\s*(?:[([]\s*([^)\]]+?)\s*[)\]]|,?\s(?:in\s)?(EUR|USD|GBP|CHF|kg|g|mm|cm|m|km|W|kW|V|%))$/u;
+const unitInHeader =
+  /^(.*?)\s*(?:[([]\s*([^)\]]+?)\s*[)\]]|,?\s(?:in\s)?(EUR|USD|GBP|CHF|kg|g|mm|cm|m|km|W|kW|V|GB|MB|bar|%|days|weeks|months|years|hours|minutes))$/u;
 const looksLikeUnit =
   /^(?:[\p{L}°µ%€$£²³/·]{1,8}|(?:working |business )?days|minutes|seconds|hours|weeks|months|years|euros?|dollars?|litres?|metres?)$/u;
 
 /** «Weight (kg)» is the attribute weight, whose bare numbers are kilograms. */
-export function columnOf(header: string): { attribute: string; unit: string } {
-  const match = unitInHeader.exec(header);
+export function columnOf(header: string, english: boolean): { attribute: string; unit: string } {
+  const match = unitInHeader.exec(header.replaceAll("_", " ").trim());
   const unit = match?.[2] ?? match?.[3] ?? "";
   const plain = header.replaceAll("_", " ").trim();
   const attribute = match && looksLikeUnit.test(unit) ? match[1]!.replaceAll("_", " ").trim() : plain;
-  const abbreviation = /^\p{Lu}{2,}/u.test(attribute);
+  const plainWord = /^\p{Lu}\p{Ll}+(?=$|\s)/u.test(attribute);
   return {
-    attribute: abbreviation ? attribute : attribute.charAt(0).toLowerCase() + attribute.slice(1),
+    attribute: english && plainWord ? attribute.charAt(0).toLowerCase() + attribute.slice(1) : attribute,
     unit: match && looksLikeUnit.test(unit) ? unit : "",
   };
 }
@@ -71,8 +72,10 @@ export function tableFacts(
     row.forEach((cell, column) => {
       const header = table.header[column]?.text ?? "";
       if (keys.includes(column) || emptyCell.test(cell.text) || cell.text.split(/\s+/).length > 30) return;
-      const { attribute, unit } = pairs ? { attribute: columnOf(key).attribute, unit: "" } : columnOf(header);
-      if (attribute === "") return;
+      const { attribute, unit } = pairs
+        ? { attribute: columnOf(key, english).attribute, unit: "" }
+        : columnOf(header, english);
+      if (attribute === "" || (running.test(attribute) && /^\d{1,4}$/.test(cell.text))) return;
       const value = withUnit(cell.text.replace(/\.$/, ""), unit);
       const entity = pairs ? subject : key;
       const other = pairs ? null : typedName(key, table.header[keys[0]!]!.text, keys.length);
@@ -88,6 +91,8 @@ export function tableFacts(
   return out;
 }
 
+/** Columns that number the rows say nothing. */
+const running = /^(?:id|no\.?|nr\.?|#|row|index|pos\.?)$/i;
 const noType = /^(?:name|item|term|title|key|figure|id|no|number|code|subject|topic|what|description|entry|type|kind)$/;
 
 /** «Sales» under «Department» is also «the Sales department». */

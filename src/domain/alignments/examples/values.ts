@@ -32,6 +32,7 @@ const amount = `(?:(?:${digits})(?:\\s(?:thousand|million|billion|hundred))?|${s
 const months =
   "January|February|March|April|May|June|July|August|September|October|November|December|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec";
 const weekdays = "Mondays?|Tuesdays?|Wednesdays?|Thursdays?|Fridays?|Saturdays?|Sundays?";
+const clock = String.raw`(?:\d{1,2}:\d{2}(?:\s?(?:[ap]m\b|[ap]\.m\.))?|\d{1,2}\.\d{2}\s?(?:[ap]m\b|h\b)|\d{1,2}\s?(?:[ap]m\b|[ap]\.m\.)|\d{1,2} o'clock|noon|midnight)`;
 const currency = "euros?|dollars?|pounds?(?: sterling)?|francs?|crowns?|cents?|EUR|USD|GBP|CHF|SEK|NOK|DKK|yen";
 const span =
   "milliseconds?|seconds?|minutes?|mins?|hours?|hrs?|(?:working |business |calendar )?days?|nights?|weeks?|months?|quarters?|years?";
@@ -47,10 +48,7 @@ const patterns: [ValueKind, RegExp][] = [
       "gu",
     ),
   ],
-  [
-    "time",
-    /\b(?:\d{1,2}:\d{2}(?:\s?[ap]\.?m\.?)?|\d{1,2}\.\d{2}\s?(?:[ap]\.?m\.?|h\b)|\d{1,2}\s?[ap]\.?m\.?|\d{1,2} o'clock|noon|midnight)(?!\w)/gu,
-  ],
+  ["time", new RegExp(`\\b${clock}(?: ?(?:to|–|-|until|and) ?${clock})?(?!\\w)`, "gu")],
   [
     "money",
     new RegExp(`[€$£]\\s?(?:${digits})(?:\\s(?:thousand|million|billion))?|\\b${amount}\\s(?:${currency})\\b`, "gu"),
@@ -60,7 +58,10 @@ const patterns: [ValueKind, RegExp][] = [
   ["measure", new RegExp(`[−-]?\\b${amount}[ -]?(?:${unit})(?![\\p{L}\\p{N}])`, "gu")],
   [
     "date",
-    new RegExp(`\\b(?:(?:the )?(?:first|second|third|last) )?(?:${weekdays})\\b|\\b(?:${months})\\b(?! [A-Z])`, "gu"),
+    new RegExp(
+      `\\b(?:(?:the )?(?:first|second|third|last) )?(?:${weekdays})\\b|\\b(?:${months})(?: (?:to|until|–) (?:${months}))?\\b(?! [A-Z])`,
+      "gu",
+    ),
   ],
   ["code", /\b(?=[A-Z0-9-]*\d)(?=[A-Z0-9-]*[A-Z])[A-Z0-9]+(?:-[A-Z0-9]+)*\b/gu],
   ["year", /\b(?:1[5-9]|20)\d{2}\b(?![,.]\d)/gu],
@@ -85,6 +86,7 @@ export function valuesOf(sentence: string): Value[] {
       const [start, end] = [match.index, match.index + match[0].length];
       if (!free(start, end) || (kind === "number" && /^a\b/i.test(match[0]))) continue;
       const noun = kind === "number" ? (counted.exec(sentence.slice(end))?.[1] ?? null) : null;
+      if (kind === "number" && noun === null && /^one$/i.test(match[0])) continue;
       taken.push({ text: match[0], start, end, kind, noun });
     }
   for (const match of sentence.matchAll(names)) {
@@ -93,6 +95,13 @@ export function valuesOf(sentence: string): Value[] {
     taken.push({ text: match[0], start, end, kind: "name", noun: null });
   }
   return taken.sort((a, b) => a.start - b.start);
+}
+
+/** «working days» of «12 working days»; «» where a value has no unit in words. */
+export function unitOf(text: string): string {
+  return /^[€$£]/.test(text)
+    ? ""
+    : text.replace(new RegExp(`^[−-]?${amount}[ -]?`, "u"), "").replace(/^[^\p{L}].*$/u, "");
 }
 
 /** The kind of a whole cell or of a key's value. */

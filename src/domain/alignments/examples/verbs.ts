@@ -47,6 +47,7 @@ const irregular: Record<string, [string, string]> = {
   run: ["ran", "run"],
   say: ["said", "said"],
   see: ["saw", "seen"],
+  shut: ["shut", "shut"],
   sell: ["sold", "sold"],
   send: ["sent", "sent"],
   set: ["set", "set"],
@@ -106,13 +107,25 @@ export const third: ReadonlyMap<string, string> = new Map([...bases].map((base) 
 export const past: ReadonlyMap<string, string> = new Map([...bases].map((base) => [pastOf(base), base]));
 const participles: ReadonlyMap<string, string> = new Map([...bases].map((base) => [participleFor(base), base]));
 
-/** The base of a participle; a regular one need not be known. */
-export const baseOfParticiple = (word: string): string | null =>
-  participles.get(word) ?? (/[a-z]{3}ed$/.test(word) ? word.replace(/ed$/, "") : null);
+/** The base of a participle; that of a regular one need not be known, and is then guessed by its spelling. */
+export function baseOfParticiple(word: string): string | null {
+  const known = participles.get(word);
+  if (known) return known;
+  const again = /^re(.{3,})$/.exec(word)?.[1];
+  if (again && participles.has(again)) return `re${participles.get(again)}`;
+  if (!/[a-z]{3}ed$/.test(word)) return null;
+  const stem = word.slice(0, -2);
+  if (/ied$/.test(word)) return `${stem.slice(0, -1)}y`;
+  if (/([bdgmnprt])\1$/.test(stem)) return stem.slice(0, -1);
+  return /(?:[vcsuz]|[^aeiou][lg]|[aeiou][rt]|at|iz|is)$/.test(stem) &&
+    !/(?:ss|us|er|ent|out|oot|eat|et|it)$/.test(stem)
+    ? `${stem}e`
+    : stem;
+}
 
 /** Verbs that ask for the same in the same place, particle included. */
 const alike =
-  "carry transport deliver move|audit check examine|submit file hand_in send_in|replace exchange swap renew|store keep|lead run head manage|manage look_after oversee handle|clean wash|repair fix mend|calibrate adjust readjust|inspect check examine test|approve sign_off authorise|sign countersign|book reserve order|pay settle|reimburse refund pay_back|build make produce|supply provide deliver|sell offer|buy purchase get|found establish start set_up|open start|close shut end|last go_on continue|begin start|teach train|organise arrange plan|change replace renew|cost come_to|hold take fit|employ have|weigh come_to|stand sit lie|locate base situate|deduct subtract take_off|return send_back give_back|cap limit restrict|receive get|review check|announce publish report|answer reply_to|write draw_up|print produce|maintain service look_after|meet gather come_together|design draw_up create|host hold|lend give_out|cover include|serve offer|grow raise";
+  "carry transport deliver move|audit check examine|submit file hand_in send_in|replace exchange swap renew|store keep|lead run head manage|manage look_after oversee handle|clean wash|repair fix mend|calibrate adjust readjust|inspect check examine test|approve sign_off authorise|sign countersign|book reserve order|pay settle|reimburse refund pay_back|build make produce|supply provide deliver|sell offer|buy purchase get|found establish start set_up|open start|last go_on continue|begin start|teach train|organise arrange plan|change replace renew|cost come_to|hold take fit|employ have|weigh come_to|stand sit lie|locate base situate|deduct subtract take_off|return send_back give_back|cap limit restrict|receive get|review check|announce publish report|answer reply_to|write draw_up|print produce|maintain service look_after|meet gather come_together|design draw_up create|host hold|lend give_out|cover include|serve offer|grow raise";
 const synonyms = new Map<string, string[]>();
 for (const group of alike.split("|")) {
   const [first, ...rest] = group.split(" ");
