@@ -58,7 +58,13 @@ export function createServer(parts: ServerParts): Server {
   app.use(askForKey(parts));
   app.use(answer(parts));
   const server = createNodeServer(
-    { maxHeaderSize: 16_384, headersTimeout: 15_000, requestTimeout: 3_600_000, connectionsCheckingInterval: 1_000 },
+    {
+      maxHeaderSize: 16_384,
+      headersTimeout: 15_000,
+      requestTimeout: 3_600_000,
+      connectionsCheckingInterval: 1_000,
+      keepAliveTimeout: 65_000,
+    },
     app.callback(),
   );
   refuseWhatIsNoRequest(server);

@@ -68,7 +68,7 @@ class Upload {
       parser.on("close", resolve);
     });
     const cutOff = (): void => this.#fail(new Failure("bad_request", "The upload was cut off"));
-    let stalled = setTimeout(() => {}, 0);
+    let stalled: NodeJS.Timeout | undefined;
     const progress = (): void => {
       clearTimeout(stalled);
       stalled = setTimeout(() => this.#fail(new Failure("request_timeout")), stallMs);

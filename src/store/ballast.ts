@@ -23,19 +23,21 @@ export interface BallastParts {
   /** The low-water mark. */
   freeDisk: number;
   log: Log;
+  /** Bytes that are free in a folder. */
+  free?: (folder: string) => Promise<number>;
 }
 
 const lookMs = 5_000;
 /** What SQLite and the log may need to end their work. */
 const needed = 16 << 20;
 
-export function createBallast({ path, bytes, freeDisk, log }: BallastParts): Ballast {
+export function createBallast({ path, bytes, freeDisk, log, free: ask = freeBytes }: BallastParts): Ballast {
   const folder = dirname(path);
   let low = false;
   let looking: Promise<void> | null = null;
 
   async function inspect(): Promise<void> {
-    const free = await freeBytes(folder);
+    const free = await ask(folder);
     if (low !== free < freeDisk) log(low ? "info" : "warn", low ? "disk.enough" : "disk.low", { free, freeDisk });
     low = free < freeDisk;
     if (free < needed) await giveUp();
@@ -80,7 +82,7 @@ export function createBallast({ path, bytes, freeDisk, log }: BallastParts): Bal
   timer.unref();
   return {
     async check() {
-      if ((await freeBytes(folder)) < freeDisk) throw new Failure("disk_full");
+      if ((await ask(folder)) < freeDisk) throw new Failure("disk_full");
     },
     isLow: () => low,
     look,

@@ -16,14 +16,13 @@ export function assignSplits(rows: Row[], complain: Complain): { cluster: string
     else if (before.split !== split)
       complain(index + 1, ["split"], `its cluster is in ${before.split} already, by row ${before.row}`);
   });
-  const drawn = new Set(clusters.filter((cluster) => !written.has(cluster)));
-  const splitOf = new Map<string, Split>(
-    [...drawn].map((cluster) => [cluster, share(cluster) < devShare ? "dev" : "sealed"]),
-  );
-  for (const [cluster, { split }] of written) splitOf.set(cluster, split);
+  const splitOf = new Map<string, Split>([...written].map(([cluster, { split }]) => [cluster, split]));
+  const drawn = new Map<string, number>();
+  for (const cluster of clusters) if (!written.has(cluster) && !drawn.has(cluster)) drawn.set(cluster, share(cluster));
+  for (const [cluster, drawnShare] of drawn) splitOf.set(cluster, drawnShare < devShare ? "dev" : "sealed");
   // Few items can all fall into dev; a benchmark without a sealed one would prove nothing.
-  const last = [...drawn].sort((a, b) => share(b) - share(a))[0];
-  if (last !== undefined && ![...splitOf.values()].includes("sealed")) splitOf.set(last, "sealed");
+  const last = [...drawn].sort((a, b) => b[1] - a[1])[0];
+  if (last && ![...splitOf.values()].includes("sealed")) splitOf.set(last[0], "sealed");
   return clusters.map((cluster) => ({ cluster, split: splitOf.get(cluster)! }));
 }
 
