@@ -166,8 +166,9 @@ Answer export_adapter(Trainer & trainer, Fields & fields) {
     if (fields.text("format") != "gguf") Fields::bad("format", "must be gguf");
     std::map<std::string, std::string> metadata;
     for (const auto & [key, value] : fields.object("metadata").items()) {
-        if (key.empty() || key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.-") != std::string::npos || !value.is_string())
-            Fields::bad("metadata", "must map names of a-z, 0-9, _ . - to strings");
+        // The prefix keeps callers out of the keys that make the file an adapter.
+        if (key.rfind("plumbline.", 0) != 0 || key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.-") != std::string::npos || !value.is_string())
+            Fields::bad("metadata", "must map names that start with plumbline. and have a-z, 0-9, _ . - to strings");
         metadata[key] = value.get<std::string>();
     }
     fields.expect_no_more();

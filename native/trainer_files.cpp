@@ -184,7 +184,7 @@ SavedFile Trainer::export_gguf(const std::string & name, const std::string & pat
     gguf_set_val_str(file.get(), "general.architecture", "llama");
     gguf_set_val_str(file.get(), "adapter.type", "lora");
     gguf_set_val_f32(file.get(), "adapter.lora.alpha", static_cast<float>(a.shape.alpha));
-    for (const auto & [key, value] : metadata) gguf_set_val_str(file.get(), ("plumbline." + key).c_str(), value.c_str());
+    for (const auto & [key, value] : metadata) gguf_set_val_str(file.get(), key.c_str(), value.c_str());
     const size_t tensors = a.layers.size() * target_names.size() * 2;
     const std::unique_ptr<ggml_context, GgmlFree> context(ggml_init({ggml_tensor_overhead() * (tensors + 1), nullptr, true}));
     if (!context) throw std::bad_alloc();

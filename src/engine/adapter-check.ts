@@ -1,0 +1,84 @@
+// Whether an adapter serves as it was trained: the trainer's log-probs against the generator's, on the same tokens.
+//
+// On an F32 base both compute the same sums and must agree token by token. On a quantised base llama.cpp also quantises
+// activations, so single tokens differ, adapter or not; a wrong adapter shows as a shift of the mean or as a wider difference
+// than the base alone has.
+
+/** Log-probs in nats, row by row, without and with the adapter. */
+export interface ScoredRows {
+  base: readonly ArrayLike<number>[];
+  aligned: readonly ArrayLike<number>[];
+}
+
+export const adapterBounds = {
+  /** F32 base: largest difference of one token, in nats. */
+  exactDifference: 1e-3,
+  /** Quantised base: absolute mean signed difference, in nats. */
+  meanShift: 0.02,
+  /** Quantised base: median absolute difference with the adapter over that without. */
+  medianRatio: 1.25,
+  /** Quantised base: fewer tokens say nothing. */
+  leastTokens: 500,
+} as const;
+
+export interface Comparison {
+  faithful: boolean;
+  /** What was found wrong, in sentences; with the figures when nothing was. */
+  message: string;
+  tokens: number;
+  /** Largest absolute difference with the adapter, in nats. */
+  largest: number;
+  /** Mean of trainer − generator with the adapter, in nats. */
+  meanShift: number;
+  /** Median absolute difference with the adapter, and without, in nats. */
+  median: number;
+  baseMedian: number;
+}
+
+function differences(trainer: readonly ArrayLike<number>[], generator: readonly ArrayLike<number>[]): number[] {
+  if (trainer.length !== generator.length || trainer.some((row, r) => row.length !== generator[r]!.length))
+    throw new RangeError("trainer and generator scored different tokens");
+  return trainer.flatMap((row, r) => Array.from({ length: row.length }, (_, i) => row[i]! - generator[r]![i]!));
+}
+
+function medianOf(values: number[]): number {
+  const sorted = values.map(Math.abs).sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+const nats = (value: number): string => `${value.toPrecision(3)} nats`;
+
+function problemsOf(figures: Omit<Comparison, "faithful" | "message">, quantised: boolean): string[] {
+  const { tokens, largest, meanShift, median, baseMedian } = figures;
+  const { exactDifference, leastTokens, medianRatio } = adapterBounds;
+  if (![largest, meanShift, median, baseMedian].every(Number.isFinite)) return ["a log-prob is not a finite number"];
+  if (!quantised)
+    return largest > exactDifference ? [`a token differs by ${nats(largest)}, at most ${nats(exactDifference)}`] : [];
+  const problems: string[] = [];
+  if (tokens < leastTokens) problems.push(`${tokens} tokens were compared, at least ${leastTokens} are needed`);
+  if (Math.abs(meanShift) > adapterBounds.meanShift)
+    problems.push(`the mean shifts by ${nats(meanShift)}, at most ${nats(adapterBounds.meanShift)}`);
+  if (median > medianRatio * baseMedian)
+    problems.push(
+      `the median difference is ${nats(median)}, more than ${medianRatio} × the base's ${nats(baseMedian)}`,
+    );
+  return problems;
+}
+
+/** quantised: the base is anything but F32. */
+export function compareScores(scores: { trainer: ScoredRows; generator: ScoredRows; quantised: boolean }): Comparison {
+  const aligned = differences(scores.trainer.aligned, scores.generator.aligned);
+  const base = differences(scores.trainer.base, scores.generator.base);
+  if (aligned.length === 0 || base.length === 0) throw new RangeError("there are no tokens to compare");
+  const figures = {
+    tokens: aligned.length,
+    largest: aligned.reduce((most, value) => Math.max(most, Math.abs(value)), 0),
+    meanShift: aligned.reduce((sum, value) => sum + value, 0) / aligned.length,
+    median: medianOf(aligned),
+    baseMedian: medianOf(base),
+  };
+  const problems = problemsOf(figures, scores.quantised);
+  const found = `mean shift ${nats(figures.meanShift)}, median ${nats(figures.median)} over ${figures.tokens} tokens`;
+  return { faithful: problems.length === 0, message: problems.length > 0 ? problems.join("; ") : found, ...figures };
+}

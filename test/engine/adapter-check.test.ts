@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { compareScores } from "../../src/engine/adapter-check.ts";
+
+const rows = (count: number, of: (i: number) => number): Float64Array[] => [
+  Float64Array.from({ length: count / 2 }, (_, i) => of(i)),
+  Float64Array.from({ length: count / 2 }, (_, i) => of(i + count / 2)),
+];
+const truth = (i: number): number => -1 - (i % 7);
+/** A difference that has no mean. */
+const noise = (i: number, size: number): number => (i % 2 === 0 ? size : -size) * (0.5 + (i % 10) / 10);
+const trainer = { base: rows(600, truth), aligned: rows(600, truth) };
+const generatorWith = (aligned: (i: number) => number, base = (i: number) => truth(i) + noise(i, 0.04)) => ({
+  base: rows(600, base),
+  aligned: rows(600, aligned),
+});
+
+test("noise like the base's is faithful on a quantised base, and not on an F32 one", () => {
+  const generator = generatorWith((i) => truth(i) + noise(i, 0.042));
+  const verdict = compareScores({ trainer, generator, quantised: true });
+  assert.equal(verdict.faithful, true, verdict.message);
+  assert.equal(verdict.tokens, 600);
+  assert.equal(compareScores({ trainer, generator, quantised: false }).faithful, false);
+});
+
+test("a shifted mean, a wider difference, too few tokens and a number that is none are found", () => {
+  const of = (generator: typeof trainer) => compareScores({ trainer, generator, quantised: true }).message;
+  assert.match(of(generatorWith((i) => truth(i) + noise(i, 0.04) + 0.03)), /mean shifts/);
+  assert.match(of(generatorWith((i) => truth(i) + noise(i, 0.06))), /median/);
+  assert.match(of(generatorWith((i) => (i === 3 ? Number.NaN : truth(i)))), /finite/);
+  const few = { base: rows(100, truth), aligned: rows(100, truth) };
+  assert.match(compareScores({ trainer: few, generator: few, quantised: true }).message, /100 tokens/);
+});
+
+test("F32 asks every token for 1e-3 nats", () => {
+  const one = (size: number) => generatorWith((i) => truth(i) + (i === 5 ? size : 0), truth);
+  assert.equal(compareScores({ trainer, generator: one(9e-4), quantised: false }).faithful, true);
+  assert.equal(compareScores({ trainer, generator: one(1.1e-3), quantised: false }).faithful, false);
+});
+
+test("scores of different tokens are a mistake of the caller", () => {
+  assert.throws(
+    () => compareScores({ trainer, generator: { base: rows(600, truth), aligned: rows(598, truth) }, quantised: true }),
+    RangeError,
+  );
+});
