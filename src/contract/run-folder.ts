@@ -4,6 +4,8 @@
 //   request.json      resolved configuration (runRequest)
 //   snapshot/         documents/<n>.json (snapshotDocument), dev.jsonl (snapshotItem per line). Never the sealed split
 //   events.jsonl      append-only (runEvent per line): a resumed run drops a torn last line, counts on, writes `resumed`
+//   prepared/         the rows as token ids and as text: a resumed run trains on the same ones, and the appliance looks for
+//                     sealed questions in rows.jsonl
 //   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), manifest.json with sizes and hashes
 //   artefact/         adapter.gguf, calibration.json, report.json
 //   result.json       last of all (runResult)
@@ -236,6 +238,8 @@ export const runEvent = {
         "check",
         "checkpoint",
         "resumed",
+        "paused",
+        "continued",
         "decision",
         "warning",
         "stopped",
@@ -253,7 +257,7 @@ export const runEvent = {
     seconds_left: { type: ["number", "null"] },
     step: count,
     from_step: count,
-    /** kind step: loss, learning_rate, grad_norm, tokens, tokens_per_second; kind check: score, low, high, n. loss_hex is the loss's exact double. */
+    /** kind step: loss, learning_rate, grad_norm, tokens, tokens_per_second; kind check: score, low, high (0–100), n. loss_hex is the loss's exact double. */
     metrics: { type: "object", additionalProperties: { type: ["number", "string", "null"] } },
     message: { type: "string" },
     code: { type: "string" },

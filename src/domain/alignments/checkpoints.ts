@@ -37,7 +37,9 @@ export interface LoopState {
   checks: CheckScore[];
   /** Loss per trained token of every step so far. */
   losses: number[];
+  /** Tokens that carried a loss, and all that went through the model. */
   trainedTokens: number;
+  processedTokens: number;
   trainSeconds: number;
   /** Why training ended; null while it goes on. */
   ended: "steps" | "patience" | null;
@@ -54,6 +56,8 @@ export interface RunBuild {
   plumbline: string;
   trainer: string;
   threads: number;
+  /** Decides how the trainer cuts a batch into passes, and so the order of its sums. */
+  memory_bytes: number;
 }
 
 interface Manifest {

@@ -1,0 +1,105 @@
+// `plumbline run <folder>`: one alignment run as a process of its own. Started by the appliance, which holds its stdin; commands
+// come in there as JSON lines, acknowledgements and heartbeats go out on stdout, the log on stderr.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { type Config, installation, readConfig } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
+import { tryLock } from "../base/lock.ts";
+import { createLog, type Level, type Log } from "../base/log.ts";
+import { linesOf, onParentGone } from "../base/processes.ts";
+import { systemClock } from "../base/time.ts";
+import { type RunReply, type RunRequest, runExit } from "../contract/run-folder.ts";
+import type { RunParts } from "../domain/alignments/context.ts";
+import { type Control, createControl } from "../domain/alignments/control.ts";
+import { readRequest } from "../domain/alignments/request.ts";
+import { runAlignment } from "../domain/alignments/run.ts";
+import { grade } from "../domain/evaluations/grade.ts";
+import { wilson } from "../domain/evaluations/statistics.ts";
+import type { Prior } from "../engine/confidence.ts";
+import { startTrainer } from "../engine/trainer.ts";
+import { speakFailure } from "./output.ts";
+
+const heartbeatMs = 1000;
+/** Groups of an evaluation are this wide. */
+const evaluationSeats = 8;
+
+export function register(program: Command): void {
+  program
+    .command("run", { hidden: true })
+    .description("work on one alignment's run folder; started by serve, which holds its standard input")
+    .argument("<folder>", "the run folder")
+    .action(async (folder: string) => {
+      try {
+        process.exitCode = await runFolder(folder);
+      } catch (error) {
+        speakFailure(error, false);
+      }
+      // Standard input is still open, and would keep the process waiting for commands.
+      process.exit();
+    });
+}
+
+/** Works on a folder until it has its result; the exit status says which (runExit). */
+export async function runFolder(folder: string): Promise<number> {
+  // Whoever started the run is gone: end at once, whatever is going on. The next process resumes from the last checkpoint.
+  onParentGone(() => process.kill(process.pid, "SIGKILL"));
+  const config = readConfig();
+  const log = createLog(config.logLevel as Level);
+  const request = await readRequest(folder);
+  const lock = tryLock(join(folder, "lock"));
+  if (lock === null) throw new Failure("run_locked");
+
+  const say = (reply: RunReply): void => void process.stdout.write(`${JSON.stringify(reply)}\n`);
+  const control = createControl(say);
+  void (async () => {
+    for await (const line of linesOf(process.stdin)) control.handle(line);
+  })();
+  const heart = setInterval(() => say({ kind: "heartbeat" }), heartbeatMs);
+  try {
+    const parts = await partsOf(request, config, log.with({ alignmentId: request.alignment_id }), control);
+    return runExit[(await runAlignment(folder, parts)).outcome];
+  } finally {
+    clearInterval(heart);
+    lock.release();
+  }
+}
+
+/** The parts of a run on this machine. The request's budget bounds both engines, which are never open together. */
+export async function partsOf(request: RunRequest, config: Config, log: Log, control: Control): Promise<RunParts> {
+  const { createGenerator, openTokenizer } = await import("../engine/generator.ts");
+  const { createGpu } = await import("../engine/gpu.ts");
+  const { threads, memory_bytes } = request.budget;
+  return {
+    control,
+    clock: systemClock,
+    log,
+    startTrainer: () => startTrainer({ executable: config.trainer, log }),
+    openGenerator: async () =>
+      createGenerator({
+        config: {
+          threads,
+          seats: evaluationSeats,
+          seatContext: Math.max(config.seatContext, request.recipe.rendering.max_seq_len),
+          queueLimit: config.queueLimit,
+        },
+        log,
+        gpu: createGpu({ memoryBytes: memory_bytes || config.memory, threads }),
+      }),
+    openTokenizer: (path) => openTokenizer(path, log),
+    grade,
+    interval: wilson,
+    replayPrompts: readConfigFile<string[]>("replay-prompts.json"),
+    prior: readConfigFile<Prior>("confidence/smollm2-prior.json"),
+    engine: engineVersion(),
+  };
+}
+
+const readConfigFile = <T>(name: string): T =>
+  JSON.parse(readFileSync(join(installation, "config", name), "utf8")) as T;
+
+/** Of the inference library that is installed. */
+const engineVersion = (): string => {
+  const path = join(installation, "node_modules/node-llama-cpp/package.json");
+  return `node-llama-cpp ${(JSON.parse(readFileSync(path, "utf8")) as { version: string }).version}`;
+};

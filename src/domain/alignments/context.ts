@@ -1,0 +1,97 @@
+// What every stage of a run is handed: the folder and its request, the log of events, and the parts that do the work.
+
+import type { Log } from "../../base/log.ts";
+import type { Clock } from "../../base/time.ts";
+import type { Phase, RunRequest } from "../../contract/run-folder.ts";
+import type { Prior } from "../../engine/confidence.ts";
+import type { Generator, Tokenizer } from "../../engine/generator.ts";
+import type { Trainer } from "../../engine/trainer.ts";
+import type { Control } from "./control.ts";
+import type { Grade, Interval } from "./dev-check.ts";
+import type { EventLog } from "./events.ts";
+import type { Snapshot } from "./request.ts";
+
+export interface RunParts {
+  control: Control;
+  clock: Clock;
+  log: Log;
+  /** Starts a worker; nothing is loaded yet. */
+  startTrainer(): Trainer;
+  /** An inference engine of this run's own. Never open at the same time as the trainer: weights are not held twice here. */
+  openGenerator(): Promise<Generator>;
+  /** The tokenizer alone, without weights. */
+  openTokenizer(path: string): Promise<{ tokenizer: Tokenizer; dispose(): Promise<void> }>;
+  grade: Grade;
+  interval: Interval;
+  /** Generic prompts whose answers by the base itself are replayed, so that learning the documents does not cost the chat. */
+  replayPrompts: readonly string[];
+  /** Answers where the dev split is too small to calibrate on. */
+  prior: Prior;
+  /** Version of the inference library, part of a calibration's identity. */
+  engine: string;
+}
+
+export interface Run {
+  folder: string;
+  request: RunRequest;
+  snapshot: Snapshot;
+  parts: RunParts;
+  events: EventLog;
+  tokenizer: Tokenizer;
+  /** Whether an earlier process has written events already. */
+  resumed: boolean;
+  readonly phase: Phase;
+  /** Says that a phase begins, unless it is this one already. */
+  enter(phase: Phase): Promise<void>;
+  /** Progress within the phase; rate and time left come from the clock since the phase began. */
+  progress(done: number, total: number | null, unit: string): Promise<void>;
+  /** Between two steps: waits while paused, throws Stopped after a stop. */
+  turn(): Promise<void>;
+  /** Seconds spent per phase in this process. */
+  readonly seconds: Partial<Record<Phase, number>>;
+}
+
+export function createRun(given: Pick<Run, "folder" | "request" | "snapshot" | "parts" | "events" | "tokenizer">): Run {
+  const { events, parts } = given;
+  const { clock, control } = parts;
+  const seconds: Partial<Record<Phase, number>> = {};
+  let phase: Phase = "preparing";
+  let entryMs = clock.monotonicMs();
+  let settledMs = clock.monotonicMs();
+  const settle = (): void => {
+    seconds[phase] = (seconds[phase] ?? 0) + (clock.monotonicMs() - settledMs) / 1000;
+    settledMs = clock.monotonicMs();
+  };
+  let entered = false;
+  return {
+    ...given,
+    resumed: events.lastSeq > 0,
+    get phase() {
+      return phase;
+    },
+    get seconds() {
+      settle();
+      return seconds;
+    },
+    async enter(next) {
+      if (entered && next === phase) return;
+      settle();
+      entered = true;
+      phase = next;
+      entryMs = clock.monotonicMs();
+      await events.append({ kind: "phase", phase });
+    },
+    async progress(done, total, unit) {
+      const elapsed = (clock.monotonicMs() - entryMs) / 1000;
+      const rate = elapsed > 0 ? done / elapsed : null;
+      const left = rate && total !== null ? (total - done) / rate : null;
+      await events.append({ kind: "progress", phase, done, total, unit, rate, seconds_left: left });
+    },
+    async turn() {
+      const waited = control.paused;
+      if (waited) await events.append({ kind: "paused", phase });
+      await control.turn();
+      if (waited) await events.append({ kind: "continued", phase });
+    },
+  };
+}

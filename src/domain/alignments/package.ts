@@ -1,0 +1,254 @@
+// From the best checkpoint to artefact/: exported, proved to serve as it was trained, calibrated, and written in one piece.
+// The trainer speaks first (export, its log-probs), is closed, and then the inference engine speaks (its log-probs, answers).
+import { rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import {
+  makeFolder,
+  renameDurably,
+  sha256,
+  sha256OfFile,
+  syncFolder,
+  temporaryName,
+  writeJsonDurably,
+} from "../../base/files.ts";
+import type { RunResult } from "../../contract/run-folder.ts";
+import { type Comparison, compareScores } from "../../engine/adapter-check.ts";
+import { type Calibration, fitCalibration, type LabelledAnswer } from "../../engine/confidence.ts";
+import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
+import type { Generator, ModelRef } from "../../engine/generator.ts";
+import type { Run } from "./context.ts";
+import { answerTokens } from "./dev-check.ts";
+import { identityOf } from "./request.ts";
+import type { Prepared } from "./rows.ts";
+import { adapterName, type Training } from "./training.ts";
+
+/** Tokens on which trainer and inference engine are compared, at least; the fixed text comes on top. */
+const comparedTokens = 512;
+
+/** Ordinary prose that no organisation's documents are about: what the adapter does outside its rows is compared as well. */
+const fixedText = `The river rises in the hills above the old mill and runs for eleven miles before it meets the sea. In spring the
+water is high and brown, and the ferryman ties his boat to the third post instead of the first. Most people who cross
+are on their way to the market, with baskets of eggs, bundles of wool, or a goat that does not want to go. They pay with
+a coin, a cheese, or a story, and the ferryman says that he has never been paid twice with the same one. When the wind
+comes from the north he stays at home, mends his nets, and listens to the slates rattle on the roof.`;
+
+export interface Exported {
+  /** The temporary folder that becomes artefact/. */
+  folder: string;
+  step: number;
+  adapter: { bytes: number; sha256: string };
+  /** What was scored: every token from the second of each row on. */
+  rows: { tokens: number[]; promptLength: number }[];
+  /** The trainer's log-probs per row, without and with the adapter, in nats. */
+  base: Float64Array[];
+  aligned: Float64Array[];
+}
+
+/** The trainer's part: the chosen checkpoint as a GGUF adapter, and what the trainer says of a few fixed tokens. */
+export async function exportAdapter(run: Run, training: Training): Promise<Exported> {
+  const { trainer, state, checkpoints, prepared } = training;
+  const step = state.best?.step ?? state.step;
+  const chosen = await checkpoints.at(step);
+  if (chosen === null) throw new Failure("run_failed", `The checkpoint of step ${step} is gone or damaged`);
+  await trainer.load(adapterName, chosen.trainerFolder);
+
+  const folder = temporaryName(join(run.folder, "artefact"));
+  await makeFolder(folder);
+  const adapter = await trainer.exportGguf(adapterName, join(folder, "adapter.gguf"), {
+    "plumbline.alignment_id": run.request.alignment_id,
+    "plumbline.base_sha256": run.request.base.sha256,
+    "plumbline.request_sha256": identityOf(run.request),
+    "plumbline.step": String(step),
+  });
+
+  const rows = fixedRows(run, prepared);
+  const packed = {
+    tokens: Int32Array.from(rows.flatMap((row) => row.tokens)),
+    rowLengths: Int32Array.from(rows, (row) => row.tokens.length),
+  };
+  const from = Int32Array.from(rows, (row) => row.promptLength);
+  const base = await trainer.score(null, packed, from);
+  const aligned = await trainer.score(adapterName, packed, from);
+  return { folder, step, adapter, rows, base: perRow(base, rows), aligned: perRow(aligned, rows) };
+}
+
+function fixedRows(run: Run, prepared: Prepared): Exported["rows"] {
+  const rows: Exported["rows"] = [];
+  let compared = 0;
+  for (const row of prepared.rows) {
+    if (compared >= comparedTokens) break;
+    rows.push({ tokens: [...row.tokens], promptLength: 1 });
+    compared += row.tokens.length - 1;
+  }
+  rows.push({ tokens: run.tokenizer.encode(fixedText, false), promptLength: 1 });
+  return rows;
+}
+
+/** Cuts log-probs [T] into rows, each from its prompt length on. */
+function perRow(logprobs: Float32Array, rows: Exported["rows"]): Float64Array[] {
+  let at = 0;
+  return rows.map((row) => {
+    const part = Float64Array.from(logprobs.subarray(at + row.promptLength, at + row.tokens.length));
+    at += row.tokens.length;
+    return part;
+  });
+}
+
+/** The inference engine's part, and the artefact. Everything before the rename is done again when the process dies. */
+export async function finishPackage(run: Run, training: Training, exported: Exported): Promise<RunResult> {
+  const generator = await run.parts.openGenerator();
+  let verification: Comparison;
+  let calibration: Calibration;
+  try {
+    const { base } = run.request;
+    const bare: ModelRef = { baseId: base.id, basePath: base.path };
+    const aligned: ModelRef = {
+      ...bare,
+      adapter: { id: exported.adapter.sha256, path: join(exported.folder, "adapter.gguf") },
+    };
+    await generator.load(bare);
+    await generator.load(aligned);
+    verification = compareScores({
+      trainer: { base: exported.base, aligned: exported.aligned },
+      generator: {
+        base: await generator.score(bare, exported.rows, run.parts.control.signal),
+        aligned: await generator.score(aligned, exported.rows, run.parts.control.signal),
+      },
+      quantised: training.model.fileType !== "f32",
+    });
+    if (!verification.faithful) throw new Failure("adapter_unfaithful", verification.message);
+    calibration = await calibrate(run, training, exported, generator, aligned);
+  } finally {
+    await generator.dispose();
+  }
+  return writeArtefact(run, training, exported, verification, calibration);
+}
+
+/** Answers the dev questions as they will be served, grades them, and fits the confidence of this very artefact. */
+async function calibrate(
+  run: Run,
+  training: Training,
+  exported: Exported,
+  generator: Generator,
+  model: ModelRef,
+): Promise<Calibration> {
+  const { dev } = training.prepared;
+  const answers: LabelledAnswer[] = [];
+  await generator.evaluate({
+    model,
+    prompts: dev.map((prompt) => prompt.tokens),
+    maxTokens: answerTokens,
+    signal: run.parts.control.signal,
+    startAt: 0,
+    onItem: (index, answer) => {
+      const { correct } = run.parts.grade(answer.text, dev[index]!.item);
+      // An answer of no tokens has no features, and none is ever shown a score.
+      if (answer.steps.length > 0)
+        answers.push({ features: answerFeatures(answer.steps, answer.finishReason), correct });
+      void run.progress(index + 1, dev.length, "questions");
+    },
+  });
+  await run.turn();
+  return fitCalibration({
+    answers,
+    featureNames,
+    prior: run.parts.prior,
+    identity: {
+      base_sha256: run.request.base.sha256,
+      adapter_sha256: exported.adapter.sha256,
+      template_sha256: sha256(run.tokenizer.chatTemplate ?? ""),
+      feature_source: "A",
+      engine: run.parts.engine,
+    },
+    date: run.parts.clock.now(),
+  });
+}
+
+async function writeArtefact(
+  run: Run,
+  training: Training,
+  exported: Exported,
+  verification: Comparison,
+  calibration: Calibration,
+): Promise<RunResult> {
+  const { state, prepared } = training;
+  await writeJsonDurably(join(exported.folder, "calibration.json"), calibration);
+  await writeJsonDurably(
+    join(exported.folder, "report.json"),
+    reportOf(run, training, exported, verification, calibration),
+  );
+  const files: RunResult["files"] = [];
+  for (const name of ["adapter.gguf", "calibration.json", "report.json"] as const) {
+    const path = join(exported.folder, name);
+    files.push({ name, bytes: (await stat(path)).size, sha256: await sha256OfFile(path) });
+  }
+  await syncFolder(exported.folder);
+  // From here on a stop is refused: it would come too late.
+  run.parts.control.close();
+  const place = join(run.folder, "artefact");
+  await rm(place, { recursive: true, force: true });
+  await renameDurably(exported.folder, place);
+  return {
+    format: 1,
+    fence: run.request.fence,
+    outcome: "completed",
+    error: null,
+    chosen_step: exported.step,
+    files,
+    metrics: {
+      loss: state.losses.at(-1) ?? null,
+      dev_score: state.checks.findLast((check) => check.step === exported.step)?.score ?? null,
+      base_dev_score: state.checks.find((check) => check.step === 0)?.score ?? null,
+      train_tokens: state.trainedTokens,
+      train_seconds: state.trainSeconds,
+      tokens_per_second: state.processedTokens / state.trainSeconds,
+      rows: prepared.report.rows,
+      overlap: prepared.report.overlap,
+    },
+  };
+}
+
+/** Everything a reader wants to know of the run afterwards. Seconds of phases are those of the last process. */
+function reportOf(
+  run: Run,
+  training: Training,
+  exported: Exported,
+  verification: Comparison,
+  calibration: Calibration,
+): Record<string, unknown> {
+  const { state, hello, model, prepared, peakRate, total } = training;
+  const { alignment_id, recipe_name, recipe, base, documents, dev, versions, budget } = run.request;
+  return {
+    format: 1,
+    alignment_id,
+    recipe_name,
+    recipe: { ...recipe, optimizer: { ...recipe.optimizer, learning_rate: peakRate } },
+    base: { ...base, layers: model.layers, embedding: model.embedding, file_type: model.fileType },
+    documents,
+    dev,
+    rows: prepared.report,
+    training: {
+      steps: state.step,
+      steps_planned: total,
+      ended: state.ended,
+      chosen_step: exported.step,
+      losses: state.losses,
+      checks: state.checks,
+      trained_tokens: state.trainedTokens,
+      processed_tokens: state.processedTokens,
+      seconds: state.trainSeconds,
+      tokens_per_second: state.processedTokens / state.trainSeconds,
+    },
+    adapter: { ...exported.adapter, verification },
+    confidence: {
+      calibrated: calibration.calibrated,
+      reason: calibration.reason,
+      features: calibration.model.features,
+      ...calibration.statistics,
+    },
+    seconds: run.seconds,
+    budget,
+    versions: { ...versions, trainer: `${hello.version} ${hello.build}`, engine: run.parts.engine },
+  };
+}

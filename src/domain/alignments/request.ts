@@ -1,0 +1,133 @@
+// What a run is asked to do: request.json and snapshot/ of its folder. The appliance writes them, the run reads them and checks
+// them against their contract and their hashes.
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import { isErrno, makeFolder, sha256, sha256OfFile, writeFileDurably, writeJsonDurably } from "../../base/files.ts";
+import {
+  type RunRequest,
+  runRequest,
+  type SnapshotDocument,
+  type SnapshotItem,
+  snapshotDocument,
+  snapshotItem,
+} from "../../contract/run-folder.ts";
+import { compile } from "../../contract/validate.ts";
+
+export interface Snapshot {
+  documents: SnapshotDocument[];
+  /** The dev split; empty without a benchmark. */
+  dev: SnapshotItem[];
+}
+
+export interface RunOrder extends Pick<RunRequest, "alignment_id" | "recipe_name" | "recipe" | "base"> {
+  documents: readonly SnapshotDocument[];
+  /** The dev split alone. A run must never see the sealed one. */
+  dev: { benchmark_id: string; items: readonly SnapshotItem[] } | null;
+}
+
+/** What a claim of the job brings; the rest of a request never changes. */
+export type RunClaim = Pick<RunRequest, "fence" | "budget" | "versions">;
+
+/** Writes a new run folder: the snapshot first, request.json last, so that a folder with a request is complete. */
+export async function createRunFolder(folder: string, order: RunOrder, claim: RunClaim): Promise<RunRequest> {
+  const { documents, dev, ...asked } = order;
+  await makeFolder(join(folder, "snapshot", "documents"));
+  const listed: RunRequest["documents"] = [];
+  for (const [index, document] of documents.entries()) {
+    const content = `${JSON.stringify(document)}\n`;
+    await writeFileDurably(join(folder, "snapshot", "documents", `${index}.json`), content);
+    listed.push({ id: document.id, name: document.name, sha256: sha256(content) });
+  }
+  const lines = (dev?.items ?? []).map((item) => `${JSON.stringify(item)}\n`).join("");
+  if (dev !== null) await writeFileDurably(join(folder, "snapshot", "dev.jsonl"), lines);
+  const request: RunRequest = {
+    format: 1,
+    ...asked,
+    ...claim,
+    documents: listed,
+    dev: dev === null ? null : { benchmark_id: dev.benchmark_id, sha256: sha256(lines), items: dev.items.length },
+  };
+  await writeJsonDurably(join(folder, "request.json"), request);
+  return request;
+}
+
+/** Hands the folder to a new claim of its job. */
+export async function claimRunFolder(folder: string, claim: RunClaim): Promise<RunRequest> {
+  const request: RunRequest = { ...(await readRequest(folder)), ...claim };
+  await writeJsonDurably(join(folder, "request.json"), request);
+  return request;
+}
+
+const checkRequest = compile(runRequest);
+const checkDocument = compile(snapshotDocument);
+const checkItem = compile(snapshotItem);
+
+const damaged = (file: string, why: string): Failure => new Failure("run_folder_invalid", `${file}: ${why}`);
+
+export async function readRequest(folder: string): Promise<RunRequest> {
+  return parsed("request.json", await text(folder, "request.json"), checkRequest);
+}
+
+/** Throws run_folder_invalid when a file is not what the request's hashes say. */
+export async function readSnapshot(folder: string, request: RunRequest): Promise<Snapshot> {
+  const documents: SnapshotDocument[] = [];
+  for (const [index, expected] of request.documents.entries()) {
+    const name = `snapshot/documents/${index}.json`;
+    const content = await text(folder, name);
+    if (sha256(content) !== expected.sha256) throw damaged(name, "is not the file that was snapshotted");
+    documents.push(parsed(name, content, checkDocument));
+  }
+  return { documents, dev: await readDev(folder, request) };
+}
+
+async function readDev(folder: string, request: RunRequest): Promise<SnapshotItem[]> {
+  if (request.dev === null) return [];
+  const name = "snapshot/dev.jsonl";
+  const content = await text(folder, name);
+  if (sha256(content) !== request.dev.sha256) throw damaged(name, "is not the file that was snapshotted");
+  const lines = content.split("\n").filter((line) => line !== "");
+  if (lines.length !== request.dev.items) throw damaged(name, `has ${lines.length} items, not ${request.dev.items}`);
+  return lines.map((line, index) => parsed(`${name} line ${index + 1}`, line, checkItem));
+}
+
+/** The base must be the very file that the appliance will serve. */
+export async function verifyBase(request: RunRequest): Promise<void> {
+  const found = await sha256OfFile(request.base.path).catch((error) => {
+    throw damaged("request.json", `base.path cannot be read: ${(error as Error).message}`);
+  });
+  if (found !== request.base.sha256) throw damaged("request.json", "base.sha256 is not that of the file at base.path");
+}
+
+/** What makes two requests the same work: another fence, budget or version does not change the rows or the recipe. */
+export function identityOf(request: RunRequest): string {
+  const { alignment_id, recipe, base, documents, dev } = request;
+  return sha256(JSON.stringify({ alignment_id, recipe, base: base.sha256, documents, dev }));
+}
+
+async function text(folder: string, name: string): Promise<string> {
+  try {
+    return await readFile(join(folder, name), "utf8");
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) throw damaged(name, "is not there");
+    throw error;
+  }
+}
+
+function parsed<T>(
+  name: string,
+  content: string,
+  check: (
+    value: unknown,
+  ) => { ok: true; value: T } | { ok: false; details: { loc: (string | number)[]; msg: string }[] },
+): T {
+  let value: unknown;
+  try {
+    value = JSON.parse(content);
+  } catch {
+    throw damaged(name, "is not JSON");
+  }
+  const checked = check(value);
+  if (checked.ok) return checked.value;
+  throw damaged(name, checked.details.map(({ loc, msg }) => `${loc.join(".")} ${msg}`).join("; "));
+}

@@ -1,0 +1,265 @@
+// What tests of a run share: a small folder, and the parts of a run with the real trainer on a tiny model. Inference is played
+// by a fake that says of tokens what the trainer said, so that a test decides about faithfulness and answers.
+import { createHash } from "node:crypto";
+import { existsSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { readConfig } from "../../src/base/config.ts";
+import { createLog } from "../../src/base/log.ts";
+import { sleep, systemClock } from "../../src/base/time.ts";
+import type { Recipe, RunEvent, SnapshotDocument, SnapshotItem } from "../../src/contract/run-folder.ts";
+import type { RunParts } from "../../src/domain/alignments/context.ts";
+import { createControl } from "../../src/domain/alignments/control.ts";
+import { createRunFolder, type RunClaim } from "../../src/domain/alignments/request.ts";
+import { grade } from "../../src/domain/evaluations/grade.ts";
+import { wilson } from "../../src/domain/evaluations/statistics.ts";
+import type { Prior } from "../../src/engine/confidence.ts";
+import type { Generator, ModelRef } from "../../src/engine/generator.ts";
+import { openTokenizer } from "../../src/engine/generator.ts";
+import { startTrainer, type Trainer } from "../../src/engine/trainer.ts";
+
+const root = join(import.meta.dirname, "../..");
+export const tinyModel = join(root, "build/fixtures/tiny-f32.gguf");
+
+const quiet = createLog("error", () => {});
+
+const documents: SnapshotDocument[] = [
+  {
+    id: "document_0",
+    name: "stock.md",
+    media_type: "text/markdown",
+    text: [
+      "# Stock",
+      "",
+      "| Lamp | Price | Weight | Colour |",
+      "|---|---|---|---|",
+      ...["Orla", "Brim", "Cusk", "Dell", "Ember", "Fathom"].map(
+        (name, at) => `| ${name} | ${10 + at} euros | ${3 + at} kg | ${["red", "blue", "green"][at % 3]} |`,
+      ),
+      "",
+    ].join("\n"),
+  },
+];
+
+export const devItem = (sample_num: number, instruction: string, response: string): SnapshotItem => ({
+  sample_num,
+  instruction,
+  response,
+  aliases: [],
+  cluster: String(sample_num),
+  competitors: [],
+});
+
+const dev = [devItem(1, "How heavy is the lamp called Ember?", "7 kg"), devItem(2, "And what hue has Dell?", "red")];
+
+export interface FolderOptions {
+  recipe?: (recipe: Recipe) => Recipe;
+  dev?: SnapshotItem[] | null;
+  documents?: SnapshotDocument[];
+  base?: string;
+  claim?: Partial<RunClaim>;
+}
+
+const recipeOf = (over: FolderOptions["recipe"]): Recipe => {
+  const recipe: Recipe = {
+    loss: { type: "cross_entropy", token_reduction: "mean" },
+    optimizer: {
+      type: "adamw",
+      learning_rate: 0.01,
+      beta1: 0.9,
+      beta2: 0.95,
+      eps: 1e-8,
+      weight_decay: 0.01,
+      grad_clip_norm: 1,
+      lr_schedule: "linear",
+      warmup_ratio: 0.1,
+    },
+    training: {
+      batch_size: 4,
+      epochs: 2,
+      max_steps: 12,
+      seed: 11,
+      early_stopping: { enabled: true, metric: "score", patience: 50 },
+    },
+    adapter: { mode: "lora", rank: 4, alpha: 8, train_attn: true, train_mlp: true },
+    checkpointing: { save_every_steps: 3, keep_last_n: 2 },
+    evaluation: { eval_every_steps: 4 },
+    dataset: { phrasings: 4, replay_share: 0, proposals_per_chunk: 0 },
+    rendering: { max_seq_len: 256, packing: true },
+  };
+  return over ? over(recipe) : recipe;
+};
+
+const hashes = new Map<string, string>();
+function sha256Of(path: string): string {
+  let hash = hashes.get(path);
+  if (hash === undefined) {
+    hash = createHash("sha256").update(readFileSync(path)).digest("hex");
+    hashes.set(path, hash);
+  }
+  return hash;
+}
+
+export const claim: RunClaim = {
+  fence: 1,
+  budget: { memory_bytes: 0, threads: 1 },
+  versions: { plumbline: "test", trainer: "test" },
+};
+
+export async function newRunFolder(options: FolderOptions = {}): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), "run-"));
+  const base = options.base ?? tinyModel;
+  const items = options.dev === undefined ? dev : options.dev;
+  await createRunFolder(
+    folder,
+    {
+      alignment_id: "alignment_test",
+      recipe_name: "test",
+      recipe: recipeOf(options.recipe),
+      base: { id: "base", sha256: sha256Of(base), path: base, architecture: "llama" },
+      documents: options.documents ?? documents,
+      dev: items === null ? null : { benchmark_id: "benchmark_test", items },
+    },
+    { ...claim, ...options.claim },
+  );
+  return folder;
+}
+
+/** The tiny model has none of its own. */
+const template =
+  "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}" +
+  "{% if add_generation_prompt %}assistant: {% endif %}";
+
+export const prior: Prior = {
+  format: 1,
+  family: "test",
+  about: "for tests",
+  model: { features: [], means: [], scales: [], weights: [], bias: 0, platt: { a: 1, b: 0 } },
+  statistics: { n: 0, accuracy: null, auroc: null, brier: null },
+};
+
+/** Says of tokens what the trainer last said of them, shifted by `off` nats. */
+function echoGenerator(said: Map<string, Float32Array>, off: number): Generator {
+  const loaded = new Set<string>();
+  const missing = (): never => {
+    throw new Error("this fake does not do that");
+  };
+  return {
+    load: async (model: ModelRef) => {
+      loaded.add(model.baseId);
+      return { architecture: "llama", context: 512, parameters: 0, bytes: 0, seats: 1 };
+    },
+    unload: async () => {},
+    isLoaded: (model) => loaded.has(model.baseId),
+    tokenizer: missing,
+    // biome-ignore lint/correctness/useYield: it never has a token
+    async *generate() {
+      return { finishReason: "stop", promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
+    },
+    async evaluate(request) {
+      request.signal.throwIfAborted();
+      for (const index of request.prompts.keys())
+        request.onItem(index, { text: "7 kg", tokens: [], steps: [], finishReason: "stop", seconds: 0 });
+    },
+    async score(model, rows) {
+      const logprobs = said.get(model.adapter === undefined ? "base" : "aligned")!;
+      let at = 0;
+      return rows.map((row) => {
+        const part = Float64Array.from(
+          logprobs.subarray(at + row.promptLength, at + row.tokens.length),
+          (value) => value + (model.adapter === undefined ? 0 : off),
+        );
+        at += row.tokens.length;
+        return part;
+      });
+    },
+    seatContext: 512,
+    dispose: async () => {},
+  };
+}
+
+export interface PartsOptions {
+  /** Nats by which inference and training differ on the adapter. */
+  off?: number;
+  /** Changes what the trainer does. */
+  wrap?: (trainer: Trainer) => Trainer;
+  over?: Partial<RunParts>;
+}
+
+export function partsOf(options: PartsOptions = {}): RunParts {
+  const said = new Map<string, Float32Array>();
+  return {
+    control: createControl(() => {}),
+    clock: systemClock,
+    log: quiet,
+    startTrainer() {
+      const trainer = startTrainer({ executable: readConfig().trainer, log: quiet });
+      const score: Trainer["score"] = async (adapter, rows, from) => {
+        const logprobs = await trainer.score(adapter, rows, from);
+        said.set(adapter === null ? "base" : "aligned", logprobs);
+        return logprobs;
+      };
+      const heard = overridden(trainer, { score });
+      return options.wrap ? options.wrap(heard) : heard;
+    },
+    openGenerator: async () => echoGenerator(said, options.off ?? 0),
+    openTokenizer: async (path) => {
+      const { tokenizer, dispose } = await openTokenizer(path, quiet);
+      return { tokenizer: { ...tokenizer, chatTemplate: template }, dispose };
+    },
+    grade,
+    interval: wilson,
+    replayPrompts: ["Say hello."],
+    prior,
+    engine: "fake",
+    ...options.over,
+  };
+}
+
+/** Waits until it holds, for half a minute at most. */
+export async function eventually(holds: () => boolean, what: string): Promise<void> {
+  const end = performance.now() + 30_000;
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`never came: ${what}`);
+    await sleep(2);
+  }
+}
+
+/** The same trainer with some verbs replaced. */
+export function overridden(trainer: Trainer, verbs: Partial<Trainer>): Trainer {
+  return new Proxy(trainer, {
+    get(target, name) {
+      if (name in verbs) return verbs[name as keyof Trainer];
+      const value = target[name as keyof Trainer];
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+/** Whole lines only; none while there is no file. */
+export function eventsOf(folder: string): RunEvent[] {
+  const path = join(folder, "events.jsonl");
+  if (!existsSync(path)) return [];
+  return readFileSync(path, "utf8")
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as RunEvent);
+}
+
+/** The exact loss of every step, by the last event of that step. */
+export function lossesOf(folder: string): Map<number, string> {
+  const losses = new Map<number, string>();
+  for (const event of eventsOf(folder))
+    if (event.kind === "step") losses.set(event.step!, String(event.metrics!.loss_hex));
+  return losses;
+}
+
+/** What must hold of a folder after every end of its run, however it came about. */
+export function brokenRules(folder: string): string[] {
+  const broken: string[] = [];
+  const seqs = eventsOf(folder).map((event) => event.seq);
+  if (seqs.some((seq, at) => seq !== at + 1)) broken.push("events are not contiguous");
+  const left = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => /(^|\/)\.tmp-/.test(name));
+  if (left.length > 0) broken.push(`temporaries: ${left.join(", ")}`);
+  return broken;
+}

@@ -1,0 +1,314 @@
+// The loop of a run over a real folder, with the real trainer on a tiny model.
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { Failure } from "../../src/base/errors.ts";
+import { sha256OfFile } from "../../src/base/files.ts";
+import { startNode } from "../../src/base/processes.ts";
+import { sleep } from "../../src/base/time.ts";
+import { type RunReply, type RunResult, runEvent, runResult } from "../../src/contract/run-folder.ts";
+import { compile } from "../../src/contract/validate.ts";
+import { createControl } from "../../src/domain/alignments/control.ts";
+import { claimRunFolder } from "../../src/domain/alignments/request.ts";
+import { readRowTexts } from "../../src/domain/alignments/rows.ts";
+import { runAlignment } from "../../src/domain/alignments/run.ts";
+import {
+  brokenRules,
+  claim,
+  devItem,
+  eventsOf,
+  eventually,
+  type FolderOptions,
+  lossesOf,
+  newRunFolder,
+  overridden,
+  type PartsOptions,
+  partsOf,
+} from "./run-harness.ts";
+
+const folders: string[] = [];
+after(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+const folderFor = async (options: FolderOptions = {}): Promise<string> => {
+  const folder = await newRunFolder(options);
+  folders.push(folder);
+  return folder;
+};
+
+async function runNew(folder: FolderOptions = {}, parts: PartsOptions = {}): Promise<[string, RunResult]> {
+  const made = await folderFor(folder);
+  return [made, await runAlignment(made, partsOf(parts))];
+}
+
+const checkpointsOf = (folder: string): number[] =>
+  readdirSync(join(folder, "checkpoints"))
+    .map(Number)
+    .sort((a, b) => a - b);
+const artefactOf = (folder: string, name: string) => JSON.parse(readFileSync(join(folder, "artefact", name), "utf8"));
+
+/** A grade that is right on the n-th check (0 = the base's) as often as the script says, 0–2 of the two dev items. */
+function scripted(rights: number[]): PartsOptions {
+  let graded = 0;
+  return {
+    over: {
+      grade: () => {
+        const correct = graded % 2 < (rights[Math.floor(graded / 2)] ?? 0);
+        graded++;
+        return { correct };
+      },
+    },
+  };
+}
+
+/** Losses and adapter of the run that nothing disturbed; every other way to the end must give the same. */
+const undisturbed = (async () => {
+  const [folder, result] = await runNew();
+  assert.equal(result.outcome, "completed", result.error?.message);
+  return { folder, result, losses: lossesOf(folder), adapter: result.files[0]!.sha256 };
+})();
+
+test("a run goes from documents to a verified artefact, and its folder keeps the contract", async () => {
+  const { folder, result, losses } = await undisturbed;
+  assert.equal(losses.size, 12);
+  assert.ok(compile(runResult)(result).ok);
+  const checkEvent = compile(runEvent);
+  const events = eventsOf(folder);
+  for (const event of events) assert.ok(checkEvent(event).ok, JSON.stringify(event));
+  assert.deepEqual(
+    events.filter((event) => event.kind === "check").map((event) => event.step),
+    [0, 4, 8, 12],
+  );
+  assert.equal(events.at(-1)?.kind, "done");
+  const last = events.findLast((event) => event.kind === "progress" && event.phase === "training")!;
+  assert.deepEqual([last.done, last.total, last.unit, last.seconds_left], [12, 12, "steps", 0]);
+  for (const file of result.files) assert.equal(await sha256OfFile(join(folder, "artefact", file.name)), file.sha256);
+  assert.deepEqual(brokenRules(folder), []);
+
+  const report = artefactOf(folder, "report.json");
+  assert.equal(report.rows.overlap, 0);
+  assert.equal(report.training.losses.length, 12);
+  assert.ok(report.training.losses.at(-1) < report.training.losses[0], "the loss falls");
+  assert.equal(report.recipe.optimizer.learning_rate, 0.01);
+  assert.equal(artefactOf(folder, "calibration.json").identity.adapter_sha256, result.files[0]?.sha256);
+  assert.equal((await readRowTexts(folder)).length, report.rows.rows);
+  assert.equal(result.metrics.rows, report.rows.rows);
+});
+
+test("a run that has its result does no more, and a new claim is told the same", async () => {
+  const { folder, result } = await undisturbed;
+  const events = eventsOf(folder).length;
+  const never = { over: { startTrainer: () => assert.fail("nothing is left to do") } };
+  assert.deepEqual(await runAlignment(folder, partsOf(never)), result);
+  await claimRunFolder(folder, { ...claim, fence: 2 });
+  assert.deepEqual(await runAlignment(folder, partsOf(never)), { ...result, fence: 2 });
+  assert.equal(eventsOf(folder).length, events);
+});
+
+test("a run whose trainer dies fails with why, and under a new claim goes on to the very same end", async () => {
+  const { losses, adapter } = await undisturbed;
+  for (const step of [1, 3, 7, 12]) {
+    let steps = 0;
+    const folder = await folderFor();
+    const dying: PartsOptions = {
+      wrap: (trainer) =>
+        overridden(trainer, {
+          optimStep: (...args) => {
+            if (++steps === step) void trainer.close(0);
+            return trainer.optimStep(...args);
+          },
+        }),
+    };
+    const failed = await runAlignment(folder, partsOf(dying));
+    assert.equal(failed.outcome, "failed");
+    assert.equal(failed.error?.code, "trainer_died");
+    await claimRunFolder(folder, { ...claim, fence: 2 });
+    const result = await runAlignment(folder, partsOf());
+    assert.equal(result.outcome, "completed");
+    assert.deepEqual(lossesOf(folder), losses);
+    assert.equal(result.files[0]?.sha256, adapter);
+    const resumed = eventsOf(folder).find((event) => event.kind === "resumed")!;
+    assert.equal(resumed.fence, 2);
+    assert.deepEqual(brokenRules(folder), []);
+  }
+});
+
+test("a killed run goes on bit for bit", async () => {
+  const { losses, adapter } = await undisturbed;
+  const folder = await folderFor();
+  const start = () => startNode(join(import.meta.dirname, "run-entry.ts"), [folder]);
+  for (const kind of ["step", "checkpoint"]) {
+    const child = start();
+    const before = eventsOf(folder).length;
+    const has = () =>
+      eventsOf(folder)
+        .slice(before)
+        .some((event) => event.kind === kind);
+    await eventually(has, kind);
+    child.kill("SIGKILL");
+    assert.equal((await child.ended).signal, "SIGKILL");
+  }
+  const child = start();
+  assert.equal((await child.ended).code, 0);
+  assert.deepEqual(lossesOf(folder), losses);
+  assert.equal(await sha256OfFile(join(folder, "artefact/adapter.gguf")), adapter);
+  assert.deepEqual(brokenRules(folder), []);
+});
+
+test("a damaged checkpoint is passed over for the one before it", async () => {
+  const { losses, adapter } = await undisturbed;
+  let steps = 0;
+  const folder = await folderFor();
+  const dying: PartsOptions = {
+    wrap: (trainer) =>
+      overridden(trainer, {
+        optimStep: (...args) => (++steps === 10 ? Promise.reject(new Error("lost")) : trainer.optimStep(...args)),
+      }),
+  };
+  assert.equal((await runAlignment(folder, partsOf(dying))).outcome, "failed");
+  const newest = checkpointsOf(folder).at(-1)!;
+  const files = join(folder, "checkpoints", String(newest), "trainer");
+  writeFileSync(join(files, readdirSync(files)[0]!), "damage");
+  await claimRunFolder(folder, { ...claim, fence: 2 });
+  assert.equal((await runAlignment(folder, partsOf())).files[0]?.sha256, adapter);
+  assert.deepEqual(lossesOf(folder), losses);
+  assert.ok(eventsOf(folder).some((event) => event.code === "checkpoint_damaged"));
+  const resumed = eventsOf(folder).find((event) => event.kind === "resumed")!;
+  assert.ok(resumed.from_step! < newest);
+});
+
+test("the best checkpoint is kept and chosen, the later one of two equals", async () => {
+  const [folder, result] = await runNew({}, scripted([0, 2, 1, 1]));
+  assert.equal(result.chosen_step, 4);
+  assert.equal(result.metrics.dev_score, 100);
+  assert.equal(result.metrics.base_dev_score, 0);
+  assert.deepEqual(checkpointsOf(folder), [4, 9, 12]);
+  const [, equal] = await runNew({}, scripted([0, 1, 0, 1]));
+  assert.equal(equal.chosen_step, 12);
+});
+
+test("training stops once checks have brought nothing new for so long", async () => {
+  const patient: FolderOptions = {
+    recipe: (recipe) => ({
+      ...recipe,
+      training: { ...recipe.training, early_stopping: { enabled: true, metric: "score", patience: 2 } },
+      evaluation: { eval_every_steps: 2 },
+    }),
+  };
+  const [folder, result] = await runNew(patient, scripted([0, 1, 1, 1]));
+  assert.equal(lossesOf(folder).size, 6);
+  assert.equal(result.chosen_step, 6);
+  assert.equal(artefactOf(folder, "report.json").training.ended, "patience");
+});
+
+test("without a benchmark the last step is chosen, and the prior says that it is one", async () => {
+  const [folder, result] = await runNew({ dev: null });
+  assert.equal(result.chosen_step, 12);
+  assert.equal(result.metrics.dev_score, null);
+  assert.ok(!eventsOf(folder).some((event) => event.kind === "check"));
+  const calibration = artefactOf(folder, "calibration.json");
+  assert.equal(calibration.calibrated, false);
+  assert.match(calibration.reason, /No benchmark/);
+});
+
+test("an adapter that does not serve as it was trained is never an artefact", async () => {
+  const [folder, result] = await runNew({}, { off: 0.01 });
+  assert.equal(result.error?.code, "adapter_unfaithful");
+  assert.equal(existsSync(join(folder, "artefact")), false);
+});
+
+test("a loss that is not finite fails the run and keeps its checkpoints", async () => {
+  let passes = 0;
+  const broken: PartsOptions = {
+    wrap: (trainer) =>
+      overridden(trainer, {
+        forwardBackward: async (...args) => {
+          const answer = await trainer.forwardBackward(...args);
+          return ++passes === 8 ? { ...answer, loss: Number.NaN } : answer;
+        },
+      }),
+  };
+  const [folder, result] = await runNew({}, broken);
+  assert.equal(result.error?.code, "run_failed");
+  assert.match(result.error!.message, /step 8/);
+  assert.ok(checkpointsOf(folder).includes(6));
+});
+
+test("stop ends a run in every phase, and comes too late once the artefact stands", async () => {
+  const replies: RunReply[] = [];
+  const stopping = async (when: (kind: string, phase: string) => boolean): Promise<[string, RunResult]> => {
+    const control = createControl((reply) => replies.push(reply));
+    const folder = await folderFor();
+    const clock = partsOf().clock;
+    const watching = {
+      ...clock,
+      // The clock is read for every event: a place from which to look at the log.
+      now: () => {
+        const last = eventsOf(folder).at(-1);
+        if (last && when(last.kind, last.phase)) control.handle('{"seq":1,"command":"stop"}');
+        return clock.now();
+      },
+    };
+    return [folder, await runAlignment(folder, partsOf({ over: { control, clock: watching } }))];
+  };
+  for (const phase of ["preparing", "training", "checking", "packaging"]) {
+    const [folder, result] = await stopping((_, at) => at === phase);
+    assert.equal(result.outcome, "stopped", phase);
+    assert.equal(eventsOf(folder).at(-1)?.kind, "stopped");
+    assert.deepEqual(brokenRules(folder), []);
+    assert.ok(replies.every((reply) => reply.kind === "ack"));
+  }
+});
+
+test("a paused run takes no step until it is resumed", async () => {
+  const control = createControl(() => {});
+  control.handle('{"seq":1,"command":"pause"}');
+  const folder = await folderFor();
+  const running = runAlignment(folder, partsOf({ over: { control } }));
+  const kinds = (): string[] => eventsOf(folder).map((event) => event.kind);
+  await eventually(() => kinds().includes("paused"), "the pause");
+  await sleep(200);
+  assert.ok(!kinds().includes("step"));
+  control.handle('{"seq":2,"command":"resume"}');
+  assert.equal((await running).outcome, "completed");
+  assert.ok(kinds().includes("continued"));
+});
+
+test("a folder that is not what its request says is refused before anything is written", async () => {
+  const cases: [string, string, RegExp][] = [
+    ["snapshot/documents/0.json", "{}", /documents\/0.json: is not the file/],
+    ["snapshot/dev.jsonl", "", /dev.jsonl: is not the file/],
+    ["request.json", "{}", /request.json: format field required/],
+  ];
+  for (const [name, content, words] of cases) {
+    const folder = await folderFor();
+    writeFileSync(join(folder, name), content);
+    await assert.rejects(
+      runAlignment(folder, partsOf()),
+      (error) => error instanceof Failure && error.code === "run_folder_invalid" && words.test(error.message),
+    );
+    assert.equal(existsSync(join(folder, "events.jsonl")), false);
+  }
+});
+
+test("rows that give a dev question away, or are too long, are dropped and counted", async () => {
+  const asked = (await readRowTexts((await undisturbed).folder))[0]!.messages[0]!.content;
+  const [folder] = await runNew({ dev: [devItem(1, asked, "7 kg")] });
+  const { rows } = artefactOf(folder, "report.json");
+  assert.ok(rows.overlap_dropped > 0);
+  assert.equal(rows.overlap, 0);
+  assert.ok(!(await readRowTexts(folder)).some((row) => row.messages[0]!.content === asked));
+
+  const short = await runNew({
+    recipe: (recipe) => ({ ...recipe, rendering: { max_seq_len: 16, packing: true } }),
+  });
+  assert.equal(short[1].error?.code, "no_training_rows");
+});
+
+test("documents without facts give no rows, and the run says so", async () => {
+  const empty = { id: "document_0", name: "empty.txt", media_type: "text/plain" as const, text: "Hello.\n" };
+  const [, result] = await runNew({ documents: [empty] });
+  assert.equal(result.error?.code, "no_training_rows");
+});
