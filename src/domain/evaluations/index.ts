@@ -126,8 +126,9 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
             ...(body.evaluation_name === undefined ? {} : { name: body.evaluation_name }),
           }),
         );
+        const record = toRecord(owned(caller.userId, id));
         parts.wake();
-        return toRecord(owned(caller.userId, id));
+        return record;
       },
       "evaluations.get": async ({ params }, caller) => toRecord(owned(caller.userId, params.evaluation_id)),
       "evaluations.results": async ({ params }, caller) => toResults(sql, owned(caller.userId, params.evaluation_id)),
