@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { type Config, readConfig } from "../base/config.ts";
+import { type Config, environmentOf, readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { makeFolder } from "../base/files.ts";
 import { type Appliance, startAppliance } from "./demo/appliance.ts";
@@ -85,13 +85,10 @@ function nextStep(folder: string, options: Options): string {
   return `Everything is in ${folder}; serve it again with PLUMBLINE_DATA=${join(folder, "data")} bin/plumbline serve\n${own}`;
 }
 
-/** The appliance of the demo is like the user's own, but for where it keeps its things. */
-function settingsOf(config: Config, folder: string): Record<string, string> {
-  return {
-    PLUMBLINE_DATA: join(folder, "data"),
-    PLUMBLINE_TRAINER: config.trainer,
-    PLUMBLINE_STARTER_MODEL: config.starterModel,
-    PLUMBLINE_THREADS: String(config.threads),
-    PLUMBLINE_MEMORY: String(config.memory),
-  };
-}
+/** The appliance of the demo is like the user's own, but for where it keeps its things and where it listens. */
+const settingsOf = (config: Config, folder: string): Record<string, string> => ({
+  ...environmentOf(config),
+  PLUMBLINE_DATA: join(folder, "data"),
+  PLUMBLINE_HOST: "127.0.0.1",
+  PLUMBLINE_PORT: "0",
+});

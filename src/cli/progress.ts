@@ -57,15 +57,18 @@ function bar(): Progress {
 
 function lines(): Progress {
   let phase: string | null = null;
+  let shown = "";
   let shownMs = 0;
   return {
     show(step) {
       const now = performance.now();
+      const line = `${step.phase}: ${lineOf(step)}`;
       const isLast = step.total !== null && step.done >= step.total;
-      if (step.phase === phase && !isLast && now - shownMs < plainEveryMs) return;
+      if (line === shown || (step.phase === phase && !isLast && now - shownMs < plainEveryMs)) return;
       phase = step.phase;
+      shown = line;
       shownMs = now;
-      note(`${step.phase}: ${lineOf(step)}`);
+      note(line);
     },
     end() {},
   };

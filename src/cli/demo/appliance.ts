@@ -19,9 +19,8 @@ const startMs = 30_000;
 /** Longer than serve gives its own work to end in order. */
 const stopMs = 40_000;
 
-/** `settings` are those of config/plumbline.env. The log goes to serve.log in the data folder's parent. */
-export async function startAppliance(settings: Record<string, string>, log: string): Promise<Appliance> {
-  const env = { PLUMBLINE_HOST: "127.0.0.1", PLUMBLINE_PORT: "0", ...settings };
+/** `env` has the settings of config/plumbline.env; `log` is the file that its log is appended to. */
+export async function startAppliance(env: Record<string, string>, log: string): Promise<Appliance> {
   const child = startNode(main, ["serve", "--json", "--attached"], { env });
   const logFile = createWriteStream(log, { flags: "a", mode: 0o600 });
   child.stderr.pipe(logFile);
