@@ -114,6 +114,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     generator,
     clock,
     log,
+    engine: installed.engine,
     resolve: models.resolve,
     lease: (ref) => models.lease(ref, "request"),
   });

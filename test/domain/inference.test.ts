@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
+import { sha256 } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import { systemClock } from "../../src/base/time.ts";
 import { type Caller, EventStream, type Input } from "../../src/contract/endpoint.ts";
@@ -13,6 +14,8 @@ import { compile } from "../../src/contract/validate.ts";
 import { createInference } from "../../src/domain/inference/index.ts";
 import { promptsOf } from "../../src/domain/inference/prompts.ts";
 import { fitConversation, type Message } from "../../src/domain/inference/truncate.ts";
+import type { Calibration } from "../../src/engine/confidence.ts";
+import { featureNames } from "../../src/engine/confidence-features.ts";
 import type { GeneratedToken, GenerateEnd, GenerateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 
@@ -89,7 +92,7 @@ function fakeGenerator(script: Script) {
 
 let stores = 0;
 
-function open(script: Script = {}) {
+function open(script: Script = {}, calibration: Calibration | null = null) {
   const store: Store = openStore(join(folder, `${stores++}.db`));
   store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')").run(caller.userId, caller.userName);
   const { generator, state } = fakeGenerator(script);
@@ -99,9 +102,10 @@ function open(script: Script = {}) {
     generator,
     clock: systemClock,
     log,
+    engine: "this one",
     resolve: (_caller, name) => {
       if (name !== "model_base") throw new Failure("not_found");
-      return { modelId: name, ref: { baseId: name, basePath: "/b" }, calibration: null };
+      return { modelId: name, ref: { baseId: name, basePath: "/b" }, calibration, baseSha256: "b", adapterSha256: "a" };
     },
     lease: async () => {
       leases.held++;
@@ -302,6 +306,58 @@ describe("replies", () => {
       await assert.rejects(ask(endpoint, body), failsWith(code));
       assert.deepEqual(usage(), []);
       assert.equal(leases.held, 0);
+    });
+});
+
+describe("confidence", () => {
+  /** Scores by the mean log-prob, −0.1 of every token here: 100·σ(10·(−0.1)) = 27. */
+  const calibrationOf = (engine: string): Calibration => ({
+    format: 1,
+    identity: {
+      base_sha256: "b",
+      adapter_sha256: "a",
+      template_sha256: sha256(tokenizer.chatTemplate!),
+      feature_source: "A",
+      engine,
+    },
+    calibrated: true,
+    reason: null,
+    model: {
+      features: [featureNames.find((name) => name === "logprob_mean")!],
+      means: [0],
+      scales: [1],
+      weights: [10],
+      bias: 0,
+      platt: { a: 1, b: 0 },
+    },
+    statistics: { n: 120, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
+    date: "",
+  });
+  const rows: [string, string, object, { confidence_score: number; confidence: object }][] = [
+    [
+      "a score and what stands behind it",
+      "this one",
+      {},
+      { confidence_score: 27, confidence: { calibrated: true, n: 120, reason: null } },
+    ],
+    [
+      "one calibrated on another engine is not vouched for",
+      "an older one",
+      {},
+      { confidence_score: 27, confidence: { calibrated: false, n: 0, reason: "Calibrated on another engine" } },
+    ],
+    [
+      "an empty answer",
+      "this one",
+      { max_tokens: 0 },
+      { confidence_score: 0, confidence: { calibrated: false, n: 0, reason: "The answer is empty" } },
+    ],
+  ];
+  for (const [name, engine, body, expected] of rows)
+    test(name, async () => {
+      const { ask } = open({}, calibrationOf(engine));
+      const answer = (await ask("inference.chat", { ...chat, ...body })) as never as typeof expected;
+      assert.deepEqual({ confidence_score: answer.confidence_score, confidence: answer.confidence }, expected);
     });
 });
 

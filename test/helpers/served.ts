@@ -1,10 +1,13 @@
 // A house with the starter model in it, and aligned models that no training made.
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { readConfig } from "../../src/base/config.ts";
+import { installation, readConfig } from "../../src/base/config.ts";
+import { sha256 } from "../../src/base/files.ts";
 import { newId } from "../../src/base/ids.ts";
+import { createLog } from "../../src/base/log.ts";
 import type { Calibration } from "../../src/engine/confidence.ts";
 import { featureNames } from "../../src/engine/confidence-features.ts";
+import { openTokenizer } from "../../src/engine/generator.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { writeAdapter } from "./adapter.ts";
 import { eventually, type TestHouse, testHouse } from "./house.ts";
@@ -23,22 +26,27 @@ export interface Served extends TestHouse {
 }
 
 /** One feature, halved: what matters is that a number comes of it. */
-const calibration: Calibration = {
-  format: 1,
-  identity: { base_sha256: "", adapter_sha256: "", template_sha256: "", feature_source: "A", engine: "" },
-  calibrated: true,
-  reason: null,
-  model: {
-    features: [featureNames[0]!],
-    means: [0],
-    scales: [1],
-    weights: [0.5],
-    bias: 0,
-    platt: { a: 1, b: 0 },
-  },
-  statistics: { n: 120, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
-  date: "2026-01-01T00:00:00.000Z",
-};
+async function calibrationOf(baseSha256: string, engine: string): Promise<Calibration> {
+  const { tokenizer, dispose } = await openTokenizer(starterModel, createLog("error"));
+  const template_sha256 = sha256(tokenizer.chatTemplate ?? "");
+  await dispose();
+  return {
+    format: 1,
+    identity: { base_sha256: baseSha256, adapter_sha256: "x", template_sha256, feature_source: "A", engine },
+    calibrated: true,
+    reason: null,
+    model: {
+      features: [featureNames[0]!],
+      means: [0],
+      scales: [1],
+      weights: [0.5],
+      bias: 0,
+      platt: { a: 1, b: 0 },
+    },
+    statistics: { n: 120, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
+    date: "2026-01-01T00:00:00.000Z",
+  };
+}
 
 export async function servedHouse(settings: Record<string, string> = {}): Promise<Served> {
   const it = await testHouse({
@@ -47,17 +55,23 @@ export async function servedHouse(settings: Record<string, string> = {}): Promis
     PLUMBLINE_SEAT_CONTEXT: "256",
     ...settings,
   });
-  const bases = async () => (await it.call("models.base")).body.base_models as { model_id: string }[];
+  const bases = async () => (await it.call("models.base")).body.base_models as { model_id: string; sha256: string }[];
   await eventually(async () => (await bases()).length === 1, 30_000);
   const [base] = await bases();
   const store = openStore(join(it.data, "plumbline.db"));
   const closeHouse = it.close;
-  const align = (adapter?: string) => insertAligned(store, base!.model_id, adapter ?? adapterIn(it.data));
+  const calibration = await calibrationOf(base!.sha256, engineInstalled());
+  const align = (adapter?: string) => insertAligned(store, base!.model_id, adapter ?? adapterIn(it.data), calibration);
   const close = async () => {
     store.close();
     await closeHouse();
   };
   return Object.assign(it, { baseId: base!.model_id, store, align, close });
+}
+
+function engineInstalled(): string {
+  const path = join(installation, "node_modules/node-llama-cpp/package.json");
+  return `node-llama-cpp ${(JSON.parse(readFileSync(path, "utf8")) as { version: string }).version}`;
 }
 
 function adapterIn(data: string): string {
@@ -66,7 +80,12 @@ function adapterIn(data: string): string {
   return path;
 }
 
-function insertAligned(store: Store, baseId: string, adapter: string): { modelId: string; alignmentId: string } {
+function insertAligned(
+  store: Store,
+  baseId: string,
+  adapter: string,
+  calibration: Calibration,
+): { modelId: string; alignmentId: string } {
   const [modelId, alignmentId] = [newId("model"), newId("alignment")];
   store.transaction(() => {
     const owner = store.prepare<[], { id: string }>("SELECT id FROM user WHERE name = 'ada'").get()!.id;

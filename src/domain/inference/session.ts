@@ -5,17 +5,15 @@ import { Failure, invalid } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Caller } from "../../contract/endpoint.ts";
-import { type Calibration, scoreConfidence } from "../../engine/confidence.ts";
-import { createFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { Generator, ModelRef, Tokenizer } from "../../engine/generator.ts";
-import { answer, type Choice, type Listener, type Piece } from "./answers.ts";
+import { answer, type Choice, type Piece } from "./answers.ts";
+import { listenerOf, type ScoredModel } from "./confidence.ts";
 import type { UsageOutcome, UsageSql } from "./store.ts";
 
 /** What the models room says of a name. */
-export interface ServedModel {
+export interface ServedModel extends ScoredModel {
   modelId: string;
   ref: ModelRef;
-  calibration: Calibration | null;
 }
 
 export interface SessionParts {
@@ -25,6 +23,8 @@ export interface SessionParts {
   /** Keeps the model loaded until released; loads a base on its first use. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
   usage: UsageSql;
+  /** What the inference engine is: calibrations made with another are not vouched for. */
+  engine: string;
   clock: Clock;
   log: Log;
 }
@@ -75,11 +75,13 @@ export async function openSession(
   const lease = await parts.lease(model.ref);
   try {
     if (asked.signal.aborted) throw new Failure("cut_off");
-    const planned = plan(generator.tokenizer(model.ref.baseId), generator.seatContext);
+    const tokenizer = generator.tokenizer(model.ref.baseId);
+    const planned = plan(tokenizer, generator.seatContext);
     if (planned.truncatedTokens > 0) asked.setHeader("x-plumbline-truncated-tokens", String(planned.truncatedTokens));
     const close = admit(parts, asked, caller, model, planned);
     const choices = choicesOf(planned, asked, caller, model);
-    const answers = answer(generator, choices, () => listenerOf(model), asked.signal);
+    const listen = listenerOf(model, tokenizer, parts.engine);
+    const answers = answer(generator, choices, listen, asked.signal);
     void answers.ended
       .then(
         () => close("done", answers.drawn()),
@@ -167,20 +169,3 @@ const samplingOf = (body: Asked["body"]) => ({
   topP: body.top_p ?? 1,
   topK: Math.max(0, body.top_k ?? 0),
 });
-
-function listenerOf({ calibration }: ServedModel): Listener {
-  if (calibration === null) return { add: () => {}, score: () => null };
-  const features = createFeatures();
-  let tokens = 0;
-  return {
-    add(token) {
-      tokens++;
-      features.add(token);
-    },
-    score(finishReason) {
-      // No answer is right to nothing said: 0 is what the calibration would learn of empty answers.
-      if (tokens === 0) return { score: 0, calibrated: false, reason: "The answer is empty", n: 0 };
-      return scoreConfidence(calibration, featureNames, features.values(finishReason));
-    },
-  };
-}

@@ -16,6 +16,9 @@ export interface ResolvedModel {
   /** null on a base model. */
   calibration: Calibration | null;
   baseId: string;
+  baseSha256: string;
+  /** null on a base model. */
+  adapterSha256: string | null;
   /** Whether requests are served now: bases always are. */
   isDeployed: boolean;
 }
@@ -53,14 +56,15 @@ export const refOf = (row: AlignedRow): ModelRef => ({
 
 function toResolved(row: TargetRow): ResolvedModel {
   const base = { baseId: row.base_id, basePath: row.base_path };
-  if (row.adapter_path === null)
-    return { modelId: row.id, kind: "base", ref: base, calibration: null, baseId: row.base_id, isDeployed: true };
+  const isAligned = row.adapter_path !== null;
   return {
     modelId: row.id,
-    kind: "aligned",
-    ref: { ...base, adapter: { id: row.id, path: row.adapter_path } },
-    calibration: JSON.parse(row.calibration_json!) as Calibration,
+    kind: isAligned ? "aligned" : "base",
+    ref: isAligned ? { ...base, adapter: { id: row.id, path: row.adapter_path! } } : base,
+    calibration: isAligned ? (JSON.parse(row.calibration_json!) as Calibration) : null,
     baseId: row.base_id,
-    isDeployed: row.deployment_status === "DEPLOYED",
+    baseSha256: row.base_sha256,
+    adapterSha256: row.adapter_sha256,
+    isDeployed: !isAligned || row.deployment_status === "DEPLOYED",
   };
 }

@@ -60,7 +60,9 @@ export interface TargetRow {
   id: string;
   base_id: string;
   base_path: string;
+  base_sha256: string;
   adapter_path: string | null;
+  adapter_sha256: string | null;
   calibration_json: string | null;
   deployment_status: DeploymentStatus | null;
 }
@@ -141,11 +143,12 @@ function prepareAligned(store: Store) {
       "SELECT document_sha256s_json, benchmark_id, metrics_json FROM alignment WHERE id = ?",
     ),
     target: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, TargetRow>(
-      `SELECT m.id, b.id AS base_id, b.path AS base_path, m.adapter_path, m.calibration_json, m.deployment_status, 0 AS rank
+      `SELECT m.id, b.id AS base_id, b.path AS base_path, b.sha256 AS base_sha256, m.adapter_path, m.adapter_sha256,
+       m.calibration_json, m.deployment_status, 0 AS rank
        FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id
        WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)
        UNION ALL
-       SELECT id, id, path, NULL, NULL, NULL, id <> :name FROM base_model WHERE id = :name OR (${isNamed})
+       SELECT id, id, path, sha256, NULL, NULL, NULL, NULL, id <> :name FROM base_model WHERE id = :name OR (${isNamed})
        ORDER BY rank LIMIT 1`,
     ),
   };
