@@ -230,16 +230,18 @@ async function furnish(parts: HouseParts): Promise<House> {
   };
 
   await documents.prepare();
+  await models.prepare();
   let door: { close(): Promise<void> } | null = null;
   let settling: Promise<void> = Promise.resolve();
 
-  /** What nobody who asks for an answer waits for. */
+  /** What nobody who asks for an answer waits for. A starter that cannot be imported keeps no model from being redeployed. */
   async function settle(): Promise<void> {
     await ballast.look();
     await alignments.tidy();
     runner = createRunner({ queue, log, workers: { align, evaluate, ...models.workers } });
-    await models.importStarter(config.starterModel);
-    await models.redeployAtStart();
+    const unfinished = (what: string) => (error: unknown) => log("error", "start.unfinished", { what, error });
+    await models.importStarter(config.starterModel).catch(unfinished("starter model"));
+    await models.redeployAtStart().catch(unfinished("redeployment"));
     await documents.sweep();
   }
 

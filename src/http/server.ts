@@ -1,6 +1,6 @@
 // The onion around every request: id → errors → head and host → key → contract → handler. The only floor that knows Koa; it
 // names no resource.
-import { createServer as createNodeServer, type Server as NodeServer } from "node:http";
+import { createServer as createNodeServer, type Server as NodeServer, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import Koa, { type Context, type Next } from "koa";
 import type { Config } from "../base/config.ts";
@@ -90,8 +90,13 @@ async function closeServer(server: NodeServer, leaving: Set<AbortController>): P
 
 /** Errors of Node's own parser, and methods that never reach the onion. */
 function refuseWhatIsNoRequest(server: NodeServer): void {
+  const answers = new WeakMap<Socket, ServerResponse>();
+  server.on("request", (request, response) => answers.set(request.socket, response));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
+    const answer = answers.get(socket);
+    const isInTheMiddle = answer?.headersSent && !answer.writableFinished;
+    // Nothing may be written into an answer under way.
+    if (error.code === "ECONNRESET" || !socket.writable || isInTheMiddle) socket.destroy();
     else socket.end(rawAnswer(error.code, newRequestId()));
   });
   server.on("connect", (_request, socket: Socket) =>
