@@ -1,14 +1,14 @@
 // The whole house on one page: what is built, in which order, and who may call whom. Rooms meet here and nowhere else.
-import { readdir, readFile, rm } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type Config, environmentOf, installation, places } from "./base/config.ts";
 import { Failure } from "./base/errors.ts";
-import { isErrno, makeFolder, sha256OfFile } from "./base/files.ts";
+import { makeFolder } from "./base/files.ts";
 import { type Lock, tryLock } from "./base/lock.ts";
 import type { Log } from "./base/log.ts";
 import { startNode } from "./base/processes.ts";
 import { type Clock, sleep, systemClock } from "./base/time.ts";
+import { trainerVersion, versionsInstalled } from "./base/versions.ts";
 import { type Contract, contract, interfaceVersion } from "./contract/index.ts";
 import { createAccess } from "./domain/access/index.ts";
 import { createAlignments } from "./domain/alignments/index.ts";
@@ -28,10 +28,10 @@ import { createModels, type ImportSource } from "./domain/models/index.ts";
 import { createSystem } from "./domain/system/index.ts";
 import { createGenerator, type Generator } from "./engine/generator.ts";
 import { createGpu } from "./engine/gpu.ts";
+import { hostFor, urlOf } from "./http/address.ts";
 import { askAdmin, serveAdmin, type Verbs, verbOf } from "./http/admin.ts";
 import { type AnyHandler, mount } from "./http/mount.ts";
 import { renderOpenApi } from "./http/openapi.ts";
-import { isLoopback } from "./http/request.ts";
 import { createServer } from "./http/server.ts";
 import { createLocalExecutor } from "./jobs/executor.ts";
 import { createQueue } from "./jobs/queue.ts";
@@ -273,23 +273,6 @@ async function furnish(parts: HouseParts): Promise<House> {
 const startRun = (folder: string, config: Config) =>
   startNode(join(import.meta.dirname, "cli/main.ts"), ["run", folder], { env: environmentOf(config) });
 
-async function versionsInstalled(): Promise<{ version: string; engine: string }> {
-  const read = async (path: string): Promise<string> =>
-    (JSON.parse(await readFile(join(installation, path), "utf8")) as { version: string }).version;
-  const engine = await read("node_modules/node-llama-cpp/package.json");
-  return { version: await read("package.json"), engine: `node-llama-cpp ${engine}` };
-}
-
-/** The very build: a run resumes to the bit only on the same one. */
-async function trainerVersion(path: string): Promise<string> {
-  try {
-    return (await sha256OfFile(path)).slice(0, 16);
-  } catch (error) {
-    if (isErrno(error, "ENOENT")) throw new Failure("trainer_missing", undefined, { cause: error });
-    throw error;
-  }
-}
-
 /** The data folder, ours alone: the lock goes when the process does, however it ends. */
 async function enter(config: Config): Promise<Lock> {
   const at = places(config.data);
@@ -299,21 +282,6 @@ async function enter(config: Config): Promise<Lock> {
   for (const name of await readdir(at.uploads)) await rm(join(at.uploads, name), { recursive: true, force: true });
   return lock;
 }
-
-/** Without a key anyone who reaches the address could do nothing but wait for the first key to leak: so nobody reaches it. */
-function hostFor(config: Config, anyKey: boolean, log: Log): string {
-  if (anyKey || isLoopback(config.host)) return config.host;
-  log("warn", "loopback_only", {
-    wanted: config.host,
-    hint: "No API key exists, so only this machine is answered. Make one with `plumbline key create --user NAME`, then restart.",
-  });
-  return "127.0.0.1";
-}
-
-const urlOf = ({ address, family, port }: AddressInfo): string => {
-  const host = address === "0.0.0.0" || address === "::" ? "127.0.0.1" : address;
-  return `http://${family === "IPv6" && host === address ? `[${host}]` : host}:${port}`;
-};
 
 function textOf(args: unknown, name: string): string {
   const value = (args as Record<string, unknown> | null)?.[name];

@@ -1,0 +1,20 @@
+// Where to listen, and how that is called from outside.
+import type { AddressInfo } from "node:net";
+import type { Config } from "../base/config.ts";
+import type { Log } from "../base/log.ts";
+import { isLoopback } from "./request.ts";
+
+/** Without a key anyone who reaches the address could do nothing but wait for the first key to leak: so nobody reaches it. */
+export function hostFor(config: Config, anyKey: boolean, log: Log): string {
+  if (anyKey || isLoopback(config.host)) return config.host;
+  log("warn", "loopback_only", {
+    wanted: config.host,
+    hint: "No API key exists, so only this machine is answered. Make one with `plumbline key create --user NAME`, then restart.",
+  });
+  return "127.0.0.1";
+}
+
+export const urlOf = ({ address, family, port }: AddressInfo): string => {
+  const host = address === "0.0.0.0" || address === "::" ? "127.0.0.1" : address;
+  return `http://${family === "IPv6" && host === address ? `[${host}]` : host}:${port}`;
+};
