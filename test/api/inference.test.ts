@@ -238,6 +238,35 @@ describe("inference", { skip: withoutModel }, () => {
       assert.equal(next.status, 200);
     });
 
+  test("a request that leaves while it waits for a seat draws nothing", async () => {
+    const clients = [new AbortController(), new AbortController()];
+    const before = outcomes().length;
+    const asks = clients.map(({ signal }, at) =>
+      stream(
+        "/api/v3/inference/completions",
+        { prompt: [`A ${at}`, `B ${at}`], max_tokens: 240, seed: at },
+        { signal },
+      ),
+    );
+    for (const ask of asks) ask.catch(() => {});
+    await eventually(() => outcomes().length === before + 2, 10_000);
+    clients[1]!.abort();
+    await eventually(() => outcomes().includes("aborted", before), 10_000);
+    const rows = it.store
+      .prepare<[], { outcome: string; completion_tokens: number }>(
+        "SELECT outcome, completion_tokens FROM usage ORDER BY created_at",
+      )
+      .all()
+      .slice(before);
+    assert.deepEqual(
+      rows.map((row) => row.outcome),
+      ["open", "aborted"],
+    );
+    assert.equal(rows[1]!.completion_tokens, 0);
+    clients[0]!.abort();
+    await eventually(() => !outcomes().includes("open"), 10_000);
+  });
+
   test("every request that was admitted has one row, and none is open", () => {
     const all = outcomes();
     assert(all.length > 0 && all.every((outcome) => outcome === "done" || outcome === "aborted"), all.join());

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { Failure } from "../../base/errors.ts";
+import { removeTemporaries } from "../../base/files.ts";
 import { newId } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
@@ -67,6 +68,8 @@ export interface Models {
   storeAdapter(file: string): Promise<{ path: string; sha256: string }>;
   /** Within the caller's transaction. The same alignment again gives the model it has. */
   registerAligned(model: NewAlignedModel): string;
+  /** Before anything is imported: clears what an import left behind that never ended. */
+  prepare(): Promise<void>;
   redeployAtStart(): Promise<void>;
   /** Ids of models that were deployed before the start and do not serve yet. */
   waiting(): string[];
@@ -151,6 +154,7 @@ export function createModels(parts: ModelsParts): Models {
       });
       return id;
     },
+    prepare: () => removeTemporaries(folder),
     redeployAtStart: deployments.redeployAtStart,
     waiting: deployments.waiting,
   };
