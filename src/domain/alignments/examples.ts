@@ -1,7 +1,7 @@
 // Documents → training rows. The rows never see a benchmark; what coincides with one is found by leakage.ts.
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
 import { readCorpus } from "./examples/corpus.ts";
-import type { Fact, Passage, Source } from "./examples/fact.ts";
+import type { Fact, Source } from "./examples/fact.ts";
 import { factsOf } from "./examples/facts.ts";
 import { rowsOfFact, rowsOfPassage } from "./examples/rows.ts";
 import { normalised } from "./examples/text.ts";
@@ -36,6 +36,9 @@ export interface ExamplesReport {
   silent: string[];
 }
 
+/** Phrasings from which on whole rows and sections are recalled too: long answers that take the place of many short ones. */
+const recalledFrom = 10;
+
 /** Rows by rules, in the order of the documents. The same documents, options and seed give the same rows. */
 export function makeExamples(
   documents: readonly SnapshotDocument[],
@@ -48,7 +51,7 @@ export function makeExamples(
   const siblings = (fact: Fact) => (fact.group === "" ? [] : (groups.get(fact.group) ?? []));
   const examples = [
     ...facts.flatMap((fact) => rowsOfFact(fact, siblings(fact), corpus, options.phrasings, options.seed)),
-    ...read.flatMap((one) => one.passages).flatMap((passage: Passage) => rowsOfPassage(passage)),
+    ...(options.phrasings >= recalledFrom ? read.flatMap((one) => one.passages).flatMap(rowsOfPassage) : []),
   ];
   const by_kind: Record<string, number> = {};
   for (const example of examples) by_kind[example.kind] = (by_kind[example.kind] ?? 0) + 1;
