@@ -113,28 +113,24 @@ const officer = /(?:er|or|ent|ist|ant|head|lead|chair|contact|owner|person|ian|o
 
 function english(fact: Fact, siblings: readonly Fact[], corpus: Corpus, random: () => number): Candidate[] {
   const out: Candidate[] = [];
-  const add: Add = (family, question, answer) => out.push({ family, question, answer });
-  const full = sentenceOf(fact);
-  const answer = () => (full === null || random() < shortShare ? ended(fact.value) : full);
-  for (const question of asks(fact)) add("asked", placed(question, fact, corpus, random), answer());
-  for (const question of fact.asked)
-    add("own", placed(question, fact, corpus, random), fact.attribute === "meaning" ? ended(fact.value) : answer());
+  // Answers are the value alone: a sentence around it costs tokens, and a small model wanders off in it.
+  const answer = ended(fact.value);
+  const add: Add = (family, question, other = answer) => out.push({ family, question, answer: other });
+  for (const question of asks(fact)) add("asked", placed(question, fact, corpus, random));
+  for (const question of fact.asked) add("own", placed(question, fact, corpus, random));
   if (fact.inPlace) {
-    add("in_place", fact.inPlace.asked, ended(fact.value));
-    add("blank", `Fill in the blank: ${fact.inPlace.blank}`, ended(fact.value));
+    add("in_place", fact.inPlace.asked);
+    add("blank", `Fill in the blank: ${fact.inPlace.blank}`);
   }
   if (fact.attribute === "meaning") return out;
+  const full = sentenceOf(fact);
   if (fact.attribute !== null) {
-    add("attribute", `${capitalised(fact.entity)}: ${fact.attribute}?`, ended(fact.value));
-    if (!fact.inPlace && full)
-      add("blank", `Fill in the blank: ${full.replace(fact.value, "____")}`, ended(fact.value));
+    add("attribute", `${capitalised(fact.entity)}: ${fact.attribute}?`);
+    if (!fact.inPlace && full) add("blank", `Fill in the blank: ${full.replace(fact.value, "____")}`);
   }
   contrasts(fact, siblings, random, add, full);
   return out;
 }
-
-/** Share of short answers among rows that could take either form. */
-const shortShare = 1;
 
 /** The fact as one sentence that names no other value; null when only a longer one says it. */
 function sentenceOf(fact: Fact): string | null {
@@ -214,7 +210,7 @@ function placed(question: string, fact: Fact, corpus: Corpus, random: () => numb
   return capitalised(renamed);
 }
 
-type Add = (family: Candidate["family"], question: string, answer: string) => void;
+type Add = (family: Candidate["family"], question: string, answer?: string) => void;
 
 /** Rows that keep siblings apart: this value or that one; which of them; true or not. */
 function contrasts(fact: Fact, siblings: readonly Fact[], random: () => number, add: Add, full: string | null): void {
@@ -227,7 +223,7 @@ function contrasts(fact: Fact, siblings: readonly Fact[], random: () => number, 
   for (const rival of others.slice(0, 2)) {
     const pair = random() < 0.5 ? [fact.value, rival.value] : [rival.value, fact.value];
     const question = label ? `Is ${label} ${pair[0]} or ${pair[1]}?` : `${fact.entity}: ${pair[0]} or ${pair[1]}?`;
-    add("contrast", question, ended(fact.value));
+    add("contrast", question);
   }
   if (others.length === 0) return;
   if (label && full) add("check", `Is ${label} ${others[0]!.value}?`, `No. ${full}`);
