@@ -301,6 +301,7 @@ async function openBase(model: ModelRef, options: GeneratorOptions): Promise<Bas
       batch: batchTokens,
       prefill: native.gpu === false ? prefillTokens.cpu : prefillTokens.gpu,
       queueLimit: config.queueLimit,
+      threads: () => Math.max(1, Math.min(config.threads, gpu.snapshot().freeThreads)),
       log,
     });
     const info: LoadedInfo = {

@@ -25,6 +25,8 @@ export interface BatcherOptions {
   /** Most prompt tokens of a step in which others answer: what their next token may be late by. */
   prefill: number;
   queueLimit: number;
+  /** Threads to decode with now: fewer while others hold some, since two pools on one core stand in each other's way. */
+  threads: () => number;
   log: Log;
 }
 
@@ -216,9 +218,10 @@ export class Batcher {
   }
 
   private async loop(): Promise<void> {
-    const { turns } = this.options;
+    const { turns, context, threads } = this.options;
     while (this.waiting.size > 0 || this.active().length > 0)
       await turns.run(async () => {
+        context.setThreads(threads());
         for (let steps = 0; steps < stepsPerTurn || !turns.wanted; steps++) {
           for (const seat of this.active()) if (seat.job!.left) this.free(seat, "aborted");
           this.admit();

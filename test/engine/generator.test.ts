@@ -1,0 +1,283 @@
+// The generator over the real starter model: what it answers, what it refuses, and that nothing depends on who else is there.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import fc from "fast-check";
+import { formatChat } from "../../src/engine/chat-format.ts";
+import type { EvaluatedAnswer, GeneratedToken, ModelRef, Tokenizer } from "../../src/engine/generator.ts";
+import { adapterFolder, base, codeOf, collect, createEngine, greedy, requestOf } from "./engine-fixture.ts";
+
+const { generator } = createEngine();
+const adapters = adapterFolder();
+const loud = adapters.adapter("loud", 1);
+const silent = adapters.adapter("silent", 0);
+let tokenizer: Tokenizer;
+let story: number[];
+
+const asked = (question: string): number[] => formatChat(tokenizer, [{ role: "user", content: question }]);
+
+before(async () => {
+  for (const model of [base, loud, silent]) await generator.load(model);
+  tokenizer = generator.tokenizer(base.baseId);
+  story = asked("Tell me a story about a cat.");
+});
+after(async () => {
+  await generator.dispose();
+  adapters.remove();
+});
+
+test("text survives the tokenizer, whatever people write", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme", maxLength: 60 }), (text) => {
+      assert.equal(tokenizer.decode(tokenizer.encode(text, false)), text);
+    }),
+  );
+});
+
+test("a streamed answer is its tokens' text, and its log-probs are of the kept logits", async () => {
+  const answer = await collect(generator, requestOf(story, { maxTokens: 40 }));
+  assert.equal(answer.text, tokenizer.decode(answer.tokens.map((token) => token.token)));
+  assert.match(answer.text, /cat/);
+  assert.equal(answer.finishReason, "length");
+  assert.deepEqual([answer.promptTokens, answer.completionTokens], [story.length, 40]);
+  for (const { token, top, logprob } of answer.tokens) {
+    assert.equal(top.tokens.length, 64);
+    assert.equal(token, top.tokens[0]);
+    assert.ok(top.logits.every((logit, index) => index === 0 || logit <= top.logits[index - 1]!));
+    const total = top.logits.reduce((sum, logit) => sum + Math.exp(logit - top.logits[0]!), 0);
+    assert.ok(Math.abs(logprob + Math.log(total)) < 1e-5);
+  }
+});
+
+test("a seed gives the same draw again, another seed another one", async () => {
+  const draw = async (seed: number): Promise<string> =>
+    (await collect(generator, requestOf(story, { owner: `${seed}`, sampling: { ...greedy, temperature: 1, seed } })))
+      .text;
+  await draw(7);
+  assert.equal(await draw(7), await draw(7));
+  assert.notEqual(await draw(7), await draw(8));
+});
+
+test("the end of a turn ends the answer, unless it is to be ignored", async () => {
+  const prompt = asked("What is 1 + 1? Answer with the number only.");
+  const answer = await collect(generator, requestOf(prompt, { maxTokens: 100 }));
+  assert.equal(answer.finishReason, "stop");
+  assert.ok(tokenizer.eog.has(answer.tokens.at(-1)!.token));
+  assert.equal(answer.completionTokens, answer.tokens.length);
+  assert.ok(!answer.text.includes("<|"));
+  const longer = await collect(generator, requestOf(prompt, { maxTokens: 100, ignoreEos: true }));
+  assert.deepEqual([longer.finishReason, longer.completionTokens], ["length", 100]);
+  assert.ok(longer.tokens.every((token) => !tokenizer.eog.has(token.token)));
+});
+
+test("a stop string ends the answer before it, across token borders, and no part of it is ever shown", async () => {
+  const whole = (await collect(generator, requestOf(story))).text;
+  const stop = whole.slice(17, 29);
+  const stopped = await collect(generator, requestOf(story, { stopStrings: ["never", stop] }));
+  assert.equal(stopped.text, whole.slice(0, whole.indexOf(stop)));
+  assert.equal(stopped.finishReason, "stop");
+  const unmet = await collect(generator, requestOf(story, { stopStrings: [`${whole.slice(-5)}#`] }));
+  assert.deepEqual([unmet.text, unmet.finishReason], [whole, "length"]);
+});
+
+test("biases and penalties rule the draw, and leave the reported logits alone", async () => {
+  const plain = await collect(generator, requestOf(story, { maxTokens: 1 }));
+  const rare = tokenizer.encode(" zebra", false)[0]!;
+  assert.ok(!plain.tokens[0]!.top.tokens.includes(rare));
+  const forced = await collect(
+    generator,
+    requestOf(story, { maxTokens: 1, sampling: { ...greedy, logitBias: new Map([[rare, 100]]) } }),
+  );
+  assert.equal(forced.tokens[0]!.token, rare);
+  assert.ok(forced.tokens[0]!.logprob < -5);
+  assert.equal(forced.tokens[0]!.top.tokens[0], plain.tokens[0]!.token);
+  const banned = await collect(
+    generator,
+    requestOf(story, { maxTokens: 1, sampling: { ...greedy, logitBias: new Map([[plain.tokens[0]!.token, -100]]) } }),
+  );
+  assert.equal(banned.tokens[0]!.token, plain.tokens[0]!.top.tokens[1]);
+  const varied = await collect(
+    generator,
+    requestOf(story, { maxTokens: 40, sampling: { ...greedy, presencePenalty: 100 } }),
+  );
+  assert.equal(new Set(varied.tokens.map((token) => token.token)).size, 40);
+});
+
+test("what cannot be answered is refused before the model sees it", async () => {
+  const code = (prompt: number[], model: ModelRef = base): Promise<string> =>
+    codeOf(() => collect(generator, requestOf(prompt, { model })));
+  assert.equal(await code([]), "validation");
+  for (const id of [-1, tokenizer.vocabulary, 2 ** 31, 1.5, Number.NaN])
+    assert.equal(await code([1, id]), "validation");
+  assert.equal(await code(new Array(512).fill(5)), "prompt_too_long");
+  assert.equal(await code([1], { ...base, baseId: "other" }), "not_loaded");
+  assert.equal(await code([1], { ...base, adapter: { id: "other", path: "" } }), "not_loaded");
+  const none = await collect(generator, requestOf(story, { maxTokens: 0 }));
+  assert.deepEqual([none.text, none.finishReason, none.completionTokens], ["", "length", 0]);
+});
+
+test("an answer ends where the seat is full", async () => {
+  const answer = await collect(
+    generator,
+    requestOf(new Array(500).fill(story[5]!), { maxTokens: 100, ignoreEos: true }),
+  );
+  assert.deepEqual([answer.finishReason, answer.completionTokens], ["length", 13]);
+});
+
+test("prompts are reused within one owner and one adapter only", async () => {
+  const prompt = asked("Count from one to ten, please, and then back to one again.");
+  const ask = (owner: string, model = base): Promise<{ cachedTokens: number; text: string }> =>
+    collect(generator, requestOf(prompt, { owner, model, maxTokens: 8 }));
+  const first = await ask("ada");
+  const again = await ask("ada");
+  assert.deepEqual([first.cachedTokens, again.cachedTokens], [0, prompt.length - 1]);
+  assert.equal(again.text, first.text);
+  assert.equal((await ask("bob")).cachedTokens, 0);
+  assert.equal((await ask("ada", silent)).cachedTokens, 0);
+});
+
+test("base and adapters answer at the same time as each does alone", async () => {
+  const ask = (model: ModelRef, owner: string): Promise<string> =>
+    collect(generator, requestOf(story, { model, owner, maxTokens: 32 })).then((answer) => answer.text);
+  const models = [base, loud, silent];
+  const alone: string[] = [];
+  for (const model of models) alone.push(await ask(model, "alone"));
+  assert.notEqual(alone[0], alone[1]);
+  assert.equal(alone[0], alone[2]);
+  assert.deepEqual(await Promise.all(models.map((model) => ask(model, "together"))), alone);
+});
+
+test("whoever leaves frees the seat, running or waiting", async () => {
+  const { generator: small } = createEngine({ seats: 2, queueLimit: 2 });
+  await small.load(base);
+  const leaving = Array.from({ length: 4 }, () => new AbortController());
+  const answers = leaving.map(({ signal }, index) =>
+    collect(small, requestOf(story, { signal, maxTokens: 400, ignoreEos: true, owner: `${index}` }), () => {
+      if (index === 0) for (const controller of leaving) controller.abort();
+    }),
+  );
+  const busy = await collect(small, requestOf(story)).catch((error) => error);
+  assert.equal(busy.code, "engine_busy");
+  assert.ok(busy.retryAfterSeconds >= 1);
+  const ended = await Promise.all(answers);
+  assert.ok(ended.every((answer) => answer.finishReason === "aborted" && answer.completionTokens < 10));
+  assert.deepEqual([ended[2]!.completionTokens, ended[3]!.completionTokens], [0, 0]);
+  assert.equal((await collect(small, requestOf(story, { maxTokens: 3 }))).completionTokens, 3);
+  await small.dispose();
+});
+
+test("data generation leaves a seat for people", async () => {
+  const { generator: small } = createEngine({ seats: 2 });
+  await small.load(base);
+  const order: string[] = [];
+  const long = requestOf(story, { priority: "generation", maxTokens: 40, ignoreEos: true });
+  const rows = ["a", "b"].map((owner) => collect(small, { ...long, owner }).then(() => order.push(owner)));
+  const person = collect(small, requestOf(story, { maxTokens: 4 })).then(() => order.push("person"));
+  await Promise.all([...rows, person]);
+  assert.equal(order[0], "person");
+  await small.dispose();
+});
+
+test("a reader who stops reading stops the answer", async () => {
+  const { generator: small } = createEngine({ seats: 1, queueLimit: 0 });
+  await small.load(base);
+  const read: GeneratedToken[] = [];
+  for await (const token of small.generate(requestOf(story, { maxTokens: 400, ignoreEos: true }))) {
+    read.push(token);
+    if (read.length === 2) break;
+  }
+  await small.unload(base);
+  assert.equal(read.length, 2);
+});
+
+const questions = ["What is a cat?", "Name a colour.", "Say hello.", "What is water?", "Why is the sky blue?"];
+
+async function evaluation(model: ModelRef, startAt = 0): Promise<Map<number, EvaluatedAnswer>> {
+  const answers = new Map<number, EvaluatedAnswer>();
+  const prompts = [...questions, ...questions].map(asked);
+  const signal = new AbortController().signal;
+  await generator.evaluate({
+    model,
+    prompts,
+    maxTokens: 24,
+    signal,
+    startAt,
+    onItem: (index, answer) => {
+      assert.equal(index, answers.size + startAt);
+      answers.set(index, answer);
+    },
+  });
+  return answers;
+}
+
+const withoutSeconds = (answers: Map<number, EvaluatedAnswer>): unknown =>
+  [...answers].map(([index, { seconds: _, ...answer }]) => [index, answer]);
+
+test("an evaluation gives the same to the last digit, however busy the machine is and wherever it starts again", async () => {
+  const quiet = await evaluation(loud);
+  assert.equal(quiet.size, 10);
+  assert.ok([...quiet.values()].every((answer) => answer.seconds > 0 && answer.tokens.length > 0));
+  const leave = new AbortController();
+  const chats = [base, loud, loud].map((model, index) =>
+    collect(
+      generator,
+      requestOf(story, { model, signal: leave.signal, maxTokens: 450, ignoreEos: true, owner: `chat${index}` }),
+    ),
+  );
+  const busy = await evaluation(loud);
+  leave.abort();
+  const drawn = (await Promise.all(chats)).map((chat) => chat.completionTokens);
+  assert.ok(Math.min(...drawn) > 10, `chat went on beside it: ${drawn}`);
+  assert.deepEqual(withoutSeconds(busy), withoutSeconds(quiet));
+  const again = await evaluation(loud, 9);
+  assert.deepEqual(withoutSeconds(again), withoutSeconds(new Map([[9, quiet.get(9)!]])));
+  // A question in another row of another group, and yet the same answer: rows do not see each other.
+  assert.equal(quiet.get(8)!.text, quiet.get(3)!.text);
+});
+
+test("an evaluation stops when it is told to", async () => {
+  const leave = new AbortController();
+  const prompts = questions.map(asked);
+  const run = generator.evaluate({
+    model: base,
+    prompts,
+    maxTokens: 400,
+    signal: leave.signal,
+    startAt: 0,
+    onItem: () => {},
+  });
+  setTimeout(() => leave.abort(), 200);
+  await assert.rejects(run, { name: "AbortError" });
+});
+
+test("scores are exact, and of the right tokens", async () => {
+  const signal = new AbortController().signal;
+  const answer = tokenizer.encode("Once upon a time, there was a cat.", false);
+  const [{ top }] = (await collect(generator, requestOf(story, { maxTokens: 1, owner: "score" }))).tokens as [
+    GeneratedToken,
+  ];
+  const candidates = [...top.tokens.slice(0, 12)];
+  const rows = candidates.map((token) => ({ tokens: [...story, token], promptLength: story.length }));
+  const scores = (await generator.score(base, rows, signal)).map((row) => row[0]!);
+  // The whole vocabulary holds what the kept logits hold and more, in the same proportions.
+  assert.ok(scores.reduce((sum, score) => sum + Math.exp(score), 0) < 1);
+  for (const [index, score] of scores.entries())
+    assert.ok(Math.abs(score - scores[0]! - (top.logits[index]! - top.logits[0]!)) < 0.02, `candidate ${index}`);
+  // Each token's score in a long row is its score at the end of a shorter one.
+  const [whole] = await generator.score(base, [{ tokens: [...story, ...answer], promptLength: story.length }], signal);
+  assert.equal(whole!.length, answer.length);
+  const prefixes = answer.map((_, end) => [...story, ...answer.slice(0, end + 1)]);
+  const ends = await generator.score(
+    base,
+    prefixes.map((tokens) => ({ tokens, promptLength: tokens.length - 1 })),
+    signal,
+  );
+  for (const [index, [score]] of ends.entries()) assert.ok(Math.abs(score! - whole![index]!) < 0.05, `token ${index}`);
+  const [under] = await generator.score(loud, [{ tokens: [...story, ...answer], promptLength: story.length }], signal);
+  assert.ok(under!.some((score, index) => Math.abs(score - whole![index]!) > 0.1));
+  const everything = { tokens: [1, 2], promptLength: 0 };
+  assert.equal(await codeOf(() => generator.score(base, [everything], signal)), "validation");
+  assert.equal(
+    await codeOf(() => generator.score(base, [{ tokens: new Array(600).fill(1), promptLength: 1 }], signal)),
+    "prompt_too_long",
+  );
+});
