@@ -32,6 +32,7 @@ const verbs: Record<string, () => Promise<Verb>> = {
   key: () => import("./key.ts"),
   bench: () => import("./bench.ts"),
   run: () => import("./run.ts"),
+  "fit-prior": () => import("./fit-prior.ts"),
 };
 
 const asked = verbs[process.argv[2] ?? ""];

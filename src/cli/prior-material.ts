@@ -127,11 +127,11 @@ export function priorMaterial(seed: number, size: number): PriorMaterial {
     strength: `${whole(3, 9)}.${whole(0, 9)} %`,
     price: `${whole(2, 6)}.${whole(10, 95)} euros`,
   }));
-  for (const brew of brews) {
-    ask(brew.style, `What kind of beer is ${brew.name}?`);
-    ask(brew.hop, `Which hop goes into ${brew.name}?`);
-    ask(brew.strength, `How strong is ${brew.name}?`, `What is the alcohol content of ${brew.name}?`);
-    ask(brew.price, `How much is a bottle of ${brew.name}?`);
+  for (const { name, style, hop, strength, price } of brews) {
+    ask(style, `What kind of beer is ${name}?`, `${name} is brewed in which style?`);
+    ask(hop, `Which hop goes into ${name}?`, `What is ${name} hopped with?`);
+    ask(strength, `How strong is ${name}?`, `What is the alcohol content of ${name}?`);
+    ask(price, `How much is a bottle of ${name}?`, `What do I pay for ${name}?`);
   }
   const people = Array.from({ length: size }, () => ({
     name: `${pick(firstNames)} ${names.pop()!}`,
@@ -139,15 +139,16 @@ export function priorMaterial(seed: number, size: number): PriorMaterial {
     town: pick(towns),
     since: String(whole(1988, 2023)),
   }));
-  for (const person of people) {
-    ask(person.extension, `On which extension do I reach ${person.name}?`, `What is ${person.name}'s extension?`);
-    ask(person.town, `Where does ${person.name} work?`);
-    ask(person.since, `Since when has ${person.name} been with the brewery?`);
+  for (const { name, extension, town, since } of people) {
+    ask(extension, `On which extension do I reach ${name}?`, `What is ${name}'s extension?`);
+    ask(town, `Where does ${name} work?`, `In which town is ${name} to be found?`);
+    ask(since, `Since when has ${name} been with the brewery?`, `In what year did ${name} join?`);
   }
   // Things of the same kind that the documents never mention: asked in the same words.
   for (const unknown of names.slice(0, size)) {
-    ask(null, `Which hop goes into ${unknown}?`, `How strong is ${unknown}?`, `How much is a bottle of ${unknown}?`);
-    ask(null, `What is ${pick(firstNames)} ${unknown}'s extension?`);
+    const nobody = `${pick(firstNames)} ${unknown}`;
+    ask(null, `What kind of beer is ${unknown}?`, `Which hop goes into ${unknown}?`, `How strong is ${unknown}?`);
+    ask(null, `How much is a bottle of ${unknown}?`, `What is ${nobody}'s extension?`, `Where does ${nobody} work?`);
   }
   ask(null, ...elsewhere);
 

@@ -5,7 +5,7 @@ import type { Tokenizer } from "../../engine/generator.ts";
 import type { Trainer } from "../../engine/trainer.ts";
 import type { CheckScore } from "./checkpoints.ts";
 import type { DevPrompt } from "./rows.ts";
-import { microBatches } from "./schedule.ts";
+import { microBatches, spread } from "./schedule.ts";
 
 /** Says whether an answer is right. Handed in: grading belongs to the evaluations. */
 export type Grade = (answer: string, item: SnapshotItem) => { correct: boolean };
@@ -69,10 +69,4 @@ async function greedyAnswers(check: DevCheck, asked: readonly DevPrompt[]): Prom
     stopTokens: [...eog],
   });
   return sampled.map((row) => check.tokenizer.decode([...row.tokens].filter((token) => !eog.has(token))).trim());
-}
-
-/** At most `most` items, evenly over all of them and always the same ones. */
-function spread<T>(items: readonly T[], most: number): readonly T[] {
-  if (items.length <= most) return items;
-  return Array.from({ length: most }, (_, index) => items[Math.floor((index * items.length) / most)]!);
 }

@@ -20,18 +20,35 @@ import type { Generator, ModelRef } from "../../engine/generator.ts";
 import type { Run } from "./context.ts";
 import { answerTokens } from "./dev-check.ts";
 import { identityOf } from "./request.ts";
-import type { Prepared } from "./rows.ts";
+import { spread } from "./schedule.ts";
 import { adapterName, type Training } from "./training.ts";
 
-/** Tokens on which trainer and inference engine are compared, at least; the fixed text comes on top. */
+/** Tokens of the rows on which trainer and inference engine are compared, at least; the fixed text comes on top. */
 const comparedTokens = 512;
+/** From so many rows at most, evenly over all of them. */
+const comparedRows = 64;
 
-/** Ordinary prose that no organisation's documents are about: what the adapter does outside its rows is compared as well. */
+/**
+ * Ordinary prose that no organisation's documents are about: what the adapter does outside its rows is compared as well, and a
+ * run of few rows has enough tokens to say something.
+ */
 const fixedText = `The river rises in the hills above the old mill and runs for eleven miles before it meets the sea. In spring the
 water is high and brown, and the ferryman ties his boat to the third post instead of the first. Most people who cross
 are on their way to the market, with baskets of eggs, bundles of wool, or a goat that does not want to go. They pay with
 a coin, a cheese, or a story, and the ferryman says that he has never been paid twice with the same one. When the wind
-comes from the north he stays at home, mends his nets, and listens to the slates rattle on the roof.`;
+comes from the north he stays at home, mends his nets, and listens to the slates rattle on the roof.
+
+His sister keeps the clock in the church tower. It has one hand, which was thought enough when it was made, and it loses
+four minutes a day, which she gives back every evening before supper. Strangers laugh at it. Those who live there plan
+their days by it all the same: bread at the first stroke, school at the second, and the long walk home when the shadow of
+the tower touches the well. Once, in a dry year, the shadow did not reach the well at all, and nobody went home until it
+was dark; they sat on the wall instead, ate plums, and argued about whether a day could be longer than its hours.
+
+In autumn a man came who wanted to build a bridge. He measured the banks with a red and white pole, wrote figures in a
+small book, and slept badly because of the frogs. A bridge, he explained, would save each traveller half an hour. The
+council thanked him and asked what a traveller would do with half an hour on the other side, where the inn was closed on
+weekdays and the road went only to the next river. He had no answer ready. He stayed for the harvest, learned to row, and
+wrote to his office that the ground was too soft. It may have been. The pole still stands in the reeds, and herons like it.`;
 
 export interface Exported {
   /** The temporary folder that becomes artefact/. */
@@ -47,7 +64,7 @@ export interface Exported {
 
 /** The trainer's part: the chosen checkpoint as a GGUF adapter, and what the trainer says of a few fixed tokens. */
 export async function exportAdapter(run: Run, training: Training): Promise<Exported> {
-  const { trainer, state, checkpoints, prepared } = training;
+  const { trainer, state, checkpoints } = training;
   const step = state.best?.step ?? state.step;
   const chosen = await checkpoints.at(step);
   if (chosen === null) throw new Failure("run_failed", `The checkpoint of step ${step} is gone or damaged`);
@@ -62,7 +79,7 @@ export async function exportAdapter(run: Run, training: Training): Promise<Expor
     "plumbline.step": String(step),
   });
 
-  const rows = fixedRows(run, prepared);
+  const rows = fixedRows(run, training);
   const packed = {
     tokens: Int32Array.from(rows.flatMap((row) => row.tokens)),
     rowLengths: Int32Array.from(rows, (row) => row.tokens.length),
@@ -73,16 +90,30 @@ export async function exportAdapter(run: Run, training: Training): Promise<Expor
   return { folder, step, adapter, rows, base: perRow(base, rows), aligned: perRow(aligned, rows) };
 }
 
-function fixedRows(run: Run, prepared: Prepared): Exported["rows"] {
+/**
+ * Every token once in its context: rows begin alike (template, the start of a question), and counting the same few tokens row
+ * after row would make chance look like a shift.
+ */
+function fixedRows(run: Run, { prepared, model: { context } }: Training): Exported["rows"] {
   const rows: Exported["rows"] = [];
   let compared = 0;
-  for (const row of prepared.rows) {
+  const from = spread(prepared.rows, comparedRows).map((row) => [...row.tokens]);
+  for (const tokens of from) {
     if (compared >= comparedTokens) break;
-    rows.push({ tokens: [...row.tokens], promptLength: 1 });
-    compared += row.tokens.length - 1;
+    const promptLength = Math.max(1, ...rows.map((row) => sharedStart(row.tokens, tokens)));
+    if (promptLength === tokens.length) continue;
+    rows.push({ tokens, promptLength });
+    compared += tokens.length - promptLength;
   }
-  rows.push({ tokens: run.tokenizer.encode(fixedText, false), promptLength: 1 });
+  for (const paragraph of fixedText.split("\n\n"))
+    rows.push({ tokens: run.tokenizer.encode(paragraph, false).slice(0, context), promptLength: 1 });
   return rows;
+}
+
+function sharedStart(a: readonly number[], b: readonly number[]): number {
+  let length = 0;
+  while (length < a.length && length < b.length && a[length] === b[length]) length++;
+  return length;
 }
 
 /** Cuts log-probs [T] into rows, each from its prompt length on. */

@@ -1,0 +1,127 @@
+// `plumbline fit-prior`: makes config/confidence/smollm2-prior.json again. Aligns the starter model to made-up documents, asks it
+// what they say and what they do not say, and fits the calibrator that answers wherever a benchmark is too small for one of its
+// own. For whoever builds plumbline; takes some minutes.
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { installation, readConfig } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
+import { makeFolder, sha256OfFile, writeJsonDurably } from "../base/files.ts";
+import { createLog, type Level } from "../base/log.ts";
+import type { Recipe } from "../contract/run-folder.ts";
+import { createControl } from "../domain/alignments/control.ts";
+import { createRunFolder } from "../domain/alignments/request.ts";
+import { runAlignment } from "../domain/alignments/run.ts";
+import { grade } from "../domain/evaluations/grade.ts";
+import { formatChat } from "../engine/chat-format.ts";
+import { fitModel, type LabelledAnswer, type Prior } from "../engine/confidence.ts";
+import { answerFeatures, featureNames } from "../engine/confidence-features.ts";
+import { type Answer, answers, note } from "./output.ts";
+import { type PriorQuestion, priorMaterial } from "./prior-material.ts";
+import { partsOf } from "./run.ts";
+
+/** Beers and people of the made-up brewery; with their questions enough labels for all features. */
+const size = 14;
+const answerTokens = 48;
+
+/** Stands in for what is being made: an alignment without a benchmark asks for a prior. */
+const placeholder: Prior = {
+  format: 1,
+  family: "none",
+  about: "Says 50 of everything",
+  model: { features: [], means: [], scales: [], weights: [], bias: 0, platt: { a: 1, b: 0 } },
+  statistics: { n: 0, accuracy: null, auroc: null, brier: null },
+};
+
+export function register(program: Command): void {
+  answers<{ seed: string; recipe: string }>(
+    program
+      .command("fit-prior", { hidden: true })
+      .description("fit the prior calibrator of the starter model's family again")
+      .option("--seed <number>", "seed of the material", "20")
+      .option("--recipe <name>", "preset of the alignment", "quick"),
+    (options) => fitPrior(Number(options.seed), options.recipe),
+  );
+}
+
+async function fitPrior(seed: number, recipeName: string): Promise<Answer> {
+  const folder = await mkdtemp(join(tmpdir(), "fit-prior-"));
+  try {
+    const { labelled, answered } = await labelAnswers(folder, seed, recipeName);
+    const { model, statistics } = fitModel(labelled, featureNames);
+    const prior: Prior = {
+      format: 1,
+      family: "smollm2",
+      about:
+        `SmolLM2-135M aligned to made-up documents (seed ${seed}, recipe ${recipeName}); ${answered} questions that they ` +
+        `answer and ${labelled.length - answered} that they do not, the latter counted as wrong`,
+      model,
+      statistics,
+    };
+    const path = join(installation, "config/confidence/smollm2-prior.json");
+    await makeFolder(join(installation, "config/confidence"));
+    await writeJsonDurably(path, prior);
+    return { json: prior, text: `${path}: ${JSON.stringify(statistics)}` };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function labelAnswers(
+  folder: string,
+  seed: number,
+  recipeName: string,
+): Promise<{ labelled: LabelledAnswer[]; answered: number }> {
+  const config = readConfig();
+  const log = createLog(config.logLevel as Level);
+  const { documents, questions } = priorMaterial(seed, size);
+  const recipe = JSON.parse(await readFile(join(installation, `config/recipes/${recipeName}.json`), "utf8")) as Recipe;
+  const path = config.starterModel;
+  const base = { id: "starter", sha256: await sha256OfFile(path), path, architecture: "llama" };
+  const request = await createRunFolder(
+    folder,
+    { alignment_id: "fit-prior", recipe_name: recipeName, recipe, base, documents, dev: null },
+    {
+      fence: 1,
+      budget: { memory_bytes: config.memory, threads: config.threads },
+      versions: { plumbline: "fit-prior", trainer: "fit-prior" },
+    },
+  );
+  const control = createControl(() => {});
+  const parts = { ...(await partsOf(request, config, log, control)), prior: placeholder };
+  note("aligning");
+  const result = await runAlignment(folder, parts);
+  if (result.outcome !== "completed") throw new Failure("run_failed", result.error?.message);
+
+  note(`asking ${questions.length} questions`);
+  const generator = await parts.openGenerator();
+  const labelled: LabelledAnswer[] = [];
+  try {
+    const model = {
+      baseId: base.id,
+      basePath: path,
+      adapter: { id: "fit-prior", path: join(folder, "artefact/adapter.gguf") },
+    };
+    await generator.load(model);
+    const tokenizer = generator.tokenizer(base.id);
+    await generator.evaluate({
+      model,
+      prompts: questions.map(({ question }) => formatChat(tokenizer, [{ role: "user", content: question }])),
+      maxTokens: answerTokens,
+      signal: control.signal,
+      startAt: 0,
+      onItem: (index, answer) => {
+        if (answer.steps.length === 0) return;
+        const correct = isRight(answer.text, questions[index]!);
+        labelled.push({ features: answerFeatures(answer.steps, answer.finishReason), correct });
+      },
+    });
+  } finally {
+    await generator.dispose();
+  }
+  return { labelled, answered: questions.filter(({ gold }) => gold !== null).length };
+}
+
+const isRight = (answer: string, { gold }: PriorQuestion): boolean =>
+  gold !== null && grade(answer, { response: gold, aliases: [], competitors: [] }).correct;
