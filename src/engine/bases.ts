@@ -4,40 +4,12 @@
 //
 // A base lives as long as one of its entries, an entry being an adapter or the bare base. A native abort cannot be caught, so
 // all that could cause one is checked here: memory, prompt lengths, token ids.
-import { stat } from "node:fs/promises";
-import type { Config } from "../base/config.ts";
 import { Failure, invalid } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
-import { Batcher } from "./batcher.ts";
-import { type NativeAdapter, type NativeModel, openNative } from "./binding.ts";
-import { FixedLane } from "./fixed-lane.ts";
+import { type Base, evaluationWidth, type GeneratorOptions, openAdapter, openBase, withLane } from "./base-model.ts";
+import { type NativeAdapter, openNative } from "./binding.ts";
+import type { FixedLane } from "./fixed-lane.ts";
 import type { EvaluateRequest, GenerateRequest, Generator, LoadedInfo, ModelRef, Tokenizer } from "./generator.ts";
-import { readGgufHeader } from "./gguf-header.ts";
-import { baseBytes, contextBytes, type Gpu, type Grant, type ModelShape, shapeOf } from "./gpu.ts";
-import { Turns } from "./turns.ts";
-
-/** Rows of the evaluation lane, or the number of seats where that is less. */
-export const evaluationWidth = 8;
-const batchTokens = 512;
-/** Prompt tokens a step may read while others answer. A CPU reads some 500 a second (135M), a GPU many thousands. */
-const prefillTokens = { cpu: 64, gpu: 512 };
-
-export interface GeneratorOptions {
-  config: Pick<Config, "threads" | "seats" | "seatContext" | "queueLimit">;
-  log: Log;
-  gpu: Gpu;
-}
-
-/** A loaded base. */
-interface Base {
-  model: NativeModel;
-  batcher: Batcher;
-  turns: Turns;
-  shape: ModelShape;
-  context: number;
-  info: LoadedInfo;
-  close(): Promise<void>;
-}
 
 interface Entry {
   users: number;
@@ -106,7 +78,7 @@ export function createGenerator(options: GeneratorOptions): Generator {
   };
 
   const openEntry = (slot: Slot, model: ModelRef): Entry => {
-    const entry: Entry = { users: 0, ready: openAdapter(slot, model, log), closing: null };
+    const entry: Entry = { users: 0, ready: slot.ready.then((base) => openAdapter(base, model, log)), closing: null };
     slot.entries.set(keyOf(model), entry);
     return entry;
   };
@@ -258,128 +230,4 @@ function checkPrompt(prompt: readonly number[], base: Base, room = 1): void {
   for (const [index, token] of prompt.entries())
     if (!Number.isInteger(token) || token < 0 || token >= vocabulary)
       throw invalid(["prompt", index], `${token} is no token id: they go from 0 to ${vocabulary - 1}`);
-}
-
-function reserve(gpu: Gpu, holder: string, bytes: number, free: number | null): Grant {
-  const grant = free !== null && free < bytes ? null : gpu.reserve(holder, bytes);
-  if (grant !== null) return grant;
-  const mib = (count: number): string => `${Math.ceil(count / (1 << 20))} MiB`;
-  const snapshot = gpu.snapshot();
-  const left = free === null ? snapshot.freeBytes : Math.min(free, snapshot.freeBytes);
-  throw new Failure(
-    "out_of_memory",
-    `${holder} needs ${mib(bytes)}; ${mib(Math.max(0, left))} of ${mib(snapshot.memoryBytes)} are free`,
-    { retryAfterSeconds: 30, context: { grants: snapshot.grants } },
-  );
-}
-
-async function openBase(model: ModelRef, options: GeneratorOptions): Promise<Base> {
-  const { config, log, gpu } = options;
-  const header = await headerOf(model.basePath);
-  const shape = shapeOf(header);
-  const trainContext = header.values.get(`${String(header.values.get("general.architecture"))}.context_length`);
-  const context = Math.min(config.seatContext, typeof trainContext === "number" ? trainContext : config.seatContext);
-  const use = { seats: config.seats, seatContext: context, batch: batchTokens };
-  const native = await openNative(log);
-  const grant = reserve(gpu, `base:${model.baseId}`, baseBytes(shape, use), native.freeGpuBytes());
-  try {
-    // Written before the native call: after an abort the log says what was being loaded.
-    log("info", "base_loading", { baseId: model.baseId, path: model.basePath, bytes: grant.bytes });
-    const opened = await native.openModel(model.basePath);
-    const seatContext = { sequences: config.seats, seatContext: context, batch: batchTokens, threads: config.threads };
-    const pool = await opened.openContext(seatContext).catch(async (error) => {
-      await opened.dispose();
-      throw error;
-    });
-    const turns = new Turns();
-    const batcher = new Batcher({
-      context: pool,
-      tokenizer: opened.tokenizer,
-      turns,
-      seats: config.seats,
-      seatContext: context,
-      batch: batchTokens,
-      prefill: native.gpu === false ? prefillTokens.cpu : prefillTokens.gpu,
-      queueLimit: config.queueLimit,
-      threads: () => Math.max(1, Math.min(config.threads, gpu.snapshot().freeThreads)),
-      log,
-    });
-    const info: LoadedInfo = {
-      architecture: String(header.values.get("general.architecture")),
-      context,
-      parameters: opened.parameters,
-      bytes: opened.bytes + pool.memoryBytes,
-      seats: config.seats,
-    };
-    log("info", "base_loaded", { baseId: model.baseId, ...info, gpu: native.gpu });
-    const close = async (): Promise<void> => {
-      batcher.dispose();
-      await pool.dispose();
-      await opened.dispose();
-      grant.release();
-    };
-    return { model: opened, batcher, turns, shape, context, info, close };
-  } catch (error) {
-    grant.release();
-    throw error;
-  }
-}
-
-async function openAdapter(slot: Slot, model: ModelRef, log: Log): Promise<NativeAdapter | null> {
-  const base = await slot.ready;
-  if (model.adapter === undefined) return null;
-  await mustExist(model.adapter.path);
-  log("info", "adapter_loading", { adapterId: model.adapter.id, path: model.adapter.path });
-  return base.turns.run(() => base.model.openAdapter(model.adapter!.path));
-}
-
-async function mustExist(path: string): Promise<void> {
-  await stat(path).catch((cause) => {
-    throw new Failure("model_load_failed", `The file ${path} cannot be read: ${(cause as Error).message}`, { cause });
-  });
-}
-
-async function headerOf(path: string): Promise<ReturnType<typeof readGgufHeader>> {
-  await mustExist(path);
-  return readGgufHeader(path);
-}
-
-/** The lane's context exists only while it is used: it is as large as the pool of seats. */
-async function withLane<T>(
-  baseId: string,
-  base: Base,
-  width: number,
-  options: GeneratorOptions,
-  work: (lane: FixedLane) => Promise<T>,
-): Promise<T> {
-  const use = { seats: width, seatContext: base.context, batch: batchTokens };
-  const native = await openNative(options.log);
-  const bytes = contextBytes(base.shape, use);
-  const grant = reserve(options.gpu, `evaluation:${baseId}`, bytes, native.freeGpuBytes());
-  try {
-    const context = await base.turns.run(() =>
-      base.model.openContext({
-        sequences: width,
-        seatContext: base.context,
-        batch: batchTokens,
-        threads: options.config.threads,
-      }),
-    );
-    const lane = new FixedLane({
-      context,
-      tokenizer: base.model.tokenizer,
-      turns: base.turns,
-      width,
-      seatContext: base.context,
-      batch: batchTokens,
-    });
-    try {
-      return await work(lane);
-    } finally {
-      lane.dispose();
-      await base.turns.run(() => context.dispose());
-    }
-  } finally {
-    grant.release();
-  }
 }

@@ -6,11 +6,10 @@
 // Always true: a seat's cells were computed under one adapter; `cells` says what they hold; native calls happen inside a turn.
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
+import { conclude, createJob, type Job, takeToken } from "./answering.ts";
 import type { NativeAdapter, NativeContext, NativeSampler } from "./binding.ts";
 import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Tokenizer, TopLogits } from "./generator.ts";
-import { createDraw, type Draw, logSumExp } from "./sampling.ts";
 import { commonPrefix, movesToAlign, seatBeside } from "./seats.ts";
-import { createTextStream, type TextStream } from "./text-stream.ts";
 import type { Turns } from "./turns.ts";
 import { Waiting } from "./waiting.ts";
 
@@ -37,22 +36,6 @@ const leastReuse = 16;
 
 /** The group's name: all requests of one adapter; "" is the base itself. */
 export type AdapterKey = string;
-
-interface Job extends Pick<GenerateRequest, "priority" | "owner"> {
-  request: GenerateRequest;
-  key: AdapterKey;
-  adapter: NativeAdapter | null;
-  draw: Draw;
-  text: TextStream;
-  out: GeneratedToken[];
-  end: GenerateEnd | null;
-  failure: Failure | null;
-  notify: () => void;
-  cached: number;
-  drawn: number;
-  left: boolean;
-  startedAt: number;
-}
 
 interface Seat {
   id: number;
@@ -162,24 +145,7 @@ export class Batcher {
       const seconds = Math.ceil((this.meanSeconds * (this.waiting.size + 1)) / this.seats.length);
       throw new Failure("engine_busy", undefined, { retryAfterSeconds: Math.min(60, Math.max(1, seconds)) });
     }
-    const banned = request.ignoreEos ? this.options.tokenizer.eog : new Set<number>();
-    const job: Job = {
-      request,
-      key,
-      adapter,
-      priority: request.priority,
-      owner: request.owner,
-      draw: createDraw(request.sampling, request.prompt, banned),
-      text: createTextStream(request.stopStrings),
-      out: [],
-      end: null,
-      failure: null,
-      notify: () => {},
-      cached: 0,
-      drawn: 0,
-      left: false,
-      startedAt: 0,
-    };
+    const job = createJob(request, key, adapter, this.options.tokenizer);
     this.waiting.add(job);
     this.wake();
     return job;
@@ -192,14 +158,7 @@ export class Batcher {
   }
 
   private conclude(job: Job, ended: FinishReason | Failure): void {
-    if (ended instanceof Failure) job.failure = ended;
-    else
-      job.end = {
-        finishReason: ended,
-        promptTokens: job.request.prompt.length,
-        cachedTokens: job.cached,
-        completionTokens: job.drawn,
-      };
+    conclude(job, ended);
     job.notify();
     for (const drain of this.drains)
       if (!this.busyWith(drain.key)) {
@@ -363,18 +322,7 @@ export class Batcher {
   private deliver(seat: Seat, top: TopLogits): void {
     const { tokenizer, seatContext } = this.options;
     const job = seat.job!;
-    const picked = job.draw.pick(top, job.drawn);
-    const token = top.tokens[picked]!;
-    job.draw.accept(token);
-    job.drawn++;
-    const ends = tokenizer.eog.has(token);
-    let text = ends ? job.text.finish() : job.text.push(tokenizer.bytesOf(token));
-    let ended: FinishReason | null = ends || job.text.stopped ? "stop" : null;
-    if (ended === null && (job.drawn >= job.request.maxTokens || seat.cells.length >= seatContext)) {
-      text += job.text.finish();
-      ended = "length";
-    }
-    job.out.push({ token, text, logprob: top.logits[picked]! - logSumExp(top.logits), top });
+    const { token, ended } = takeToken(job, top, tokenizer, seat.cells.length < seatContext);
     seat.pending = [token];
     seat.at = 0;
     if (ended === null) job.notify();

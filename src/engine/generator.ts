@@ -1,5 +1,6 @@
 // The seam between everything that wants tokens and whatever makes them. Nothing here knows node-llama-cpp.
-export { createGenerator, type GeneratorOptions, openTokenizer } from "./bases.ts";
+export type { GeneratorOptions } from "./base-model.ts";
+export { createGenerator, openTokenizer } from "./bases.ts";
 
 /** A base GGUF and, when aligned, the adapter over it. Paths come from the store, never from a request. */
 export interface ModelRef {
