@@ -1,7 +1,6 @@
 #include "kernels/pool.h"
 
 #include <immintrin.h> // _mm_pause
-#include <sched.h>     // sched_yield
 
 namespace {
 // A step has thousands of short phases: waiting some 20 µs awake is cheaper than a sleep and a wake-up in each.
@@ -33,12 +32,10 @@ void Pool::start(Call call, const void * context) {
     }
     wake_.notify_all();
     call(context, 0);
-    for (int spins = 0; running_.load(std::memory_order_acquire) != 0; spins++) {
-        if (spins < awake_spins)
-            _mm_pause();
-        else
-            sched_yield();
-    }
+    for (int spins = 0; spins < awake_spins && running_.load(std::memory_order_acquire) != 0; spins++) _mm_pause();
+    if (running_.load(std::memory_order_acquire) == 0) return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    done_.wait(lock, [&] { return running_.load(std::memory_order_acquire) == 0; });
 }
 
 void Pool::work(int thread) {
@@ -56,6 +53,9 @@ void Pool::work(int thread) {
             context = context_;
         }
         call(context, thread);
-        running_.fetch_sub(1, std::memory_order_release);
+        if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+            std::lock_guard<std::mutex> lock(mutex_);
+            done_.notify_one();
+        }
     }
 }

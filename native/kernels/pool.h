@@ -52,7 +52,7 @@ private:
 
     std::vector<std::thread> workers_;
     std::mutex mutex_;
-    std::condition_variable wake_;
+    std::condition_variable wake_, done_;
     std::atomic<uint64_t> generation_{0};
     std::atomic<int> running_{0};
     Call call_ = nullptr;
