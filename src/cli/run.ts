@@ -40,8 +40,10 @@ export function register(program: Command): void {
     });
 }
 
+type MakeParts = (request: RunRequest, config: Config, log: Log, control: Control) => Promise<RunParts>;
+
 /** Works on a folder until it has its result; the exit status says which (runExit). */
-export async function runFolder(folder: string): Promise<number> {
+export async function runFolder(folder: string, makeParts: MakeParts = partsOf): Promise<number> {
   // Whoever started the run is gone: end at once, whatever is going on. The next process resumes from the last checkpoint.
   onParentGone(() => process.kill(process.pid, "SIGKILL"));
   const config = readConfig();
@@ -57,7 +59,7 @@ export async function runFolder(folder: string): Promise<number> {
   })();
   const heart = setInterval(() => say({ kind: "heartbeat" }), heartbeatMs);
   try {
-    const parts = await partsOf(request, config, log.with({ alignmentId: request.alignment_id }), control);
+    const parts = await makeParts(request, config, log.with({ alignmentId: request.alignment_id }), control);
     return runExit[(await runAlignment(folder, parts)).outcome];
   } finally {
     clearInterval(heart);
@@ -66,7 +68,7 @@ export async function runFolder(folder: string): Promise<number> {
 }
 
 /** The parts of a run on this machine. The request's budget bounds both engines, which are never open together. */
-export async function partsOf(request: RunRequest, config: Config, log: Log, control: Control): Promise<RunParts> {
+export const partsOf: MakeParts = async (request, config, log, control) => {
   const { createGenerator, openTokenizer } = await import("../engine/generator.ts");
   const { createGpu } = await import("../engine/gpu.ts");
   const { threads, memory_bytes } = request.budget;
@@ -93,7 +95,7 @@ export async function partsOf(request: RunRequest, config: Config, log: Log, con
     prior: readConfigFile<Prior>("confidence/smollm2-prior.json"),
     engine: engineVersion(),
   };
-}
+};
 
 const readConfigFile = <T>(name: string): T =>
   JSON.parse(readFileSync(join(installation, "config", name), "utf8")) as T;

@@ -1,14 +1,15 @@
-// A run in a process of its own, for tests that kill it: the real loop and trainer, inference played by the harness.
-import { join } from "node:path";
-import { tryLock } from "../../src/base/lock.ts";
-import { onParentGone } from "../../src/base/processes.ts";
+// `plumbline run` as a process of its own, for tests that kill it: everything is real but inference, which the harness plays.
+import { Failure } from "../../src/base/errors.ts";
+import { runFolder } from "../../src/cli/run.ts";
 import { runExit } from "../../src/contract/run-folder.ts";
-import { runAlignment } from "../../src/domain/alignments/run.ts";
 import { partsOf } from "./run-harness.ts";
 
-const folder = process.argv[2]!;
-onParentGone(() => process.kill(process.pid, "SIGKILL"));
-const lock = tryLock(join(folder, "lock"));
-if (lock === null) process.exit(runExit.locked);
-const result = await runAlignment(folder, partsOf());
-process.exit(runExit[result.outcome]);
+const locked = (error: unknown): number => {
+  if (error instanceof Failure && error.code === "run_locked") return runExit.locked;
+  throw error;
+};
+process.exit(
+  await runFolder(process.argv[2]!, async (_request, _config, log, control) =>
+    partsOf({ over: { control, log } }),
+  ).catch(locked),
+);

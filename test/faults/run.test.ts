@@ -1,0 +1,173 @@
+// Kills (-9) of a run and of its trainer, at chosen and at random moments. After each: what was logged is bit for bit what the
+// undisturbed run logged, nothing is left running, and in the end the adapter is the very same file.
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { isTemporary, sha256OfFile } from "../../src/base/files.ts";
+import { type Child, linesOf, startNode } from "../../src/base/processes.ts";
+import { sleep } from "../../src/base/time.ts";
+import { runExit } from "../../src/contract/run-folder.ts";
+import { claimRunFolder } from "../../src/domain/alignments/request.ts";
+import { brokenRules, claim, eventsOf, eventually, lossesOf, newRunFolder } from "../domain/run-harness.ts";
+
+const entry = join(import.meta.dirname, "../domain/run-entry.ts");
+const steps = 40;
+const randomKills = 16;
+
+const folders: string[] = [];
+after(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+async function folderFor(max_steps = steps): Promise<string> {
+  const folder = await newRunFolder({
+    recipe: (recipe) => ({ ...recipe, training: { ...recipe.training, max_steps, epochs: 50 } }),
+  });
+  folders.push(folder);
+  return folder;
+}
+
+const start = (folder: string): Child => startNode(entry, [folder]);
+
+const isAlive = (pid: number): boolean => {
+  try {
+    // A zombie that nobody reaps any more is not running.
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
+};
+
+const childrenOf = (pid: number): number[] => {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
+  } catch {
+    return [];
+  }
+};
+
+/** The trainer among the run's children; the loader of the tests' TypeScript is another. */
+const trainerOf = (pid: number): number | undefined =>
+  childrenOf(pid).find((child) => {
+    try {
+      return readFileSync(`/proc/${child}/cmdline`, "utf8").includes("plumbline-trainer");
+    } catch {
+      return false;
+    }
+  });
+
+function assertSound(folder: string, losses: Map<number, string>): void {
+  for (const [step, loss] of lossesOf(folder)) assert.equal(loss, losses.get(step), `the loss of step ${step}`);
+  const seqs = eventsOf(folder).map((event) => event.seq);
+  assert.deepEqual(
+    seqs,
+    seqs.map((_, at) => at + 1),
+  );
+}
+
+const undisturbed = (async () => {
+  const folder = await folderFor();
+  assert.equal((await start(folder).ended).code, runExit.completed);
+  return { losses: lossesOf(folder), adapter: await sha256OfFile(join(folder, "artefact/adapter.gguf")) };
+})();
+
+/** Goes on until the folder has its result, under a new claim where a kill of the trainer made the run fail. */
+async function finish(folder: string, fence: number): Promise<void> {
+  const { losses, adapter } = await undisturbed;
+  await claimRunFolder(folder, { ...claim, fence });
+  const { code } = await start(folder).ended;
+  assert.equal(code, runExit.completed, JSON.stringify(eventsOf(folder).at(-1)));
+  assertSound(folder, losses);
+  assert.equal(lossesOf(folder).size, steps);
+  assert.equal(await sha256OfFile(join(folder, "artefact/adapter.gguf")), adapter);
+  assert.deepEqual(brokenRules(folder), []);
+}
+
+async function killRun(child: Child): Promise<void> {
+  const trainer = trainerOf(child.pid);
+  child.kill("SIGKILL");
+  await child.ended;
+  if (trainer !== undefined) await eventually(() => !isAlive(trainer), "the end of the trainer");
+}
+
+const hasTemporary = (folder: string): boolean => existsSync(folder) && readdirSync(folder).some(isTemporary);
+
+test("a run killed at each chosen moment goes on bit for bit", async () => {
+  const { losses } = await undisturbed;
+  const folder = await folderFor();
+  const seen = (kind: string, phase: string, from: number) => () =>
+    eventsOf(folder)
+      .slice(from)
+      .some((event) => event.kind === kind && event.phase === phase);
+  const moments: [string, (from: number) => () => boolean][] = [
+    ["while preparing", (from) => seen("phase", "preparing", from)],
+    ["rows being written", () => () => hasTemporary(folder) || existsSync(join(folder, "prepared"))],
+    ["in the first check", (from) => seen("phase", "checking", from)],
+    ["after a step", (from) => seen("step", "training", from)],
+    ["a checkpoint being written", () => () => hasTemporary(join(folder, "checkpoints"))],
+    ["after a checkpoint", (from) => seen("checkpoint", "training", from)],
+    ["after a check", (from) => seen("check", "checking", from)],
+    ["while packaging", (from) => seen("phase", "packaging", from)],
+    ["the artefact being written", () => () => hasTemporary(folder)],
+  ];
+  for (const [what, at] of moments) {
+    const child = start(folder);
+    await eventually(at(eventsOf(folder).length), what);
+    await killRun(child);
+    assertSound(folder, losses);
+  }
+  await finish(folder, 2);
+});
+
+test("a run or its trainer killed at random moments goes on bit for bit", async (context) => {
+  const { losses } = await undisturbed;
+  let folder = await folderFor();
+  let fence = 1;
+  let finished = 0;
+  let trainersKilled = 0;
+  for (let kill = 0; kill < randomKills; kill++) {
+    const child = start(folder);
+    const from = eventsOf(folder).length;
+    await eventually(() => eventsOf(folder).length > from || !isAlive(child.pid), "the first event");
+    await sleep(Math.random() * 400);
+    const trainer = kill % 2 === 0 ? undefined : trainerOf(child.pid);
+    if (trainer === undefined) await killRun(child);
+    else {
+      trainersKilled++;
+      process.kill(trainer, "SIGKILL");
+      // The run says why it failed, or had its result already.
+      assert.ok([runExit.failed, runExit.completed].includes((await child.ended).code as 0 | 1));
+    }
+    assertSound(folder, losses);
+    fence++;
+    await claimRunFolder(folder, { ...claim, fence });
+    if (existsSync(join(folder, "artefact"))) {
+      // Too late to disturb it: begin another.
+      finished++;
+      await finish(folder, fence);
+      folder = await folderFor();
+      fence = 1;
+    }
+  }
+  await finish(folder, fence + 1);
+  context.diagnostic(
+    `${randomKills} kills, ${trainersKilled} of them of the trainer; ${finished} runs ended in between`,
+  );
+});
+
+test("a killed appliance leaves neither run nor trainer behind", async () => {
+  // Events reach the appliance with each heartbeat: the run must still be training then.
+  const folder = await folderFor(1000);
+  const host = startNode(join(import.meta.dirname, "../jobs/executor-host.ts"), [entry, folder]);
+  let run: number | undefined;
+  for await (const line of linesOf(host.stdout)) {
+    run = childrenOf(host.pid).find((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("run-entry"));
+    if (JSON.parse(line).kind === "step") break;
+  }
+  const trainer = trainerOf(run!);
+  assert.ok(trainer !== undefined && isAlive(trainer));
+  host.kill("SIGKILL");
+  await eventually(() => !isAlive(run!) && !isAlive(trainer), "the end of run and trainer");
+  assert.ok(lossesOf(folder).size < 1000);
+});
