@@ -11,8 +11,9 @@ import { makeFolder, sha256OfFile, writeJsonDurably } from "../base/files.ts";
 import { createLog, type Level } from "../base/log.ts";
 import type { Recipe } from "../contract/run-folder.ts";
 import { createControl } from "../domain/alignments/control.ts";
-import { createRunFolder } from "../domain/alignments/request.ts";
+import { readRequest } from "../domain/alignments/request.ts";
 import { runAlignment } from "../domain/alignments/run.ts";
+import { makeRunFolder, writeRequest } from "../domain/alignments/snapshot.ts";
 import { grade } from "../domain/evaluations/grade.ts";
 import { formatChat } from "../engine/chat-format.ts";
 import { fitModel, type LabelledAnswer, type Prior } from "../engine/confidence.ts";
@@ -46,9 +47,9 @@ export function register(program: Command): void {
 }
 
 async function fitPrior(seed: number, recipeName: string): Promise<Answer> {
-  const folder = await mkdtemp(join(tmpdir(), "fit-prior-"));
+  const runs = await mkdtemp(join(tmpdir(), "fit-prior-"));
   try {
-    const { labelled, answered } = await labelAnswers(folder, seed, recipeName);
+    const { labelled, answered } = await labelAnswers(runs, seed, recipeName);
     const { model, statistics } = fitModel(labelled, featureNames);
     const prior: Prior = {
       format: 1,
@@ -64,12 +65,12 @@ async function fitPrior(seed: number, recipeName: string): Promise<Answer> {
     await writeJsonDurably(path, prior);
     return { json: prior, text: `${path}: ${JSON.stringify(statistics)}` };
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    await rm(runs, { recursive: true, force: true });
   }
 }
 
 async function labelAnswers(
-  folder: string,
+  runs: string,
   seed: number,
   recipeName: string,
 ): Promise<{ labelled: LabelledAnswer[]; answered: number }> {
@@ -78,16 +79,16 @@ async function labelAnswers(
   const { documents, questions } = priorMaterial(seed, size);
   const recipe = JSON.parse(await readFile(join(installation, `config/recipes/${recipeName}.json`), "utf8")) as Recipe;
   const path = config.starterModel;
-  const base = { id: "starter", sha256: await sha256OfFile(path), path, architecture: "llama" };
-  const request = await createRunFolder(
-    folder,
-    { alignment_id: "fit-prior", recipe_name: recipeName, recipe, base, documents, dev: null },
-    {
-      fence: 1,
-      budget: { memory_bytes: config.memory, threads: config.threads },
-      versions: { plumbline: "fit-prior", trainer: "fit-prior" },
-    },
-  );
+  const base = { id: "starter", sha256: await sha256OfFile(path), architecture: "llama" };
+  await makeRunFolder(runs, { alignmentId: "fit-prior", recipeName, recipe, base, documents, dev: null });
+  const folder = join(runs, "fit-prior");
+  await writeRequest(folder, {
+    fence: 1,
+    basePath: path,
+    budget: { memory_bytes: config.memory, threads: config.threads },
+    versions: { plumbline: "fit-prior", trainer: "fit-prior" },
+  });
+  const request = await readRequest(folder);
   const control = createControl(() => {});
   const parts = { ...(await partsOf(request, config, log, control)), prior: placeholder };
   note("aligning");

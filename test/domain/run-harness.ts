@@ -10,7 +10,7 @@ import { sleep, systemClock } from "../../src/base/time.ts";
 import type { Recipe, RunEvent, SnapshotDocument, SnapshotItem } from "../../src/contract/run-folder.ts";
 import type { RunParts } from "../../src/domain/alignments/context.ts";
 import { createControl } from "../../src/domain/alignments/control.ts";
-import { createRunFolder, type RunClaim } from "../../src/domain/alignments/request.ts";
+import { makeRunFolder, writeRequest } from "../../src/domain/alignments/snapshot.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
 import { wilson } from "../../src/domain/evaluations/statistics.ts";
 import type { Prior } from "../../src/engine/confidence.ts";
@@ -56,8 +56,6 @@ export interface FolderOptions {
   recipe?: (recipe: Recipe) => Recipe;
   dev?: SnapshotItem[] | null;
   documents?: SnapshotDocument[];
-  base?: string;
-  claim?: Partial<RunClaim>;
 }
 
 const recipeOf = (over: FolderOptions["recipe"]): Recipe => {
@@ -100,28 +98,32 @@ function sha256Of(path: string): string {
   return hash;
 }
 
-export const claim: RunClaim = {
+type Claim = Parameters<typeof writeRequest>[1];
+
+const firstClaim: Claim = {
   fence: 1,
+  basePath: tinyModel,
   budget: { memory_bytes: 0, threads: 1 },
   versions: { plumbline: "test", trainer: "test" },
 };
 
+/** What the appliance does when it takes up the work of a folder again. */
+export const claimAgain = (folder: string, fence: number): Promise<void> =>
+  writeRequest(folder, { ...firstClaim, fence });
+
 export async function newRunFolder(options: FolderOptions = {}): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), "run-"));
-  const base = options.base ?? tinyModel;
+  const runs = mkdtempSync(join(tmpdir(), "runs-"));
   const items = options.dev === undefined ? dev : options.dev;
-  await createRunFolder(
-    folder,
-    {
-      alignment_id: "alignment_test",
-      recipe_name: "test",
-      recipe: recipeOf(options.recipe),
-      base: { id: "base", sha256: sha256Of(base), path: base, architecture: "llama" },
-      documents: options.documents ?? documents,
-      dev: items === null ? null : { benchmark_id: "benchmark_test", items },
-    },
-    { ...claim, ...options.claim },
-  );
+  await makeRunFolder(runs, {
+    alignmentId: "alignment_test",
+    recipeName: "test",
+    recipe: recipeOf(options.recipe),
+    base: { id: "base", sha256: sha256Of(tinyModel), architecture: "llama" },
+    documents: options.documents ?? documents,
+    dev: items === null ? null : { benchmarkId: "benchmark_test", items },
+  });
+  const folder = join(runs, "alignment_test");
+  await writeRequest(folder, firstClaim);
   return folder;
 }
 

@@ -1,7 +1,7 @@
 // The loop of a run over a real folder, with the real trainer on a tiny model.
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
@@ -10,12 +10,11 @@ import { sleep } from "../../src/base/time.ts";
 import { type RunReply, type RunResult, runEvent, runResult } from "../../src/contract/run-folder.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { createControl } from "../../src/domain/alignments/control.ts";
-import { claimRunFolder } from "../../src/domain/alignments/request.ts";
 import { readRowTexts } from "../../src/domain/alignments/rows.ts";
 import { runAlignment } from "../../src/domain/alignments/run.ts";
 import {
   brokenRules,
-  claim,
+  claimAgain,
   devItem,
   eventsOf,
   eventually,
@@ -29,7 +28,7 @@ import {
 
 const folders: string[] = [];
 after(() => {
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+  for (const folder of folders) rmSync(dirname(folder), { recursive: true, force: true });
 });
 
 const folderFor = async (options: FolderOptions = {}): Promise<string> => {
@@ -102,7 +101,7 @@ test("a run that has its result does no more, and a new claim is told the same",
   const events = eventsOf(folder).length;
   const never = { over: { startTrainer: () => assert.fail("nothing is left to do") } };
   assert.deepEqual(await runAlignment(folder, partsOf(never)), result);
-  await claimRunFolder(folder, { ...claim, fence: 2 });
+  await claimAgain(folder, 2);
   assert.deepEqual(await runAlignment(folder, partsOf(never)), { ...result, fence: 2 });
   assert.equal(eventsOf(folder).length, events);
 });
@@ -124,7 +123,7 @@ test("a run whose trainer dies fails with why, and under a new claim goes on to 
     const failed = await runAlignment(folder, partsOf(dying));
     assert.equal(failed.outcome, "failed");
     assert.equal(failed.error?.code, "trainer_died");
-    await claimRunFolder(folder, { ...claim, fence: 2 });
+    await claimAgain(folder, 2);
     const result = await runAlignment(folder, partsOf());
     assert.equal(result.outcome, "completed");
     assert.deepEqual(lossesOf(folder), losses);
@@ -171,7 +170,7 @@ test("a damaged checkpoint is passed over for the one before it", async () => {
   const newest = checkpointsOf(folder).at(-1)!;
   const files = join(folder, "checkpoints", String(newest), "trainer");
   writeFileSync(join(files, readdirSync(files)[0]!), "damage");
-  await claimRunFolder(folder, { ...claim, fence: 2 });
+  await claimAgain(folder, 2);
   assert.equal((await runAlignment(folder, partsOf())).files[0]?.sha256, adapter);
   assert.deepEqual(lossesOf(folder), losses);
   assert.ok(eventsOf(folder).some((event) => event.code === "checkpoint_damaged"));

@@ -2,14 +2,13 @@
 // undisturbed run logged, nothing is left running, and in the end the adapter is the very same file.
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { isTemporary, sha256OfFile } from "../../src/base/files.ts";
 import { type Child, linesOf, startNode } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
 import { runExit } from "../../src/contract/run-folder.ts";
-import { claimRunFolder } from "../../src/domain/alignments/request.ts";
-import { brokenRules, claim, eventsOf, eventually, lossesOf, newRunFolder } from "../domain/run-harness.ts";
+import { brokenRules, claimAgain, eventsOf, eventually, lossesOf, newRunFolder } from "../domain/run-harness.ts";
 
 const entry = join(import.meta.dirname, "../domain/run-entry.ts");
 const steps = 40;
@@ -17,7 +16,7 @@ const randomKills = 16;
 
 const folders: string[] = [];
 after(() => {
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+  for (const folder of folders) rmSync(dirname(folder), { recursive: true, force: true });
 });
 
 async function folderFor(max_steps = steps): Promise<string> {
@@ -28,7 +27,17 @@ async function folderFor(max_steps = steps): Promise<string> {
   return folder;
 }
 
-const start = (folder: string): Child => startNode(entry, [folder]);
+/** What the last process said on stderr. */
+let lastWords = "";
+
+function start(folder: string): Child {
+  const child = startNode(entry, [folder]);
+  lastWords = "";
+  child.stderr.on("data", (part: Buffer) => {
+    lastWords += part.toString("utf8");
+  });
+  return child;
+}
 
 const isAlive = (pid: number): boolean => {
   try {
@@ -68,16 +77,16 @@ function assertSound(folder: string, losses: Map<number, string>): void {
 
 const undisturbed = (async () => {
   const folder = await folderFor();
-  assert.equal((await start(folder).ended).code, runExit.completed);
+  assert.equal((await start(folder).ended).code, runExit.completed, lastWords);
   return { losses: lossesOf(folder), adapter: await sha256OfFile(join(folder, "artefact/adapter.gguf")) };
 })();
 
 /** Goes on until the folder has its result, under a new claim where a kill of the trainer made the run fail. */
 async function finish(folder: string, fence: number): Promise<void> {
   const { losses, adapter } = await undisturbed;
-  await claimRunFolder(folder, { ...claim, fence });
+  await claimAgain(folder, fence);
   const { code } = await start(folder).ended;
-  assert.equal(code, runExit.completed, JSON.stringify(eventsOf(folder).at(-1)));
+  assert.equal(code, runExit.completed, `${JSON.stringify(eventsOf(folder).at(-1))} ${lastWords}`);
   assertSound(folder, losses);
   assert.equal(lossesOf(folder).size, steps);
   assert.equal(await sha256OfFile(join(folder, "artefact/adapter.gguf")), adapter);
@@ -141,7 +150,7 @@ test("a run or its trainer killed at random moments goes on bit for bit", async 
     }
     assertSound(folder, losses);
     fence++;
-    await claimRunFolder(folder, { ...claim, fence });
+    await claimAgain(folder, fence);
     if (existsSync(join(folder, "artefact"))) {
       // Too late to disturb it: begin another.
       finished++;

@@ -1,9 +1,9 @@
-// What a run is asked to do: request.json and snapshot/ of its folder. The appliance writes them, the run reads them and checks
-// them against their contract and their hashes.
+// What a run is asked to do: request.json and snapshot/ of its folder, as snapshot.ts wrote them, checked against their contract
+// and their hashes.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
-import { isErrno, makeFolder, sha256, sha256OfFile, writeFileDurably, writeJsonDurably } from "../../base/files.ts";
+import { isErrno, sha256, sha256OfFile } from "../../base/files.ts";
 import {
   type RunRequest,
   runRequest,
@@ -18,45 +18,6 @@ export interface Snapshot {
   documents: SnapshotDocument[];
   /** The dev split; empty without a benchmark. */
   dev: SnapshotItem[];
-}
-
-export interface RunOrder extends Pick<RunRequest, "alignment_id" | "recipe_name" | "recipe" | "base"> {
-  documents: readonly SnapshotDocument[];
-  /** The dev split alone. A run must never see the sealed one. */
-  dev: { benchmark_id: string; items: readonly SnapshotItem[] } | null;
-}
-
-/** What a claim of the job brings; the rest of a request never changes. */
-export type RunClaim = Pick<RunRequest, "fence" | "budget" | "versions">;
-
-/** Writes a new run folder: the snapshot first, request.json last, so that a folder with a request is complete. */
-export async function createRunFolder(folder: string, order: RunOrder, claim: RunClaim): Promise<RunRequest> {
-  const { documents, dev, ...asked } = order;
-  await makeFolder(join(folder, "snapshot", "documents"));
-  const listed: RunRequest["documents"] = [];
-  for (const [index, document] of documents.entries()) {
-    const content = `${JSON.stringify(document)}\n`;
-    await writeFileDurably(join(folder, "snapshot", "documents", `${index}.json`), content);
-    listed.push({ id: document.id, name: document.name, sha256: sha256(content) });
-  }
-  const lines = (dev?.items ?? []).map((item) => `${JSON.stringify(item)}\n`).join("");
-  if (dev !== null) await writeFileDurably(join(folder, "snapshot", "dev.jsonl"), lines);
-  const request: RunRequest = {
-    format: 1,
-    ...asked,
-    ...claim,
-    documents: listed,
-    dev: dev === null ? null : { benchmark_id: dev.benchmark_id, sha256: sha256(lines), items: dev.items.length },
-  };
-  await writeJsonDurably(join(folder, "request.json"), request);
-  return request;
-}
-
-/** Hands the folder to a new claim of its job. */
-export async function claimRunFolder(folder: string, claim: RunClaim): Promise<RunRequest> {
-  const request: RunRequest = { ...(await readRequest(folder)), ...claim };
-  await writeJsonDurably(join(folder, "request.json"), request);
-  return request;
 }
 
 const checkRequest = compile(runRequest);
