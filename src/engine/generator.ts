@@ -61,17 +61,21 @@ export interface GenerateRequest {
   signal: AbortSignal;
 }
 
-/** The 64 most probable tokens of a step, by falling raw logit, at temperature 1 before any penalty. */
+/**
+ * The 64 most probable tokens of a step, by falling raw logit: as the model gave them, before temperature and penalties. Under a
+ * logit bias the 64 are chosen with it, and their logits given without it. Fewer where the vocabulary is smaller.
+ */
 export interface TopLogits {
   tokens: Int32Array;
   logits: Float32Array;
 }
 
+/** The token that ends an answer is given too, as the last one: its text is what was held back until then. */
 export interface GeneratedToken {
   token: number;
   /** Text that became complete with this token: whole code points only, "" while one is unfinished or a stop string may begin. */
   text: string;
-  /** ln p over the 64 kept logits, in nats. */
+  /** ln p over the 64 kept logits, in nats, whatever was done to them for the draw. */
   logprob: number;
   top: TopLogits;
 }
@@ -98,28 +102,35 @@ export interface EvaluateRequest {
 
 export interface EvaluatedAnswer {
   text: string;
+  /** With the token that ended it. */
   tokens: number[];
   steps: { logprob: number; top: TopLogits }[];
   finishReason: FinishReason;
+  /** From its group's start to its last token, without the waiting for other work. */
   seconds: number;
 }
 
 export interface LoadedInfo {
   architecture: string;
+  /** Tokens of one seat: `seatContext`, or what the model was made for where that is less. */
   context: number;
   parameters: number;
+  /** Weights and the pool of seats, as the library counts them. */
   bytes: number;
   seats: number;
 }
 
 /**
- * Tokens for (base, adapter). Throws Failure: model_load_failed, out_of_memory, prompt_too_long, engine_busy, not_loaded.
- * A prompt is never cut here.
+ * Tokens for (base, adapter). Throws Failure: model_load_failed, model_invalid, out_of_memory, prompt_too_long, engine_busy,
+ * not_loaded, inference_failed, engine_unusable, and validation for token ids that there are not. A prompt is never cut here.
  */
 export interface Generator {
-  /** Loads the base when it is not yet there, and the adapter. Several calls for one model are one load. */
+  /**
+   * Loads the base when it is not yet there, and the adapter. Calls for one model share one load, and each wants its own unload.
+   * The library knows adapters by their path: a file's name must carry a hash of its content.
+   */
   load(model: ModelRef): Promise<LoadedInfo>;
-  /** Gives the adapter back; the base goes when its last user went. Running requests finish first. */
+  /** Takes one load back. With the last, new requests are refused, running ones finish, and what nobody else uses goes. */
   unload(model: ModelRef): Promise<void>;
   isLoaded(model: ModelRef): boolean;
   /** The tokenizer of a loaded base. */
@@ -127,8 +138,9 @@ export interface Generator {
   /** Yields tokens as they are drawn; the return value is the summary. */
   generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void>;
   /**
-   * Greedy answers in a fixed batch shape: groups of 8 in item order, padded, never in one batch with anything else, so that
-   * the same items give the same text whatever else the machine does.
+   * Greedy answers in a fixed batch shape: groups of 8 (of `seats` where that is less) in item order, padded, never in one batch
+   * with anything else, so that the same items give the same text whatever else the machine does. Takes turns with chat, step by
+   * step. Needs memory for a second pool of seats while it runs. Rejects with the signal's reason when it is aborted.
    */
   evaluate(request: EvaluateRequest): Promise<void>;
   /** Exact log-probs (nats, over the whole vocabulary) of each row's tokens from promptLength on. */

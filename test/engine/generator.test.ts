@@ -198,7 +198,7 @@ async function evaluation(model: ModelRef, startAt = 0): Promise<Map<number, Eva
   await generator.evaluate({
     model,
     prompts,
-    maxTokens: 24,
+    maxTokens: 10,
     signal,
     startAt,
     onItem: (index, answer) => {
@@ -226,7 +226,7 @@ test("an evaluation gives the same to the last digit, however busy the machine i
   const busy = await evaluation(loud);
   leave.abort();
   const drawn = (await Promise.all(chats)).map((chat) => chat.completionTokens);
-  assert.ok(Math.min(...drawn) > 10, `chat went on beside it: ${drawn}`);
+  assert.ok(Math.min(...drawn) > 4, `chat went on beside it: ${drawn}`);
   assert.deepEqual(withoutSeconds(busy), withoutSeconds(quiet));
   const again = await evaluation(loud, 9);
   assert.deepEqual(withoutSeconds(again), withoutSeconds(new Map([[9, quiet.get(9)!]])));
