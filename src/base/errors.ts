@@ -64,7 +64,12 @@ export const failures = {
   engine_busy: row(503, "All seats and the queue are full", "Try again after Retry-After.", true),
   prompt_too_long: row(422, "The prompt does not fit the context", "Shorten it, or raise PLUMBLINE_SEAT_CONTEXT."),
   engine_unusable: row(500, "The inference library does not run here", "Run ./install.sh, then `plumbline doctor`."),
-  inference_failed: row(500, "The model failed while it answered", "Try again; look for the request id in the log.", true),
+  inference_failed: row(
+    500,
+    "The model failed while it answered",
+    "Try again; look for the request id in the log.",
+    true,
+  ),
   template_failed: row(
     422,
     "The model's chat template does not render this conversation",
