@@ -13,7 +13,8 @@ import {
   type WeightedRows,
 } from "../../src/engine/trainer.ts";
 
-export const executable = readConfig({}).trainer;
+/** PLUMBLINE_TRAINER runs the tests against another build, such as one with sanitizers. */
+export const executable = readConfig().trainer;
 
 export function tinyModel(name: string): string {
   const path = join(installation, "build/fixtures", `${name}.gguf`);
