@@ -166,6 +166,7 @@ async function calibrate(
 ): Promise<Calibration> {
   const { dev } = training.prepared;
   const answers: LabelledAnswer[] = [];
+  const told: Promise<void>[] = [];
   await generator.evaluate({
     model,
     prompts: dev.map((prompt) => prompt.tokens),
@@ -177,9 +178,10 @@ async function calibrate(
       // An answer of no tokens has no features, and none is ever shown a score.
       if (answer.steps.length > 0)
         answers.push({ features: answerFeatures(answer.steps, answer.finishReason), correct });
-      void run.progress(index + 1, dev.length, "questions");
+      told.push(run.progress(index + 1, dev.length, "questions"));
     },
   });
+  await Promise.all(told);
   await run.turn();
   return fitCalibration({
     answers,

@@ -2,13 +2,14 @@
 // remembered answer by answer, so that a run killed here asks nothing twice and makes the very same rows.
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { Piscina } from "piscina";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, openAppend, sha256, syncFolder } from "../../base/files.ts";
 import { formatChat, formatTrainingRow } from "../../engine/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 import type { Run } from "./context.ts";
-import { type Example, type Message, makeExamples, proposeQuestions, selfReplay } from "./examples.ts";
-import { findOverlap } from "./leakage.ts";
+import { type Example, type Message, proposeQuestions, selfReplay } from "./examples.ts";
 import { identityOf } from "./request.ts";
 import { type Prepared, type PrepareReport, readPrepared, type TrainingRow, writePrepared } from "./rows.ts";
 
@@ -21,13 +22,7 @@ export async function prepare(run: Run): Promise<Prepared> {
   await run.enter("preparing");
   const began = run.parts.clock.monotonicMs();
   const made = await makeRows(run);
-  const rows: TrainingRow[] = [];
-  let tooLong = 0;
-  for (const { kind, messages } of made.examples) {
-    const row = formatTrainingRow(run.tokenizer, messages);
-    if (row.tokens.length > run.request.recipe.rendering.max_seq_len) tooLong++;
-    else rows.push({ kind, messages, ...row });
-  }
+  const { rows, tooLong } = await tokenised(run, made.examples);
   if (rows.length === 0) throw new Failure("no_training_rows");
   const dev = run.snapshot.dev.map((item) => ({
     item,
@@ -47,49 +42,87 @@ export async function prepare(run: Run): Promise<Prepared> {
 
 type Made = { examples: Example[]; report: Omit<PrepareReport, "too_long" | "rows" | "by_kind" | "seconds"> };
 
+/** Rows as token ids. Long work on this thread, so it lets go of it often: commands and heartbeats go on. */
+async function tokenised(run: Run, examples: readonly Example[]): Promise<{ rows: TrainingRow[]; tooLong: number }> {
+  const rows: TrainingRow[] = [];
+  let tooLong = 0;
+  let reported = run.parts.clock.monotonicMs();
+  for (const [index, { kind, messages }] of examples.entries()) {
+    const row = formatTrainingRow(run.tokenizer, messages);
+    if (row.tokens.length > run.request.recipe.rendering.max_seq_len) tooLong++;
+    else rows.push({ kind, messages, ...row });
+    if (index % 32 === 31) await setImmediate();
+    if (run.parts.clock.monotonicMs() - reported > 1000) {
+      reported = run.parts.clock.monotonicMs();
+      await run.turn();
+      await run.progress(index + 1, examples.length, "rows");
+    }
+  }
+  return { rows, tooLong };
+}
+
 /** Rows by rules, proposed and replayed, without those that give a dev question away. */
 async function makeRows(run: Run): Promise<Made> {
   const { documents, dev } = run.snapshot;
   const { dataset, training } = run.request.recipe;
   const questions = dev.map((item) => item.instruction);
-  const ruled = makeExamples(documents, { phrasings: dataset.phrasings, seed: training.seed });
-  const wantsBase = dataset.proposals_per_chunk > 0 || dataset.replay_share > 0;
-  const speaker = wantsBase ? await openSpeaker(run) : null;
+  const thread = openThread(run);
+  const speaker = await openSpeaker(run);
   try {
-    const proposed = speaker
-      ? await proposeQuestions(documents, speaker.generate, {
-          perChunk: dataset.proposals_per_chunk,
-          existing: ruled.examples,
-        })
-      : null;
-    const own = dropOverlapping(questions, [...ruled.examples, ...(proposed?.examples ?? [])]);
+    const ruled = await thread.make({ documents, phrasings: dataset.phrasings, seed: training.seed });
+    const proposed = await proposeQuestions(documents, speaker.generate, {
+      perChunk: dataset.proposals_per_chunk,
+      existing: ruled.examples,
+    });
+    const own = [...ruled.examples, ...proposed.examples];
+    const kept = without(own, await thread.overlapping({ questions, examples: own }));
     // The share is of all rows: n replayed beside m others make n / (n + m).
-    const replayCount = Math.round((own.kept.length * dataset.replay_share) / (1 - dataset.replay_share));
-    const replayed = speaker
-      ? await selfReplay(speaker.generate, {
-          prompts: run.parts.replayPrompts,
-          count: replayCount,
-          seed: training.seed,
-        })
-      : [];
-    const all = dropOverlapping(questions, [...own.kept, ...replayed]);
+    const replayed = await selfReplay(speaker.generate, {
+      prompts: run.parts.replayPrompts,
+      count: Math.round((kept.length * dataset.replay_share) / (1 - dataset.replay_share)),
+      seed: training.seed,
+    });
+    const all = [...kept, ...replayed];
+    const examples = without(all, await thread.overlapping({ questions, examples: all }));
     return {
-      examples: all.kept,
+      examples,
       report: {
         examples: ruled.report,
-        proposals: proposed?.report ?? null,
-        overlap_dropped: own.dropped + all.dropped,
-        overlap: findOverlap(questions, all.kept).overlap,
+        proposals: proposed.report,
+        overlap_dropped: own.length + replayed.length - examples.length,
+        overlap: (await thread.overlapping({ questions, examples })).length,
       },
     };
   } finally {
-    await speaker?.close();
+    await speaker.close();
+    await thread.close();
   }
 }
 
-function dropOverlapping(questions: string[], examples: Example[]): { kept: Example[]; dropped: number } {
-  const found = new Set(findOverlap(questions, examples).items.map((item) => item.example));
-  return { kept: examples.filter((_, index) => !found.has(index)), dropped: found.size };
+const without = (examples: readonly Example[], dropped: readonly number[]): Example[] => {
+  const gone = new Set(dropped);
+  return examples.filter((_, index) => !gone.has(index));
+};
+
+type Work = typeof import("./rows.worker.ts");
+interface Thread {
+  make(task: Parameters<Work["make"]>[0]): Promise<ReturnType<Work["make"]>>;
+  overlapping(task: Parameters<Work["overlapping"]>[0]): Promise<ReturnType<Work["overlapping"]>>;
+  close(): Promise<void>;
+}
+
+function openThread(run: Run): Thread {
+  const { signal } = run.parts.control;
+  const pool = new Piscina({
+    filename: new URL("./rows.worker.ts", import.meta.url).href,
+    minThreads: 0,
+    maxThreads: 1,
+  });
+  return {
+    make: (task) => pool.run(task, { name: "make", signal }),
+    overlapping: (task) => pool.run(task, { name: "overlapping", signal }),
+    close: () => pool.destroy(),
+  };
 }
 
 const rememberedName = "answers.jsonl";

@@ -62,6 +62,11 @@ export const stoppedResult = (request: RunRequest): RunResult => ended(request, 
 
 /** Only a Failure's words are meant for people; of anything else the log has the stack. */
 export function failedResult(request: RunRequest, error: unknown): RunResult {
-  const failure = error instanceof Failure ? error : new Failure("run_failed", `${(error as Error)?.message ?? error}`);
+  const failure =
+    error instanceof Failure
+      ? error
+      : isErrno(error, "ENOSPC", "EDQUOT")
+        ? new Failure("disk_full")
+        : new Failure("run_failed", `${(error as Error)?.message ?? error}`);
   return ended(request, "failed", { code: failure.code, message: failure.message });
 }

@@ -40,7 +40,7 @@ export interface PrepareReport {
   rows: number;
   by_kind: Record<string, number>;
   examples: ExamplesReport;
-  proposals: ProposalReport | null;
+  proposals: ProposalReport;
   /** Rows dropped because they give a dev question away. */
   overlap_dropped: number;
   /** Rows that still do: 0, counted again after dropping. */
