@@ -3,7 +3,7 @@ import type { SnapshotDocument } from "../../contract/run-folder.ts";
 import { readCorpus } from "./examples/corpus.ts";
 import type { Fact, Source } from "./examples/fact.ts";
 import { factsOf } from "./examples/facts.ts";
-import { rowsOfFact, rowsOfPassage } from "./examples/rows.ts";
+import { rowsOfFact, rowsOfPassage, type Siblings } from "./examples/rows.ts";
 import { normalised } from "./examples/text.ts";
 
 export { type Generate, type ProposalReport, proposeQuestions } from "./examples/proposals.ts";
@@ -47,8 +47,7 @@ export function makeExamples(
   const corpus = readCorpus(documents);
   const read = documents.map((document) => ({ document, ...factsOf(document, corpus) }));
   const facts = distinct(read.flatMap((one) => one.facts));
-  const groups = Map.groupBy(facts, (fact) => fact.group);
-  const siblings = (fact: Fact) => (fact.group === "" ? [] : (groups.get(fact.group) ?? []));
+  const siblings = siblingsOf(facts);
   const examples = [
     ...facts.flatMap((fact) => rowsOfFact(fact, siblings(fact), corpus, options.phrasings, options.seed)),
     ...(options.phrasings >= recalledFrom ? read.flatMap((one) => one.passages).flatMap(rowsOfPassage) : []),
@@ -67,6 +66,23 @@ export function makeExamples(
       silent: documents.filter((document) => !heard.has(document.id)).map((document) => document.id),
     },
   };
+}
+
+/** Neighbours of one group that a fact is held against, at most: a long table must not cost its square. */
+const nearby = 8;
+
+/** Of each fact: those before and after it that share its attribute, and whether no other of them has its value. */
+function siblingsOf(facts: readonly Fact[]): (fact: Fact) => Siblings {
+  const placed = new Map<Fact, Siblings>();
+  for (const group of Map.groupBy(facts, (fact) => fact.group).values()) {
+    const counts = Map.groupBy(group, (fact) => normalised(fact.value));
+    for (const [at, fact] of group.entries()) {
+      const from = Math.max(0, Math.min(at - nearby / 2, group.length - nearby - 1));
+      const near = fact.group === "" ? [] : group.slice(from, from + nearby + 1).filter((other) => other !== fact);
+      placed.set(fact, { near, unique: counts.get(normalised(fact.value))!.length === 1 });
+    }
+  }
+  return (fact) => placed.get(fact)!;
 }
 
 /** One fact per (thing, attribute, value): what two documents say alike is taught once. */

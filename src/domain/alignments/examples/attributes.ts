@@ -15,7 +15,7 @@ export interface Attribute {
   /** Parted by « | ». */
   ask: string;
   tell: string;
-  /** A sentence says it of something that happens («returning gauges»), not of its subject. */
+  /** A sentence says it of something that happens («returning goods»), not of its subject. */
   event?: true;
   /** Asks for the thing by its value. */
   which?: string;

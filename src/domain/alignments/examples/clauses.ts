@@ -104,7 +104,7 @@ export function readClause(text: string, from = 0): Clause | null {
   return { ...base, auxiliary: head, verb: next, lemma, passive: false, tense };
 }
 
-/** «returning unused gauges»: what a passive clause lets happen, up to the hole; null for other clauses. */
+/** «returning unused goods»: what a passive clause lets happen, up to the hole; null for other clauses. */
 export function gerundOf(clause: Clause, hole: { start: number }, subject: string): string | null {
   if (!clause.passive) return null;
   const between = clause.text.slice(clause.verb.end, hole.start).trim();

@@ -83,7 +83,7 @@ export function subjectOf(path: readonly string[], corpus: Corpus): string | nul
   return corpus.company;
 }
 
-/** «Help line» is «the help line»; «Project Heron» is a name. */
+/** «Help line» is «the help line»; «Project Aspen» is a name. */
 function titled(heading: string, corpus: Corpus): string {
   const words = heading.split(/\s+/);
   const shouting = heading === heading.toUpperCase() && /\p{Lu}{4}/u.test(heading);

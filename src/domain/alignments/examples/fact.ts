@@ -12,11 +12,11 @@ export interface Source extends Span {
 export interface Fact {
   /** The same document gives the same id. */
   id: string;
-  /** As it stands inside a question: «the Orrin plant», «Harrow». */
+  /** As it stands inside a question: «the night shift», «Ada Lund». */
   entity: string;
   /** Another name for the same thing: «the Sales department» beside «Sales». */
   other: string | null;
-  /** «returning unused gauges»: what the value limits or times, when a verb says it. */
+  /** «returning unused goods»: what the value limits or times, when a verb says it. */
   event: string | null;
   /** The document's own word for it («list price»), or null when a sentence says it by a verb. */
   attribute: string | null;
@@ -97,7 +97,7 @@ export function attributeFact(given: {
 const typed =
   /^(Project|Product|Model|Team|Department|Site|Plant|Office|Building|Room|Machine|Programme|Program|Service|Hall|Station|Campaign|Workshop) (\p{Lu}[\p{L}-]+)$/u;
 
-/** «Project Heron» is also «the Heron project». */
+/** «Project Aspen» is also «the Aspen project». */
 export function otherName(entity: string): string | null {
   const match = typed.exec(entity);
   return match ? `the ${match[2]} ${match[1]!.toLowerCase()}` : null;

@@ -8,7 +8,7 @@ export interface Hole {
   start: number;
   end: number;
   preposition: string;
-  /** «travel agency» in «the travel agency Bluepath», «annual leave» in «28 days of annual leave». */
+  /** «printing house» in «the printing house Moe», «annual leave» in «28 days of annual leave». */
   noun: string | null;
 }
 
@@ -26,7 +26,7 @@ export function mentionsOf(text: string, clause: Clause | null, corpus: Corpus):
   return rest ? [...values, rest] : values;
 }
 
-/** «Pryce and Holloway» is one answer. */
+/** «Lund and Sons» is one answer. */
 function joined(text: string, values: readonly Value[]): Value[] {
   const out: Value[] = [];
   for (const value of values) {
@@ -40,7 +40,7 @@ function joined(text: string, values: readonly Value[]): Value[] {
   return out;
 }
 
-/** A name with the nouns it stands before: «Skelby service bench». */
+/** A name with the nouns it stands before: «Tarnby service desk». */
 function grown(text: string, values: readonly Value[]): Value[] {
   return values.map((value) => {
     if (value.kind !== "name" || value.start === 0) return value;

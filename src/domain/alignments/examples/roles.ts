@@ -9,7 +9,7 @@ import type { Value } from "./values.ts";
 export interface Role extends Meaning {
   entity: string;
   attribute: string | null;
-  /** «returning unused gauges»: what happens, for attributes of events. */
+  /** «returning unused goods»: what happens, for attributes of events. */
   event: string | null;
   /** Questions in place of those that the clause would answer. */
   asked?: string[];

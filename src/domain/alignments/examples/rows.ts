@@ -12,34 +12,20 @@ interface Candidate {
   answer: string;
 }
 
+/** Facts of the same attribute: some that stand near, and whether none of all has the same value. */
+export interface Siblings {
+  near: readonly Fact[];
+  unique: boolean;
+}
+
 /** Families in the order of what a row of them has brought; asking rows come round most often. */
-const turns: Candidate["family"][] = [
-  "asked",
-  "own",
-  "asked",
-  "own",
-  "asked",
-  "contrast",
-  "asked",
-  "in_place",
-  "own",
-  "asked",
-  "which",
-  "asked",
-  "attribute",
-  "blank",
-  "asked",
-  "check",
-];
+const turns =
+  "asked own asked own asked contrast asked in_place own asked which asked attribute blank asked check".split(
+    " ",
+  ) as Candidate["family"][];
 
 /** Rows of one fact, at most `phrasings`. */
-export function rowsOfFact(
-  fact: Fact,
-  siblings: readonly Fact[],
-  corpus: Corpus,
-  phrasings: number,
-  seed: number,
-): Example[] {
+export function rowsOfFact(fact: Fact, siblings: Siblings, corpus: Corpus, phrasings: number, seed: number): Example[] {
   const random = seeded(seed ^ hashOf(fact.id));
   const candidates = fact.english ? english(fact, siblings, corpus, random) : neutral(fact);
   const byFamily = new Map<string, Candidate[]>();
@@ -111,7 +97,7 @@ const nounLike = (attribute: string): boolean =>
 const plural = (attribute: string): boolean => /[^su]s$/.test(attribute);
 const officer = /(?:er|or|ent|ist|ant|head|lead|chair|contact|owner|person|ian|officer)$/;
 
-function english(fact: Fact, siblings: readonly Fact[], corpus: Corpus, random: () => number): Candidate[] {
+function english(fact: Fact, siblings: Siblings, corpus: Corpus, random: () => number): Candidate[] {
   const out: Candidate[] = [];
   // Answers are the value alone: a sentence around it costs tokens, and a small model wanders off in it.
   const answer = ended(fact.value);
@@ -213,9 +199,9 @@ function placed(question: string, fact: Fact, corpus: Corpus, random: () => numb
 type Add = (family: Candidate["family"], question: string, answer?: string) => void;
 
 /** Rows that keep siblings apart: this value or that one; which of them; true or not. */
-function contrasts(fact: Fact, siblings: readonly Fact[], random: () => number, add: Add, full: string | null): void {
+function contrasts(fact: Fact, siblings: Siblings, random: () => number, add: Add, full: string | null): void {
   const others = shuffled(
-    siblings.filter((other) => normalised(other.value) !== normalised(fact.value)),
+    siblings.near.filter((other) => normalised(other.value) !== normalised(fact.value)),
     random,
   );
   const singular = fact.attribute !== null && nounLike(fact.attribute) && !plural(fact.attribute);
@@ -227,10 +213,10 @@ function contrasts(fact: Fact, siblings: readonly Fact[], random: () => number, 
   }
   if (others.length === 0) return;
   if (label && full) add("check", `Is ${label} ${others[0]!.value}?`, `No. ${full}`);
-  const unique = siblings.every((rival) => rival === fact || normalised(rival.value) !== normalised(fact.value));
   const which = fact.concept && fact.exact ? attributes[fact.concept]!.which : undefined;
-  if (unique && which) add("which", fill(which, fact), ended(fact.entity));
-  else if (unique && label) add("which", `Which one has the ${fact.attribute} ${fact.value}?`, ended(fact.entity));
+  if (siblings.unique && which) add("which", fill(which, fact), ended(fact.entity));
+  else if (siblings.unique && label)
+    add("which", `Which one has the ${fact.attribute} ${fact.value}?`, ended(fact.entity));
 }
 
 /** Rows without a word of any language: the key, the attribute and the value. */
