@@ -5,9 +5,10 @@ import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
+import { tryLock } from "../../src/base/lock.ts";
 import { startNode } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
-import { type RunReply, type RunResult, runEvent, runResult } from "../../src/contract/run-folder.ts";
+import { type RunReply, type RunResult, runEvent, runExit, runResult } from "../../src/contract/run-folder.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { createControl } from "../../src/domain/alignments/control.ts";
 import { readRowTexts } from "../../src/domain/alignments/rows.ts";
@@ -154,6 +155,22 @@ test("a killed run goes on bit for bit", async () => {
   assert.deepEqual(lossesOf(folder), losses);
   assert.equal(await sha256OfFile(join(folder, "artefact/adapter.gguf")), adapter);
   assert.deepEqual(brokenRules(folder), []);
+});
+
+test("as a process it says by its exit status that a folder is held, or is none, and ends with its standard input", async () => {
+  const verb = join(import.meta.dirname, "../../src/cli/main.ts");
+  const folder = await folderFor();
+  const none = startNode(verb, ["run", join(folder, "snapshot")]);
+  assert.equal((await none.ended).code, runExit.invalid);
+  const lock = tryLock(join(folder, "lock"))!;
+  const locked = startNode(verb, ["run", folder]);
+  assert.equal((await locked.ended).code, runExit.locked);
+  lock.release();
+  const orphan = startNode(join(import.meta.dirname, "run-entry.ts"), [folder]);
+  await eventually(() => eventsOf(folder).length > 0, "the first event");
+  orphan.stdin.end();
+  assert.equal((await orphan.ended).signal, "SIGKILL");
+  assert.equal(existsSync(join(folder, "result.json")), false);
 });
 
 test("a damaged checkpoint is passed over for the one before it", async () => {
