@@ -161,9 +161,10 @@ async function furnish(parts: HouseParts): Promise<House> {
     runs: at.runs,
     maxRuns: config.maxRuns,
     threads: config.threads,
-    grant: (bytes, alignmentId) => {
+    grant: ({ bytes, threads }, alignmentId) => {
       if (bytes > config.memory) throw new Failure("out_of_memory", `The run needs ${bytes} bytes`);
-      const grant = gpu.reserve(`alignment ${alignmentId}`, bytes);
+      // Noted so that answers, which must go on meanwhile, do not compete with a run for every core.
+      const grant = gpu.reserve(`alignment ${alignmentId}`, bytes, Math.min(threads, gpu.snapshot().freeThreads));
       // Bases that are only kept for the next request make way; the next look finds their room.
       if (!grant) models.freeIdle().catch((error) => log("error", "model.unload_failed", { error }));
       return grant;

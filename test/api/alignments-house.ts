@@ -178,7 +178,7 @@ async function build(data: string, settings: Settings) {
     runs,
     maxRuns: settings.maxRuns ?? 2,
     threads: 8,
-    grant(bytes) {
+    grant({ bytes }) {
       if (bytes > memory) throw new Failure("out_of_memory");
       if (grants.live.reduce((sum, grant) => sum + grant.bytes, bytes) > memory) return null;
       const grant = { bytes, release: () => void grants.live.splice(grants.live.indexOf(grant) >>> 0, 1) };

@@ -51,7 +51,7 @@ export interface AlignParts {
   /** Threads that all runs share. */
   threads: number;
   /** Memory for a run, until released; null while others hold it. Throws out_of_memory when it can never be had. */
-  grant: (bytes: number, alignmentId: string) => Grant | null;
+  grant: (want: { bytes: number; threads: number }, alignmentId: string) => Grant | null;
   versions: () => Promise<RunRequest["versions"]>;
   baseOf: (baseModelId: string) => BaseModel;
   /** Of all splits. */
@@ -95,6 +95,8 @@ interface Attempt {
   began: { overall: number; ms: number };
 }
 
+type Budget = RunRequest["budget"];
+
 const MiB = 1 << 20;
 
 /**
@@ -112,14 +114,25 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
   /** Runs that have ended and whose result is being taken in. */
   const ended = new Set<string>();
   /** Taken when looking whether the next one fits, used when it is claimed. */
-  let reserved: { alignmentId: string; grant: Grant } | null = null;
+  let reserved: { alignmentId: string; grant: Grant; budget: Budget } | null = null;
+
+  /** A run that goes on keeps its threads: with another number of them its losses would differ in the last bits. */
+  function budgetOf(row: AlignmentRow): Budget {
+    const share = Math.min(parts.maxRuns, queue.count("align", ["queued", "running", "stopping"]));
+    const earlier = row.budget_json === null ? null : (JSON.parse(row.budget_json) as Budget);
+    return {
+      memory_bytes: runMemory(parts.baseOf(row.base_model_id)),
+      threads: earlier?.threads ?? Math.max(1, Math.floor(parts.threads / Math.max(1, share))),
+    };
+  }
 
   function reserve(row: AlignmentRow): boolean {
     if (reserved?.alignmentId === row.id) return true;
     reserved?.grant.release();
     reserved = null;
-    const grant = parts.grant(runMemory(parts.baseOf(row.base_model_id)), row.id);
-    if (grant !== null) reserved = { alignmentId: row.id, grant };
+    const budget = budgetOf(row);
+    const grant = parts.grant({ bytes: budget.memory_bytes, threads: budget.threads }, row.id);
+    if (grant !== null) reserved = { alignmentId: row.id, grant, budget };
     return grant !== null;
   }
 
@@ -138,10 +151,10 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
   async function run(claim: Claim, signal: AbortSignal): Promise<void> {
     const row = sql.byId.get(claim.subjectId)!;
     if (!reserve(row)) throw new Failure("out_of_memory");
-    const { grant } = reserved!;
+    const { grant, budget } = reserved!;
     reserved = null;
     try {
-      const attempt = await whenDiskAllows(signal, parts.log, () => begin(parts, claim, row, grant.bytes));
+      const attempt = await whenDiskAllows(signal, parts.log, () => begin(parts, claim, row, budget));
       const isStopping = (): boolean => asked.has(row.id) || queue.of(row.id, "align")?.state === "stopping";
       await conclude(parts, attempt, isStopping, signal, () => perform(parts, attempt, () => ended.add(row.id)));
     } finally {
@@ -175,11 +188,9 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
   };
 }
 
-async function begin(parts: AlignParts, claim: Claim, row: AlignmentRow, bytes: number): Promise<Attempt> {
-  const { sql, queue, clock } = parts;
+async function begin(parts: AlignParts, claim: Claim, row: AlignmentRow, budget: Budget): Promise<Attempt> {
+  const { sql, clock } = parts;
   const folder = join(parts.runs, row.id);
-  const share = Math.min(parts.maxRuns, queue.count("align", ["queued", "running", "stopping"]));
-  const budget = { memory_bytes: bytes, threads: Math.max(1, Math.floor(parts.threads / share)) };
   const base = parts.baseOf(row.base_model_id);
   await writeRequest(folder, { fence: claim.fence, basePath: base.path, budget, versions: await parts.versions() });
   const { jobId, fence } = claim;
