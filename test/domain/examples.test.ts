@@ -204,4 +204,6 @@ test("self-replay keeps whole sentences, asks each prompt once, and is the same 
   assert.equal(rows.length, 5);
   for (const [prompt, answer] of said(rows)) assert.equal(answer, `You said ${prompt}.`);
   assert.deepEqual(await selfReplay(generate, given), rows);
+  const listing = async (): Promise<string> => "First think. Then do this:\n\n1.";
+  assert.equal(said(await selfReplay(listing, { ...given, count: 1 }))[0]![1], "First think.");
 });

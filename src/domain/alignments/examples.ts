@@ -36,9 +36,6 @@ export interface ExamplesReport {
   silent: string[];
 }
 
-/** Phrasings from which on whole rows and sections are recalled too: long answers that take the place of many short ones. */
-const recalledFrom = 10;
-
 /** Rows by rules, in the order of the documents. The same documents, options and seed give the same rows. */
 export function makeExamples(
   documents: readonly SnapshotDocument[],
@@ -50,7 +47,7 @@ export function makeExamples(
   const siblings = siblingsOf(facts);
   const examples = [
     ...facts.flatMap((fact) => rowsOfFact(fact, siblings(fact), corpus, options.phrasings, options.seed)),
-    ...(options.phrasings >= recalledFrom ? read.flatMap((one) => one.passages).flatMap(rowsOfPassage) : []),
+    ...read.flatMap((one) => one.passages).flatMap(rowsOfPassage),
   ];
   const by_kind: Record<string, number> = {};
   for (const example of examples) by_kind[example.kind] = (by_kind[example.kind] ?? 0) + 1;

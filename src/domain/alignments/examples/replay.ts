@@ -3,8 +3,9 @@ import type { Example } from "../examples.ts";
 import type { Generate } from "./proposals.ts";
 import { seeded, shuffled } from "./text.ts";
 
-/** Longest answer that is replayed, in tokens: enough for the manner of speaking, cheap enough to train on. */
-const answerTokens = 48;
+/** Longest answer that is replayed, in tokens: enough for the manner of speaking, and not so long that it drowns the short
+ * answers of its batch, where every token counts alike. */
+const answerTokens = 32;
 
 /** `count` rows from the prompts, in a seeded order, round again when there are fewer prompts than rows. */
 export async function selfReplay(
@@ -36,7 +37,7 @@ export async function selfReplay(
 
 /** An answer cut by the limit, back to its last finished sentence: a row must not teach to stop in the middle. */
 function wholeSentences(answer: string): string {
-  const text = answer.trim();
+  const text = answer.trim().replace(/\n\s*(?:\d+[.)]|[-*])$/, "");
   if (/[.!?)"”`]$/.test(text)) return text;
   const end = Math.max(text.lastIndexOf(". "), text.lastIndexOf("! "), text.lastIndexOf("? "), text.lastIndexOf(".\n"));
   return end > 0 ? text.slice(0, end + 1) : "";

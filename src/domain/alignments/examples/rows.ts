@@ -20,7 +20,7 @@ export interface Siblings {
 
 /** Families in the order of what a row of them has brought; asking rows come round most often. */
 const turns =
-  "asked own asked own asked contrast asked in_place own asked which asked attribute blank asked check".split(
+  "asked own asked own asked in_place asked contrast own asked attribute asked which asked blank check".split(
     " ",
   ) as Candidate["family"][];
 
