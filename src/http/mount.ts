@@ -1,6 +1,7 @@
 // The contract as routes: finds the endpoint of a request, checks every part of it, and gives the handler what it promised to
 // take. What a handler returns is the answer.
 import type { IncomingMessage } from "node:http";
+import Router from "@koa/router";
 import { Failure, type ValidationDetail } from "../base/errors.ts";
 import type { Caller, Endpoint, UploadedFile } from "../contract/endpoint.ts";
 import { compile } from "../contract/validate.ts";
@@ -11,8 +12,6 @@ import { receiveUpload, removeUploads, type UploadLimits } from "./upload.ts";
 export interface Route {
   name: string;
   endpoint: Endpoint;
-  /** A string is matched as it is, an object takes the part as a parameter. */
-  parts: (string | { parameter: string })[];
   perform(request: Arrived): Promise<unknown>;
 }
 
@@ -45,38 +44,36 @@ export function mount<Name extends string>(
   return (Object.keys(endpoints) as Name[]).map((name) => ({
     name,
     endpoint: endpoints[name],
-    parts: endpoints[name].path
-      .slice(1)
-      .split("/")
-      .map((part) => (part.startsWith("{") ? { parameter: part.slice(1, -1) } : part)),
     perform: performer(endpoints[name], handlers[name], limits),
   }));
 }
 
-/** The route of a path, literal parts before parameters. `allowed` are the methods that the path has. */
-export function find(routes: Route[], method: string, path: string): { route: Route | null; allowed: string[] } {
-  const given = path.slice(1).split("/");
-  const fitting = routes
-    .filter(
-      ({ parts }) =>
-        parts.length === given.length &&
-        parts.every((part, i) => (typeof part === "string" ? part === given[i] : given[i])),
-    )
-    .sort((a, b) => literals(b) - literals(a));
-  const best = fitting.filter((route) => literals(route) === literals(fitting[0]!));
-  return {
-    route: best.find((route) => route.endpoint.method === method) ?? null,
-    allowed: best.map((route) => route.endpoint.method),
-  };
+/** What a path and a method lead to; `allowed` are the methods that the path has. */
+export interface Found {
+  route: Route | null;
+  params: Record<string, string>;
+  allowed: string[];
 }
 
-const literals = (route: Route): number => route.parts.filter((part) => typeof part === "string").length;
+/** Routes by path, literal parts before parameters. Koa's router finds them; what is then done stands in server.ts. */
+export function createFinder(routes: Route[]): (method: string, path: string) => Found {
+  const router = new Router({ sensitive: true, strict: true });
+  const byName = new Map(routes.map((route) => [route.name, route]));
+  for (const { name, endpoint } of routes)
+    router.register(endpoint.path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], (_ctx, next) => next(), { name });
 
-export function paramsOf(route: Route, path: string): Record<string, string> {
-  const given = path.slice(1).split("/");
-  return Object.fromEntries(
-    route.parts.flatMap((part, i) => (typeof part === "string" ? [] : [[part.parameter, decodePart(given[i]!)]])),
-  );
+  return (method, path) => {
+    const fitting = router.match(path, method).path.map((layer) => ({ layer, route: byName.get(layer.name!)! }));
+    const fewest = Math.min(...fitting.map(({ layer }) => layer.paramNames.length));
+    const best = fitting.filter(({ layer }) => layer.paramNames.length === fewest);
+    const found = best.find(({ route }) => route.endpoint.method === method);
+    const captures = found?.layer.captures(path) ?? [];
+    return {
+      route: found?.route ?? null,
+      params: Object.fromEntries(captures.map((text, i) => [found!.layer.paramNames[i]!.name, decodePart(text)])),
+      allowed: best.map(({ route }) => route.endpoint.method),
+    };
+  };
 }
 
 const none = { type: "object", additionalProperties: false } as const;

@@ -10,7 +10,7 @@ import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
 import { type Caller, EventStream } from "../contract/endpoint.ts";
 import { failureBody, failureHeaders, rawAnswer, rawFailure, toFailure } from "./failures.ts";
-import { find, paramsOf, type Route } from "./mount.ts";
+import { createFinder, type Route } from "./mount.ts";
 import { bearerOf, checkHeaders, checkHost, targetOf } from "./request.ts";
 import { sendEvents, streamLimits } from "./sse.ts";
 
@@ -174,6 +174,7 @@ const askForKey =
 
 const answer = ({ routes, openapi, log }: ServerParts) => {
   const document = JSON.stringify(openapi);
+  const find = createFinder(routes);
   return async (ctx: Ctx): Promise<void> => {
     const target = targetOf(ctx.req);
     if (target.path === "/openapi.json" && ctx.method === "GET") {
@@ -181,7 +182,7 @@ const answer = ({ routes, openapi, log }: ServerParts) => {
       ctx.body = document;
       return;
     }
-    const { route, allowed } = find(routes, ctx.method, target.path);
+    const { route, params, allowed } = find(ctx.method, target.path);
     if (!route) {
       if (allowed.length === 0) throw new Failure("not_found");
       ctx.set("allow", allowed.join(", "));
@@ -189,7 +190,6 @@ const answer = ({ routes, openapi, log }: ServerParts) => {
     }
     const { requestId, signal, caller } = ctx.state;
     if (!route.endpoint.open && caller === nobody) throw new Failure("internal", "An endpoint stands outside /api");
-    const params = paramsOf(route, target.path);
     const setHeader = (name: string, value: string): void => ctx.set(name, value);
     const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal, setHeader });
     if (!(reply instanceof EventStream)) {
