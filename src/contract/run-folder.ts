@@ -291,7 +291,7 @@ export const runResult = {
         properties: { name: { enum: ["adapter.gguf", "calibration.json", "report.json"] }, bytes: count, sha256 },
       },
     },
-    /** loss, dev_score, train_tokens, train_seconds, tokens_per_second, rows, overlap */
+    /** loss, dev_score, base_dev_score, train_tokens (prompts included), train_seconds, tokens_per_second, rows, overlap */
     metrics: { type: "object", additionalProperties: { type: ["number", "null"] } },
   },
 } as const;

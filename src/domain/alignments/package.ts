@@ -233,7 +233,7 @@ async function writeArtefact(
       loss: state.losses.at(-1) ?? null,
       dev_score: state.checks.findLast((check) => check.step === exported.step)?.score ?? null,
       base_dev_score: state.checks.find((check) => check.step === 0)?.score ?? null,
-      train_tokens: state.trainedTokens,
+      train_tokens: state.processedTokens,
       train_seconds: state.trainSeconds,
       tokens_per_second: state.processedTokens / state.trainSeconds,
       rows: prepared.report.rows,
