@@ -60,6 +60,29 @@ export async function openAppend(path: string): Promise<FileHandle> {
   return open(path, "a", 0o600);
 }
 
+/** Whole lines of a growing file from a byte on, each with the byte after it. Nothing while the file is not there yet. */
+export async function linesFrom(path: string, offset: number): Promise<{ text: string; end: number }[]> {
+  const file = await open(path, "r").catch((error) => {
+    if (isErrno(error, "ENOENT")) return null;
+    throw error;
+  });
+  if (file === null) return [];
+  try {
+    const size = Math.max((await file.stat()).size - offset, 0);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(size), 0, size, offset);
+    const gained = buffer.subarray(0, bytesRead);
+    const lines: { text: string; end: number }[] = [];
+    let from = 0;
+    for (let end = gained.indexOf(10); end >= 0; end = gained.indexOf(10, from)) {
+      lines.push({ text: gained.toString("utf8", from, end), end: offset + end + 1 });
+      from = end + 1;
+    }
+    return lines;
+  } finally {
+    await file.close();
+  }
+}
+
 export async function sha256OfFile(path: string): Promise<string> {
   const hash = createHash("sha256");
   for await (const part of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(part as Buffer);

@@ -31,7 +31,7 @@ const doing: Record<string, string> = {
 
 /** Throws model_invalid with what is wrong with the file. */
 export async function probeModel(path: string, options: ProbeOptions = {}): Promise<ModelFacts> {
-  const { seating = defaultSeating, timeoutMs = 10_000, memoryBytes = 1 << 30 } = options;
+  const { seating = defaultSeating, timeoutMs = 30_000, memoryBytes = 1 << 30 } = options;
   const script = join(import.meta.dirname, "probe-child.ts");
   const args = [path, JSON.stringify(seating), String(2 * timeoutMs)];
   const child = startNode(script, args, { nodeFlags: ["--max-old-space-size=256"] });

@@ -8,10 +8,10 @@
 //
 // The run dies when its stdin closes, and its trainer with it, so a killed appliance leaves nothing behind.
 import { createWriteStream } from "node:fs";
-import { open, readFile, stat } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
-import { isErrno, sha256OfFile } from "../base/files.ts";
+import { isErrno, linesFrom, sha256OfFile } from "../base/files.ts";
 import type { Log } from "../base/log.ts";
 import { type Child, type Ended, linesOf } from "../base/processes.ts";
 import { sleep } from "../base/time.ts";
@@ -244,11 +244,9 @@ function followEvents(path: string, run: Active, follow: Follow, log: Log): { re
     }
   };
   const readMore = async (): Promise<void> => {
-    const gained = await bytesFrom(path, offset);
-    let end = gained.indexOf(10);
-    for (let from = 0; end >= 0; from = end + 1, end = gained.indexOf(10, from)) {
-      hand(gained.toString("utf8", from, end));
-      offset += end + 1 - from;
+    for (const { text, end } of await linesFrom(path, offset)) {
+      hand(text);
+      offset = end;
     }
   };
   let last: Promise<void> = Promise.resolve();
@@ -258,21 +256,6 @@ function followEvents(path: string, run: Active, follow: Follow, log: Log): { re
       return last;
     },
   };
-}
-
-async function bytesFrom(path: string, offset: number): Promise<Buffer> {
-  const file = await open(path, "r").catch((error) => {
-    if (isErrno(error, "ENOENT")) return null;
-    throw error;
-  });
-  if (file === null) return Buffer.alloc(0);
-  try {
-    const size = Math.max((await file.stat()).size - offset, 0);
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(size), 0, size, offset);
-    return buffer.subarray(0, bytesRead);
-  } finally {
-    await file.close();
-  }
 }
 
 /** Ends a child that has shown no sign of life for too long. */

@@ -11,7 +11,7 @@ import { runExit } from "../../src/contract/run-folder.ts";
 import { brokenRules, claimAgain, eventsOf, eventually, lossesOf, newRunFolder } from "../domain/run-harness.ts";
 
 const entry = join(import.meta.dirname, "../domain/run-entry.ts");
-const steps = 40;
+const steps = 240;
 const randomKills = 16;
 
 const folders: string[] = [];
@@ -138,9 +138,12 @@ test("a run or its trainer killed at random moments goes on bit for bit", async 
   for (let kill = 0; kill < randomKills; kill++) {
     const child = start(folder);
     const from = eventsOf(folder).length;
-    await eventually(() => eventsOf(folder).length > from || !isAlive(child.pid), "the first event");
-    await sleep(Math.random() * 400);
-    const trainer = kill % 2 === 0 ? undefined : trainerOf(child.pid);
+    const isTrainersTurn = kill % 2 === 1;
+    const begun = () => (isTrainersTurn ? trainerOf(child.pid) !== undefined : eventsOf(folder).length > from);
+    await eventually(() => begun() || !isAlive(child.pid), "the first event, or the trainer");
+    // The run makes its rows for about a second before there is a trainer.
+    await sleep(Math.random() * (isTrainersTurn ? 400 : 1500));
+    const trainer = isTrainersTurn ? trainerOf(child.pid) : undefined;
     if (trainer === undefined) await killRun(child);
     else {
       trainersKilled++;
@@ -160,6 +163,7 @@ test("a run or its trainer killed at random moments goes on bit for bit", async 
     }
   }
   await finish(folder, fence + 1);
+  assert.ok(trainersKilled >= randomKills / 4, `only ${trainersKilled} trainers were there to be killed`);
   context.diagnostic(
     `${randomKills} kills, ${trainersKilled} of them of the trainer; ${finished} runs ended in between`,
   );

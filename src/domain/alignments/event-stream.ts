@@ -1,6 +1,5 @@
 // events.jsonl as a stream to a client: what is there after the last one it has, then what comes, until the alignment ends.
-import { open } from "node:fs/promises";
-import { isErrno } from "../../base/files.ts";
+import { linesFrom } from "../../base/files.ts";
 import { sleep } from "../../base/time.ts";
 import type { StreamEvent } from "../../contract/endpoint.ts";
 import { runEvent } from "../../contract/run-folder.ts";
@@ -27,18 +26,14 @@ export async function* streamEvents(
   while (!signal.aborted) {
     // Asked before the look: what was written before the end is then in what is read.
     const isLast = source.isOver();
-    const gained = await bytesFrom(source.path, offset);
-    let from = 0;
-    for (let end = gained.indexOf(10); end >= 0; end = gained.indexOf(10, from)) {
-      const line = gained.toString("utf8", from, end);
-      from = end + 1;
-      const seq = seqOf(line);
+    // Whole lines only: a torn one is dropped by the run that goes on, and written over.
+    for (const { text, end } of await linesFrom(source.path, offset)) {
+      offset = end;
+      const seq = seqOf(text);
       if (seq === null || seq <= seen) continue;
       seen = seq;
-      yield { id: String(seq), data: line };
+      yield { id: String(seq), data: text };
     }
-    // Whole lines only: a torn one is dropped by the run that goes on, and written over.
-    offset += from;
     if (isLast) return;
     await sleep(lookMs, signal);
   }
@@ -51,20 +46,5 @@ function seqOf(line: string): number | null {
     return checked.ok ? checked.value.seq : null;
   } catch {
     return null;
-  }
-}
-
-async function bytesFrom(path: string, offset: number): Promise<Buffer> {
-  const file = await open(path, "r").catch((error) => {
-    if (isErrno(error, "ENOENT")) return null;
-    throw error;
-  });
-  if (file === null) return Buffer.alloc(0);
-  try {
-    const size = Math.max((await file.stat()).size - offset, 0);
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(size), 0, size, offset);
-    return buffer.subarray(0, bytesRead);
-  } finally {
-    await file.close();
   }
 }
