@@ -295,24 +295,30 @@ export function statisticsOf(scores: readonly number[], labels: readonly boolean
   return {
     n: scores.length,
     accuracy: mean(labels.map(Number)),
-    auroc: auroc(scores, labels),
+    auroc: auroc(
+      scores.filter((_, index) => labels[index]),
+      scores.filter((_, index) => !labels[index]),
+    ),
     brier: mean(scores.map((score, index) => (score - Number(labels[index])) ** 2)),
   };
 }
 
-/** The chance that a right answer scores above a wrong one, ties half; null when one kind is missing. */
-export function auroc(scores: readonly number[], labels: readonly boolean[]): number | null {
-  const order = scores.map((score, index) => ({ score, label: labels[index]! })).sort((a, b) => a.score - b.score);
-  const right = labels.filter(Boolean).length;
-  const wrong = labels.length - right;
-  if (right === 0 || wrong === 0) return null;
+/** The chance that a positive's value is above a negative's, ties counted half; null when either is missing. */
+export function auroc(positives: readonly number[], negatives: readonly number[]): number | null {
+  if (positives.length === 0 || negatives.length === 0) return null;
+  const all = [
+    ...positives.map((value) => ({ value, positive: true })),
+    ...negatives.map((value) => ({ value, positive: false })),
+  ].sort((a, b) => a.value - b.value);
   let rankSum = 0;
-  for (let from = 0; from < order.length; ) {
+  for (let from = 0; from < all.length; ) {
     let to = from;
-    while (to < order.length && order[to]!.score === order[from]!.score) to++;
-    // Ranks from + 1 … to share their mean.
-    for (let at = from; at < to; at++) if (order[at]!.label) rankSum += (from + 1 + to) / 2;
+    while (to < all.length && all[to]!.value === all[from]!.value) to++;
+    // Equal values share the mean of their ranks, which count from 1.
+    const rank = (from + 1 + to) / 2;
+    rankSum += rank * all.slice(from, to).filter((entry) => entry.positive).length;
     from = to;
   }
-  return (rankSum - (right * (right + 1)) / 2) / (right * wrong);
+  const least = (positives.length * (positives.length + 1)) / 2;
+  return (rankSum - least) / (positives.length * negatives.length);
 }

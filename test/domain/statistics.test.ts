@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { auroc, mcnemar, minimumDetectableEffect, wilson } from "../../src/domain/evaluations/statistics.ts";
+import { mcnemar, minimumDetectableEffect, wilson } from "../../src/domain/evaluations/statistics.ts";
+import { auroc } from "../../src/engine/confidence.ts";
 
 const near = (actual: number, expected: number, within: number): void =>
   assert.ok(Math.abs(actual - expected) <= within, `${actual} is not ${expected} ± ${within}`);

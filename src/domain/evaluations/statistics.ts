@@ -48,23 +48,3 @@ export function mcnemar(gained: number, lost: number): number {
 export function minimumDetectableEffect(n: number, discordance: number): number {
   return n === 0 ? 100 : Math.min(100, 280 * Math.sqrt(discordance / n));
 }
-
-/** The chance that a positive's value is above a negative's, ties counted half; null when either is missing. */
-export function auroc(positives: readonly number[], negatives: readonly number[]): number | null {
-  if (positives.length === 0 || negatives.length === 0) return null;
-  const all = [
-    ...positives.map((value) => ({ value, positive: true })),
-    ...negatives.map((value) => ({ value, positive: false })),
-  ].sort((a, b) => a.value - b.value);
-  let rankSum = 0;
-  for (let from = 0; from < all.length; ) {
-    let to = from;
-    while (to < all.length && all[to]!.value === all[from]!.value) to++;
-    // Equal values share the mean of their ranks, which count from 1.
-    const rank = (from + 1 + to) / 2;
-    rankSum += rank * all.slice(from, to).filter((entry) => entry.positive).length;
-    from = to;
-  }
-  const least = (positives.length * (positives.length + 1)) / 2;
-  return (rankSum - least) / (positives.length * negatives.length);
-}
