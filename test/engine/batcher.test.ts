@@ -139,9 +139,14 @@ test("a group's seats become one run, by the fewest moves, and never through ano
         after.add(to);
       }
       const run = after.size === 0 || Math.max(...after) - Math.min(...after) + 1 === after.size;
-      if (strangers.length === 0) assert.ok(run && moves.length <= members.length / 2);
+      // Whatever run they become, those that stand outside it must move: no way takes fewer than the best run asks for.
+      const outside = (start: number): number =>
+        members.filter((id) => id < start || id >= start + members.length).length;
+      const fewest = Math.min(...Array.from({ length: 9 - members.length }, (_, start) => outside(start)));
+      if (strangers.length === 0) assert.ok(run && moves.length === fewest, `${moves.length} moves, ${fewest} needed`);
       assert.ok(run || moves.length === 0);
     }),
+    { examples: [[[0, 3, 6], []]] },
   );
   assert.deepEqual(
     movesToAlign(4, [0, 2, 3], (id) => id !== 1),
