@@ -26,8 +26,8 @@ const ModelShape & Trainer::open(const std::string & path, int threads, int64_t 
     if (model_) throw Failure("already_open", "a model is open already", "Start another worker for another model.");
     const int64_t machine = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
     const int64_t limit = memory_bytes == 0 ? machine : std::min(memory_bytes, machine);
-    auto model = std::make_unique<Llama>(path, threads);
-    const int64_t least = model->shape().weight_bytes + Llama::pass_bytes(model->shape(), nullptr, threads, 1, 1, Keep::nothing);
+    auto model = std::make_unique<Transformer>(path, threads);
+    const int64_t least = model->shape().weight_bytes + Transformer::pass_bytes(model->shape(), nullptr, threads, 1, 1, Keep::nothing);
     if (least > limit) out_of_memory("the model", least, limit);
     model_ = std::move(model);
     threads_ = threads;
@@ -35,7 +35,7 @@ const ModelShape & Trainer::open(const std::string & path, int threads, int64_t 
     return model_->shape();
 }
 
-Llama & Trainer::model() {
+Transformer & Trainer::model() {
     if (!model_) throw Failure("not_open", "no model is open", "Send open first.");
     return *model_;
 }
@@ -55,7 +55,7 @@ Adapter * Trainer::adapter_or_base(const std::optional<std::string> & name) {
 const Adapter & Trainer::create_adapter(const std::string & name, const AdapterShape & shape) {
     const ModelShape & m = model().shape();
     if (adapters_.count(name)) throw Failure("adapter_exists", "there is an adapter " + name + " already", "Drop it, or choose another name.");
-    const int64_t needed = resident_bytes() + Adapter::bytes(m, shape) + Llama::pass_bytes(m, &shape, threads_, 1, 1, Keep::activations);
+    const int64_t needed = resident_bytes() + Adapter::bytes(m, shape) + Transformer::pass_bytes(m, &shape, threads_, 1, 1, Keep::activations);
     if (needed > memory_limit_) out_of_memory("the adapter", needed, memory_limit_);
     return *(adapters_[name] = std::make_unique<Adapter>(m, shape));
 }
@@ -102,7 +102,7 @@ void Trainer::check_weights(const Rows & rows, const std::vector<float> & weight
 
 int64_t Trainer::fitting_tokens(const Adapter * adapter, int64_t longest_row, int64_t wanted, int64_t extra_bytes, Keep keep) const {
     const auto needed = [&](int64_t tokens) {
-        return resident_bytes() + extra_bytes + Llama::pass_bytes(model_->shape(), adapter ? &adapter->shape : nullptr, threads_, tokens, longest_row, keep);
+        return resident_bytes() + extra_bytes + Transformer::pass_bytes(model_->shape(), adapter ? &adapter->shape : nullptr, threads_, tokens, longest_row, keep);
     };
     int64_t tokens = std::max(longest_row, std::min(wanted, limits::pass_tokens));
     while (needed(tokens) > memory_limit_ && tokens > longest_row) tokens = std::max(longest_row, tokens / 2);
@@ -133,7 +133,7 @@ Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const std::ve
     result.logprobs.assign(rows.tokens.size(), 0);
     result.entropies.assign(rows.tokens.size(), 0);
     for (const Pass & pass : cut(rows, adapter, keep)) {
-        std::vector<Llama::Ask> asks;
+        std::vector<Transformer::Ask> asks;
         for (int64_t t = 1; t < pass.batch.count(); t++) {
             const auto at = static_cast<size_t>(pass.first_token + t);
             if (weights[at] != 0) asks.push_back({t - 1, rows.tokens[at], weights[at]});

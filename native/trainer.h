@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/draw.h"
-#include "model/llama.h"
+#include "model/transformer.h"
 
 namespace limits {
 constexpr int64_t max_row_tokens = 32768;
@@ -75,7 +75,7 @@ private:
         int64_t first_token;
     };
 
-    Llama & model();
+    Transformer & model();
     Adapter & adapter(const std::string & name);
     Adapter * adapter_or_base(const std::optional<std::string> & name);
     void check_rows(const Rows & rows, int64_t more_tokens);
@@ -86,7 +86,7 @@ private:
     Losses run(Adapter * adapter, const Rows & rows, const std::vector<float> & weights, Keep keep);
     void sample_wave(Adapter * adapter, const Rows & rows, int64_t first_row, int64_t end_row, const SampleOptions & options, std::vector<Sampled> & results);
 
-    std::unique_ptr<Llama> model_;
+    std::unique_ptr<Transformer> model_;
     int threads_ = 1;
     int64_t memory_limit_ = 0;
     std::map<std::string, std::unique_ptr<Adapter>> adapters_;

@@ -22,7 +22,7 @@ std::vector<Sampled> Trainer::sample(const std::optional<std::string> & name, st
     const auto rows = static_cast<int64_t>(prompts.lengths.size());
     int64_t longest = 1;
     for (int32_t length : prompts.lengths) longest = std::max<int64_t>(longest, length + options.max_tokens);
-    const int64_t beside = resident_bytes() + Llama::pass_bytes(model().shape(), with ? &with->shape : nullptr, threads_,
+    const int64_t beside = resident_bytes() + Transformer::pass_bytes(model().shape(), with ? &with->shape : nullptr, threads_,
                                                                std::max(limits::pass_tokens, longest), longest, Keep::nothing);
     for (int64_t first = 0; first < rows;) {
         int64_t end = first, places = 0;

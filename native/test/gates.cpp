@@ -64,16 +64,16 @@ FullReference run_reference(const ReferenceModel & model, const TestBatch & batc
 }
 
 /** Rows [first, end) through the worker's fast path; fills what they predict from token `at` on. */
-void run_worker(Llama & llama, const TestBatch & test, size_t first, size_t end, Adapter & a, size_t at, std::vector<double> & logprobs, std::vector<double> & entropies) {
+void run_worker(Transformer & model, const TestBatch & test, size_t first, size_t end, Adapter & a, size_t at, std::vector<double> & logprobs, std::vector<double> & entropies) {
     Batch batch;
-    std::vector<Llama::Ask> asks;
+    std::vector<Transformer::Ask> asks;
     for (size_t r = first; r < end; r++) {
         const int64_t begin = batch.count();
         batch.add_row(test.rows[r].data(), static_cast<int64_t>(test.rows[r].size()));
         for (size_t i = 1; i < test.rows[r].size(); i++)
             if (test.weights[r][i] != 0) asks.push_back({begin + static_cast<int64_t>(i) - 1, test.rows[r][i], test.weights[r][i]});
     }
-    const std::vector<TokenLoss> losses = llama.forward_backward(batch, a, asks);
+    const std::vector<TokenLoss> losses = model.forward_backward(batch, a, asks);
     for (size_t i = 0; i < asks.size(); i++) {
         logprobs[at + static_cast<size_t>(asks[i].position) + 1] = losses[i].logprob;
         entropies[at + static_cast<size_t>(asks[i].position) + 1] = losses[i].entropy;
@@ -84,17 +84,17 @@ void run_worker(Llama & llama, const TestBatch & test, size_t first, size_t end,
 
 Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed) {
     const ReferenceModel reference(path);
-    Llama llama(path, threads);
-    const TestBatch batch = test_batch(llama.shape().vocabulary, {7, 1, 70, 2, 33, 130}, 11);
-    Adapter a = random_adapter(llama.shape(), targets, test_rank, test_alpha, 5);
+    Transformer model(path, threads);
+    const TestBatch batch = test_batch(model.shape().vocabulary, {7, 1, 70, 2, 33, 130}, 11);
+    Adapter a = random_adapter(model.shape(), targets, test_rank, test_alpha, 5);
     const FullReference expected = run_reference(reference, batch, a, std::vector<double>(a.weights.data(), a.weights.data() + a.parameters), true);
     std::vector<double> logprobs(expected.logprobs.size()), entropies(expected.logprobs.size());
     size_t at = 0;
     for (size_t r = 0; !packed && r < batch.rows.size(); r++) {
-        run_worker(llama, batch, r, r + 1, a, at, logprobs, entropies);
+        run_worker(model, batch, r, r + 1, a, at, logprobs, entropies);
         at += batch.rows[r].size();
     }
-    if (packed) run_worker(llama, batch, 0, batch.rows.size(), a, 0, logprobs, entropies);
+    if (packed) run_worker(model, batch, 0, batch.rows.size(), a, 0, logprobs, entropies);
     Parity parity{relative_l2(logprobs.data(), expected.logprobs.data(), logprobs.size()), relative_l2(entropies.data(), expected.entropies.data(), entropies.size()), 0, ""};
     each_tensor(a, [&](const std::string & name, size_t start, size_t count) {
         const double error = relative_l2(a.gradients.data() + start, &expected.gradient[start], count);

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "model/llama.h"
+#include "model/transformer.h"
 
 /** Rows of different lengths, some longer than a query block; weights 0 on first tokens and on others. */
 struct TestBatch {

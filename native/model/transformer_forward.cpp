@@ -7,7 +7,7 @@
 #include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
 #include "kernels/swiglu.h"
-#include "model/llama.h"
+#include "model/transformer.h"
 
 namespace {
 /** Bytes of logits that exist at the same time. */
@@ -32,23 +32,23 @@ int64_t KvCache::bytes_per_place(const ModelShape & m) {
     return 2 * m.layers * m.kv_heads * m.head_values * static_cast<int64_t>(sizeof(float));
 }
 
-Llama::Llama(const std::string & path, int threads)
+Transformer::Transformer(const std::string & path, int threads)
     : model_(path), pool_(threads), panels_(threads), attention_{model_.shape.heads, model_.shape.kv_heads, model_.shape.head_values},
       attention_scratch_(threads) {
     gemm_prepare();
 }
 
-int64_t Llama::logits_rows(int64_t vocabulary) {
+int64_t Transformer::logits_rows(int64_t vocabulary) {
     return std::max<int64_t>(16, logits_bytes / (vocabulary * static_cast<int64_t>(sizeof(float))) / 16 * 16);
 }
 
-int64_t Llama::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_row, Keep keep) {
+int64_t Transformer::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_row, Keep keep) {
     const int64_t floats = threads * panel_floats + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
                            2 * threads * query_block * longest_row + tokens * (2 * m.embedding + 1);
     return floats * static_cast<int64_t>(sizeof(float)) + tokens * Workspace::bytes_per_token(m, adapter, keep);
 }
 
-void Llama::prepare(const Batch & batch, const Adapter * adapter, Keep keep) {
+void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep keep) {
     tokens_ = batch.count();
     work_.ensure(shape(), adapter, tokens_, keep);
     int64_t longest = 1;
@@ -64,7 +64,7 @@ void Llama::prepare(const Batch & batch, const Adapter * adapter, Keep keep) {
         }
 }
 
-void Llama::embed(const Batch & batch) {
+void Transformer::embed(const Batch & batch) {
     const int64_t d = shape().embedding;
     float * x = work_.x[0].data();
     pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
@@ -72,7 +72,7 @@ void Llama::embed(const Batch & batch) {
     });
 }
 
-void Llama::rotate(const Batch & batch, float * q, float * k, float direction) {
+void Transformer::rotate(const Batch & batch, float * q, float * k, float direction) {
     const int64_t d = attention_.d;
     pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++) {
@@ -83,7 +83,7 @@ void Llama::rotate(const Batch & batch, float * q, float * k, float direction) {
     });
 }
 
-void Llama::lora(const Adapter & adapter, const Group & group, const float * x, float * u, const std::vector<float *> & ys) {
+void Transformer::lora(const Adapter & adapter, const Group & group, const float * x, float * u, const std::vector<float *> & ys) {
     if (group.sites.empty()) return;
     const float * w = adapter.weights.data();
     const float scale = faulty(Fault::scale_alpha_twice) ? adapter.scale() * adapter.scale() : adapter.scale();
@@ -113,7 +113,7 @@ template <class T> std::vector<T *> outputs_of(const Group & group, const std::v
 
 } // namespace
 
-void Llama::attend(const Batch & batch, int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token) {
+void Transformer::attend(const Batch & batch, int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token) {
     if (plan) {
         const int64_t width = attention_.kv_width();
         float * keys = plan->cache->keys[static_cast<size_t>(layer)].data();
@@ -130,7 +130,7 @@ void Llama::attend(const Batch & batch, int64_t layer, LayerActivations & l, Cac
     attention(pool_, attention_scratch_, attention_, batch.rows, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data());
 }
 
-void Llama::feed_forward(int64_t layer, LayerActivations & l, const Adapter * adapter, float * x_out) {
+void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapter * adapter, float * x_out) {
     const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
     const int64_t d = shape().embedding, ff = shape().feed_forward;
     float * h = work_.normed.data();
@@ -150,7 +150,7 @@ void Llama::feed_forward(int64_t layer, LayerActivations & l, const Adapter * ad
     if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_down], work_.product.data(), l.u[group_down].data(), {x_out});
 }
 
-void Llama::layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token) {
+void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token) {
     prepare(batch, adapter, keep);
     embed(batch);
     const int64_t d = shape().embedding;
@@ -178,7 +178,7 @@ void Llama::layers_forward(const Batch & batch, const Adapter * adapter, Keep ke
     }
 }
 
-void Llama::norm_positions(const std::vector<int64_t> & positions) {
+void Transformer::norm_positions(const std::vector<int64_t> & positions) {
     const int64_t d = shape().embedding;
     asked_normed_.ensure(positions.size() * static_cast<size_t>(d));
     asked_inv_.ensure(positions.size());
@@ -189,13 +189,13 @@ void Llama::norm_positions(const std::vector<int64_t> & positions) {
     });
 }
 
-float * Llama::make_logits(int64_t first, int64_t rows) {
+float * Transformer::make_logits(int64_t first, int64_t rows) {
     float * logits = logits_.ensure(static_cast<size_t>(rows * shape().vocabulary));
     linear(pool_, panels_, {{&model_.head, logits}}, asked_normed_.data() + first * shape().embedding, rows, 0);
     return logits;
 }
 
-std::vector<TokenLoss> Llama::forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks) {
+std::vector<TokenLoss> Transformer::forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks) {
     layers_forward(batch, adapter, Keep::nothing, nullptr, false);
     std::vector<int64_t> positions;
     for (const Ask & ask : asks) positions.push_back(ask.position);
@@ -209,9 +209,9 @@ std::vector<TokenLoss> Llama::forward(const Batch & batch, const Adapter * adapt
     return losses;
 }
 
-void Llama::prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) { layers_forward(batch, adapter, Keep::nothing, &plan, false); }
+void Transformer::prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) { layers_forward(batch, adapter, Keep::nothing, &plan, false); }
 
-void Llama::decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) {
+void Transformer::decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) {
     int64_t longest = 1;
     for (const RowSpan & places : plan.places) longest = std::max(longest, places.length);
     attention_scratch_.ensure(longest / query_block + 1);

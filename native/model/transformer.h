@@ -1,4 +1,4 @@
-// One frozen llama and the passes over it: forward, backward into an adapter, and decoding with a cache of keys and values.
+// One frozen transformer and the passes over it: forward, backward into an adapter, and decoding with a cache of keys and values.
 // It works on token ids in packed rows; limits and names are the trainer's business.
 #pragma once
 #include <cstdint>
@@ -35,9 +35,9 @@ struct CachePlan {
     std::vector<RowSpan> places;
 };
 
-class Llama {
+class Transformer {
 public:
-    Llama(const std::string & path, int threads);
+    Transformer(const std::string & path, int threads);
 
     const ModelShape & shape() const { return model_.shape; }
     Pool & pool() { return pool_; }

@@ -4,9 +4,9 @@
 #include "kernels/gemm.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/swiglu.h"
-#include "model/llama.h"
+#include "model/transformer.h"
 
-void Llama::lora_backward(Adapter & adapter, const Group & group, const float * x, const float * u, const std::vector<const float *> & dys, float * dx) {
+void Transformer::lora_backward(Adapter & adapter, const Group & group, const float * x, const float * u, const std::vector<const float *> & dys, float * dx) {
     if (group.sites.empty()) return;
     const float * w = adapter.weights.data();
     float * g = adapter.gradients.data();
@@ -45,7 +45,7 @@ std::vector<const float *> gradients_of(const Group & group, const std::vector<s
 } // namespace
 
 /** work_.dx: gradient after the layer → gradient after attention. Leaves the layer's gate and up overwritten. */
-void Llama::feed_forward_backward(int64_t layer, Adapter & adapter) {
+void Transformer::feed_forward_backward(int64_t layer, Adapter & adapter) {
     const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
     LayerActivations & l = work_.layers[static_cast<size_t>(layer)];
     const auto & groups = adapter.layers[static_cast<size_t>(layer)];
@@ -73,7 +73,7 @@ void Llama::feed_forward_backward(int64_t layer, Adapter & adapter) {
 }
 
 /** work_.dx: gradient after attention → gradient before the layer, which nothing needs below the first. */
-void Llama::attention_part_backward(const Batch & batch, int64_t layer, Adapter & adapter) {
+void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Adapter & adapter) {
     const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
     LayerActivations & l = work_.layers[static_cast<size_t>(layer)];
     const auto & groups = adapter.layers[static_cast<size_t>(layer)];
@@ -104,14 +104,14 @@ void Llama::attention_part_backward(const Batch & batch, int64_t layer, Adapter 
     });
 }
 
-void Llama::layers_backward(const Batch & batch, Adapter & adapter) {
+void Transformer::layers_backward(const Batch & batch, Adapter & adapter) {
     for (int64_t layer = shape().layers - 1; layer >= 0; layer--) {
         feed_forward_backward(layer, adapter);
         attention_part_backward(batch, layer, adapter);
     }
 }
 
-std::vector<TokenLoss> Llama::forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) {
+std::vector<TokenLoss> Transformer::forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) {
     layers_forward(batch, &adapter, Keep::activations, nullptr, false);
     const int64_t d = shape().embedding, vocabulary = shape().vocabulary;
     std::vector<int64_t> positions;
