@@ -46,13 +46,9 @@ std::vector<Array> announced(const json & header) {
 Array Array::of(std::string name, const std::vector<float> & values) { return array_of(std::move(name), true, values.data(), values.size() * 4); }
 Array Array::of(std::string name, const std::vector<int32_t> & values) { return array_of(std::move(name), false, values.data(), values.size() * 4); }
 
-Wire::Wire() : out_(::dup(STDOUT_FILENO)) {
-    if (out_ < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) throw Failure("io_error", "standard output is not open", "", true);
-}
-
 bool Wire::fill() {
     for (;;) {
-        const ssize_t got = ::read(STDIN_FILENO, buffer_.data(), buffer_.size());
+        const ssize_t got = ::read(in_, buffer_.data(), buffer_.size());
         if (got < 0 && errno == EINTR) continue;
         begin_ = 0;
         end_ = got > 0 ? static_cast<size_t>(got) : 0;

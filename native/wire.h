@@ -1,5 +1,4 @@
-// The frame of protocol.md: one JSON object on one line, then raw arrays. Reads standard input and takes standard output for
-// itself: whatever else the process prints there goes to the log.
+// The frame of protocol.md: one JSON object on one line, then raw arrays.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -36,7 +35,8 @@ struct Frame {
 
 class Wire {
 public:
-    Wire();
+    /** Both stay the caller's to close. */
+    Wire(int in, int out) : in_(in), out_(out) {}
     Wire(const Wire &) = delete;
     Wire & operator=(const Wire &) = delete;
 
@@ -54,7 +54,7 @@ private:
     bool fill();
     void write_bytes(const void * data, size_t bytes);
 
-    int out_;
+    int in_, out_;
     std::vector<char> buffer_ = std::vector<char>(1 << 16);
     size_t begin_ = 0, end_ = 0; // of what is read but not used
     int64_t last_id_ = 0;

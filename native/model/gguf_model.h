@@ -1,11 +1,10 @@
-// A GGUF file as the trainer sees it: mapped, every tensor proven to lie inside the file before anything reads it, and
-// refused with a reason when it is not a llama this worker trains exactly.
+// A GGUF file as the trainer sees it, refused with a reason when it is not a llama this worker trains exactly.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "kernels/matrix.h"
+#include "model/gguf_file.h"
 
 struct ModelShape {
     int64_t layers, embedding, heads, kv_heads, head_values, feed_forward, vocabulary, context;
@@ -26,9 +25,6 @@ class GgufModel {
 public:
     /** Throws io_error, invalid_model or unsupported_architecture. */
     explicit GgufModel(const std::string & path);
-    ~GgufModel();
-    GgufModel(const GgufModel &) = delete;
-    GgufModel & operator=(const GgufModel &) = delete;
 
     ModelShape shape;
     Matrix token_embd, head;
@@ -36,6 +32,5 @@ public:
     std::vector<LayerWeights> layers;
 
 private:
-    void * mapping_ = nullptr;
-    size_t mapped_bytes_ = 0;
+    MappedFile mapped_;
 };
