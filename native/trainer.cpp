@@ -1,11 +1,10 @@
 #include "trainer.h"
 
-#include <unistd.h> // sysconf
-
 #include <algorithm>
 #include <cmath>
 
 #include "base/failure.h"
+#include "model/transformer.h"
 
 namespace {
 
@@ -24,18 +23,16 @@ std::string mebibytes(int64_t bytes) { return std::to_string((bytes + (1 << 20) 
 
 const ModelShape & Trainer::open(const std::string & path, int threads, int64_t memory_bytes) {
     if (model_) throw Failure("already_open", "a model is open already", "Start another worker for another model.");
-    const int64_t machine = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-    const int64_t limit = memory_bytes == 0 ? machine : std::min(memory_bytes, machine);
     auto model = std::make_unique<Transformer>(path, threads);
-    const int64_t least = model->shape().weight_bytes + Transformer::pass_bytes(model->shape(), nullptr, threads, 1, 1, Keep::nothing);
+    const int64_t limit = memory_bytes == 0 ? model->memory() : std::min(memory_bytes, model->memory());
+    const int64_t least = model->shape().weight_bytes + model->pass_bytes(nullptr, 1, 1, Keep::nothing);
     if (least > limit) out_of_memory("the model", least, limit);
     model_ = std::move(model);
-    threads_ = threads;
     memory_limit_ = limit;
     return model_->shape();
 }
 
-Transformer & Trainer::model() {
+Backend & Trainer::model() {
     if (!model_) throw Failure("not_open", "no model is open", "Send open first.");
     return *model_;
 }
@@ -55,19 +52,19 @@ Adapter * Trainer::adapter_or_base(const std::optional<std::string> & name) {
 const Adapter & Trainer::create_adapter(const std::string & name, const AdapterShape & shape) {
     const ModelShape & m = model().shape();
     if (adapters_.count(name)) throw Failure("adapter_exists", "there is an adapter " + name + " already", "Drop it, or choose another name.");
-    const int64_t needed = resident_bytes() + Adapter::bytes(m, shape) + Transformer::pass_bytes(m, &shape, threads_, 1, 1, Keep::activations);
+    const int64_t needed = resident_bytes() + model_->adapter_bytes(shape) + model_->pass_bytes(&shape, 1, 1, Keep::activations);
     if (needed > memory_limit_) out_of_memory("the adapter", needed, memory_limit_);
     return *(adapters_[name] = std::make_unique<Adapter>(m, shape));
 }
 
 void Trainer::drop_adapter(const std::string & name) {
-    adapter(name);
+    model_->forget(adapter(name));
     adapters_.erase(name);
 }
 
 int64_t Trainer::resident_bytes() const {
     int64_t bytes = model_->shape().weight_bytes;
-    for (const auto & [name, adapter] : adapters_) bytes += Adapter::bytes(model_->shape(), adapter->shape);
+    for (const auto & [name, adapter] : adapters_) bytes += model_->adapter_bytes(adapter->shape);
     return bytes;
 }
 
@@ -102,9 +99,9 @@ void Trainer::check_weights(const Rows & rows, const std::vector<float> & weight
 
 int64_t Trainer::fitting_tokens(const Adapter * adapter, int64_t longest_row, int64_t wanted, int64_t extra_bytes, Keep keep) const {
     const auto needed = [&](int64_t tokens) {
-        return resident_bytes() + extra_bytes + Transformer::pass_bytes(model_->shape(), adapter ? &adapter->shape : nullptr, threads_, tokens, longest_row, keep);
+        return resident_bytes() + extra_bytes + model_->pass_bytes(adapter ? &adapter->shape : nullptr, tokens, longest_row, keep);
     };
-    int64_t tokens = std::max(longest_row, std::min(wanted, limits::pass_tokens));
+    int64_t tokens = std::max(longest_row, std::min(wanted, model_->pass_tokens()));
     while (needed(tokens) > memory_limit_ && tokens > longest_row) tokens = std::max(longest_row, tokens / 2);
     if (needed(tokens) > memory_limit_) out_of_memory("a row of " + std::to_string(longest_row) + " tokens", needed(tokens), memory_limit_);
     return tokens;
@@ -133,7 +130,7 @@ Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const std::ve
     result.logprobs.assign(rows.tokens.size(), 0);
     result.entropies.assign(rows.tokens.size(), 0);
     for (const Pass & pass : cut(rows, adapter, keep)) {
-        std::vector<Transformer::Ask> asks;
+        std::vector<Ask> asks;
         for (int64_t t = 1; t < pass.batch.count(); t++) {
             const auto at = static_cast<size_t>(pass.first_token + t);
             if (weights[at] != 0) asks.push_back({t - 1, rows.tokens[at], weights[at]});
@@ -169,11 +166,11 @@ Trainer::Losses Trainer::forward_backward(const std::string & name, const Rows &
         losses = run(&with, rows, weights, Keep::activations);
     } catch (...) {
         // Half a batch in the gradients would be worse than none.
-        with.clear_gradients();
+        model_->clear_gradients(with);
         throw;
     }
     if (!std::isfinite(losses.loss)) {
-        with.clear_gradients();
+        model_->clear_gradients(with);
         not_finite("the loss");
     }
     with.gradients_pending = true;
@@ -182,7 +179,7 @@ Trainer::Losses Trainer::forward_backward(const std::string & name, const Rows &
 
 Trainer::Step Trainer::optim_step(const std::string & name, const AdamW & options) {
     Adapter & with = adapter(name);
-    const std::optional<Adapter::Stepped> stepped = with.optimise(model().pool(), options);
+    const std::optional<Adapter::Stepped> stepped = model().optimise(with, options);
     if (!stepped) not_finite("the gradient");
     return Step{with.step, with.version, *stepped};
 }

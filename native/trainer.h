@@ -9,13 +9,11 @@
 #include <vector>
 
 #include "kernels/draw.h"
-#include "model/transformer.h"
+#include "model/backend.h"
 
 namespace limits {
 constexpr int64_t max_row_tokens = 32768;
 constexpr int64_t max_batch_tokens = 262144;
-/** Tokens whose activations exist at the same time: more gain no speed, they only cost memory. */
-constexpr int64_t pass_tokens = 1024;
 } // namespace limits
 
 /** tokens [T], lengths [R] summing to T. */
@@ -75,7 +73,7 @@ private:
         int64_t first_token;
     };
 
-    Transformer & model();
+    Backend & model();
     Adapter & adapter(const std::string & name);
     Adapter * adapter_or_base(const std::optional<std::string> & name);
     void check_rows(const Rows & rows, int64_t more_tokens);
@@ -86,8 +84,7 @@ private:
     Losses run(Adapter * adapter, const Rows & rows, const std::vector<float> & weights, Keep keep);
     void sample_wave(Adapter * adapter, const Rows & rows, int64_t first_row, int64_t end_row, const SampleOptions & options, std::vector<Sampled> & results);
 
-    std::unique_ptr<Transformer> model_;
-    int threads_ = 1;
+    std::unique_ptr<Backend> model_;
     int64_t memory_limit_ = 0;
     std::map<std::string, std::unique_ptr<Adapter>> adapters_;
 };

@@ -70,6 +70,7 @@ std::vector<SavedFile> Trainer::save(const std::string & name, const std::string
     Adapter & a = adapter(name);
     if (a.gradients_pending) throw Failure("bad_request", "gradients are pending, which a checkpoint does not hold", "Send optim_step first.");
     refuse_existing(folder);
+    model_->fetch(a);
     const std::string temporary = temporary_beside(folder);
     if (::mkdir(temporary.c_str(), 0700) != 0)
         throw Failure("io_error", "cannot create " + temporary + ": " + std::strerror(errno), "Check the path, its rights and the free space.");
@@ -137,7 +138,8 @@ const Adapter & Trainer::load(const std::string & name, const std::string & fold
     }
     size_t i = 0;
     for (const Part & part : parts_of(a)) std::memcpy(part.values->data(), contents[i++].data(), a.parameters * sizeof(float));
-    a.clear_gradients();
+    model_->store(a);
+    model_->clear_gradients(a);
     a.step = step.get<int64_t>();
     a.version++;
     return a;
@@ -179,6 +181,7 @@ void write_gguf(const gguf_context * file, const std::string & path) {
 SavedFile Trainer::export_gguf(const std::string & name, const std::string & path, const std::map<std::string, std::string> & metadata) {
     Adapter & a = adapter(name);
     refuse_existing(path);
+    model_->fetch(a);
     const std::unique_ptr<gguf_context, GgmlFree> file(gguf_init_empty());
     gguf_set_val_str(file.get(), "general.type", "adapter");
     gguf_set_val_str(file.get(), "general.architecture", "llama");

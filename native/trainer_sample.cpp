@@ -18,17 +18,15 @@ std::vector<Sampled> Trainer::sample(const std::optional<std::string> & name, st
 
     // As many rows at once as their caches fit beside a pass.
     std::vector<Sampled> results(prompts.lengths.size());
-    const int64_t place = KvCache::bytes_per_place(model().shape());
     const auto rows = static_cast<int64_t>(prompts.lengths.size());
     int64_t longest = 1;
     for (int32_t length : prompts.lengths) longest = std::max<int64_t>(longest, length + options.max_tokens);
-    const int64_t beside = resident_bytes() + Transformer::pass_bytes(model().shape(), with ? &with->shape : nullptr, threads_,
-                                                               std::max(limits::pass_tokens, longest), longest, Keep::nothing);
+    const int64_t beside = resident_bytes() + model_->pass_bytes(with ? &with->shape : nullptr, std::max(model_->pass_tokens(), longest), longest, Keep::nothing);
     for (int64_t first = 0; first < rows;) {
         int64_t end = first, places = 0;
         while (end < rows) {
             const int64_t more = prompts.lengths[static_cast<size_t>(end)] + options.max_tokens;
-            if (end > first && beside + (places + more) * place > memory_limit_) break;
+            if (end > first && beside + model_->cache_bytes(places + more) > memory_limit_) break;
             places += more;
             end++;
         }
@@ -63,10 +61,8 @@ void Trainer::sample_wave(Adapter * with, const Rows & rows, int64_t first_row, 
         places += length + options.max_tokens;
         at += static_cast<size_t>(length);
     }
-    KvCache cache;
-    const int64_t cache_bytes = places * KvCache::bytes_per_place(model_->shape());
-    const std::vector<Pass> passes = cut(wave, with, Keep::nothing, cache_bytes);
-    cache.ensure(model_->shape(), places);
+    const std::vector<Pass> passes = cut(wave, with, Keep::nothing, model_->cache_bytes(places));
+    const std::unique_ptr<Cache> cache = model_->make_cache(places);
 
     const int64_t vocabulary = model_->shape().vocabulary;
     std::atomic<bool> broken{false};
@@ -92,7 +88,7 @@ void Trainer::sample_wave(Adapter * with, const Rows & rows, int64_t first_row, 
 
     size_t done = 0;
     for (const Pass & pass : passes) {
-        CachePlan plan{&cache, {}};
+        CachePlan plan{cache.get(), {}};
         std::vector<int64_t> last;
         for (size_t r = 0; r < pass.batch.rows.size(); r++) {
             plan.places.push_back(live[done + r].places);
@@ -108,10 +104,11 @@ void Trainer::sample_wave(Adapter * with, const Rows & rows, int64_t first_row, 
             return r.stopped || static_cast<int64_t>(r.tokens.size()) >= options.max_tokens;
         }), live.end());
         if (live.empty()) return;
-        for (size_t begin = 0; begin < live.size(); begin += limits::pass_tokens) {
-            const size_t end = std::min(live.size(), begin + static_cast<size_t>(limits::pass_tokens));
+        const auto step = static_cast<size_t>(model_->pass_tokens());
+        for (size_t begin = 0; begin < live.size(); begin += step) {
+            const size_t end = std::min(live.size(), begin + step);
             Batch batch;
-            CachePlan plan{&cache, {}};
+            CachePlan plan{cache.get(), {}};
             std::vector<int64_t> positions;
             for (size_t i = begin; i < end; i++) {
                 batch.add_row(&live[i].token, 1, live[i].places.length);

@@ -1,3 +1,5 @@
+#include <unistd.h> // sysconf
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,8 +12,13 @@
 #include "model/transformer.h"
 
 namespace {
+
 /** Bytes of logits that exist at the same time. */
 constexpr int64_t logits_bytes = int64_t{64} << 20;
+
+/** Rows of logits that exist at the same time. */
+int64_t logits_rows(int64_t vocabulary) { return std::max<int64_t>(16, logits_bytes / (vocabulary * static_cast<int64_t>(sizeof(float))) / 16 * 16); }
+
 } // namespace
 
 void Batch::add_row(const int32_t * row, int64_t length, int64_t first_position) {
@@ -20,16 +27,12 @@ void Batch::add_row(const int32_t * row, int64_t length, int64_t first_position)
     for (int64_t i = 0; i < length; i++) positions.push_back(static_cast<int32_t>(first_position + i));
 }
 
-void KvCache::ensure(const ModelShape & m, int64_t places) {
-    keys.resize(static_cast<size_t>(m.layers));
-    values.resize(static_cast<size_t>(m.layers));
+KvCache::KvCache(const ModelShape & m, int64_t places) {
     const auto width = static_cast<size_t>(m.kv_heads * m.head_values);
-    for (Buffer<float> & buffer : keys) buffer.ensure(static_cast<size_t>(places) * width);
-    for (Buffer<float> & buffer : values) buffer.ensure(static_cast<size_t>(places) * width);
-}
-
-int64_t KvCache::bytes_per_place(const ModelShape & m) {
-    return 2 * m.layers * m.kv_heads * m.head_values * static_cast<int64_t>(sizeof(float));
+    for (int64_t layer = 0; layer < m.layers; layer++) {
+        keys.emplace_back(static_cast<size_t>(places) * width);
+        values.emplace_back(static_cast<size_t>(places) * width);
+    }
 }
 
 Transformer::Transformer(const std::string & path, int threads)
@@ -38,15 +41,21 @@ Transformer::Transformer(const std::string & path, int threads)
     gemm_prepare();
 }
 
-int64_t Transformer::logits_rows(int64_t vocabulary) {
-    return std::max<int64_t>(16, logits_bytes / (vocabulary * static_cast<int64_t>(sizeof(float))) / 16 * 16);
-}
+int64_t Transformer::memory() const { return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE); }
 
-int64_t Transformer::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_row, Keep keep) {
-    const int64_t floats = threads * panel_floats + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
-                           2 * threads * query_block * longest_row + tokens * (2 * m.embedding + 1);
+int64_t Transformer::pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_row, Keep keep) const {
+    const ModelShape & m = shape();
+    const int64_t floats = pool_.threads() * panel_floats + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
+                           2 * pool_.threads() * query_block * longest_row + tokens * (2 * m.embedding + 1);
     return floats * static_cast<int64_t>(sizeof(float)) + tokens * Workspace::bytes_per_token(m, adapter, keep);
 }
+
+int64_t Transformer::cache_bytes(int64_t places) const {
+    const ModelShape & m = shape();
+    return places * 2 * m.layers * m.kv_heads * m.head_values * static_cast<int64_t>(sizeof(float));
+}
+
+std::unique_ptr<Cache> Transformer::make_cache(int64_t places) { return std::make_unique<KvCache>(shape(), places); }
 
 void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep keep) {
     tokens_ = batch.count();
@@ -116,8 +125,9 @@ template <class T> std::vector<T *> outputs_of(const Group & group, const std::v
 void Transformer::attend(const Batch & batch, int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token) {
     if (plan) {
         const int64_t width = attention_.kv_width();
-        float * keys = plan->cache->keys[static_cast<size_t>(layer)].data();
-        float * values = plan->cache->values[static_cast<size_t>(layer)].data();
+        auto & cache = static_cast<KvCache &>(*plan->cache);
+        float * keys = cache.keys[static_cast<size_t>(layer)].data();
+        float * values = cache.values[static_cast<size_t>(layer)].data();
         for (size_t r = 0; r < batch.rows.size(); r++) {
             const RowSpan row = batch.rows[r];
             const int64_t at = (plan->places[r].begin + batch.positions[static_cast<size_t>(row.begin)]) * width;
@@ -193,6 +203,16 @@ float * Transformer::make_logits(int64_t first, int64_t rows) {
     float * logits = logits_.ensure(static_cast<size_t>(rows * shape().vocabulary));
     linear(pool_, panels_, {{&model_.head, logits}}, asked_normed_.data() + first * shape().embedding, rows, 0);
     return logits;
+}
+
+void Transformer::each_logits(const std::vector<int64_t> & positions, const UseLogits & f) {
+    norm_positions(positions);
+    const auto count = static_cast<int64_t>(positions.size());
+    const int64_t step = logits_rows(shape().vocabulary);
+    for (int64_t first = 0; first < count; first += step) {
+        const int64_t rows = std::min(step, count - first);
+        f(first, rows, make_logits(first, rows));
+    }
 }
 
 std::vector<TokenLoss> Transformer::forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks) {

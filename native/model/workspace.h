@@ -5,11 +5,7 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "model/adapter.h"
-#include "model/gguf_model.h"
-
-/** Whether a pass keeps every layer's activations for a backward pass, or reuses one set. */
-enum class Keep { nothing, activations };
+#include "model/backend.h"
 
 /** What the backward pass needs of one layer; T tokens. Norms and the SwiGLU product are made again from these. */
 struct LayerActivations {

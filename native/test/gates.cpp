@@ -66,7 +66,7 @@ FullReference run_reference(const ReferenceModel & model, const TestBatch & batc
 /** Rows [first, end) through the worker's fast path; fills what they predict from token `at` on. */
 void run_worker(Transformer & model, const TestBatch & test, size_t first, size_t end, Adapter & a, size_t at, std::vector<double> & logprobs, std::vector<double> & entropies) {
     Batch batch;
-    std::vector<Transformer::Ask> asks;
+    std::vector<Ask> asks;
     for (size_t r = first; r < end; r++) {
         const int64_t begin = batch.count();
         batch.add_row(test.rows[r].data(), static_cast<int64_t>(test.rows[r].size()));

@@ -1,0 +1,94 @@
+// What the trainer asks of a device: one frozen transformer and the passes over it, forward, backward into an adapter, and
+// decoding with a cache of keys and values. It works on token ids in packed rows; limits and names are the trainer's business.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/pool.h"
+#include "model/adapter.h"
+#include "model/gguf_model.h"
+
+/** Rows one behind the other: tokens, positions [T]; rows cover [0, T) in order. */
+struct Batch {
+    std::vector<int32_t> tokens;
+    std::vector<int32_t> positions;
+    std::vector<RowSpan> rows;
+
+    int64_t count() const { return static_cast<int64_t>(tokens.size()); }
+    void add_row(const int32_t * row, int64_t length, int64_t first_position = 0);
+};
+
+/** Keys and values of rows where the device wants them; row r owns the places [begin, begin + length). */
+struct Cache {
+    virtual ~Cache() = default;
+};
+
+/** Where a pass leaves keys and values, and what it attends to. places[r]: the row's places in the cache. */
+struct CachePlan {
+    Cache * cache;
+    std::vector<RowSpan> places;
+};
+
+/** One prediction asked of a pass: the hidden state of `position` predicts `target`, weighing `weight` in the loss. */
+struct Ask {
+    int64_t position;
+    int32_t target;
+    float weight;
+};
+
+/** Whether a pass keeps every layer's activations for a backward pass, or reuses one set. */
+enum class Keep { nothing, activations };
+
+class Backend {
+public:
+    Backend() = default;
+    virtual ~Backend() = default;
+    Backend(const Backend &) = delete;
+    Backend & operator=(const Backend &) = delete;
+
+    virtual const ModelShape & shape() const = 0;
+    /** The machine's threads, for what is computed beside the device. */
+    virtual Pool & pool() = 0;
+    /** "cpu" or "cuda". */
+    virtual std::string device() const = 0;
+
+    /** Bytes the device could give to weights, adapters and passes together. */
+    virtual int64_t memory() const = 0;
+    /** Tokens whose activations exist at the same time: more gain no speed, they only cost memory. */
+    virtual int64_t pass_tokens() const = 0;
+    /** Bytes on the device: of an adapter with gradients and moments, of a pass besides the model, of a cache. */
+    virtual int64_t adapter_bytes(const AdapterShape & adapter) const = 0;
+    virtual int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_row, Keep keep) const = 0;
+    virtual int64_t cache_bytes(int64_t places) const = 0;
+
+    /** Log-prob and entropy per ask. */
+    virtual std::vector<TokenLoss> forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks) = 0;
+
+    /** Log-prob and entropy per ask; adds the gradient of −Σ weight · log-prob to the adapter's. */
+    virtual std::vector<TokenLoss> forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) = 0;
+
+    virtual std::unique_ptr<Cache> make_cache(int64_t places) = 0;
+    /** Runs whole rows, or one further token of each, leaving keys and values in the plan's places. */
+    virtual void prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) = 0;
+    virtual void decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) = 0;
+
+    /** f(first, count, logits [count, vocabulary]) over chunks of the asked positions of the last pass; f may change the logits. */
+    using UseLogits = std::function<void(int64_t first, int64_t count, float * logits)>;
+    virtual void each_logits(const std::vector<int64_t> & positions, const UseLogits & f) = 0;
+
+    /** One step of the optimizer with the gradients so far, as Adapter::optimise. */
+    virtual std::optional<Adapter::Stepped> optimise(Adapter & adapter, const AdamW & options) = 0;
+    virtual void clear_gradients(Adapter & adapter) = 0;
+
+    /** A device with memory of its own keeps adapters there. fetch: weights and moments into the adapter's own arrays, before they
+     *  are saved. store: the adapter's own arrays were written. forget: the adapter is going. */
+    virtual void fetch(Adapter & adapter) = 0;
+    virtual void store(Adapter & adapter) = 0;
+    virtual void forget(Adapter & adapter) = 0;
+};
