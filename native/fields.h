@@ -1,5 +1,6 @@
 // A request's fields, taken out one by one with their type and range; what nobody took is unknown, and refused by name.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -47,6 +48,9 @@ public:
 
     std::vector<int32_t> integers(const char * name) { return array(name, false).values<int32_t>(); }
     std::vector<float> floats(const char * name) { return array(name, true).values<float>(); }
+    /** Empty when the request has no such array. */
+    std::vector<int32_t> integers_if_any(const char * name) { return has_array(name) ? integers(name) : std::vector<int32_t>(); }
+    std::vector<float> floats_if_any(const char * name) { return has_array(name) ? floats(name) : std::vector<float>(); }
 
     /** To be called after the last field: whatever is left is a misspelt option. */
     void expect_no_more() const {
@@ -66,6 +70,9 @@ private:
         if (!frame_.fields.contains(name)) bad(name, "is missing");
         taken_.insert(name);
         return frame_.fields[name];
+    }
+    bool has_array(const char * name) const {
+        return std::any_of(frame_.payload.begin(), frame_.payload.end(), [&](const Array & array) { return array.name == name; });
     }
     const Array & array(const char * name, bool is_float) {
         for (const Array & array : frame_.payload)

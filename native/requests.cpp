@@ -84,22 +84,41 @@ Answer adapter_drop(Trainer & trainer, Fields & fields) {
     return {};
 }
 
+LossWeights weights_of(Fields & fields) {
+    return {fields.floats("weights"), fields.floats_if_any("entropy_weights"), fields.floats_if_any("z_weights"), fields.integers_if_any("soft_targets"),
+            fields.floats_if_any("soft_weights")};
+}
+
+Answer answer_losses(const Trainer::Losses & losses) {
+    Answer answer{{{"loss", losses.loss}}, {Array::of("logprobs", losses.logprobs), Array::of("entropies", losses.entropies), Array::of("log_sums", losses.log_sums)}};
+    if (!losses.soft_logprobs.empty()) answer.payload.push_back(Array::of("soft_logprobs", losses.soft_logprobs));
+    return answer;
+}
+
 Answer forward(Trainer & trainer, Fields & fields) {
     const std::optional<std::string> name = fields.text_or_null("adapter");
+    const int64_t top_k = fields.has("top_k") ? fields.whole("top_k", 0, 1024) : 0;
     const Rows rows = rows_of(fields);
-    const std::vector<float> weights = fields.floats("weights");
+    const LossWeights weights = weights_of(fields);
     fields.expect_no_more();
-    const Trainer::Losses losses = trainer.forward(name, rows, weights);
-    return {{{"loss", losses.loss}}, {Array::of("logprobs", losses.logprobs), Array::of("entropies", losses.entropies)}};
+    // The answer's three arrays of one value a token, two of top_k, and the soft targets' must fit a frame.
+    const auto values = static_cast<int64_t>(rows.tokens.size()) * (3 + 2 * top_k) + static_cast<int64_t>(weights.soft_targets.size());
+    if (values * static_cast<int64_t>(sizeof(float)) > limits::max_payload_bytes) Fields::bad("top_k", "makes an answer larger than max_payload_bytes");
+    const Trainer::Losses losses = trainer.forward(name, rows, weights, top_k);
+    Answer answer = answer_losses(losses);
+    if (top_k > 0) {
+        answer.payload.push_back(Array::of("top_tokens", losses.top_tokens));
+        answer.payload.push_back(Array::of("top_logprobs", losses.top_logprobs));
+    }
+    return answer;
 }
 
 Answer forward_backward(Trainer & trainer, Fields & fields) {
     const std::string name = name_of(fields);
     const Rows rows = rows_of(fields);
-    const std::vector<float> weights = fields.floats("weights");
+    const LossWeights weights = weights_of(fields);
     fields.expect_no_more();
-    const Trainer::Losses losses = trainer.forward_backward(name, rows, weights);
-    return {{{"loss", losses.loss}}, {Array::of("logprobs", losses.logprobs)}};
+    return answer_losses(trainer.forward_backward(name, rows, weights));
 }
 
 Answer optim_step(Trainer & trainer, Fields & fields) {

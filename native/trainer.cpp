@@ -19,6 +19,31 @@ std::string mebibytes(int64_t bytes) { return std::to_string((bytes + (1 << 20) 
     throw Failure("non_finite", what + " is not a finite number", "Lower the learning rate or the weights; go back to the last checkpoint.");
 }
 
+/** "token 3 of row 1" for an index into the tokens of a request. */
+std::string place_of(const Rows & rows, size_t token) {
+    size_t row = 0;
+    while (token >= static_cast<size_t>(rows.lengths[row])) token -= static_cast<size_t>(rows.lengths[row++]);
+    return "token " + std::to_string(token) + " of row " + std::to_string(row);
+}
+
+/** What a token weighs, and whether it weighs anything. */
+struct TokenWeights {
+    LossCoefficients coefficients;
+    SoftTargets soft;
+    bool any;
+};
+
+TokenWeights weights_of(const LossWeights & w, size_t token, size_t tokens) {
+    const auto at = [&](const std::vector<float> & values) { return values.empty() ? 0.0f : values[token]; };
+    TokenWeights result{{at(w.weights), at(w.entropy_weights), at(w.z_weights)}, {}, false};
+    const size_t k = w.soft_targets.size() / tokens;
+    result.soft = {w.soft_targets.data() + token * k, w.soft_weights.data() + token * k, static_cast<int64_t>(k)};
+    const bool no_soft = std::all_of(result.soft.weights, result.soft.weights + k, [](float weight) { return weight == 0; });
+    if (no_soft) result.soft = {};
+    result.any = !no_soft || result.coefficients.weight != 0 || result.coefficients.entropy != 0 || result.coefficients.z != 0;
+    return result;
+}
+
 } // namespace
 
 const ModelShape & Trainer::open(const std::string & path, int threads, int64_t memory_bytes) {
@@ -86,13 +111,22 @@ void Trainer::check_rows(const Rows & rows, int64_t more_tokens) {
             throw Failure("token_out_of_range", "token " + std::to_string(token) + ", the vocabulary has " + std::to_string(m.vocabulary), "Tokenise with this model's tokenizer.");
 }
 
-void Trainer::check_weights(const Rows & rows, const std::vector<float> & weights) {
-    if (weights.size() != rows.tokens.size()) throw Failure("bad_request", "weights must have one value per token");
-    for (float weight : weights)
-        if (!std::isfinite(weight)) throw Failure("bad_request", "weights must be finite");
+void Trainer::check_weights(const Rows & rows, const LossWeights & w) {
+    const size_t tokens = rows.tokens.size();
+    const std::pair<const char *, const std::vector<float> *> arrays[] = {
+        {"weights", &w.weights}, {"entropy_weights", &w.entropy_weights}, {"z_weights", &w.z_weights}, {"soft_weights", &w.soft_weights}};
+    for (const auto & [name, values] : arrays) {
+        if (values != &w.soft_weights && !values->empty() && values->size() != tokens) throw Failure("bad_request", std::string(name) + " must have one value per token");
+        for (float value : *values)
+            if (!std::isfinite(value)) throw Failure("bad_request", std::string(name) + " must be finite");
+    }
+    if (w.soft_weights.size() != w.soft_targets.size() || (tokens > 0 && w.soft_targets.size() % tokens != 0))
+        throw Failure("bad_request", "soft_targets and soft_weights must both have the same number of values for every token");
+    for (int32_t token : w.soft_targets)
+        if (token < 0 || token >= model().shape().vocabulary) throw Failure("token_out_of_range", "soft target " + std::to_string(token), "Use this model's token ids; where there is none, 0 with weight 0.");
     size_t first = 0;
     for (int32_t length : rows.lengths) {
-        if (weights[first] != 0) throw Failure("bad_request", "the first token of a row is never predicted: its weight must be 0");
+        if (weights_of(w, first, tokens).any) throw Failure("bad_request", "the first token of a row is never predicted: its weights must be 0");
         first += static_cast<size_t>(length);
     }
 }
@@ -125,56 +159,63 @@ std::vector<Trainer::Pass> Trainer::cut(const Rows & rows, const Adapter * adapt
     return cut;
 }
 
-Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const std::vector<float> & weights, Keep keep) {
+Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const LossWeights & weights, Keep keep, int64_t top_k) {
     Losses result;
-    result.logprobs.assign(rows.tokens.size(), 0);
-    result.entropies.assign(rows.tokens.size(), 0);
+    const size_t tokens = rows.tokens.size(), k = static_cast<size_t>(top_k);
+    for (std::vector<float> * values : {&result.logprobs, &result.entropies, &result.log_sums}) values->assign(tokens, 0);
+    result.soft_logprobs.assign(weights.soft_targets.size(), 0);
+    result.top_tokens.assign(tokens * k, 0);
+    result.top_logprobs.assign(tokens * k, 0);
     for (const Pass & pass : cut(rows, adapter, keep)) {
         std::vector<Ask> asks;
         for (int64_t t = 1; t < pass.batch.count(); t++) {
             const auto at = static_cast<size_t>(pass.first_token + t);
-            if (weights[at] != 0) asks.push_back({t - 1, rows.tokens[at], weights[at]});
+            const TokenWeights token = weights_of(weights, at, tokens);
+            if (token.any) asks.push_back({t - 1, rows.tokens[at], token.coefficients, token.soft});
         }
         if (asks.empty()) continue;
         const std::vector<TokenLoss> losses =
-            keep == Keep::activations ? model_->forward_backward(pass.batch, *adapter, asks) : model_->forward(pass.batch, adapter, asks);
+            keep == Keep::activations ? model_->forward_backward(pass.batch, *adapter, asks) : model_->forward(pass.batch, adapter, asks, top_k);
         for (size_t i = 0; i < asks.size(); i++) {
             const auto at = static_cast<size_t>(pass.first_token + asks[i].position + 1);
-            result.loss -= static_cast<double>(asks[i].weight) * losses[i].logprob;
+            const double loss = losses[i].loss(asks[i].coefficients, asks[i].soft);
+            if (!std::isfinite(loss)) not_finite("the loss of " + place_of(rows, at));
+            result.loss += loss;
             result.logprobs[at] = static_cast<float>(losses[i].logprob);
             result.entropies[at] = static_cast<float>(losses[i].entropy);
+            result.log_sums[at] = static_cast<float>(losses[i].log_sum);
+            for (int64_t j = 0; j < asks[i].soft.count; j++)
+                result.soft_logprobs[at * static_cast<size_t>(asks[i].soft.count) + static_cast<size_t>(j)] = static_cast<float>(losses[i].soft_logprobs[static_cast<size_t>(j)]);
+            for (size_t j = 0; j < losses[i].top.size(); j++) {
+                result.top_tokens[at * k + j] = losses[i].top[j].token;
+                result.top_logprobs[at * k + j] = losses[i].top[j].logprob;
+            }
         }
     }
     return result;
 }
 
-Trainer::Losses Trainer::forward(const std::optional<std::string> & name, const Rows & rows, const std::vector<float> & weights) {
+Trainer::Losses Trainer::forward(const std::optional<std::string> & name, const Rows & rows, const LossWeights & weights, int64_t top_k) {
     Adapter * with = adapter_or_base(name);
     check_rows(rows, 0);
     check_weights(rows, weights);
-    Losses losses = run(with, rows, weights, Keep::nothing);
-    if (!std::isfinite(losses.loss)) not_finite("the loss");
-    return losses;
+    if (top_k > model_->shape().vocabulary) throw Failure("bad_request", "top_k is more than the vocabulary of " + std::to_string(model_->shape().vocabulary));
+    return run(with, rows, weights, Keep::nothing, top_k);
 }
 
-Trainer::Losses Trainer::forward_backward(const std::string & name, const Rows & rows, const std::vector<float> & weights) {
+Trainer::Losses Trainer::forward_backward(const std::string & name, const Rows & rows, const LossWeights & weights) {
     Adapter & with = adapter(name);
     check_rows(rows, 0);
     check_weights(rows, weights);
-    Losses losses;
     try {
-        losses = run(&with, rows, weights, Keep::activations);
+        Losses losses = run(&with, rows, weights, Keep::activations, 0);
+        with.gradients_pending = true;
+        return losses;
     } catch (...) {
         // Half a batch in the gradients would be worse than none.
         model_->clear_gradients(with);
         throw;
     }
-    if (!std::isfinite(losses.loss)) {
-        model_->clear_gradients(with);
-        not_finite("the loss");
-    }
-    with.gradients_pending = true;
-    return losses;
 }
 
 Trainer::Step Trainer::optim_step(const std::string & name, const AdamW & options) {
@@ -196,7 +237,5 @@ std::vector<float> Trainer::score(const std::optional<std::string> & name, const
         for (int32_t i = std::max(prompt, 1); i < length; i++) weights[first + static_cast<size_t>(i)] = 1;
         first += static_cast<size_t>(length);
     }
-    Losses losses = run(with, rows, weights, Keep::nothing);
-    if (!std::isfinite(losses.loss)) not_finite("a log-prob");
-    return std::move(losses.logprobs);
+    return std::move(run(with, rows, LossWeights{std::move(weights), {}, {}, {}, {}}, Keep::nothing, 0).logprobs);
 }

@@ -22,6 +22,13 @@ struct Rows {
     std::vector<int32_t> lengths;
 };
 
+/** What each token weighs in the loss. Arrays are [T]; one that is empty is all 0. */
+struct LossWeights {
+    std::vector<float> weights, entropy_weights, z_weights;
+    std::vector<int32_t> soft_targets; // [T, K], K = their number / T
+    std::vector<float> soft_weights;   // [T, K]
+};
+
 struct SampleOptions {
     int64_t max_tokens;
     DrawOptions draw;
@@ -47,12 +54,16 @@ public:
     const Adapter & create_adapter(const std::string & name, const AdapterShape & shape);
     void drop_adapter(const std::string & name);
 
+    /** All but the loss is 0 where every coefficient of a token is 0. */
     struct Losses {
-        double loss = 0;                       // −Σ weight · log-prob
-        std::vector<float> logprobs, entropies; // [T], 0 where the weight is 0
+        double loss = 0;                                  // Σ of token_loss.h's L
+        std::vector<float> logprobs, entropies, log_sums; // [T]
+        std::vector<float> soft_logprobs;                 // [T, K]
+        std::vector<int32_t> top_tokens;                  // [T, top_k]
+        std::vector<float> top_logprobs;                  // [T, top_k]
     };
-    Losses forward(const std::optional<std::string> & adapter, const Rows & rows, const std::vector<float> & weights);
-    Losses forward_backward(const std::string & adapter, const Rows & rows, const std::vector<float> & weights);
+    Losses forward(const std::optional<std::string> & adapter, const Rows & rows, const LossWeights & weights, int64_t top_k = 0);
+    Losses forward_backward(const std::string & adapter, const Rows & rows, const LossWeights & weights);
     struct Step {
         int64_t step, version;
         Adapter::Stepped stepped;
@@ -77,11 +88,11 @@ private:
     Adapter & adapter(const std::string & name);
     Adapter * adapter_or_base(const std::optional<std::string> & name);
     void check_rows(const Rows & rows, int64_t more_tokens);
-    void check_weights(const Rows & rows, const std::vector<float> & weights);
+    void check_weights(const Rows & rows, const LossWeights & weights);
     int64_t resident_bytes() const;
     int64_t fitting_tokens(const Adapter * adapter, int64_t longest_row, int64_t wanted, int64_t extra_bytes, Keep keep) const;
     std::vector<Pass> cut(const Rows & rows, const Adapter * adapter, Keep keep, int64_t extra_bytes = 0);
-    Losses run(Adapter * adapter, const Rows & rows, const std::vector<float> & weights, Keep keep);
+    Losses run(Adapter * adapter, const Rows & rows, const LossWeights & weights, Keep keep, int64_t top_k);
     void sample_wave(Adapter * adapter, const Rows & rows, int64_t first_row, int64_t end_row, const SampleOptions & options, std::vector<Sampled> & results);
 
     std::unique_ptr<Backend> model_;

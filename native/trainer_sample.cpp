@@ -75,7 +75,7 @@ void Trainer::sample_wave(Adapter * with, const Rows & rows, int64_t first_row, 
                 float * row = logits + i * vocabulary;
                 const double uniform = random_uniform(random_key(options.seed, static_cast<uint64_t>(l.row)), result.tokens.size());
                 const int32_t token = draw(row, vocabulary, options.draw, uniform);
-                const double logprob = cross_entropy(row, vocabulary, token).logprob;
+                const double logprob = token_loss(row, vocabulary, token).logprob;
                 if (!std::isfinite(logprob)) broken = true;
                 l.token = token;
                 result.tokens.push_back(token);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "kernels/cross_entropy.h"
 #include "kernels/pool.h"
+#include "kernels/token_loss.h"
 #include "model/adapter.h"
 #include "model/gguf_model.h"
 
@@ -35,11 +35,12 @@ struct CachePlan {
     std::vector<RowSpan> places;
 };
 
-/** One prediction asked of a pass: the hidden state of `position` predicts `target`, weighing `weight` in the loss. */
+/** One prediction asked of a pass: the hidden state of `position` predicts `target`, and weighs this in the loss. */
 struct Ask {
     int64_t position;
     int32_t target;
-    float weight;
+    LossCoefficients coefficients;
+    SoftTargets soft; // its arrays are the caller's
 };
 
 /** Whether a pass keeps every layer's activations for a backward pass, or reuses one set. */
@@ -67,10 +68,10 @@ public:
     virtual int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_row, Keep keep) const = 0;
     virtual int64_t cache_bytes(int64_t places) const = 0;
 
-    /** Log-prob and entropy per ask. */
-    virtual std::vector<TokenLoss> forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks) = 0;
+    /** What each ask's row of logits says, with its top_k most likely tokens. */
+    virtual std::vector<TokenLoss> forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks, int64_t top_k) = 0;
 
-    /** Log-prob and entropy per ask; adds the gradient of −Σ weight · log-prob to the adapter's. */
+    /** The same without top tokens; adds the gradient of the loss to the adapter's. */
     virtual std::vector<TokenLoss> forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) = 0;
 
     virtual std::unique_ptr<Cache> make_cache(int64_t places) = 0;

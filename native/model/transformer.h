@@ -28,7 +28,7 @@ public:
     int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_row, Keep keep) const override;
     int64_t cache_bytes(int64_t places) const override;
 
-    std::vector<TokenLoss> forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks) override;
+    std::vector<TokenLoss> forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks, int64_t top_k) override;
     std::vector<TokenLoss> forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) override;
     std::unique_ptr<Cache> make_cache(int64_t places) override;
     void prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) override;

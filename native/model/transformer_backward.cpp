@@ -122,7 +122,7 @@ std::vector<TokenLoss> Transformer::forward_backward(const Batch & batch, Adapte
         pool_.split(count, 1, [&](int64_t begin, int64_t end, int) {
             for (int64_t i = begin; i < end; i++) {
                 const Ask & ask = asks[static_cast<size_t>(first + i)];
-                losses[static_cast<size_t>(first + i)] = cross_entropy_backward(logits + i * vocabulary, vocabulary, ask.target, ask.weight);
+                losses[static_cast<size_t>(first + i)] = token_loss_backward(logits + i * vocabulary, vocabulary, ask.target, ask.coefficients, ask.soft);
             }
         });
         linear_backward(pool_, panels_, {{&model_.head, logits}}, gradient + first * d, count, 0);

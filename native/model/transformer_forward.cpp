@@ -215,15 +215,20 @@ void Transformer::each_logits(const std::vector<int64_t> & positions, const UseL
     }
 }
 
-std::vector<TokenLoss> Transformer::forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks) {
+std::vector<TokenLoss> Transformer::forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks, int64_t top_k) {
     layers_forward(batch, adapter, Keep::nothing, nullptr, false);
     std::vector<int64_t> positions;
     for (const Ask & ask : asks) positions.push_back(ask.position);
     std::vector<TokenLoss> losses(asks.size());
     each_logits(positions, [&](int64_t first, int64_t count, float * logits) {
         pool_.split(count, 1, [&](int64_t begin, int64_t end, int) {
-            for (int64_t i = begin; i < end; i++)
-                losses[static_cast<size_t>(first + i)] = cross_entropy(logits + i * shape().vocabulary, shape().vocabulary, asks[static_cast<size_t>(first + i)].target);
+            for (int64_t i = begin; i < end; i++) {
+                const Ask & ask = asks[static_cast<size_t>(first + i)];
+                float * row = logits + i * shape().vocabulary;
+                TokenLoss & loss = losses[static_cast<size_t>(first + i)];
+                loss = token_loss(row, shape().vocabulary, ask.target, ask.soft);
+                if (top_k > 0) loss.top = top_tokens(row, shape().vocabulary, loss.log_sum, top_k);
+            }
         });
     });
     return losses;

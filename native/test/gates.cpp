@@ -12,14 +12,18 @@ TestBatch test_batch(int64_t vocabulary, const std::vector<int64_t> & lengths, u
     uint64_t at = 0;
     for (int64_t length : lengths) {
         std::vector<int32_t> row;
-        std::vector<float> weights;
+        std::vector<LossCoefficients> coefficients(static_cast<size_t>(length));
         for (int64_t i = 0; i < length; i++) {
             row.push_back(static_cast<int32_t>(random_uniform(seed, at++) * static_cast<double>(vocabulary)));
             const double u = random_uniform(seed, at++);
-            weights.push_back(i == 0 || u < 0.3 ? 0.0f : static_cast<float>(2 * u - 0.8));
+            LossCoefficients & c = coefficients[static_cast<size_t>(i)];
+            if (i == 0 || u < 0.25) continue;
+            if (u >= 0.3) c.weight = static_cast<float>(2 * u - 0.8);
+            if (u < 0.6) c.entropy = static_cast<float>(u - 0.1);
+            if (u > 0.5 || u < 0.3) c.z = static_cast<float>(0.02 * u);
         }
         batch.rows.push_back(row);
-        batch.weights.push_back(weights);
+        batch.coefficients.push_back(coefficients);
     }
     return batch;
 }
@@ -48,35 +52,39 @@ template <class F> void each_tensor(const Adapter & a, const F & f) {
 
 struct FullReference {
     double loss = 0;
-    std::vector<double> logprobs, entropies, gradient;
+    std::vector<double> logprobs, entropies, log_sums, gradient;
 };
 
 FullReference run_reference(const ReferenceModel & model, const TestBatch & batch, const Adapter & a, const std::vector<double> & w, bool with_gradient) {
     FullReference full;
     full.gradient.resize(a.parameters);
     for (size_t r = 0; r < batch.rows.size(); r++) {
-        const ReferenceModel::Result row = model.row(batch.rows[r], batch.weights[r], a, w, with_gradient ? &full.gradient : nullptr);
+        const ReferenceModel::Result row = model.row(batch.rows[r], batch.coefficients[r], a, w, with_gradient ? &full.gradient : nullptr);
         full.loss += row.loss;
         full.logprobs.insert(full.logprobs.end(), row.logprobs.begin(), row.logprobs.end());
         full.entropies.insert(full.entropies.end(), row.entropies.begin(), row.entropies.end());
+        full.log_sums.insert(full.log_sums.end(), row.log_sums.begin(), row.log_sums.end());
     }
     return full;
 }
 
 /** Rows [first, end) through the worker's fast path; fills what they predict from token `at` on. */
-void run_worker(Transformer & model, const TestBatch & test, size_t first, size_t end, Adapter & a, size_t at, std::vector<double> & logprobs, std::vector<double> & entropies) {
+void run_worker(Transformer & model, const TestBatch & test, size_t first, size_t end, Adapter & a, size_t at, FullReference & seen) {
     Batch batch;
     std::vector<Ask> asks;
     for (size_t r = first; r < end; r++) {
         const int64_t begin = batch.count();
         batch.add_row(test.rows[r].data(), static_cast<int64_t>(test.rows[r].size()));
         for (size_t i = 1; i < test.rows[r].size(); i++)
-            if (test.weights[r][i] != 0) asks.push_back({begin + static_cast<int64_t>(i) - 1, test.rows[r][i], test.weights[r][i]});
+            if (const LossCoefficients & c = test.coefficients[r][i]; c.weight != 0 || c.entropy != 0 || c.z != 0)
+                asks.push_back({begin + static_cast<int64_t>(i) - 1, test.rows[r][i], c, {}});
     }
     const std::vector<TokenLoss> losses = model.forward_backward(batch, a, asks);
     for (size_t i = 0; i < asks.size(); i++) {
-        logprobs[at + static_cast<size_t>(asks[i].position) + 1] = losses[i].logprob;
-        entropies[at + static_cast<size_t>(asks[i].position) + 1] = losses[i].entropy;
+        const size_t token = at + static_cast<size_t>(asks[i].position) + 1;
+        seen.logprobs[token] = losses[i].logprob;
+        seen.entropies[token] = losses[i].entropy;
+        seen.log_sums[token] = losses[i].log_sum;
     }
 }
 
@@ -88,14 +96,16 @@ Parity parity_with_reference(const std::string & path, const std::vector<Target>
     const TestBatch batch = test_batch(model.shape().vocabulary, {7, 1, 70, 2, 33, 130}, 11);
     Adapter a = random_adapter(model.shape(), targets, test_rank, test_alpha, 5);
     const FullReference expected = run_reference(reference, batch, a, std::vector<double>(a.weights.data(), a.weights.data() + a.parameters), true);
-    std::vector<double> logprobs(expected.logprobs.size()), entropies(expected.logprobs.size());
+    const size_t tokens = expected.logprobs.size();
+    FullReference seen{0, std::vector<double>(tokens), std::vector<double>(tokens), std::vector<double>(tokens), {}};
     size_t at = 0;
     for (size_t r = 0; !packed && r < batch.rows.size(); r++) {
-        run_worker(model, batch, r, r + 1, a, at, logprobs, entropies);
+        run_worker(model, batch, r, r + 1, a, at, seen);
         at += batch.rows[r].size();
     }
-    if (packed) run_worker(model, batch, 0, batch.rows.size(), a, 0, logprobs, entropies);
-    Parity parity{relative_l2(logprobs.data(), expected.logprobs.data(), logprobs.size()), relative_l2(entropies.data(), expected.entropies.data(), entropies.size()), 0, ""};
+    if (packed) run_worker(model, batch, 0, batch.rows.size(), a, 0, seen);
+    Parity parity{relative_l2(seen.logprobs.data(), expected.logprobs.data(), tokens), relative_l2(seen.entropies.data(), expected.entropies.data(), tokens),
+                  relative_l2(seen.log_sums.data(), expected.log_sums.data(), tokens), 0, ""};
     each_tensor(a, [&](const std::string & name, size_t start, size_t count) {
         const double error = relative_l2(a.gradients.data() + start, &expected.gradient[start], count);
         if (!(error <= parity.gradients)) {

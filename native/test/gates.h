@@ -5,10 +5,10 @@
 
 #include "model/transformer.h"
 
-/** Rows of different lengths, some longer than a query block; weights 0 on first tokens and on others. */
+/** Rows of different lengths, some longer than a query block; some tokens weigh nothing, others have all three coefficients or one. */
 struct TestBatch {
     std::vector<std::vector<int32_t>> rows;
-    std::vector<std::vector<float>> weights;
+    std::vector<std::vector<LossCoefficients>> coefficients;
 };
 
 TestBatch test_batch(int64_t vocabulary, const std::vector<int64_t> & lengths, uint64_t seed);
@@ -16,9 +16,9 @@ TestBatch test_batch(int64_t vocabulary, const std::vector<int64_t> & lengths, u
 /** An adapter whose A and B are both random, so that every gradient is alive. */
 Adapter random_adapter(const ModelShape & model, const std::vector<Target> & targets, int64_t rank, double alpha, uint64_t seed);
 
-/** The largest relative L2 error of log-probs, entropies and of each adapter tensor's gradient against double precision. */
+/** The largest relative L2 error of log-probs, entropies, log-sums and of each adapter tensor's gradient against double precision. */
 struct Parity {
-    double logprobs, entropies, gradients;
+    double logprobs, entropies, log_sums, gradients;
     std::string worst; // adapter tensor of the largest gradient error
 };
 Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed);

@@ -13,6 +13,7 @@ void gate_1(const std::string & path, const std::vector<Target> & targets, int t
                 p.gradients, p.worst.c_str());
     CHECK(p.logprobs <= 1e-5, "%g", p.logprobs);
     CHECK(p.entropies <= 1e-5, "%g", p.entropies);
+    CHECK(p.log_sums <= 1e-5, "%g", p.log_sums);
     CHECK(p.gradients <= 1e-5, "%g at %s", p.gradients, p.worst.c_str());
 }
 

@@ -7,12 +7,12 @@
 #include "base/random.h"
 #include "check.h"
 #include "kernels/adamw.h"
-#include "kernels/cross_entropy.h"
 #include "kernels/draw.h"
 #include "kernels/exp.h"
 #include "kernels/pool.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/swiglu.h"
+#include "kernels/token_loss.h"
 
 namespace {
 
@@ -52,17 +52,67 @@ void test_elementwise() {
     CHECK(relative_l2(dgate.data(), rdgate.data(), n) < 1e-6 && relative_l2(dup.data(), rdup.data(), n) < 1e-6, "swiglu_backward");
 }
 
-void test_cross_entropy() {
+const std::vector<int32_t> soft_tokens = {77, 5, 4999, 5}; // one is the target too, one comes twice
+const std::vector<float> soft_weights = {0.3f, -0.2f, 0.9f, 0.1f};
+
+void test_token_loss() {
     const int64_t n = 5003;
-    std::vector<float> logits = random_values(n, 5, 12), same = logits;
-    std::vector<double> expected = widened(logits);
-    const TokenLoss a = cross_entropy(same.data(), n, 77), b = cross_entropy_backward(logits.data(), n, 77, -0.7f);
-    const TokenLoss r = reference::cross_entropy(expected.data(), n, 77, static_cast<double>(-0.7f));
-    CHECK(std::abs(a.logprob - r.logprob) < 1e-5 && std::abs(a.entropy - r.entropy) < 1e-5, "%g %g", a.logprob - r.logprob, a.entropy - r.entropy);
-    CHECK(a.logprob == b.logprob && a.entropy == b.entropy, "both passes must agree");
-    CHECK(relative_l2(logits.data(), expected.data(), n) < 1e-6, "gradient");
-    same[4000] = NAN;
-    CHECK(std::isnan(cross_entropy(same.data(), n, 77).logprob), "a NaN among the logits must show");
+    const SoftTargets soft{soft_tokens.data(), soft_weights.data(), 4};
+    const std::vector<float> logits = random_values(n, 5, 12);
+    for (const LossCoefficients & c : std::vector<LossCoefficients>{{-0.7f, 0, 0}, {0, 0.4f, 0}, {0, 0, 0.01f}, {1.3f, -0.2f, 0.02f}})
+        for (const SoftTargets & s : {SoftTargets{}, soft}) {
+            std::vector<float> same = logits, gradient = logits;
+            std::vector<double> expected = widened(logits);
+            const TokenLoss a = token_loss(same.data(), n, 77, s), b = token_loss_backward(gradient.data(), n, 77, c, s);
+            const TokenLoss r = reference::token_loss(expected.data(), n, 77, c, s);
+            CHECK(std::abs(a.logprob - r.logprob) < 1e-5 && std::abs(a.entropy - r.entropy) < 1e-5 && std::abs(a.log_sum - r.log_sum) < 1e-5, "%g %g %g", a.logprob - r.logprob,
+                  a.entropy - r.entropy, a.log_sum - r.log_sum);
+            CHECK(std::abs(b.loss(c, s) - r.loss(c, s)) < 1e-5, "%g and %g", b.loss(c, s), r.loss(c, s));
+            CHECK(a.logprob == b.logprob && a.entropy == b.entropy && a.log_sum == b.log_sum && a.soft_logprobs == b.soft_logprobs, "both passes must agree");
+            CHECK(relative_l2(gradient.data(), expected.data(), n) < 1e-6, "%g %g %g, %lld soft targets: %g", static_cast<double>(c.weight), static_cast<double>(c.entropy),
+                  static_cast<double>(c.z), static_cast<long long>(s.count), relative_l2(gradient.data(), expected.data(), n));
+        }
+    std::vector<float> broken = logits;
+    broken[4000] = NAN;
+    CHECK(std::isnan(token_loss(broken.data(), n, 77).logprob), "a NaN among the logits must show");
+}
+
+/** The reference against central differences of the loss it reports. */
+void test_token_loss_differences() {
+    const int64_t n = 23;
+    const std::vector<double> logits = widened(random_values(n, 6, 3));
+    const std::vector<int32_t> tokens = {7, 5, 5};
+    const SoftTargets soft{tokens.data(), soft_weights.data(), 3};
+    for (const LossCoefficients & c : std::vector<LossCoefficients>{{-0.7f, 0, 0}, {0, 0.4f, 0}, {0, 0, 0.1f}, {1.3f, -0.2f, 0.02f}}) {
+        std::vector<double> gradient = logits;
+        reference::token_loss(gradient.data(), n, 7, c, soft);
+        for (size_t i = 0; i < static_cast<size_t>(n); i++) {
+            constexpr double step = 1e-5;
+            const auto loss_at = [&](double offset) {
+                std::vector<double> moved = logits;
+                moved[i] += offset;
+                return reference::token_loss(moved.data(), n, 7, c, soft).loss(c, soft);
+            };
+            const double numeric = (loss_at(step) - loss_at(-step)) / (2 * step);
+            CHECK(std::abs(numeric - gradient[i]) < 1e-8, "logit %zu: %g and %g", i, numeric, gradient[i]);
+        }
+    }
+}
+
+void test_top_tokens() {
+    std::vector<float> logits = random_values(997, 12, 5);
+    logits[500] = logits[3]; // a tie
+    logits[10] = NAN;
+    std::vector<int32_t> order;
+    for (int32_t i = 0; i < 997; i++)
+        if (i != 10) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)]; });
+    for (const int64_t k : {int64_t{1}, int64_t{64}, int64_t{996}}) {
+        const std::vector<TopToken> top = top_tokens(logits.data(), 997, 2, k);
+        CHECK(static_cast<int64_t>(top.size()) == k, "%zu of %lld", top.size(), static_cast<long long>(k));
+        for (size_t i = 0; i < top.size(); i++)
+            CHECK(top[i].token == order[i] && top[i].logprob == logits[static_cast<size_t>(order[i])] - 2, "place %zu: %d and %d", i, top[i].token, order[i]);
+    }
 }
 
 void test_adamw() {
@@ -120,7 +170,9 @@ void test_pool() {
 int main() {
     test_exp();
     test_elementwise();
-    test_cross_entropy();
+    test_token_loss();
+    test_token_loss_differences();
+    test_top_tokens();
     test_adamw();
     test_draw();
     test_pool();

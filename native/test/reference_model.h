@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "kernels/cross_entropy.h"
 #include "kernels/matrix.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
 #include "kernels/swiglu.h"
+#include "kernels/token_loss.h"
 #include "model/adapter.h"
 #include "model/gguf_model.h"
 
@@ -26,11 +26,11 @@ public:
 
     struct Result {
         double loss = 0;
-        Values logprobs, entropies; // [T], 0 where the weight is 0
+        Values logprobs, entropies, log_sums; // [T], 0 where all coefficients are 0
     };
 
-    /** One row with weights w [parameters] in the adapter's layout; adds to gradient [parameters] unless it is null. */
-    Result row(const std::vector<int32_t> & tokens, const std::vector<float> & weights, const Adapter & a, const Values & w, Values * gradient) const {
+    /** One row, each token with its coefficients, with weights w [parameters] in the adapter's layout; adds to gradient [parameters] unless it is null. */
+    Result row(const std::vector<int32_t> & tokens, const std::vector<LossCoefficients> & coefficients, const Adapter & a, const Values & w, Values * gradient) const {
         const auto n = static_cast<int64_t>(tokens.size());
         const int64_t d = shape().embedding;
         Values x(static_cast<size_t>(n * d));
@@ -42,16 +42,17 @@ public:
         const Values norm = widened(model_.output_norm);
         Values hidden(x.size()), inv(static_cast<size_t>(n)), dx(x.size());
         for (int64_t t = 0; t < n; t++) inv[static_cast<size_t>(t)] = reference::rmsnorm(&x[static_cast<size_t>(t * d)], norm.data(), static_cast<double>(shape().norm_eps), d, &hidden[static_cast<size_t>(t * d)]);
-        Result result{0, Values(tokens.size()), Values(tokens.size())};
+        Result result{0, Values(tokens.size()), Values(tokens.size()), Values(tokens.size())};
         for (int64_t t = 0; t + 1 < n; t++) {
-            const double weight = static_cast<double>(weights[static_cast<size_t>(t + 1)]);
-            if (weight == 0) continue;
+            const LossCoefficients & c = coefficients[static_cast<size_t>(t + 1)];
+            if (c.weight == 0 && c.entropy == 0 && c.z == 0) continue;
             Values logits(static_cast<size_t>(shape().vocabulary)), dhidden(static_cast<size_t>(d));
             reference::linear(head_.data(), shape().vocabulary, d, &hidden[static_cast<size_t>(t * d)], 1, logits.data());
-            const TokenLoss loss = reference::cross_entropy(logits.data(), shape().vocabulary, tokens[static_cast<size_t>(t + 1)], weight);
-            result.loss -= weight * loss.logprob;
+            const TokenLoss loss = reference::token_loss(logits.data(), shape().vocabulary, tokens[static_cast<size_t>(t + 1)], c);
+            result.loss += loss.loss(c, {});
             result.logprobs[static_cast<size_t>(t + 1)] = loss.logprob;
             result.entropies[static_cast<size_t>(t + 1)] = loss.entropy;
+            result.log_sums[static_cast<size_t>(t + 1)] = loss.log_sum;
             if (!gradient) continue;
             reference::linear_backward(head_.data(), shape().vocabulary, d, logits.data(), 1, dhidden.data());
             reference::rmsnorm_backward(&x[static_cast<size_t>(t * d)], norm.data(), inv[static_cast<size_t>(t)], dhidden.data(), d, &dx[static_cast<size_t>(t * d)]);

@@ -20,7 +20,7 @@ const AdamW test_step{0.01, 0.9, 0.95, 1e-8, 0.01, 1};
 
 struct Request {
     Rows rows;
-    std::vector<float> weights;
+    LossWeights weights;
 };
 
 Request request_of(const TestBatch & batch, size_t first, size_t end) {
@@ -28,7 +28,11 @@ Request request_of(const TestBatch & batch, size_t first, size_t end) {
     for (size_t r = first; r < end; r++) {
         request.rows.tokens.insert(request.rows.tokens.end(), batch.rows[r].begin(), batch.rows[r].end());
         request.rows.lengths.push_back(static_cast<int32_t>(batch.rows[r].size()));
-        request.weights.insert(request.weights.end(), batch.weights[r].begin(), batch.weights[r].end());
+        for (const LossCoefficients & c : batch.coefficients[r]) {
+            request.weights.weights.push_back(c.weight);
+            request.weights.entropy_weights.push_back(c.entropy);
+            request.weights.z_weights.push_back(c.z);
+        }
     }
     return request;
 }
@@ -143,10 +147,23 @@ void test_refusals(const std::string & folder, const std::string & model) {
     bad.rows.tokens[3] = 320;
     CHECK(code_of([&] { trainer.forward_backward("a", bad.rows, bad.weights); }) == "token_out_of_range", "token");
     bad = fine;
-    bad.weights[0] = 1;
+    bad.weights.weights[0] = 1;
     CHECK(code_of([&] { trainer.forward_backward("a", bad.rows, bad.weights); }) == "bad_request", "weight on the first token");
     bad = fine;
-    bad.weights[2] = NAN;
+    bad.weights.z_weights[5] = 1;
+    CHECK(code_of([&] { trainer.forward_backward("a", bad.rows, bad.weights); }) == "bad_request", "z on the first token of the second row");
+    bad = fine;
+    bad.weights.entropy_weights.pop_back();
+    CHECK(code_of([&] { trainer.forward_backward("a", bad.rows, bad.weights); }) == "bad_request", "too few entropy weights");
+    bad = fine;
+    bad.weights.soft_targets.assign(24, 3);
+    CHECK(code_of([&] { trainer.forward_backward("a", bad.rows, bad.weights); }) == "bad_request", "soft targets without weights");
+    bad.weights.soft_weights.assign(24, 0);
+    bad.weights.soft_targets[7] = 320;
+    CHECK(code_of([&] { trainer.forward_backward("a", bad.rows, bad.weights); }) == "token_out_of_range", "soft target");
+    CHECK(code_of([&] { trainer.forward("a", fine.rows, fine.weights, 321); }) == "bad_request", "more top tokens than there are");
+    bad = fine;
+    bad.weights.weights[2] = NAN;
     CHECK(code_of([&] { trainer.forward_backward("a", bad.rows, bad.weights); }) == "bad_request", "NaN weight");
     bad = fine;
     bad.rows.lengths[0]++;
@@ -154,7 +171,7 @@ void test_refusals(const std::string & folder, const std::string & model) {
     const Request too_long = request_of(test_batch(320, {513}, 2), 0, 1);
     CHECK(code_of([&] { trainer.forward("a", too_long.rows, too_long.weights); }) == "row_too_long", "row");
     bad = fine;
-    for (float & weight : bad.weights)
+    for (float & weight : bad.weights.weights)
         if (weight != 0) weight = 3e38f;
     CHECK(code_of([&] {
         trainer.forward_backward("a", bad.rows, bad.weights);

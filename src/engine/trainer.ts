@@ -4,14 +4,41 @@ import type { Log } from "../base/log.ts";
 import { type Child, linesOf, startProcess } from "../base/processes.ts";
 import { type Answer, encodeRequest, readAnswers, type WireArray, WireError, write } from "./wire.ts";
 
-/** Rows one behind the other. tokens [T]; rowLengths [R], summing to T; weights [T], each on the token it weighs. */
+/** Rows one behind the other. tokens [T]; rowLengths [R], summing to T. */
 export interface Rows {
   tokens: Int32Array;
   rowLengths: Int32Array;
 }
 
+/** What each token weighs in the loss, on the token that is predicted; the first of a row weighs nothing. */
 export interface WeightedRows extends Rows {
+  /** [T] of −log-prob. */
   weights: Float32Array;
+  /** [T] of −entropy: the bonus. */
+  entropyWeights?: Float32Array;
+  /** [T] of the squared log-sum of the logits. */
+  zWeights?: Float32Array;
+  /** [T · K] further targets of every token, 0 where there are fewer, and what −log-prob of each weighs. */
+  soft?: { targets: Int32Array; weights: Float32Array };
+}
+
+/** All but the loss is 0 where a token weighs nothing. Nats. */
+export interface Losses {
+  /** −Σ weight · log-prob − Σ entropyWeight · entropy + Σ zWeight · logSum², soft targets with the first. */
+  loss: number;
+  /** [T] */
+  logprobs: Float32Array;
+  entropies: Float32Array;
+  /** [T] log of the sum of the exponentials of the logits. */
+  logSums: Float32Array;
+  /** [T · K], when there were soft targets. */
+  softLogprobs: Float32Array | null;
+}
+
+/** [T · topK], the most likely token first. */
+export interface TopTokens {
+  tokens: Int32Array;
+  logprobs: Float32Array;
 }
 
 export interface TrainerLimits {
@@ -97,12 +124,10 @@ export interface Trainer {
   open(model: { path: string; threads: number; memoryBytes: number }): Promise<OpenedModel>;
   createAdapter(adapter: string, shape: AdapterShape): Promise<{ parameters: number; version: number }>;
   dropAdapter(adapter: string): Promise<void>;
-  /** loss = −Σ weight · log-prob, summed; logprobs and entropies [T] in nats, 0 where the weight is 0. */
-  forward(
-    adapter: string | null,
-    rows: WeightedRows,
-  ): Promise<{ loss: number; logprobs: Float32Array; entropies: Float32Array }>;
-  forwardBackward(adapter: string, rows: WeightedRows): Promise<{ loss: number; logprobs: Float32Array }>;
+  forward(adapter: string | null, rows: WeightedRows): Promise<Losses>;
+  forward(adapter: string | null, rows: WeightedRows, topK: number): Promise<Losses & { top: TopTokens }>;
+  /** Adds the gradient of the loss to the adapter's. */
+  forwardBackward(adapter: string, rows: WeightedRows): Promise<Losses>;
   optimStep(
     adapter: string,
     step: OptimStep,
@@ -261,21 +286,16 @@ class TrainerProcess implements Trainer {
     await this.#call("adapter_drop", { adapter });
   }
 
-  async forward(
-    adapter: string | null,
-    rows: WeightedRows,
-  ): Promise<{ loss: number; logprobs: Float32Array; entropies: Float32Array }> {
-    const { fields, payload } = await this.#call("forward", { adapter }, weightedRows(rows));
+  async forward(adapter: string | null, rows: WeightedRows, topK = 0): Promise<Losses & { top: TopTokens }> {
+    const answer = await this.#call("forward", { adapter, top_k: topK }, weightedRows(rows));
     return {
-      loss: fields.loss as number,
-      logprobs: payload.logprobs as Float32Array,
-      entropies: payload.entropies as Float32Array,
-    };
+      ...lossesOf(answer),
+      ...(topK > 0 && { top: { tokens: answer.payload.top_tokens, logprobs: answer.payload.top_logprobs } }),
+    } as Losses & { top: TopTokens };
   }
 
-  async forwardBackward(adapter: string, rows: WeightedRows): Promise<{ loss: number; logprobs: Float32Array }> {
-    const { fields, payload } = await this.#call("forward_backward", { adapter }, weightedRows(rows));
-    return { loss: fields.loss as number, logprobs: payload.logprobs as Float32Array };
+  async forwardBackward(adapter: string, rows: WeightedRows): Promise<Losses> {
+    return lossesOf(await this.#call("forward_backward", { adapter }, weightedRows(rows)));
   }
 
   async optimStep(
@@ -367,4 +387,15 @@ const weightedRows = (rows: WeightedRows): Record<string, WireArray> => ({
   tokens: rows.tokens,
   row_lengths: rows.rowLengths,
   weights: rows.weights,
+  ...(rows.entropyWeights && { entropy_weights: rows.entropyWeights }),
+  ...(rows.zWeights && { z_weights: rows.zWeights }),
+  ...(rows.soft && { soft_targets: rows.soft.targets, soft_weights: rows.soft.weights }),
+});
+
+const lossesOf = ({ fields, payload }: Answer): Losses => ({
+  loss: fields.loss as number,
+  logprobs: payload.logprobs as Float32Array,
+  entropies: payload.entropies as Float32Array,
+  logSums: payload.log_sums as Float32Array,
+  softLogprobs: (payload.soft_logprobs as Float32Array | undefined) ?? null,
 });

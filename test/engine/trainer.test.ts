@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
 import type { SampledRow, Trainer, TrainerSampling } from "../../src/engine/trainer.ts";
-import { openWorker, rowsOf, scratch, step, tinyModel, tinyShape } from "./trainer-fixture.ts";
+import { numbers, openWorker, rowsOf, scratch, step, tinyModel, tinyShape } from "./trainer-fixture.ts";
 
 const quantised = tinyModel("tiny-q4_1");
 
@@ -152,6 +152,58 @@ function checkEnd({ tokens, logprobs, stopReason }: SampledRow): void {
   assert.equal(stopReason, tokens.at(-1) === 5 ? "stop" : "length");
   if (stopReason === "length") assert.equal(tokens.length, sampling.maxTokens);
 }
+
+test("the whole distribution explains log-prob, entropy and loss of each token", async (t) => {
+  const trainer = await openWorker(t, quantised);
+  const rows = rowsOf([9, 5, 1, 12], 5);
+  const count = rows.tokens.length;
+  const next = numbers(17);
+  // Tokens with one coefficient, with several, and with none; first tokens have none.
+  const coefficient = (share: number) =>
+    rows.weights.map((weight) => (weight === 0 || next(10) < 4 ? 0 : share * next(9)));
+  const soft = {
+    targets: Int32Array.from({ length: 3 * count }, () => next(320)),
+    weights: new Float32Array(3 * count),
+  };
+  for (let at = 0; at < count; at++)
+    if (rows.weights[at] !== 0 && at % 3 > 0) soft.weights.set([0.2, 0.1 * (at % 4), 0.3], 3 * at);
+  const weighted = {
+    ...rows,
+    weights: coefficient(0.1),
+    entropyWeights: coefficient(0.02),
+    zWeights: coefficient(0.01),
+    soft,
+  };
+  const { loss, logprobs, entropies, logSums, softLogprobs, top } = await trainer.forward(null, weighted, 320);
+  let expected = 0;
+  for (let at = 0; at < count; at++) {
+    const softWeights = soft.weights.subarray(3 * at, 3 * at + 3);
+    if (
+      ![weighted.weights[at], weighted.entropyWeights[at], weighted.zWeights[at], ...softWeights].some((w) => w !== 0)
+    ) {
+      assert.deepEqual([logprobs[at], entropies[at], logSums[at], top.logprobs[320 * at]], [0, 0, 0, 0]);
+      continue;
+    }
+    const all = [...top.logprobs.subarray(320 * at, 320 * at + 320)];
+    assert.ok(all.every((value, place) => place === 0 || value <= all[place - 1]!));
+    const byToken = new Map(all.map((value, place) => [top.tokens[320 * at + place]!, value]));
+    assert.equal(byToken.size, 320);
+    assert.ok(Math.abs(all.reduce((sum, value) => sum + Math.exp(value), 0) - 1) < 1e-5);
+    const entropy = -all.reduce((sum, value) => sum + Math.exp(value) * value, 0);
+    assert.ok(Math.abs(entropy - entropies[at]!) < 1e-5, `${entropy} and ${entropies[at]}`);
+    assert.ok(Math.abs(byToken.get(rows.tokens[at]!)! - logprobs[at]!) < 1e-6);
+    expected -= weighted.weights[at]! * logprobs[at]! + weighted.entropyWeights[at]! * entropy;
+    expected += weighted.zWeights[at]! * logSums[at]! ** 2;
+    for (const [k, weight] of softWeights.entries()) {
+      if (weight !== 0)
+        assert.ok(Math.abs(byToken.get(soft.targets[3 * at + k]!)! - softLogprobs![3 * at + k]!) < 1e-6);
+      expected -= weight * softLogprobs![3 * at + k]!;
+    }
+  }
+  assert.ok(Math.abs(loss - expected) < 1e-5 * Math.abs(expected), `${loss} and ${expected}`);
+  const few = await trainer.forward(null, weighted, 4);
+  assert.deepEqual(few.top.tokens.subarray(4, 8), top.tokens.subarray(320, 324));
+});
 
 test("greedy follows the largest log-prob", async (t) => {
   const trainer = await openWorker(t, quantised);
