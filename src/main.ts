@@ -10,7 +10,7 @@ import { startNode } from "./base/processes.ts";
 import { type Clock, sleep, systemClock } from "./base/time.ts";
 import { trainerVersion, versionsInstalled } from "./base/versions.ts";
 import { type Contract, contract, interfaceVersion } from "./contract/index.ts";
-import { createAccess } from "./domain/access/index.ts";
+import { atTheMachine, createAccess } from "./domain/access/index.ts";
 import { createAlignments } from "./domain/alignments/index.ts";
 import { createAlignWorker } from "./domain/alignments/job.ts";
 import { createProver } from "./domain/alignments/proof.ts";
@@ -30,6 +30,7 @@ import { createGenerator, type Generator } from "./engine/generator.ts";
 import { createGpu } from "./engine/gpu.ts";
 import { hostFor, urlOf } from "./http/address.ts";
 import { askAdmin, serveAdmin, type Verbs, verbOf } from "./http/admin.ts";
+import { claimPage } from "./http/claim-page.ts";
 import { type AnyHandler, mount } from "./http/mount.ts";
 import { renderOpenApi } from "./http/openapi.ts";
 import { createServer } from "./http/server.ts";
@@ -54,6 +55,8 @@ export interface HouseParts {
 export interface House {
   /** Starts to answer; what takes long follows. Resolves to the base URL. */
   listen(): Promise<string>;
+  /** Where a browser on this machine makes the first key; null once there is one. */
+  claimLink(): string | null;
   /** A verb of the administrators' door. */
   admin(verb: string, args: unknown): Promise<unknown>;
   close(): Promise<void>;
@@ -104,6 +107,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     log,
     wake,
     folder: at.models,
+    audit: (act, subject, detail) => access.audit(atTheMachine, act, subject, detail),
     seating: { seats: config.seats, seatContext: config.seatContext },
     endpointUrl: () => `${url}${contract["inference.chat"].path}`,
     evaluationsOf: (modelId) => evaluations.ofModel(modelId),
@@ -211,6 +215,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     ...inference.handlers,
     ...evaluations.handlers,
     ...alignments.handlers,
+    ...access.handlers,
   };
   const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes } = config;
   const upload = { folder: at.uploads, fileBytes, files, freeDisk };
@@ -218,13 +223,16 @@ async function furnish(parts: HouseParts): Promise<House> {
     config,
     log,
     authenticate: access.authenticate,
+    admit: access.admit,
     openapi: renderOpenApi(contract, interfaceVersion),
+    pages: { "/claim": claimPage },
     routes: mount<keyof Contract>(contract, handlers, { bodyBytes, upload, checkDisk: ballast.check }),
   });
   const verbs: Verbs = {
-    "key.create": (args) => access.createKey(textOf(args, "user")),
-    "key.list": access.listKeys,
-    "key.revoke": (args) => access.revokeKey(textOf(args, "id")),
+    "key.create": access.console.createKey,
+    "key.list": access.console.listKeys,
+    "key.revoke": (args) => access.console.revokeKey(textOf(args, "id")),
+    "key.rotate": access.console.rotateKey,
     "model.import": (args) => models.importBase(sourceOf(args)),
     "model.list": models.listBase,
     "model.remove": (args) => models.removeBase(textOf(args, "id")),
@@ -254,6 +262,12 @@ async function furnish(parts: HouseParts): Promise<House> {
       settling = settle().catch((error) => log("error", "start.unfinished", { error }));
       log("info", "listening", { url, version: installed.version });
       return url;
+    },
+
+    claimLink() {
+      const token = access.claimToken();
+      // After the #, so that no browser sends it before its page does.
+      return token === null ? null : `${url}/claim#${token}`;
     },
 
     admin: async (verb, args) => verbOf(verbs, verb)(args),

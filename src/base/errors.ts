@@ -17,6 +17,7 @@ export const failures = {
   // requests
   bad_request: row(400, "Bad request", "See /openapi.json for what this endpoint takes."),
   unauthorized: row(401, "Unknown API key", "Make one with `plumbline key create --user NAME`."),
+  forbidden: row(403, "The key may not do this", "Use a key with the scope that the message names."),
   not_found: row(404, "Not found", "Ids are those the API gave out; another user's are not found either."),
   method_not_allowed: row(405, "Method not allowed", "See /openapi.json for the methods of this path."),
   request_timeout: row(408, "The request did not arrive in time", "Send it again, faster.", true),
@@ -27,6 +28,7 @@ export const failures = {
     "Unsupported media type",
     "Send application/json, or multipart/form-data for uploads.",
   ),
+  already_claimed: row(409, "The appliance is claimed already", "Ask whoever claimed it for a key."),
   misdirected: row(421, "This host name is not served here", "Add it to PLUMBLINE_ALLOWED_HOSTS."),
   validation: row(422, "The request does not fit the contract", "`detail` names each field."),
   headers_too_large: row(431, "Too many or too large headers", "Send fewer."),

@@ -9,6 +9,8 @@ export type IdKind =
   | "evaluation"
   | "deployment"
   | "job"
+  | "auto_align"
+  | "agent"
   | "key"
   | "user";
 

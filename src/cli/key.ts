@@ -1,27 +1,67 @@
-// plumbline key: who may call. Works beside a running appliance and without one.
+// plumbline key: who may call, what, and how much. Works beside a running appliance and without one.
 import type { Command } from "commander";
 import { readConfig } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
 import { createLog } from "../base/log.ts";
+import { scopes } from "../contract/endpoint.ts";
 import type { KeyRecord, NewKey } from "../domain/access/index.ts";
 import { answers, table } from "./output.ts";
 
+interface CreateOptions {
+  user: string;
+  name?: string;
+  scopes?: string;
+  expires?: string;
+  requestsPerMinute?: string;
+  tokensPerMinute?: string;
+  tokensPerDay?: string;
+}
+
 export function register(program: Command): void {
-  const key = program.command("key").description("API keys: create, list, revoke");
+  const key = program.command("key").description("API keys: create, list, rotate, revoke");
 
   const create = key
     .command("create")
     .description("make a key and print it; it is never shown again")
-    .requiredOption("--user <name>", "whom it belongs to; made where there is no such user yet");
-  answers<{ user: string }>(create, async ({ user }) => {
-    const made = (await admin("key.create", { user })) as NewKey;
+    .requiredOption("--user <name>", "whom it belongs to; made where there is no such user yet")
+    .option("--name <text>", "what it is for")
+    .option("--scopes <list>", `what it may do, by comma: ${scopes.join(", ")}; otherwise all but admin`)
+    .option("--expires <when>", "a time such as 2027-01-31T00:00:00Z, or days from now such as 90d")
+    .option("--requests-per-minute <n>", "most requests a minute")
+    .option("--tokens-per-minute <n>", "most tokens a minute")
+    .option("--tokens-per-day <n>", "most tokens a day (UTC)");
+  answers<CreateOptions>(create, async (options) => {
+    const made = (await admin("key.create", settingsOf(options))) as NewKey;
     return { json: made, text: made.key };
   });
 
   const list = key.command("ls").description("list keys, by what they begin with");
   answers(list, async () => {
     const keys = (await admin("key.list")) as KeyRecord[];
-    const rows = keys.map((one) => [one.id, `${one.prefix}…`, one.user, one.created_at, one.revoked_at ?? ""]);
-    return { json: { keys }, text: table([["id", "key", "user", "created", "revoked"], ...rows]) };
+    const rows = keys.map((one) => [
+      one.id,
+      `${one.prefix}…`,
+      one.user,
+      one.name,
+      one.scopes.join(","),
+      limitsText(one),
+      one.created_at,
+      one.expires_at ?? "",
+      one.revoked_at ?? "",
+    ]);
+    const head = ["id", "key", "user", "name", "scopes", "limits", "created", "expires", "revoked"];
+    return { json: { keys }, text: table([head, ...rows]) };
+  });
+
+  const rotate = key
+    .command("rotate")
+    .description("give a key a new secret and print it; the old one opens for a while")
+    .argument("<id>", "its id, from key ls")
+    .option("--grace <seconds>", "how long the old one opens; otherwise an hour");
+  answers<{ grace?: string }>(rotate, async ({ grace }, id) => {
+    const seconds = grace === undefined ? {} : { grace_seconds: whole("--grace", grace) };
+    const made = (await admin("key.rotate", { id, ...seconds })) as NewKey;
+    return { json: made, text: made.key };
   });
 
   const revoke = key
@@ -33,6 +73,43 @@ export function register(program: Command): void {
     return { json: { id, revoked: true }, text: `${id} is revoked` };
   });
 }
+
+function settingsOf(options: CreateOptions): Record<string, unknown> {
+  const { user, name, expires } = options;
+  const given: Record<string, unknown> = {
+    user,
+    name,
+    scopes: options.scopes?.split(",").map((scope) => scope.trim()),
+    expires_at: expires === undefined ? undefined : timeOf(expires),
+    requests_per_minute: limit("--requests-per-minute", options.requestsPerMinute),
+    tokens_per_minute: limit("--tokens-per-minute", options.tokensPerMinute),
+    tokens_per_day: limit("--tokens-per-day", options.tokensPerDay),
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+/** Days from now, or the time as it stands: the appliance checks its form. */
+function timeOf(text: string): string {
+  const days = /^(\d{1,5})d$/.exec(text)?.[1];
+  return days === undefined ? text : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
+}
+
+const limit = (option: string, text: string | undefined) => (text === undefined ? undefined : whole(option, text));
+
+function whole(option: string, text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new Failure("usage", `${option} takes a whole number`);
+  return Number(text);
+}
+
+const limitsText = (one: KeyRecord): string =>
+  [
+    [one.requests_per_minute, "req/min"],
+    [one.tokens_per_minute, "tok/min"],
+    [one.tokens_per_day, "tok/day"],
+  ]
+    .filter(([value]) => value !== null)
+    .map(([value, unit]) => `${value} ${unit}`)
+    .join(", ");
 
 async function admin(verb: string, args: unknown = {}): Promise<unknown> {
   const { callAdmin } = await import("../main.ts");

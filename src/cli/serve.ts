@@ -42,7 +42,7 @@ async function serve(options: Options): Promise<void> {
   const house = await createHouse({ config, log: createLog(config.logLevel) });
   try {
     const address = await listen(house, config);
-    await sayHello(address, config, options);
+    await sayHello(address, house.claimLink(), config, options);
     note(`plumbline: ${await ending.told}; finishing what is under way`);
   } finally {
     ending.force();
@@ -86,9 +86,13 @@ function untilTold(options: Options): { told: Promise<string>; force(): void } {
   };
 }
 
-async function sayHello(address: string, config: Config, options: Options): Promise<void> {
+async function sayHello(address: string, claim: string | null, config: Config, options: Options): Promise<void> {
   const { version } = (await import("../../package.json", { with: { type: "json" } })).default;
-  if (options.json) print(JSON.stringify({ version, address, data: config.data, pid: process.pid }));
+  if (options.json) print(JSON.stringify({ version, address, claim, data: config.data, pid: process.pid }));
+  const next =
+    claim === null
+      ? `the API is at ${address}/docs; keys come from bin/plumbline key create --user NAME`
+      : `open ${claim} in a browser on this machine to make the first key, or run bin/plumbline key create --user NAME`;
   const gpus = await findGpus();
   const gpu =
     "why" in gpus
@@ -100,7 +104,7 @@ async function sayHello(address: string, config: Config, options: Options): Prom
       `  data     ${config.data}`,
       `  address  ${address}`,
       `  gpu      ${gpu}`,
-      `  next     bin/plumbline key create --user NAME, then use the key as bearer token; the API is at ${address}/openapi.json`,
+      `  next     ${next}`,
     ].join("\n"),
   );
 }

@@ -6,6 +6,8 @@ export interface Endpoint {
   method: "GET" | "POST" | "DELETE";
   /** With parameters in braces, as in OpenAPI. */
   path: string;
+  /** Other paths that lead to it, with the same parameters. */
+  aliases?: readonly string[];
   tag: string;
   summary: string;
   params?: JSONSchema;
@@ -19,13 +21,32 @@ export interface Endpoint {
   events?: JSONSchema;
   /** Failures besides those every endpoint has. */
   errors: readonly FailureCode[];
-  /** No key asked. */
-  open?: true;
+  /** No key asked; of nobody, or of nobody on this machine. */
+  open?: true | "loopback";
+  /** Draws tokens with a model, so that limits of tokens hold. What is tagged inference always does. */
+  generates?: true;
   /** Inference bodies may be ten times as large as others. */
   largeBody?: true;
 }
 
 export const endpoint = <const E extends Endpoint>(promise: E): E => promise;
+
+/** What a key can be allowed to do. */
+export const scopes = ["inference", "documents", "alignments", "models", "agents", "keys", "admin"] as const;
+export type Scope = (typeof scopes)[number];
+
+/** The scope that an endpoint asks for, by its tag. An open endpoint asks for none. */
+export const scopeOfTag: Readonly<Record<string, Scope>> = {
+  documents: "documents",
+  benchmarks: "documents",
+  alignments: "alignments",
+  evaluations: "alignments",
+  models: "models",
+  inference: "inference",
+  agents: "agents",
+  keys: "keys",
+  administration: "admin",
+};
 
 /** Who calls: resolved from the key before any handler runs. */
 export interface Caller {

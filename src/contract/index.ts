@@ -1,4 +1,5 @@
 // The whole API on one screen.
+import { access } from "./access.ts";
 import { alignments } from "./alignments.ts";
 import { benchmarks } from "./benchmarks.ts";
 import { documents } from "./documents.ts";
@@ -16,6 +17,7 @@ export const contract = {
   ...models,
   ...evaluations,
   ...inference,
+  ...access,
 } as const;
 
 export type Contract = typeof contract;

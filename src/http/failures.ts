@@ -30,6 +30,7 @@ export function failureBody(failure: Failure, requestId: string): FailureBody {
 
 function typeOf({ code, status }: Failure): string {
   if (code === "unauthorized") return "authentication_error";
+  if (status === 403) return "permission_error";
   if (status === 404) return "not_found_error";
   if (status === 429) return "rate_limit_error";
   return status < 500 ? "invalid_request_error" : "server_error";

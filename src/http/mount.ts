@@ -60,7 +60,8 @@ export function createFinder(routes: Route[]): (method: string, path: string) =>
   const router = new Router({ sensitive: true, strict: true });
   const byName = new Map(routes.map((route) => [route.name, route]));
   for (const { name, endpoint } of routes)
-    router.register(endpoint.path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], (_ctx, next) => next(), { name });
+    for (const path of [endpoint.path, ...(endpoint.aliases ?? [])])
+      router.register(path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], (_ctx, next) => next(), { name });
 
   return (method, path) => {
     const fitting = router.match(path, method).path.map((layer) => ({ layer, route: byName.get(layer.name!)! }));

@@ -80,7 +80,7 @@ function requestBody(endpoint: Endpoint): Json | null {
 /** Answers of one status share an entry that names each code. */
 function responsesOf(endpoint: Endpoint): Json {
   const codes = [...everywhere, ...endpoint.errors];
-  if (!endpoint.open) codes.push("unauthorized");
+  if (!endpoint.open) codes.push("unauthorized", "forbidden", "too_many_requests");
   if (endpoint.body || endpoint.upload) codes.push("too_large", "unsupported_media_type");
   const stream = { "text/event-stream": { schema: { type: "string" } } };
   const json = { "application/json": { schema: endpoint.reply } };

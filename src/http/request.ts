@@ -14,6 +14,7 @@ const single = new Set([
   "content-type",
   "host",
   "last-event-id",
+  "x-api-key",
   "x-provider",
   "x-session-id",
 ]);
@@ -37,9 +38,17 @@ export function checkHost(request: IncomingMessage, served: ReadonlySet<string>)
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 
+/** Paths whose clients may send the key as x-api-key. */
+const takesApiKey = /^\/api\/v3\/inference(\/|$|\?)/;
+
 /** The key as it was sent. Without the header the contract's 422; in any other form 401. */
-export function bearerOf(request: IncomingMessage): string {
+export function keyOf(request: IncomingMessage): string {
   const header = request.headers.authorization;
+  const apiKey = request.headers["x-api-key"];
+  if (header === undefined && apiKey !== undefined && takesApiKey.test(request.url ?? "")) {
+    if (!/^[\x21-\x7e]+$/.test(String(apiKey)) || apiKey.length > maxKeyLength) throw new Failure("unauthorized");
+    return String(apiKey);
+  }
   if (header === undefined) throw invalid(["header", "Authorization"], "field required", "missing");
   const key = /^bearer ([\x21-\x7e]+)$/i.exec(header)?.[1];
   if (key === undefined || key.length > maxKeyLength) throw new Failure("unauthorized");

@@ -8,10 +8,11 @@ import { Failure } from "../base/errors.ts";
 import { randomWord } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
-import { type Caller, EventStream } from "../contract/endpoint.ts";
+import { type Caller, type Endpoint, EventStream } from "../contract/endpoint.ts";
 import { failureBody, failureHeaders, rawAnswer, rawFailure, toFailure } from "./failures.ts";
+import { createGuesses } from "./guesses.ts";
 import { createFinder, type Route } from "./mount.ts";
-import { bearerOf, checkHeaders, checkHost, targetOf } from "./request.ts";
+import { checkHeaders, checkHost, isLoopback, keyOf, targetOf } from "./request.ts";
 import { sendEvents, streamLimits } from "./sse.ts";
 
 export interface ServerParts {
@@ -19,8 +20,12 @@ export interface ServerParts {
   log: Log;
   routes: Route[];
   authenticate: (key: string) => Caller | null;
+  /** Whether the caller may ask this now. Throws forbidden, too_many_requests. */
+  admit: (caller: Caller, endpoint: Endpoint, setHeader: (name: string, value: string) => void) => void;
   /** Served to anyone at /openapi.json. */
   openapi: unknown;
+  /** HTML by its path, served to anyone. */
+  pages: Readonly<Record<string, string>>;
 }
 
 export interface Server {
@@ -161,18 +166,28 @@ const checkHead =
   };
 
 /** Around the router, not beside it: what is under /api is answered to nobody without a key, whether it exists or not. */
-const askForKey =
-  ({ authenticate }: ServerParts) =>
-  async (ctx: Ctx, next: Next): Promise<void> => {
-    if (/^\/api(\/|$|\?)/.test(ctx.req.url ?? "")) {
-      const caller = authenticate(bearerOf(ctx.req));
-      if (!caller) throw new Failure("unauthorized");
-      ctx.state.caller = caller;
+const askForKey = ({ authenticate }: ServerParts) => {
+  const guesses = createGuesses();
+  return async (ctx: Ctx, next: Next): Promise<void> => {
+    try {
+      if (/^\/api(\/|$|\?)/.test(ctx.req.url ?? "")) {
+        const caller = authenticate(keyOf(ctx.req));
+        if (!caller) throw new Failure("unauthorized");
+        ctx.state.caller = caller;
+      }
+      await next();
+    } catch (error) {
+      if (toFailure(error).code === "unauthorized") guesses.count(ctx.req.socket.remoteAddress ?? "");
+      throw error;
     }
-    await next();
   };
+};
 
-const answer = ({ routes, openapi, log }: ServerParts) => {
+/** Nothing on a page of ours comes from elsewhere, or goes there. */
+const pagePolicy =
+  "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const answer = ({ routes, openapi, pages, admit, log }: ServerParts) => {
   const document = JSON.stringify(openapi);
   const find = createFinder(routes);
   return async (ctx: Ctx): Promise<void> => {
@@ -182,6 +197,12 @@ const answer = ({ routes, openapi, log }: ServerParts) => {
       ctx.body = document;
       return;
     }
+    if (Object.hasOwn(pages, target.path) && ctx.method === "GET") {
+      ctx.type = "text/html";
+      ctx.set({ "content-security-policy": pagePolicy, "referrer-policy": "no-referrer" });
+      ctx.body = pages[target.path];
+      return;
+    }
     const { route, params, allowed } = find(ctx.method, target.path);
     if (!route) {
       if (allowed.length === 0) throw new Failure("not_found");
@@ -189,8 +210,12 @@ const answer = ({ routes, openapi, log }: ServerParts) => {
       throw new Failure("method_not_allowed");
     }
     const { requestId, signal, caller } = ctx.state;
-    if (!route.endpoint.open && caller === nobody) throw new Failure("internal", "An endpoint stands outside /api");
     const setHeader = (name: string, value: string): void => ctx.set(name, value);
+    const { open } = route.endpoint;
+    if (open === "loopback" && !isLoopback(ctx.req.socket.remoteAddress?.replace(/^::ffff:/, "") ?? ""))
+      throw new Failure("forbidden", "This is answered on the machine itself only");
+    if (!open && caller === nobody) throw new Failure("internal", "An endpoint stands outside /api");
+    if (!open) admit(caller, route.endpoint, setHeader);
     const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal, setHeader });
     if (!(reply instanceof EventStream)) {
       ctx.body = reply;

@@ -458,7 +458,7 @@ describe("a client that leaves", () => {
 test("what was open when the appliance ended is interrupted", () => {
   const { store, usage } = open();
   store
-    .prepare<[string, string]>("INSERT INTO usage VALUES('r', ?, ?, 'm', 1, 0, 'open', '')")
+    .prepare<[string, string]>("INSERT INTO usage VALUES('r', ?, ?, 'm', 1, 0, 'open', '', NULL)")
     .run(caller.userId, caller.keyId);
   createInference({ store, log, clock: systemClock } as never);
   assert.deepEqual(

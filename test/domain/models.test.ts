@@ -88,6 +88,7 @@ function open(store: Store, onLoad?: (ref: ModelRef) => Promise<void>): Room {
     log,
     folder: join(folder, "models"),
     seating: { seats: 1, seatContext: 64 },
+    audit: () => {},
     endpointUrl: () => "http://here/chat",
     wake: () => runner.wake(),
     evaluationsOf: () => [],

@@ -90,7 +90,12 @@ describe("open", () => {
     insert.run("a", "a");
     assert.throws(() => insert.run("b", "a"), isDuplicate);
     assert.throws(
-      () => store.prepare<[]>("INSERT INTO api_key VALUES('k', 'nobody', 'p', 's', '', NULL)").run(),
+      () =>
+        store
+          .prepare<[]>(
+            "INSERT INTO api_key(id, user_id, prefix, sha256, created_at) VALUES('k', 'nobody', 'p', 's', '')",
+          )
+          .run(),
       (error) => !isDuplicate(error),
     );
     store.close();

@@ -1,91 +1,190 @@
-// Who may call. A key is shown once, when it is made; kept is its digest. 256 random bits need no slow hash.
+// Who may call, what, and how much; and who did what to the appliance itself.
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
-import { newId } from "../../base/ids.ts";
 import type { Clock } from "../../base/time.ts";
-import type { Caller } from "../../contract/endpoint.ts";
+import { type access, graceSeconds, keySettings } from "../../contract/access.ts";
+import { type Caller, type Endpoint, type Handlers, scopeOfTag, scopes } from "../../contract/endpoint.ts";
+import { compile } from "../../contract/validate.ts";
 import type { Store } from "../../store/open.ts";
-import { accessRows } from "./store.ts";
+import {
+  type Actor,
+  type Audit,
+  createKeys,
+  grantable,
+  isAdmin,
+  type KeyRecord,
+  keyForm,
+  keyRecord,
+  manageable,
+  type NewKey,
+  scopesOf,
+} from "./keys.ts";
+import { createLimits, type SetHeader } from "./limits.ts";
+import { accessRows, type KeyRow } from "./store.ts";
 
-export interface NewKey {
-  id: string;
-  /** What a person recognises it by. */
-  prefix: string;
-  /** The whole key: nobody can show it a second time. */
-  key: string;
-  user: string;
-}
-
-export interface KeyRecord {
-  id: string;
-  prefix: string;
-  user: string;
-  created_at: string;
-  revoked_at: string | null;
-}
+export type { Actor, Audit, KeyRecord, NewKey } from "./keys.ts";
 
 export interface Access {
-  /** Makes the user where there is none of that name. */
-  createKey(userName: string): NewKey;
-  listKeys(): KeyRecord[];
-  /** The next request with that key is refused. */
-  revokeKey(id: string): void;
+  handlers: Handlers<typeof access>;
+  /** Null for a key that opens nothing, or nothing any more. */
   authenticate(key: string): Caller | null;
+  /** Whether the caller's key may ask this now; tells what is left. Throws forbidden, too_many_requests. */
+  admit(caller: Caller, endpoint: Endpoint, setHeader: SetHeader): void;
   /** Without one, only this machine may call. */
   anyKey(): boolean;
+  /** Opens POST /claim while there is no key; null afterwards. */
+  claimToken(): string | null;
+  /** Writes one administrative act, in the caller's transaction. */
+  audit: Audit;
+  /** For whoever sits at the machine. */
+  console: {
+    createKey(args: unknown): NewKey;
+    rotateKey(args: unknown): NewKey;
+    revokeKey(id: string): void;
+    listKeys(): KeyRecord[];
+  };
 }
 
-const keyForm = /^pl_[A-Za-z0-9_-]{43}$/;
+export const atTheMachine: Actor = { name: "(console)", keyId: null, requestId: null };
 const noDigest = "0".repeat(64);
+const isSame = (a: string, b: string): boolean => timingSafeEqual(Buffer.from(a, "hex"), Buffer.from(b, "hex"));
 
 export function createAccess({ store, clock }: { store: Store; clock: Clock }): Access {
   const rows = accessRows(store);
+  const limits = createLimits({ rows, clock });
+  const token = randomBytes(20).toString("hex");
+  /** Of the keys that opened requests under way. */
+  const keyOf = new WeakMap<Caller, Omit<KeyRow, "last_used_at">>();
+  const anyKey = (): boolean => rows.anyKey.get()!.any === 1;
 
-  function userId(name: string): string {
-    const known = rows.userByName.get(name);
-    if (known) return known.id;
-    const id = newId("user");
-    rows.addUser.run(id, name, clock.now());
-    return id;
+  const audit: Audit = (actor, act, subject, detail = {}) =>
+    rows.addAct.run({
+      seq: store.nextSeq(),
+      at: clock.now(),
+      actor: actor.name,
+      key_id: actor.keyId,
+      act,
+      subject,
+      detail_json: JSON.stringify(detail),
+      request_id: actor.requestId,
+    });
+  const keys = createKeys({ store, rows, clock, audit });
+
+  const actorOf = ({ userName, keyId }: Caller, requestId: string): Actor => ({ name: userName, keyId, requestId });
+  const ownKey = (caller: Caller): KeyRow => rows.keyById.get(caller.keyId)!;
+
+  /** The user whose rows are asked for. Throws forbidden, not_found. */
+  function askedUser(caller: Caller, name: string | undefined): string {
+    if (name === undefined || name === caller.userName) return caller.userId;
+    if (!isAdmin(ownKey(caller))) throw new Failure("forbidden", "Another user's rows ask for the scope admin");
+    const user = rows.userByName.get(name);
+    if (!user) throw new Failure("not_found", "User not found");
+    return user.id;
   }
 
-  return {
-    createKey(userName) {
-      if (!/^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$/.test(userName))
-        throw new Failure(
-          "bad_request",
-          "A user's name is letters, digits and . _ @ -, at most 100, a letter or digit first",
-        );
-      const key = `pl_${randomBytes(32).toString("base64url")}`;
-      const id = newId("key");
-      const prefix = key.slice(0, 9);
-      store.transaction(() => rows.addKey.run(id, userId(userName), prefix, sha256(key), clock.now()));
-      return { id, prefix, key, user: userName };
+  const handlers: Handlers<typeof access> = {
+    "access.claim": async ({ body, requestId }) => {
+      if (anyKey()) throw new Failure("already_claimed");
+      if (!isSame(sha256(body.token), sha256(token))) throw new Failure("unauthorized", "Not the token of this start");
+      const actor: Actor = { name: body.user, keyId: null, requestId };
+      const settings = settingsOf({ name: "first key", scopes });
+      return keys.make(actor, { ...settings, user: body.user }, "claim");
     },
-
-    listKeys: () =>
-      rows.keys.all().map(({ id, prefix, user_name, created_at, revoked_at }) => ({
-        id,
-        prefix,
-        user: user_name,
-        created_at,
-        revoked_at,
+    "keys.create": async ({ body, requestId }, caller) =>
+      keys.make(actorOf(caller, requestId), grantable(ownKey(caller), body)),
+    "keys.list": async ({ query }, caller) => ({
+      keys: rows.keysOf.all(askedUser(caller, query.user), query.limit, query.offset).map(keyRecord),
+    }),
+    "keys.revoke": async ({ params, requestId }, caller) => {
+      const { id } = manageable(ownKey(caller), rows.keyById.get(params.key_id));
+      keys.revoke(actorOf(caller, requestId), id);
+      limits.forget(id);
+      return { id, message: "The key is revoked" };
+    },
+    "keys.rotate": async ({ params, body, requestId }, caller) => {
+      const { id } = manageable(ownKey(caller), rows.keyById.get(params.key_id));
+      return keys.rotate(actorOf(caller, requestId), id, body.grace_seconds);
+    },
+    "usage.list": async ({ query }, caller) => {
+      const filter = { ownerId: askedUser(caller, query.user), from: query.from ?? null, to: query.to ?? null };
+      return {
+        usage: rows.usage.all({ ...filter, limit: query.limit, offset: query.offset }),
+        total: rows.usageTotal.get(filter)!,
+      };
+    },
+    "users.list": async ({ query }) => ({ users: rows.users.all({ now: clock.now(), ...query }) }),
+    "audit.list": async ({ query }) => ({
+      acts: rows.acts.all(query.limit, query.offset).map(({ detail_json, ...row }) => ({
+        ...row,
+        detail: JSON.parse(detail_json) as Record<string, unknown>,
       })),
+    }),
+  };
 
-    revokeKey(id) {
-      if (rows.revoke.run(clock.now(), id).changes === 0)
-        throw new Failure("not_found", "No such key, or revoked already");
-    },
+  return {
+    handlers,
+    audit,
+    anyKey,
+    claimToken: () => (anyKey() ? null : token),
 
     // A digest is looked up, so the time of the look-up says nothing about the key; it is compared once more all the same.
-    authenticate(key) {
-      const digest = sha256(key);
-      const row = keyForm.test(key) ? rows.keyByDigest.get(digest) : undefined;
-      const same = timingSafeEqual(Buffer.from(digest, "hex"), Buffer.from(row?.sha256 ?? noDigest, "hex"));
-      return row && same ? { userId: row.user_id, userName: row.user_name, keyId: row.id } : null;
+    authenticate(given) {
+      const digest = sha256(given);
+      const row = keyForm.test(given) ? rows.keyByDigest.get({ digest, now: clock.now() }) : undefined;
+      const [same, before] = [row?.sha256 ?? noDigest, row?.previous_sha256 ?? noDigest].map((one) =>
+        isSame(digest, one),
+      );
+      if (!row || !(same || before)) return null;
+      const caller = { userId: row.user_id, userName: row.user_name, keyId: row.id };
+      keyOf.set(caller, same ? { ...row, previous_until: null } : row);
+      return caller;
     },
 
-    anyKey: () => rows.anyKey.get()?.any === 1,
+    admit(caller, endpoint, setHeader) {
+      const key = keyOf.get(caller)!;
+      const scope = scopeOfTag[endpoint.tag];
+      if (!scope || !scopesOf(key).includes(scope)) throw new Failure("forbidden", `The key has no scope ${scope}`);
+      // What opened is the secret before the last rotation: RFC 9745 and RFC 8594 say so to the client.
+      if (key.previous_until !== null) {
+        setHeader("deprecation", `@${Math.floor(Date.parse(clock.now()) / 1000)}`);
+        setHeader("sunset", new Date(key.previous_until).toUTCString());
+      }
+      limits.admit(key, endpoint.tag === "inference" || endpoint.generates === true, setHeader);
+    },
+
+    console: {
+      createKey(args) {
+        const settings = settingsOf(args);
+        if (settings.user === undefined) throw new Failure("bad_request", "user is missing");
+        return keys.make(atTheMachine, { ...settings, user: settings.user });
+      },
+      rotateKey(args) {
+        const { id, grace_seconds } = checkedArgs(rotation, args);
+        return keys.rotate(atTheMachine, id, grace_seconds);
+      },
+      revokeKey: (id) => keys.revoke(atTheMachine, id),
+      listKeys: () => rows.keys.all().map(keyRecord),
+    },
   };
+}
+
+const checkSettings = compile(keySettings);
+const rotation = compile({
+  type: "object",
+  additionalProperties: false,
+  required: ["id"],
+  properties: { id: { type: "string" }, grace_seconds: graceSeconds },
+} as const);
+
+const settingsOf = (args: unknown) => checkedArgs(checkSettings, args);
+
+/** Of a verb: what does not fit is the asker's fault. The check fills in defaults, in a copy. */
+function checkedArgs<T>(
+  check: (value: unknown) => { ok: true; value: T } | { ok: false; details: { loc: unknown[]; msg: string }[] },
+  args: unknown,
+): T {
+  const checked = check(structuredClone(args));
+  if (checked.ok) return checked.value;
+  throw new Failure("bad_request", checked.details.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; "));
 }

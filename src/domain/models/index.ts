@@ -28,6 +28,8 @@ export interface ModelsParts extends Told {
   log: Log;
   /** Where model files are kept. */
   folder: string;
+  /** Writes an administrative act, in the caller's transaction. */
+  audit: (act: string, subject: string, detail: Record<string, unknown>) => void;
   seating: Seating;
   /** The whole URL of chat completions. */
   endpointUrl: () => string;
@@ -101,6 +103,7 @@ export function createModels(parts: ModelsParts): Models {
       }
       const row: BaseRow = { ...file, id: newId("model"), created_at: clock.now() };
       sql.insertBase.run({ ...row, seq: store.nextSeq() });
+      parts.audit("model.import", row.id, { name: row.name, sha256: row.sha256 });
       log("info", "model.imported", { modelId: row.id, name: row.name, sha256: row.sha256 });
       return baseRecord(row);
     });
@@ -127,6 +130,7 @@ export function createModels(parts: ModelsParts): Models {
       store.transaction(() => {
         refuseUsed(sql, row);
         sql.deleteBase.run(row.id);
+        parts.audit("model.remove", row.id, { name: row.name, sha256: row.sha256 });
       });
       await removeFile(row.path, folder);
       log("info", "model.removed", { modelId: row.id, name: row.name });

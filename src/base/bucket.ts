@@ -1,0 +1,31 @@
+// A token bucket: what may be taken at once, and how fast it fills again. Time is handed in, so that tests can hold it still.
+
+export interface Bucket {
+  /** Takes one; false, and nothing taken, when less than one is left. */
+  take(nowMs: number): boolean;
+  left(nowMs: number): number;
+  /** Milliseconds until one can be taken; 0 when it can be now. */
+  waitMs(nowMs: number): number;
+  /** Milliseconds until it is full. */
+  fullMs(nowMs: number): number;
+}
+
+export function createBucket(capacity: number, perSecond: number, startMs: number): Bucket {
+  let level = capacity;
+  let filledAt = startMs;
+  const fill = (nowMs: number): number => {
+    level = Math.min(capacity, level + (Math.max(0, nowMs - filledAt) / 1000) * perSecond);
+    filledAt = Math.max(filledAt, nowMs);
+    return level;
+  };
+  return {
+    take(nowMs) {
+      if (fill(nowMs) < 1) return false;
+      level -= 1;
+      return true;
+    },
+    left: fill,
+    waitMs: (nowMs) => (Math.max(0, 1 - fill(nowMs)) / perSecond) * 1000,
+    fullMs: (nowMs) => ((capacity - fill(nowMs)) / perSecond) * 1000,
+  };
+}

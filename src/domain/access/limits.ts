@@ -1,0 +1,104 @@
+// What a key may take. Requests are counted in memory, a bucket per key; tokens are read from the usage rows, so that no way of
+// spending them passes a limit by, and a restart forgives nothing. A request is let in while tokens are left, and charged what
+// it then really took.
+import { type Bucket, createBucket } from "../../base/bucket.ts";
+import { Failure } from "../../base/errors.ts";
+import type { Clock } from "../../base/time.ts";
+import type { AccessRows, KeyRow } from "./store.ts";
+
+export type SetHeader = (name: string, value: string) => void;
+export type Limited = Pick<KeyRow, "id" | "requests_per_minute" | "tokens_per_minute" | "tokens_per_day">;
+
+export interface Limits {
+  /** Counts a request, and says what is left. Throws too_many_requests. */
+  admit(key: Limited, spendsTokens: boolean, setHeader: SetHeader): void;
+  forget(keyId: string): void;
+}
+
+const minuteMs = 60_000;
+const dayMs = 86_400_000;
+
+/** One limit of tokens as it stands. */
+interface Level {
+  limit: number;
+  left: number;
+  /** Until a request is let in again; 0 when one is now. */
+  waitMs: number;
+  resetMs: number;
+}
+
+export function createLimits({ rows, clock }: { rows: AccessRows; clock: Clock }): Limits {
+  const buckets = new Map<string, Bucket>();
+
+  function countRequest(key: Limited, perMinute: number, setHeader: SetHeader): void {
+    const now = clock.monotonicMs();
+    const bucket = buckets.get(key.id) ?? createBucket(perMinute, perMinute / 60, now);
+    buckets.set(key.id, bucket);
+    const isTaken = bucket.take(now);
+    setHeader("x-ratelimit-limit-requests", String(perMinute));
+    setHeader("x-ratelimit-remaining-requests", String(Math.floor(bucket.left(now))));
+    setHeader("x-ratelimit-reset-requests", durationText(bucket.fullMs(now)));
+    if (!isTaken) throw tooMany(`The key may ask ${perMinute} times a minute`, bucket.waitMs(now));
+  }
+
+  function lastMinute(keyId: string, limit: number): Level {
+    const now = Date.parse(clock.now());
+    const since = new Date(now - minuteMs).toISOString();
+    const used = rows.tokensSince.get({ keyId, since })!.tokens;
+    const charges = rows.chargesSince.all({ keyId, since });
+    const goneAt = (charge: { ended_at: string }): number => Date.parse(charge.ended_at) + minuteMs - now;
+    let over = used - limit;
+    const freeing = charges.find((charge) => {
+      over -= charge.tokens;
+      return over < 0;
+    });
+    const last = charges.at(-1);
+    return {
+      limit,
+      left: Math.max(0, limit - used),
+      // Where only requests under way fill the minute, nobody knows when they end.
+      waitMs: used < limit ? 0 : freeing ? Math.max(1, goneAt(freeing)) : 1000,
+      resetMs: last ? Math.max(0, goneAt(last)) : 0,
+    };
+  }
+
+  function today(keyId: string, limit: number): Level {
+    const now = Date.parse(clock.now());
+    const midnight = now - (now % dayMs);
+    const used = rows.tokensSince.get({ keyId, since: new Date(midnight).toISOString() })!.tokens;
+    const resetMs = midnight + dayMs - now;
+    return { limit, left: Math.max(0, limit - used), waitMs: used < limit ? 0 : resetMs, resetMs };
+  }
+
+  function checkTokens(key: Limited, setHeader: SetHeader): void {
+    const levels: [string, Level][] = [];
+    if (key.tokens_per_minute !== null) levels.push(["minute", lastMinute(key.id, key.tokens_per_minute)]);
+    if (key.tokens_per_day !== null) levels.push(["day", today(key.id, key.tokens_per_day)]);
+    if (levels.length === 0) return;
+    // Clients know one limit of tokens: the one that has least left speaks.
+    const [span, level] = levels.toSorted(([, a], [, b]) => a.left - b.left || b.waitMs - a.waitMs)[0]!;
+    setHeader("x-ratelimit-limit-tokens", String(level.limit));
+    setHeader("x-ratelimit-remaining-tokens", String(level.left));
+    setHeader("x-ratelimit-reset-tokens", durationText(level.resetMs));
+    if (level.waitMs > 0) throw tooMany(`The key may use ${level.limit} tokens a ${span}`, level.waitMs);
+  }
+
+  return {
+    admit(key, spendsTokens, setHeader) {
+      if (key.requests_per_minute !== null) countRequest(key, key.requests_per_minute, setHeader);
+      if (spendsTokens) checkTokens(key, setHeader);
+    },
+    forget: (keyId) => void buckets.delete(keyId),
+  };
+}
+
+const tooMany = (message: string, waitMs: number): Failure =>
+  new Failure("too_many_requests", message, { retryAfterSeconds: Math.ceil(waitMs / 1000) });
+
+/** As OpenAI's clients read it: 12ms, 1s, 6m0s. */
+export function durationText(ms: number): string {
+  if (ms < 1000) return `${Math.ceil(ms)}ms`;
+  const seconds = Math.ceil(ms / 1000);
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];
+  return `${hours > 0 ? `${hours}h` : ""}${seconds >= 60 ? `${minutes}m` : ""}${seconds % 60}s`;
+}

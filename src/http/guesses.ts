@@ -1,0 +1,45 @@
+// Wrong keys by the address they come from: whoever tries many is slowed down, and a right key works all the while.
+import { type Bucket, createBucket } from "../base/bucket.ts";
+import { Failure } from "../base/errors.ts";
+
+const burst = 20;
+const perSecond = 1;
+const maxAddresses = 10_000;
+
+export interface Guesses {
+  /** Counts a wrong key. Throws too_many_requests where that was one too many. */
+  count(address: string): void;
+}
+
+export function createGuesses(nowMs: () => number = () => performance.now()): Guesses {
+  const buckets = new Map<string, Bucket>();
+
+  /** The one seen longest ago makes room. */
+  function bucketOf(address: string): Bucket {
+    const network = networkOf(address);
+    const bucket = buckets.get(network) ?? createBucket(burst, perSecond, nowMs());
+    buckets.delete(network);
+    buckets.set(network, bucket);
+    if (buckets.size > maxAddresses) buckets.delete(buckets.keys().next().value!);
+    return bucket;
+  }
+
+  return {
+    count(address) {
+      const bucket = bucketOf(address);
+      if (!bucket.take(nowMs()))
+        throw new Failure("too_many_requests", "Too many wrong keys from this address", {
+          retryAfterSeconds: Math.ceil(bucket.waitMs(nowMs()) / 1000),
+        });
+    },
+  };
+}
+
+/** A customer has a whole /64 of IPv6 addresses to guess from. */
+function networkOf(address: string): string {
+  if (!address.includes(":") || address.startsWith("::ffff:")) return address;
+  const [head = "", tail] = address.split("::");
+  const groups = head === "" ? [] : head.split(":");
+  const missing = tail === undefined ? 0 : 8 - groups.length - tail.split(":").filter((group) => group !== "").length;
+  return [...groups, ...new Array<string>(missing).fill("0"), ...(tail ?? "").split(":")].slice(0, 4).join(":");
+}
