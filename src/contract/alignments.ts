@@ -1,3 +1,4 @@
+import { autoAlignAccepted, autoAlignRecord, autoAlignRequest, autoAlignRow } from "./auto-align.ts";
 import { id, idParam, name, page, progressDetail, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import { runEvent } from "./run-folder.ts";
@@ -55,6 +56,7 @@ export const alignmentStatus = {
     model_id: { type: ["string", "null"] },
     evaluation_id: { type: ["string", "null"] },
     error: { type: ["string", "null"] },
+    auto_align: { type: "array", items: autoAlignRow, description: "The latest 20 requests, newest first." },
   },
 } as const;
 
@@ -133,12 +135,43 @@ export const alignments = {
     },
     errors: ["not_found", "already_terminal", "not_started", "stop_rejected", "stop_unreachable"],
   }),
+  "alignments.auto_align": endpoint({
+    method: "POST",
+    path: "/api/v3/alignment-projects/{alignment_id}/auto-align",
+    tag: "alignments",
+    summary: "Record a request to improve a project until a target score; its configuration is kept byte for byte.",
+    params: alignmentId,
+    body: autoAlignRequest,
+    verbatim: ["config"],
+    reply: autoAlignAccepted,
+    status: 202,
+    errors: ["not_found"],
+  }),
+  "alignments.auto_align_record": endpoint({
+    method: "GET",
+    path: "/api/v3/alignment-projects/{alignment_id}/auto-align/{auto_align_id}",
+    tag: "alignments",
+    summary: "A recorded auto-align request, as it was sent.",
+    params: {
+      type: "object",
+      additionalProperties: false,
+      required: ["alignment_id", "auto_align_id"],
+      properties: { alignment_id: id, auto_align_id: id },
+    },
+    reply: autoAlignRecord,
+    verbatim: ["config"],
+    errors: ["not_found"],
+  }),
   "alignments.list": endpoint({
     method: "GET",
     path: "/api/v3/alignment",
     tag: "alignments",
     summary: "Your alignment projects, newest first.",
-    query: { type: "object", additionalProperties: false, properties: page },
+    query: {
+      type: "object",
+      additionalProperties: false,
+      properties: { status: alignmentRow.properties.status, ...page },
+    },
     reply: {
       type: "object",
       additionalProperties: false,

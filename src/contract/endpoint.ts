@@ -14,9 +14,13 @@ export interface Endpoint {
   query?: JSONSchema;
   headers?: JSONSchema;
   body?: JSONSchema;
+  /** Fields of the body that are kept as they were sent, byte for byte, and given back so. */
+  verbatim?: readonly string[];
   /** Files of multipart/form-data, all in the field `file`. */
   upload?: { many: boolean };
   reply: JSONSchema;
+  /** Of success; 200 unless it says otherwise. */
+  status?: 202;
   /** What each event of the stream carries, where the endpoint can answer as text/event-stream. */
   events?: JSONSchema;
   /** Failures besides those every endpoint has. */
@@ -75,6 +79,8 @@ export interface Input<E> {
   query: Part<E, "query">;
   headers: Part<E, "headers">;
   body: Part<E, "body">;
+  /** The text of each verbatim field that the body has. */
+  raw: Record<string, string>;
   files: UploadedFile[];
   requestId: string;
   /** Of a resumed event stream. */
@@ -102,10 +108,22 @@ export class EventStream {
   }
 }
 
+/** An answer that is text already, because to read and write it again would change what it gives back. */
+export class JsonText {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
 export type Handler<E extends Endpoint> = (
   input: Input<E>,
   caller: Caller,
-) => Promise<Reply<E> | (E extends { readonly events: unknown } ? EventStream : never)>;
+) => Promise<
+  | Reply<E>
+  | (E extends { readonly events: unknown } ? EventStream : never)
+  | (E extends { readonly verbatim: unknown } ? JsonText : never)
+>;
 
 /** A handler for every endpoint of a group. */
 export type Handlers<G extends Record<string, Endpoint>> = { [K in keyof G]: Handler<G[K]> };

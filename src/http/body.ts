@@ -1,19 +1,24 @@
 // Reads a JSON body whole, within its limits.
 import type { IncomingMessage } from "node:http";
 import { Failure, invalid } from "../base/errors.ts";
-import { readJson } from "./json.ts";
+import { type ReadBody, readJsonKeeping } from "./json.ts";
 
 /** A body that trickles in holds a connection and nothing else; this ends it. */
 const bodyTimeoutMs = 30_000;
 
-export async function readBody(request: IncomingMessage, maxBytes: number): Promise<unknown> {
+/** `kept` names the fields whose text is wanted as it was sent. */
+export async function readBody(
+  request: IncomingMessage,
+  maxBytes: number,
+  kept: readonly string[] = [],
+): Promise<ReadBody> {
   checkEncoding(request);
   const announced = request.headers["content-length"];
   const empty = request.headers["transfer-encoding"] === undefined && Number(announced ?? 0) === 0;
   if (empty) throw invalid(["body"], "field required", "missing");
   checkType(request, /^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i);
   if (Number(announced ?? 0) > maxBytes) throw tooLarge(maxBytes);
-  return readJson(await collect(request, maxBytes));
+  return readJsonKeeping(await collect(request, maxBytes), kept);
 }
 
 /** Compressed bodies are refused: nobody needs them here, and a small one can be of any size. */

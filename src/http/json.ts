@@ -13,8 +13,20 @@ const words: [string, unknown][] = [
   ["null", null],
 ];
 
-/** Bytes must be UTF-8 without a byte order mark. */
-export function readJson(bytes: Uint8Array): unknown {
+export interface ReadBody {
+  value: unknown;
+  /** The text of each kept field, as it was sent. */
+  raw: Record<string, string>;
+}
+
+export const readJson = (bytes: Uint8Array): unknown => readJsonKeeping(bytes, []).value;
+
+/**
+ * Bytes must be UTF-8 without a byte order mark. Of the top-level fields named in `kept` the text is given back too. In them any
+ * RFC 8259 text within the limits is taken, as nothing is lost of it: of duplicate keys the last counts in the value, and a
+ * number of any size is a finite one there. Half a surrogate pair stands for no text and is refused in them as well.
+ */
+export function readJsonKeeping(bytes: Uint8Array, kept: readonly string[]): ReadBody {
   let text: string;
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -24,7 +36,8 @@ export function readJson(bytes: Uint8Array): unknown {
       cause: error,
     });
   }
-  return new Reader(text).read();
+  const reader = new Reader(text, kept);
+  return { value: reader.read(), raw: reader.raw };
 }
 
 class Reader {
@@ -32,9 +45,13 @@ class Reader {
   #at = 0;
   #keys = 0;
   readonly #path: (string | number)[] = [];
+  readonly #kept: readonly string[];
+  #isKeeping = false;
+  readonly raw: Record<string, string> = {};
 
-  constructor(text: string) {
+  constructor(text: string, kept: readonly string[]) {
     this.#text = text;
+    this.#kept = kept;
   }
 
   read(): unknown {
@@ -61,20 +78,30 @@ class Reader {
   }
 
   #object(): Record<string, unknown> {
-    const object: Record<string, unknown> = {};
+    // Without a prototype any key is a key like others.
+    const object: Record<string, unknown> = this.#isKeeping ? Object.create(null) : {};
     this.#members("}", () => {
       if (this.#text[this.#at] !== '"') throw this.#wrong("a key in quotes is missing");
       const key = this.#string();
       this.#path.push(key);
       if (++this.#keys > maxKeys) throw this.#wrong(`has more than ${maxKeys} keys`);
-      if (forbiddenKeys.has(key)) throw this.#wrong("this key is not allowed");
-      if (Object.hasOwn(object, key)) throw this.#wrong("this key stands twice");
+      if (!this.#isKeeping && forbiddenKeys.has(key)) throw this.#wrong("this key is not allowed");
+      if (!this.#isKeeping && Object.hasOwn(object, key)) throw this.#wrong("this key stands twice");
       this.#skipSpace();
       this.#expect(":");
-      object[key] = this.#value();
+      object[key] = this.#path.length === 1 && this.#kept.includes(key) ? this.#keep(key) : this.#value();
       this.#path.pop();
     });
     return object;
+  }
+
+  #keep(field: string): unknown {
+    const start = this.#at;
+    this.#isKeeping = true;
+    const value = this.#value();
+    this.#isKeeping = false;
+    this.raw[field] = this.#text.slice(start, this.#at);
+    return value;
   }
 
   #array(): unknown[] {
@@ -121,7 +148,7 @@ class Reader {
       throw this.#wrong("a string has a wrong escape or a control character");
     }
     if (!value.isWellFormed()) throw this.#wrong("has half a surrogate pair");
-    if (value.includes("\0")) throw this.#wrong("has a NUL character");
+    if (!this.#isKeeping && value.includes("\0")) throw this.#wrong("has a NUL character");
     this.#at = end + 1;
     return value;
   }
@@ -131,6 +158,10 @@ class Reader {
     const match = numeral.exec(this.#text);
     if (!match) throw this.#wrong("is not JSON");
     const value = Number(match[0]);
+    if (this.#isKeeping) {
+      this.#at += match[0].length;
+      return Math.min(Number.MAX_VALUE, Math.max(-Number.MAX_VALUE, value));
+    }
     if (!Number.isFinite(value)) throw this.#wrong("the number is too large");
     const whole = match[1] === undefined && match[2] === undefined;
     if (whole && !Number.isSafeInteger(value)) throw this.#wrong("the whole number is outside ±(2^53 − 1)");

@@ -105,7 +105,8 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
     };
     if (details.length > 0) throw refusal(details);
     if (endpoint.errors.includes("disk_full")) await limits.checkDisk();
-    const body = check.body ? checked(check.body(await readBody(request, bodyBytes), ["body"])) : {};
+    const sent = check.body ? await readBody(request, bodyBytes, endpoint.verbatim) : null;
+    const body = check.body && sent ? checked(check.body(sent.value, ["body"])) : {};
     if (details.length > 0) throw refusal(details);
     const lastEventId = endpoint.events ? (request.headers["last-event-id"]?.toString() ?? null) : null;
     let files: UploadedFile[] = [];
@@ -114,7 +115,8 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
         const most = endpoint.upload.many ? limits.upload.files : 1;
         files = await receiveUpload(request, { ...limits.upload, files: most }, signal);
       }
-      return await handler({ ...head, body, files, requestId, lastEventId, signal, setHeader } as never, caller);
+      const input = { ...head, body, raw: sent?.raw ?? {}, files, requestId, lastEventId, signal, setHeader };
+      return await handler(input as never, caller);
     } finally {
       await removeUploads(files);
     }

@@ -87,7 +87,9 @@ function responsesOf(endpoint: Endpoint): Json {
   const events = endpoint.events
     ? { description: "Done; as a stream, each event's `data` fits `x-events`.", "x-events": endpoint.events }
     : { description: "Done." };
-  const responses: Json = { "200": { ...events, content: { ...json, ...(endpoint.events ? stream : {}) } } };
+  const responses: Json = {
+    [String(endpoint.status ?? 200)]: { ...events, content: { ...json, ...(endpoint.events ? stream : {}) } },
+  };
   for (const status of [...new Set(codes.map((code) => failures[code].status))].sort()) {
     const these = [...new Set(codes)].filter((code) => failures[code].status === status);
     responses[String(status)] = {

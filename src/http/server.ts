@@ -8,7 +8,7 @@ import { Failure } from "../base/errors.ts";
 import { randomWord } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
-import { type Caller, type Endpoint, EventStream } from "../contract/endpoint.ts";
+import { type Caller, type Endpoint, EventStream, JsonText } from "../contract/endpoint.ts";
 import { failureBody, failureHeaders, rawAnswer, rawFailure, toFailure } from "./failures.ts";
 import { createGuesses } from "./guesses.ts";
 import { createFinder, type Route } from "./mount.ts";
@@ -218,7 +218,9 @@ const answer = ({ routes, openapi, pages, admit, log }: ServerParts) => {
     if (!open) admit(caller, route.endpoint, setHeader);
     const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal, setHeader });
     if (!(reply instanceof EventStream)) {
-      ctx.body = reply;
+      ctx.status = route.endpoint.status ?? 200;
+      if (reply instanceof JsonText) ctx.type = "application/json";
+      ctx.body = reply instanceof JsonText ? reply.text : reply;
       return;
     }
     ctx.respond = false;

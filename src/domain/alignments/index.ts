@@ -6,7 +6,7 @@
 //
 // Invariants:
 //   1. The public status is a view of the job's state, so the two cannot disagree.
-//   2. While a configuration is under way, asking for it again is asking for that one.
+//   2. While a configuration is not terminal, asking for it again is asking for that one.
 //   3. A row exists only with its run folder, whole and synced.
 import { join } from "node:path";
 import { Failure, invalid } from "../../base/errors.ts";
@@ -18,6 +18,7 @@ import type { Recipe, SnapshotDocument } from "../../contract/run-folder.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import { isTerminal, type JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
+import { createAutoAlign } from "./auto-align.ts";
 import { streamEvents } from "./event-stream.ts";
 import type { ProgressNote } from "./progress.ts";
 import { makeRunFolder, removeRunFolder, tidyRuns } from "./snapshot.ts";
@@ -103,6 +104,9 @@ const listStatusOf: Record<JobState, ListRow["status"]> = {
   stopped: "STOPPED",
 };
 
+const statesShownAs = (status: ListRow["status"] | undefined): JobState[] =>
+  (Object.keys(listStatusOf) as JobState[]).filter((state) => status === undefined || listStatusOf[state] === status);
+
 export function createAlignments(parts: AlignmentsParts): Alignments {
   const { store, sql, queue, clock, runs } = parts;
   /** Ids whose folders are there, or on the way, and whose rows are not yet. */
@@ -178,6 +182,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     return { alignment_id: id, status: "PROCESSING" };
   }
 
+  const autoAlign = createAutoAlign({ store, sql, clock, owned, findBenchmark: parts.findBenchmark });
+
   async function stop(row: AlignmentRow): Promise<JobState> {
     if (isTerminal(row.state)) throw new Failure("already_terminal");
     if (row.state === "stopping") throw new Failure("already_terminal", "The alignment is already stopping");
@@ -190,14 +196,23 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     tidy: () => tidyRuns(runs, (id) => making.has(id) || sql.byId.get(id) !== undefined),
     handlers: {
       "alignments.create": create,
-      "alignments.status": async ({ params }, caller) => toStatus(owned(caller, params.alignment_id)),
+      ...autoAlign.handlers,
+      "alignments.status": async ({ params }, caller) => {
+        const row = owned(caller, params.alignment_id);
+        return { ...toStatus(row), auto_align: autoAlign.shownOf(row.id) };
+      },
       "alignments.stop": async ({ params }, caller) => {
         const row = owned(caller, params.alignment_id);
         return { alignment_id: row.id, status: statusOf[await stop(row)] };
       },
       "alignments.list": async ({ query }, caller) => ({
         alignment_projects: sql.page
-          .all(caller.userId, query.limit, query.offset)
+          .all({
+            ownerId: caller.userId,
+            states: JSON.stringify(statesShownAs(query.status)),
+            limit: query.limit,
+            offset: query.offset,
+          })
           .map((row) => toListRow(row, caller.userName)),
       }),
       "alignments.events": async ({ params, lastEventId, signal }, caller) => {

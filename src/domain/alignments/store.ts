@@ -32,6 +32,16 @@ export interface AlignmentRow {
   evaluation_id: string | null;
 }
 
+export interface AutoAlignRow {
+  id: string;
+  alignment_id: string;
+  status: "RECORDED";
+  /** All but the configuration. */
+  request_json: string;
+  config_text: string;
+  created_at: string;
+}
+
 interface NewAlignment {
   id: string;
   ownerId: string;
@@ -74,13 +84,32 @@ export const prepareAlignments = (store: Store) => ({
   ),
   owned: store.prepare<[string, string], AlignmentRow>(`${alignment} WHERE a.id = ? AND a.owner_id = ?`),
   byId: store.prepare<[string], AlignmentRow>(`${alignment} WHERE a.id = ?`),
-  page: store.prepare<[string, number, number], AlignmentRow>(
-    `${alignment} WHERE a.owner_id = ? ORDER BY a.created_seq DESC LIMIT ? OFFSET ?`,
+  page: store.prepare<{ ownerId: string; states: string; limit: number; offset: number }, AlignmentRow>(
+    `${alignment} WHERE a.owner_id = :ownerId AND j.state IN(SELECT value FROM json_each(:states))
+     ORDER BY a.created_seq DESC LIMIT :limit OFFSET :offset`,
   ),
-  /** Under way, not on its way out, of one owner over one base by one workflow. */
+  /** Not terminal, of one owner over one base by one workflow. */
   underWay: store.prepare<[string, string, string], AlignmentRow>(
-    `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ? AND j.state IN('queued', 'running')
-     ORDER BY a.created_seq`,
+    `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ?
+     AND j.state IN('queued', 'running', 'stopping') ORDER BY a.created_seq`,
+  ),
+  insertAutoAlign: store.prepare<{
+    id: string;
+    ownerId: string;
+    alignmentId: string;
+    request: string;
+    config: string;
+    seq: number;
+    at: string;
+  }>(
+    `INSERT INTO auto_align(id, owner_id, alignment_id, request_json, config_text, created_seq, created_at)
+     VALUES(:id, :ownerId, :alignmentId, :request, :config, :seq, :at)`,
+  ),
+  autoAlign: store.prepare<[string, string], AutoAlignRow>(
+    "SELECT * FROM auto_align WHERE id = ? AND alignment_id = ?",
+  ),
+  autoAlignsOf: store.prepare<[string], AutoAlignRow>(
+    "SELECT * FROM auto_align WHERE alignment_id = ? ORDER BY created_seq DESC LIMIT 20",
   ),
   /** The next one to be claimed. */
   oldestQueued: store.prepare<[], AlignmentRow>(`${alignment} WHERE j.state = 'queued' ORDER BY j.created_seq LIMIT 1`),
