@@ -90,7 +90,8 @@ LossWeights weights_of(Fields & fields) {
 }
 
 Answer answer_losses(const Trainer::Losses & losses) {
-    Answer answer{{{"loss", losses.loss}}, {Array::of("logprobs", losses.logprobs), Array::of("entropies", losses.entropies), Array::of("log_sums", losses.log_sums)}};
+    Answer answer{{{"loss", losses.loss}, {"computed_tokens", losses.computed_tokens}},
+                  {Array::of("logprobs", losses.logprobs), Array::of("entropies", losses.entropies), Array::of("log_sums", losses.log_sums)}};
     if (!losses.soft_logprobs.empty()) answer.payload.push_back(Array::of("soft_logprobs", losses.soft_logprobs));
     return answer;
 }
@@ -148,13 +149,14 @@ Answer sample(Trainer & trainer, Fields & fields) {
     std::vector<int32_t> tokens, lengths;
     std::vector<float> logprobs;
     json reasons = json::array();
-    for (const Sampled & row : trainer.sample(name, version, prompts, options)) {
+    const Trainer::Samples samples = trainer.sample(name, version, prompts, options);
+    for (const Sampled & row : samples.rows) {
         tokens.insert(tokens.end(), row.tokens.begin(), row.tokens.end());
         logprobs.insert(logprobs.end(), row.logprobs.begin(), row.logprobs.end());
         lengths.push_back(static_cast<int32_t>(row.tokens.size()));
         reasons.push_back(row.stopped ? "stop" : "length");
     }
-    return {{{"stop_reasons", reasons}}, {Array::of("tokens", tokens), Array::of("row_lengths", lengths), Array::of("logprobs", logprobs)}};
+    return {{{"stop_reasons", reasons}, {"computed_tokens", samples.computed_tokens}}, {Array::of("tokens", tokens), Array::of("row_lengths", lengths), Array::of("logprobs", logprobs)}};
 }
 
 Answer score(Trainer & trainer, Fields & fields) {
@@ -162,7 +164,8 @@ Answer score(Trainer & trainer, Fields & fields) {
     const Rows rows = rows_of(fields);
     const std::vector<int32_t> prompts = fields.integers("prompt_lengths");
     fields.expect_no_more();
-    return {json::object(), {Array::of("logprobs", trainer.score(name, rows, prompts))}};
+    const Trainer::Losses losses = trainer.score(name, rows, prompts);
+    return {{{"computed_tokens", losses.computed_tokens}}, {Array::of("logprobs", losses.logprobs)}};
 }
 
 Answer save(Trainer & trainer, Fields & fields) {

@@ -141,22 +141,13 @@ int64_t Trainer::fitting_tokens(const Adapter * adapter, int64_t longest_row, in
     return tokens;
 }
 
-std::vector<Trainer::Pass> Trainer::cut(const Rows & rows, const Adapter * adapter, Keep keep, int64_t extra_bytes) {
-    const auto total = static_cast<int64_t>(rows.tokens.size());
-    int64_t longest = 0;
-    for (int32_t length : rows.lengths) longest = std::max<int64_t>(longest, length);
-    const int64_t most = fitting_tokens(adapter, longest, total, extra_bytes, keep);
-    // Passes of about equal size: a short last one would dequantise every weight for a few tokens.
-    const int64_t passes = (total + most - 1) / most;
-    const int64_t target = (total + passes - 1) / passes;
-    std::vector<Pass> cut;
-    int64_t at = 0;
-    for (int32_t length : rows.lengths) {
-        if (cut.empty() || cut.back().batch.count() >= target || cut.back().batch.count() + length > most) cut.push_back(Pass{{}, at});
-        cut.back().batch.add_row(rows.tokens.data() + at, length);
-        at += length;
+Packing Trainer::cut(const Rows & rows, const std::vector<int64_t> & needed, const Adapter * adapter, Keep keep, int64_t extra_bytes) {
+    int64_t longest = 1, total = 0;
+    for (int64_t tokens : needed) {
+        longest = std::max(longest, tokens);
+        total += tokens;
     }
-    return cut;
+    return pack(rows, needed, fitting_tokens(adapter, longest, total, extra_bytes, keep), model_->trees());
 }
 
 Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const LossWeights & weights, Keep keep, int64_t top_k) {
@@ -166,18 +157,32 @@ Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const LossWei
     result.soft_logprobs.assign(weights.soft_targets.size(), 0);
     result.top_tokens.assign(tokens * k, 0);
     result.top_logprobs.assign(tokens * k, 0);
-    for (const Pass & pass : cut(rows, adapter, keep)) {
+    // Nothing asks for what follows the last token that predicts: neither it nor the keys it would leave are seen.
+    std::vector<int64_t> needed, first_tokens;
+    int64_t first = 0;
+    for (int32_t length : rows.lengths) {
+        first_tokens.push_back(first);
+        needed.push_back(0);
+        for (int64_t t = 1; t < length; t++)
+            if (weights_of(weights, static_cast<size_t>(first + t), tokens).any) needed.back() = t;
+        first += length;
+    }
+    const Packing packing = cut(rows, needed, adapter, keep);
+    for (const Pass & pass : packing.passes) {
         std::vector<Ask> asks;
-        for (int64_t t = 1; t < pass.batch.count(); t++) {
-            const auto at = static_cast<size_t>(pass.first_token + t);
-            const TokenWeights token = weights_of(weights, at, tokens);
-            if (token.any) asks.push_back({t - 1, rows.tokens[at], token.coefficients, token.soft});
-        }
-        if (asks.empty()) continue;
+        std::vector<size_t> asked; // tokens of the request
+        for (const Pass::Row & row : pass.rows)
+            for (int64_t t = first_tokens[row.index] + 1; t <= first_tokens[row.index] + needed[row.index]; t++) {
+                const auto at = static_cast<size_t>(t);
+                const TokenWeights token = weights_of(weights, at, tokens);
+                if (!token.any) continue;
+                asks.push_back({packing.places[at - 1], rows.tokens[at], token.coefficients, token.soft});
+                asked.push_back(at);
+            }
         const std::vector<TokenLoss> losses =
             keep == Keep::activations ? model_->forward_backward(pass.batch, *adapter, asks) : model_->forward(pass.batch, adapter, asks, top_k);
         for (size_t i = 0; i < asks.size(); i++) {
-            const auto at = static_cast<size_t>(pass.first_token + asks[i].position + 1);
+            const size_t at = asked[i];
             const double loss = losses[i].loss(asks[i].coefficients, asks[i].soft);
             if (!std::isfinite(loss)) not_finite("the loss of " + place_of(rows, at));
             result.loss += loss;
@@ -192,6 +197,7 @@ Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const LossWei
             }
         }
     }
+    result.computed_tokens = packing.tokens();
     return result;
 }
 
@@ -225,7 +231,7 @@ Trainer::Step Trainer::optim_step(const std::string & name, const AdamW & option
     return Step{with.step, with.version, *stepped};
 }
 
-std::vector<float> Trainer::score(const std::optional<std::string> & name, const Rows & rows, const std::vector<int32_t> & prompt_lengths) {
+Trainer::Losses Trainer::score(const std::optional<std::string> & name, const Rows & rows, const std::vector<int32_t> & prompt_lengths) {
     Adapter * with = adapter_or_base(name);
     check_rows(rows, 0);
     if (prompt_lengths.size() != rows.lengths.size()) throw Failure("bad_request", "prompt_lengths must have one value per row");
@@ -237,5 +243,5 @@ std::vector<float> Trainer::score(const std::optional<std::string> & name, const
         for (int32_t i = std::max(prompt, 1); i < length; i++) weights[first + static_cast<size_t>(i)] = 1;
         first += static_cast<size_t>(length);
     }
-    return std::move(run(with, rows, LossWeights{std::move(weights), {}, {}, {}, {}}, Keep::nothing, 0).logprobs);
+    return run(with, rows, LossWeights{std::move(weights), {}, {}, {}, {}}, Keep::nothing, 0);
 }

@@ -9,18 +9,12 @@
 #include <vector>
 
 #include "kernels/draw.h"
-#include "model/backend.h"
+#include "packing.h"
 
 namespace limits {
 constexpr int64_t max_row_tokens = 32768;
 constexpr int64_t max_batch_tokens = 262144;
 } // namespace limits
-
-/** tokens [T], lengths [R] summing to T. */
-struct Rows {
-    std::vector<int32_t> tokens;
-    std::vector<int32_t> lengths;
-};
 
 /** What each token weighs in the loss. Arrays are [T]; one that is empty is all 0. */
 struct LossWeights {
@@ -61,6 +55,7 @@ public:
         std::vector<float> soft_logprobs;                 // [T, K]
         std::vector<int32_t> top_tokens;                  // [T, top_k]
         std::vector<float> top_logprobs;                  // [T, top_k]
+        int64_t computed_tokens = 0;                      // that went through the layers, each shared one once
     };
     Losses forward(const std::optional<std::string> & adapter, const Rows & rows, const LossWeights & weights, int64_t top_k = 0);
     Losses forward_backward(const std::string & adapter, const Rows & rows, const LossWeights & weights);
@@ -69,21 +64,18 @@ public:
         Adapter::Stepped stepped;
     };
     Step optim_step(const std::string & adapter, const AdamW & options);
-    std::vector<Sampled> sample(const std::optional<std::string> & adapter, std::optional<int64_t> version, const Rows & prompts,
-                                const SampleOptions & options);
-    std::vector<float> score(const std::optional<std::string> & adapter, const Rows & rows, const std::vector<int32_t> & prompt_lengths);
+    struct Samples {
+        std::vector<Sampled> rows;
+        int64_t computed_tokens = 0; // of the prompts
+    };
+    Samples sample(const std::optional<std::string> & adapter, std::optional<int64_t> version, const Rows & prompts, const SampleOptions & options);
+    Losses score(const std::optional<std::string> & adapter, const Rows & rows, const std::vector<int32_t> & prompt_lengths);
 
     std::vector<SavedFile> save(const std::string & adapter, const std::string & folder);
     const Adapter & load(const std::string & adapter, const std::string & folder);
     SavedFile export_gguf(const std::string & adapter, const std::string & file, const std::map<std::string, std::string> & metadata);
 
 private:
-    /** Rows of a request that are computed together; their tokens start at first_token of it. */
-    struct Pass {
-        Batch batch;
-        int64_t first_token;
-    };
-
     Backend & model();
     Adapter & adapter(const std::string & name);
     Adapter * adapter_or_base(const std::optional<std::string> & name);
@@ -91,9 +83,11 @@ private:
     void check_weights(const Rows & rows, const LossWeights & weights);
     int64_t resident_bytes() const;
     int64_t fitting_tokens(const Adapter * adapter, int64_t longest_row, int64_t wanted, int64_t extra_bytes, Keep keep) const;
-    std::vector<Pass> cut(const Rows & rows, const Adapter * adapter, Keep keep, int64_t extra_bytes = 0);
+    Packing cut(const Rows & rows, const std::vector<int64_t> & needed, const Adapter * adapter, Keep keep, int64_t extra_bytes = 0);
     Losses run(Adapter * adapter, const Rows & rows, const LossWeights & weights, Keep keep, int64_t top_k);
-    void sample_wave(Adapter * adapter, const Rows & rows, int64_t first_row, int64_t end_row, const SampleOptions & options, std::vector<Sampled> & results);
+    struct Wave;
+    Wave next_wave(const Adapter * adapter, const Rows & prompts, size_t first_row, size_t first_token, int64_t max_tokens);
+    void sample_wave(Adapter * adapter, const Wave & wave, const SampleOptions & options, std::vector<Sampled> & results);
 
     std::unique_ptr<Backend> model_;
     int64_t memory_limit_ = 0;

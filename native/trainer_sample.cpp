@@ -1,13 +1,23 @@
-// Decoding many prompts together: all prompts in packed passes, then one further token of every row that still lives.
+// Decoding many prompts together: all prompts in packed passes, what they share once, then one further token of every row that
+// still lives.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 
 #include "base/failure.h"
 #include "base/random.h"
 #include "trainer.h"
 
-std::vector<Sampled> Trainer::sample(const std::optional<std::string> & name, std::optional<int64_t> version, const Rows & prompts, const SampleOptions & options) {
+/** Rows that are sampled together, and the places in the cache that their prompts and answers take. */
+struct Trainer::Wave {
+    size_t first_row; // of the request: keys the random numbers, so that waves do not change them
+    Rows rows;
+    Packing packing;
+    int64_t places;
+};
+
+Trainer::Samples Trainer::sample(const std::optional<std::string> & name, std::optional<int64_t> version, const Rows & prompts, const SampleOptions & options) {
     Adapter * with = adapter_or_base(name);
     if (version && !with) throw Failure("bad_request", "version: the base has none");
     if (version && *version != with->version)
@@ -16,54 +26,57 @@ std::vector<Sampled> Trainer::sample(const std::optional<std::string> & name, st
     for (int32_t token : options.stop_tokens)
         if (token < 0 || token >= model().shape().vocabulary) throw Failure("token_out_of_range", "stop token " + std::to_string(token));
 
-    // As many rows at once as their caches fit beside a pass.
-    std::vector<Sampled> results(prompts.lengths.size());
-    const auto rows = static_cast<int64_t>(prompts.lengths.size());
-    int64_t longest = 1;
-    for (int32_t length : prompts.lengths) longest = std::max<int64_t>(longest, length + options.max_tokens);
-    const int64_t beside = resident_bytes() + model_->pass_bytes(with ? &with->shape : nullptr, std::max(model_->pass_tokens(), longest), longest, Keep::nothing);
-    for (int64_t first = 0; first < rows;) {
-        int64_t end = first, places = 0;
-        while (end < rows) {
-            const int64_t more = prompts.lengths[static_cast<size_t>(end)] + options.max_tokens;
-            if (end > first && beside + model_->cache_bytes(places + more) > memory_limit_) break;
-            places += more;
-            end++;
-        }
-        sample_wave(with, prompts, first, end, options, results);
-        first = end;
+    Samples samples{std::vector<Sampled>(prompts.lengths.size()), 0};
+    for (size_t row = 0, token = 0; row < prompts.lengths.size();) {
+        const Wave wave = next_wave(with, prompts, row, token, options.max_tokens);
+        sample_wave(with, wave, options, samples.rows);
+        samples.computed_tokens += wave.packing.tokens();
+        row += wave.rows.lengths.size();
+        token += wave.rows.tokens.size();
     }
-    return results;
+    return samples;
+}
+
+/** As many rows from first_row on as their cache fits beside a pass; at least one. */
+Trainer::Wave Trainer::next_wave(const Adapter * with, const Rows & prompts, size_t first_row, size_t first_token, int64_t max_tokens) {
+    for (size_t count = prompts.lengths.size() - first_row;; count = (count + 1) / 2) {
+        Rows rows;
+        const auto begin = prompts.lengths.begin() + static_cast<std::ptrdiff_t>(first_row);
+        rows.lengths.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+        const std::vector<int64_t> needed(rows.lengths.begin(), rows.lengths.end());
+        const auto tokens = prompts.tokens.begin() + static_cast<std::ptrdiff_t>(first_token);
+        rows.tokens.assign(tokens, tokens + std::accumulate(needed.begin(), needed.end(), std::ptrdiff_t{0}));
+        // One row must fit, with a pass cut down to it.
+        Packing packing = cut(rows, needed, with, Keep::nothing, count == 1 ? model_->cache_bytes(needed[0] + max_tokens) : 0);
+        const int64_t places = packing.tokens() + static_cast<int64_t>(count) * max_tokens, longest = *std::max_element(needed.begin(), needed.end()) + max_tokens;
+        const int64_t pass_bytes = model_->pass_bytes(with ? &with->shape : nullptr, std::max(model_->pass_tokens(), longest), longest, Keep::nothing);
+        if (count == 1 || resident_bytes() + pass_bytes + model_->cache_bytes(places) <= memory_limit_) return Wave{first_row, std::move(rows), std::move(packing), places};
+    }
 }
 
 namespace {
 
-/** The rows of a wave that still decode, in order; row and place numbers are those of the wave. */
+/** A row of a wave that still decodes. */
 struct Live {
-    int64_t row;      // of the request: keys the random numbers, so that waves do not change them
-    RowSpan places;   // in the cache; length counts what is in it
-    int32_t token;    // the last one drawn
+    size_t row;     // of the request
+    Path path;      // its places in the cache
+    int64_t next;   // place for the next token
+    int32_t token;  // the last one drawn
 };
+
+/** The places that a row's tokens take when each segment's begin at write[segment]. */
+Path path_of(const std::vector<Segment> & segments, int64_t last, const std::vector<int64_t> & write) {
+    const Segment & segment = segments[static_cast<size_t>(last)];
+    Path path = segment.parent < 0 ? Path{} : path_of(segments, segment.parent, write);
+    path.add(Span{write[static_cast<size_t>(last)], segment.length});
+    return path;
+}
 
 } // namespace
 
-void Trainer::sample_wave(Adapter * with, const Rows & rows, int64_t first_row, int64_t end_row, const SampleOptions & options, std::vector<Sampled> & results) {
-    Rows wave;
-    size_t at = 0;
-    for (int64_t r = 0; r < first_row; r++) at += static_cast<size_t>(rows.lengths[static_cast<size_t>(r)]);
-    int64_t places = 0;
-    std::vector<Live> live;
-    for (int64_t r = first_row; r < end_row; r++) {
-        const int32_t length = rows.lengths[static_cast<size_t>(r)];
-        wave.lengths.push_back(length);
-        wave.tokens.insert(wave.tokens.end(), rows.tokens.begin() + static_cast<std::ptrdiff_t>(at), rows.tokens.begin() + static_cast<std::ptrdiff_t>(at) + length);
-        live.push_back(Live{r, RowSpan{places, length}, 0});
-        places += length + options.max_tokens;
-        at += static_cast<size_t>(length);
-    }
-    const std::vector<Pass> passes = cut(wave, with, Keep::nothing, model_->cache_bytes(places));
-    const std::unique_ptr<Cache> cache = model_->make_cache(places);
-
+void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions & options, std::vector<Sampled> & results) {
+    const std::unique_ptr<Cache> cache = model_->make_cache(wave.places);
+    std::vector<Live> live; // in the order of the passes
     const int64_t vocabulary = model_->shape().vocabulary;
     std::atomic<bool> broken{false};
     // Draws the next token of live[offset + i] from the last pass's hidden state at positions[i].
@@ -71,7 +84,7 @@ void Trainer::sample_wave(Adapter * with, const Rows & rows, int64_t first_row, 
         model_->each_logits(positions, [&](int64_t first, int64_t count, float * logits) {
             model_->pool().each(count, [&](int64_t i, int) {
                 Live & l = live[offset + static_cast<size_t>(first + i)];
-                Sampled & result = results[static_cast<size_t>(l.row)];
+                Sampled & result = results[l.row];
                 float * row = logits + i * vocabulary;
                 const double uniform = random_uniform(random_key(options.seed, static_cast<uint64_t>(l.row)), result.tokens.size());
                 const int32_t token = draw(row, vocabulary, options.draw, uniform);
@@ -86,21 +99,29 @@ void Trainer::sample_wave(Adapter * with, const Rows & rows, int64_t first_row, 
         if (broken) throw Failure("non_finite", "a log-prob is not a finite number", "Go back to the last checkpoint.");
     };
 
-    size_t done = 0;
-    for (const Pass & pass : passes) {
-        CachePlan plan{cache.get(), {}};
+    int64_t next = 0; // place
+    for (const Pass & pass : wave.packing.passes) {
+        const std::vector<Segment> & segments = pass.batch.segments;
+        const size_t offset = live.size();
+        CachePlan plan{cache.get(), {}, {}};
         std::vector<int64_t> last;
-        for (size_t r = 0; r < pass.batch.rows.size(); r++) {
-            plan.places.push_back(live[done + r].places);
-            last.push_back(pass.batch.rows[r].begin + pass.batch.rows[r].length - 1);
+        auto row = pass.rows.begin();
+        for (size_t i = 0; i < segments.size(); i++) {
+            plan.write.push_back(next);
+            next += segments[i].length;
+            // Where rows end, their answers follow.
+            for (; row != pass.rows.end() && row->last == static_cast<int64_t>(i); row++) {
+                live.push_back(Live{wave.first_row + row->index, path_of(segments, row->last, plan.write), next, 0});
+                last.push_back(segments[i].begin + segments[i].length - 1);
+                next += options.max_tokens;
+            }
         }
         model_->prefill(pass.batch, with, plan);
-        draw_tokens(last, done);
-        done += pass.batch.rows.size();
+        draw_tokens(last, offset);
     }
     for (;;) {
         live.erase(std::remove_if(live.begin(), live.end(), [&](const Live & l) {
-            const Sampled & r = results[static_cast<size_t>(l.row)];
+            const Sampled & r = results[l.row];
             return r.stopped || static_cast<int64_t>(r.tokens.size()) >= options.max_tokens;
         }), live.end());
         if (live.empty()) return;
@@ -108,12 +129,13 @@ void Trainer::sample_wave(Adapter * with, const Rows & rows, int64_t first_row, 
         for (size_t begin = 0; begin < live.size(); begin += step) {
             const size_t end = std::min(live.size(), begin + step);
             Batch batch;
-            CachePlan plan{cache.get(), {}};
+            CachePlan plan{cache.get(), {}, {}};
             std::vector<int64_t> positions;
             for (size_t i = begin; i < end; i++) {
-                batch.add_row(&live[i].token, 1, live[i].places.length);
-                live[i].places.length++;
-                plan.places.push_back(live[i].places);
+                batch.add_row(&live[i].token, 1, live[i].path.length);
+                plan.write.push_back(live[i].next);
+                live[i].path.add(Span{live[i].next++, 1});
+                plan.read.push_back(live[i].path);
                 positions.push_back(static_cast<int64_t>(i - begin));
             }
             model_->decode(batch, with, plan);

@@ -1,19 +1,50 @@
 #include "kernels/attention.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "kernels/exp.h"
 #include "kernels/fault.h"
 #include "kernels/gemm.h"
 
+void Path::add(Span span) {
+    if (span.length == 0) return;
+    length += span.length;
+    if (!spans.empty() && spans.back().begin + spans.back().length == span.begin)
+        spans.back().length += span.length;
+    else
+        spans.push_back(span);
+}
+
+AttentionPlan::AttentionPlan(const std::vector<Segment> & all) : segments(all) {
+    for (size_t i = 0; i < segments.size(); i++) {
+        const Segment & s = segments[i];
+        const auto first_block = static_cast<int64_t>(blocks.size());
+        for (int64_t first = 0; first < s.length; first += query_block)
+            blocks.push_back(Block{static_cast<int64_t>(i), first, std::min(query_block, s.length - first)});
+        const int64_t added = static_cast<int64_t>(blocks.size()) - first_block;
+        if (s.parent < 0) {
+            paths.emplace_back();
+            trees.push_back(Tree{{first_block, added}, {s.begin, s.length}});
+        } else {
+            paths.push_back(paths[static_cast<size_t>(s.parent)]);
+            // The fault: whatever stands before a segment in its tree, siblings too.
+            if (faulty(Fault::see_a_sibling)) paths.back() = Path{{{trees.back().tokens.begin, s.begin - trees.back().tokens.begin}}, s.begin - trees.back().tokens.begin};
+            trees.back().blocks.length += added;
+            trees.back().tokens.length += s.length;
+        }
+        paths.back().add(Span{s.begin, s.length});
+        longest = std::max(longest, paths.back().length);
+    }
+    std::stable_sort(trees.begin(), trees.end(), [](const Tree & a, const Tree & b) { return a.tokens.length > b.tokens.length; });
+}
+
 namespace {
 
-/** The keys a query at position i of a row may see. */
-int64_t visible(int64_t i, int64_t length) { return faulty(Fault::see_the_future) ? length : i + 1; }
+/** The first position that a query at a position sees. */
+int64_t first_visible(const AttentionShape & s, int64_t position) { return position < s.window ? 0 : position - s.window + 1; }
 
-/** scores [n] → probabilities; what lies in [n, width) becomes 0. Returns log Σ exp. */
-float softmax_row(float * scores, int64_t n, int64_t width) {
+/** scores [n] → probabilities. Returns log Σ exp. */
+float softmax_row(float * scores, int64_t n) {
     float most = scores[0], sum = 0;
 #pragma omp simd reduction(max : most)
     for (int64_t j = 0; j < n; j++) most = scores[j] > most ? scores[j] : most;
@@ -22,7 +53,6 @@ float softmax_row(float * scores, int64_t n, int64_t width) {
     const float scale = 1.0f / sum;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) scores[j] *= scale;
-    std::fill(scores + n, scores + width, 0.0f);
     return most + std::log(sum);
 }
 
@@ -33,115 +63,174 @@ float dot_of(const float * a, const float * b, int64_t n) {
     return sum;
 }
 
-struct Block {
-    int64_t first, count, keys; // queries [first, first + count) of a row against its first `keys` keys
-};
-
-template <class F> void each_block(int64_t length, const F & f) {
-    for (int64_t first = 0; first < length; first += query_block) {
-        const int64_t count = std::min(query_block, length - first);
-        f(Block{first, count, visible(first + count - 1, length)});
+/** f(token, count, offset) for the spans of a path's positions [from, to); offset counts from `from`. */
+template <class F> void each_span(const Path & path, int64_t from, int64_t to, const F & f) {
+    int64_t position = 0;
+    for (const Span & span : path.spans) {
+        const int64_t begin = std::max(from, position), end = std::min(to, position + span.length);
+        if (begin < end) f(span.begin + begin - position, end - begin, begin - from);
+        position += span.length;
     }
 }
 
+/** A block of queries and the positions [from, to) of its path that any of them sees. */
+struct Scores {
+    const AttentionShape & shape;
+    const Path & path;
+    int64_t first_position, count, from, to;
+
+    Scores(const AttentionShape & s, const AttentionPlan & plan, const AttentionPlan::Block & block)
+        : shape(s), path(plan.paths[static_cast<size_t>(block.segment)]),
+          first_position(path.length - plan.segments[static_cast<size_t>(block.segment)].length + block.first), count(block.count),
+          from(first_visible(s, first_position)), to(end_of(block.count - 1)) {}
+
+    int64_t keys() const { return to - from; }
+    /** What query i sees, as columns of the scores. */
+    int64_t begin_of(int64_t i) const { return first_visible(shape, first_position + i) - from; }
+    int64_t end_of(int64_t i) const { return faulty(Fault::see_the_future) ? path.length : first_position + i + 1; }
+
+    /** scores [count, keys] = scale · x · keysᵀ; x [count] of stride x_width, keys [T] of stride kv_width. */
+    void against(const float * x, float scale, const float * keys_or_values, float * scores) const {
+        each_span(path, from, to, [&](int64_t token, int64_t n, int64_t offset) {
+            gemm(Side::plain, Side::transposed, count, n, shape.d, scale, x, shape.q_width(), keys_or_values + token * shape.kv_width(),
+                 shape.kv_width(), 0, scores + offset, keys());
+        });
+    }
+    /** y [count] = scores · keys or values, from every span. */
+    void times(const float * scores, const float * keys_or_values, float * y) const {
+        each_span(path, from, to, [&](int64_t token, int64_t n, int64_t offset) {
+            gemm(Side::plain, Side::plain, count, shape.d, n, 1, scores + offset, keys(), keys_or_values + token * shape.kv_width(),
+                 shape.kv_width(), offset == 0 ? 0 : 1, y, shape.q_width());
+        });
+    }
+    /** Adds scoresᵀ · x to the gradient of keys or values, whose tokens have the given stride. */
+    void add_transposed(const float * scores, const float * x, float * gradient, int64_t stride) const {
+        each_span(path, from, to, [&](int64_t token, int64_t n, int64_t offset) {
+            gemm(Side::transposed, Side::plain, n, shape.d, count, 1, scores + offset, keys(), x, shape.q_width(), 1, gradient + token * stride, stride);
+        });
+    }
+    void mask(float * scores, int64_t i) const {
+        float * row = scores + i * keys();
+        std::fill(row, row + begin_of(i), 0.0f);
+        std::fill(row + end_of(i) - from, row + keys(), 0.0f);
+    }
+};
+
 } // namespace
 
-void attention(Pool & pool, AttentionScratch & scratch, const AttentionShape & s, const std::vector<RowSpan> & rows,
+void attention(Pool & pool, AttentionScratch & scratch, const AttentionShape & s, const AttentionPlan & plan,
                const float * q, const float * k, const float * v, float * out, float * lse) {
-    const float scale = 1.0f / std::sqrt(static_cast<float>(s.d));
-    pool.each(static_cast<int64_t>(rows.size()) * s.heads, [&](int64_t task, int thread) {
-        const RowSpan row = rows[static_cast<size_t>(task / s.heads)];
-        const int64_t head = task % s.heads;
-        const float * keys = k + row.begin * s.kv_width() + head / s.group() * s.d;
-        const float * values = v + row.begin * s.kv_width() + head / s.group() * s.d;
+    const auto scale = static_cast<float>(s.scale);
+    pool.each(static_cast<int64_t>(plan.blocks.size()) * s.heads, [&](int64_t task, int thread) {
+        const AttentionPlan::Block & block = plan.blocks[static_cast<size_t>(task / s.heads)];
+        const int64_t head = task % s.heads, kv = head / s.group() * s.d;
+        const int64_t token = plan.segments[static_cast<size_t>(block.segment)].begin + block.first;
+        const Scores scores(s, plan, block);
         float * p = scratch.scores(thread);
-        each_block(row.length, [&](Block b) {
-            const int64_t token = row.begin + b.first;
-            gemm(Side::plain, Side::transposed, b.count, b.keys, s.d, scale, q + token * s.q_width() + head * s.d, s.q_width(), keys,
-                 s.kv_width(), 0, p, b.keys);
-            for (int64_t i = 0; i < b.count; i++)
-                lse[(token + i) * s.heads + head] = softmax_row(p + i * b.keys, visible(b.first + i, row.length), b.keys);
-            gemm(Side::plain, Side::plain, b.count, s.d, b.keys, 1, p, b.keys, values, s.kv_width(), 0,
-                 out + token * s.q_width() + head * s.d, s.q_width());
-        });
+        scores.against(q + token * s.q_width() + head * s.d, scale, k + kv, p);
+        for (int64_t i = 0; i < block.count; i++) {
+            const int64_t begin = scores.begin_of(i);
+            lse[(token + i) * s.heads + head] = softmax_row(p + i * scores.keys() + begin, scores.end_of(i) - scores.from - begin);
+            scores.mask(p, i);
+        }
+        scores.times(p, v + kv, out + token * s.q_width() + head * s.d);
     });
 }
 
 namespace {
 
+/** Pointers stand at the head: q, out, dout, dq, dk and dv of stride H·d, k and v of stride KV·d, lse of stride H. */
 struct HeadGradient {
     const float *q, *k, *v, *out, *lse, *dout;
     float *dq, *dk, *dv;
 };
 
-/** One query block of one head. p and ds [count, keys]. g's pointers stand at the row's first token and the head. */
-void block_backward(const AttentionShape & s, int64_t length, Block b, const HeadGradient & g, float * p, float * ds) {
-    const float scale = 1.0f / std::sqrt(static_cast<float>(s.d));
-    const int64_t qw = s.q_width(), kw = s.kv_width();
-    const float * q = g.q + b.first * qw;
-    const float * dout = g.dout + b.first * qw;
-    gemm(Side::plain, Side::transposed, b.count, b.keys, s.d, scale, q, qw, g.k, kw, 0, p, b.keys);
-    gemm(Side::plain, Side::transposed, b.count, b.keys, s.d, 1, dout, qw, g.v, kw, 0, ds, b.keys);
-    for (int64_t i = 0; i < b.count; i++) {
-        const int64_t n = visible(b.first + i, length);
-        const float log_sum = g.lse[(b.first + i) * s.heads];
-        const float mean = dot_of(dout + i * qw, g.out + (b.first + i) * qw, s.d);
-        float * pi = p + i * b.keys;
-        float * di = ds + i * b.keys;
+/** p and ds [count, keys] are scratch. */
+void block_backward(const AttentionShape & s, const AttentionPlan & plan, const AttentionPlan::Block & block, const HeadGradient & g, float * p, float * ds) {
+    const auto scale = static_cast<float>(s.scale);
+    const int64_t width = s.q_width(), token = plan.segments[static_cast<size_t>(block.segment)].begin + block.first;
+    const Scores scores(s, plan, block);
+    const float * q = g.q + token * width;
+    const float * dout = g.dout + token * width;
+    scores.against(q, scale, g.k, p);
+    scores.against(dout, 1, g.v, ds);
+    for (int64_t i = 0; i < block.count; i++) {
+        const float log_sum = g.lse[(token + i) * s.heads];
+        const float mean = dot_of(dout + i * width, g.out + (token + i) * width, s.d);
+        float * pi = p + i * scores.keys();
+        float * di = ds + i * scores.keys();
+        const int64_t end = scores.end_of(i) - scores.from;
 #pragma omp simd
-        for (int64_t j = 0; j < n; j++) {
+        for (int64_t j = scores.begin_of(i); j < end; j++) {
             pi[j] = fast_exp(pi[j] - log_sum);
             di[j] = pi[j] * (di[j] - mean) * scale;
         }
-        std::fill(pi + n, pi + b.keys, 0.0f);
-        std::fill(di + n, di + b.keys, 0.0f);
+        scores.mask(p, i);
+        scores.mask(ds, i);
     }
-    gemm(Side::transposed, Side::plain, b.keys, s.d, b.count, 1, p, b.keys, dout, qw, 1, g.dv, kw);
-    gemm(Side::plain, Side::plain, b.count, s.d, b.keys, 1, ds, b.keys, g.k, kw, 0, g.dq + b.first * qw, qw);
-    if (!faulty(Fault::zero_key_gradient))
-        gemm(Side::transposed, Side::plain, b.keys, s.d, b.count, 1, ds, b.keys, q, qw, 1, g.dk, kw);
+    scores.add_transposed(p, dout, g.dv, width);
+    scores.times(ds, g.k, g.dq + token * width);
+    if (!faulty(Fault::zero_key_gradient)) scores.add_transposed(ds, q, g.dk, width);
+}
+
+/** y [T, KV·d] = Σ of the query heads [T, H·d] that share each key/value head, in their order. */
+void sum_groups(Pool & pool, const AttentionShape & s, int64_t tokens, const float * heads, float * y) {
+    pool.split(tokens, 16, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; t++)
+            for (int64_t kv = 0; kv < s.kv_heads; kv++) {
+                float * sum = y + t * s.kv_width() + kv * s.d;
+                const float * part = heads + t * s.q_width() + kv * s.group() * s.d;
+                std::memcpy(sum, part, static_cast<size_t>(s.d) * sizeof(float));
+                for (int64_t g = 1; g < s.group(); g++)
+#pragma omp simd
+                    for (int64_t c = 0; c < s.d; c++) sum[c] += part[g * s.d + c];
+            }
+    });
 }
 
 } // namespace
 
-void attention_backward(Pool & pool, AttentionScratch & scratch, const AttentionShape & s, const std::vector<RowSpan> & rows,
+void attention_backward(Pool & pool, AttentionScratch & scratch, const AttentionShape & s, const AttentionPlan & plan,
                         const float * q, const float * k, const float * v, const float * out, const float * lse,
-                        const float * dout, float * dq, float * dk, float * dv) {
-    // One task owns a key/value head of a row, and so every sum into its dk and dv.
-    pool.each(static_cast<int64_t>(rows.size()) * s.kv_heads, [&](int64_t task, int thread) {
-        const RowSpan row = rows[static_cast<size_t>(task / s.kv_heads)];
-        const int64_t kv_head = task % s.kv_heads;
-        const int64_t kv_at = row.begin * s.kv_width() + kv_head * s.d;
-        for (int64_t i = 0; i < row.length; i++) {
-            std::memset(dk + kv_at + i * s.kv_width(), 0, static_cast<size_t>(s.d) * sizeof(float));
-            std::memset(dv + kv_at + i * s.kv_width(), 0, static_cast<size_t>(s.d) * sizeof(float));
+                        const float * dout, float * dq, float * dk_heads, float * dv_heads, float * dk, float * dv) {
+    // One task owns a query head of a tree: every sum into its keys and values, from all their descendants, has one order.
+    pool.each(static_cast<int64_t>(plan.trees.size()) * s.heads, [&](int64_t task, int thread) {
+        const AttentionPlan::Tree & tree = plan.trees[static_cast<size_t>(task / s.heads)];
+        const int64_t head = task % s.heads, at = head * s.d, kv = head / s.group() * s.d;
+        for (int64_t t = tree.tokens.begin; t < tree.tokens.begin + tree.tokens.length; t++) {
+            std::memset(dk_heads + t * s.q_width() + at, 0, static_cast<size_t>(s.d) * sizeof(float));
+            std::memset(dv_heads + t * s.q_width() + at, 0, static_cast<size_t>(s.d) * sizeof(float));
         }
-        for (int64_t head = kv_head * s.group(); head < (kv_head + 1) * s.group(); head++) {
-            const int64_t at = row.begin * s.q_width() + head * s.d;
-            const HeadGradient g{q + at,  k + kv_at,    v + kv_at, out + at, lse + row.begin * s.heads + head, dout + at,
-                                 dq + at, dk + kv_at, dv + kv_at};
-            each_block(row.length, [&](Block b) { block_backward(s, row.length, b, g, scratch.scores(thread), scratch.gradients(thread)); });
-        }
+        const HeadGradient g{q + at, k + kv, v + kv, out + at, lse + head, dout + at, dq + at, dk_heads + at, dv_heads + at};
+        for (int64_t block = tree.blocks.begin; block < tree.blocks.begin + tree.blocks.length; block++)
+            block_backward(s, plan, plan.blocks[static_cast<size_t>(block)], g, scratch.scores(thread), scratch.gradients(thread));
     });
+    const int64_t tokens = plan.segments.back().begin + plan.segments.back().length;
+    sum_groups(pool, s, tokens, dk_heads, dk);
+    sum_groups(pool, s, tokens, dv_heads, dv);
 }
 
-void attention_cached(Pool & pool, AttentionScratch & scratch, const AttentionShape & s, const std::vector<RowSpan> & cached,
+void attention_cached(Pool & pool, AttentionScratch & scratch, const AttentionShape & s, const std::vector<Path> & paths,
                       const float * q, const float * keys, const float * values, float * out) {
-    const float scale = 1.0f / std::sqrt(static_cast<float>(s.d));
-    pool.each(static_cast<int64_t>(cached.size()) * s.heads, [&](int64_t task, int thread) {
-        const int64_t row = task / s.heads, head = task % s.heads;
-        const RowSpan past = cached[static_cast<size_t>(row)];
-        const int64_t at = past.begin * s.kv_width() + head / s.group() * s.d;
+    const auto scale = static_cast<float>(s.scale);
+    pool.each(static_cast<int64_t>(paths.size()) * s.heads, [&](int64_t task, int thread) {
+        const int64_t row = task / s.heads, head = task % s.heads, at = head / s.group() * s.d;
+        const Path & path = paths[static_cast<size_t>(row)];
+        const int64_t from = first_visible(s, path.length - 1);
         const float * query = q + row * s.q_width() + head * s.d;
         float * p = scratch.scores(thread);
         float * result = out + row * s.q_width() + head * s.d;
-        for (int64_t j = 0; j < past.length; j++) p[j] = scale * dot_of(query, keys + at + j * s.kv_width(), s.d);
-        softmax_row(p, past.length, past.length);
+        each_span(path, from, path.length, [&](int64_t place, int64_t n, int64_t offset) {
+            for (int64_t j = 0; j < n; j++) p[offset + j] = scale * dot_of(query, keys + (place + j) * s.kv_width() + at, s.d);
+        });
+        softmax_row(p, path.length - from);
         std::fill(result, result + s.d, 0.0f);
-        for (int64_t j = 0; j < past.length; j++) {
-            const float * value = values + at + j * s.kv_width();
+        each_span(path, from, path.length, [&](int64_t place, int64_t n, int64_t offset) {
+            for (int64_t j = 0; j < n; j++) {
+                const float * value = values + (place + j) * s.kv_width() + at;
 #pragma omp simd
-            for (int64_t c = 0; c < s.d; c++) result[c] += p[j] * value[c];
-        }
+                for (int64_t c = 0; c < s.d; c++) result[c] += p[offset + j] * value[c];
+            }
+        });
     });
 }

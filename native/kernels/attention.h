@@ -1,6 +1,10 @@
 // Causal attention over packed rows, grouped heads: H query heads share KV key/value heads.
 // q, out [T, H·d]; k, v [T, KV·d]; lse [T, H] = log Σ exp(score), which lets the backward pass rebuild the probabilities.
+//
+// Rows that begin alike share what they have in common: the packed tokens are the nodes of a forest of segments. A query sees
+// the tokens of its segment's ancestors and those of its own segment up to itself, never a sibling's.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -8,30 +12,71 @@
 #include "base/buffer.h"
 #include "kernels/pool.h"
 
+/** A window that hides nothing. */
+constexpr int64_t no_window = INT64_MAX;
+
 struct AttentionShape {
-    int64_t heads, kv_heads, d; // d = values of one head
+    int64_t heads, kv_heads, d;                           // d = values of one head
+    double scale = 1 / std::sqrt(static_cast<double>(d)); // of query · key
+    int64_t window = no_window;                           // keys a query sees at most, its own and those before it
     int64_t q_width() const { return heads * d; }
     int64_t kv_width() const { return kv_heads * d; }
     int64_t group() const { return heads / kv_heads; }
 };
 
-/** A row's tokens are [begin, begin + length) of the packed arrays. */
-struct RowSpan {
+/** Tokens [begin, begin + length) of packed arrays. */
+struct Span {
     int64_t begin, length;
 };
 
-/** Queries handled at once: scores take query_block × length floats, never length². */
+/**
+ * A run of tokens that one or more rows go through. It continues its parent, another segment of the same pass, or begins a row
+ * (parent −1): a row is the tokens of its last segment's ancestors, oldest first, and of that segment. Segments cover [0, T) in
+ * order; a parent stands before its children, and a root's descendants follow it without a gap, so that they form a tree.
+ * Rows that share nothing are roots without children.
+ */
+struct Segment {
+    int64_t begin, length;
+    int64_t parent;
+};
+
+/** The keys of a segment in order of position: its ancestors' tokens, then its own; spans that touch are one. */
+struct Path {
+    std::vector<Span> spans;
+    int64_t length = 0; // of all spans
+    void add(Span span);
+};
+
+/** Queries handled at once: scores take query_block × path length floats, never the square of a row. */
 constexpr int64_t query_block = 64;
+
+/** How attention walks the segments of a pass; the same for every layer. */
+struct AttentionPlan {
+    struct Block {
+        int64_t segment, first, count; // queries [first, first + count) of the segment
+    };
+    struct Tree {
+        Span blocks; // of all its segments
+        Span tokens;
+    };
+    std::vector<Segment> segments;
+    std::vector<Path> paths;   // per segment
+    std::vector<Block> blocks; // in the order of the segments
+    std::vector<Tree> trees;   // the largest first, so that no thread is left with it at the end
+    int64_t longest = 1;       // path
+
+    AttentionPlan() = default;
+    explicit AttentionPlan(const std::vector<Segment> & segments);
+};
 
 class AttentionScratch {
 public:
     explicit AttentionScratch(int threads) : buffers_(static_cast<size_t>(2 * threads)) {}
-    void ensure(int64_t longest_row) {
-        for (Buffer<float> & buffer : buffers_) buffer.ensure(static_cast<size_t>(query_block * longest_row));
+    void ensure(int64_t longest_path) {
+        for (Buffer<float> & buffer : buffers_) buffer.ensure(static_cast<size_t>(query_block * longest_path));
     }
     float * scores(int thread) { return buffers_[static_cast<size_t>(2 * thread)].data(); }
     float * gradients(int thread) { return buffers_[static_cast<size_t>(2 * thread + 1)].data(); }
-    static int64_t floats(int threads, int64_t longest_row) { return 2 * threads * query_block * longest_row; }
 
 private:
     std::vector<Buffer<float>> buffers_;
@@ -50,7 +95,7 @@ void attention(const AttentionShape & s, int64_t length, const T * q, const T * 
             for (int64_t j = 0; j <= i; j++) {
                 T dot = 0;
                 for (int64_t c = 0; c < s.d; c++) dot += q[i * s.q_width() + h * s.d + c] * k[j * s.kv_width() + kv + c];
-                sum += p[j] = std::exp(dot / std::sqrt(static_cast<T>(s.d)));
+                sum += p[j] = i - j < s.window ? std::exp(dot * static_cast<T>(s.scale)) : 0;
             }
             for (int64_t j = 0; j <= i; j++) p[j] /= sum;
             for (int64_t c = 0; c < s.d; c++) {
@@ -65,7 +110,7 @@ void attention(const AttentionShape & s, int64_t length, const T * q, const T * 
 template <class T>
 void attention_backward(const AttentionShape & s, int64_t length, const T * q, const T * k, const T * v, const T * probabilities,
                         const T * dout, T * dq, T * dk, T * dv) {
-    const T scale = 1 / std::sqrt(static_cast<T>(s.d));
+    const T scale = static_cast<T>(s.scale);
     for (int64_t h = 0; h < s.heads; h++)
         for (int64_t i = 0; i < length; i++) {
             const int64_t kv = h / s.group() * s.d, at = i * s.q_width() + h * s.d;
@@ -90,17 +135,14 @@ void attention_backward(const AttentionShape & s, int64_t length, const T * q, c
 
 } // namespace reference
 
-void attention(Pool & pool, AttentionScratch & scratch, const AttentionShape & shape, const std::vector<RowSpan> & rows,
+void attention(Pool & pool, AttentionScratch & scratch, const AttentionShape & shape, const AttentionPlan & plan,
                const float * q, const float * k, const float * v, float * out, float * lse);
 
-/** Writes dq, dk and dv. */
-void attention_backward(Pool & pool, AttentionScratch & scratch, const AttentionShape & shape, const std::vector<RowSpan> & rows,
+/** Writes dq, dk and dv. dk_heads and dv_heads [T, H·d] are scratch: what each query head adds to its key/value head. */
+void attention_backward(Pool & pool, AttentionScratch & scratch, const AttentionShape & shape, const AttentionPlan & plan,
                         const float * q, const float * k, const float * v, const float * out, const float * lse,
-                        const float * dout, float * dq, float * dk, float * dv);
+                        const float * dout, float * dq, float * dk_heads, float * dv_heads, float * dk, float * dv);
 
-/**
- * One new token a row against its cache: q, out [rows, H·d]; row r reads cached[r].length keys and values from position
- * cached[r].begin of keys and values [*, KV·d].
- */
-void attention_cached(Pool & pool, AttentionScratch & scratch, const AttentionShape & shape, const std::vector<RowSpan> & cached,
+/** One new token a row against its cache: q, out [rows, H·d]; row r sees the places paths[r] of keys and values [*, KV·d]. */
+void attention_cached(Pool & pool, AttentionScratch & scratch, const AttentionShape & shape, const std::vector<Path> & paths,
                       const float * q, const float * keys, const float * values, float * out);

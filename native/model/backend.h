@@ -1,5 +1,5 @@
 // What the trainer asks of a device: one frozen transformer and the passes over it, forward, backward into an adapter, and
-// decoding with a cache of keys and values. It works on token ids in packed rows; limits and names are the trainer's business.
+// decoding with a cache of keys and values. It works on token ids in packed segments; limits and names are the trainer's business.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -14,25 +14,29 @@
 #include "model/adapter.h"
 #include "model/gguf_model.h"
 
-/** Rows one behind the other: tokens, positions [T]; rows cover [0, T) in order. */
+/** Tokens of a pass and the segments they make: see Segment. tokens, positions [T]; a position counts from the row's start. */
 struct Batch {
     std::vector<int32_t> tokens;
     std::vector<int32_t> positions;
-    std::vector<RowSpan> rows;
+    std::vector<Segment> segments;
 
     int64_t count() const { return static_cast<int64_t>(tokens.size()); }
+    /** A segment of its own: a row that shares nothing, or one further token of a row whose keys a cache holds. */
     void add_row(const int32_t * row, int64_t length, int64_t first_position = 0);
+    /** What follows a segment of the same tree (or begins a row, parent −1); returns its index. length ≥ 1. */
+    int64_t add_segment(const int32_t * first, int64_t length, int64_t parent);
 };
 
-/** Keys and values of rows where the device wants them; row r owns the places [begin, begin + length). */
+/** Keys and values of tokens where the device wants them, in places that the caller gives out. */
 struct Cache {
     virtual ~Cache() = default;
 };
 
-/** Where a pass leaves keys and values, and what it attends to. places[r]: the row's places in the cache. */
+/** Where a pass leaves keys and values: segment i's in the places from write[i] on. */
 struct CachePlan {
     Cache * cache;
-    std::vector<RowSpan> places;
+    std::vector<int64_t> write;
+    std::vector<Path> read; // decoding only: the places that each row's new token sees, its own last; one span for a row that shares nothing
 };
 
 /** One prediction asked of a pass: the hidden state of `position` predicts `target`, and weighs this in the loss. */
@@ -63,9 +67,11 @@ public:
     virtual int64_t memory() const = 0;
     /** Tokens whose activations exist at the same time: more gain no speed, they only cost memory. */
     virtual int64_t pass_tokens() const = 0;
+    /** Whether segments may have parents; if not, every segment is a row. */
+    virtual bool trees() const = 0;
     /** Bytes on the device: of an adapter with gradients and moments, of a pass besides the model, of a cache. */
     virtual int64_t adapter_bytes(const AdapterShape & adapter) const = 0;
-    virtual int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_row, Keep keep) const = 0;
+    virtual int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep) const = 0;
     virtual int64_t cache_bytes(int64_t places) const = 0;
 
     /** What each ask's row of logits says, with its top_k most likely tokens. */
@@ -75,7 +81,7 @@ public:
     virtual std::vector<TokenLoss> forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) = 0;
 
     virtual std::unique_ptr<Cache> make_cache(int64_t places) = 0;
-    /** Runs whole rows, or one further token of each, leaving keys and values in the plan's places. */
+    /** Runs whole segments, or one further token of each row, leaving keys and values in the plan's places. */
     virtual void prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) = 0;
     virtual void decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) = 0;
 

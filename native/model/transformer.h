@@ -24,8 +24,9 @@ public:
     std::string device() const override { return "cpu"; }
     int64_t memory() const override;
     int64_t pass_tokens() const override { return 1024; }
+    bool trees() const override { return true; }
     int64_t adapter_bytes(const AdapterShape & adapter) const override { return Adapter::bytes(model_.shape, adapter); }
-    int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_row, Keep keep) const override;
+    int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep) const override;
     int64_t cache_bytes(int64_t places) const override;
 
     std::vector<TokenLoss> forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks, int64_t top_k) override;
@@ -44,7 +45,7 @@ private:
     void prepare(const Batch & batch, const Adapter * adapter, Keep keep);
     void embed(const Batch & batch);
     void layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token);
-    void attend(const Batch & batch, int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token);
+    void attend(int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token);
     void feed_forward(int64_t layer, LayerActivations & l, const Adapter * adapter, float * x_out);
     void layers_backward(const Batch & batch, Adapter & adapter);
     void feed_forward_backward(int64_t layer, Adapter & adapter);
@@ -61,6 +62,7 @@ private:
     Pool pool_;
     Panels panels_;
     AttentionShape attention_;
+    AttentionPlan plan_;            // of the current pass
     Workspace work_;
     AttentionScratch attention_scratch_;
     std::vector<float> rope_table_; // [positions, d] as (cos, sin) pairs

@@ -87,8 +87,8 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
     lora_backward(adapter, groups[group_output], l.attended.data(), l.u[group_output].data(), {dx}, work_.dattended.data());
     if (lowest && groups[group_qkv].sites.empty()) return;
     float *dq = work_.dq.data(), *dk = work_.dk.data(), *dv = work_.dv.data();
-    attention_backward(pool_, attention_scratch_, attention_, batch.rows, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data(),
-                       work_.dattended.data(), dq, dk, dv);
+    attention_backward(pool_, attention_scratch_, attention_, plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data(),
+                       work_.dattended.data(), dq, work_.dk_heads.data(), work_.dv_heads.data(), dk, dv);
     rotate(batch, dq, dk, -1);
     pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++)

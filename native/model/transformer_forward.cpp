@@ -22,9 +22,20 @@ int64_t logits_rows(int64_t vocabulary) { return std::max<int64_t>(16, logits_by
 } // namespace
 
 void Batch::add_row(const int32_t * row, int64_t length, int64_t first_position) {
-    rows.push_back(RowSpan{count(), length});
+    segments.push_back(Segment{count(), length, -1});
     tokens.insert(tokens.end(), row, row + length);
     for (int64_t i = 0; i < length; i++) positions.push_back(static_cast<int32_t>(first_position + i));
+}
+
+int64_t Batch::add_segment(const int32_t * first, int64_t length, int64_t parent) {
+    int64_t position = 0;
+    if (parent >= 0) {
+        const Segment & before = segments[static_cast<size_t>(parent)];
+        position = positions[static_cast<size_t>(before.begin + before.length - 1)] + 1;
+    }
+    add_row(first, length, position);
+    segments.back().parent = parent;
+    return static_cast<int64_t>(segments.size()) - 1;
 }
 
 KvCache::KvCache(const ModelShape & m, int64_t places) {
@@ -43,10 +54,10 @@ Transformer::Transformer(const std::string & path, int threads)
 
 int64_t Transformer::memory() const { return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE); }
 
-int64_t Transformer::pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_row, Keep keep) const {
+int64_t Transformer::pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep) const {
     const ModelShape & m = shape();
     const int64_t floats = pool_.threads() * panel_floats + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
-                           2 * pool_.threads() * query_block * longest_row + tokens * (2 * m.embedding + 1);
+                           2 * pool_.threads() * query_block * longest_path + tokens * (2 * m.embedding + 1);
     return floats * static_cast<int64_t>(sizeof(float)) + tokens * Workspace::bytes_per_token(m, adapter, keep);
 }
 
@@ -60,9 +71,8 @@ std::unique_ptr<Cache> Transformer::make_cache(int64_t places) { return std::mak
 void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep keep) {
     tokens_ = batch.count();
     work_.ensure(shape(), adapter, tokens_, keep);
-    int64_t longest = 1;
-    for (const RowSpan & row : batch.rows) longest = std::max(longest, row.length);
-    attention_scratch_.ensure(longest);
+    plan_ = AttentionPlan(batch.segments);
+    attention_scratch_.ensure(plan_.longest);
     const int64_t positions = 1 + *std::max_element(batch.positions.begin(), batch.positions.end());
     const int64_t d = shape().head_values;
     for (auto at = static_cast<int64_t>(rope_table_.size()) / d; at < positions; at++)
@@ -122,22 +132,21 @@ template <class T> std::vector<T *> outputs_of(const Group & group, const std::v
 
 } // namespace
 
-void Transformer::attend(const Batch & batch, int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token) {
+void Transformer::attend(int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token) {
     if (plan) {
         const int64_t width = attention_.kv_width();
         auto & cache = static_cast<KvCache &>(*plan->cache);
         float * keys = cache.keys[static_cast<size_t>(layer)].data();
         float * values = cache.values[static_cast<size_t>(layer)].data();
-        for (size_t r = 0; r < batch.rows.size(); r++) {
-            const RowSpan row = batch.rows[r];
-            const int64_t at = (plan->places[r].begin + batch.positions[static_cast<size_t>(row.begin)]) * width;
-            const auto bytes = static_cast<size_t>(row.length * width) * sizeof(float);
-            std::memcpy(keys + at, l.k.data() + row.begin * width, bytes);
-            std::memcpy(values + at, l.v.data() + row.begin * width, bytes);
+        for (size_t i = 0; i < plan_.segments.size(); i++) {
+            const Segment & segment = plan_.segments[i];
+            const auto bytes = static_cast<size_t>(segment.length * width) * sizeof(float);
+            std::memcpy(keys + plan->write[i] * width, l.k.data() + segment.begin * width, bytes);
+            std::memcpy(values + plan->write[i] * width, l.v.data() + segment.begin * width, bytes);
         }
-        if (one_token) return attention_cached(pool_, attention_scratch_, attention_, plan->places, l.q.data(), keys, values, l.attended.data());
+        if (one_token) return attention_cached(pool_, attention_scratch_, attention_, plan->read, l.q.data(), keys, values, l.attended.data());
     }
-    attention(pool_, attention_scratch_, attention_, batch.rows, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data());
+    attention(pool_, attention_scratch_, attention_, plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data());
 }
 
 void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapter * adapter, float * x_out) {
@@ -180,7 +189,7 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
             lora(*adapter, group, h, l.u[group_qkv].data(), outputs_of<float>(group, {{attn_q, l.q.data()}, {attn_k, l.k.data()}, {attn_v, l.v.data()}}));
         }
         rotate(batch, l.q.data(), l.k.data(), 1);
-        attend(batch, layer, l, plan, one_token);
+        attend(layer, l, plan, one_token);
         linear(pool_, panels_, {{&w.attn_output, l.x_mid.data()}}, l.attended.data(), tokens_, 1);
         if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_output], l.attended.data(), l.u[group_output].data(), {l.x_mid.data()});
         feed_forward(layer, l, adapter, x_out);
@@ -238,7 +247,7 @@ void Transformer::prefill(const Batch & batch, const Adapter * adapter, CachePla
 
 void Transformer::decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) {
     int64_t longest = 1;
-    for (const RowSpan & places : plan.places) longest = std::max(longest, places.length);
+    for (const Path & path : plan.read) longest = std::max(longest, path.length);
     attention_scratch_.ensure(longest / query_block + 1);
     layers_forward(batch, adapter, Keep::nothing, &plan, true);
 }

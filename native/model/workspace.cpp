@@ -39,6 +39,8 @@ void Workspace::ensure(const ModelShape & m, const Adapter * adapter, int64_t to
     dproduct.ensure(t * ff);
     dattended.ensure(t * q);
     dq.ensure(t * q);
+    dk_heads.ensure(t * q);
+    dv_heads.ensure(t * q);
     dk.ensure(t * kv);
     dv.ensure(t * kv);
     du.ensure(t * widest);
@@ -49,7 +51,7 @@ int64_t Workspace::bytes_per_token(const ModelShape & m, const AdapterShape * ad
     const int64_t u = adapter ? adapter->rank * static_cast<int64_t>(adapter->targets.size()) : 0;
     const int64_t layer = d + 2 * q + 2 * kv + m.heads + 2 * ff + 2 + u;
     const int64_t shared = d + ff;
-    const int64_t backward = 2 * d + ff + 2 * q + 2 * kv + u;
+    const int64_t backward = 2 * d + ff + 4 * q + 2 * kv + u;
     const int64_t floats = keep == Keep::activations ? m.layers * layer + (m.layers + 1) * d + shared + backward : layer + 2 * d + shared;
     return floats * static_cast<int64_t>(sizeof(float));
 }

@@ -26,6 +26,7 @@ struct Workspace {
     Buffer<float> dx, dnormed;            // [T, embedding]
     Buffer<float> dproduct;               // [T, feed_forward]
     Buffer<float> dattended, dq;          // [T, H·d]
+    Buffer<float> dk_heads, dv_heads;     // [T, H·d]
     Buffer<float> dk, dv;                 // [T, KV·d]
     Buffer<float> du;                     // [T, widest group]
 

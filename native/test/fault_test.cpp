@@ -1,5 +1,7 @@
 // Gate 1 on a worker with a planted fault: a gate that cannot fail proves nothing. Built with PLUMBLINE_FAULTS.
 // Usage: fault_test <folder of the tiny models>
+#include <algorithm>
+
 #include "check.h"
 #include "gates.h"
 #include "kernels/fault.h"
@@ -23,6 +25,16 @@ int main(int, char ** arguments) {
 
     const Parity seer = parity(Fault::see_the_future);
     CHECK(seer.logprobs > 1e-5, "log-probs without the mask pass: %g", seer.logprobs);
+
+    // Two rows with a beginning in common, then each its own way.
+    TestBatch siblings = test_batch(320, {60, 60}, 12);
+    std::copy(siblings.rows[0].begin(), siblings.rows[0].begin() + 30, siblings.rows[1].begin());
+    planted_fault = Fault::none;
+    const Parity apart = shared_parity(path, siblings, 2, 1000);
+    CHECK(apart.logprobs <= 1e-5 && apart.gradients <= 1e-5, "%g %g", apart.logprobs, apart.gradients);
+    planted_fault = Fault::see_a_sibling;
+    const Parity leaking = shared_parity(path, siblings, 2, 1000);
+    CHECK(leaking.logprobs > 1e-5 && leaking.gradients > 1e-5, "a sibling leaking into another passes: %g %g", leaking.logprobs, leaking.gradients);
 
     const Parity loud = parity(Fault::scale_alpha_twice);
     CHECK(loud.logprobs > 1e-5, "alpha scaled twice passes: %g", loud.logprobs);

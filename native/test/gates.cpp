@@ -68,6 +68,8 @@ FullReference run_reference(const ReferenceModel & model, const TestBatch & batc
     return full;
 }
 
+bool weighs(const LossCoefficients & c) { return c.weight != 0 || c.entropy != 0 || c.z != 0; }
+
 /** Rows [first, end) through the worker's fast path; fills what they predict from token `at` on. */
 void run_worker(Transformer & model, const TestBatch & test, size_t first, size_t end, Adapter & a, size_t at, FullReference & seen) {
     Batch batch;
@@ -76,7 +78,7 @@ void run_worker(Transformer & model, const TestBatch & test, size_t first, size_
         const int64_t begin = batch.count();
         batch.add_row(test.rows[r].data(), static_cast<int64_t>(test.rows[r].size()));
         for (size_t i = 1; i < test.rows[r].size(); i++)
-            if (const LossCoefficients & c = test.coefficients[r][i]; c.weight != 0 || c.entropy != 0 || c.z != 0)
+            if (const LossCoefficients & c = test.coefficients[r][i]; weighs(c))
                 asks.push_back({begin + static_cast<int64_t>(i) - 1, test.rows[r][i], c, {}});
     }
     const std::vector<TokenLoss> losses = model.forward_backward(batch, a, asks);
@@ -88,22 +90,15 @@ void run_worker(Transformer & model, const TestBatch & test, size_t first, size_
     }
 }
 
-} // namespace
-
-Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed) {
+/** run(model, adapter, seen) computes what the batch asks; compared with double precision. */
+template <class F> Parity parity_of(const std::string & path, const std::vector<Target> & targets, const TestBatch & batch, int threads, const F & run) {
     const ReferenceModel reference(path);
     Transformer model(path, threads);
-    const TestBatch batch = test_batch(model.shape().vocabulary, {7, 1, 70, 2, 33, 130}, 11);
     Adapter a = random_adapter(model.shape(), targets, test_rank, test_alpha, 5);
     const FullReference expected = run_reference(reference, batch, a, std::vector<double>(a.weights.data(), a.weights.data() + a.parameters), true);
     const size_t tokens = expected.logprobs.size();
     FullReference seen{0, std::vector<double>(tokens), std::vector<double>(tokens), std::vector<double>(tokens), {}};
-    size_t at = 0;
-    for (size_t r = 0; !packed && r < batch.rows.size(); r++) {
-        run_worker(model, batch, r, r + 1, a, at, seen);
-        at += batch.rows[r].size();
-    }
-    if (packed) run_worker(model, batch, 0, batch.rows.size(), a, 0, seen);
+    run(model, a, seen);
     Parity parity{relative_l2(seen.logprobs.data(), expected.logprobs.data(), tokens), relative_l2(seen.entropies.data(), expected.entropies.data(), tokens),
                   relative_l2(seen.log_sums.data(), expected.log_sums.data(), tokens), 0, ""};
     each_tensor(a, [&](const std::string & name, size_t start, size_t count) {
@@ -114,6 +109,62 @@ Parity parity_with_reference(const std::string & path, const std::vector<Target>
         }
     });
     return parity;
+}
+
+} // namespace
+
+Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed) {
+    const TestBatch batch = test_batch(GgufModel(path).shape.vocabulary, {7, 1, 70, 2, 33, 130}, 11);
+    return parity_of(path, targets, batch, threads, [&](Transformer & model, Adapter & a, FullReference & seen) {
+        if (packed) return run_worker(model, batch, 0, batch.rows.size(), a, 0, seen);
+        size_t at = 0;
+        for (size_t r = 0; r < batch.rows.size(); r++) {
+            run_worker(model, batch, r, r + 1, a, at, seen);
+            at += batch.rows[r].size();
+        }
+    });
+}
+
+Rows rows_of(const TestBatch & batch) {
+    Rows rows;
+    for (const std::vector<int32_t> & row : batch.rows) {
+        rows.tokens.insert(rows.tokens.end(), row.begin(), row.end());
+        rows.lengths.push_back(static_cast<int32_t>(row.size()));
+    }
+    return rows;
+}
+
+std::vector<int64_t> all_needed(const TestBatch & batch) {
+    std::vector<int64_t> needed;
+    for (const std::vector<int32_t> & row : batch.rows) needed.push_back(static_cast<int64_t>(row.size()));
+    return needed;
+}
+
+Parity shared_parity(const std::string & path, const TestBatch & batch, int threads, int64_t most) {
+    const std::vector<Target> targets = {attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down};
+    return parity_of(path, targets, batch, threads, [&](Transformer & model, Adapter & a, FullReference & seen) {
+        const Packing packing = pack(rows_of(batch), all_needed(batch), most, true);
+        for (const Pass & pass : packing.passes) {
+            std::vector<Ask> asks;
+            std::vector<size_t> asked;
+            for (const Pass::Row & row : pass.rows) {
+                const size_t r = row.index;
+                size_t first = 0;
+                for (size_t before = 0; before < r; before++) first += batch.rows[before].size();
+                for (size_t i = 1; i < batch.rows[r].size(); i++) {
+                    if (!weighs(batch.coefficients[r][i])) continue;
+                    asks.push_back({packing.places[first + i - 1], batch.rows[r][i], batch.coefficients[r][i], {}});
+                    asked.push_back(first + i);
+                }
+            }
+            const std::vector<TokenLoss> losses = model.forward_backward(pass.batch, a, asks);
+            for (size_t i = 0; i < asked.size(); i++) {
+                seen.logprobs[asked[i]] = losses[i].logprob;
+                seen.entropies[asked[i]] = losses[i].entropy;
+                seen.log_sums[asked[i]] = losses[i].log_sum;
+            }
+        }
+    });
 }
 
 double worst_directional_error(const std::string & path, const std::vector<Target> & targets) {

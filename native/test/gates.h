@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/transformer.h"
+#include "packing.h"
 
 /** Rows of different lengths, some longer than a query block; some tokens weigh nothing, others have all three coefficients or one. */
 struct TestBatch {
@@ -22,6 +23,12 @@ struct Parity {
     std::string worst; // adapter tensor of the largest gradient error
 };
 Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed);
+/** The same for given rows in passes of at most `most` tokens, where rows that begin alike share that. */
+Parity shared_parity(const std::string & path, const TestBatch & batch, int threads, int64_t most);
+
+/** Rows of the batch that `pack` takes, and all their tokens needed. */
+Rows rows_of(const TestBatch & batch);
+std::vector<int64_t> all_needed(const TestBatch & batch);
 
 /** The largest relative error of the reference's gradient against central differences, over all adapter tensors. */
 double worst_directional_error(const std::string & path, const std::vector<Target> & targets);

@@ -248,7 +248,7 @@ void test_sampling(const std::string & model) {
     train_step(trainer, 3);
     const Request prompts = request_of(test_batch(320, {5, 1, 70, 12}, 8), 0, 4);
     const SampleOptions options{30, {1, 0, 1, 0}, 5, {2, 7, 9}};
-    const std::vector<Sampled> once = trainer.sample("a", 1, prompts.rows, options), again = trainer.sample("a", 1, prompts.rows, options);
+    const std::vector<Sampled> once = trainer.sample("a", 1, prompts.rows, options).rows, again = trainer.sample("a", 1, prompts.rows, options).rows;
     Rows full;
     std::vector<int32_t> prompt_lengths;
     size_t at = 0;
@@ -262,7 +262,7 @@ void test_sampling(const std::string & model) {
         prompt_lengths.push_back(static_cast<int32_t>(length));
         at += length;
     }
-    const std::vector<float> scores = trainer.score("a", full, prompt_lengths);
+    const std::vector<float> scores = trainer.score("a", full, prompt_lengths).logprobs;
     size_t token = 0;
     for (size_t r = 0; r < once.size(); r++) {
         token += static_cast<size_t>(prompt_lengths[r]);
@@ -273,7 +273,7 @@ void test_sampling(const std::string & model) {
     }
     SampleOptions other = options;
     other.seed = 6;
-    CHECK(trainer.sample("a", 1, prompts.rows, other)[2].tokens != once[2].tokens, "another seed draws otherwise");
+    CHECK(trainer.sample("a", 1, prompts.rows, other).rows[2].tokens != once[2].tokens, "another seed draws otherwise");
     CHECK(code_of([&] { trainer.sample("a", 0, prompts.rows, options); }) == "stale_version", "old version");
     CHECK(code_of([&] { trainer.sample(std::nullopt, 0, prompts.rows, options); }) == "bad_request", "the base has no version");
 }
