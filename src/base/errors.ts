@@ -77,6 +77,11 @@ export const failures = {
     "The model's chat template does not render this conversation",
     "Use the roles and the order that the model was trained on.",
   ),
+  wrong_kind: row(
+    422,
+    "The model does not do this",
+    "GET /models/base says what each model is for: text, embedding or rerank.",
+  ),
   not_loaded: row(409, "The model is not loaded", "Deploy it first."),
   // runs
   run_locked: row(409, "Another process holds this run", "Wait for it, or end it."),

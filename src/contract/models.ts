@@ -3,12 +3,15 @@ import { endpoint } from "./endpoint.ts";
 
 export const deploymentStatuses = ["UNDEPLOYED", "DEPLOYING", "DEPLOYED", "UNDEPLOYING"] as const;
 
+export const modelKinds = ["text", "embedding", "rerank"] as const;
+
 export const baseModelRecord = {
   type: "object",
   additionalProperties: false,
   required: [
     "model_id",
     "model_name",
+    "kind",
     "architecture",
     "context_length",
     "parameters",
@@ -24,6 +27,7 @@ export const baseModelRecord = {
   properties: {
     model_id: { type: "string" },
     model_name: name,
+    kind: { enum: modelKinds, description: "text answers, and embeds too; embedding embeds; rerank ranks." },
     architecture: { type: "string" },
     context_length: { type: "integer" },
     parameters: { type: "integer" },

@@ -5,11 +5,13 @@ import type { Config } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { Batcher } from "./batcher.ts";
-import { type NativeAdapter, type NativeModel, openNative } from "./binding.ts";
+import { type NativeAdapter, type NativeContext, type NativeModel, openNative } from "./binding.ts";
+import type { EmbeddingLane } from "./embedding.ts";
 import { FixedLane } from "./fixed-lane.ts";
 import type { LoadedInfo, ModelRef } from "./generator.ts";
 import { readGgufHeader } from "./gguf-header.ts";
-import { baseBytes, contextBytes, type Gpu, type Grant, type ModelShape, shapeOf } from "./gpu.ts";
+import { baseBytes, contextBytes, embeddingBytes, type Gpu, type Grant, type ModelShape, shapeOf } from "./gpu.ts";
+import { type Pooling, poolingOf } from "./pooling.ts";
 import { Turns } from "./turns.ts";
 
 /** Rows of the evaluation lane, or the number of seats where that is less. */
@@ -27,7 +29,9 @@ export interface GeneratorOptions {
 /** A loaded base. */
 export interface Base {
   model: NativeModel;
-  batcher: Batcher;
+  pooling: Pooling;
+  /** null where the model answers nothing. */
+  batcher: Batcher | null;
   turns: Turns;
   shape: ModelShape;
   context: number;
@@ -54,50 +58,61 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
   const shape = shapeOf(header);
   const trainContext = header.values.get(`${String(header.values.get("general.architecture"))}.context_length`);
   const context = Math.min(config.seatContext, typeof trainContext === "number" ? trainContext : config.seatContext);
+  const pooling = poolingOf(header);
   const use = { seats: config.seats, seatContext: context, batch: batchTokens };
   const native = await openNative(log);
-  const grant = reserve(gpu, `base:${model.baseId}`, baseBytes(shape, use), native.freeGpuBytes());
+  const needed = pooling.kind === "text" ? baseBytes(shape, use) : shape.weightBytes;
+  const grant = reserve(gpu, `base:${model.baseId}`, needed, native.freeGpuBytes());
   try {
     // Written before the native call: after an abort the log says what was being loaded.
     log("info", "base_loading", { baseId: model.baseId, path: model.basePath, bytes: grant.bytes });
     const opened = await native.openModel(model.basePath);
-    const seatContext = { sequences: config.seats, seatContext: context, batch: batchTokens, threads: config.threads };
-    const pool = await opened.openContext(seatContext).catch(async (error) => {
-      await opened.dispose();
-      throw error;
-    });
+    const pool = pooling.kind === "text" ? await openPool(opened, context, config) : null;
     const turns = new Turns();
-    const batcher = new Batcher({
-      context: pool,
-      tokenizer: opened.tokenizer,
-      turns,
-      seats: config.seats,
-      seatContext: context,
-      batch: batchTokens,
-      prefill: native.gpu === false ? prefillTokens.cpu : prefillTokens.gpu,
-      queueLimit: config.queueLimit,
-      threads: () => Math.max(1, Math.min(config.threads, gpu.snapshot().freeThreads)),
-      log,
-    });
+    const batcher =
+      pool &&
+      new Batcher({
+        context: pool,
+        tokenizer: opened.tokenizer,
+        turns,
+        seats: config.seats,
+        seatContext: context,
+        batch: batchTokens,
+        prefill: native.gpu === false ? prefillTokens.cpu : prefillTokens.gpu,
+        queueLimit: config.queueLimit,
+        threads: () => Math.max(1, Math.min(config.threads, gpu.snapshot().freeThreads)),
+        log,
+      });
     const info: LoadedInfo = {
       architecture: String(header.values.get("general.architecture")),
       context,
       parameters: opened.parameters,
-      bytes: opened.bytes + pool.memoryBytes,
-      seats: config.seats,
+      bytes: opened.bytes + (pool?.memoryBytes ?? 0),
+      seats: pool ? config.seats : 0,
     };
     log("info", "base_loaded", { baseId: model.baseId, ...info, gpu: native.gpu });
     const close = async (): Promise<void> => {
-      batcher.dispose();
-      await pool.dispose();
+      batcher?.dispose();
+      await pool?.dispose();
       await opened.dispose();
       grant.release();
     };
-    return { model: opened, batcher, turns, shape, context, info, close };
+    return { model: opened, pooling, batcher, turns, shape, context, info, close };
   } catch (error) {
     grant.release();
     throw error;
   }
+}
+
+async function openPool(
+  model: NativeModel,
+  seatContext: number,
+  { seats, threads }: GeneratorOptions["config"],
+): Promise<NativeContext> {
+  return model.openContext({ sequences: seats, seatContext, batch: batchTokens, threads }).catch(async (error) => {
+    await model.dispose();
+    throw error;
+  });
 }
 
 export async function openAdapter(base: Base, model: ModelRef, log: Log): Promise<NativeAdapter | null> {
@@ -156,4 +171,31 @@ export async function withLane<T>(
   } finally {
     grant.release();
   }
+}
+
+/** How vectors and scores are read from a base: each request's context exists while it runs. */
+export function embeddingLane(baseId: string, base: Base, options: GeneratorOptions): EmbeddingLane {
+  const { model, pooling, turns, shape } = base;
+  return {
+    model,
+    pooling,
+    turns,
+    context: base.context,
+    within: async (tokens, batch, work) => {
+      const native = await openNative(options.log);
+      const bytes = embeddingBytes(shape, { tokens, batch });
+      const grant = reserve(options.gpu, `embedding:${baseId}`, bytes, native.freeGpuBytes());
+      try {
+        const threads = options.config.threads;
+        const context = await turns.run(() => model.openEmbeddingContext({ seatContext: tokens, batch, threads }));
+        try {
+          return await work(context);
+        } finally {
+          await turns.run(() => context.dispose());
+        }
+      } finally {
+        grant.release();
+      }
+    },
+  };
 }

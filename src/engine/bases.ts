@@ -6,8 +6,18 @@
 // all that could cause one is checked here: memory, prompt lengths, token ids.
 import { Failure, invalid } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
-import { type Base, evaluationWidth, type GeneratorOptions, openAdapter, openBase, withLane } from "./base-model.ts";
+import {
+  type Base,
+  embeddingLane,
+  evaluationWidth,
+  type GeneratorOptions,
+  openAdapter,
+  openBase,
+  withLane,
+} from "./base-model.ts";
+import type { Batcher } from "./batcher.ts";
 import { type NativeAdapter, openNative } from "./binding.ts";
+import { type EmbeddingLane, embedTexts, rankDocuments } from "./embedding.ts";
 import type { FixedLane } from "./fixed-lane.ts";
 import type { EvaluateRequest, GenerateRequest, Generator, LoadedInfo, ModelRef, Tokenizer } from "./generator.ts";
 
@@ -23,9 +33,34 @@ interface Slot {
   base: Base | null;
   entries: Map<string, Entry>;
   closing: Promise<void> | null;
-  /** Evaluations and scorings one after another, and whom they serve. */
-  lane: Promise<unknown>;
-  laneUsers: Map<string, number>;
+  /** Evaluations and scorings. */
+  lane: Lane;
+  /** Vectors and ranks, which wait for no evaluation. */
+  embeddings: Lane;
+}
+
+/** Work that needs a context of its own, one after another, and the entries it is done for. */
+class Lane {
+  private last: Promise<unknown> = Promise.resolve();
+  private readonly users = new Map<string, number>();
+
+  run<T>(key: string, work: () => Promise<T>): Promise<T> {
+    this.users.set(key, (this.users.get(key) ?? 0) + 1);
+    const turn = this.last.then(work);
+    this.last = turn
+      .catch(() => {})
+      .then(() => {
+        const left = this.users.get(key)! - 1;
+        if (left > 0) this.users.set(key, left);
+        else this.users.delete(key);
+      });
+    return turn;
+  }
+
+  /** Resolves once nothing runs or waits for the entry, or for any. */
+  async quiet(key?: string): Promise<void> {
+    if (key === undefined || this.users.has(key)) await this.last;
+  }
 }
 
 const keyOf = (model: ModelRef): string => model.adapter?.id ?? "";
@@ -61,8 +96,8 @@ export function createGenerator(options: GeneratorOptions): Generator {
       base: null,
       entries: new Map(),
       closing: null,
-      lane: Promise.resolve(),
-      laneUsers: new Map(),
+      lane: new Lane(),
+      embeddings: new Lane(),
     };
     slots.set(model.baseId, slot);
     slot.ready.then(
@@ -87,7 +122,7 @@ export function createGenerator(options: GeneratorOptions): Generator {
     if (slot.entries.size > 0 || slots.get(baseId) !== slot || slot.base === null) return;
     const { base } = slot;
     slot.closing = (async () => {
-      await slot.lane;
+      await Promise.all([slot.lane.quiet(), slot.embeddings.quiet()]);
       await base.close();
       slots.delete(baseId);
       log("info", "base_unloaded", { baseId });
@@ -100,9 +135,9 @@ export function createGenerator(options: GeneratorOptions): Generator {
     const { base } = slot;
     const adapter = await entry.ready;
     if (base !== null) {
-      await base.batcher.drain(key);
-      if (slot.laneUsers.has(key)) await slot.lane;
-      await base.turns.run(() => base.batcher.forget(key));
+      await base.batcher?.drain(key);
+      await Promise.all([slot.lane.quiet(key), slot.embeddings.quiet(key)]);
+      await base.turns.run(() => base.batcher?.forget(key));
     }
     await adapter?.dispose();
     slot.entries.delete(key);
@@ -146,20 +181,21 @@ export function createGenerator(options: GeneratorOptions): Generator {
     work: (lane: FixedLane, adapter: NativeAdapter | null) => Promise<T>,
   ): Promise<T> => {
     const { slot, base, entry } = loaded(model);
-    const key = keyOf(model);
-    slot.laneUsers.set(key, (slot.laneUsers.get(key) ?? 0) + 1);
-    const turn = slot.lane.then(async () => {
+    answers(base);
+    return slot.lane.run(keyOf(model), async () => {
       const adapter = await entry.ready;
       return withLane(model.baseId, base, width, options, (lane) => work(lane, adapter));
     });
-    slot.lane = turn
-      .catch(() => {})
-      .then(() => {
-        const users = slot.laneUsers.get(key)! - 1;
-        if (users > 0) slot.laneUsers.set(key, users);
-        else slot.laneUsers.delete(key);
-      });
-    return turn;
+  };
+
+  const inEmbeddings = async <T>(
+    model: ModelRef,
+    work: (lane: EmbeddingLane, adapter: NativeAdapter | null) => Promise<T>,
+  ): Promise<T> => {
+    const { slot, base, entry } = loaded(model);
+    return slot.embeddings.run(keyOf(model), async () =>
+      work(embeddingLane(model.baseId, base, options), await entry.ready),
+    );
   };
 
   return {
@@ -178,10 +214,11 @@ export function createGenerator(options: GeneratorOptions): Generator {
     },
     generate: async function* (request: GenerateRequest) {
       const { base, entry } = loaded(request.model);
+      const batcher = answers(base);
       checkPrompt(request.prompt, base);
       const empty = { promptTokens: request.prompt.length, cachedTokens: 0, completionTokens: 0 };
       if (request.maxTokens <= 0) return { finishReason: "length", ...empty };
-      return yield* base.batcher.generate(request, keyOf(request.model), await entry.ready);
+      return yield* batcher.generate(request, keyOf(request.model), await entry.ready);
     },
     evaluate: async (request: EvaluateRequest) => {
       const { base } = loaded(request.model);
@@ -200,6 +237,15 @@ export function createGenerator(options: GeneratorOptions): Generator {
       if (rows.length === 0) return [];
       return inLane(model, (lane, adapter) => lane.score(adapter, rows, signal));
     },
+    kind: (baseId) => {
+      const base = slots.get(baseId)?.base;
+      if (!base) throw new Failure("not_loaded", `The base ${baseId} is not loaded`);
+      return base.pooling.kind;
+    },
+    embed: async (model, inputs, embedding) =>
+      inputs.length === 0 ? [] : inEmbeddings(model, (lane, adapter) => embedTexts(lane, adapter, inputs, embedding)),
+    rank: async (model, query, documents, embedding) =>
+      documents.length === 0 ? [] : inEmbeddings(model, (lane) => rankDocuments(lane, query, documents, embedding)),
     dispose: async () => {
       for (const [baseId, slot] of slots) {
         const base = await slot.ready.catch(() => null);
@@ -216,6 +262,13 @@ export function createGenerator(options: GeneratorOptions): Generator {
       }
     },
   };
+}
+
+/** The step loop of a model that answers. */
+function answers(base: Base): Batcher {
+  if (base.batcher === null)
+    throw new Failure("wrong_kind", `The model is for ${base.pooling.kind} and does not answer; use another one`);
+  return base.batcher;
 }
 
 /** room: tokens that must be left for an answer. */

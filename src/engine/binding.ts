@@ -5,6 +5,7 @@ import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Tokenizer, TopLogits } from "./generator.ts";
 import { type GgufHeader, readGgufHeader } from "./gguf-header.ts";
+import { type Pooling, poolingOf, poolingOverrides } from "./pooling.ts";
 import { createTokenizer, type NativeVocabulary } from "./tokenizer.ts";
 
 /** As in node_modules/node-llama-cpp/dist/bindings/AddonTypes.d.ts, only what is used. */
@@ -13,6 +14,8 @@ interface AddonModel extends NativeVocabulary {
   loadLora(lora: AddonLora): Promise<void>;
   getTotalSize(): number;
   getTotalParameters(): number;
+  sepToken(): number;
+  shouldAppendEosToken(): boolean;
   dispose(): Promise<void>;
 }
 
@@ -52,6 +55,7 @@ interface AddonContext {
   setLoras(loras: AddonLora[], scales: number[]): void;
   setThreads(threads: number): void;
   getMemoryBreakdown(): { cpuRam: number; gpuVram: number };
+  getEmbedding(tokens: number): Float64Array;
   dispose(): Promise<void>;
 }
 
@@ -76,6 +80,8 @@ const expected: Record<"AddonModel" | "AddonModelLora" | "AddonContext" | "Addon
     "shouldPrependBosToken",
     "tokenBos",
     "tokenEos",
+    "sepToken",
+    "shouldAppendEosToken",
     "getTotalSize",
     "getTotalParameters",
     "dispose",
@@ -92,6 +98,7 @@ const expected: Record<"AddonModel" | "AddonModelLora" | "AddonContext" | "Addon
     "copySequenceStateFromOtherSequence",
     "setLoras",
     "setThreads",
+    "getEmbedding",
     "getMemoryBreakdown",
     "dispose",
   ],
@@ -117,6 +124,21 @@ export interface NativeModel {
   /** Throws model_load_failed. The file name must carry a hash of the content when the file can ever change. */
   openAdapter(path: string): Promise<NativeAdapter>;
   openContext(shape: ContextShape): Promise<NativeContext>;
+  openEmbeddingContext(shape: Omit<ContextShape, "sequences">): Promise<NativeEmbeddingContext>;
+  /** The separator of a query and a document, or null. */
+  readonly sep: number | null;
+  /** What closes a text that is read whole. */
+  readonly ends: readonly number[];
+  /** Whether a cross-encoder's first output is a probability already: the library takes the softmax of these. */
+  readonly ranksByProbability: boolean;
+  dispose(): Promise<void>;
+}
+
+/** One sequence, read for its pooled state instead of its logits. The library gives that of its first sequence alone. */
+export interface NativeEmbeddingContext {
+  /** Tokens from `position` on; at 0 what was read before is forgotten. The pooled state of just these tokens. */
+  read(tokens: readonly number[], position: number): Promise<Float64Array>;
+  setAdapter(adapter: NativeAdapter | null): void;
   dispose(): Promise<void>;
 }
 
@@ -230,6 +252,7 @@ async function openModel(addon: Addon, gpu: boolean, path: string, vocabularyOnl
     addonExports: addon,
     vocabOnly: vocabularyOnly,
     useMmap: true,
+    overridesList: poolingOverrides(header),
     // More than any model has: all of them. What does not fit is refused before, by the memory book-keeping.
     gpuLayers: gpu && !vocabularyOnly ? 9999 : 0,
   });
@@ -245,8 +268,22 @@ async function openModel(addon: Addon, gpu: boolean, path: string, vocabularyOnl
       return { addon: lora, dispose: () => lora.dispose() };
     },
     openContext: (shape) => openContext(addon, model, shape),
+    openEmbeddingContext: (shape) => openEmbeddingContext(addon, model, shape, poolingOf(header)),
+    sep: tokenOf(model.sepToken()),
+    ends: endsOf(model),
+    ranksByProbability: /^qwen3(vl)?$/.test(String(header.values.get("general.architecture"))),
     dispose: () => model.dispose(),
   };
+}
+
+const tokenOf = (token: number): number | null => (token < 0 ? null : token);
+/** llama.cpp's number of WordPiece vocabularies. */
+const wordPiece = 3;
+
+/** WordPiece texts end with the separator; others with the end of text, where the file asks for it. */
+function endsOf(model: AddonModel): number[] {
+  if (model.getVocabularyType() === wordPiece) return [model.sepToken()].filter((token) => token >= 0);
+  return model.shouldAppendEosToken() ? [model.tokenEos()].filter((token) => token >= 0) : [];
 }
 
 async function mustLoad(what: string, load: () => Promise<unknown>): Promise<void> {
@@ -287,6 +324,36 @@ async function openContext(addon: Addon, model: AddonModel, shape: ContextShape)
     },
     setAdapter: (adapter) => (adapter === null ? context.setLoras([], []) : context.setLoras([adapter.addon], [1])),
     setThreads: (threads) => context.setThreads(threads),
+    dispose: () => context.dispose(),
+  };
+}
+
+async function openEmbeddingContext(
+  addon: Addon,
+  model: AddonModel,
+  shape: Omit<ContextShape, "sequences">,
+  { by, isEncoder }: Pooling,
+): Promise<NativeEmbeddingContext> {
+  const context = new addon.AddonContext(model, {
+    contextSize: shape.seatContext,
+    sequences: 1,
+    batchSize: shape.batch,
+    threads: shape.threads,
+    flashAttention: "auto",
+    embeddings: true,
+    ranking: by === "rank",
+  });
+  await mustLoad("an embedding context", () => context.init());
+  return {
+    read: async (tokens, position) => {
+      // An encoder keeps no cells that could be forgotten.
+      if (position === 0 && !isEncoder) context.disposeSequence(0);
+      context.initBatch(shape.batch);
+      context.addToBatch(0, position, Uint32Array.from(tokens), Uint32Array.of(tokens.length - 1));
+      await context.decodeBatch();
+      return context.getEmbedding(tokens.length);
+    },
+    setAdapter: (adapter) => (adapter === null ? context.setLoras([], []) : context.setLoras([adapter.addon], [1])),
     dispose: () => context.dispose(),
   };
 }

@@ -1,6 +1,9 @@
 // The seam between everything that wants tokens and whatever makes them. Nothing here knows node-llama-cpp.
+import type { ModelKind } from "./pooling.ts";
+
 export type { GeneratorOptions } from "./base-model.ts";
 export { createGenerator, openTokenizer } from "./bases.ts";
+export type { ModelKind } from "./pooling.ts";
 
 /** A base GGUF and, when aligned, the adapter over it. Paths come from the store, never from a request. */
 export interface ModelRef {
@@ -120,9 +123,31 @@ export interface LoadedInfo {
   seats: number;
 }
 
+export interface EmbedOptions {
+  /** Cuts what is longer than the model reads, instead of refusing it. */
+  truncate: boolean;
+  signal: AbortSignal;
+}
+
+export interface EmbeddedText {
+  /** Of length 1. */
+  vector: Float32Array;
+  /** Read, with those that enclose the text. */
+  tokens: number;
+  /** Cut off its end. */
+  truncated: number;
+}
+
+export interface RankedDocument {
+  /** ln(p / (1 − p)) of being relevant, in nats. */
+  logit: number;
+  tokens: number;
+  truncated: number;
+}
+
 /**
  * Tokens for (base, adapter). Throws Failure: model_load_failed, model_invalid, out_of_memory, prompt_too_long, engine_busy,
- * not_loaded, inference_failed, engine_unusable, and validation for token ids that there are not. A prompt is never cut here.
+ * not_loaded, wrong_kind, inference_failed, engine_unusable, and validation for token ids that there are not. A prompt is never cut here.
  */
 export interface Generator {
   /**
@@ -149,6 +174,16 @@ export interface Generator {
     rows: readonly { tokens: readonly number[]; promptLength: number }[],
     signal: AbortSignal,
   ): Promise<Float64Array[]>;
+  /** What a loaded base makes of texts. */
+  kind(baseId: string): ModelKind;
+  /** One vector per text, in order. Texts are read one by one, each as the model's makers enclose it; token ids as they are. */
+  embed(
+    model: ModelRef,
+    inputs: readonly (string | readonly number[])[],
+    options: EmbedOptions,
+  ): Promise<EmbeddedText[]>;
+  /** The relevance of documents by a cross-encoder, in order. */
+  rank(model: ModelRef, query: string, documents: readonly string[], options: EmbedOptions): Promise<RankedDocument[]>;
   /** Tokens one seat can hold, prompt and completion together. */
   readonly seatContext: number;
   dispose(): Promise<void>;

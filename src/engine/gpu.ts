@@ -83,6 +83,10 @@ export function contextBytes(shape: ModelShape, use: { seats: number; seatContex
   return keysAndValues + compute;
 }
 
+/** Bytes of a context that reads one text for its vector. The library keeps the logits of all tokens of a decode beside it. */
+export const embeddingBytes = (shape: ModelShape, use: { tokens: number; batch: number }): number =>
+  contextBytes(shape, { seats: 1, seatContext: use.tokens, batch: use.batch }) + 4 * use.batch * shape.vocabulary;
+
 /** Bytes of a base with its pool of seats. */
 export const baseBytes = (shape: ModelShape, use: { seats: number; seatContext: number; batch: number }): number =>
   shape.weightBytes + contextBytes(shape, use);

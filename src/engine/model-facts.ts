@@ -1,10 +1,12 @@
 // What a sound header says of a model, and whether the trainer can align it. Pure.
 import { settings } from "../base/config.ts";
 import type { GgufHeader } from "./gguf-header.ts";
-import { baseBytes, type ModelShape, shapeOf } from "./gpu.ts";
+import { baseBytes, embeddingBytes, type ModelShape, shapeOf } from "./gpu.ts";
+import { type ModelKind, poolingOf } from "./pooling.ts";
 
 export interface ModelFacts extends Omit<ModelShape, "weightBytes"> {
   name: string | null;
+  kind: ModelKind;
   architecture: string;
   contextLength: number;
   parameters: number;
@@ -96,9 +98,11 @@ export function factsOf(
   const { weightBytes, ...shape } = shapeOf(header);
   const contextLength = numberOf(header, `${architecture}.context_length`);
   const seatContext = Math.min(seating.seatContext, contextLength || seating.seatContext);
+  const { kind } = poolingOf(header);
   return {
     ...shape,
     name: textOf(header, "general.name"),
+    kind,
     architecture,
     contextLength,
     parameters: header.tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((a, b) => a * b, 1), 0),
@@ -106,8 +110,14 @@ export function factsOf(
     license: textOf(header, "general.license"),
     tied: !header.tensors.some((tensor) => tensor.name === "output.weight"),
     bytes: header.fileBytes,
-    memoryBytes: baseBytes({ weightBytes, ...shape }, { seats: seating.seats, seatContext, batch: 512 }),
-    reason: reasonNotToAlign(header, shape, architecture) ?? templateProblem,
+    memoryBytes:
+      kind === "text"
+        ? baseBytes({ weightBytes, ...shape }, { seats: seating.seats, seatContext, batch: 512 })
+        : weightBytes + embeddingBytes({ weightBytes, ...shape }, { tokens: seatContext, batch: seatContext }),
+    reason:
+      kind === "text"
+        ? (reasonNotToAlign(header, shape, architecture) ?? templateProblem)
+        : `A model for ${kind} does not answer, so there is nothing to align`,
   };
 }
 

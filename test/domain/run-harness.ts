@@ -175,6 +175,9 @@ function echoGenerator(said: Map<string, Float32Array>, off: number): Generator 
         return part;
       });
     },
+    kind: missing,
+    embed: missing,
+    rank: missing,
     seatContext: 512,
     dispose: async () => {},
   };

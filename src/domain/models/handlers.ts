@@ -73,6 +73,7 @@ export function createHandlers(told: Told, sql: ModelsSql, deployments: Deployme
 export const baseRecord = (row: BaseRow): BaseRecord => ({
   model_id: row.id,
   model_name: row.name,
+  kind: row.kind,
   architecture: row.architecture,
   context_length: row.context_length,
   parameters: row.parameters,

@@ -1,11 +1,13 @@
 // Brings model files to where they stay: <folder>/<sha256>.gguf and <folder>/adapters/<sha256>.gguf. A file is looked at by a
-// probe child before anything of ours reads it, and what is looked at is the very copy that is kept.
+// probe child before anything of ours reads it, and what is looked at is the very copy that is kept. A sentence-transformers
+// folder becomes a file first.
 import { constants } from "node:fs";
 import { copyFile, link, open, realpath, rm, stat } from "node:fs/promises";
 import { basename, dirname, extname, isAbsolute, join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, makeFolder, renameDurably, sha256OfFile, temporaryName } from "../../base/files.ts";
 import { probeModel } from "../../engine/probe.ts";
+import { convertSentenceTransformer } from "../../engine/sentence-transformers/convert.ts";
 import type { BaseRow } from "./store.ts";
 
 export interface ImportSource {
@@ -13,6 +15,8 @@ export interface ImportSource {
   path: string;
   /** Else the file's own name for itself, else the file name. */
   name?: string;
+  /** What the file's SHA-256 must be, in hex. Of a folder: that of its model.safetensors. */
+  sha256?: string;
   /** link: a hard link, or the original itself where it lies on another file system. It must not be changed afterwards. */
   mode: "copy" | "link";
 }
@@ -26,17 +30,21 @@ export interface Seating {
 }
 
 export async function importFile(source: ImportSource, folder: string, seating: Seating): Promise<ImportedFile> {
-  const original = await checked(source.path);
+  const { path: original, isFolder } = await checked(source.path);
+  if (isFolder && source.mode === "link")
+    throw new Failure("bad_request", "A folder is turned into a file of its own; leave out --link");
+  await checkHash(source, isFolder ? join(original, "model.safetensors") : original);
   await makeFolder(folder);
   const staged = temporaryName(join(folder, "import.gguf"));
   try {
-    const held = await stage(original, staged, source.mode);
+    const held = isFolder ? await convert(original, staged) : await stage(original, staged, source.mode);
     const facts = await probeModel(held, { seating });
     const sha256 = await sha256OfFile(held);
     const path = held === original ? original : join(folder, `${sha256}.gguf`);
     if (path !== original) await renameDurably(staged, path);
     return {
       name: source.name ?? facts.name ?? basename(original, extname(original)),
+      kind: facts.kind,
       architecture: facts.architecture,
       context_length: facts.contextLength,
       parameters: facts.parameters,
@@ -56,19 +64,39 @@ export async function importFile(source: ImportSource, folder: string, seating: 
   }
 }
 
-/** The file behind all links. */
-async function checked(path: string): Promise<string> {
+/** The file or folder behind all links. */
+async function checked(path: string): Promise<{ path: string; isFolder: boolean }> {
   if (!isAbsolute(path)) throw new Failure("bad_request", "The path of a model file must be absolute");
   try {
     const original = await realpath(path);
-    if (!(await stat(original)).isFile()) throw new Failure("model_invalid", `${path} is no file`);
-    return original;
+    const facts = await stat(original);
+    if (!facts.isFile() && !facts.isDirectory()) throw new Failure("model_invalid", `${path} is no file`);
+    return { path: original, isFolder: facts.isDirectory() };
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR"))
       throw new Failure("not_found", `There is no file ${path}`, { cause: error });
     if (isErrno(error, "EACCES")) throw new Failure("model_invalid", `${path} may not be read`, { cause: error });
     throw error;
   }
+}
+
+async function checkHash({ sha256: expected, path }: ImportSource, file: string): Promise<void> {
+  if (expected === undefined) return;
+  const found = await sha256OfFile(file);
+  if (found !== expected.toLowerCase())
+    throw new Failure("model_invalid", `${path} has the SHA-256 ${found} instead of ${expected}`);
+}
+
+/** Gives the path of the file that a sentence-transformers folder became. */
+async function convert(folder: string, staged: string): Promise<string> {
+  const file = await open(staged, "wx", 0o600);
+  try {
+    await convertSentenceTransformer(folder, file);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  return staged;
 }
 
 /** Gives the path at which the content now is kept. */

@@ -1,4 +1,5 @@
 // All SQL of models. Ownership is part of each statement: another user's model is not found, like one that never was.
+import type { ModelKind } from "../../engine/generator.ts";
 import type { Store } from "../../store/open.ts";
 
 export type DeploymentStatus = "UNDEPLOYED" | "DEPLOYING" | "DEPLOYED" | "UNDEPLOYING";
@@ -6,6 +7,8 @@ export type DeploymentStatus = "UNDEPLOYED" | "DEPLOYING" | "DEPLOYED" | "UNDEPL
 export interface BaseRow {
   id: string;
   name: string;
+  /** What it is for. */
+  kind: ModelKind;
   architecture: string;
   context_length: number;
   parameters: number;
@@ -86,9 +89,9 @@ const isNamed = "name = :name AND (SELECT count(*) FROM base_model AS other WHER
 function prepareBases(store: Store) {
   return {
     insertBase: store.prepare<BaseRow & { seq: number }>(
-      `INSERT INTO base_model(id, name, architecture, context_length, parameters, file_type, bytes, memory_bytes,
+      `INSERT INTO base_model(id, name, kind, architecture, context_length, parameters, file_type, bytes, memory_bytes,
        can_be_aligned, reason, license, sha256, path, created_seq, created_at)
-       VALUES(:id, :name, :architecture, :context_length, :parameters, :file_type, :bytes, :memory_bytes,
+       VALUES(:id, :name, :kind, :architecture, :context_length, :parameters, :file_type, :bytes, :memory_bytes,
        :can_be_aligned, :reason, :license, :sha256, :path, :seq, :created_at)`,
     ),
     baseNamed: store.prepare<{ name: string }, BaseRow>(

@@ -1,0 +1,168 @@
+// Vectors of texts, and scores of (query, document) pairs, in a context made for one request. A text model reads a text in pieces,
+// and the mean over all of it is the mean of theirs by length; an encoder reads it at once.
+import { Failure, invalid } from "../base/errors.ts";
+import type { NativeAdapter, NativeEmbeddingContext, NativeModel } from "./binding.ts";
+import type { EmbeddedText, EmbedOptions, RankedDocument } from "./generator.ts";
+import type { Pooling } from "./pooling.ts";
+import type { Turns } from "./turns.ts";
+
+/** Tokens of one decode of a text model. All of them are outputs, so each costs a row of the vocabulary in memory. */
+const pieceTokens = 256;
+
+export interface EmbeddingLane {
+  model: NativeModel;
+  pooling: Pooling;
+  turns: Turns;
+  /** Tokens one text may have. */
+  context: number;
+  /** Opens a context for texts of at most that many tokens, `batch` of them at a time, and takes it back after `work`. */
+  within<T>(tokens: number, batch: number, work: (context: NativeEmbeddingContext) => Promise<T>): Promise<T>;
+}
+
+interface ReadText {
+  tokens: number[];
+  truncated: number;
+}
+
+/** One vector of unit length per text. Throws prompt_too_long, unless it may cut, and validation for token ids there are not. */
+export async function embedTexts(
+  lane: EmbeddingLane,
+  adapter: NativeAdapter | null,
+  inputs: readonly (string | readonly number[])[],
+  options: EmbedOptions,
+): Promise<EmbeddedText[]> {
+  if (lane.pooling.by === "rank")
+    throw new Failure("wrong_kind", "The model ranks documents and gives no vectors; use it with rerank");
+  const texts = inputs.map((input, index) => {
+    const read = typeof input === "string" ? enclosed(lane, input) : checked(lane, input, ["input", index]);
+    return fitted(
+      read,
+      lane.context,
+      `input[${index}]`,
+      options.truncate,
+      typeof input === "string" ? lane.model.ends : [],
+    );
+  });
+  return readAll(lane, adapter, texts, options.signal, (vector, text) => ({
+    vector: unit(vector),
+    tokens: text.tokens.length,
+    truncated: text.truncated,
+  }));
+}
+
+/** The relevance of each document, as the log-odds a cross-encoder gives. */
+export async function rankDocuments(
+  lane: EmbeddingLane,
+  query: string,
+  documents: readonly string[],
+  options: EmbedOptions,
+): Promise<RankedDocument[]> {
+  if (lane.pooling.by !== "rank") throw new Failure("wrong_kind", "The model is no cross-encoder");
+  const join = pairing(lane.model, query);
+  const texts = documents.map((document, index) => {
+    const [before, inner, after] = join(document);
+    const room = lane.context - before.length - after.length;
+    if (room < 1) throw new Failure("prompt_too_long", `The query alone fills the ${lane.context} tokens of the model`);
+    const cut = fitted(inner, room, `documents[${index}]`, options.truncate, []);
+    return { tokens: [...before, ...cut.tokens, ...after], truncated: cut.truncated };
+  });
+  return readAll(lane, null, texts, options.signal, (scores, text) => ({
+    logit: lane.model.ranksByProbability ? Math.log(scores[0]! / (1 - scores[0]!)) : scores[0]!,
+    tokens: text.tokens.length,
+    truncated: text.truncated,
+  }));
+}
+
+async function readAll<T>(
+  lane: EmbeddingLane,
+  adapter: NativeAdapter | null,
+  texts: readonly ReadText[],
+  signal: AbortSignal,
+  result: (pooled: Float64Array, text: ReadText) => T,
+): Promise<T[]> {
+  const longest = Math.max(...texts.map((text) => text.tokens.length));
+  const batch = lane.pooling.isEncoder ? longest : Math.min(longest, pieceTokens);
+  return lane.within(longest, batch, async (context) => {
+    context.setAdapter(adapter);
+    const results: T[] = [];
+    for (const text of texts) results.push(result(await pooled(lane, context, text.tokens, batch, signal), text));
+    return results;
+  });
+}
+
+async function pooled(
+  { pooling, turns }: EmbeddingLane,
+  context: NativeEmbeddingContext,
+  tokens: readonly number[],
+  batch: number,
+  signal: AbortSignal,
+): Promise<Float64Array> {
+  let sum: Float64Array | null = null;
+  for (let at = 0; at < tokens.length; at += batch) {
+    const piece = tokens.slice(at, at + batch);
+    const state = await turns.run(() => {
+      signal.throwIfAborted();
+      return context.read(piece, at);
+    });
+    if (pooling.by === "mean") sum = state.map((value, index) => value * piece.length + (sum?.[index] ?? 0));
+    else if (sum === null || pooling.by !== "cls") sum = state;
+  }
+  return sum!;
+}
+
+/** As the model's makers enclose a text. */
+function enclosed({ model }: EmbeddingLane, text: string): number[] {
+  const { tokenizer, ends } = model;
+  const start = tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
+  const tokens = [...start, ...tokenizer.encode(text, false), ...ends];
+  if (tokens.length === 0) throw invalid(["input"], "is empty, and this model has no token to begin with");
+  return tokens;
+}
+
+function checked({ model }: EmbeddingLane, ids: readonly number[], loc: (string | number)[]): number[] {
+  const { vocabulary } = model.tokenizer;
+  const wrong = ids.findIndex((id) => id >= vocabulary);
+  if (wrong >= 0) throw invalid(["body", ...loc, wrong], `the model's token ids end at ${vocabulary - 1}`);
+  return [...ids];
+}
+
+/** What is cut goes from the end of the text, before the tokens `ends` that close it. */
+function fitted(tokens: number[], most: number, name: string, truncate: boolean, ends: readonly number[]): ReadText {
+  const truncated = Math.max(0, tokens.length - most);
+  if (truncated === 0) return { tokens, truncated };
+  if (!truncate)
+    throw new Failure("prompt_too_long", `${name} has ${tokens.length} tokens; ${most} fit. \`truncate\` cuts it`);
+  return { tokens: [...tokens.slice(0, most - ends.length), ...ends], truncated };
+}
+
+/** Pieces before, of and after the document: the model's own template, else query and document with its separators. */
+function pairing(
+  { tokenizer, header, sep }: NativeModel,
+  query: string,
+): (document: string) => [number[], number[], number[]] {
+  const template = header.values.get("tokenizer.chat_template.rerank");
+  const plain = (text: string): number[] => tokenizer.encode(text, false);
+  if (typeof template === "string") {
+    const at = template.indexOf("{document}");
+    if (at < 0) throw new Failure("model_invalid", "The model's rerank template has no {document}");
+    const marked = (text: string): number[] =>
+      text
+        .split("{query}")
+        .flatMap((part, index) => [...(index > 0 ? plain(query) : []), ...tokenizer.encode(part, true)]);
+    const [before, after] = [marked(template.slice(0, at)), marked(template.slice(at + "{document}".length))];
+    return (document) => [before, plain(document), after];
+  }
+  const end = tokenizer.eos ?? sep;
+  if (end === null) throw new Failure("model_invalid", "The model has no token that ends a query");
+  const between = tokenizer.eos !== null && sep !== null ? [end, sep] : [end];
+  const before = [...(tokenizer.bos === null ? [] : [tokenizer.bos]), ...plain(query), ...between];
+  return (document) => [before, plain(document), [end]];
+}
+
+/** In 32 bits, as vectors travel. */
+function unit(vector: Float64Array): Float32Array {
+  const length = Math.hypot(...vector);
+  if (!(length > 0) || !Number.isFinite(length))
+    throw new Failure("inference_failed", "The model gave a vector without a direction");
+  return Float32Array.from(vector, (value) => value / length);
+}
