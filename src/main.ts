@@ -305,11 +305,12 @@ function textOf(args: unknown, name: string): string {
 }
 
 function sourceOf(args: unknown): ImportSource {
-  const { name, mode } = args as Partial<ImportSource>;
+  const { name, sha256, mode } = args as Partial<ImportSource>;
   return {
     path: textOf(args, "path"),
     mode: mode === "link" ? "link" : "copy",
     ...(name === undefined ? {} : { name }),
+    ...(sha256 === undefined ? {} : { sha256 }),
   };
 }
 

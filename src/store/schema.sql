@@ -78,7 +78,7 @@ CREATE TABLE base_model(            -- belongs to the appliance: every user may 
   sha256 TEXT NOT NULL UNIQUE,
   path TEXT NOT NULL,               -- made by the store, or the linked original
   created_seq INTEGER NOT NULL,
-  created_at TEXT NOT NULL,
+  created_at TEXT NOT NULL, kind TEXT NOT NULL DEFAULT 'text' CHECK(kind IN('text', 'embedding', 'rerank')),
   CHECK((can_be_aligned = 0) = (reason IS NOT NULL))
 ) STRICT;
 
@@ -337,3 +337,13 @@ CREATE TABLE base_model_source(     -- the hub's name of a base model, where it 
   revision TEXT NOT NULL,
   created_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE response(              -- what the Responses endpoint keeps, until its owner deletes it
+  id TEXT PRIMARY KEY,
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  response_json TEXT NOT NULL,      -- as it was answered
+  messages_json TEXT NOT NULL,      -- the conversation with its answer, which a next response goes on from
+  created_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX response_owner ON response(owner_id);

@@ -95,6 +95,7 @@ test("the starter model: what it is, and that it can be aligned", async () => {
   const { name, memoryBytes, bytes, ...rest } = facts;
   assert.match(name ?? "", /smollm2/i);
   assert.deepEqual(rest, {
+    kind: "text",
     architecture: "llama",
     contextLength: 8192,
     parameters: 134_515_008,
