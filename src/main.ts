@@ -107,7 +107,9 @@ async function furnish(parts: HouseParts): Promise<House> {
     log,
     wake,
     folder: at.models,
-    audit: (act, subject, detail) => access.audit(atTheMachine, act, subject, detail),
+    audit: (act, subject, detail, by) =>
+      access.audit(by ? { name: by.userName, keyId: by.keyId, requestId: null } : atTheMachine, act, subject, detail),
+    hub: { mirror: config.hubMirror, freeDisk: config.freeDisk },
     seating: { seats: config.seats, seatContext: config.seatContext },
     endpointUrl: () => `${url}${contract["inference.chat"].path}`,
     evaluationsOf: (modelId) => evaluations.ofModel(modelId),
@@ -193,6 +195,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     runs: at.runs,
     recipes: await readRecipes(join(installation, "config/recipes")),
     findBase: models.baseOf,
+    hubBase: models.hubBase,
     snapshotDocuments: documents.snapshot,
     findBenchmark: benchmarks.owned,
     itemsOf: benchmarks.items,

@@ -21,6 +21,18 @@ const text = (name: string, fallback: string, about: string): Setting<string> =>
   parse: (value) => value,
 });
 
+/** Empty, or http(s) without a slash at its end. */
+const url = (name: string, about: string): Setting<string> => ({
+  name,
+  default: "",
+  about,
+  parse: (value) => {
+    if (value !== "" && !/^https?:$/.test(URL.parse(value)?.protocol ?? ""))
+      throw new Error("must be empty or a URL of http or https");
+    return value.replace(/\/+$/, "");
+  },
+});
+
 const list = (name: string, fallback: string, about: string): Setting<string[]> => ({
   name,
   default: fallback,
@@ -120,6 +132,10 @@ export const settings = {
     "PLUMBLINE_STARTER_MODEL",
     ".cache/smollm2-135m-instruct-q4_1.gguf",
     "GGUF imported at first start, when it is there; relative to the installation.",
+  ),
+  hubMirror: url(
+    "PLUMBLINE_HUB_MIRROR",
+    "Base URL of a mirror of the model hub, where hf:// names are fetched; empty: nothing is fetched.",
   ),
   uploadBytes: whole("PLUMBLINE_UPLOAD_BYTES", 64 * MiB, 1, GiB, "Most bytes of one uploaded file."),
   uploadFiles: whole("PLUMBLINE_UPLOAD_FILES", 100, 1, 10_000, "Most files of one upload."),

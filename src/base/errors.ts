@@ -41,6 +41,11 @@ export const failures = {
     "The base model does not support alignment",
     "GET /models/base says which do, and why not.",
   ),
+  hub_unavailable: row(
+    400,
+    "The model cannot be fetched",
+    "Import it from a file with `plumbline model import`, or set PLUMBLINE_HUB_MIRROR.",
+  ),
   already_terminal: row(400, "The alignment has already ended", "Read its status."),
   not_started: row(400, "The alignment has not started training", "It is still queued."),
   no_aligned_models: row(404, "No aligned models found", "Create an alignment project first."),

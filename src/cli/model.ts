@@ -14,12 +14,13 @@ export function register(program: Command): void {
     .description(
       "take a GGUF file, or a sentence-transformers folder of BERT shape, in as a base model, after checking it",
     )
-    .argument("<path>", "the file or folder")
+    .argument("<path>", "the file or folder, or hf://organisation/name[/file.gguf] on the configured mirror")
     .option("--name <name>", "what to call it; otherwise what the file calls itself")
     .option("--sha256 <hex>", "refuse the file, or the folder's model.safetensors, unless this is its SHA-256")
     .option("--link", "refer to the file where it lies instead of copying it; it must not be changed afterwards");
-  answers<{ name?: string; sha256?: string; link?: boolean }>(take, async ({ link, ...stated }, path = "") => {
-    const source = { path: resolve(path), mode: link ? "link" : "copy", ...stated };
+  answers<{ name?: string; sha256?: string; link?: boolean }>(take, async ({ link, ...stated }, given = "") => {
+    const path = given.startsWith("hf://") ? given : resolve(given);
+    const source = { path, mode: link ? "link" : "copy", ...stated };
     const record = (await admin("model.import", source)) as BaseRecord;
     const aligned = record.can_be_aligned ? "it can be aligned" : `it cannot be aligned: ${record.reason}`;
     return { json: record, text: `${record.model_id}  ${record.model_name}; ${aligned}` };

@@ -97,7 +97,7 @@ export const alignments = {
       required: ["alignment_name", "base_model_id", "document_ids"],
       properties: {
         alignment_name: name,
-        base_model_id: id,
+        base_model_id: { ...id, description: "An id, a name, or hf://organisation/name[/file.gguf]" },
         document_ids: { type: "array", minItems: 1, maxItems: 10_000, items: id },
         workflow_id: { ...id, default: "standard", description: "A preset: quick, standard, thorough" },
         benchmark_id: id,
@@ -110,7 +110,7 @@ export const alignments = {
       required: ["alignment_id", "status"],
       properties: { alignment_id: { type: "string" }, status: { const: "PROCESSING" }, message: { type: "string" } },
     },
-    errors: ["base_model_unsupported", "not_found", "disk_full"],
+    errors: ["base_model_unsupported", "hub_unavailable", "not_found", "model_invalid", "disk_full"],
   }),
   "alignments.status": endpoint({
     method: "GET",

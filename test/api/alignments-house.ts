@@ -220,6 +220,9 @@ async function build(data: string, settings: Settings) {
           "SELECT id, sha256, architecture, can_be_aligned, reason FROM base_model WHERE id = ?",
         )
         .get(name) ?? null,
+    hubBase: async () => {
+      throw new Failure("hub_unavailable");
+    },
     snapshotDocuments: async (ownerId, ids) =>
       [...new Set(ids)].map((id) => {
         if (!id.startsWith("document_") || (id.startsWith("document_bob") && ownerId !== bob.userId))

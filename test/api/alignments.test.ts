@@ -43,8 +43,8 @@ describe("one house", () => {
       [{ workflow_id: "constructor" }, 422, /workflow_id/],
       [{ base_model_id: "model_none" }, 404, /Base model/],
       [{ base_model_id: "model_odd" }, 400, /architecture is unknown/],
-      [{ base_model_id: "hf://org/model" }, 400, /offline/],
-      [{ base_model_id: "file:///etc/passwd" }, 400, /offline/],
+      [{ base_model_id: "hf://org/model" }, 400, /cannot be fetched/],
+      [{ base_model_id: "file:///etc/passwd" }, 400, /no file:\/\/ is read/],
       [{ document_ids: ["document_a", "document_bob"] }, 404, /document/i],
       [{ document_ids: ["nonsense"] }, 404, /document/i],
       [{ benchmark_id: "benchmark_none" }, 404, /Benchmark/],
@@ -156,6 +156,14 @@ describe("one house", () => {
     assert.equal(house.queue.of(started.at(-2)!, "align")!.errorCode, "no_training_rows");
     const { alignment_projects: rows } = await house.call("alignments.list", { query: { limit: 100 } });
     assert.match(rows.find((row: { id: string }) => row.id === started[0]).error, /result\.json/);
+    const listed = async (query: object) => (await house.call("alignments.list", { query })).alignment_projects;
+    const failed = await listed({ status: "FAILED", limit: 100 });
+    assert.deepEqual(
+      failed,
+      rows.filter((row: { status: string }) => row.status === "FAILED"),
+    );
+    assert.deepEqual(await listed({ status: "FAILED", limit: 1, offset: 1 }), [failed[1]]);
+    await assert.rejects(listed({ status: "PROCESSING" }), fails(422));
   });
 
   test("a run that dies past a checkpoint is tried again, and progress never falls", async () => {
@@ -289,6 +297,11 @@ test("a run that is silent when asked to stop is answered 503, ended, and then s
     const id = await house.align({ waits: true, onStop: "none" });
     await house.training(id);
     await assert.rejects(house.call("alignments.stop", { params: { alignment_id: id } }), fails(503));
+    // Until it has ended the configuration is that one's, also on its way out.
+    const asked = (await house.call("alignments.status", { params: { alignment_id: id } })).document_ids;
+    const again = await house.call("alignments.create", { body: { ...body, document_ids: asked } });
+    assert.equal(again.alignment_id, id);
+    assert.equal(again.message, "An alignment with the same configuration already exists");
     const pid = childOf(house, id);
     process.kill(pid, "SIGSTOP");
     await house.until(id, "STOPPED");

@@ -53,6 +53,8 @@ export interface AlignmentsParts {
   wake: () => void;
   /** By id or name; null when there is none. */
   findBase: (name: string) => AlignableBase | null;
+  /** By its name on a hub, fetched where it is not here. Throws hub_unavailable and what an import throws. */
+  hubBase: (name: string, caller: Caller) => Promise<AlignableBase>;
   /** Each document once, with the sha256 of its original. Throws not_found unless every one is the owner's. */
   snapshotDocuments: (
     ownerId: string,
@@ -142,7 +144,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   /** Answers with the one under way where there is one: asked before the folder is made, and again when it counts. */
   async function create({ body }: Input<Create>, caller: Caller): Promise<Created> {
     const ownerId = caller.userId;
-    const base = alignableBase(parts, body.base_model_id);
+    const base = await alignableBase(parts, body.base_model_id, caller);
     const recipe = parts.recipes.get(body.workflow_id);
     if (recipe === undefined)
       throw invalid(["body", "workflow_id"], `is none of ${[...parts.recipes.keys()].join(", ")}`, "enum_error");
@@ -229,13 +231,14 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   };
 }
 
-function alignableBase(parts: AlignmentsParts, name: string): AlignableBase {
-  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(name))
+async function alignableBase(parts: AlignmentsParts, name: string, caller: Caller): Promise<AlignableBase> {
+  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(name)?.[1];
+  if (scheme !== undefined && scheme !== "hf")
     throw new Failure(
       "base_model_unsupported",
-      "Models are imported offline, from files: nothing is fetched from a model hub",
+      `A base model is an id, a name or an hf:// name; no ${scheme}:// is read`,
     );
-  const base = parts.findBase(name);
+  const base = scheme === "hf" ? await parts.hubBase(name, caller) : parts.findBase(name);
   if (base === null) throw new Failure("not_found", "Base model not found");
   if (base.can_be_aligned === 0)
     throw new Failure("base_model_unsupported", `The base model does not support alignment: ${base.reason}`);

@@ -1,7 +1,8 @@
 // Models: bases, which belong to the appliance, and aligned ones, which belong to whoever aligned them.
 import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { Failure } from "../../base/errors.ts";
+import { Failure, invalid } from "../../base/errors.ts";
 import { removeTemporaries } from "../../base/files.ts";
 import { newId } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
@@ -15,6 +16,7 @@ import type { Worker } from "../../jobs/runner.ts";
 import type { Store } from "../../store/open.ts";
 import { createDeployments } from "./deploy.ts";
 import { type BaseRecord, baseRecord, createHandlers, type Told } from "./handlers.ts";
+import { fetchFromHub, type HubName, sourceOf as hubSource, isHubName, parseHubName } from "./hub.ts";
 import { type ImportedFile, type ImportSource, importFile, removeFile, type Seating, storeAdapter } from "./import.ts";
 import { createLoads, type Lease, type Use } from "./loads.ts";
 import { asked, find, modelNotFound, type ResolvedModel, resolve } from "./resolve.ts";
@@ -28,8 +30,10 @@ export interface ModelsParts extends Told {
   log: Log;
   /** Where model files are kept. */
   folder: string;
-  /** Writes an administrative act, in the caller's transaction. */
-  audit: (act: string, subject: string, detail: Record<string, unknown>) => void;
+  /** Writes an administrative act, in the caller's transaction; without a caller, of whoever sits at the machine. */
+  audit: (act: string, subject: string, detail: Record<string, unknown>, by?: Caller) => void;
+  /** Where hf:// names are fetched. */
+  hub: { mirror: string; freeDisk: number };
   seating: Seating;
   /** The whole URL of chat completions. */
   endpointUrl: () => string;
@@ -61,6 +65,8 @@ export interface Models {
   freeIdle(): Promise<number>;
   /** By id, or by its name where only one base has it. */
   baseOf(name: string): BaseRow | null;
+  /** By its name on a hub: what was imported under it, else fetched. Throws hub_unavailable, disk_full, model_invalid. */
+  hubBase(name: string, by?: Caller): Promise<BaseRow>;
   listBase(): BaseRecord[];
   importBase(source: ImportSource): Promise<BaseRecord>;
   removeBase(name: string): Promise<void>;
@@ -93,24 +99,64 @@ export function createModels(parts: ModelsParts): Models {
     return loads.take(ref, use);
   }
 
-  function register(file: ImportedFile): BaseRecord {
+  function register(file: ImportedFile, hub?: { source: string; revision: string; by?: Caller }): BaseRow {
     return store.transaction(() => {
-      const known = sql.baseOfHash.get(file.sha256);
-      if (known) {
-        // A kept file is better than a reference to one elsewhere, and any is better than one that is gone.
-        if (dirname(file.path) === folder || !existsSync(known.path)) sql.moveBase.run(file.path, known.id);
-        return baseRecord(known);
-      }
-      const row: BaseRow = { ...file, id: newId("model"), created_at: clock.now() };
-      sql.insertBase.run({ ...row, seq: store.nextSeq() });
-      parts.audit("model.import", row.id, { name: row.name, sha256: row.sha256 });
-      log("info", "model.imported", { modelId: row.id, name: row.name, sha256: row.sha256 });
-      return baseRecord(row);
+      const row = keep(file, hub);
+      if (hub) sql.insertSource.run({ source: hub.source, baseId: row.id, revision: hub.revision, at: clock.now() });
+      return row;
     });
   }
 
-  const importBase = async (source: ImportSource): Promise<BaseRecord> =>
-    register(await importFile(source, folder, parts.seating));
+  function keep(file: ImportedFile, hub?: { source: string; by?: Caller }): BaseRow {
+    const known = sql.baseOfHash.get(file.sha256);
+    if (known) {
+      // A kept file is better than a reference to one elsewhere, and any is better than one that is gone.
+      if (dirname(file.path) === folder || !existsSync(known.path)) sql.moveBase.run(file.path, known.id);
+      return known;
+    }
+    const row: BaseRow = { ...file, id: newId("model"), created_at: clock.now() };
+    sql.insertBase.run({ ...row, seq: store.nextSeq() });
+    const { name, sha256 } = row;
+    parts.audit("model.import", row.id, { name, sha256, ...(hub ? { source: hub.source } : {}) }, hub?.by);
+    log("info", "model.imported", { modelId: row.id, name, sha256 });
+    return row;
+  }
+
+  /** Fetches under way: who asks for the same one waits for the same one. */
+  const fetching = new Map<string, Promise<BaseRow>>();
+
+  async function fetchBase(name: HubName, by?: Caller): Promise<BaseRow> {
+    const { path, source, revision } = await fetchFromHub(name, { ...parts.hub, folder });
+    try {
+      const title = source
+        .split("/")
+        .at(-1)!
+        .replace(/\.gguf$/, "");
+      const file = await importFile({ path, mode: "copy", name: title }, folder, parts.seating);
+      return register(file, { source, revision, ...(by ? { by } : {}) });
+    } finally {
+      await rm(path, { force: true });
+    }
+  }
+
+  async function hubBase(text: string, by?: Caller): Promise<BaseRow> {
+    const name = parseHubName(text);
+    if (!name) throw invalid(["body", "base_model_id"], "is not of the form hf://organisation/name[/file.gguf]");
+    const source = hubSource(name);
+    const [known, other] = sql.baseOfSource.all({ source });
+    if (known && !other) return known;
+    if (known) throw new Failure("hub_unavailable", "Several files of it were imported; name one, or use a model's id");
+    const under = fetching.get(source) ?? fetchBase(name, by).finally(() => fetching.delete(source));
+    fetching.set(source, under);
+    return under;
+  }
+
+  async function importBase(source: ImportSource): Promise<BaseRecord> {
+    if (!isHubName(source.path)) return baseRecord(register(await importFile(source, folder, parts.seating)));
+    if (source.name !== undefined || source.sha256 !== undefined || source.mode === "link")
+      throw new Failure("bad_request", "What is fetched from a mirror is copied, named and checked by its index");
+    return baseRecord(await hubBase(source.path));
+  }
 
   return {
     handlers: createHandlers(parts, sql, deployments),
@@ -120,6 +166,7 @@ export function createModels(parts: ModelsParts): Models {
     lease,
     freeIdle: loads.freeIdle,
     baseOf,
+    hubBase,
     listBase: () => sql.bases.all(-1, 0).map(baseRecord),
     importBase,
     async removeBase(name) {
@@ -129,6 +176,7 @@ export function createModels(parts: ModelsParts): Models {
       await loads.freeIdle();
       store.transaction(() => {
         refuseUsed(sql, row);
+        sql.deleteSources.run(row.id);
         sql.deleteBase.run(row.id);
         parts.audit("model.remove", row.id, { name: row.name, sha256: row.sha256 });
       });

@@ -97,6 +97,17 @@ function prepareBases(store: Store) {
     baseNamed: store.prepare<{ name: string }, BaseRow>(
       `SELECT * FROM base_model WHERE id = :name OR (${isNamed}) ORDER BY id = :name DESC LIMIT 1`,
     ),
+    /** By its name on a hub: the file's, or any one's of the repository, where it is given with a slash at its end. */
+    baseOfSource: store.prepare<{ source: string }, BaseRow>(
+      `SELECT base_model.* FROM base_model_source JOIN base_model ON base_model.id = base_model_id
+       WHERE source = :source OR (:source LIKE '%/' AND substr(source, 1, length(:source)) = :source)
+       ORDER BY source LIMIT 2`,
+    ),
+    insertSource: store.prepare<{ source: string; baseId: string; revision: string; at: string }>(
+      `INSERT INTO base_model_source(source, base_model_id, revision, created_at) VALUES(:source, :baseId, :revision, :at)
+       ON CONFLICT(source) DO UPDATE SET base_model_id = :baseId, revision = :revision, created_at = :at`,
+    ),
+    deleteSources: store.prepare<[string]>("DELETE FROM base_model_source WHERE base_model_id = ?"),
     baseOfHash: store.prepare<[string], BaseRow>("SELECT * FROM base_model WHERE sha256 = ?"),
     bases: store.prepare<[number, number], BaseRow>(
       "SELECT * FROM base_model ORDER BY created_seq DESC LIMIT ? OFFSET ?",
