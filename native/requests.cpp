@@ -22,6 +22,8 @@ Rows rows_of(Fields & fields) {
 
 std::string name_of(Fields & fields) { return fields.text("adapter", 256); }
 
+json told(const SavedFile & file) { return {{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}}; }
+
 Answer hello(Trainer &, Fields & fields) {
     fields.whole("protocol", 1, 1);
     fields.expect_no_more();
@@ -172,7 +174,7 @@ Answer save(Trainer & trainer, Fields & fields) {
     const std::string name = name_of(fields), path = fields.text("path");
     fields.expect_no_more();
     json files = json::array();
-    for (const SavedFile & file : trainer.save(name, path)) files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+    for (const SavedFile & file : trainer.save(name, path)) files.push_back(told(file));
     return {{{"files", files}}, {}};
 }
 
@@ -184,18 +186,32 @@ Answer load(Trainer & trainer, Fields & fields) {
 }
 
 Answer export_adapter(Trainer & trainer, Fields & fields) {
-    const std::string name = name_of(fields), path = fields.text("path");
-    if (fields.text("format") != "gguf") Fields::bad("format", "must be gguf");
+    const std::string name = name_of(fields), path = fields.text("path"), format = fields.text("format");
     std::map<std::string, std::string> metadata;
     for (const auto & [key, value] : fields.object("metadata").items()) {
         // The prefix keeps callers out of the keys that make the file an adapter.
         if (key.rfind("plumbline.", 0) != 0 || key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.-") != std::string::npos || !value.is_string())
             Fields::bad("metadata", "must map names that start with plumbline. and have a-z, 0-9, _ . - to strings");
         metadata[key] = value.get<std::string>();
+        if (metadata[key].find('\0') != std::string::npos) Fields::bad("metadata", "must have no byte 0");
     }
-    fields.expect_no_more();
-    const SavedFile saved = trainer.export_gguf(name, path, metadata);
-    return {{{"bytes", saved.bytes}, {"sha256", saved.sha256}}, {}};
+    json files = json::array();
+    if (format == "gguf") {
+        fields.expect_no_more();
+        files.push_back(told(trainer.export_gguf(name, path, metadata)));
+    } else if (format == "peft") {
+        fields.expect_no_more();
+        for (const SavedFile & file : trainer.export_peft(name, path, metadata)) files.push_back(told(file));
+    } else if (format == "gguf_merged") {
+        const std::map<std::string, ggml_type> types = {{"f16", GGML_TYPE_F16}, {"bf16", GGML_TYPE_BF16}, {"f32", GGML_TYPE_F32}};
+        const auto type = types.find(fields.text("weight_type"));
+        if (type == types.end()) Fields::bad("weight_type", "must be f16, bf16 or f32");
+        fields.expect_no_more();
+        files.push_back(told(trainer.export_merged(name, path, type->second, metadata)));
+    } else {
+        Fields::bad("format", "must be gguf, peft or gguf_merged");
+    }
+    return {{{"files", files}}, {}};
 }
 
 const std::map<std::string, Answer (*)(Trainer &, Fields &)> verbs = {

@@ -48,10 +48,12 @@ TokenWeights weights_of(const LossWeights & w, size_t token, size_t tokens) {
 
 const ModelShape & Trainer::open(const std::string & path, int threads, int64_t memory_bytes) {
     if (model_) throw Failure("already_open", "a model is open already", "Start another worker for another model.");
+    auto base_file = std::make_unique<MappedFile>(path);
     auto model = std::make_unique<Transformer>(path, threads);
     const int64_t limit = memory_bytes == 0 ? model->memory() : std::min(memory_bytes, model->memory());
     const int64_t least = model->shape().weight_bytes + model->pass_bytes(nullptr, 1, 1, Keep::nothing);
     if (least > limit) out_of_memory("the model", least, limit);
+    base_file_ = std::move(base_file);
     model_ = std::move(model);
     memory_limit_ = limit;
     return model_->shape();

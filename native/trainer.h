@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/durable_file.h"
 #include "kernels/draw.h"
 #include "packing.h"
 
@@ -34,12 +35,6 @@ struct Sampled {
     std::vector<int32_t> tokens;
     std::vector<float> logprobs;
     bool stopped; // on a stop token, else by length
-};
-
-struct SavedFile {
-    std::string name;
-    int64_t bytes;
-    std::string sha256;
 };
 
 class Trainer {
@@ -72,11 +67,17 @@ public:
     Losses score(const std::optional<std::string> & adapter, const Rows & rows, const std::vector<int32_t> & prompt_lengths);
 
     std::vector<SavedFile> save(const std::string & adapter, const std::string & folder);
-    const Adapter & load(const std::string & adapter, const std::string & folder);
+    /** From a checkpoint's folder, or from a GGUF adapter: then with step 0 and no moments. */
+    const Adapter & load(const std::string & adapter, const std::string & path);
     SavedFile export_gguf(const std::string & adapter, const std::string & file, const std::map<std::string, std::string> & metadata);
+    std::vector<SavedFile> export_peft(const std::string & adapter, const std::string & folder, const std::map<std::string, std::string> & metadata);
+    /** The whole model as GGUF; the adapted matrices, W + scale · B A, as F32, F16 or BF16, all else as it is in the base. */
+    SavedFile export_merged(const std::string & adapter, const std::string & file, ggml_type type, const std::map<std::string, std::string> & metadata);
 
 private:
     Backend & model();
+    void load_checkpoint(Adapter & adapter, const std::string & folder);
+    void load_gguf(Adapter & adapter, const std::string & file);
     Adapter & adapter(const std::string & name);
     Adapter * adapter_or_base(const std::optional<std::string> & name);
     void check_rows(const Rows & rows, int64_t more_tokens);
@@ -89,6 +90,7 @@ private:
     Wave next_wave(const Adapter * adapter, const Rows & prompts, size_t first_row, size_t first_token, int64_t max_tokens);
     void sample_wave(Adapter * adapter, const Wave & wave, const SampleOptions & options, std::vector<Sampled> & results);
 
+    std::unique_ptr<MappedFile> base_file_; // what the model was read from, for what is made of it
     std::unique_ptr<Backend> model_;
     int64_t memory_limit_ = 0;
     std::map<std::string, std::unique_ptr<Adapter>> adapters_;

@@ -1,17 +1,14 @@
 #include "base/durable_file.h"
 
 #include <fcntl.h>    // open
-#include <sys/stat.h> // lstat
-#include <unistd.h>   // fsync
+#include <sys/stat.h> // lstat, mkdir
+#include <unistd.h>   // fsync, rmdir
 
 #include <cerrno>
 #include <cstdio> // renameat2
 #include <cstring>
 
 #include "base/failure.h"
-extern "C" {
-#include "sha256/sha256.h" // carried by llama.cpp, in C
-}
 
 namespace {
 
@@ -26,17 +23,53 @@ struct Descriptor {
     }
 };
 
-} // namespace
-
-std::string sha256_hex(const void * data, size_t bytes) {
-    unsigned char digest[SHA256_DIGEST_SIZE];
-    sha256_hash(digest, static_cast<const unsigned char *>(data), bytes);
+std::string hex_of(const unsigned char (&digest)[SHA256_DIGEST_SIZE]) {
     std::string hex;
     for (unsigned char byte : digest) {
         hex += "0123456789abcdef"[byte >> 4];
         hex += "0123456789abcdef"[byte & 15];
     }
     return hex;
+}
+
+void sync_folder(const std::string & folder) {
+    Descriptor file{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (file.fd < 0 || ::fsync(file.fd) != 0) fail("cannot sync", folder);
+}
+
+/** The folder that holds path. */
+std::string parent_of(const std::string & path) {
+    const size_t slash = path.find_last_of('/');
+    if (slash == std::string::npos) return ".";
+    return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string name_of(const std::string & path) { return path.substr(path.find_last_of('/') + 1); }
+
+/** A name beside path that start-up cleaning recognises as left over. */
+std::string temporary_beside(const std::string & path) { return parent_of(path) + "/.tmp-" + std::to_string(::getpid()) + "-" + name_of(path); }
+
+void refuse_existing(const std::string & path) {
+    if (path_exists(path)) throw Failure("io_error", path + " exists already", "Choose a new name; nothing is overwritten.");
+}
+
+/** Renames without ever replacing what has the name already; then syncs the folder. */
+void rename_new(const std::string & from, const std::string & to) {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) != 0) {
+        // Some file systems know no RENAME_NOREPLACE; there the check and the rename are two steps.
+        if (errno != EINVAL && errno != ENOSYS) fail("cannot name", to);
+        refuse_existing(to);
+        if (::rename(from.c_str(), to.c_str()) != 0) fail("cannot name", to);
+    }
+    sync_folder(parent_of(to));
+}
+
+} // namespace
+
+std::string sha256_hex(const void * data, size_t bytes) {
+    unsigned char digest[SHA256_DIGEST_SIZE];
+    sha256_hash(digest, static_cast<const unsigned char *>(data), bytes);
+    return hex_of(digest);
 }
 
 std::vector<uint8_t> read_whole_file(const std::string & path, uint64_t max_bytes) {
@@ -58,50 +91,75 @@ std::vector<uint8_t> read_whole_file(const std::string & path, uint64_t max_byte
     return content;
 }
 
-void write_synced(const std::string & path, const void * data, size_t bytes) {
-    Descriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
-    if (file.fd < 0) fail("cannot create", path);
-    const char * from = static_cast<const char *>(data);
-    size_t done = 0;
-    while (done < bytes) {
-        const ssize_t put = ::write(file.fd, from + done, bytes - done);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) fail("cannot write", path);
-        done += static_cast<size_t>(put);
-    }
-    if (::fsync(file.fd) != 0) fail("cannot sync", path);
-}
-
-void sync_folder(const std::string & folder) {
-    Descriptor file{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    if (file.fd < 0 || ::fsync(file.fd) != 0) fail("cannot sync", folder);
-}
-
-std::string parent_of(const std::string & path) {
-    const size_t slash = path.find_last_of('/');
-    if (slash == std::string::npos) return ".";
-    return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string temporary_beside(const std::string & path) {
-    const std::string name = path.substr(path.find_last_of('/') + 1);
-    return parent_of(path) + "/.tmp-" + std::to_string(::getpid()) + "-" + name;
-}
-
 bool path_exists(const std::string & path) {
     struct stat info {};
     return ::lstat(path.c_str(), &info) == 0;
 }
 
-void rename_new(const std::string & from, const std::string & to) {
-    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) != 0) {
-        // Some file systems know no RENAME_NOREPLACE; there the check and the rename are two steps.
-        if (errno != EINVAL && errno != ENOSYS) fail("cannot name", to);
-        if (path_exists(to)) {
-            errno = EEXIST;
-            fail("cannot name", to);
-        }
-        if (::rename(from.c_str(), to.c_str()) != 0) fail("cannot name", to);
+bool is_file(const std::string & path) {
+    struct stat info {};
+    return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+NewFile::NewFile(const std::string & path) : path_(path), temporary_(temporary_beside(path)) {
+    refuse_existing(path_);
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd_ < 0) fail("cannot create", temporary_);
+    sha256_init(&hash_);
+}
+
+NewFile::~NewFile() {
+    if (fd_ < 0) return;
+    ::close(fd_);
+    ::unlink(temporary_.c_str());
+}
+
+void NewFile::append(const void * data, size_t bytes) {
+    const auto * from = static_cast<const unsigned char *>(data);
+    sha256_update(&hash_, from, bytes);
+    bytes_ += static_cast<int64_t>(bytes);
+    while (bytes > 0) {
+        const ssize_t put = ::write(fd_, from, bytes);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) fail("cannot write", temporary_);
+        from += put;
+        bytes -= static_cast<size_t>(put);
     }
-    sync_folder(parent_of(to));
+}
+
+SavedFile NewFile::publish() {
+    if (::fsync(fd_) != 0) fail("cannot sync", temporary_);
+    rename_new(temporary_, path_);
+    ::close(fd_);
+    fd_ = -1;
+    unsigned char digest[SHA256_DIGEST_SIZE];
+    sha256_final(&hash_, digest);
+    return {name_of(path_), bytes_, hex_of(digest)};
+}
+
+NewFolder::NewFolder(const std::string & path) : path_(path), temporary_(temporary_beside(path)) {
+    refuse_existing(path_);
+    if (::mkdir(temporary_.c_str(), 0700) != 0) fail("cannot create", temporary_);
+}
+
+NewFolder::~NewFolder() {
+    if (temporary_.empty()) return;
+    for (const std::string & name : names_) ::unlink((temporary_ + "/" + name).c_str());
+    ::rmdir(temporary_.c_str());
+}
+
+std::string NewFolder::path_of(const std::string & name) {
+    names_.push_back(name);
+    return temporary_ + "/" + name;
+}
+
+SavedFile NewFolder::write(const std::string & name, const void * data, size_t bytes) {
+    NewFile file(path_of(name));
+    file.append(data, bytes);
+    return file.publish();
+}
+
+void NewFolder::publish() {
+    rename_new(temporary_, path_);
+    temporary_.clear();
 }

@@ -108,6 +108,10 @@ export interface SampledRow {
   stopReason: "stop" | "length";
 }
 
+/** How the adapted matrices are stored; all others stay as they are. */
+export const mergedWeightTypes = ["f16", "bf16", "f32"] as const;
+export type MergedWeightType = (typeof mergedWeightTypes)[number];
+
 export interface SavedFile {
   name: string;
   bytes: number;
@@ -136,12 +140,19 @@ export interface Trainer {
   /** Log-probs [T] of every token from promptLengths[row] on; 0 before it. */
   score(adapter: string | null, rows: Rows, promptLengths: Int32Array): Promise<Float32Array>;
   save(adapter: string, folder: string): Promise<SavedFile[]>;
-  load(adapter: string, folder: string): Promise<{ step: number; version: number }>;
-  exportGguf(
+  /** From a folder of `save`, or from a GGUF adapter: then with step 0 and no moments. */
+  load(adapter: string, path: string): Promise<{ step: number; version: number }>;
+  /** As llama.cpp loads it. Names of `metadata` begin with plumbline. here and below. */
+  exportGguf(adapter: string, file: string, metadata: Record<string, string>): Promise<SavedFile>;
+  /** A folder as PEFT and vLLM load it. */
+  exportPeft(adapter: string, folder: string, metadata: Record<string, string>): Promise<SavedFile[]>;
+  /** The base with the adapter merged into its weights, as GGUF. */
+  exportMerged(
     adapter: string,
     file: string,
+    weightType: MergedWeightType,
     metadata: Record<string, string>,
-  ): Promise<{ bytes: number; sha256: string }>;
+  ): Promise<SavedFile>;
   /** Closes the worker's stdin and waits for it; kills it after graceMs. */
   close(graceMs?: number): Promise<void>;
   /** Set once the worker has ended, with why. */
@@ -361,18 +372,34 @@ class TrainerProcess implements Trainer {
     return fields.files as SavedFile[];
   }
 
-  async load(adapter: string, folder: string): Promise<{ step: number; version: number }> {
-    const { fields } = await this.#call("load", { adapter, path: folder });
+  async load(adapter: string, path: string): Promise<{ step: number; version: number }> {
+    const { fields } = await this.#call("load", { adapter, path });
     return fields as { step: number; version: number };
   }
 
-  async exportGguf(
+  async exportGguf(adapter: string, file: string, metadata: Record<string, string>): Promise<SavedFile> {
+    const [saved] = await this.#export({ adapter, path: file, format: "gguf", metadata });
+    return saved!;
+  }
+
+  exportPeft(adapter: string, folder: string, metadata: Record<string, string>): Promise<SavedFile[]> {
+    return this.#export({ adapter, path: folder, format: "peft", metadata });
+  }
+
+  async exportMerged(
     adapter: string,
     file: string,
+    weightType: MergedWeightType,
     metadata: Record<string, string>,
-  ): Promise<{ bytes: number; sha256: string }> {
-    const { fields } = await this.#call("export", { adapter, path: file, format: "gguf", metadata });
-    return fields as { bytes: number; sha256: string };
+  ): Promise<SavedFile> {
+    const fields = { adapter, path: file, format: "gguf_merged", weight_type: weightType, metadata };
+    const [saved] = await this.#export(fields);
+    return saved!;
+  }
+
+  async #export(request: Record<string, unknown>): Promise<SavedFile[]> {
+    const { fields } = await this.#call("export", request);
+    return fields.files as SavedFile[];
   }
 
   async close(graceMs = 10_000): Promise<void> {

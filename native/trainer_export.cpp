@@ -1,0 +1,304 @@
+// The adapter in the forms that others load: a GGUF adapter for llama.cpp, a PEFT folder for Python, and a whole model with the
+// adapter merged into its weights. A GGUF adapter also comes back in. Written here rather than from a finished GGUF adapter, since
+// a PEFT adapter's rows stand in an order that only the opened base tells.
+#include <gguf.h>
+
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/durable_file.h"
+#include "base/failure.h"
+#include "kernels/gemm.h"
+#include "trainer.h"
+
+using nlohmann::json;
+using Texts = std::map<std::string, std::string>;
+
+namespace {
+
+struct GgmlFree {
+    void operator()(ggml_context * context) const { ggml_free(context); }
+    void operator()(gguf_context * context) const { gguf_free(context); }
+};
+using Header = std::unique_ptr<gguf_context, GgmlFree>;
+using TensorRoom = std::unique_ptr<ggml_context, GgmlFree>;
+
+TensorRoom room_for(size_t tensors) {
+    TensorRoom room(ggml_init({ggml_tensor_overhead() * (tensors + 1), nullptr, true}));
+    if (!room) throw std::bad_alloc();
+    return room;
+}
+
+void add_tensor(ggml_context * room, gguf_context * file, const std::string & name, ggml_type type, int64_t columns, int64_t rows) {
+    ggml_tensor * tensor = ggml_new_tensor_2d(room, type, columns, rows);
+    ggml_set_name(tensor, name.c_str());
+    gguf_add_tensor(file, tensor);
+}
+
+/** Header and tensors; append_data(i) appends the bytes of tensor i. */
+template <class F> SavedFile write_gguf(const gguf_context * file, const std::string & path, const F & append_data) {
+    NewFile out(path);
+    std::vector<uint8_t> header(gguf_get_meta_size(file));
+    gguf_get_meta_data(file, header.data());
+    out.append(header.data(), header.size());
+    const std::vector<uint8_t> zeros(gguf_get_alignment(file));
+    for (int64_t i = 0; i < gguf_get_n_tensors(file); i++) {
+        append_data(out, i);
+        const size_t past = static_cast<size_t>(out.bytes()) % zeros.size();
+        if (past != 0) out.append(zeros.data(), zeros.size() - past);
+    }
+    return out.publish();
+}
+
+/** f(name of the tensor a site adapts, site), in the adapter's order. */
+template <class F> void each_site(const Adapter & a, const F & f) {
+    for (size_t layer = 0; layer < a.layers.size(); layer++)
+        for (const Group & group : a.layers[layer])
+            for (const Site & site : group.sites) f(Adapter::base_name(static_cast<int64_t>(layer), site.target), site);
+}
+
+/** W += scale · B A for rows [first, first + count) of W. */
+void add_adapter(const Adapter & a, const Site & site, int64_t first, int64_t count, float * w) {
+    gemm(Side::plain, Side::plain, count, site.columns, a.shape.rank, a.scale(), a.weights.data() + site.b + first * a.shape.rank, a.shape.rank,
+         a.weights.data() + site.a, site.columns, 1, w, site.columns);
+}
+
+// ---- PEFT
+
+/** The module that Hugging Face's models have for a tensor: blk.3.attn_q.weight is model.layers.3.self_attn.q_proj. */
+std::string module_of(const std::string & base_name) {
+    static const std::map<std::string, std::string> modules = {
+        {"attn_q", "self_attn.q_proj"}, {"attn_k", "self_attn.k_proj"}, {"attn_v", "self_attn.v_proj"}, {"attn_output", "self_attn.o_proj"},
+        {"ffn_gate", "mlp.gate_proj"},  {"ffn_up", "mlp.up_proj"},      {"ffn_down", "mlp.down_proj"},
+    };
+    if (base_name == "output.weight") return "lm_head";
+    const size_t layer = base_name.find('.') + 1, part = base_name.find('.', layer) + 1;
+    return "model.layers." + base_name.substr(layer, part - layer) + modules.at(base_name.substr(part, base_name.rfind('.') - part));
+}
+
+/**
+ * B [rows, rank] with its rows as Hugging Face's models have them. llama.cpp's converter stores the two halves of every llama
+ * head's q and k interleaved (row 2j + s there is row s · d/2 + j here), since it rotates neighbours and they rotate halves.
+ */
+std::vector<float> b_rows(const Adapter & a, const Site & site, bool interleaved, int64_t head_values) {
+    const int64_t rank = a.shape.rank, half = head_values / 2;
+    std::vector<float> rows(static_cast<size_t>(site.rows * rank));
+    for (int64_t r = 0; r < site.rows; r++) {
+        const int64_t in_head = r % head_values;
+        const int64_t from = interleaved ? r - in_head + 2 * (in_head % half) + in_head / half : r;
+        std::memcpy(&rows[static_cast<size_t>(r * rank)], a.weights.data() + site.b + from * rank, static_cast<size_t>(rank) * sizeof(float));
+    }
+    return rows;
+}
+
+struct PeftTensor {
+    int64_t rows, columns;
+    const float * data;
+};
+
+/** safetensors: the header's length in 8 bytes, the header in JSON, and the tensors one behind the other. */
+SavedFile write_safetensors(const std::string & path, const std::map<std::string, PeftTensor> & tensors, Texts metadata) {
+    metadata["format"] = "pt"; // without it, loaders refuse to guess
+    json header = {{"__metadata__", metadata}};
+    size_t end = 0;
+    for (const auto & [name, tensor] : tensors) {
+        const size_t begin = end;
+        end += static_cast<size_t>(tensor.rows * tensor.columns) * sizeof(float);
+        header[name] = {{"dtype", "F32"}, {"shape", {tensor.rows, tensor.columns}}, {"data_offsets", {begin, end}}};
+    }
+    std::string text = header.dump();
+    text.append((8 - text.size() % 8) % 8, ' '); // the tensors begin aligned
+    const uint64_t length = text.size();
+    NewFile out(path);
+    out.append(&length, sizeof length);
+    out.append(text.data(), text.size());
+    for (const auto & [name, tensor] : tensors) out.append(tensor.data, static_cast<size_t>(tensor.rows * tensor.columns) * sizeof(float));
+    return out.publish();
+}
+
+std::string peft_config(const Adapter & a, const std::vector<std::string> & modules, const json & base_name) {
+    json alpha = a.shape.alpha;
+    // PEFT declares a whole number, though any number works.
+    if (a.shape.alpha == std::floor(a.shape.alpha)) alpha = static_cast<int64_t>(a.shape.alpha);
+    return json{{"peft_type", "LORA"},
+                {"task_type", "CAUSAL_LM"},
+                {"base_model_name_or_path", base_name},
+                {"inference_mode", true},
+                {"r", a.shape.rank},
+                {"lora_alpha", alpha},
+                {"lora_dropout", 0.0},
+                {"target_modules", modules},
+                {"bias", "none"},
+                {"fan_in_fan_out", false},
+                {"use_rslora", false},
+                {"use_dora", false},
+                {"modules_to_save", nullptr}}
+               .dump(2, ' ', false, json::error_handler_t::replace) +
+           "\n";
+}
+
+// ---- Merged model
+
+/** The base's metadata, to the byte: the library's copy could lose what its C strings cannot hold. */
+Header copied_metadata(const MappedFile & mapped, const GgufFile & base) {
+    Header copy(gguf_init_empty());
+    gguf_set_kv(copy.get(), base.context());
+    std::vector<uint8_t> written(gguf_get_meta_size(copy.get()));
+    gguf_get_meta_data(copy.get(), written.data());
+    while (!written.empty() && written.back() == 0) written.pop_back(); // padding, where the file goes on with its tensors
+    constexpr size_t counts = 24;                                       // magic, version, and two counts come first
+    if (written.size() > mapped.bytes() || (written.size() > counts && std::memcmp(&written[counts], mapped.data() + counts, written.size() - counts) != 0))
+        throw Failure("unsupported_architecture", "the metadata of " + mapped.path + " cannot be copied unchanged", "Convert the base again.");
+    return copy;
+}
+
+/** What the file is now, beside what it was made from. */
+void add_provenance(gguf_context * file, const GgufFile & base, const Texts & metadata) {
+    const int64_t parents = base.whole_or("general.base_model.count", 0, 0, 1000);
+    gguf_set_val_u32(file, "general.base_model.count", static_cast<uint32_t>(parents + 1));
+    const std::string parent = "general.base_model." + std::to_string(parents) + ".name";
+    gguf_set_val_str(file, parent.c_str(), base.has("general.name") ? base.text("general.name").c_str() : "");
+    gguf_set_val_str(file, "general.finetune", "aligned");
+    for (const auto & [key, value] : metadata) gguf_set_val_str(file, key.c_str(), value.c_str());
+}
+
+/** llama.cpp's number for a file whose matrices are mostly of a type. */
+uint32_t file_type_number(ggml_type type) { return type == GGML_TYPE_F32 ? 0 : type == GGML_TYPE_F16 ? 1 : 32; }
+
+/** Weights as they are stored. Throws non_finite for what the type cannot hold. */
+void append_weights(NewFile & out, const std::string & name, ggml_type type, const float * values, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (!(std::abs(values[i]) <= (type == GGML_TYPE_F16 ? 65504.0f : 3.3e38f)))
+            throw Failure("non_finite", "the merged tensor " + name + " has a value that " + ggml_type_name(type) + " cannot hold", "Export with weight_type bf16 or f32.");
+    if (type == GGML_TYPE_F32) return out.append(values, static_cast<size_t>(count) * sizeof(float));
+    std::vector<uint16_t> halves(static_cast<size_t>(count));
+    if (type == GGML_TYPE_F16)
+        ggml_fp32_to_fp16_row(values, reinterpret_cast<ggml_fp16_t *>(halves.data()), count);
+    else
+        ggml_fp32_to_bf16_row(values, reinterpret_cast<ggml_bf16_t *>(halves.data()), count);
+    out.append(halves.data(), halves.size() * sizeof(uint16_t));
+}
+
+void append_merged(NewFile & out, const std::string & name, const Matrix & w, ggml_type type, const Adapter & a, const Site & site) {
+    const int64_t step = std::max<int64_t>(1, panel_floats / w.columns);
+    Buffer<float> panel(static_cast<size_t>(step * w.columns));
+    for (int64_t row = 0; row < w.rows; row += step) {
+        const int64_t rows = std::min(step, w.rows - row);
+        for (int64_t r = 0; r < rows; r++) w.read(row + r, 0, w.columns, panel.data() + r * w.columns);
+        add_adapter(a, site, row, rows, panel.data());
+        append_weights(out, name, type, panel.data(), rows * w.columns);
+    }
+}
+
+} // namespace
+
+SavedFile Trainer::export_gguf(const std::string & name, const std::string & path, const Texts & metadata) {
+    Adapter & a = adapter(name);
+    model_->fetch(a);
+    const Header file(gguf_init_empty());
+    gguf_set_val_str(file.get(), "general.type", "adapter");
+    gguf_set_val_str(file.get(), "general.architecture", "llama");
+    gguf_set_val_str(file.get(), "adapter.type", "lora");
+    gguf_set_val_f32(file.get(), "adapter.lora.alpha", static_cast<float>(a.shape.alpha));
+    for (const auto & [key, value] : metadata) gguf_set_val_str(file.get(), key.c_str(), value.c_str());
+    std::vector<const float *> data;
+    const TensorRoom room = room_for((a.layers.size() * target_names.size() + 1) * 2);
+    each_site(a, [&](const std::string & base, const Site & site) {
+        add_tensor(room.get(), file.get(), base + ".lora_a", GGML_TYPE_F32, site.columns, a.shape.rank);
+        add_tensor(room.get(), file.get(), base + ".lora_b", GGML_TYPE_F32, a.shape.rank, site.rows);
+        data.push_back(a.weights.data() + site.a);
+        data.push_back(a.weights.data() + site.b);
+    });
+    return write_gguf(file.get(), path, [&](NewFile & out, int64_t i) { out.append(data[static_cast<size_t>(i)], gguf_get_tensor_size(file.get(), i)); });
+}
+
+std::vector<SavedFile> Trainer::export_peft(const std::string & name, const std::string & path, const Texts & metadata) {
+    Adapter & a = adapter(name);
+    model_->fetch(a);
+    const int64_t head_values = model().shape().head_values;
+    std::map<std::string, PeftTensor> tensors;
+    std::vector<std::vector<float>> reordered;
+    std::vector<std::string> modules;
+    each_site(a, [&](const std::string & base, const Site & site) {
+        const std::string module = module_of(base), prefix = "base_model.model." + module;
+        const bool interleaved = site.target == attn_q || site.target == attn_k;
+        reordered.push_back(b_rows(a, site, interleaved, head_values));
+        tensors[prefix + ".lora_A.weight"] = {a.shape.rank, site.columns, a.weights.data() + site.a};
+        tensors[prefix + ".lora_B.weight"] = {site.rows, a.shape.rank, reordered.back().data()};
+        modules.push_back(module.substr(module.rfind('.') + 1));
+    });
+    std::sort(modules.begin(), modules.end());
+    modules.erase(std::unique(modules.begin(), modules.end()), modules.end());
+
+    const GgufFile base(*base_file_);
+    const std::string config = peft_config(a, modules, base.has("general.name") ? json(base.text("general.name")) : json());
+    NewFolder folder(path);
+    std::vector<SavedFile> files = {write_safetensors(folder.path_of("adapter_model.safetensors"), tensors, metadata),
+                                    folder.write("adapter_config.json", config.data(), config.size())};
+    folder.publish();
+    return files;
+}
+
+SavedFile Trainer::export_merged(const std::string & name, const std::string & path, ggml_type type, const Texts & metadata) {
+    Adapter & a = adapter(name);
+    model_->fetch(a);
+    std::map<std::string, Site> sites;
+    each_site(a, [&](const std::string & base, const Site & site) { sites.emplace(base, site); });
+
+    const GgufFile base(*base_file_);
+    const Header file = copied_metadata(*base_file_, base);
+    add_provenance(file.get(), base, metadata);
+    const int64_t count = gguf_get_n_tensors(base.context());
+    const TensorRoom room = room_for(static_cast<size_t>(count));
+    int64_t bytes = 0, merged_bytes = 0;
+    std::vector<std::string> names;
+    for (int64_t i = 0; i < count; i++) {
+        names.push_back(gguf_get_tensor_name(base.context(), i));
+        const Matrix & w = base.tensors.at(names.back()).matrix;
+        const bool merged = sites.count(names.back()) != 0;
+        add_tensor(room.get(), file.get(), names.back(), merged ? type : w.type, w.columns, w.rows);
+        bytes += static_cast<int64_t>(gguf_get_tensor_size(file.get(), i));
+        if (merged) merged_bytes += static_cast<int64_t>(gguf_get_tensor_size(file.get(), i));
+    }
+    if (base.has("general.file_type") && 2 * merged_bytes > bytes) gguf_set_val_u32(file.get(), "general.file_type", file_type_number(type));
+
+    return write_gguf(file.get(), path, [&](NewFile & out, int64_t i) {
+        const std::string & tensor = names[static_cast<size_t>(i)];
+        const Matrix & w = base.tensors.at(tensor).matrix;
+        const auto site = sites.find(tensor);
+        if (site == sites.end())
+            out.append(w.data, gguf_get_tensor_size(base.context(), i));
+        else
+            append_merged(out, tensor, w, type, a, site->second);
+    });
+}
+
+void Trainer::load_gguf(Adapter & a, const std::string & path) {
+    const auto mismatch = [&](const std::string & what) { throw Failure("checkpoint_mismatch", path + ": " + what, "Create the adapter with the rank, alpha and targets of the file."); };
+    const MappedFile mapped(path);
+    GgufFile file(mapped);
+    if (file.text("general.type") != "adapter" || file.text("adapter.type") != "lora") mismatch("it is no LoRA adapter");
+    if (file.text("general.architecture") != "llama") mismatch("it is for architecture " + file.text("general.architecture"));
+    if (file.number_or("adapter.lora.alpha", 0) != static_cast<double>(static_cast<float>(a.shape.alpha))) mismatch("its alpha is another");
+    // Everything is read and proven before anything is changed.
+    std::vector<float> weights(a.parameters);
+    const auto take = [&](const std::string & name, int64_t rows, int64_t columns, size_t at) {
+        const auto found = file.tensors.find(name);
+        if (found == file.tensors.end()) mismatch("tensor " + name + " is missing");
+        const Matrix w = found->second.matrix;
+        if (w.rows != rows || w.columns != columns) mismatch("tensor " + name + " has another shape");
+        for (int64_t r = 0; r < rows; r++) w.read(r, 0, columns, &weights[at + static_cast<size_t>(r * columns)]);
+        file.tensors.erase(found);
+    };
+    each_site(a, [&](const std::string & base, const Site & site) {
+        take(base + ".lora_a", a.shape.rank, site.columns, site.a);
+        take(base + ".lora_b", site.rows, a.shape.rank, site.b);
+    });
+    if (!file.tensors.empty()) mismatch("tensor " + file.tensors.begin()->first + " is not one of the adapter's");
+    for (float value : weights)
+        if (!std::isfinite(value)) mismatch("it holds a value that is not finite");
+    std::memcpy(a.weights.data(), weights.data(), a.parameters * sizeof(float));
+    for (Buffer<float> * moments : {&a.first_moments, &a.second_moments}) std::memset(moments->data(), 0, a.parameters * sizeof(float));
+    a.step = 0;
+}
