@@ -7,7 +7,7 @@
 //   prepared/         the rows as token ids and as text: a resumed run trains on the same ones, and the appliance looks for
 //                     sealed questions in rows.jsonl
 //   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), manifest.json with sizes and hashes
-//   artefact/         adapter.gguf, calibration.json, report.json
+//   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, report.json
 //   result.json       last of all (runResult)
 import type { FromSchema } from "json-schema-to-ts";
 
@@ -266,6 +266,14 @@ export const runEvent = {
 
 export type RunEvent = FromSchema<typeof runEvent>;
 
+export const artefactFiles = [
+  "adapter.gguf",
+  "peft/adapter_model.safetensors",
+  "peft/adapter_config.json",
+  "calibration.json",
+  "report.json",
+] as const;
+
 export const runResult = {
   type: "object",
   additionalProperties: false,
@@ -288,7 +296,7 @@ export const runResult = {
         type: "object",
         additionalProperties: false,
         required: ["name", "bytes", "sha256"],
-        properties: { name: { enum: ["adapter.gguf", "calibration.json", "report.json"] }, bytes: count, sha256 },
+        properties: { name: { enum: artefactFiles }, bytes: count, sha256 },
       },
     },
     /** loss, dev_score, base_dev_score, train_tokens (prompts included), train_seconds, tokens_per_second, rows, overlap */

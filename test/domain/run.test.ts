@@ -4,15 +4,24 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "no
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
-import { sha256OfFile } from "../../src/base/files.ts";
+import { sha256, sha256OfFile } from "../../src/base/files.ts";
 import { tryLock } from "../../src/base/lock.ts";
 import { startNode } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
-import { type RunReply, type RunResult, runEvent, runExit, runResult } from "../../src/contract/run-folder.ts";
+import {
+  artefactFiles,
+  type RunReply,
+  type RunResult,
+  runEvent,
+  runExit,
+  runResult,
+} from "../../src/contract/run-folder.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { createControl } from "../../src/domain/alignments/control.ts";
 import { readRowTexts } from "../../src/domain/alignments/rows.ts";
 import { runAlignment } from "../../src/domain/alignments/run.ts";
+import { readGgufHeader } from "../../src/engine/gguf-header.ts";
+import { everyTarget } from "../engine/trainer-fixture.ts";
 import {
   brokenRules,
   claimAgain,
@@ -95,6 +104,29 @@ test("a run goes from documents to a verified artefact, and its folder keeps the
   assert.equal(artefactOf(folder, "calibration.json").identity.adapter_sha256, result.files[0]?.sha256);
   assert.equal((await readRowTexts(folder)).length, report.rows.rows);
   assert.equal(result.metrics.rows, report.rows.rows);
+});
+
+test("the adapter says what it was made from, as GGUF and as PEFT folder", async () => {
+  const { folder, result } = await undisturbed;
+  assert.deepEqual(
+    result.files.map((file) => file.name),
+    [...artefactFiles],
+  );
+  const request = JSON.parse(readFileSync(join(folder, "request.json"), "utf8"));
+  const { values } = readGgufHeader(join(folder, "artefact/adapter.gguf"));
+  const said = new Map([...values].filter(([key]) => key.startsWith("plumbline.")));
+  assert.equal(said.get("plumbline.base_sha256"), await sha256OfFile(request.base.path));
+  const ids = await Promise.all(["rows.bin", "dev.json"].map((name) => sha256OfFile(join(folder, "prepared", name))));
+  assert.equal(said.get("plumbline.rows_sha256"), sha256(ids.join()));
+  assert.equal(said.get("plumbline.alignment_id"), request.alignment_id);
+  assert.equal(said.get("plumbline.version"), request.versions.plumbline);
+  assert.equal(said.get("plumbline.step"), String(result.chosen_step));
+  assert.match(String(said.get("plumbline.request_sha256")), /^[0-9a-f]{64}$/);
+
+  const saved = readFileSync(join(folder, "artefact/peft/adapter_model.safetensors"));
+  const header = JSON.parse(saved.toString("utf8", 8, 8 + Number(saved.readBigUInt64LE())));
+  assert.deepEqual(header.__metadata__, { format: "pt", ...Object.fromEntries(said) });
+  assert.equal(Object.keys(header).length, 1 + 2 * 2 * everyTarget.length);
 });
 
 test("a run that has its result does no more, and a new claim is told the same", async () => {

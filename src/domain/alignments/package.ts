@@ -12,7 +12,7 @@ import {
   temporaryName,
   writeJsonDurably,
 } from "../../base/files.ts";
-import type { RunResult } from "../../contract/run-folder.ts";
+import { artefactFiles, type RunResult } from "../../contract/run-folder.ts";
 import { type Comparison, compareScores } from "../../engine/adapter-check.ts";
 import { type Calibration, fitCalibration, type LabelledAnswer } from "../../engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
@@ -72,12 +72,9 @@ export async function exportAdapter(run: Run, training: Training): Promise<Expor
 
   const folder = temporaryName(join(run.folder, "artefact"));
   await makeFolder(folder);
-  const adapter = await trainer.exportGguf(adapterName, join(folder, "adapter.gguf"), {
-    "plumbline.alignment_id": run.request.alignment_id,
-    "plumbline.base_sha256": run.request.base.sha256,
-    "plumbline.request_sha256": identityOf(run.request),
-    "plumbline.step": String(step),
-  });
+  const provenance = provenanceOf(run, training, step);
+  const adapter = await trainer.exportGguf(adapterName, join(folder, "adapter.gguf"), provenance);
+  await trainer.exportPeft(adapterName, join(folder, "peft"), provenance);
 
   const rows = fixedRows(run, training);
   const packed = {
@@ -89,6 +86,18 @@ export async function exportAdapter(run: Run, training: Training): Promise<Expor
   const aligned = await trainer.score(adapterName, packed, from);
   return { folder, step, adapter, rows, base: perRow(base, rows), aligned: perRow(aligned, rows) };
 }
+
+/** What the adapter was made from, kept in its files. No time: the same run gives the same file, to the byte. */
+const provenanceOf = (run: Run, { prepared }: Training, step: number): Record<string, string> => ({
+  "plumbline.version": run.request.versions.plumbline,
+  "plumbline.trainer": run.request.versions.trainer,
+  "plumbline.alignment_id": run.request.alignment_id,
+  "plumbline.recipe": run.request.recipe_name,
+  "plumbline.base_sha256": run.request.base.sha256,
+  "plumbline.request_sha256": identityOf(run.request),
+  "plumbline.rows_sha256": prepared.sha256,
+  "plumbline.step": String(step),
+});
 
 /**
  * Every token once in its context: rows begin alike (template, the start of a question), and counting the same few tokens row
@@ -212,7 +221,7 @@ async function writeArtefact(
     reportOf(run, training, exported, verification, calibration),
   );
   const files: RunResult["files"] = [];
-  for (const name of ["adapter.gguf", "calibration.json", "report.json"] as const) {
+  for (const name of artefactFiles) {
     const path = join(exported.folder, name);
     files.push({ name, bytes: (await stat(path)).size, sha256: await sha256OfFile(path) });
   }

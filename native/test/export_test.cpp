@@ -1,0 +1,292 @@
+// What leaves by export, read back as others read it: the GGUF adapter gives the same log-probs to the bit, the merged model the
+// same within its rounding, and the PEFT folder has PEFT's own names and the rows in Hugging Face's order.
+// Usage: export_test <folder of the tiny models>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/durable_file.h"
+#include "base/failure.h"
+#include "check.h"
+#include "gates.h"
+#include "trainer.h"
+
+using nlohmann::json;
+
+namespace {
+
+const AdapterShape test_shape{4, 8, 9, {attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down}};
+
+std::string scratch_folder() {
+    char name[] = "/tmp/plumbline-test-XXXXXX";
+    return mkdtemp(name);
+}
+
+std::string code_of(const std::function<void()> & f) {
+    try {
+        f();
+    } catch (const Failure & failure) {
+        return failure.code + ": " + failure.what();
+    }
+    return "no failure";
+}
+bool begins(const std::string & text, const std::string & start) { return text.rfind(start, 0) == 0; }
+
+const Rows & test_rows() {
+    static const Rows rows = [] {
+        Rows made;
+        for (const std::vector<int32_t> & row : test_batch(320, {40, 9, 66}, 4).rows) {
+            made.tokens.insert(made.tokens.end(), row.begin(), row.end());
+            made.lengths.push_back(static_cast<int32_t>(row.size()));
+        }
+        return made;
+    }();
+    return rows;
+}
+
+std::vector<float> scores(Trainer & trainer, const std::optional<std::string> & adapter) { return trainer.score(adapter, test_rows(), {1, 1, 1}); }
+
+double largest_difference(const std::vector<float> & a, const std::vector<float> & b) {
+    double most = 0;
+    for (size_t i = 0; i < a.size(); i++) most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+    return most;
+}
+
+/** Adapter "a" whose B is no longer 0. */
+void train(Trainer & trainer, const AdapterShape & shape, double learning_rate = 0.02) {
+    trainer.create_adapter("a", shape);
+    LossWeights weights;
+    for (int32_t length : test_rows().lengths)
+        for (int32_t i = 0; i < length; i++) weights.weights.push_back(i == 0 ? 0.0f : 0.01f);
+    for (int i = 0; i < 4; i++) {
+        trainer.forward_backward("a", test_rows(), weights);
+        trainer.optim_step("a", {learning_rate, 0.9, 0.95, 1e-8, 0, 1});
+    }
+}
+
+// ---- GGUF
+
+void test_gguf_comes_back(const std::string & model) {
+    Trainer trainer;
+    trainer.open(model, 1, 0);
+    train(trainer, test_shape);
+    const std::string folder = scratch_folder(), file = folder + "/a.gguf";
+    const SavedFile saved = trainer.export_gguf("a", file, {{"plumbline.base_sha256", "abc"}});
+    const std::vector<uint8_t> bytes = read_whole_file(file, 1 << 30);
+    CHECK(saved.bytes == static_cast<int64_t>(bytes.size()) && saved.sha256 == sha256_hex(bytes.data(), bytes.size()), "size and hash");
+    const MappedFile mapped(file);
+    CHECK(GgufFile(mapped).text("plumbline.base_sha256") == "abc", "provenance");
+
+    AdapterShape other = test_shape;
+    other.seed = 77;
+    trainer.create_adapter("b", other);
+    const Adapter & loaded = trainer.load("b", file);
+    CHECK(loaded.step == 0 && loaded.version == 1, "%ld %ld", static_cast<long>(loaded.step), static_cast<long>(loaded.version));
+    CHECK(scores(trainer, std::string("a")) == scores(trainer, std::string("b")), "the adapter that came back says something else");
+
+    other.alpha = 9;
+    trainer.create_adapter("c", other);
+    CHECK(begins(code_of([&] { trainer.load("c", file); }), "checkpoint_mismatch"), "alpha");
+    other = {5, 8, 9, test_shape.targets};
+    trainer.create_adapter("d", other);
+    CHECK(begins(code_of([&] { trainer.load("d", file); }), "checkpoint_mismatch"), "rank");
+    other = {4, 8, 9, {attn_q}};
+    trainer.create_adapter("e", other);
+    CHECK(begins(code_of([&] { trainer.load("e", file); }), "checkpoint_mismatch"), "targets");
+    CHECK(begins(code_of([&] { trainer.load("b", model); }), "invalid_model"), "no adapter");
+    for (const char * kind : {"gguf", "peft", "merged"}) {
+        const auto again = [&] {
+            if (kind[0] == 'g') trainer.export_gguf("a", file, {});
+            if (kind[0] == 'p') trainer.export_peft("a", file, {});
+            if (kind[0] == 'm') trainer.export_merged("a", file, GGML_TYPE_F32, {});
+        };
+        CHECK(begins(code_of(again), "io_error"), "%s over another file", kind);
+    }
+    CHECK(read_whole_file(file, 1 << 30) == bytes, "a refused export changed the file");
+    CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1, "refused exports left something behind");
+}
+
+// ---- Merged
+
+/** Keys that say what the merged file is. Everything else must be as in the base. */
+bool of_provenance(const std::string & key) {
+    return begins(key, "general.base_model.") || begins(key, "plumbline.") || key == "general.finetune" || key == "general.file_type";
+}
+
+/** The bytes of every key but those, in order, and of every tensor that no adapter changed. */
+std::string kept_part(const std::string & path) {
+    const MappedFile mapped(path);
+    const GgufFile file(mapped);
+    std::unique_ptr<gguf_context, void (*)(gguf_context *)> copy(gguf_init_empty(), gguf_free);
+    gguf_set_kv(copy.get(), file.context());
+    for (int64_t i = 0; i < gguf_get_n_kv(file.context()); i++)
+        if (const char * key = gguf_get_key(file.context(), i); of_provenance(key)) gguf_remove_key(copy.get(), key);
+    std::string kept(gguf_get_meta_size(copy.get()), '\0');
+    gguf_get_meta_data(copy.get(), kept.data());
+    for (const auto & [name, tensor] : file.tensors) {
+        const auto named = [&, tensor_name = name](const char * target) { return tensor_name.find(std::string(".") + target + ".weight") != std::string::npos; };
+        if (std::none_of(target_names.begin(), target_names.end(), named)) kept.append(reinterpret_cast<const char *>(tensor.matrix.data), static_cast<size_t>(tensor.bytes()));
+    }
+    return kept;
+}
+
+void test_merged(const std::string & model) {
+    Trainer trainer;
+    trainer.open(model, 1, 0);
+    train(trainer, test_shape);
+    const std::string folder = scratch_folder();
+    const std::vector<float> aligned = scores(trainer, std::string("a"));
+    CHECK(largest_difference(aligned, scores(trainer, std::nullopt)) > 0.1, "the adapter does nothing");
+    double difference[3];
+    const ggml_type types[] = {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16};
+    for (int i = 0; i < 3; i++) {
+        const std::string file = folder + "/" + ggml_type_name(types[i]) + ".gguf";
+        trainer.export_merged("a", file, types[i], {{"plumbline.run", "r"}});
+        Trainer merged;
+        merged.open(file, 1, 0);
+        difference[i] = largest_difference(aligned, scores(merged, std::nullopt));
+        CHECK(kept_part(file) == kept_part(model), "%s: more than the adapted matrices changed", file.c_str());
+        const MappedFile mapped(file);
+        const GgufFile header(mapped);
+        CHECK(header.text("plumbline.run") == "r" && header.whole("general.base_model.count", 1, 1) == 1, "provenance");
+        CHECK(header.text("general.base_model.0.name") == header.text("general.name"), "the base's name");
+        CHECK(header.tensors.at("blk.0.ffn_down.weight").matrix.type == types[i], "type");
+    }
+    std::printf("%s merged: f32 %.1e f16 %.1e bf16 %.1e nats\n", model.c_str(), difference[0], difference[1], difference[2]);
+    CHECK(difference[0] <= 1e-3, "f32: %g", difference[0]);
+    // Half a unit in the last place is 2^-11 of a weight in F16, 2^-8 in BF16; a log-prob sums a few thousand of them.
+    CHECK(difference[1] <= 1e-2 && difference[2] <= 1e-1, "f16 %g bf16 %g", difference[1], difference[2]);
+}
+
+void test_merged_overflow(const std::string & model) {
+    Trainer trainer;
+    trainer.open(model, 1, 0);
+    AdapterShape loud = test_shape;
+    loud.alpha = 1e6;
+    train(trainer, loud, 1);
+    const std::string folder = scratch_folder();
+    const std::string refused = code_of([&] { trainer.export_merged("a", folder + "/m.gguf", GGML_TYPE_F16, {}); });
+    CHECK(begins(refused, "non_finite") && refused.find("blk.0.") != std::string::npos, "%s", refused.c_str());
+    CHECK(std::filesystem::is_empty(folder), "a failed export left something behind");
+    trainer.export_merged("a", folder + "/m.gguf", GGML_TYPE_BF16, {});
+}
+
+// ---- PEFT
+
+struct Safetensors {
+    json header;
+    std::vector<uint8_t> bytes;
+    size_t data;
+
+    explicit Safetensors(const std::string & path) : bytes(read_whole_file(path, 1 << 30)) {
+        uint64_t length;
+        std::memcpy(&length, bytes.data(), 8);
+        header = json::parse(bytes.begin() + 8, bytes.begin() + 8 + static_cast<std::ptrdiff_t>(length));
+        data = 8 + length;
+    }
+    std::vector<float> values(const std::string & name) const {
+        const size_t begin = header[name]["data_offsets"][0], end = header[name]["data_offsets"][1];
+        std::vector<float> result((end - begin) / 4);
+        std::memcpy(result.data(), &bytes[data + begin], end - begin);
+        return result;
+    }
+};
+
+/** Tensors cover the data one behind the other, as safetensors asks, with the shapes they are said to have. */
+void check_layout(const Safetensors & file) {
+    CHECK(file.data % 8 == 0, "the data begin at %zu", file.data);
+    std::map<size_t, size_t> spans;
+    for (const auto & [name, entry] : file.header.items())
+        if (name != "__metadata__") {
+            CHECK(entry["dtype"] == "F32" && entry["shape"].size() == 2, "%s", name.c_str());
+            spans[entry["data_offsets"][0]] = entry["data_offsets"][1];
+            CHECK(entry["data_offsets"][1].get<size_t>() - entry["data_offsets"][0].get<size_t>() == entry["shape"][0].get<size_t>() * entry["shape"][1].get<size_t>() * 4, "%s", name.c_str());
+        }
+    size_t end = 0;
+    for (const auto & [from, to] : spans) {
+        CHECK(from == end, "a hole or an overlap at %zu", from);
+        end = to;
+    }
+    CHECK(end == file.bytes.size() - file.data, "%zu of %zu bytes", end, file.bytes.size() - file.data);
+}
+
+void test_peft(const std::string & model) {
+    Trainer trainer;
+    const ModelShape shape = trainer.open(model, 1, 0);
+    train(trainer, test_shape);
+    const std::string folder = scratch_folder();
+    const std::vector<SavedFile> files = trainer.export_peft("a", folder + "/peft", {{"plumbline.run", "r"}});
+    trainer.export_gguf("a", folder + "/a.gguf", {});
+    const Safetensors saved(folder + "/peft/adapter_model.safetensors");
+    check_layout(saved);
+    CHECK(files.size() == 2 && files[0].sha256 == sha256_hex(saved.bytes.data(), saved.bytes.size()), "hash");
+    CHECK(saved.header["__metadata__"] == json({{"format", "pt"}, {"plumbline.run", "r"}}), "%s", saved.header["__metadata__"].dump().c_str());
+
+    // The names that PEFT itself saves for these layers (peft_check.py wrote the list, of two layers and with a head).
+    std::set<std::string> expected, found;
+    const std::vector<uint8_t> list = read_whole_file(PLUMBLINE_TEST_DATA "/peft_names.json", 1 << 20);
+    const json listed = json::parse(list.begin(), list.end());
+    for (const auto & [name, dimensions] : listed.items())
+        for (int64_t layer = 0; name.find("lm_head") == std::string::npos && layer < shape.layers; layer++) {
+            std::string of_layer = name;
+            of_layer.replace(of_layer.find("layers.") + 7, 1, std::to_string(layer));
+            expected.insert(of_layer);
+        }
+    for (const auto & [name, entry] : saved.header.items())
+        if (name != "__metadata__") found.insert(name);
+    CHECK(found == expected, "%zu names, %zu expected; the first found is %s", found.size(), expected.size(), found.empty() ? "" : found.begin()->c_str());
+
+    // llama.cpp's converter: reshape(heads, 2, d / 2, …).swapaxes(1, 2). Done to the PEFT rows, it must give the GGUF's.
+    const MappedFile mapped(folder + "/a.gguf");
+    const GgufFile adapter(mapped);
+    const auto rank = static_cast<size_t>(test_shape.rank), half = static_cast<size_t>(shape.head_values / 2);
+    for (const auto & [module, tensor, heads, swapped] : std::vector<std::tuple<std::string, std::string, int64_t, bool>>{
+             {"self_attn.q_proj", "attn_q", shape.heads, true}, {"self_attn.k_proj", "attn_k", shape.kv_heads, true}, {"self_attn.v_proj", "attn_v", shape.kv_heads, false}}) {
+        const std::vector<float> peft = saved.values("base_model.model.model.layers.1." + module + ".lora_B.weight");
+        const auto * gguf = reinterpret_cast<const float *>(adapter.tensors.at("blk.1." + tensor + ".weight.lora_b").matrix.data);
+        size_t to = 0;
+        bool same = true, differs = false;
+        for (size_t h = 0; h < static_cast<size_t>(heads); h++)
+            for (size_t j = 0; j < half; j++)
+                for (size_t s = 0; s < 2; s++, to++) {
+                    const size_t from = swapped ? (h * 2 + s) * half + j : to;
+                    same = same && std::memcmp(&peft[from * rank], gguf + to * rank, rank * sizeof(float)) == 0;
+                    differs = differs || std::memcmp(&peft[to * rank], gguf + to * rank, rank * sizeof(float)) != 0;
+                }
+        CHECK(same && differs == swapped, "rows of %s", tensor.c_str());
+    }
+
+    const std::vector<uint8_t> text = read_whole_file(folder + "/peft/adapter_config.json", 1 << 20);
+    const json config = json::parse(text.begin(), text.end());
+    CHECK(config["r"] == 4 && config["lora_alpha"] == 8 && config["lora_alpha"].is_number_integer() && config["peft_type"] == "LORA" && config["bias"] == "none", "%s", config.dump().c_str());
+    CHECK(config["target_modules"] == json({"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"}), "%s", config["target_modules"].dump().c_str());
+    CHECK(config["base_model_name_or_path"] == std::filesystem::path(model).stem().string(), "%s", config["base_model_name_or_path"].dump().c_str());
+}
+
+/** Every tiny model that the worker trains. */
+std::vector<std::string> trainable(const std::string & folder) {
+    std::vector<std::string> models;
+    for (const auto & entry : std::filesystem::directory_iterator(folder))
+        if (entry.path().extension() == ".gguf" && !begins(code_of([&] { Trainer().open(entry.path(), 1, 0); }), "unsupported")) models.push_back(entry.path());
+    std::sort(models.begin(), models.end());
+    return models;
+}
+
+} // namespace
+
+int main(int, char ** arguments) {
+    const std::string folder = arguments[1], quantised = folder + "/tiny-q4_1.gguf";
+    const std::vector<std::string> models = trainable(folder);
+    CHECK(models.size() >= 5, "%zu models", models.size());
+    for (const std::string & model : models) test_merged(model);
+    test_merged_overflow(quantised);
+    test_gguf_comes_back(quantised);
+    for (const char * name : {"tiny-f32", "tiny-f32-untied"}) test_peft(folder + "/" + name + ".gguf");
+    return failed_checks == 0 ? 0 : 1;
+}
