@@ -50,7 +50,7 @@ const Rows & test_rows() {
     return rows;
 }
 
-std::vector<float> scores(Trainer & trainer, const std::optional<std::string> & adapter) { return trainer.score(adapter, test_rows(), {1, 1, 1}); }
+std::vector<float> scores(Trainer & trainer, const std::optional<std::string> & adapter) { return trainer.score(adapter, test_rows(), {1, 1, 1}).logprobs; }
 
 double largest_difference(const std::vector<float> & a, const std::vector<float> & b) {
     double most = 0;
