@@ -122,6 +122,8 @@ async function furnish(parts: HouseParts): Promise<House> {
     log,
     engine: installed.engine,
     resolve: models.resolve,
+    onlyBase: models.onlyBase,
+    listModels: models.servable,
     lease: (ref) => models.lease(ref, "request"),
   });
   const evaluationRows = prepareEvaluations(store);

@@ -8,6 +8,8 @@ import { evaluations } from "./evaluations.ts";
 import { inference } from "./inference.ts";
 import { models } from "./models.ts";
 import { system } from "./system.ts";
+import { tokens } from "./tokens.ts";
+import { vectors } from "./vectors.ts";
 
 export const contract = {
   ...system,
@@ -17,6 +19,8 @@ export const contract = {
   ...models,
   ...evaluations,
   ...inference,
+  ...vectors,
+  ...tokens,
   ...access,
 } as const;
 

@@ -5,7 +5,7 @@ import { Failure, invalid } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Caller } from "../../contract/endpoint.ts";
-import type { Generator, ModelRef, Tokenizer } from "../../engine/generator.ts";
+import type { Generator, ModelKind, ModelRef, Tokenizer } from "../../engine/generator.ts";
 import { answer, type Choice, type Piece } from "./answers.ts";
 import { listenerOf, type ScoredModel } from "./confidence.ts";
 import type { UsageOutcome, UsageSql } from "./store.ts";
@@ -20,6 +20,8 @@ export interface SessionParts {
   generator: Generator;
   /** Throws not_found, not_deployed. */
   resolve: (caller: Caller, name: string) => ServedModel;
+  /** The base meant where none is named. Throws validation unless there is just one of the first of these kinds there is. */
+  onlyBase: (kinds: readonly ModelKind[]) => string;
   /** Keeps the model loaded until released; loads a base on its first use. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
   usage: UsageSql;

@@ -24,6 +24,8 @@ export const prepareUsage = (store: Store) => ({
   end: store.prepare<[number, UsageOutcome, string]>(
     "UPDATE usage SET completion_tokens = ?, outcome = ? WHERE request_id = ? AND outcome = 'open'",
   ),
+  /** Of a request whose prompt tokens are known only once they were read. */
+  read: store.prepare<[number, string]>("UPDATE usage SET prompt_tokens = ? WHERE request_id = ? AND outcome = 'open'"),
   /** At start: what was open when the appliance ended was cut off. */
   interrupt: store.prepare<[]>("UPDATE usage SET outcome = 'interrupted' WHERE outcome = 'open'"),
   totals: store.prepare<[string], UsageTotals>(

@@ -10,7 +10,7 @@ import type { Clock } from "../../base/time.ts";
 import type { Caller, Handlers } from "../../contract/endpoint.ts";
 import type { models } from "../../contract/models.ts";
 import type { Calibration } from "../../engine/confidence.ts";
-import type { Generator, ModelRef } from "../../engine/generator.ts";
+import type { Generator, ModelKind, ModelRef } from "../../engine/generator.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import type { Store } from "../../store/open.ts";
@@ -42,6 +42,15 @@ export interface ModelsParts extends Told {
 export type { BaseRecord } from "./handlers.ts";
 export type { ImportSource } from "./import.ts";
 
+export interface ServableModel {
+  modelId: string;
+  name: string;
+  kind: ModelKind;
+  /** null of a base. */
+  owner: string | null;
+  createdAt: string;
+}
+
 export interface NewAlignedModel {
   ownerId: string;
   alignmentId: string;
@@ -68,6 +77,10 @@ export interface Models {
   /** By its name on a hub: what was imported under it, else fetched. Throws hub_unavailable, disk_full, model_invalid. */
   hubBase(name: string, by?: Caller): Promise<BaseRow>;
   listBase(): BaseRecord[];
+  /** The id of the only base of the first of these kinds there is. Throws validation naming `model`. */
+  onlyBase(kinds: readonly ModelKind[]): string;
+  /** What answers now: every base, and the caller's deployed models. */
+  servable(caller: Caller): ServableModel[];
   importBase(source: ImportSource): Promise<BaseRecord>;
   removeBase(name: string): Promise<void>;
   /** Imports the starter model where no base is there yet; null when there is one or the file is missing. */
@@ -168,6 +181,23 @@ export function createModels(parts: ModelsParts): Models {
     baseOf,
     hubBase,
     listBase: () => sql.bases.all(-1, 0).map(baseRecord),
+    onlyBase: (kinds) => onlyBase(sql.bases.all(-1, 0), kinds),
+    servable: (caller) => [
+      ...sql.bases.all(-1, 0).map(({ id, name, kind, created_at }) => ({
+        modelId: id,
+        name,
+        kind,
+        owner: null,
+        createdAt: created_at,
+      })),
+      ...sql.deployed.all(caller.userId).map(({ id, name, created_at }) => ({
+        modelId: id,
+        name,
+        kind: "text" as const,
+        owner: caller.userName,
+        createdAt: created_at,
+      })),
+    ],
     importBase,
     async removeBase(name) {
       const row = baseOf(name);
@@ -210,6 +240,16 @@ export function createModels(parts: ModelsParts): Models {
     redeployAtStart: deployments.redeployAtStart,
     waiting: deployments.waiting,
   };
+}
+
+function onlyBase(bases: readonly BaseRow[], kinds: readonly ModelKind[]): string {
+  for (const kind of kinds) {
+    const [first, ...others] = bases.filter((base) => base.kind === kind);
+    if (first && others.length === 0) return first.id;
+    if (first)
+      throw invalid(["body", "model"], `${others.length + 1} bases for ${kind} are installed; name one`, "missing");
+  }
+  throw invalid(["body", "model"], "field required", "missing");
 }
 
 function refuseUsed(sql: ModelsSql, row: BaseRow): void {

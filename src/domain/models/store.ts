@@ -149,6 +149,10 @@ function prepareAligned(store: Store) {
       `${aligned} WHERE m.owner_id = :ownerId AND (:status IS NULL OR m.deployment_status = :status)
        AND (:baseId IS NULL OR m.base_model_id = :baseId) ORDER BY m.created_seq DESC LIMIT :limit OFFSET :offset`,
     ),
+    deployed: store.prepare<[string], Pick<AlignedRow, "id" | "name" | "created_at">>(
+      `SELECT id, name, created_at FROM aligned_model WHERE owner_id = ? AND deployment_status = 'DEPLOYED'
+       ORDER BY created_seq DESC`,
+    ),
     ownsAligned: store.prepare<[string], { one: 1 }>("SELECT 1 AS one FROM aligned_model WHERE owner_id = ? LIMIT 1"),
     inStatus: store.prepare<[string], AlignedRow>(
       `${aligned} WHERE m.deployment_status IN(SELECT value FROM json_each(?)) ORDER BY m.created_seq`,

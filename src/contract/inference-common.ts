@@ -1,0 +1,34 @@
+// What the promises about inference share.
+import type { FailureCode } from "../base/errors.ts";
+
+const root = "/api/v3/inference";
+
+/** A path under the inference address, and the same under its `v1`, for tools that insist on that. */
+export const inferencePaths = <const P extends string>(path: P, ...others: string[]) => ({
+  path: `${root}/${path}` as const,
+  aliases: [path, ...others].flatMap((one) => [`${root}/${one}`, `${root}/v1/${one}`]).slice(1),
+});
+
+export const inferenceHeaders = {
+  type: "object",
+  properties: {
+    "x-session-id": { type: "string", maxLength: 256, pattern: "^[\\x21-\\x7e]*$" },
+    "x-provider": { type: "string", maxLength: 256 },
+  },
+} as const;
+
+export const optionalModel = {
+  type: "string",
+  minLength: 1,
+  maxLength: 200,
+  description: "An aligned model id, or a base model's. May be left out while one base of the kind is installed.",
+} as const;
+
+export const inferenceErrors: readonly FailureCode[] = [
+  "not_found",
+  "not_deployed",
+  "wrong_kind",
+  "prompt_too_long",
+  "engine_busy",
+  "out_of_memory",
+];

@@ -1,0 +1,168 @@
+// What clients and evaluation tools ask of a model besides answers: which there are, and how it reads text.
+import { endpoint } from "./endpoint.ts";
+import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
+
+const nullableText = { type: ["string", "null"] } as const;
+const nullableId = { type: ["integer", "null"] } as const;
+
+const listedModel = {
+  type: "object",
+  additionalProperties: false,
+  required: ["id", "object", "created", "owned_by", "type", "display_name", "created_at", "kind"],
+  properties: {
+    id: { type: "string" },
+    object: { const: "model" },
+    created: { type: "integer" },
+    owned_by: { type: "string" },
+    type: { const: "model" },
+    display_name: { type: "string" },
+    created_at: { type: "string" },
+    kind: { enum: ["text", "embedding", "rerank"] },
+  },
+} as const;
+
+export const tokens = {
+  "inference.models": endpoint({
+    method: "GET",
+    ...inferencePaths("models"),
+    tag: "inference",
+    summary:
+      "Models that answer now: every base, and your deployed ones. The form fits OpenAI's clients and Anthropic's.",
+    headers: inferenceHeaders,
+    query: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        limit: { type: "integer", minimum: 1, maximum: 1000 },
+        after_id: { type: "string", maxLength: 200 },
+        before_id: { type: "string", maxLength: 200 },
+      },
+    },
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["object", "data", "has_more", "first_id", "last_id"],
+      properties: {
+        object: { const: "list" },
+        data: { type: "array", items: listedModel },
+        has_more: { type: "boolean" },
+        first_id: nullableText,
+        last_id: nullableText,
+      },
+    },
+    errors: [],
+  }),
+  "inference.model": endpoint({
+    method: "GET",
+    ...inferencePaths("models/{model_id}"),
+    tag: "inference",
+    summary: "One model that answers now.",
+    params: {
+      type: "object",
+      additionalProperties: false,
+      required: ["model_id"],
+      properties: { model_id: { type: "string", minLength: 1, maxLength: 200 } },
+    },
+    headers: inferenceHeaders,
+    reply: listedModel,
+    errors: ["not_found", "not_deployed"],
+  }),
+  "inference.tokenizer_info": endpoint({
+    method: "GET",
+    ...inferencePaths("tokenizer_info"),
+    tag: "inference",
+    summary: "How a model reads text, for evaluation tools.",
+    headers: inferenceHeaders,
+    query: { type: "object", additionalProperties: false, properties: { model: optionalModel } },
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: [
+        "tokenizer_class",
+        "bos_token",
+        "eos_token",
+        "pad_token",
+        "bos_token_id",
+        "eos_token_id",
+        "add_bos_token",
+        "chat_template",
+        "model_max_length",
+        "vocab_size",
+      ],
+      properties: {
+        tokenizer_class: { type: "string" },
+        bos_token: nullableText,
+        eos_token: nullableText,
+        pad_token: nullableText,
+        bos_token_id: nullableId,
+        eos_token_id: nullableId,
+        add_bos_token: { type: "boolean" },
+        chat_template: nullableText,
+        model_max_length: { type: "integer", description: "Tokens of one seat, prompt and answer together." },
+        vocab_size: { type: "integer" },
+      },
+    },
+    errors: inferenceErrors,
+  }),
+  "inference.tokenize": endpoint({
+    method: "POST",
+    ...inferencePaths("tokenize"),
+    tag: "inference",
+    summary: "A text as a model's token ids. Texts never become control tokens.",
+    headers: inferenceHeaders,
+    body: {
+      type: "object",
+      required: ["prompt"],
+      properties: {
+        model: optionalModel,
+        prompt: { type: "string" },
+        add_special_tokens: {
+          type: ["boolean", "null"],
+          default: true,
+          description: "Begin as the model's own texts begin, where they do.",
+        },
+      },
+      examples: [{ model: "model_0", prompt: "Hello, world", add_special_tokens: false }],
+    },
+    largeBody: true,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["tokens", "count", "max_model_len"],
+      properties: {
+        tokens: { type: "array", items: { type: "integer" } },
+        count: { type: "integer" },
+        max_model_len: { type: "integer" },
+      },
+    },
+    errors: inferenceErrors,
+  }),
+  "inference.detokenize": endpoint({
+    method: "POST",
+    ...inferencePaths("detokenize"),
+    tag: "inference",
+    summary: "Token ids as text. Control tokens add nothing.",
+    headers: inferenceHeaders,
+    body: {
+      type: "object",
+      required: ["tokens"],
+      properties: {
+        model: optionalModel,
+        tokens: {
+          type: "array",
+          maxItems: 1_000_000,
+          items: { type: "integer", minimum: 0, maximum: 2147483647 },
+        },
+      },
+      examples: [{ model: "model_0", tokens: [19556, 28, 905] }],
+    },
+    largeBody: true,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["prompt"],
+      properties: { prompt: { type: "string" } },
+    },
+    errors: inferenceErrors,
+  }),
+} as const;

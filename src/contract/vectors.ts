@@ -1,0 +1,238 @@
+// Vectors of texts and ranks of documents, in the forms that OpenAI's, Jina's, Cohere's and TEI's clients speak.
+import { endpoint } from "./endpoint.ts";
+import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
+
+const tokenIds = {
+  type: "array",
+  minItems: 1,
+  maxItems: 1_000_000,
+  items: { type: "integer", minimum: 0, maximum: 2147483647 },
+} as const;
+const text = { type: "string", minLength: 1 } as const;
+const truncate = {
+  type: ["boolean", "null"],
+  default: false,
+  description: "Cut what is longer than the model reads, at its end and visibly, instead of refusing it.",
+} as const;
+
+const cutTokens = { type: "integer", description: "Tokens that were cut off, of all texts together." } as const;
+const vectorUsage = {
+  type: "object",
+  additionalProperties: false,
+  required: ["prompt_tokens", "total_tokens", "truncated_tokens"],
+  properties: { prompt_tokens: { type: "integer" }, total_tokens: { type: "integer" }, truncated_tokens: cutTokens },
+} as const;
+
+export const rerankMethods = ["cross_encoder", "embedding", "likelihood"] as const;
+const method = {
+  enum: rerankMethods,
+  description:
+    "What the scores are. cross_encoder: the model's own probability of relevance. embedding: (1 + cosine) / 2 of the vectors of query and document. likelihood: the mean probability of the query's tokens, given the document.",
+} as const;
+
+const documentsField = {
+  type: "array",
+  minItems: 1,
+  maxItems: 1000,
+  items: {
+    anyOf: [{ type: "string" }, { type: "object", required: ["text"], properties: { text: { type: "string" } } }],
+  },
+} as const;
+const topN = { type: ["integer", "null"], minimum: 1, description: "As many of the best; all without it." } as const;
+const query = { type: "string", minLength: 1 } as const;
+
+const jinaResult = {
+  type: "object",
+  additionalProperties: false,
+  required: ["index", "relevance_score"],
+  properties: {
+    index: { type: "integer" },
+    relevance_score: { type: "number" },
+    document: {
+      type: "object",
+      additionalProperties: false,
+      required: ["text"],
+      properties: { text: { type: "string" } },
+    },
+  },
+} as const;
+const teiResult = {
+  type: "object",
+  additionalProperties: false,
+  required: ["index", "score"],
+  properties: { index: { type: "integer" }, score: { type: "number" }, text: { type: "string" } },
+} as const;
+
+export const vectors = {
+  "inference.embeddings": endpoint({
+    method: "POST",
+    ...inferencePaths("embeddings"),
+    tag: "inference",
+    summary: "Vectors of unit length: of an embedding model, or the mean of a text model's last states.",
+    headers: inferenceHeaders,
+    body: {
+      type: "object",
+      required: ["input"],
+      properties: {
+        model: optionalModel,
+        input: {
+          anyOf: [
+            text,
+            { type: "array", minItems: 1, maxItems: 2048, items: text },
+            tokenIds,
+            { type: "array", minItems: 1, maxItems: 2048, items: tokenIds },
+          ],
+        },
+        encoding_format: {
+          enum: ["float", "base64", null],
+          default: "float",
+          description: "base64: little-endian 32-bit floats.",
+        },
+        dimensions: {
+          type: ["integer", "null"],
+          minimum: 1,
+          description: "So many first values, brought to unit length again; as many as the model has, at most.",
+        },
+        truncate,
+        user: { type: ["string", "null"], maxLength: 512, description: "Accepted; not used." },
+      },
+      examples: [{ model: "model_0", input: ["The cat sits outside.", "A man is playing guitar."] }],
+    },
+    largeBody: true,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["object", "data", "model", "usage"],
+      properties: {
+        object: { const: "list" },
+        data: {
+          type: "array",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["object", "index", "embedding"],
+            properties: {
+              object: { const: "embedding" },
+              index: { type: "integer" },
+              embedding: { anyOf: [{ type: "array", items: { type: "number" } }, { type: "string" }] },
+            },
+          },
+        },
+        model: { type: "string" },
+        usage: vectorUsage,
+      },
+    },
+    errors: inferenceErrors,
+  }),
+  "inference.rerank": endpoint({
+    method: "POST",
+    ...inferencePaths("rerank"),
+    tag: "inference",
+    summary: "Documents by their relevance to a query. `texts` in place of `documents` asks for TEI's form of answer.",
+    headers: inferenceHeaders,
+    body: {
+      type: "object",
+      required: ["query"],
+      properties: {
+        model: optionalModel,
+        query,
+        documents: documentsField,
+        texts: { type: "array", minItems: 1, maxItems: 1000, items: { type: "string" } },
+        top_n: topN,
+        return_documents: { type: ["boolean", "null"], default: false },
+        raw_scores: {
+          type: ["boolean", "null"],
+          default: false,
+          description: "With texts: log-odds, cosines or mean log-probs, in place of what is made of them.",
+        },
+        return_text: { type: ["boolean", "null"], default: false },
+        truncate,
+      },
+      examples: [{ model: "model_0", query: "How long is the warranty?", documents: ["Two years.", "It is red."] }],
+    },
+    largeBody: true,
+    reply: {
+      anyOf: [
+        {
+          type: "object",
+          additionalProperties: false,
+          required: ["model", "method", "results", "usage"],
+          properties: {
+            model: { type: "string" },
+            method,
+            results: { type: "array", items: jinaResult },
+            usage: vectorUsage,
+          },
+        },
+        { type: "array", items: teiResult },
+      ],
+    },
+    errors: inferenceErrors,
+  }),
+  "inference.rerank_v2": endpoint({
+    method: "POST",
+    ...inferencePaths("v2/rerank"),
+    tag: "inference",
+    summary: "Documents by their relevance to a query, in the form of Cohere's second version.",
+    headers: inferenceHeaders,
+    body: {
+      type: "object",
+      required: ["query", "documents"],
+      properties: {
+        model: optionalModel,
+        query,
+        documents: documentsField,
+        top_n: topN,
+        max_tokens_per_doc: { type: ["integer", "null"], minimum: 1, description: "Accepted; see truncate." },
+        truncate,
+      },
+      examples: [{ model: "model_0", query: "How long is the warranty?", documents: ["Two years."], top_n: 1 }],
+    },
+    largeBody: true,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["id", "results", "meta"],
+      properties: {
+        id: { type: "string" },
+        results: {
+          type: "array",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["index", "relevance_score"],
+            properties: { index: { type: "integer" }, relevance_score: { type: "number" } },
+          },
+        },
+        meta: {
+          type: "object",
+          additionalProperties: false,
+          required: ["api_version", "billed_units", "tokens", "method", "truncated_tokens"],
+          properties: {
+            api_version: {
+              type: "object",
+              additionalProperties: false,
+              required: ["version"],
+              properties: { version: { const: "2" } },
+            },
+            billed_units: {
+              type: "object",
+              additionalProperties: false,
+              required: ["search_units"],
+              properties: { search_units: { type: "integer" } },
+            },
+            tokens: {
+              type: "object",
+              additionalProperties: false,
+              required: ["input_tokens"],
+              properties: { input_tokens: { type: "integer" } },
+            },
+            method,
+            truncated_tokens: cutTokens,
+          },
+        },
+      },
+    },
+    errors: inferenceErrors,
+  }),
+} as const;

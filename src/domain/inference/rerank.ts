@@ -1,0 +1,218 @@
+// POST rerank and v2/rerank. A cross-encoder scores pairs itself; any other model is asked for what it can say, and the answer
+// names what that was:
+//
+//   rerank      cross_encoder   σ(log-odds)                    raw: log-odds
+//   embedding   embedding       (1 + cosine) / 2               raw: cosine
+//   text        likelihood      exp(mean ln p of the query)    raw: mean ln p, in nats (Sachan et al., 2022)
+import { Failure, invalid } from "../../base/errors.ts";
+import type { Caller, Handler } from "../../contract/endpoint.ts";
+import type { rerankMethods, vectors } from "../../contract/vectors.ts";
+import { formatChat } from "../../engine/chat-format.ts";
+import type { Tokenizer } from "../../engine/generator.ts";
+import { type Held, withModel } from "./held.ts";
+import { refuseHuge } from "./prompts.ts";
+import type { SessionParts } from "./session.ts";
+
+type Method = (typeof rerankMethods)[number];
+
+interface Scored {
+  score: number;
+  raw: number;
+}
+
+interface Ranking {
+  modelId: string;
+  method: Method;
+  /** In the order of the documents. */
+  scores: Scored[];
+  tokens: number;
+  truncated: number;
+}
+
+interface Asked {
+  headers: Record<string, unknown>;
+  requestId: string;
+  signal: AbortSignal;
+  setHeader(name: string, value: string): void;
+}
+
+type Documents = readonly (string | { text: string })[];
+
+export const createRerank =
+  (parts: SessionParts): Handler<(typeof vectors)["inference.rerank"]> =>
+  async ({ body, ...input }, caller) => {
+    const asked = body.texts ?? body.documents;
+    if (asked === undefined) throw invalid(["body", "documents"], "field required", "missing");
+    if (body.texts !== undefined && body.documents !== undefined)
+      throw invalid(["body", "texts"], "stands beside documents; send one of them");
+    const ranking = await rank(parts, input, caller, body, asked);
+    const texts = asked.map(textOf);
+    const order = ordered(ranking, body.top_n ?? texts.length);
+    if (body.texts !== undefined)
+      return order.map((index) => ({
+        index,
+        score: body.raw_scores ? ranking.scores[index]!.raw : ranking.scores[index]!.score,
+        ...(body.return_text ? { text: texts[index]! } : {}),
+      }));
+    return {
+      model: ranking.modelId,
+      method: ranking.method,
+      results: order.map((index) => ({
+        index,
+        relevance_score: ranking.scores[index]!.score,
+        ...(body.return_documents ? { document: { text: texts[index]! } } : {}),
+      })),
+      usage: {
+        prompt_tokens: ranking.tokens,
+        total_tokens: ranking.tokens,
+        truncated_tokens: ranking.truncated,
+      },
+    };
+  };
+
+export const createRerankV2 =
+  (parts: SessionParts): Handler<(typeof vectors)["inference.rerank_v2"]> =>
+  async ({ body, ...input }, caller) => {
+    const ranking = await rank(parts, input, caller, body, body.documents);
+    return {
+      id: `rerank-${input.requestId}`,
+      results: ordered(ranking, body.top_n ?? body.documents.length).map((index) => ({
+        index,
+        relevance_score: ranking.scores[index]!.score,
+      })),
+      meta: {
+        api_version: { version: "2" },
+        billed_units: { search_units: 1 },
+        tokens: { input_tokens: ranking.tokens },
+        method: ranking.method,
+        truncated_tokens: ranking.truncated,
+      },
+    };
+  };
+
+const textOf = (document: string | { text: string }): string =>
+  typeof document === "string" ? document : document.text;
+
+/** Indexes of the best documents, the most relevant first; equal ones in the order they came. */
+const ordered = ({ scores }: Ranking, most: number): number[] =>
+  [...scores.keys()].sort((a, b) => scores[b]!.raw - scores[a]!.raw || a - b).slice(0, most);
+
+async function rank(
+  parts: SessionParts,
+  asked: Asked,
+  caller: Caller,
+  body: { model?: string; query: string; truncate?: boolean | null },
+  documents: Documents,
+): Promise<Ranking> {
+  return withModel(parts, asked, caller, body.model, ["rerank", "embedding", "text"], async (held) => {
+    const texts = documents.map(textOf);
+    for (const text of [body.query, ...texts]) refuseHuge(text.length, parts.generator.seatContext);
+    const options = { truncate: body.truncate ?? false, signal: asked.signal };
+    const method = methods[held.kind];
+    const read = await scorers[method](parts, held, body.query, texts, options);
+    held.count(read.tokens);
+    asked.setHeader("x-plumbline-rerank-method", method);
+    if (read.truncated > 0) asked.setHeader("x-plumbline-truncated-tokens", String(read.truncated));
+    return { modelId: held.model.modelId, method, ...read };
+  });
+}
+
+const methods = { rerank: "cross_encoder", embedding: "embedding", text: "likelihood" } as const;
+
+type Read = Pick<Ranking, "scores" | "tokens" | "truncated">;
+type Scorer = (
+  parts: SessionParts,
+  held: Held,
+  query: string,
+  texts: readonly string[],
+  options: { truncate: boolean; signal: AbortSignal },
+) => Promise<Read>;
+
+const sum = (values: readonly { tokens: number; truncated: number }[], key: "tokens" | "truncated"): number =>
+  values.reduce((total, one) => total + one[key], 0);
+
+const byCrossEncoder: Scorer = async ({ generator }, { model }, query, texts, options) => {
+  const ranked = await generator.rank(model.ref, query, texts, options);
+  return {
+    scores: ranked.map(({ logit }) => ({ raw: logit, score: 1 / (1 + Math.exp(-logit)) })),
+    tokens: sum(ranked, "tokens"),
+    truncated: sum(ranked, "truncated"),
+  };
+};
+
+const byEmbedding: Scorer = async ({ generator }, { model }, query, texts, options) => {
+  const embedded = await generator.embed(
+    model.ref,
+    // Of an empty document no vector can be made; a space stands for it.
+    [query, ...texts].map((text) => (text === "" ? " " : text)),
+    options,
+  );
+  const [asked, ...documents] = embedded.map((one) => one.vector);
+  return {
+    scores: documents.map((vector) => {
+      const cosine = vector.reduce((total, value, index) => total + value * asked![index]!, 0);
+      return { raw: cosine, score: (1 + cosine) / 2 };
+    }),
+    tokens: sum(embedded, "tokens"),
+    truncated: sum(embedded, "truncated"),
+  };
+};
+
+/** How likely the model finds the query as a question about the document. */
+const byLikelihood: Scorer = async ({ generator }, { model, tokenizer }, query, texts, options) => {
+  const asked = tokenizer.encode(query, false);
+  const rows = texts.map((text, index) => {
+    const made = promptFor(tokenizer, text, asked.length, generator.seatContext, options.truncate, index);
+    return { tokens: [...made.prompt, ...asked], promptLength: made.prompt.length, truncated: made.truncated };
+  });
+  const scored = await generator.score(model.ref, rows, options.signal);
+  return {
+    scores: scored.map((logprobs) => {
+      const mean = logprobs.reduce((total, value) => total + value, 0) / logprobs.length;
+      return { raw: mean, score: Math.exp(mean) };
+    }),
+    tokens: rows.reduce((total, row) => total + row.tokens.length, 0),
+    truncated: sum(
+      rows.map(({ tokens, truncated }) => ({ tokens: tokens.length, truncated })),
+      "truncated",
+    ),
+  };
+};
+
+const scorers: Record<Method, Scorer> = {
+  cross_encoder: byCrossEncoder,
+  embedding: byEmbedding,
+  likelihood: byLikelihood,
+};
+
+function promptFor(
+  tokenizer: Tokenizer,
+  text: string,
+  queryTokens: number,
+  seatContext: number,
+  truncate: boolean,
+  index: number,
+): { prompt: number[]; truncated: number } {
+  const render = (passage: string): number[] => {
+    const content = `Passage: ${passage}\n\nPlease write a question based on this passage.`;
+    if (tokenizer.chatTemplate !== null) return formatChat(tokenizer, [{ role: "user", content }]);
+    const start = tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
+    return [...start, ...tokenizer.encode(`${content}\nQuestion: `, false)];
+  };
+  const room = seatContext - queryTokens;
+  const prompt = render(text);
+  if (prompt.length <= room) return { prompt, truncated: 0 };
+  if (!truncate)
+    throw new Failure(
+      "prompt_too_long",
+      `documents[${index}] and the query make ${prompt.length + queryTokens} tokens; ${seatContext} fit. \`truncate\` cuts it`,
+    );
+  const tokens = tokenizer.encode(text, false);
+  const kept = tokens.length - (prompt.length - room);
+  // Text made of fewer tokens can be read as one token more where it was cut.
+  for (let most = kept; most >= 0; most--) {
+    const cut = render(tokenizer.decode(tokens.slice(0, most)));
+    if (cut.length <= room) return { prompt: cut, truncated: tokens.length - most };
+  }
+  throw new Failure("prompt_too_long", `The query alone fills the ${seatContext} tokens of the context`);
+}

@@ -1,0 +1,118 @@
+// The models that answer now, and how each reads text.
+import { Failure, invalid } from "../../base/errors.ts";
+import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
+import type { tokens } from "../../contract/tokens.ts";
+import type { ModelKind, Tokenizer } from "../../engine/generator.ts";
+import { refuseHuge } from "./prompts.ts";
+import type { SessionParts } from "./session.ts";
+
+/** What the models room says of a model that answers now. */
+export interface ListedModel {
+  modelId: string;
+  name: string;
+  kind: ModelKind;
+  /** Whoever aligned it; null of a base. */
+  owner: string | null;
+  createdAt: string;
+}
+
+type Listed = Reply<(typeof tokens)["inference.model"]>;
+
+export function createTokens(
+  parts: SessionParts,
+  listModels: (caller: Caller) => ListedModel[],
+): Handlers<typeof tokens> {
+  const { generator } = parts;
+  /** Reading text is not counted as usage, but the model must be the caller's and there. */
+  const reading = async <T>(
+    asked: { headers: Record<string, unknown> },
+    caller: Caller,
+    name: string | undefined,
+    work: (tokenizer: Tokenizer) => T,
+  ): Promise<T> => {
+    if (asked.headers["x-provider"] !== undefined)
+      throw invalid(["header", "X-Provider"], "this endpoint is answered on this machine only; leave the header out");
+    const model = parts.resolve(caller, name ?? parts.onlyBase(["text", "embedding", "rerank"]));
+    const lease = await parts.lease(model.ref);
+    try {
+      return work(generator.tokenizer(model.ref.baseId));
+    } finally {
+      await lease.release();
+    }
+  };
+
+  return {
+    "inference.models": async ({ query }, caller) => {
+      const all = listModels(caller).map(listed);
+      const from = query.after_id === undefined ? 0 : indexOf(all, query.after_id) + 1;
+      const to = query.before_id === undefined ? all.length : indexOf(all, query.before_id);
+      const data = all.slice(from, Math.min(to, from + (query.limit ?? all.length)));
+      return {
+        object: "list",
+        data,
+        has_more: from + data.length < to,
+        first_id: data[0]?.id ?? null,
+        last_id: data.at(-1)?.id ?? null,
+      };
+    },
+
+    "inference.model": async ({ params }, caller) => {
+      // The name may be an alias; the record is by id.
+      const { modelId } = parts.resolve(caller, params.model_id);
+      const found = listModels(caller).find((model) => model.modelId === modelId);
+      if (!found) throw new Failure("not_found", "Model not found");
+      return listed(found);
+    },
+
+    "inference.tokenizer_info": async ({ query, ...input }, caller) =>
+      reading(input, caller, query.model, (tokenizer) => {
+        const nameOf = (token: number | null): string | null => (token === null ? null : tokenizer.pieceOf(token));
+        return {
+          tokenizer_class: "GGUF",
+          bos_token: nameOf(tokenizer.bos),
+          eos_token: nameOf(tokenizer.eos),
+          pad_token: null,
+          bos_token_id: tokenizer.bos,
+          eos_token_id: tokenizer.eos,
+          add_bos_token: tokenizer.addBos,
+          chat_template: tokenizer.chatTemplate,
+          model_max_length: generator.seatContext,
+          vocab_size: tokenizer.vocabulary,
+        };
+      }),
+
+    "inference.tokenize": async ({ body, ...input }, caller) =>
+      reading(input, caller, body.model, (tokenizer) => {
+        refuseHuge(body.prompt.length, generator.seatContext);
+        const start =
+          body.add_special_tokens !== false && tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
+        const ids = [...start, ...tokenizer.encode(body.prompt, false)];
+        return { tokens: ids, count: ids.length, max_model_len: generator.seatContext };
+      }),
+
+    "inference.detokenize": async ({ body, ...input }, caller) =>
+      reading(input, caller, body.model, (tokenizer) => {
+        const wrong = body.tokens.findIndex((id) => id >= tokenizer.vocabulary);
+        if (wrong >= 0)
+          throw invalid(["body", "tokens", wrong], `the model's token ids end at ${tokenizer.vocabulary - 1}`);
+        return { prompt: tokenizer.decode(body.tokens) };
+      }),
+  };
+}
+
+function indexOf(models: readonly Listed[], id: string): number {
+  const index = models.findIndex((model) => model.id === id);
+  if (index < 0) throw new Failure("not_found", "Model not found");
+  return index;
+}
+
+const listed = ({ modelId, name, kind, owner, createdAt }: ListedModel): Listed => ({
+  id: modelId,
+  object: "model",
+  created: Math.floor(Date.parse(createdAt) / 1000),
+  owned_by: owner ?? "plumbline",
+  type: "model",
+  display_name: name,
+  created_at: createdAt,
+  kind,
+});
