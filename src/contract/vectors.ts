@@ -169,7 +169,7 @@ export const vectors = {
     },
     errors: inferenceErrors,
   }),
-  "inference.rerank_v2": endpoint({
+  "inference.rerank_cohere": endpoint({
     method: "POST",
     ...inferencePaths("v2/rerank"),
     tag: "inference",

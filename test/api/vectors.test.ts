@@ -186,7 +186,7 @@ describe("vectors and ranks", { skip: withoutModel }, () => {
     },
     {
       name: "version 2 without documents",
-      endpoint: "inference.rerank_v2",
+      endpoint: "inference.rerank_cohere",
       body: { query: "a" },
       status: 422,
       loc: ["body", "documents"],
@@ -275,7 +275,7 @@ describe("vectors and ranks", { skip: withoutModel }, () => {
     assert(!("text" in raw.body[0]));
 
     const objects = documents.map((text) => ({ text }));
-    const cohere = await it.call("inference.rerank_v2", { body: { model: ranker, query, documents: objects } });
+    const cohere = await it.call("inference.rerank_cohere", { body: { model: ranker, query, documents: objects } });
     assert.deepEqual(
       cohere.body.results.map((one: { index: number }) => one.index),
       order,

@@ -7,7 +7,7 @@ import type { Store } from "../../store/open.ts";
 import { createChat } from "./chat.ts";
 import { createCompletions } from "./completions.ts";
 import { createEmbeddings } from "./embeddings.ts";
-import { createRerank, createRerankV2 } from "./rerank.ts";
+import { createRerank, createRerankCohere } from "./rerank.ts";
 import type { SessionParts } from "./session.ts";
 import { prepareUsage, type UsageTotals } from "./store.ts";
 import { createTokens, type ListedModel } from "./tokens.ts";
@@ -34,7 +34,7 @@ export function createInference(parts: InferenceParts): Inference {
       "inference.chat": createChat(session),
       "inference.embeddings": createEmbeddings(session),
       "inference.rerank": createRerank(session),
-      "inference.rerank_v2": createRerankV2(session),
+      "inference.rerank_cohere": createRerankCohere(session),
       ...createTokens(session, parts.listModels),
     },
     usageOf: (modelId) => usage.totals.get(modelId)!,

@@ -70,8 +70,8 @@ export const createRerank =
     };
   };
 
-export const createRerankV2 =
-  (parts: SessionParts): Handler<(typeof vectors)["inference.rerank_v2"]> =>
+export const createRerankCohere =
+  (parts: SessionParts): Handler<(typeof vectors)["inference.rerank_cohere"]> =>
   async ({ body, ...input }, caller) => {
     const ranking = await rank(parts, input, caller, body, body.documents);
     return {
