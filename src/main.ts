@@ -11,6 +11,7 @@ import { type Clock, sleep, systemClock } from "./base/time.ts";
 import { trainerVersion, versionsInstalled } from "./base/versions.ts";
 import { type Contract, contract, interfaceVersion } from "./contract/index.ts";
 import { atTheMachine, createAccess } from "./domain/access/index.ts";
+import { createAgents } from "./domain/agents/index.ts";
 import { createAlignments } from "./domain/alignments/index.ts";
 import { createAlignWorker } from "./domain/alignments/job.ts";
 import { createProver } from "./domain/alignments/proof.ts";
@@ -204,6 +205,13 @@ async function furnish(parts: HouseParts): Promise<House> {
     competitorsOf,
     stopRun: align.stop,
   });
+  const agents = createAgents({
+    store,
+    clock,
+    describeModel: models.describe,
+    chat: inference.handlers["inference.chat"],
+    baseUrl: () => url,
+  });
   const system = createSystem({
     version: installed.version,
     clock,
@@ -220,6 +228,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     ...inference.handlers,
     ...evaluations.handlers,
     ...alignments.handlers,
+    ...agents.handlers,
     ...access.handlers,
   };
   const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes } = config;

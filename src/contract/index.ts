@@ -1,5 +1,6 @@
 // The whole API on one screen.
 import { access } from "./access.ts";
+import { agents } from "./agents.ts";
 import { alignments } from "./alignments.ts";
 import { benchmarks } from "./benchmarks.ts";
 import { documents } from "./documents.ts";
@@ -21,6 +22,7 @@ export const contract = {
   ...inference,
   ...vectors,
   ...tokens,
+  ...agents,
   ...access,
 } as const;
 

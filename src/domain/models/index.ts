@@ -68,6 +68,8 @@ export interface Models {
   resolve(caller: Caller, name: string): ResolvedModel;
   /** Deployed or not, for evaluations. Throws not_found. */
   find(ownerId: string, name: string): ResolvedModel;
+  /** What a model is called, and whether it answers now; null when there is none of that name. */
+  describe(ownerId: string, name: string): { modelId: string; name: string; isServing: boolean } | null;
   /** Keeps a model loaded until released, whatever its deployment. */
   lease(ref: ModelRef, use: Exclude<Use, "deployment">): Promise<Lease>;
   /** Unloads bases that are kept for the next request only; how many went. */
@@ -176,6 +178,13 @@ export function createModels(parts: ModelsParts): Models {
     workers: deployments.workers,
     resolve: (caller, name) => resolve(sql, caller, name),
     find: (ownerId, name) => find(sql, ownerId, name),
+    describe(ownerId, name) {
+      const aligned = sql.alignedOf.get(asked(ownerId, name));
+      if (aligned)
+        return { modelId: aligned.id, name: aligned.name, isServing: aligned.deployment_status === "DEPLOYED" };
+      const base = baseOf(name);
+      return base && { modelId: base.id, name: base.name, isServing: true };
+    },
     lease,
     freeIdle: loads.freeIdle,
     baseOf,

@@ -1,0 +1,243 @@
+import { id, idParam, name, nullableTimestamp, pageQuery, timestamp } from "./common.ts";
+import { endpoint } from "./endpoint.ts";
+import { chatBody, inference } from "./inference.ts";
+
+export const agentStatuses = ["ACTIVE", "INACTIVE"] as const;
+
+const long = { type: "string", maxLength: 20_000, pattern: "^[^\\u0000]*$", default: "" } as const;
+const temperature = { type: "number", minimum: 0, maximum: 2 } as const;
+const figure = { type: ["number", "null"] } as const;
+
+export const agentInfo = {
+  type: "object",
+  additionalProperties: false,
+  required: [
+    "id",
+    "name",
+    "description",
+    "base_model",
+    "base_model_name",
+    "created_date",
+    "status",
+    "creator",
+    "endpoint",
+    "usage_count",
+    "performance_metrics",
+    "system_prompt",
+    "temperature",
+    "last_used",
+    "conversation_saving_enabled",
+  ],
+  properties: {
+    id: { type: "string" },
+    name,
+    description: { type: "string" },
+    base_model: { type: "string", description: "The base or aligned model that answers." },
+    base_model_name: { type: "string" },
+    created_date: timestamp,
+    status: { enum: agentStatuses, description: "ACTIVE while its model can answer." },
+    creator: { type: "string" },
+    endpoint: { type: "string", description: "Answers chat completions as this agent." },
+    usage_count: { type: "integer", minimum: 0 },
+    performance_metrics: {
+      type: "object",
+      additionalProperties: false,
+      required: ["average_uncertainty", "human_interventions", "average_response_time", "user_satisfaction_score"],
+      description: "From its answers and the feedback on them; null before the first.",
+      properties: {
+        average_uncertainty: { ...figure, description: "100 less the confidence score, on aligned models." },
+        human_interventions: { type: ["integer", "null"] },
+        average_response_time: { ...figure, description: "Seconds." },
+        user_satisfaction_score: { ...figure, description: "The mean rating, 0 to 100." },
+      },
+    },
+    system_prompt: { type: "string" },
+    temperature,
+    last_used: nullableTimestamp,
+    conversation_saving_enabled: { type: "boolean" },
+  },
+} as const;
+
+const oneAgent = {
+  type: "object",
+  additionalProperties: false,
+  required: ["data"],
+  properties: { data: agentInfo },
+} as const;
+
+const headers = {
+  type: "object",
+  properties: { "x-session-id": { type: "string", maxLength: 256, pattern: "^[\\x21-\\x7e]*$" } },
+} as const;
+
+const agentId = idParam("agent_id");
+const answering = ["not_found", "not_deployed", "prompt_too_long", "engine_busy", "out_of_memory"] as const;
+
+export const agents = {
+  "agents.create": endpoint({
+    method: "POST",
+    path: "/api/v3/agents",
+    tag: "agents",
+    summary: "Make an agent: a model with a system prompt and a temperature of its own.",
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["name", "base_model"],
+      properties: {
+        name,
+        description: long,
+        base_model: { ...id, description: "A base model, or an aligned model of yours." },
+        system_prompt: long,
+        temperature: { ...temperature, default: 1 },
+        conversation_saving_enabled: { type: "boolean", default: false },
+      },
+    },
+    reply: oneAgent,
+    errors: ["not_found"],
+  }),
+  "agents.list": endpoint({
+    method: "GET",
+    path: "/api/v3/agents",
+    tag: "agents",
+    summary: "Your agents, newest first.",
+    query: pageQuery,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["data"],
+      properties: { data: { type: "array", items: agentInfo } },
+    },
+    errors: [],
+  }),
+  "agents.get": endpoint({
+    method: "GET",
+    path: "/api/v3/agents/{agent_id}",
+    tag: "agents",
+    summary: "An agent, with figures of its use.",
+    params: agentId,
+    reply: oneAgent,
+    errors: ["not_found"],
+  }),
+  "agents.delete": endpoint({
+    method: "DELETE",
+    path: "/api/v3/agents/{agent_id}",
+    tag: "agents",
+    summary: "Delete an agent with its saved conversations and feedback.",
+    params: agentId,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["agent_id", "message"],
+      properties: { agent_id: { type: "string" }, message: { type: "string" } },
+    },
+    errors: ["not_found"],
+  }),
+  "agents.run": endpoint({
+    method: "POST",
+    path: "/api/v3/agents/{agent_id}/run/",
+    aliases: ["/api/v3/agents/{agent_id}/run"],
+    tag: "agents",
+    summary: "Ask an agent. Where it saves conversations, X-Session-ID goes on with the one of that name.",
+    generates: true,
+    params: agentId,
+    headers,
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["message"],
+      properties: { message: { type: "string", minLength: 1 } },
+    },
+    largeBody: true,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["agent_id", "model", "response", "usage"],
+      properties: {
+        agent_id: { type: "string" },
+        model: { type: "string" },
+        response: { type: "string" },
+        usage: {
+          type: "object",
+          additionalProperties: false,
+          required: ["total_tokens", "input_tokens", "output_tokens"],
+          properties: {
+            total_tokens: { type: "integer" },
+            input_tokens: { type: "integer" },
+            output_tokens: { type: "integer" },
+          },
+        },
+      },
+    },
+    errors: answering,
+  }),
+  "agents.completions": endpoint({
+    method: "POST",
+    path: "/api/v3/agents/{agent_id}/chat/completions",
+    tag: "agents",
+    summary: "A chat completion by an agent: its model and system prompt, its temperature unless one is sent.",
+    generates: true,
+    params: agentId,
+    headers,
+    body: {
+      ...chatBody,
+      required: ["messages"],
+      properties: { ...chatBody.properties, temperature: { type: ["number", "null"], minimum: 0, maximum: 2 } },
+      examples: [{ messages: [{ role: "user", content: "How many days off has a new colleague?" }] }],
+    },
+    largeBody: true,
+    reply: inference["inference.chat"].reply,
+    events: inference["inference.chat"].events,
+    errors: inference["inference.chat"].errors,
+  }),
+  "agents.conversations": endpoint({
+    method: "GET",
+    path: "/api/v3/agents/{agent_id}/conversations",
+    tag: "agents",
+    summary: "What an agent saved of its conversations, newest first.",
+    params: agentId,
+    query: {
+      ...pageQuery,
+      properties: { ...pageQuery.properties, session_id: { type: "string", maxLength: 256 } },
+    },
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["turns"],
+      properties: {
+        turns: {
+          type: "array",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["session_id", "role", "content", "at"],
+            properties: {
+              session_id: { type: ["string", "null"] },
+              role: { enum: ["user", "assistant"] },
+              content: { type: "string" },
+              at: timestamp,
+            },
+          },
+        },
+      },
+    },
+    errors: ["not_found"],
+  }),
+  "agents.feedback": endpoint({
+    method: "POST",
+    path: "/api/v3/agents/{agent_id}/feedback",
+    tag: "agents",
+    summary: "What a person thought of an answer, and whether they had to step in.",
+    params: agentId,
+    body: {
+      type: "object",
+      additionalProperties: false,
+      anyOf: [{ required: ["rating"] }, { required: ["intervention"] }],
+      properties: {
+        rating: { type: "number", minimum: 0, maximum: 100 },
+        intervention: { type: "boolean" },
+      },
+    },
+    reply: oneAgent,
+    errors: ["not_found"],
+  }),
+} as const;

@@ -1,0 +1,101 @@
+// An agent's answer is a chat completion of its model, asked as the agent would: its system prompt first, its temperature unless
+// another is sent. Tokens are counted where chats are; here only what is the agent's own: how long it took, and how sure it was.
+import { Failure } from "../../base/errors.ts";
+import type { Clock } from "../../base/time.ts";
+import type { agents } from "../../contract/agents.ts";
+import {
+  type Caller,
+  EventStream,
+  type Handler,
+  type Input,
+  type Reply,
+  type StreamEvent,
+} from "../../contract/endpoint.ts";
+import { chatBody, type inference } from "../../contract/inference.ts";
+import { compile } from "../../contract/validate.ts";
+import type { AgentRow } from "./store.ts";
+
+type Chat = (typeof inference)["inference.chat"];
+type AskedBody = Input<(typeof agents)["agents.completions"]>["body"];
+type Message = AskedBody["messages"][number];
+
+/** The parts of a request that pass through to the model. */
+export type Passed = Pick<Input<Chat>, "headers" | "requestId" | "signal" | "setHeader">;
+
+export interface Answered {
+  seconds: number;
+  /** null on a base model. */
+  confidence: number | null;
+}
+
+export interface AnswersParts {
+  chat: Handler<Chat>;
+  clock: Clock;
+  /** After each answer that came to its end. */
+  ended: (agent: AgentRow, requestId: string, answered: Answered) => void;
+}
+
+export interface Answers {
+  /** One answer to a conversation, whole. */
+  reply(agent: AgentRow, messages: Message[], passed: Passed, caller: Caller): Promise<Reply<Chat>>;
+  /** As the body asks, streaming or not. */
+  complete(agent: AgentRow, body: AskedBody, passed: Passed, caller: Caller): Promise<Reply<Chat> | EventStream>;
+}
+
+/** Fills in what a chat's body leaves to its defaults. */
+const check = compile(chatBody);
+
+export function createAnswers({ chat, clock, ended }: AnswersParts): Answers {
+  async function complete(agent: AgentRow, body: AskedBody, passed: Passed, caller: Caller) {
+    const begunMs = clock.monotonicMs();
+    const asked = check({
+      ...body,
+      model: agent.model_id,
+      messages: asAgent(agent, body.messages),
+      temperature: body.temperature ?? agent.temperature,
+    });
+    if (!asked.ok) throw new Failure("validation", undefined, { details: asked.details });
+    const nothing = { params: {}, query: {}, raw: {}, files: [], lastEventId: null };
+    const answer = await chat({ ...nothing, ...passed, body: asked.value }, caller);
+    const end = (confidence: number | null): void =>
+      ended(agent, passed.requestId, { seconds: (clock.monotonicMs() - begunMs) / 1000, confidence });
+    if (answer instanceof EventStream) return new EventStream(followed(answer, end));
+    end(answer.confidence_score ?? null);
+    return answer;
+  }
+
+  return {
+    complete,
+    async reply(agent, messages, passed, caller) {
+      const answer = await complete(agent, { messages, stream: false } as AskedBody, passed, caller);
+      if (answer instanceof EventStream) throw new Failure("internal", "A stream nobody asked for");
+      return answer;
+    },
+  };
+}
+
+/** Templates know one system message, and it stands first. */
+function asAgent({ system_prompt }: AgentRow, messages: readonly Message[]): Message[] {
+  if (system_prompt === "") return [...messages];
+  const [first, ...rest] = messages;
+  if (first?.role !== "system") return [{ role: "system", content: system_prompt }, ...messages];
+  const content =
+    typeof first.content === "string"
+      ? `${system_prompt}\n\n${first.content}`
+      : [{ type: "text", text: `${system_prompt}\n\n` }, ...((first.content ?? []) as object[])];
+  return [{ ...first, content } as Message, ...rest];
+}
+
+/** The confidence stands in one of the last chunks; a stream that breaks off is no answer. */
+async function* followed(
+  stream: EventStream,
+  end: (confidence: number | null) => void,
+): AsyncGenerator<StreamEvent, void, void> {
+  let confidence: number | null = null;
+  for await (const event of stream.events) {
+    if (event.data.includes('"confidence_score"'))
+      confidence = (JSON.parse(event.data) as { confidence_score?: number | null }).confidence_score ?? confidence;
+    yield event;
+  }
+  end(confidence);
+}
