@@ -1,16 +1,16 @@
-// Agents over a real model: what they are, that they answer as themselves, and what their figures are made of.
+// Agents: what they are, that they answer as themselves, and what their figures are made of. The model answers by a script.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import OpenAI from "openai";
-import { deployed, type Served, servedHouse, withoutModel } from "../helpers/served.ts";
+import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they are.
 type Any = any;
 
-describe("agents", { skip: withoutModel }, () => {
-  let it: Served;
+describe("agents", () => {
+  let it: Scripted;
   before(async () => {
-    it = await servedHouse();
+    it = await scriptedHouse();
   });
   after(() => it.close());
 
@@ -67,7 +67,8 @@ describe("agents", { skip: withoutModel }, () => {
       const body = { name: "a", base_model: it.baseId, ...changes };
       assert.equal((await it.call("agents.create", { body })).status, status, JSON.stringify(changes));
     }
-    const { modelId } = it.align();
+    const { modelId } = await it.align();
+    it.store.prepare<[string]>("UPDATE aligned_model SET deployment_status = 'UNDEPLOYED' WHERE id = ?").run(modelId);
     const theirs = { name: "a", base_model: modelId };
     assert.equal((await it.call("agents.create", { body: theirs, key: it.otherKey })).status, 404);
     const agent = await make({ base_model: modelId });
@@ -109,33 +110,39 @@ describe("agents", { skip: withoutModel }, () => {
     const system_prompt = "You are a pirate. Always say Arr.";
     const agent = await make({ system_prompt });
     const asked = [{ role: "user" as const, content: "Who are you?" }];
+    it.requests.length = 0;
     const plain = await it.call("inference.chat", {
       body: {
         model: it.baseId,
         messages: [{ role: "system", content: system_prompt }, ...asked],
         temperature: 0,
-        max_tokens: 24,
+        max_tokens: 200,
       },
     });
     const expected = plain.body.choices[0].message.content;
     const client = new OpenAI({ apiKey: it.key, baseURL: agent.endpoint.replace(/\/chat\/completions$/, "") });
-    const whole = await client.chat.completions.create({ model: "", messages: asked, max_tokens: 24 } as Any);
+    const whole = await client.chat.completions.create({ messages: asked, max_tokens: 200 } as Any);
     assert.equal(whole.choices[0]!.message.content, expected);
     let text = "";
-    const stream = await client.chat.completions.create({ messages: asked, max_tokens: 24, stream: true } as Any);
+    const stream = await client.chat.completions.create({ messages: asked, max_tokens: 200, stream: true } as Any);
     for await (const chunk of stream as unknown as AsyncIterable<Any>) text += chunk.choices[0]?.delta?.content ?? "";
     assert.equal(text, expected);
+    assert.equal(new Set(it.requests.map(({ prompt }) => prompt)).size, 1);
+    assert.deepEqual(
+      it.requests.map(({ temperature }) => temperature),
+      [0, 0, 0],
+    );
     // A system message of the caller's comes after the agent's, in one.
     const two = await it.call("agents.completions", {
       ...of(agent),
-      body: { messages: [{ role: "system", content: "Be brief." }, ...asked], max_tokens: 24 },
+      body: { messages: [{ role: "system", content: "Be brief." }, ...asked], max_tokens: 200 },
     });
     const both = await it.call("inference.chat", {
       body: {
         model: it.baseId,
         messages: [{ role: "system", content: `${system_prompt}\n\nBe brief.` }, ...asked],
         temperature: 0,
-        max_tokens: 24,
+        max_tokens: 200,
       },
     });
     assert.equal(two.body.choices[0].message.content, both.body.choices[0].message.content);
@@ -187,8 +194,7 @@ describe("agents", { skip: withoutModel }, () => {
   });
 
   test("feedback makes satisfaction and interventions, and uncertainty comes from the answers of an aligned model", async () => {
-    const { modelId } = it.align();
-    assert.equal(await deployed(it, modelId), "READY");
+    const { modelId } = await it.align();
     const agent = await make({ base_model: modelId });
     const feedback = (body: object, key = it.key) => it.call("agents.feedback", { ...of(agent), body, key });
     for (const body of [{}, { rating: 101 }, { rating: "5" }, { intervention: 1 }, { stars: 5 }])
@@ -201,12 +207,12 @@ describe("agents", { skip: withoutModel }, () => {
     assert.equal(after_.human_interventions, 2);
 
     const messages = [{ role: "user", content: "Hello" }];
-    const score = (await it.call("agents.completions", { ...of(agent), body: { messages, max_tokens: 8 } })).body
+    const score = (await it.call("agents.completions", { ...of(agent), body: { messages, max_tokens: 200 } })).body
       .confidence_score;
     assert.equal(typeof score, "number");
     const stream = await it.call("agents.completions", {
       ...of(agent),
-      body: { messages, max_tokens: 8, stream: true },
+      body: { messages, max_tokens: 200, stream: true },
     });
     assert.match(stream.body, /\[DONE\]/);
     const { performance_metrics, usage_count } = (await it.call("agents.get", of(agent))).body.data;

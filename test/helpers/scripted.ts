@@ -1,0 +1,123 @@
+// A house whose models answer by a script: no weights, no waiting. What tests of it prove is everything around the tokens.
+import { join } from "node:path";
+import { sha256 } from "../../src/base/files.ts";
+import { newId } from "../../src/base/ids.ts";
+import { versionsInstalled } from "../../src/base/versions.ts";
+import { featureNames } from "../../src/engine/confidence-features.ts";
+import type { GeneratedToken, GenerateEnd, GenerateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
+import { openStore, type Store } from "../../src/store/open.ts";
+import { type TestHouse, testHouse } from "./house.ts";
+import { insertAlignment, insertBase } from "./rows.ts";
+
+const chatTemplate =
+  "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+
+/** A token is a UTF-16 unit. */
+const tokenizer = {
+  encode: (text: string) => [...text].map((character) => character.charCodeAt(0)),
+  decode: (tokens: readonly number[]) => String.fromCharCode(...tokens),
+  bos: null,
+  eos: 2,
+  eog: new Set([2]),
+  addBos: false,
+  vocabulary: 65_536,
+  trainContext: 4096,
+  chatTemplate,
+  specials: new Map<string, number>(),
+  bytesOf: (token: number) => new Uint8Array(Buffer.from(String.fromCharCode(token))),
+  pieceOf: (token: number) => String.fromCharCode(token),
+} as unknown as Tokenizer;
+
+export interface Scripted extends TestHouse {
+  baseId: string;
+  store: Store;
+  /** Every request that reached the engine, its prompt as text. */
+  requests: { prompt: string; temperature: number }[];
+  /** A deployed aligned model of ada's. */
+  align(): Promise<{ modelId: string; alignmentId: string }>;
+}
+
+/** Each answer says how long its prompt was, which no two different conversations share by chance. */
+export const scriptedAnswer = (prompt: string): string => `${sha256(prompt).slice(0, 6)} to ${prompt.length}`;
+
+export async function scriptedHouse(settings: Record<string, string> = {}): Promise<Scripted> {
+  const requests: Scripted["requests"] = [];
+  async function* generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
+    const prompt = String.fromCharCode(...request.prompt);
+    requests.push({ prompt, temperature: request.sampling.temperature });
+    const text = scriptedAnswer(prompt).slice(0, request.maxTokens);
+    for (const character of text) {
+      await new Promise((resolve) => setImmediate(resolve));
+      yield {
+        token: character.charCodeAt(0),
+        text: character,
+        logprob: -0.1,
+        top: { tokens: new Int32Array(64), logits: new Float32Array(64) },
+      };
+    }
+    return { finishReason: "stop", promptTokens: prompt.length, cachedTokens: 0, completionTokens: text.length };
+  }
+  const info = { architecture: "llama", context: 4096, parameters: 1, bytes: 1, seats: 1 };
+  const generator = {
+    generate,
+    load: async () => info,
+    unload: async () => {},
+    isLoaded: () => true,
+    tokenizer: () => tokenizer,
+    seatContext: 4096,
+    dispose: async () => {},
+  } as unknown as Generator;
+
+  const it = await testHouse(settings, { generator });
+  const store = openStore(join(it.data, "plumbline.db"));
+  const baseId = insertBase(store, "small");
+  const { engine } = await versionsInstalled();
+  const closeHouse = it.close;
+  return Object.assign(it, {
+    baseId,
+    store,
+    requests,
+    async align() {
+      const alignmentId = insertAlignment(store, "ada", baseId);
+      const modelId = insertModel(store, alignmentId, engine);
+      return { modelId, alignmentId };
+    },
+    async close() {
+      store.close();
+      await closeHouse();
+    },
+  });
+}
+
+function insertModel(store: Store, alignmentId: string, engine: string): string {
+  const id = newId("model");
+  const base = store
+    .prepare<[string], { id: string; sha256: string; owner: string }>(
+      `SELECT b.id, b.sha256, a.owner_id AS owner FROM alignment AS a JOIN base_model AS b ON b.id = a.base_model_id
+       WHERE a.id = ?`,
+    )
+    .get(alignmentId)!;
+  const calibration = {
+    format: 1,
+    identity: {
+      base_sha256: base.sha256,
+      adapter_sha256: "x",
+      template_sha256: sha256(chatTemplate),
+      feature_source: "A",
+      engine,
+    },
+    calibrated: true,
+    reason: null,
+    model: { features: [featureNames[0]!], means: [0], scales: [1], weights: [0.5], bias: 0, platt: { a: 1, b: 0 } },
+    statistics: { n: 120, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
+    date: "2026-01-01T00:00:00.000Z",
+  };
+  store
+    .prepare<unknown[]>(
+      `INSERT INTO aligned_model(id, owner_id, alignment_id, base_model_id, name, adapter_path, adapter_sha256,
+       calibration_json, deployment_status, created_seq, created_at)
+       VALUES(?, ?, ?, ?, 'mine', '/none/adapter.gguf', 'x', ?, 'DEPLOYED', ?, ?)`,
+    )
+    .run(id, base.owner, alignmentId, base.id, JSON.stringify(calibration), store.nextSeq(), new Date().toISOString());
+  return id;
+}
