@@ -24,6 +24,9 @@ struct LossWeights {
     std::vector<float> soft_weights;   // [T, K]
 };
 
+/** By it a PEFT folder is told from a checkpoint's. */
+inline constexpr const char * peft_config_name = "adapter_config.json";
+
 struct SampleOptions {
     int64_t max_tokens;
     DrawOptions draw;
@@ -67,7 +70,7 @@ public:
     Losses score(const std::optional<std::string> & adapter, const Rows & rows, const std::vector<int32_t> & prompt_lengths);
 
     std::vector<SavedFile> save(const std::string & adapter, const std::string & folder);
-    /** From a checkpoint's folder, or from a GGUF adapter: then with step 0 and no moments. */
+    /** From a checkpoint's folder, or from a GGUF adapter or a PEFT folder: then with step 0 and no moments. */
     const Adapter & load(const std::string & adapter, const std::string & path);
     SavedFile export_gguf(const std::string & adapter, const std::string & file, const std::map<std::string, std::string> & metadata);
     std::vector<SavedFile> export_peft(const std::string & adapter, const std::string & folder, const std::map<std::string, std::string> & metadata);
@@ -78,6 +81,7 @@ private:
     Backend & model();
     void load_checkpoint(Adapter & adapter, const std::string & folder);
     void load_gguf(Adapter & adapter, const std::string & file);
+    void load_peft(Adapter & adapter, const std::string & folder);
     Adapter & adapter(const std::string & name);
     Adapter * adapter_or_base(const std::optional<std::string> & name);
     void check_rows(const Rows & rows, int64_t more_tokens);

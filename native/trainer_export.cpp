@@ -1,5 +1,5 @@
 // The adapter in the forms that others load: a GGUF adapter for llama.cpp, a PEFT folder for Python, and a whole model with the
-// adapter merged into its weights. A GGUF adapter also comes back in. Written here rather than from a finished GGUF adapter, since
+// adapter merged into its weights. A GGUF adapter and a PEFT folder also come back in. Written here rather than from a finished GGUF adapter, since
 // a PEFT adapter's rows stand in an order that only the opened base tells.
 #include <gguf.h>
 
@@ -78,19 +78,25 @@ std::string module_of(const std::string & base_name) {
 }
 
 /**
- * B [rows, rank] with its rows as Hugging Face's models have them. llama.cpp's converter stores the two halves of every llama
+ * Where row r of a B as Hugging Face's models have it stands in GGUF. llama.cpp's converter stores the two halves of every llama
  * head's q and k interleaved (row 2j + s there is row s · d/2 + j here), since it rotates neighbours and they rotate halves.
  */
-std::vector<float> b_rows(const Adapter & a, const Site & site, bool interleaved, int64_t head_values) {
-    const int64_t rank = a.shape.rank, half = head_values / 2;
+int64_t gguf_row(const Site & site, int64_t head_values, int64_t r) {
+    if (site.target != attn_q && site.target != attn_k) return r;
+    const int64_t in_head = r % head_values, half = head_values / 2;
+    return r - in_head + 2 * (in_head % half) + in_head / half;
+}
+
+/** B [rows, rank] with its rows as Hugging Face's models have them. */
+std::vector<float> b_rows(const Adapter & a, const Site & site, int64_t head_values) {
+    const int64_t rank = a.shape.rank;
     std::vector<float> rows(static_cast<size_t>(site.rows * rank));
-    for (int64_t r = 0; r < site.rows; r++) {
-        const int64_t in_head = r % head_values;
-        const int64_t from = interleaved ? r - in_head + 2 * (in_head % half) + in_head / half : r;
-        std::memcpy(&rows[static_cast<size_t>(r * rank)], a.weights.data() + site.b + from * rank, static_cast<size_t>(rank) * sizeof(float));
-    }
+    for (int64_t r = 0; r < site.rows; r++)
+        std::memcpy(&rows[static_cast<size_t>(r * rank)], a.weights.data() + site.b + gguf_row(site, head_values, r) * rank, static_cast<size_t>(rank) * sizeof(float));
     return rows;
 }
+
+std::string peft_prefix(const std::string & base_name) { return "base_model.model." + module_of(base_name); }
 
 struct PeftTensor {
     int64_t rows, columns;
@@ -221,9 +227,8 @@ std::vector<SavedFile> Trainer::export_peft(const std::string & name, const std:
     std::vector<std::vector<float>> reordered;
     std::vector<std::string> modules;
     each_site(a, [&](const std::string & base, const Site & site) {
-        const std::string module = module_of(base), prefix = "base_model.model." + module;
-        const bool interleaved = site.target == attn_q || site.target == attn_k;
-        reordered.push_back(b_rows(a, site, interleaved, head_values));
+        const std::string module = module_of(base), prefix = peft_prefix(base);
+        reordered.push_back(b_rows(a, site, head_values));
         tensors[prefix + ".lora_A.weight"] = {a.shape.rank, site.columns, a.weights.data() + site.a};
         tensors[prefix + ".lora_B.weight"] = {site.rows, a.shape.rank, reordered.back().data()};
         modules.push_back(module.substr(module.rfind('.') + 1));
@@ -235,7 +240,7 @@ std::vector<SavedFile> Trainer::export_peft(const std::string & name, const std:
     const std::string config = peft_config(a, modules, base.has("general.name") ? json(base.text("general.name")) : json());
     NewFolder folder(path);
     std::vector<SavedFile> files = {write_safetensors(folder.path_of("adapter_model.safetensors"), tensors, metadata),
-                                    folder.write("adapter_config.json", config.data(), config.size())};
+                                    folder.write(peft_config_name, config.data(), config.size())};
     folder.publish();
     return files;
 }
@@ -274,31 +279,104 @@ SavedFile Trainer::export_merged(const std::string & name, const std::string & p
     });
 }
 
-void Trainer::load_gguf(Adapter & a, const std::string & path) {
-    const auto mismatch = [&](const std::string & what) { throw Failure("checkpoint_mismatch", path + ": " + what, "Create the adapter with the rank, alpha and targets of the file."); };
-    const MappedFile mapped(path);
-    GgufFile file(mapped);
-    if (file.text("general.type") != "adapter" || file.text("adapter.type") != "lora") mismatch("it is no LoRA adapter");
-    if (file.text("general.architecture") != "llama") mismatch("it is for architecture " + file.text("general.architecture"));
-    if (file.number_or("adapter.lora.alpha", 0) != static_cast<double>(static_cast<float>(a.shape.alpha))) mismatch("its alpha is another");
-    // Everything is read and proven before anything is changed.
+// ---- Back in
+
+namespace {
+
+[[noreturn]] void mismatch(const std::string & path, const std::string & what) {
+    throw Failure("checkpoint_mismatch", path + ": " + what, "Create the adapter with the rank, alpha and targets of the file.");
+}
+
+/** The tensors of a safetensors file, each proven to lie inside it. */
+std::map<std::string, Matrix> read_safetensors(const MappedFile & mapped) {
+    static const std::map<std::string, ggml_type> types = {{"F32", GGML_TYPE_F32}, {"F16", GGML_TYPE_F16}, {"BF16", GGML_TYPE_BF16}};
+    const auto damaged = [&](const std::string & what) { mismatch(mapped.path, "it is no sound safetensors file: " + what); };
+    uint64_t length = 0;
+    if (mapped.bytes() < sizeof length) damaged("it is too short");
+    std::memcpy(&length, mapped.data(), sizeof length);
+    if (length > mapped.bytes() - sizeof length) damaged("its header ends outside it");
+    const uint8_t * data = mapped.data() + sizeof length + length;
+    const auto bytes = static_cast<int64_t>(mapped.bytes() - sizeof length - length);
+    const json header = json::parse(mapped.data() + sizeof length, data, nullptr, false);
+    if (!header.is_object()) damaged("its header is no JSON object");
+    std::map<std::string, Matrix> tensors;
+    for (const auto & [name, tensor] : header.items()) {
+        if (name == "__metadata__") continue;
+        const json none, shape = tensor.is_object() ? tensor.value("shape", none) : none, offsets = tensor.is_object() ? tensor.value("data_offsets", none) : none;
+        const auto numbers = [](const json & values) { return values.is_array() && values.size() == 2 && values[0].is_number_unsigned() && values[1].is_number_unsigned(); };
+        if (!numbers(shape) || !numbers(offsets)) damaged("tensor " + name + " has no two dimensions or no place");
+        const auto type = types.find(tensor.value("dtype", json()) .is_string() ? tensor["dtype"].get<std::string>() : "");
+        if (type == types.end()) mismatch(mapped.path, "tensor " + name + " must be F32, F16 or BF16");
+        constexpr int64_t most = int64_t{1} << 30;
+        const auto begin = offsets[0].get<int64_t>(), end = offsets[1].get<int64_t>(), rows = shape[0].get<int64_t>(), columns = shape[1].get<int64_t>();
+        if (rows < 1 || columns < 1 || rows > most || columns > most || begin < 0 || end > bytes || begin > end ||
+            end - begin != rows * static_cast<int64_t>(ggml_row_size(type->second, columns)))
+            damaged("tensor " + name + " has another size than its shape, or ends outside the file");
+        if ((data + begin - mapped.data()) % 4 != 0) damaged("tensor " + name + " is not aligned");
+        tensors[name] = Matrix{data + begin, type->second, rows, columns};
+    }
+    return tensors;
+}
+
+/** A and B of every site, in the adapter's layout; names(base name) are theirs. The tensors must be these and no others. */
+template <class F> std::vector<float> weights_from(const Adapter & a, const std::string & path, std::map<std::string, Matrix> tensors, const F & names) {
     std::vector<float> weights(a.parameters);
     const auto take = [&](const std::string & name, int64_t rows, int64_t columns, size_t at) {
-        const auto found = file.tensors.find(name);
-        if (found == file.tensors.end()) mismatch("tensor " + name + " is missing");
-        const Matrix w = found->second.matrix;
-        if (w.rows != rows || w.columns != columns) mismatch("tensor " + name + " has another shape");
+        const auto found = tensors.find(name);
+        if (found == tensors.end()) mismatch(path, "tensor " + name + " is missing");
+        const Matrix w = found->second;
+        if (w.rows != rows || w.columns != columns) mismatch(path, "tensor " + name + " has another shape");
         for (int64_t r = 0; r < rows; r++) w.read(r, 0, columns, &weights[at + static_cast<size_t>(r * columns)]);
-        file.tensors.erase(found);
+        tensors.erase(found);
     };
     each_site(a, [&](const std::string & base, const Site & site) {
-        take(base + ".lora_a", a.shape.rank, site.columns, site.a);
-        take(base + ".lora_b", site.rows, a.shape.rank, site.b);
+        const auto [name_a, name_b] = names(base);
+        take(name_a, a.shape.rank, site.columns, site.a);
+        take(name_b, site.rows, a.shape.rank, site.b);
     });
-    if (!file.tensors.empty()) mismatch("tensor " + file.tensors.begin()->first + " is not one of the adapter's");
+    if (!tensors.empty()) mismatch(path, "tensor " + tensors.begin()->first + " is not one of the adapter's");
     for (float value : weights)
-        if (!std::isfinite(value)) mismatch("it holds a value that is not finite");
-    std::memcpy(a.weights.data(), weights.data(), a.parameters * sizeof(float));
+        if (!std::isfinite(value)) mismatch(path, "it holds a value that is not finite");
+    return weights;
+}
+
+void begin_with(Adapter & a, const float * weights) {
+    std::memcpy(a.weights.data(), weights, a.parameters * sizeof(float));
     for (Buffer<float> * moments : {&a.first_moments, &a.second_moments}) std::memset(moments->data(), 0, a.parameters * sizeof(float));
     a.step = 0;
+}
+
+} // namespace
+
+void Trainer::load_gguf(Adapter & a, const std::string & path) {
+    const MappedFile mapped(path);
+    const GgufFile file(mapped);
+    if (file.text("general.type") != "adapter" || file.text("adapter.type") != "lora") mismatch(path, "it is no LoRA adapter");
+    if (file.text("general.architecture") != "llama") mismatch(path, "it is for architecture " + file.text("general.architecture"));
+    if (file.number_or("adapter.lora.alpha", 0) != static_cast<double>(static_cast<float>(a.shape.alpha))) mismatch(path, "its alpha is another");
+    std::map<std::string, Matrix> tensors;
+    for (const auto & [name, tensor] : file.tensors) tensors[name] = tensor.matrix;
+    begin_with(a, weights_from(a, path, tensors, [](const std::string & base) { return std::pair(base + ".lora_a", base + ".lora_b"); }).data());
+}
+
+void Trainer::load_peft(Adapter & a, const std::string & folder) {
+    const std::vector<uint8_t> text = read_whole_file(folder + "/" + peft_config_name, 1 << 20);
+    const json config = json::parse(text.begin(), text.end(), nullptr, false);
+    if (!config.is_object()) mismatch(folder, std::string(peft_config_name) + " is no JSON object");
+    if (config.value("peft_type", json()) != "LORA") mismatch(folder, "it is no LoRA adapter");
+    if (config.value("r", json()) != a.shape.rank || config.value("lora_alpha", json()) != a.shape.alpha) mismatch(folder, "its rank or alpha is another");
+    // Scales per module, or other sums than W + alpha / r · B A.
+    for (const char * other : {"use_rslora", "use_dora", "rank_pattern", "alpha_pattern", "fan_in_fan_out", "lora_bias"})
+        if (const json value = config.value(other, json()); !value.is_null() && value != false && value != json::object()) mismatch(folder, std::string(other) + " is not supported");
+    const MappedFile mapped(folder + "/adapter_model.safetensors");
+    std::vector<float> weights = weights_from(a, mapped.path, read_safetensors(mapped), [](const std::string & base) {
+        return std::pair(peft_prefix(base) + ".lora_A.weight", peft_prefix(base) + ".lora_B.weight");
+    });
+    const int64_t rank = a.shape.rank, head_values = model().shape().head_values;
+    each_site(a, [&](const std::string &, const Site & site) {
+        float * b = &weights[site.b];
+        const std::vector<float> rows(b, b + site.rows * rank);
+        for (int64_t r = 0; r < site.rows; r++) std::memcpy(b + gguf_row(site, head_values, r) * rank, &rows[static_cast<size_t>(r * rank)], static_cast<size_t>(rank) * sizeof(float));
+    });
+    begin_with(a, weights.data());
 }

@@ -83,6 +83,8 @@ const Adapter & Trainer::load(const std::string & name, const std::string & path
     Adapter & a = adapter(name);
     if (is_file(path))
         load_gguf(a, path);
+    else if (is_file(path + "/" + peft_config_name))
+        load_peft(a, path);
     else
         load_checkpoint(a, path);
     model_->store(a);

@@ -38,6 +38,13 @@ AttentionPlan::AttentionPlan(const std::vector<Segment> & all) : segments(all) {
     std::stable_sort(trees.begin(), trees.end(), [](const Tree & a, const Tree & b) { return a.tokens.length > b.tokens.length; });
 }
 
+double AttentionPlan::flops(const AttentionShape & s) const {
+    int64_t pairs = 0;
+    for (size_t i = 0; i < segments.size(); i++)
+        for (int64_t position = paths[i].length - segments[i].length; position < paths[i].length; position++) pairs += std::min(position + 1, s.window);
+    return 4.0 * static_cast<double>(s.q_width()) * static_cast<double>(pairs);
+}
+
 namespace {
 
 /** The first position that a query at a position sees. */

@@ -67,6 +67,9 @@ struct AttentionPlan {
 
     AttentionPlan() = default;
     explicit AttentionPlan(const std::vector<Segment> & segments);
+
+    /** Multiplications and additions of scores and values, forward, for what queries really see. */
+    double flops(const AttentionShape & shape) const;
 };
 
 class AttentionScratch {

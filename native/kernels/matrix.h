@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "kernels/pool.h"
+#include "kernels/profile.h"
 
 /** W [rows, columns] row-major: y = W x has `rows` values. */
 struct Matrix {
@@ -25,10 +26,12 @@ constexpr int64_t panel_floats = int64_t{1} << 20;
 
 class Panels {
 public:
-    explicit Panels(int threads) {
+    Panels(int threads, Profile & measured) : profile(measured) {
         for (int i = 0; i < threads; i++) panels_.emplace_back(static_cast<size_t>(panel_floats));
     }
     float * of(int thread) { return panels_[static_cast<size_t>(thread)].data(); }
+
+    Profile & profile;
 
 private:
     std::vector<Buffer<float>> panels_;
@@ -57,8 +60,8 @@ template <class T> void linear_backward(const T * w, int64_t rows, int64_t colum
 
 } // namespace reference
 
-/** y = x · Wᵀ + beta · y for every product; x [tokens, columns] is shared. */
-void linear(Pool & pool, Panels & panels, const std::vector<Product> & products, const float * x, int64_t tokens, float beta);
+/** y = x · Wᵀ + beta · y for every product; x [tokens, columns] is shared. Time counts for op. */
+void linear(Pool & pool, Panels & panels, const std::vector<Product> & products, const float * x, int64_t tokens, float beta, Op op = Op::linear);
 
 /** dx [tokens, columns] = Σ over products of y · W, + beta · dx; here y holds the gradient of each product. */
-void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, float beta);
+void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, float beta, Op op = Op::linear);

@@ -60,6 +60,7 @@ private:
 
     GgufModel model_;
     Pool pool_;
+    Profile profile_;
     Panels panels_;
     AttentionShape attention_;
     AttentionPlan plan_;            // of the current pass

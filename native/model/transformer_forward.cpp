@@ -47,7 +47,7 @@ KvCache::KvCache(const ModelShape & m, int64_t places) {
 }
 
 Transformer::Transformer(const std::string & path, int threads)
-    : model_(path), pool_(threads), panels_(threads), attention_{model_.shape.heads, model_.shape.kv_heads, model_.shape.head_values},
+    : model_(path), pool_(threads), panels_(threads, profile_), attention_{model_.shape.heads, model_.shape.kv_heads, model_.shape.head_values},
       attention_scratch_(threads) {
     gemm_prepare();
 }

@@ -266,6 +266,19 @@ void test_peft(const std::string & model) {
     const json config = json::parse(text.begin(), text.end());
     CHECK(config["r"] == 4 && config["lora_alpha"] == 8 && config["lora_alpha"].is_number_integer() && config["peft_type"] == "LORA" && config["bias"] == "none", "%s", config.dump().c_str());
     CHECK(config["target_modules"] == json({"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"}), "%s", config["target_modules"].dump().c_str());
+    AdapterShape other = test_shape;
+    other.seed = 77;
+    trainer.create_adapter("b", other);
+    CHECK(trainer.load("b", folder + "/peft").step == 0, "step");
+    CHECK(scores(trainer, std::string("a")) == scores(trainer, std::string("b")), "the adapter that came back says something else");
+    other.rank = 5;
+    trainer.create_adapter("c", other);
+    CHECK(begins(code_of([&] { trainer.load("c", folder + "/peft"); }), "checkpoint_mismatch"), "rank");
+    for (const size_t bytes : {saved.bytes.size() - 4, size_t{100}, size_t{4}}) {
+        std::filesystem::resize_file(folder + "/peft/adapter_model.safetensors", bytes);
+        CHECK(begins(code_of([&] { trainer.load("b", folder + "/peft"); }), "checkpoint_mismatch"), "cut to %zu bytes", bytes);
+    }
+    CHECK(scores(trainer, std::string("a")) == scores(trainer, std::string("b")), "a refusal must change nothing");
     CHECK(config["base_model_name_or_path"] == std::filesystem::path(model).stem().string(), "%s", config["base_model_name_or_path"].dump().c_str());
 }
 
