@@ -115,6 +115,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     endpointUrl: () => `${url}${contract["inference.chat"].path}`,
     evaluationsOf: (modelId) => evaluations.ofModel(modelId),
     usageOf: (modelId) => inference.usageOf(modelId),
+    peftFolderOf: (alignmentId) => join(at.runs, alignmentId, "artefact/peft"),
   });
   const inference = createInference({
     store,

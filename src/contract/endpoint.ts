@@ -1,4 +1,5 @@
 // The form of a promise: one endpoint, as data. Routes, checks, types, /openapi.json and the tests are made from it.
+import type { Readable } from "node:stream";
 import type { FromSchema, JSONSchema } from "json-schema-to-ts";
 import type { FailureCode } from "../base/errors.ts";
 
@@ -19,6 +20,8 @@ export interface Endpoint {
   /** Files of multipart/form-data, all in the field `file`. */
   upload?: { many: boolean };
   reply: JSONSchema;
+  /** Media types of the file that it answers with in place of JSON. */
+  download?: readonly string[];
   /** Of success; 200 unless it says otherwise. */
   status?: 202;
   /** What each event of the stream carries, where the endpoint can answer as text/event-stream. */
@@ -116,6 +119,20 @@ export class JsonText {
   }
 }
 
+/** An answer that is a file to be kept. */
+export class Download {
+  readonly name: string;
+  readonly mediaType: string;
+  readonly bytes: number;
+  readonly content: Readable;
+  constructor(parts: { name: string; mediaType: string; bytes: number; content: Readable }) {
+    this.name = parts.name;
+    this.mediaType = parts.mediaType;
+    this.bytes = parts.bytes;
+    this.content = parts.content;
+  }
+}
+
 export type Handler<E extends Endpoint> = (
   input: Input<E>,
   caller: Caller,
@@ -123,6 +140,7 @@ export type Handler<E extends Endpoint> = (
   | Reply<E>
   | (E extends { readonly events: unknown } ? EventStream : never)
   | (E extends { readonly verbatim: unknown } ? JsonText : never)
+  | (E extends { readonly download: unknown } ? Download : never)
 >;
 
 /** A handler for every endpoint of a group. */

@@ -79,6 +79,8 @@ export const alignedModelRecord = {
     "usage",
     "lineage",
     "confidence",
+    "downloadable",
+    "conversation",
   ],
   properties: {
     ...alignedProperties,
@@ -111,8 +113,10 @@ export const alignedModelRecord = {
     lineage: {
       type: "object",
       additionalProperties: false,
-      required: ["base_sha256", "adapter_sha256", "document_sha256s", "benchmark_id"],
+      required: ["base_sha256", "adapter_sha256", "workflow_id", "document_ids", "document_sha256s", "benchmark_id"],
       properties: {
+        workflow_id: { type: "string" },
+        document_ids: { type: "array", items: { type: "string" }, description: "They may be deleted since." },
         base_sha256: { type: "string" },
         adapter_sha256: { type: "string" },
         document_sha256s: { type: "array", items: { type: "string" } },
@@ -124,6 +128,29 @@ export const alignedModelRecord = {
       additionalProperties: false,
       required: ["calibrated", "n", "reason"],
       properties: { calibrated: { type: "boolean" }, n: { type: "integer" }, reason: { type: ["string", "null"] } },
+    },
+    downloadable: {
+      type: "object",
+      additionalProperties: false,
+      required: ["gguf", "peft"],
+      description: "In which forms the adapter can be downloaded now.",
+      properties: { gguf: { type: "boolean" }, peft: { type: "boolean" } },
+    },
+    conversation: {
+      type: "object",
+      additionalProperties: false,
+      required: ["context_tokens", "max_tokens", "prompt_truncate_len", "temperature", "conversation_saving_enabled"],
+      description: "What a chat has where its request says nothing else.",
+      properties: {
+        context_tokens: { type: "integer", description: "Prompt and answer together." },
+        max_tokens: { type: "integer" },
+        prompt_truncate_len: { type: "integer" },
+        temperature: { type: "number" },
+        conversation_saving_enabled: {
+          const: false,
+          description: "Chats with a model are not kept; an agent keeps its own where it is told to.",
+        },
+      },
     },
   },
 } as const;
@@ -194,6 +221,22 @@ export const models = {
     summary: "The full record of a base or aligned model.",
     params: modelId,
     reply: { anyOf: [alignedModelRecord, baseModelRecord] },
+    errors: ["not_found"],
+  }),
+  "models.download": endpoint({
+    method: "GET",
+    path: "/api/v3/models/{model_id}/download",
+    tag: "models",
+    summary: "The adapter of an aligned model: as GGUF for llama.cpp, or as PEFT for PyTorch and vLLM (a tar archive).",
+    params: modelId,
+    query: {
+      type: "object",
+      additionalProperties: false,
+      required: ["format"],
+      properties: { format: { enum: ["gguf", "peft"] } },
+    },
+    reply: { type: "string", contentMediaType: "application/octet-stream" },
+    download: ["application/octet-stream", "application/x-tar"],
     errors: ["not_found"],
   }),
   "models.deploy": endpoint({

@@ -83,12 +83,13 @@ function responsesOf(endpoint: Endpoint): Json {
   if (!endpoint.open) codes.push("unauthorized", "forbidden", "too_many_requests");
   if (endpoint.body || endpoint.upload) codes.push("too_large", "unsupported_media_type");
   const stream = { "text/event-stream": { schema: { type: "string" } } };
-  const json = { "application/json": { schema: endpoint.reply } };
+  const types = endpoint.download ?? ["application/json"];
+  const content = Object.fromEntries(types.map((type) => [type, { schema: endpoint.reply }]));
   const events = endpoint.events
     ? { description: "Done; as a stream, each event's `data` fits `x-events`.", "x-events": endpoint.events }
     : { description: "Done." };
   const responses: Json = {
-    [String(endpoint.status ?? 200)]: { ...events, content: { ...json, ...(endpoint.events ? stream : {}) } },
+    [String(endpoint.status ?? 200)]: { ...events, content: { ...content, ...(endpoint.events ? stream : {}) } },
   };
   for (const status of [...new Set(codes.map((code) => failures[code].status))].sort()) {
     const these = [...new Set(codes)].filter((code) => failures[code].status === status);

@@ -8,7 +8,7 @@ import { Failure } from "../base/errors.ts";
 import { randomWord } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
-import { type Caller, type Endpoint, EventStream, JsonText } from "../contract/endpoint.ts";
+import { type Caller, Download, type Endpoint, EventStream, JsonText } from "../contract/endpoint.ts";
 import { failureBody, failureHeaders, rawAnswer, rawFailure, toFailure } from "./failures.ts";
 import { createGuesses } from "./guesses.ts";
 import { createFinder, type Route } from "./mount.ts";
@@ -217,6 +217,14 @@ const answer = ({ routes, openapi, pages, admit, log }: ServerParts) => {
     if (!open && caller === nobody) throw new Failure("internal", "An endpoint stands outside /api");
     if (!open) admit(caller, route.endpoint, setHeader);
     const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal, setHeader });
+    if (reply instanceof Download) {
+      // Its name is one of ours: letters, digits, dots and dashes.
+      ctx.set("content-disposition", `attachment; filename="${reply.name}"`);
+      ctx.body = reply.content;
+      ctx.type = reply.mediaType;
+      ctx.length = reply.bytes;
+      return;
+    }
     if (!(reply instanceof EventStream)) {
       ctx.status = route.endpoint.status ?? 200;
       if (reply instanceof JsonText) ctx.type = "application/json";

@@ -37,7 +37,8 @@ describe("every endpoint of the contract", () => {
       assert.equal(operation.summary, endpoint.summary);
       assert.deepEqual(operation.security, endpoint.open ? [] : [{ key: [] }]);
       assert.deepEqual(
-        operation.responses[String(endpoint.status ?? 200)].content["application/json"].schema,
+        operation.responses[String(endpoint.status ?? 200)].content[endpoint.download?.[0] ?? "application/json"]
+          .schema,
         plain(endpoint.reply),
       );
       for (const code of endpoint.errors) {

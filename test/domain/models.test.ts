@@ -89,6 +89,7 @@ function open(store: Store, onLoad?: (ref: ModelRef) => Promise<void>): Room {
     folder: join(folder, "models"),
     seating: { seats: 1, seatContext: 64 },
     audit: () => {},
+    peftFolderOf: () => "/none",
     hub: { mirror: "", freeDisk: 0 },
     endpointUrl: () => "http://here/chat",
     wake: () => runner.wake(),

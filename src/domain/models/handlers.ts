@@ -1,9 +1,12 @@
 // The promises of contract/models.ts, kept.
+import { existsSync } from "node:fs";
 import { Failure } from "../../base/errors.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
+import { chatBody } from "../../contract/inference.ts";
 import type { models } from "../../contract/models.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import type { Deployments } from "./deploy.ts";
+import { downloadAdapter } from "./download.ts";
 import { asked, modelNotFound } from "./resolve.ts";
 import type { AlignedRow, BaseRow, ModelsSql } from "./store.ts";
 
@@ -15,6 +18,10 @@ type ListRow = Reply<(typeof models)["models.aligned"]>["domain_aligned_models"]
 export interface Told {
   evaluationsOf: (modelId: string) => AlignedRecord["evaluations"];
   usageOf: (modelId: string) => AlignedRecord["usage"];
+  /** Where the run that made a model left its adapter for PEFT. */
+  peftFolderOf: (alignmentId: string) => string;
+  /** Tokens of one seat. */
+  seating: { seatContext: number };
   /** Called after a job was queued. */
   wake: () => void;
 }
@@ -48,6 +55,11 @@ export function createHandlers(told: Told, sql: ModelsSql, deployments: Deployme
       const base = sql.baseNamed.get({ name: params.model_id });
       if (!base) throw modelNotFound();
       return baseRecord(base);
+    },
+
+    "models.download": async ({ params, query }, caller) => {
+      const row = alignedOf(caller, params.model_id);
+      return downloadAdapter(row, query.format, told.peftFolderOf(row.alignment_id));
     },
 
     "models.deploy": async ({ params }, caller) => {
@@ -109,10 +121,20 @@ function alignedRecord(row: AlignedRow, sql: ModelsSql, told: Told): AlignedReco
     lineage: {
       base_sha256: row.base_sha256,
       adapter_sha256: row.adapter_sha256,
+      workflow_id: lineage.workflow_id,
+      document_ids: JSON.parse(lineage.document_ids_json) as string[],
       document_sha256s: JSON.parse(lineage.document_sha256s_json) as string[],
       benchmark_id: lineage.benchmark_id,
     },
     confidence: { calibrated, reason, n: calibrated ? statistics.n : 0 },
+    downloadable: { gguf: existsSync(row.adapter_path), peft: existsSync(told.peftFolderOf(row.alignment_id)) },
+    conversation: {
+      context_tokens: told.seating.seatContext,
+      max_tokens: chatBody.properties.max_tokens.default,
+      prompt_truncate_len: chatBody.properties.prompt_truncate_len.default,
+      temperature: chatBody.properties.temperature.default,
+      conversation_saving_enabled: false,
+    },
   };
 }
 

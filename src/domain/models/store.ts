@@ -42,6 +42,8 @@ export interface AlignedRow {
 
 /** What the alignment left behind about the model it made. */
 export interface LineageRow {
+  workflow_id: string;
+  document_ids_json: string;
   document_sha256s_json: string;
   benchmark_id: string | null;
   metrics_json: string | null;
@@ -158,7 +160,7 @@ function prepareAligned(store: Store) {
       `${aligned} WHERE m.deployment_status IN(SELECT value FROM json_each(?)) ORDER BY m.created_seq`,
     ),
     lineage: store.prepare<[string], LineageRow>(
-      "SELECT document_sha256s_json, benchmark_id, metrics_json FROM alignment WHERE id = ?",
+      "SELECT workflow_id, document_ids_json, document_sha256s_json, benchmark_id, metrics_json FROM alignment WHERE id = ?",
     ),
     target: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, TargetRow>(
       `SELECT m.id, b.id AS base_id, b.path AS base_path, b.sha256 AS base_sha256, m.adapter_path, m.adapter_sha256,
