@@ -32,6 +32,7 @@ import { createGpu } from "./engine/gpu.ts";
 import { hostFor, urlOf } from "./http/address.ts";
 import { askAdmin, serveAdmin, type Verbs, verbOf } from "./http/admin.ts";
 import { claimPage } from "./http/claim-page.ts";
+import { renderDocs } from "./http/docs.ts";
 import { type AnyHandler, mount } from "./http/mount.ts";
 import { renderOpenApi } from "./http/openapi.ts";
 import { createServer } from "./http/server.ts";
@@ -234,13 +235,17 @@ async function furnish(parts: HouseParts): Promise<House> {
   };
   const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes } = config;
   const upload = { folder: at.uploads, fileBytes, files, freeDisk };
+  const describeApi = () => renderOpenApi(contract, interfaceVersion);
   const server = createServer({
     config,
     log,
     authenticate: access.authenticate,
     admit: access.admit,
-    openapi: renderOpenApi(contract, interfaceVersion),
-    pages: { "/claim": claimPage },
+    pages: {
+      "/openapi.json": { type: "application/json", render: () => JSON.stringify(describeApi()) },
+      "/docs": { type: "text/html", render: () => renderDocs(describeApi()) },
+      "/claim": { type: "text/html", render: () => claimPage },
+    },
     routes: mount<keyof Contract>(contract, handlers, { bodyBytes, upload, checkDisk: ballast.check }),
   });
   const verbs: Verbs = {

@@ -236,6 +236,7 @@ export const agents = {
         rating: { type: "number", minimum: 0, maximum: 100 },
         intervention: { type: "boolean" },
       },
+      examples: [{ rating: 80, intervention: false }],
     },
     reply: oneAgent,
     errors: ["not_found"],

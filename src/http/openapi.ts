@@ -1,7 +1,10 @@
 // The contract as an OpenAPI 3.1 document: the same schemas, so it cannot say anything else than what is checked.
-import { type FailureCode, failures } from "../base/errors.ts";
+import { Failure, type FailureCode, failures, invalid } from "../base/errors.ts";
 import { failureBody } from "../contract/common.ts";
-import type { Endpoint } from "../contract/endpoint.ts";
+import { type Endpoint, scopeOfTag } from "../contract/endpoint.ts";
+import { exampleValues } from "../contract/examples.ts";
+import { exampleOf } from "./examples.ts";
+import { failureBody as bodyOfFailure } from "./failures.ts";
 
 /** Failures that any endpoint may answer with. */
 const everywhere: FailureCode[] = [
@@ -50,7 +53,9 @@ function operation(name: string, endpoint: Endpoint): Json {
   return {
     operationId: name.replaceAll(".", "_"),
     summary: endpoint.summary,
+    ...(endpoint.open ? {} : { description: `Asks for the scope \`${scopeOfTag[endpoint.tag]}\`.` }),
     tags: [endpoint.tag],
+    ...(endpoint.aliases ? { "x-aliases": endpoint.aliases } : {}),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(body ? { requestBody: body } : {}),
     responses: responsesOf(endpoint),
@@ -65,11 +70,15 @@ function parametersOf(place: "path" | "query" | "header", schema: unknown): Json
     in: place,
     required: place === "path" || required.includes(name),
     schema: property,
+    example: exampleOf(property, false, name),
   }));
 }
 
 function requestBody(endpoint: Endpoint): Json | null {
-  if (endpoint.body) return { required: true, content: { "application/json": { schema: endpoint.body } } };
+  if (endpoint.body) {
+    const example = exampleOf(endpoint.body, false);
+    return { required: true, content: { "application/json": { schema: endpoint.body, example } } };
+  }
   if (!endpoint.upload) return null;
   const file = { type: "string", contentMediaType: "application/octet-stream" };
   const field = endpoint.upload.many ? { type: "array", minItems: 1, items: file } : file;
@@ -84,7 +93,12 @@ function responsesOf(endpoint: Endpoint): Json {
   if (endpoint.body || endpoint.upload) codes.push("too_large", "unsupported_media_type");
   const stream = { "text/event-stream": { schema: { type: "string" } } };
   const types = endpoint.download ?? ["application/json"];
-  const content = Object.fromEntries(types.map((type) => [type, { schema: endpoint.reply }]));
+  const content = Object.fromEntries(
+    types.map((type) => [
+      type,
+      { schema: endpoint.reply, ...(endpoint.download ? {} : { example: exampleOf(endpoint.reply, true) }) },
+    ]),
+  );
   const events = endpoint.events
     ? { description: "Done; as a stream, each event's `data` fits `x-events`.", "x-events": endpoint.events }
     : { description: "Done." };
@@ -95,8 +109,17 @@ function responsesOf(endpoint: Endpoint): Json {
     const these = [...new Set(codes)].filter((code) => failures[code].status === status);
     responses[String(status)] = {
       description: these.map((code) => `\`${code}\`: ${failures[code].message}. ${failures[code].hint}`).join("\n\n"),
-      content: { "application/json": { schema: { $ref: "#/components/schemas/Failure" } } },
+      content: {
+        "application/json": { schema: { $ref: "#/components/schemas/Failure" }, examples: failureExamples(these) },
+      },
     };
   }
   return responses;
+}
+
+function failureExamples(codes: readonly FailureCode[]): Json {
+  const requestId = String(exampleValues.request_id);
+  const of = (code: FailureCode): Failure =>
+    code === "validation" ? invalid(["body", "name"], "field required", "missing") : new Failure(code);
+  return Object.fromEntries(codes.map((code) => [code, { value: bodyOfFailure(of(code), requestId) }]));
 }

@@ -22,10 +22,13 @@ export interface ServerParts {
   authenticate: (key: string) => Caller | null;
   /** Whether the caller may ask this now. Throws forbidden, too_many_requests. */
   admit: (caller: Caller, endpoint: Endpoint, setHeader: (name: string, value: string) => void) => void;
-  /** Served to anyone at /openapi.json. */
-  openapi: unknown;
-  /** HTML by its path, served to anyone. */
-  pages: Readonly<Record<string, string>>;
+  /** Texts by their path, served to anyone; each made when it is first asked for. */
+  pages: Readonly<Record<string, Page>>;
+}
+
+export interface Page {
+  type: "application/json" | "text/html";
+  render: () => string;
 }
 
 export interface Server {
@@ -187,20 +190,18 @@ const askForKey = ({ authenticate }: ServerParts) => {
 const pagePolicy =
   "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const answer = ({ routes, openapi, pages, admit, log }: ServerParts) => {
-  const document = JSON.stringify(openapi);
+const answer = ({ routes, pages, admit, log }: ServerParts) => {
+  const rendered = new Map<string, string>();
   const find = createFinder(routes);
   return async (ctx: Ctx): Promise<void> => {
     const target = targetOf(ctx.req);
-    if (target.path === "/openapi.json" && ctx.method === "GET") {
-      ctx.type = "application/json";
-      ctx.body = document;
-      return;
-    }
     if (Object.hasOwn(pages, target.path) && ctx.method === "GET") {
-      ctx.type = "text/html";
+      const { type, render } = pages[target.path]!;
+      const text = rendered.get(target.path) ?? render();
+      rendered.set(target.path, text);
+      ctx.type = type;
       ctx.set({ "content-security-policy": pagePolicy, "referrer-policy": "no-referrer" });
-      ctx.body = pages[target.path];
+      ctx.body = text;
       return;
     }
     const { route, params, allowed } = find(ctx.method, target.path);
