@@ -74,6 +74,8 @@ Answer adapter_create(Trainer & trainer, Fields & fields) {
     std::sort(shape.targets.begin(), shape.targets.end());
     if (shape.targets.empty() || std::adjacent_find(shape.targets.begin(), shape.targets.end()) != shape.targets.end())
         Fields::bad("targets", "must name at least one matrix, and each once");
+    // Above this the rounded rate would be 1.
+    if (fields.has("dropout")) shape.dropout = fields.number("dropout", 0, 0.9999);
     fields.expect_no_more();
     const Adapter & adapter = trainer.create_adapter(name, shape);
     return {{{"parameters", adapter.parameters}, {"version", adapter.version}}, {}};

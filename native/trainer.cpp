@@ -15,10 +15,6 @@ std::string mebibytes(int64_t bytes) { return std::to_string((bytes + (1 << 20) 
                   "Allow more memory, or use shorter rows or a smaller adapter.");
 }
 
-[[noreturn]] void not_finite(const std::string & what) {
-    throw Failure("non_finite", what + " is not a finite number", "Lower the learning rate or the weights; go back to the last checkpoint.");
-}
-
 /** "token 3 of row 1" for an index into the tokens of a request. */
 std::string place_of(const Rows & rows, size_t token) {
     size_t row = 0;
@@ -79,6 +75,9 @@ Adapter * Trainer::adapter_or_base(const std::optional<std::string> & name) {
 const Adapter & Trainer::create_adapter(const std::string & name, const AdapterShape & shape) {
     const ModelShape & m = model().shape();
     if (adapters_.count(name)) throw Failure("adapter_exists", "there is an adapter " + name + " already", "Drop it, or choose another name.");
+    if (m.tied && shape.has(output_head))
+        throw Failure("tied_head", "targets has output, but this model's head is its token embedding: no adapter file can hold a change of the head alone",
+                      "Leave output out (train_unembed: false).");
     const int64_t needed = resident_bytes() + model_->adapter_bytes(shape) + model_->pass_bytes(&shape, 1, 1, Keep::activations);
     if (needed > memory_limit_) out_of_memory("the adapter", needed, memory_limit_);
     return *(adapters_[name] = std::make_unique<Adapter>(m, shape));
@@ -149,7 +148,9 @@ Packing Trainer::cut(const Rows & rows, const std::vector<int64_t> & needed, con
         longest = std::max(longest, tokens);
         total += tokens;
     }
-    return pack(rows, needed, fitting_tokens(adapter, longest, total, extra_bytes, keep), model_->trees());
+    // With dropout the same tokens of two rows drop other inputs: what was computed for one is not the other's.
+    const bool share = model_->trees() && !(keep == Keep::activations && adapter->shape.dropout > 0);
+    return pack(rows, needed, fitting_tokens(adapter, longest, total, extra_bytes, keep), share);
 }
 
 Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const LossWeights & weights, Keep keep, int64_t top_k) {
@@ -169,8 +170,14 @@ Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const LossWei
             if (weights_of(weights, static_cast<size_t>(first + t), tokens).any) needed.back() = t;
         first += length;
     }
-    const Packing packing = cut(rows, needed, adapter, keep);
-    for (const Pass & pass : packing.passes) {
+    const bool dropping = keep == Keep::activations && adapter->shape.dropout > 0;
+    Packing packing = cut(rows, needed, adapter, keep);
+    for (Pass & pass : packing.passes) {
+        // Counted over the requests of the step: rows sent in one or in several drop the same.
+        if (dropping) pass.batch.origins.resize(static_cast<size_t>(pass.batch.count()));
+        for (const Pass::Row & row : pass.rows)
+            for (int64_t t = first_tokens[row.index]; dropping && t < first_tokens[row.index] + needed[row.index]; t++)
+                pass.batch.origins[static_cast<size_t>(packing.places[static_cast<size_t>(t)])] = adapter->step_tokens + t;
         std::vector<Ask> asks;
         std::vector<size_t> asked; // tokens of the request
         for (const Pass::Row & row : pass.rows)
@@ -218,6 +225,7 @@ Trainer::Losses Trainer::forward_backward(const std::string & name, const Rows &
     try {
         Losses losses = run(&with, rows, weights, Keep::activations, 0);
         with.gradients_pending = true;
+        with.step_tokens += static_cast<int64_t>(rows.tokens.size());
         return losses;
     } catch (...) {
         // Half a batch in the gradients would be worse than none.
@@ -228,9 +236,8 @@ Trainer::Losses Trainer::forward_backward(const std::string & name, const Rows &
 
 Trainer::Step Trainer::optim_step(const std::string & name, const AdamW & options) {
     Adapter & with = adapter(name);
-    const std::optional<Adapter::Stepped> stepped = model().optimise(with, options);
-    if (!stepped) not_finite("the gradient");
-    return Step{with.step, with.version, *stepped};
+    const Adapter::Stepped stepped = model().optimise(with, options);
+    return Step{with.step, with.version, stepped};
 }
 
 Trainer::Losses Trainer::score(const std::optional<std::string> & name, const Rows & rows, const std::vector<int32_t> & prompt_lengths) {

@@ -51,13 +51,6 @@ template <class F> SavedFile write_gguf(const gguf_context * file, const std::st
     return out.publish();
 }
 
-/** f(name of the tensor a site adapts, site), in the adapter's order. */
-template <class F> void each_site(const Adapter & a, const F & f) {
-    for (size_t layer = 0; layer < a.layers.size(); layer++)
-        for (const Group & group : a.layers[layer])
-            for (const Site & site : group.sites) f(Adapter::base_name(static_cast<int64_t>(layer), site.target), site);
-}
-
 /** W += scale · B A for rows [first, first + count) of W. */
 void add_adapter(const Adapter & a, const Site & site, int64_t first, int64_t count, float * w) {
     gemm(Side::plain, Side::plain, count, site.columns, a.shape.rank, a.scale(), a.weights.data() + site.b + first * a.shape.rank, a.shape.rank,
@@ -133,7 +126,7 @@ std::string peft_config(const Adapter & a, const std::vector<std::string> & modu
                 {"inference_mode", true},
                 {"r", a.shape.rank},
                 {"lora_alpha", alpha},
-                {"lora_dropout", 0.0},
+                {"lora_dropout", a.shape.dropout},
                 {"target_modules", modules},
                 {"bias", "none"},
                 {"fan_in_fan_out", false},
@@ -210,7 +203,7 @@ SavedFile Trainer::export_gguf(const std::string & name, const std::string & pat
     for (const auto & [key, value] : metadata) gguf_set_val_str(file.get(), key.c_str(), value.c_str());
     std::vector<const float *> data;
     const TensorRoom room = room_for((a.layers.size() * target_names.size() + 1) * 2);
-    each_site(a, [&](const std::string & base, const Site & site) {
+    a.each_site([&](const std::string & base, const Site & site) {
         add_tensor(room.get(), file.get(), base + ".lora_a", GGML_TYPE_F32, site.columns, a.shape.rank);
         add_tensor(room.get(), file.get(), base + ".lora_b", GGML_TYPE_F32, a.shape.rank, site.rows);
         data.push_back(a.weights.data() + site.a);
@@ -226,7 +219,7 @@ std::vector<SavedFile> Trainer::export_peft(const std::string & name, const std:
     std::map<std::string, PeftTensor> tensors;
     std::vector<std::vector<float>> reordered;
     std::vector<std::string> modules;
-    each_site(a, [&](const std::string & base, const Site & site) {
+    a.each_site([&](const std::string & base, const Site & site) {
         const std::string module = module_of(base), prefix = peft_prefix(base);
         reordered.push_back(b_rows(a, site, head_values));
         tensors[prefix + ".lora_A.weight"] = {a.shape.rank, site.columns, a.weights.data() + site.a};
@@ -249,7 +242,7 @@ SavedFile Trainer::export_merged(const std::string & name, const std::string & p
     Adapter & a = adapter(name);
     model_->fetch(a);
     std::map<std::string, Site> sites;
-    each_site(a, [&](const std::string & base, const Site & site) { sites.emplace(base, site); });
+    a.each_site([&](const std::string & base, const Site & site) { sites.emplace(base, site); });
 
     const GgufFile base(*base_file_);
     const Header file = copied_metadata(*base_file_, base);
@@ -329,7 +322,7 @@ template <class F> std::vector<float> weights_from(const Adapter & a, const std:
         for (int64_t r = 0; r < rows; r++) w.read(r, 0, columns, &weights[at + static_cast<size_t>(r * columns)]);
         tensors.erase(found);
     };
-    each_site(a, [&](const std::string & base, const Site & site) {
+    a.each_site([&](const std::string & base, const Site & site) {
         const auto [name_a, name_b] = names(base);
         take(name_a, a.shape.rank, site.columns, site.a);
         take(name_b, site.rows, a.shape.rank, site.b);
@@ -373,7 +366,7 @@ void Trainer::load_peft(Adapter & a, const std::string & folder) {
         return std::pair(peft_prefix(base) + ".lora_A.weight", peft_prefix(base) + ".lora_B.weight");
     });
     const int64_t rank = a.shape.rank, head_values = model().shape().head_values;
-    each_site(a, [&](const std::string &, const Site & site) {
+    a.each_site([&](const std::string &, const Site & site) {
         float * b = &weights[site.b];
         const std::vector<float> rows(b, b + site.rows * rank);
         for (int64_t r = 0; r < site.rows; r++) std::memcpy(b + gguf_row(site, head_values, r) * rank, &rows[static_cast<size_t>(r * rank)], static_cast<size_t>(rank) * sizeof(float));

@@ -28,7 +28,7 @@ json shape_of(const ModelShape & m, const Adapter & a) {
     return {{"architecture", "llama"},   {"layers", m.layers},           {"embedding", m.embedding},
             {"heads", m.heads},          {"kv_heads", m.kv_heads},       {"head_values", m.head_values},
             {"feed_forward", m.feed_forward}, {"vocabulary", m.vocabulary}, {"rank", a.shape.rank},
-            {"alpha", a.shape.alpha},    {"targets", targets},           {"parameters", a.parameters}};
+            {"alpha", a.shape.alpha},    {"dropout", a.shape.dropout},   {"targets", targets},           {"parameters", a.parameters}};
 }
 
 [[noreturn]] void mismatch(const std::string & what) {
@@ -96,10 +96,12 @@ const Adapter & Trainer::load(const std::string & name, const std::string & path
 void Trainer::load_checkpoint(Adapter & a, const std::string & folder) {
     const json manifest = read_manifest(folder);
     const json shape = manifest.value("shape", json()), expected = shape_of(model().shape(), a);
+    if (!shape.is_object()) mismatch("the manifest has no shape");
     for (const auto & [key, value] : expected.items())
-        if (!shape.is_object() || shape.value(key, json()) != value) mismatch("the checkpoint's " + key + " is " + shape.value(key, json()).dump() + ", the adapter's " + value.dump());
+        if (shape.value(key, json()) != value) mismatch("the checkpoint's " + key + " is " + shape.value(key, json()).dump() + ", the adapter's " + value.dump());
     const json step = manifest.value("step", json());
-    if (!step.is_number_unsigned()) mismatch("the manifest has no step");
+    const json seed = manifest.value("seed", json());
+    if (!step.is_number_unsigned() || !seed.is_number_unsigned()) mismatch("the manifest has no step or no seed");
     // Everything is read and proven before anything is changed.
     std::vector<std::vector<uint8_t>> contents;
     const auto bytes = static_cast<int64_t>(a.parameters * sizeof(float));
@@ -111,5 +113,6 @@ void Trainer::load_checkpoint(Adapter & a, const std::string & folder) {
     }
     size_t i = 0;
     for (const Part & part : parts_of(a)) std::memcpy(part.values->data(), contents[i++].data(), a.parameters * sizeof(float));
+    a.shape.seed = seed.get<uint64_t>(); // keys what dropout drops from now on
     a.step = step.get<int64_t>();
 }

@@ -10,3 +10,7 @@ struct Failure : std::runtime_error {
     std::string hint;
     bool fatal; // the next frame cannot be found
 };
+
+[[noreturn]] inline void not_finite(const std::string & what) {
+    throw Failure("non_finite", what + " is not a finite number", "Lower the learning rate or the weights; go back to the last checkpoint.");
+}

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/failure.h"
 #include "base/random.h"
 
 namespace {
@@ -23,18 +24,19 @@ Size size_of(const ModelShape & m, Target target) {
         case attn_output: return {m.embedding, q};
         case ffn_gate:
         case ffn_up: return {m.feed_forward, m.embedding};
-        case ffn_down: break;
+        case ffn_down: return {m.embedding, m.feed_forward};
+        case output_head: break;
     }
-    return {m.embedding, m.feed_forward};
+    return {m.vocabulary, m.embedding};
 }
 
 size_t count_parameters(const ModelShape & model, const AdapterShape & shape) {
     size_t count = 0;
     for (Target target : shape.targets) {
         const Size size = size_of(model, target);
-        count += static_cast<size_t>(shape.rank * (size.rows + size.columns));
+        count += static_cast<size_t>(shape.rank * (size.rows + size.columns) * (target == output_head ? 1 : model.layers));
     }
-    return count * static_cast<size_t>(model.layers);
+    return count;
 }
 
 /** Values summed in one go: fixed, so that the norm does not depend on the number of threads. */
@@ -64,47 +66,67 @@ Adapter::Adapter(const ModelShape & model, const AdapterShape & shape_)
         layers.emplace_back();
         for (int g = 0; g < groups_per_layer; g++) {
             Group & group = layers.back()[static_cast<size_t>(g)];
+            group.index = layer * groups_per_layer + g;
             for (Target target : shape.targets)
-                if (group_of[target] == g) {
-                    const Size size = size_of(model, target);
-                    group.sites.push_back(Site{target, size.rows, size.columns, 0, 0, group.width});
-                    group.columns = size.columns;
-                    group.width += shape.rank;
-                }
-            group.a = at;
-            for (Site & site : group.sites) {
-                site.a = at;
-                at += static_cast<size_t>(shape.rank * site.columns);
-            }
-            for (Site & site : group.sites) {
-                site.b = at;
-                at += static_cast<size_t>(shape.rank * site.rows);
-            }
+                if (target != output_head && group_of[target] == g) group.sites.push_back(Site{target, 0, 0, 0, 0, 0});
+            at = lay_out(model, group, at);
         }
     }
+    head.index = model.layers * groups_per_layer;
+    if (shape.has(output_head)) head.sites.push_back(Site{output_head, 0, 0, 0, 0, 0});
+    lay_out(model, head, at);
     for (Buffer<float> * buffer : {&weights, &gradients, &first_moments, &second_moments})
         std::memset(buffer->data(), 0, parameters * sizeof(float));
-    for (int64_t layer = 0; layer < model.layers; layer++)
-        for (const Group & group : layers[static_cast<size_t>(layer)])
-            for (const Site & site : group.sites) {
-                const uint64_t key = random_key(shape.seed, hash_name(base_name(layer, site.target) + ".lora_a"));
-                const double bound = 1 / std::sqrt(static_cast<double>(site.columns));
-                const auto count = static_cast<size_t>(shape.rank * site.columns);
-                for (size_t i = 0; i < count; i++) weights[site.a + i] = static_cast<float>((2 * random_uniform(key, i) - 1) * bound);
-            }
+    each_site([&](const std::string & name, const Site & site) {
+        const uint64_t key = random_key(shape.seed, hash_name(name + ".lora_a"));
+        const double bound = 1 / std::sqrt(static_cast<double>(site.columns));
+        const auto count = static_cast<size_t>(shape.rank * site.columns);
+        for (size_t i = 0; i < count; i++) weights[site.a + i] = static_cast<float>((2 * random_uniform(key, i) - 1) * bound);
+    });
+}
+
+/** Gives the group's sites their sizes and places from `at` on; the place behind the last. */
+size_t Adapter::lay_out(const ModelShape & model, Group & group, size_t at) {
+    group.a = at;
+    for (Site & site : group.sites) {
+        const Size size = size_of(model, site.target);
+        site = Site{site.target, size.rows, size.columns, at, 0, group.width};
+        group.columns = size.columns;
+        group.width += shape.rank;
+        at += static_cast<size_t>(shape.rank * size.columns);
+    }
+    for (Site & site : group.sites) {
+        site.b = at;
+        at += static_cast<size_t>(shape.rank * site.rows);
+    }
+    return at;
+}
+
+uint64_t Adapter::dropout_key(const Group & group, int64_t token) const {
+    const uint64_t of_step = random_key(shape.seed, hash_name("dropout") + static_cast<uint64_t>(step));
+    return random_key(random_key(of_step, static_cast<uint64_t>(group.index)), static_cast<uint64_t>(token));
 }
 
 void Adapter::clear_gradients() {
     std::memset(gradients.data(), 0, parameters * sizeof(float));
     gradients_pending = false;
+    step_tokens = 0;
 }
 
-std::optional<Adapter::Stepped> Adapter::optimise(Pool & pool, const AdamW & options) {
+Adapter::Stepped Adapter::optimise(Pool & pool, const AdamW & options) {
     const auto count = static_cast<int64_t>(parameters);
     const double norm = std::sqrt(squared_norm(pool, gradients.data(), count));
     if (!std::isfinite(norm)) {
+        std::string first;
+        const auto broken = [&](size_t start, int64_t values) {
+            return std::any_of(gradients.data() + start, gradients.data() + start + values, [](float g) { return !std::isfinite(g); });
+        };
+        each_site([&](const std::string & name, const Site & site) {
+            if (first.empty() && broken(site.a, shape.rank * site.columns)) first = name + ".lora_a";
+            if (first.empty() && broken(site.b, shape.rank * site.rows)) first = name + ".lora_b";
+        });
         clear_gradients();
-        return std::nullopt;
+        not_finite("the gradient of " + first);
     }
     const bool clipped = options.grad_clip_norm > 0 && norm > options.grad_clip_norm;
     const double scale = clipped ? options.grad_clip_norm / norm : 1;
@@ -123,5 +145,6 @@ int64_t Adapter::bytes(const ModelShape & model, const AdapterShape & shape) {
 }
 
 std::string Adapter::base_name(int64_t layer, Target target) {
+    if (target == output_head) return std::string(target_names[target]) + ".weight";
     return "blk." + std::to_string(layer) + "." + target_names[target] + ".weight";
 }

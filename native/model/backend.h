@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,7 @@ struct Batch {
     std::vector<int32_t> tokens;
     std::vector<int32_t> positions;
     std::vector<Segment> segments;
+    std::vector<int64_t> origins; // [T] of each token in its optimizer step; empty unless an adapter with dropout trains
 
     int64_t count() const { return static_cast<int64_t>(tokens.size()); }
     /** A segment of its own: a row that shares nothing, or one further token of a row whose keys a cache holds. */
@@ -90,7 +90,7 @@ public:
     virtual void each_logits(const std::vector<int64_t> & positions, const UseLogits & f) = 0;
 
     /** One step of the optimizer with the gradients so far, as Adapter::optimise. */
-    virtual std::optional<Adapter::Stepped> optimise(Adapter & adapter, const AdamW & options) = 0;
+    virtual Adapter::Stepped optimise(Adapter & adapter, const AdamW & options) = 0;
     virtual void clear_gradients(Adapter & adapter) = 0;
 
     /** A device with memory of its own keeps adapters there. fetch: weights and moments into the adapter's own arrays, before they

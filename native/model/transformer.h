@@ -35,7 +35,7 @@ public:
     void prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) override;
     void decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) override;
     void each_logits(const std::vector<int64_t> & positions, const UseLogits & f) override;
-    std::optional<Adapter::Stepped> optimise(Adapter & adapter, const AdamW & options) override { return adapter.optimise(pool_, options); }
+    Adapter::Stepped optimise(Adapter & adapter, const AdamW & options) override { return adapter.optimise(pool_, options); }
     void clear_gradients(Adapter & adapter) override { adapter.clear_gradients(); }
     void fetch(Adapter &) override {}
     void store(Adapter &) override {}
@@ -52,8 +52,17 @@ private:
     void attention_part_backward(const Batch & batch, int64_t layer, Adapter & adapter);
     void rotate(const Batch & batch, float * q, float * k, float direction);
 
-    void lora(const Adapter & adapter, const Group & group, const float * x, float * u, const std::vector<float *> & ys);
-    void lora_backward(Adapter & adapter, const Group & group, const float * x, const float * u, const std::vector<const float *> & dys, float * dx);
+    /** What the inputs of a group of LoRA sites are: one a token of the pass, or one an asked position. */
+    struct LoraRows {
+        int64_t count;
+        const int64_t * origins; // [count] when they are dropped, else null
+        float * dropped;         // [count, group columns]: scratch for that
+        float * du;              // [count, group width]: scratch of the backward pass
+    };
+    LoraRows head_rows(int64_t first, int64_t count);
+    LoraRows token_rows() { return {tokens_, origins_, work_.dropped.data(), work_.du.data()}; }
+    void lora(const Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, float * u, const std::vector<float *> & ys);
+    void lora_backward(Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, const float * u, const std::vector<const float *> & dys, float * dx);
 
     void norm_positions(const std::vector<int64_t> & positions);
     float * make_logits(int64_t first, int64_t rows);
@@ -68,7 +77,11 @@ private:
     AttentionScratch attention_scratch_;
     std::vector<float> rope_table_; // [positions, d] as (cos, sin) pairs
     int64_t tokens_ = 0;            // of the current pass
+    const int64_t * origins_ = nullptr; // [tokens] when the current pass drops inputs of its adapter
+    const Adapter * adapter_ = nullptr; // of the current pass
     float * last_ = nullptr;        // [tokens, embedding]: residual stream after the last layer of the current pass
     Buffer<float> asked_normed_, asked_inv_, asked_gradient_; // [asks, embedding], [asks], [asks, embedding]
+    std::vector<int64_t> asked_origins_;                      // [asks] when origins_ is set
     Buffer<float> logits_;
+    Buffer<float> head_u_, head_du_, head_dropped_; // [chunk, rank] ×2, [chunk, embedding]: of an adapted head
 };

@@ -6,30 +6,38 @@
 #include "kernels/swiglu.h"
 #include "model/transformer.h"
 
-void Transformer::lora_backward(Adapter & adapter, const Group & group, const float * x, const float * u, const std::vector<const float *> & dys, float * dx) {
+void Transformer::lora_backward(Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, const float * u, const std::vector<const float *> & dys,
+                                float * dx) {
     if (group.sites.empty()) return;
     const float * w = adapter.weights.data();
     float * g = adapter.gradients.data();
-    float * du = work_.du.data(); // [tokens, group width]
-    const int64_t rank = adapter.shape.rank;
-    pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
+    const int64_t rank = adapter.shape.rank, columns = group.columns, count = rows.count;
+    const Dropout dropping(adapter.shape.dropout);
+    pool_.split(count, 16, [&](int64_t begin, int64_t end, int) {
         const int64_t n = end - begin;
         for (size_t i = 0; i < group.sites.size(); i++) {
             const Site & site = group.sites[i];
             gemm(Side::plain, Side::plain, n, rank, site.rows, adapter.scale(), dys[i] + begin * site.rows, site.rows, w + site.b, rank, 0,
-                 du + begin * group.width + site.u, group.width);
+                 rows.du + begin * group.width + site.u, group.width);
         }
+        float * dinputs = rows.origins ? rows.dropped : dx;
         if (dx)
-            gemm(Side::plain, Side::plain, n, group.columns, group.width, 1, du + begin * group.width, group.width, w + group.a, group.columns,
-                 1, dx + begin * group.columns, group.columns);
+            gemm(Side::plain, Side::plain, n, columns, group.width, 1, rows.du + begin * group.width, group.width, w + group.a, columns, rows.origins ? 0 : 1,
+                 dinputs + begin * columns, columns);
+        for (int64_t t = begin; rows.origins && t < end; t++) {
+            const uint64_t key = adapter.dropout_key(group, rows.origins[t]);
+            float * dropped = rows.dropped + t * columns;
+            if (dx) dropout<true>(dropping, key, dropped, columns, dx + t * columns);
+            dropout<false>(dropping, key, x + t * columns, columns, dropped);
+        }
     });
     for (size_t i = 0; i < group.sites.size(); i++) {
         const Site & site = group.sites[i];
-        gemm_by_rows(pool_, Side::transposed, Side::plain, site.rows, rank, tokens_, adapter.scale(), dys[i], site.rows, u + site.u, group.width,
+        gemm_by_rows(pool_, Side::transposed, Side::plain, site.rows, rank, count, adapter.scale(), dys[i], site.rows, u + site.u, group.width,
                      1, g + site.b, rank);
     }
-    gemm_by_columns(pool_, Side::transposed, Side::plain, group.width, group.columns, tokens_, 1, du, group.width, x, group.columns, 1,
-                    g + group.a, group.columns);
+    gemm_by_columns(pool_, Side::transposed, Side::plain, group.width, columns, count, 1, rows.du, group.width, rows.origins ? rows.dropped : x, columns, 1,
+                    g + group.a, columns);
 }
 
 namespace {
@@ -58,13 +66,13 @@ void Transformer::feed_forward_backward(int64_t layer, Adapter & adapter) {
             rmsnorm_again(l.x_mid.data() + t * d, w.ffn_norm.data(), l.ffn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);
     });
     linear_backward(pool_, panels_, {{&w.ffn_down, dx}}, work_.dproduct.data(), tokens_, 0);
-    lora_backward(adapter, groups[group_down], work_.product.data(), l.u[group_down].data(), {dx}, work_.dproduct.data());
+    lora_backward(adapter, groups[group_down], token_rows(), work_.product.data(), l.u[group_down].data(), {dx}, work_.dproduct.data());
     pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
         const int64_t at = begin * ff;
         swiglu_backward(gate + at, up + at, work_.dproduct.data() + at, (end - begin) * ff, gate + at, up + at);
     });
     linear_backward(pool_, panels_, {{&w.ffn_gate, gate}, {&w.ffn_up, up}}, dh, tokens_, 0);
-    lora_backward(adapter, groups[group_gate_up], work_.normed.data(), l.u[group_gate_up].data(),
+    lora_backward(adapter, groups[group_gate_up], token_rows(), work_.normed.data(), l.u[group_gate_up].data(),
                   gradients_of(groups[group_gate_up], {{ffn_gate, gate}, {ffn_up, up}}), dh);
     pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++)
@@ -84,7 +92,7 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
     float *dx = work_.dx.data(), *dh = work_.dnormed.data();
 
     linear_backward(pool_, panels_, {{&w.attn_output, dx}}, work_.dattended.data(), tokens_, 0);
-    lora_backward(adapter, groups[group_output], l.attended.data(), l.u[group_output].data(), {dx}, work_.dattended.data());
+    lora_backward(adapter, groups[group_output], token_rows(), l.attended.data(), l.u[group_output].data(), {dx}, work_.dattended.data());
     if (lowest && groups[group_qkv].sites.empty()) return;
     float *dq = work_.dq.data(), *dk = work_.dk.data(), *dv = work_.dv.data();
     attention_backward(pool_, attention_scratch_, attention_, plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data(),
@@ -95,7 +103,7 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
             rmsnorm_again(x + t * d, w.attn_norm.data(), l.attn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);
     });
     if (!lowest) linear_backward(pool_, panels_, {{&w.attn_q, dq}, {&w.attn_k, dk}, {&w.attn_v, dv}}, dh, tokens_, 0);
-    lora_backward(adapter, groups[group_qkv], work_.normed.data(), l.u[group_qkv].data(),
+    lora_backward(adapter, groups[group_qkv], token_rows(), work_.normed.data(), l.u[group_qkv].data(),
                   gradients_of(groups[group_qkv], {{attn_q, dq}, {attn_k, dk}, {attn_v, dv}}), lowest ? nullptr : dh);
     if (lowest) return;
     pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
@@ -105,6 +113,7 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
 }
 
 void Transformer::layers_backward(const Batch & batch, Adapter & adapter) {
+    if (adapter.shape.targets == std::vector<Target>{output_head}) return;
     for (int64_t layer = shape().layers - 1; layer >= 0; layer--) {
         feed_forward_backward(layer, adapter);
         attention_part_backward(batch, layer, adapter);
@@ -126,6 +135,9 @@ std::vector<TokenLoss> Transformer::forward_backward(const Batch & batch, Adapte
             }
         });
         linear_backward(pool_, panels_, {{&model_.head, logits}}, gradient + first * d, count, 0);
+        // u is still that of this chunk.
+        if (!adapter.head.sites.empty())
+            lora_backward(adapter, adapter.head, head_rows(first, count), asked_normed_.data() + first * d, head_u_.data(), {logits}, gradient + first * d);
     });
     std::memset(work_.dx.data(), 0, static_cast<size_t>(tokens_ * d) * sizeof(float));
     for (size_t i = 0; i < asks.size(); i++) {

@@ -102,15 +102,21 @@ void Transformer::rotate(const Batch & batch, float * q, float * k, float direct
     });
 }
 
-void Transformer::lora(const Adapter & adapter, const Group & group, const float * x, float * u, const std::vector<float *> & ys) {
+void Transformer::lora(const Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, float * u, const std::vector<float *> & ys) {
     if (group.sites.empty()) return;
     const float * w = adapter.weights.data();
     const float scale = faulty(Fault::scale_alpha_twice) ? adapter.scale() * adapter.scale() : adapter.scale();
-    pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
+    const Dropout dropping(adapter.shape.dropout);
+    pool_.split(rows.count, 16, [&](int64_t begin, int64_t end, int) {
         const int64_t n = end - begin;
         float * part = u + begin * group.width;
-        gemm(Side::plain, Side::transposed, n, group.width, group.columns, 1, x + begin * group.columns, group.columns, w + group.a,
-             group.columns, 0, part, group.width);
+        const float * inputs = x + begin * group.columns;
+        if (rows.origins) {
+            for (int64_t t = begin; t < end; t++)
+                dropout<false>(dropping, adapter.dropout_key(group, rows.origins[t]), x + t * group.columns, group.columns, rows.dropped + t * group.columns);
+            inputs = rows.dropped + begin * group.columns;
+        }
+        gemm(Side::plain, Side::transposed, n, group.width, group.columns, 1, inputs, group.columns, w + group.a, group.columns, 0, part, group.width);
         for (size_t i = 0; i < group.sites.size(); i++) {
             const Site & site = group.sites[i];
             gemm(Side::plain, Side::transposed, n, site.rows, adapter.shape.rank, scale, part + site.u, group.width, w + site.b,
@@ -160,17 +166,20 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
     linear(pool_, panels_, {{&w.ffn_gate, l.gate.data()}, {&w.ffn_up, l.up.data()}}, h, tokens_, 0);
     if (adapter) {
         const Group & group = adapter->layers[static_cast<size_t>(layer)][group_gate_up];
-        lora(*adapter, group, h, l.u[group_gate_up].data(), outputs_of<float>(group, {{ffn_gate, l.gate.data()}, {ffn_up, l.up.data()}}));
+        lora(*adapter, group, token_rows(), h, l.u[group_gate_up].data(), outputs_of<float>(group, {{ffn_gate, l.gate.data()}, {ffn_up, l.up.data()}}));
     }
     pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
         swiglu(l.gate.data() + begin * ff, l.up.data() + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
     });
     linear(pool_, panels_, {{&w.ffn_down, x_out}}, work_.product.data(), tokens_, 1);
-    if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_down], work_.product.data(), l.u[group_down].data(), {x_out});
+    if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_down], token_rows(), work_.product.data(), l.u[group_down].data(), {x_out});
 }
 
 void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token) {
     prepare(batch, adapter, keep);
+    adapter_ = adapter;
+    // Only training drops: what is sampled, scored or asked forward is the adapter as it is served.
+    origins_ = keep == Keep::activations && adapter->shape.dropout > 0 ? batch.origins.data() : nullptr;
     embed(batch);
     const int64_t d = shape().embedding;
     for (int64_t layer = 0; layer < shape().layers; layer++) {
@@ -186,12 +195,12 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
         linear(pool_, panels_, {{&w.attn_q, l.q.data()}, {&w.attn_k, l.k.data()}, {&w.attn_v, l.v.data()}}, h, tokens_, 0);
         if (adapter) {
             const Group & group = adapter->layers[static_cast<size_t>(layer)][group_qkv];
-            lora(*adapter, group, h, l.u[group_qkv].data(), outputs_of<float>(group, {{attn_q, l.q.data()}, {attn_k, l.k.data()}, {attn_v, l.v.data()}}));
+            lora(*adapter, group, token_rows(), h, l.u[group_qkv].data(), outputs_of<float>(group, {{attn_q, l.q.data()}, {attn_k, l.k.data()}, {attn_v, l.v.data()}}));
         }
         rotate(batch, l.q.data(), l.k.data(), 1);
         attend(layer, l, plan, one_token);
         linear(pool_, panels_, {{&w.attn_output, l.x_mid.data()}}, l.attended.data(), tokens_, 1);
-        if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_output], l.attended.data(), l.u[group_output].data(), {l.x_mid.data()});
+        if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_output], token_rows(), l.attended.data(), l.u[group_output].data(), {l.x_mid.data()});
         feed_forward(layer, l, adapter, x_out);
         last_ = x_out;
     }
@@ -201,6 +210,9 @@ void Transformer::norm_positions(const std::vector<int64_t> & positions) {
     const int64_t d = shape().embedding;
     asked_normed_.ensure(positions.size() * static_cast<size_t>(d));
     asked_inv_.ensure(positions.size());
+    asked_origins_.clear();
+    if (origins_)
+        for (int64_t position : positions) asked_origins_.push_back(origins_[position]);
     pool_.split(static_cast<int64_t>(positions.size()), 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; i++)
             asked_inv_[static_cast<size_t>(i)] =
@@ -210,8 +222,21 @@ void Transformer::norm_positions(const std::vector<int64_t> & positions) {
 
 float * Transformer::make_logits(int64_t first, int64_t rows) {
     float * logits = logits_.ensure(static_cast<size_t>(rows * shape().vocabulary));
-    linear(pool_, panels_, {{&model_.head, logits}}, asked_normed_.data() + first * shape().embedding, rows, 0);
+    const float * hidden = asked_normed_.data() + first * shape().embedding;
+    linear(pool_, panels_, {{&model_.head, logits}}, hidden, rows, 0);
+    if (adapter_ && !adapter_->head.sites.empty()) {
+        const LoraRows of_head = head_rows(first, rows);
+        lora(*adapter_, adapter_->head, of_head, hidden, head_u_.data(), {logits});
+    }
     return logits;
+}
+
+Transformer::LoraRows Transformer::head_rows(int64_t first, int64_t count) {
+    const auto n = static_cast<size_t>(count), width = static_cast<size_t>(adapter_->head.width);
+    head_u_.ensure(n * width);
+    head_du_.ensure(n * width);
+    if (origins_) head_dropped_.ensure(n * static_cast<size_t>(shape().embedding));
+    return {count, origins_ ? asked_origins_.data() + first : nullptr, head_dropped_.data(), head_du_.data()};
 }
 
 void Transformer::each_logits(const std::vector<int64_t> & positions, const UseLogits & f) {

@@ -44,6 +44,7 @@ void Workspace::ensure(const ModelShape & m, const Adapter * adapter, int64_t to
     dk.ensure(t * kv);
     dv.ensure(t * kv);
     du.ensure(t * widest);
+    if (adapter->shape.dropout > 0) dropped.ensure(t * std::max({d, ff, q}));
 }
 
 int64_t Workspace::bytes_per_token(const ModelShape & m, const AdapterShape * adapter, Keep keep) {
@@ -51,7 +52,8 @@ int64_t Workspace::bytes_per_token(const ModelShape & m, const AdapterShape * ad
     const int64_t u = adapter ? adapter->rank * static_cast<int64_t>(adapter->targets.size()) : 0;
     const int64_t layer = d + 2 * q + 2 * kv + m.heads + 2 * ff + 2 + u;
     const int64_t shared = d + ff;
-    const int64_t backward = 2 * d + ff + 4 * q + 2 * kv + u;
+    const int64_t dropped = adapter && adapter->dropout > 0 ? std::max({d, ff, q}) : 0;
+    const int64_t backward = 2 * d + ff + 4 * q + 2 * kv + u + dropped;
     const int64_t floats = keep == Keep::activations ? m.layers * layer + (m.layers + 1) * d + shared + backward : layer + 2 * d + shared;
     return floats * static_cast<int64_t>(sizeof(float));
 }

@@ -29,6 +29,7 @@ struct Workspace {
     Buffer<float> dk_heads, dv_heads;     // [T, H·d]
     Buffer<float> dk, dv;                 // [T, KV·d]
     Buffer<float> du;                     // [T, widest group]
+    Buffer<float> dropped;                // [T, widest input], when the adapter has dropout
 
     void ensure(const ModelShape & model, const Adapter * adapter, int64_t tokens, Keep keep);
 

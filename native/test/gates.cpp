@@ -28,8 +28,8 @@ TestBatch test_batch(int64_t vocabulary, const std::vector<int64_t> & lengths, u
     return batch;
 }
 
-Adapter random_adapter(const ModelShape & model, const std::vector<Target> & targets, int64_t rank, double alpha, uint64_t seed) {
-    Adapter adapter(model, AdapterShape{rank, alpha, seed, targets});
+Adapter random_adapter(const ModelShape & model, const std::vector<Target> & targets, int64_t rank, double alpha, uint64_t seed, double dropout) {
+    Adapter adapter(model, AdapterShape{rank, alpha, seed, targets, dropout});
     for (size_t i = 0; i < adapter.parameters; i++) adapter.weights[i] = static_cast<float>((2 * random_uniform(seed + 1, i) - 1) * 0.2);
     return adapter;
 }
@@ -41,13 +41,10 @@ constexpr double test_alpha = 5;
 
 /** f(name, start, count) for every A and B of an adapter. */
 template <class F> void each_tensor(const Adapter & a, const F & f) {
-    for (size_t layer = 0; layer < a.layers.size(); layer++)
-        for (const Group & group : a.layers[layer])
-            for (const Site & site : group.sites) {
-                const std::string name = Adapter::base_name(static_cast<int64_t>(layer), site.target);
-                f(name + ".lora_a", site.a, static_cast<size_t>(a.shape.rank * site.columns));
-                f(name + ".lora_b", site.b, static_cast<size_t>(a.shape.rank * site.rows));
-            }
+    a.each_site([&](const std::string & name, const Site & site) {
+        f(name + ".lora_a", site.a, static_cast<size_t>(a.shape.rank * site.columns));
+        f(name + ".lora_b", site.b, static_cast<size_t>(a.shape.rank * site.rows));
+    });
 }
 
 struct FullReference {
@@ -59,7 +56,7 @@ FullReference run_reference(const ReferenceModel & model, const TestBatch & batc
     FullReference full;
     full.gradient.resize(a.parameters);
     for (size_t r = 0; r < batch.rows.size(); r++) {
-        const ReferenceModel::Result row = model.row(batch.rows[r], batch.coefficients[r], a, w, with_gradient ? &full.gradient : nullptr);
+        const ReferenceModel::Result row = model.row(batch.rows[r], batch.coefficients[r], a, w, with_gradient ? &full.gradient : nullptr, static_cast<int64_t>(full.logprobs.size()));
         full.loss += row.loss;
         full.logprobs.insert(full.logprobs.end(), row.logprobs.begin(), row.logprobs.end());
         full.entropies.insert(full.entropies.end(), row.entropies.begin(), row.entropies.end());
@@ -81,6 +78,7 @@ void run_worker(Transformer & model, const TestBatch & test, size_t first, size_
             if (const LossCoefficients & c = test.coefficients[r][i]; weighs(c))
                 asks.push_back({begin + static_cast<int64_t>(i) - 1, test.rows[r][i], c, {}});
     }
+    for (int64_t t = 0; t < batch.count(); t++) batch.origins.push_back(static_cast<int64_t>(at) + t);
     const std::vector<TokenLoss> losses = model.forward_backward(batch, a, asks);
     for (size_t i = 0; i < asks.size(); i++) {
         const size_t token = at + static_cast<size_t>(asks[i].position) + 1;
@@ -91,10 +89,10 @@ void run_worker(Transformer & model, const TestBatch & test, size_t first, size_
 }
 
 /** run(model, adapter, seen) computes what the batch asks; compared with double precision. */
-template <class F> Parity parity_of(const std::string & path, const std::vector<Target> & targets, const TestBatch & batch, int threads, const F & run) {
+template <class F> Parity parity_of(const std::string & path, const std::vector<Target> & targets, const TestBatch & batch, int threads, double dropout, const F & run) {
     const ReferenceModel reference(path);
     Transformer model(path, threads);
-    Adapter a = random_adapter(model.shape(), targets, test_rank, test_alpha, 5);
+    Adapter a = random_adapter(model.shape(), targets, test_rank, test_alpha, 5, dropout);
     const FullReference expected = run_reference(reference, batch, a, std::vector<double>(a.weights.data(), a.weights.data() + a.parameters), true);
     const size_t tokens = expected.logprobs.size();
     FullReference seen{0, std::vector<double>(tokens), std::vector<double>(tokens), std::vector<double>(tokens), {}};
@@ -113,9 +111,9 @@ template <class F> Parity parity_of(const std::string & path, const std::vector<
 
 } // namespace
 
-Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed) {
+Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed, double dropout) {
     const TestBatch batch = test_batch(GgufModel(path).shape.vocabulary, {7, 1, 70, 2, 33, 130}, 11);
-    return parity_of(path, targets, batch, threads, [&](Transformer & model, Adapter & a, FullReference & seen) {
+    return parity_of(path, targets, batch, threads, dropout, [&](Transformer & model, Adapter & a, FullReference & seen) {
         if (packed) return run_worker(model, batch, 0, batch.rows.size(), a, 0, seen);
         size_t at = 0;
         for (size_t r = 0; r < batch.rows.size(); r++) {
@@ -142,7 +140,7 @@ std::vector<int64_t> all_needed(const TestBatch & batch) {
 
 Parity shared_parity(const std::string & path, const TestBatch & batch, int threads, int64_t most) {
     const std::vector<Target> targets = {attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down};
-    return parity_of(path, targets, batch, threads, [&](Transformer & model, Adapter & a, FullReference & seen) {
+    return parity_of(path, targets, batch, threads, 0, [&](Transformer & model, Adapter & a, FullReference & seen) {
         const Packing packing = pack(rows_of(batch), all_needed(batch), most, true);
         for (const Pass & pass : packing.passes) {
             std::vector<Ask> asks;
@@ -170,7 +168,7 @@ Parity shared_parity(const std::string & path, const TestBatch & batch, int thre
 double worst_directional_error(const std::string & path, const std::vector<Target> & targets) {
     const ReferenceModel reference(path);
     const TestBatch batch = test_batch(reference.shape().vocabulary, {9, 1, 14}, 3);
-    const Adapter a = random_adapter(reference.shape(), targets, test_rank, test_alpha, 6);
+    const Adapter a = random_adapter(reference.shape(), targets, test_rank, test_alpha, 6, dropout);
     const std::vector<double> w(a.weights.data(), a.weights.data() + a.parameters);
     const FullReference at = run_reference(reference, batch, a, w, true);
     double worst = 0;

@@ -15,14 +15,14 @@ struct TestBatch {
 TestBatch test_batch(int64_t vocabulary, const std::vector<int64_t> & lengths, uint64_t seed);
 
 /** An adapter whose A and B are both random, so that every gradient is alive. */
-Adapter random_adapter(const ModelShape & model, const std::vector<Target> & targets, int64_t rank, double alpha, uint64_t seed);
+Adapter random_adapter(const ModelShape & model, const std::vector<Target> & targets, int64_t rank, double alpha, uint64_t seed, double dropout = 0);
 
 /** The largest relative L2 error of log-probs, entropies, log-sums and of each adapter tensor's gradient against double precision. */
 struct Parity {
     double logprobs, entropies, log_sums, gradients;
     std::string worst; // adapter tensor of the largest gradient error
 };
-Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed);
+Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed, double dropout = 0);
 /** The same for given rows in passes of at most `most` tokens, where rows that begin alike share that. */
 Parity shared_parity(const std::string & path, const TestBatch & batch, int threads, int64_t most);
 
@@ -31,4 +31,4 @@ Rows rows_of(const TestBatch & batch);
 std::vector<int64_t> all_needed(const TestBatch & batch);
 
 /** The largest relative error of the reference's gradient against central differences, over all adapter tensors. */
-double worst_directional_error(const std::string & path, const std::vector<Target> & targets);
+double worst_directional_error(const std::string & path, const std::vector<Target> & targets, double dropout = 0);

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "kernels/adamw.h"
 #include "kernels/draw.h"
+#include "kernels/dropout.h"
 #include "kernels/exp.h"
 #include "kernels/pool.h"
 #include "kernels/rmsnorm.h"
@@ -128,6 +129,33 @@ void test_adamw() {
     CHECK(relative_l2(w.data(), rw.data(), n) < 1e-6 && relative_l2(m.data(), rm.data(), n) < 1e-5 && relative_l2(v.data(), rv.data(), n) < 1e-5, "adamw");
 }
 
+void test_dropout() {
+    const int64_t n = 40003; // no multiple of four
+    const std::vector<float> x = random_values(n, 20, 1);
+    for (const double rate : {0.1, 0.5, 0.9}) {
+        const Dropout d(rate);
+        std::vector<float> y(n), added = x;
+        std::vector<double> expected(n);
+        dropout<false>(d, 7, x.data(), n, y.data());
+        dropout<true>(d, 7, x.data(), n, added.data());
+        reference::dropout(d, 7, widened(x).data(), n, expected.data());
+        int64_t dropped = 0, together = 0;
+        for (size_t i = 0; i < static_cast<size_t>(n); i++) {
+            CHECK(y[i] == static_cast<float>(expected[i]) && std::abs(added[i] - x[i] - y[i]) < 1e-6f, "column %zu", i);
+            dropped += y[i] == 0;
+            together += i > 0 && y[i] == 0 && y[i - 1] == 0;
+        }
+        // Five standard deviations of independent draws.
+        const double share = static_cast<double>(dropped) / n, pairs = static_cast<double>(together) / n, five = 5 * std::sqrt(rate * (1 - rate) / n);
+        CHECK(std::abs(share - rate) < five, "rate %g: %g", rate, share);
+        CHECK(std::abs(pairs - rate * rate) < 2 * five, "rate %g: neighbours %g", rate, pairs);
+        CHECK(std::abs(static_cast<double>(d.scale) * (1 - rate) - 1) < 1e-4, "rate %g: scale %g", rate, static_cast<double>(d.scale));
+        std::vector<float> other(n);
+        dropout<false>(d, 8, x.data(), n, other.data());
+        CHECK(other != y, "another key");
+    }
+}
+
 void test_draw() {
     const int64_t n = 300;
     const std::vector<float> logits = random_values(n, 8, 4);
@@ -174,6 +202,7 @@ int main() {
     test_token_loss_differences();
     test_top_tokens();
     test_adamw();
+    test_dropout();
     test_draw();
     test_pool();
     return failed_checks == 0 ? 0 : 1;

@@ -29,8 +29,10 @@ public:
         Values logprobs, entropies, log_sums; // [T], 0 where all coefficients are 0
     };
 
-    /** One row, each token with its coefficients, with weights w [parameters] in the adapter's layout; adds to gradient [parameters] unless it is null. */
-    Result row(const std::vector<int32_t> & tokens, const std::vector<LossCoefficients> & coefficients, const Adapter & a, const Values & w, Values * gradient) const {
+    /** One row, each token with its coefficients, with weights w [parameters] in the adapter's layout; adds to gradient [parameters] unless it is null.
+     *  The first token's origin keys what the adapter drops; with −1 it drops nothing. */
+    Result row(const std::vector<int32_t> & tokens, const std::vector<LossCoefficients> & coefficients, const Adapter & a, const Values & w, Values * gradient, int64_t origin = -1) const {
+        origin_ = origin;
         const auto n = static_cast<int64_t>(tokens.size());
         const int64_t d = shape().embedding;
         Values x(static_cast<size_t>(n * d));
@@ -47,7 +49,9 @@ public:
             const LossCoefficients & c = coefficients[static_cast<size_t>(t + 1)];
             if (c.weight == 0 && c.entropy == 0 && c.z == 0) continue;
             Values logits(static_cast<size_t>(shape().vocabulary)), dhidden(static_cast<size_t>(d));
-            reference::linear(head_.data(), shape().vocabulary, d, &hidden[static_cast<size_t>(t * d)], 1, logits.data());
+            const Values h(hidden.begin() + t * d, hidden.begin() + (t + 1) * d);
+            reference::linear(head_.data(), shape().vocabulary, d, h.data(), 1, logits.data());
+            if (!a.head.sites.empty()) add_lora(a, a.head, a.head.sites[0], h, t, 1, w, logits);
             const TokenLoss loss = reference::token_loss(logits.data(), shape().vocabulary, tokens[static_cast<size_t>(t + 1)], c);
             result.loss += loss.loss(c, {});
             result.logprobs[static_cast<size_t>(t + 1)] = loss.logprob;
@@ -55,6 +59,7 @@ public:
             result.log_sums[static_cast<size_t>(t + 1)] = loss.log_sum;
             if (!gradient) continue;
             reference::linear_backward(head_.data(), shape().vocabulary, d, logits.data(), 1, dhidden.data());
+            if (!a.head.sites.empty()) lora_backward(a, a.head, a.head.sites[0], h, logits, t, 1, w, dhidden, *gradient);
             reference::rmsnorm_backward(&x[static_cast<size_t>(t * d)], norm.data(), inv[static_cast<size_t>(t)], dhidden.data(), d, &dx[static_cast<size_t>(t * d)]);
         }
         if (gradient)
@@ -78,24 +83,56 @@ private:
         }
         return all;
     }
-    static const Site * site_of(const Adapter & a, size_t layer, Target target) {
+    /** f(group, site) of the site that adapts a layer's matrix, if there is one. */
+    template <class F> static void with_site(const Adapter & a, size_t layer, Target target, const F & f) {
         for (const Group & group : a.layers[layer])
             for (const Site & site : group.sites)
-                if (site.target == target) return &site;
-        return nullptr;
+                if (site.target == target) f(group, site);
+    }
+
+    /** What A reads of x: tokens [first, first + n) of the row, some values dropped. */
+    Values dropped(const Adapter & a, const Group & group, const Values & x, int64_t first, int64_t n) const {
+        if (origin_ < 0) return x;
+        Values y(x.size());
+        for (int64_t t = 0; t < n; t++)
+            reference::dropout(Dropout(a.shape.dropout), a.dropout_key(group, origin_ + first + t), &x[static_cast<size_t>(t * group.columns)], group.columns, &y[static_cast<size_t>(t * group.columns)]);
+        return y;
+    }
+
+    /** y += alpha / rank · B (A x). */
+    void add_lora(const Adapter & a, const Group & group, const Site & site, const Values & x, int64_t first, int64_t n, const Values & w, Values & y) const {
+        const int64_t rank = a.shape.rank;
+        Values u(static_cast<size_t>(n * rank)), delta(y.size());
+        reference::linear(&w[site.a], rank, site.columns, dropped(a, group, x, first, n).data(), n, u.data());
+        reference::linear(&w[site.b], site.rows, rank, u.data(), n, delta.data());
+        for (size_t i = 0; i < y.size(); i++) y[i] += a.shape.alpha / static_cast<double>(rank) * delta[i];
+    }
+
+    /** dx += through A and B, whose own gradients are added to g. */
+    void lora_backward(const Adapter & a, const Group & group, const Site & site, const Values & x, const Values & dy, int64_t first, int64_t n, const Values & w, Values & dx, Values & g) const {
+        const int64_t rank = a.shape.rank;
+        const double scale = a.shape.alpha / static_cast<double>(rank);
+        const Values inputs = dropped(a, group, x, first, n);
+        Values u(static_cast<size_t>(n * rank)), du(u.size()), dinputs(x.size());
+        reference::linear(&w[site.a], rank, site.columns, inputs.data(), n, u.data());
+        reference::linear_backward(&w[site.b], site.rows, rank, dy.data(), n, du.data());
+        for (double & value : du) value *= scale;
+        reference::linear_backward(&w[site.a], rank, site.columns, du.data(), n, dinputs.data());
+        // Dropping is its own transpose.
+        dinputs = dropped(a, group, dinputs, first, n);
+        for (size_t i = 0; i < dx.size(); i++) dx[i] += dinputs[i];
+        for (int64_t t = 0; t < n; t++)
+            for (int64_t r = 0; r < rank; r++) {
+                for (int64_t c = 0; c < site.columns; c++) g[site.a + static_cast<size_t>(r * site.columns + c)] += du[static_cast<size_t>(t * rank + r)] * inputs[static_cast<size_t>(t * site.columns + c)];
+                for (int64_t o = 0; o < site.rows; o++) g[site.b + static_cast<size_t>(o * rank + r)] += scale * dy[static_cast<size_t>(t * site.rows + o)] * u[static_cast<size_t>(t * rank + r)];
+            }
     }
 
     /** y = W x + alpha / rank · B (A x). */
     Values project(size_t layer, Target target, const Values & x, int64_t n, int64_t rows, int64_t columns, const Adapter & a, const Values & w) const {
         Values y(static_cast<size_t>(n * rows));
         reference::linear(layers_[layer][target].data(), rows, columns, x.data(), n, y.data());
-        if (const Site * site = site_of(a, layer, target)) {
-            const int64_t rank = a.shape.rank;
-            Values u(static_cast<size_t>(n * rank)), delta(y.size());
-            reference::linear(&w[site->a], rank, columns, x.data(), n, u.data());
-            reference::linear(&w[site->b], rows, rank, u.data(), n, delta.data());
-            for (size_t i = 0; i < y.size(); i++) y[i] += a.shape.alpha / static_cast<double>(rank) * delta[i];
-        }
+        with_site(a, layer, target, [&](const Group & group, const Site & site) { add_lora(a, group, site, x, 0, n, w, y); });
         return y;
     }
 
@@ -103,20 +140,7 @@ private:
     void project_backward(size_t layer, Target target, const Values & x, const Values & dy, int64_t n, int64_t rows, int64_t columns, const Adapter & a,
                           const Values & w, Values & dx, Values & g) const {
         reference::linear_backward(layers_[layer][target].data(), rows, columns, dy.data(), n, dx.data());
-        const Site * site = site_of(a, layer, target);
-        if (!site) return;
-        const int64_t rank = a.shape.rank;
-        const double scale = a.shape.alpha / static_cast<double>(rank);
-        Values u(static_cast<size_t>(n * rank)), du(u.size());
-        reference::linear(&w[site->a], rank, columns, x.data(), n, u.data());
-        reference::linear_backward(&w[site->b], rows, rank, dy.data(), n, du.data());
-        for (double & value : du) value *= scale;
-        reference::linear_backward(&w[site->a], rank, columns, du.data(), n, dx.data());
-        for (int64_t t = 0; t < n; t++)
-            for (int64_t r = 0; r < rank; r++) {
-                for (int64_t c = 0; c < columns; c++) g[site->a + static_cast<size_t>(r * columns + c)] += du[static_cast<size_t>(t * rank + r)] * x[static_cast<size_t>(t * columns + c)];
-                for (int64_t o = 0; o < rows; o++) g[site->b + static_cast<size_t>(o * rank + r)] += scale * dy[static_cast<size_t>(t * rows + o)] * u[static_cast<size_t>(t * rank + r)];
-            }
+        with_site(a, layer, target, [&](const Group & group, const Site & site) { lora_backward(a, group, site, x, dy, 0, n, w, dx, g); });
     }
 
     void rotate(Values & x, int64_t n, int64_t heads, int direction) const {
@@ -187,4 +211,5 @@ private:
     GgufModel model_;
     std::vector<std::array<Values, 7>> layers_; // by Target
     Values embedding_, head_;
+    mutable int64_t origin_ = -1; // of the first token of the row under way
 };

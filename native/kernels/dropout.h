@@ -1,0 +1,42 @@
+// Inverted dropout whose mask is a function of a key and the column alone: the backward pass makes it again instead of keeping it,
+// and neither threads, nor the cut into passes, nor a resumed run can change it.
+#pragma once
+#include <cmath>
+#include <cstdint>
+
+#include "base/random.h"
+
+/** Four columns share one 64-bit draw, so that a rate is rounded to a multiple of 2⁻¹⁶; the scale follows what it was rounded to. */
+struct Dropout {
+    uint32_t below = 0; // columns whose 16 bits lie below this are dropped
+    float scale = 1;    // of those that stay: 1 / (1 − rate)
+
+    explicit Dropout(double rate) : below(static_cast<uint32_t>(std::lround(rate * 65536))), scale(65536.0f / static_cast<float>(65536 - below)) {}
+
+    float factor(uint64_t key, int64_t column) const {
+        const uint64_t bits = mix64(key + (static_cast<uint64_t>(column / 4) + 1) * 0x9e3779b97f4a7c15ull);
+        return (bits >> (16 * (column % 4)) & 0xffff) < below ? 0.0f : scale;
+    }
+};
+
+namespace reference {
+
+/** y = mask ⊙ x / (1 − rate), one value after the other. */
+template <class T> void dropout(const Dropout & d, uint64_t key, const T * x, int64_t n, T * y) {
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * static_cast<T>(d.factor(key, i));
+}
+
+} // namespace reference
+
+/** y [n] = (add ? y : 0) + mask ⊙ x / (1 − rate). */
+template <bool add> inline void dropout(const Dropout & d, uint64_t key, const float * x, int64_t n, float * y) {
+    const int64_t whole = n / 4 * 4;
+    for (int64_t i = 0; i < whole; i += 4) {
+        const uint64_t bits = mix64(key + (static_cast<uint64_t>(i / 4) + 1) * 0x9e3779b97f4a7c15ull);
+        for (int64_t lane = 0; lane < 4; lane++) {
+            const float kept = (bits >> (16 * lane) & 0xffff) < d.below ? 0.0f : x[i + lane] * d.scale;
+            y[i + lane] = add ? y[i + lane] + kept : kept;
+        }
+    }
+    for (int64_t i = whole; i < n; i++) y[i] = (add ? y[i] : 0.0f) + x[i] * d.factor(key, i);
+}
