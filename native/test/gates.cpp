@@ -165,7 +165,7 @@ Parity shared_parity(const std::string & path, const TestBatch & batch, int thre
     });
 }
 
-double worst_directional_error(const std::string & path, const std::vector<Target> & targets) {
+double worst_directional_error(const std::string & path, const std::vector<Target> & targets, double dropout) {
     const ReferenceModel reference(path);
     const TestBatch batch = test_batch(reference.shape().vocabulary, {9, 1, 14}, 3);
     const Adapter a = random_adapter(reference.shape(), targets, test_rank, test_alpha, 6, dropout);

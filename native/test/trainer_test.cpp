@@ -58,13 +58,13 @@ std::string scratch_folder() {
     return mkdtemp(name);
 }
 
-void test_same_to_the_bit(const std::string & model, int threads) {
+void test_same_to_the_bit(const std::string & model, int threads, const AdapterShape & shape) {
     std::vector<double> first, resumed;
     const std::string folder = scratch_folder() + "/checkpoint";
     {
         Trainer trainer;
         trainer.open(model, threads, 0);
-        trainer.create_adapter("a", test_shape);
+        trainer.create_adapter("a", shape);
         for (uint64_t i = 0; i < 15; i++) {
             if (i == 5) trainer.save("a", folder);
             first.push_back(train_step(trainer, i));
@@ -72,11 +72,11 @@ void test_same_to_the_bit(const std::string & model, int threads) {
     }
     Trainer trainer;
     trainer.open(model, threads, 0);
-    trainer.create_adapter("a", test_shape);
+    trainer.create_adapter("a", shape);
     for (uint64_t i = 0; i < 5; i++) resumed.push_back(train_step(trainer, i));
     trainer.drop_adapter("a");
     // Another seed: everything that matters must come from the checkpoint.
-    AdapterShape other = test_shape;
+    AdapterShape other = shape;
     other.seed = 77;
     trainer.create_adapter("a", other);
     CHECK(trainer.load("a", folder).step == 5, "step");
@@ -85,13 +85,16 @@ void test_same_to_the_bit(const std::string & model, int threads) {
     CHECK(first.back() != first.front(), "something must have been learnt");
 }
 
-void test_splits(const std::string & model) {
+/** One optimizer step as 1 request of 8 rows, 2 of 4 and 8 of 1: the same loss, norm and parameters to 1e-6, at a usual rate: Adam
+ *  divides a gradient that is next to nothing by its own size, so that its rounding moves by a share of the rate. */
+void test_splits(const std::string & model, const AdapterShape & shape) {
     const TestBatch batch = test_batch(320, {20, 9, 66, 31, 2, 14, 40, 25}, 21);
     std::vector<double> norms, losses;
+    std::vector<std::vector<float>> after;
     for (size_t parts : {1, 2, 8}) {
         Trainer trainer;
         trainer.open(model, 2, 0);
-        trainer.create_adapter("a", test_shape);
+        const Adapter & adapter = trainer.create_adapter("a", shape);
         train_step(trainer, 1); // B is no longer 0
         double loss = 0;
         for (size_t p = 0; p < parts; p++) {
@@ -99,12 +102,119 @@ void test_splits(const std::string & model) {
             loss += trainer.forward_backward("a", request.rows, request.weights).loss;
         }
         losses.push_back(loss);
-        norms.push_back(trainer.optim_step("a", test_step).stepped.grad_norm);
+        norms.push_back(trainer.optim_step("a", {3e-4, 0.9, 0.95, 1e-8, 0.01, 1}).stepped.grad_norm);
+        after.emplace_back(adapter.weights.data(), adapter.weights.data() + adapter.parameters);
     }
     for (size_t i = 1; i < losses.size(); i++) {
-        CHECK(std::abs(losses[i] - losses[0]) <= 1e-5 * std::abs(losses[0]), "%.9g and %.9g", losses[i], losses[0]);
-        CHECK(std::abs(norms[i] - norms[0]) <= 1e-5 * norms[0], "%.9g and %.9g", norms[i], norms[0]);
+        CHECK(std::abs(losses[i] - losses[0]) <= 1e-6 * std::abs(losses[0]), "%.9g and %.9g", losses[i], losses[0]);
+        CHECK(std::abs(norms[i] - norms[0]) <= 1e-6 * norms[0], "%.9g and %.9g", norms[i], norms[0]);
+        double apart = 0;
+        for (size_t p = 0; p < after[i].size(); p++) apart = std::max(apart, static_cast<double>(std::abs(after[i][p] - after[0][p])));
+        CHECK(apart <= 1e-6, "parameters: %g", apart);
     }
+}
+
+/** Dropping changes what is trained and nothing else, and on average not that either. */
+void test_dropout(const std::string & model) {
+    const Request request = request_of(test_batch(320, {20, 66, 14, 40}, 21), 0, 4);
+    Trainer trainer;
+    trainer.open(model, 2, 0);
+    for (const char * name : {"plain", "dropped"}) {
+        AdapterShape shape = test_shape;
+        if (std::string(name) == "dropped") shape.dropout = 0.2;
+        trainer.create_adapter(name, shape);
+    }
+    // A first step of one another's weights: B is no longer 0.
+    const std::string folder = scratch_folder();
+    trainer.forward_backward("plain", request.rows, request.weights);
+    trainer.optim_step("plain", test_step);
+    trainer.save("plain", folder + "/plain");
+    CHECK(code_of([&] { trainer.load("dropped", folder + "/plain"); }) == "checkpoint_mismatch", "another dropout");
+
+    const double fresh = trainer.forward("dropped", request.rows, request.weights).loss;
+    CHECK(std::abs(fresh - trainer.forward(std::nullopt, request.rows, request.weights).loss) < 1e-4, "B is 0: nothing to drop");
+    const AdamW still{0, 0.9, 0.95, 1e-8, 0, 0}; // the step counts, the weights stay
+    const AdamW moving{0.05, 0.9, 0.95, 1e-8, 0, 0};
+    trainer.forward_backward("dropped", request.rows, request.weights);
+    trainer.optim_step("dropped", moving);
+    const double whole = trainer.forward("dropped", request.rows, request.weights).loss;
+    CHECK(trainer.forward("dropped", request.rows, request.weights).loss == whole, "asking drops nothing");
+    double sum = 0, squares = 0;
+    constexpr int steps = 60;
+    for (int i = 0; i < steps; i++) {
+        const double loss = trainer.forward_backward("dropped", request.rows, request.weights).loss;
+        trainer.optim_step("dropped", still);
+        sum += loss - whole;
+        squares += (loss - whole) * (loss - whole);
+    }
+    // The loss is not linear in what is dropped: its mean lies near the whole one, not at it.
+    const double mean = sum / steps, deviation = std::sqrt(squares / steps - mean * mean);
+    CHECK(deviation > 1e-3, "every step must drop others: %g", deviation);
+    CHECK(std::abs(mean) < 0.05 * std::abs(whole), "%g from %g", mean, whole);
+}
+
+void test_head(const std::string & folder) {
+    Trainer tied;
+    tied.open(folder + "/tiny-f32.gguf", 1, 0);
+    AdapterShape shape = test_shape;
+    shape.targets = {output_head};
+    CHECK(code_of([&] { tied.create_adapter("a", shape); }) == "tied_head", "a tied head");
+    Trainer trainer;
+    trainer.open(folder + "/tiny-f32-untied.gguf", 2, 0);
+    const Adapter & adapter = trainer.create_adapter("a", shape);
+    CHECK(adapter.parameters == static_cast<size_t>(4 * (96 + 320)), "%zu", adapter.parameters);
+    Request request = request_of(test_batch(320, {20, 66, 14, 40}, 21), 0, 4);
+    for (float & weight : request.weights.weights) weight = weight == 0 ? 0.0f : 0.02f;
+    request.weights.entropy_weights.clear();
+    request.weights.z_weights.clear();
+    const double before = trainer.forward("a", request.rows, request.weights).loss;
+    for (int i = 0; i < 30; i++) {
+        trainer.forward_backward("a", request.rows, request.weights);
+        trainer.optim_step("a", test_step);
+    }
+    const double after = trainer.forward("a", request.rows, request.weights).loss;
+    CHECK(after < 0.8 * before, "%g to %g", before, after);
+}
+
+/** Rank × Σ (inputs + outputs), the parameters of an adapter, against published tables of two models. */
+void test_parameter_counts() {
+    const auto per_rank = [](const ModelShape & m, const std::vector<Target> & targets) {
+        AdapterShape shape{1, 32, 0, targets};
+        return Adapter::bytes(m, shape) / static_cast<int64_t>(4 * sizeof(float));
+    };
+    const std::vector<Target> attention = {attn_q, attn_k, attn_v, attn_output}, feed = {ffn_gate, ffn_up, ffn_down}, head = {output_head};
+    ModelShape llama{}, qwen{};
+    llama.layers = 32, llama.embedding = 4096, llama.heads = 32, llama.kv_heads = 8, llama.head_values = 128, llama.feed_forward = 14336, llama.vocabulary = 128256;
+    qwen.layers = 36, qwen.embedding = 2560, qwen.heads = 32, qwen.kv_heads = 8, qwen.head_values = 128, qwen.feed_forward = 9728, qwen.vocabulary = 151936;
+    CHECK(per_rank(llama, feed) == 1769472 && per_rank(llama, attention) == 851968 && per_rank(llama, head) == 132352, "Llama-3.1-8B");
+    CHECK(per_rank(qwen, feed) == 1327104 && per_rank(qwen, attention) == 737280 && per_rank(qwen, head) == 154496, "Qwen3-4B");
+}
+
+/** Two adapters over one base, their calls interleaved: each as if it were alone, to the bit. */
+void test_interleaved(const std::string & model) {
+    const auto losses_of = [&](bool with_a, bool with_b) {
+        Trainer trainer;
+        trainer.open(model, 2, 0);
+        AdapterShape b = test_shape;
+        b.rank = 7;
+        b.targets = {attn_v, ffn_up};
+        b.dropout = 0.1;
+        if (with_a) trainer.create_adapter("a", test_shape);
+        if (with_b) trainer.create_adapter("b", b);
+        std::vector<double> a_losses, b_losses;
+        for (uint64_t i = 0; i < 4; i++) {
+            const Request request = request_of(test_batch(320, {20, 9, 66}, 30 + i), 0, 3);
+            if (with_a) a_losses.push_back(trainer.forward_backward("a", request.rows, request.weights).loss);
+            if (with_b) b_losses.push_back(trainer.forward_backward("b", request.rows, request.weights).loss);
+            if (with_a && with_b) trainer.forward(std::nullopt, request.rows, request.weights);
+            if (with_a) trainer.optim_step("a", test_step);
+            if (with_b) trainer.optim_step("b", test_step);
+        }
+        return std::pair{a_losses, b_losses};
+    };
+    const auto both = losses_of(true, true);
+    CHECK(both.first == losses_of(true, false).first && both.second == losses_of(false, true).second, "another adapter must change nothing");
+    CHECK(both.first != both.second, "they are two");
 }
 
 /** A limit that forces several passes must change speed only. */
@@ -173,10 +283,13 @@ void test_refusals(const std::string & folder, const std::string & model) {
     bad = fine;
     for (float & weight : bad.weights.weights)
         if (weight != 0) weight = 3e38f;
-    CHECK(code_of([&] {
+    try {
         trainer.forward_backward("a", bad.rows, bad.weights);
         trainer.optim_step("a", test_step);
-    }) == "non_finite", "overflowing gradient");
+        CHECK(false, "an overflowing gradient must be refused");
+    } catch (const Failure & failure) {
+        CHECK(failure.code == "non_finite" && std::string(failure.what()).find("the gradient of blk.0.attn_q.weight.lora_") == 0, "%s: %s", failure.code.c_str(), failure.what());
+    }
     CHECK(trainer.forward("a", fine.rows, fine.weights).loss == before, "refusals must change nothing");
     CHECK(trainer.optim_step("a", test_step).stepped.grad_norm == 0, "refused gradients are cleared");
     trainer.forward_backward("a", fine.rows, fine.weights);
@@ -282,8 +395,19 @@ void test_sampling(const std::string & model) {
 
 int main(int, char ** arguments) {
     const std::string folder = arguments[1], quantised = folder + "/tiny-q4_1.gguf";
-    for (int threads : {1, 2}) test_same_to_the_bit(quantised, threads);
-    test_splits(quantised);
+    AdapterShape dropping = test_shape, with_head = test_shape;
+    dropping.dropout = 0.3;
+    with_head.targets.push_back(output_head);
+    with_head.dropout = 0.1;
+    for (int threads : {1, 2}) test_same_to_the_bit(quantised, threads, test_shape);
+    test_same_to_the_bit(quantised, 2, dropping);
+    test_same_to_the_bit(folder + "/tiny-f32-untied.gguf", 2, with_head);
+    for (const AdapterShape & shape : {test_shape, dropping}) test_splits(quantised, shape);
+    test_splits(folder + "/tiny-f32-untied.gguf", with_head);
+    test_dropout(quantised);
+    test_head(folder);
+    test_parameter_counts();
+    test_interleaved(quantised);
     test_memory(quantised);
     test_refusals(folder, quantised);
     test_damaged_checkpoints(quantised);

@@ -84,6 +84,12 @@ export const recipe = {
         alpha: { type: "number", exclusiveMinimum: 0 },
         train_attn: { type: "boolean" },
         train_mlp: { type: "boolean" },
+        /** The head, where it is not the token embedding; false when absent. */
+        train_unembed: { type: "boolean" },
+        /** Of the adapter's inputs while it trains; 0 when absent. */
+        dropout: { type: "number", minimum: 0, maximum: 0.9999 },
+        /** Of A; training.seed when absent. */
+        init_seed: { type: "integer", minimum: 0, maximum: 2147483647 },
       },
     },
     checkpointing: {

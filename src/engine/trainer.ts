@@ -70,7 +70,15 @@ export interface OpenedModel {
   weightBytes: number;
 }
 
-export type AdapterTarget = "attn_q" | "attn_k" | "attn_v" | "attn_output" | "ffn_gate" | "ffn_up" | "ffn_down";
+export type AdapterTarget =
+  | "attn_q"
+  | "attn_k"
+  | "attn_v"
+  | "attn_output"
+  | "ffn_gate"
+  | "ffn_up"
+  | "ffn_down"
+  | "output";
 
 export interface AdapterShape {
   rank: number;
@@ -78,6 +86,8 @@ export interface AdapterShape {
   alpha: number;
   seed: number;
   targets: AdapterTarget[];
+  /** Of the adapter's inputs while it trains, in [0, 1); default 0. */
+  dropout?: number;
 }
 
 export interface OptimStep {

@@ -2,6 +2,7 @@
 // optimizer step, one check, one checkpoint. The order in which they follow each other is the loop in run.ts.
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
+import type { Recipe } from "../../contract/run-folder.ts";
 import type { AdapterShape, AdapterTarget, OpenedModel, Trainer, TrainerHello } from "../../engine/trainer.ts";
 import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild } from "./checkpoints.ts";
 import type { Run } from "./context.ts";
@@ -96,11 +97,16 @@ async function goBack(run: Run, trainer: Trainer, checkpoints: Checkpoints, buil
 const attention: AdapterTarget[] = ["attn_q", "attn_k", "attn_v", "attn_output"];
 const feedForward: AdapterTarget[] = ["ffn_gate", "ffn_up", "ffn_down"];
 
-function shapeOf(recipe: Run["request"]["recipe"]): AdapterShape {
-  const { rank, alpha, train_attn, train_mlp } = recipe.adapter;
-  const targets = [...(train_attn ? attention : []), ...(train_mlp ? feedForward : [])];
+/** What the trainer makes of a recipe's adapter block. Throws run_folder_invalid when nothing would be trained. */
+export function shapeOf({ adapter, training }: Pick<Recipe, "adapter" | "training">): AdapterShape {
+  const targets: AdapterTarget[] = [
+    ...(adapter.train_attn ? attention : []),
+    ...(adapter.train_mlp ? feedForward : []),
+    ...(adapter.train_unembed ? (["output"] as const) : []),
+  ];
   if (targets.length === 0) throw new Failure("run_folder_invalid", "request.json: recipe.adapter trains nothing");
-  return { rank, alpha, seed: recipe.training.seed, targets };
+  const { rank, alpha, dropout = 0, init_seed: seed = training.seed } = adapter;
+  return { rank, alpha, seed, targets, dropout };
 }
 
 /** Trains one batch and moves the state on. Everything it does follows from the state, the rows and the recipe. */
