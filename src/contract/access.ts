@@ -28,7 +28,7 @@ export const keySettings = {
 } as const;
 
 const keyProperties = {
-  id,
+  id: { ...id, examples: ["key_0s6d4f8g2h5j9k1m7n3b6v0c"] },
   prefix: { type: "string", description: "What the key begins with." },
   user: { type: "string" },
   name: { type: "string" },

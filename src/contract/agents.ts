@@ -29,7 +29,7 @@ export const agentInfo = {
     "conversation_saving_enabled",
   ],
   properties: {
-    id: { type: "string" },
+    id: { type: "string", examples: ["agent_5m2k8q0z7c4n9x1v6b3a0s2d"] },
     name,
     description: { type: "string" },
     base_model: { type: "string", description: "The base or aligned model that answers." },
@@ -181,7 +181,11 @@ export const agents = {
     body: {
       ...chatBody,
       required: ["messages"],
-      properties: { ...chatBody.properties, temperature: { type: ["number", "null"], minimum: 0, maximum: 2 } },
+      properties: {
+        ...chatBody.properties,
+        model: { ...chatBody.properties.model, description: "Not read: the agent's model answers." },
+        temperature: { type: ["number", "null"], minimum: 0, maximum: 2, description: "Default: the agent's." },
+      },
       examples: [{ messages: [{ role: "user", content: "How many days off has a new colleague?" }] }],
     },
     largeBody: true,

@@ -65,7 +65,7 @@ export const alignmentRow = {
   additionalProperties: false,
   required: ["id", "name", "base_model", "status", "created_date", "documents", "document_count", "creator"],
   properties: {
-    id: { type: "string" },
+    id: { type: "string", examples: ["alignment_8d3f6h1j5k9m2n7p4q0r8s6t"] },
     name,
     base_model: { type: "string" },
     status: { enum: ["PENDING", "COMPLETED", "FAILED", "STOPPED"], description: "PENDING until terminal" },

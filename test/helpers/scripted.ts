@@ -32,9 +32,9 @@ export interface Scripted extends TestHouse {
   baseId: string;
   store: Store;
   /** Every request that reached the engine, its prompt as text. */
-  requests: { prompt: string; temperature: number }[];
-  /** A deployed aligned model of ada's. */
-  align(): Promise<{ modelId: string; alignmentId: string }>;
+  requests: { prompt: string; temperature: number; owner: string }[];
+  /** A deployed aligned model, of ada's unless it says otherwise. */
+  align(user?: string): Promise<{ modelId: string; alignmentId: string }>;
 }
 
 /** Each answer says how long its prompt was, which no two different conversations share by chance. */
@@ -44,7 +44,7 @@ export async function scriptedHouse(settings: Record<string, string> = {}): Prom
   const requests: Scripted["requests"] = [];
   async function* generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
     const prompt = String.fromCharCode(...request.prompt);
-    requests.push({ prompt, temperature: request.sampling.temperature });
+    requests.push({ prompt, temperature: request.sampling.temperature, owner: request.owner });
     const text = scriptedAnswer(prompt).slice(0, request.maxTokens);
     for (const character of text) {
       await new Promise((resolve) => setImmediate(resolve));
@@ -77,8 +77,8 @@ export async function scriptedHouse(settings: Record<string, string> = {}): Prom
     baseId,
     store,
     requests,
-    async align() {
-      const alignmentId = insertAlignment(store, "ada", baseId);
+    async align(user = "ada") {
+      const alignmentId = insertAlignment(store, user, baseId);
       const modelId = insertModel(store, alignmentId, engine);
       return { modelId, alignmentId };
     },
