@@ -225,6 +225,37 @@ describe("agents", () => {
     }
   });
 
+  test("spend their key's tokens, and are refused with chats once these are used up", async () => {
+    const made = (await it.house.admin("key.create", { user: "ada", tokens_per_day: 60 })) as {
+      id: string;
+      key: string;
+    };
+    const agent = await make();
+    const messages = [{ role: "user", content: "A question of some length, to spend tokens on" }];
+    const asks = [
+      () => it.call("agents.run", { ...of(agent), body: { message: messages[0]!.content }, key: made.key }),
+      () => it.call("agents.completions", { ...of(agent), body: { messages }, key: made.key }),
+      () => it.call("inference.chat", { body: { model: it.baseId, messages }, key: made.key }),
+    ];
+    const first = await asks[0]!();
+    assert.equal(first.status, 200);
+    const spent = first.body.usage.total_tokens;
+    assert.ok(spent >= 60, `${spent}`);
+    for (const ask of asks) {
+      const { status, headers } = await ask();
+      assert.equal(status, 429);
+      assert.equal(headers.get("x-ratelimit-remaining-tokens"), "0");
+    }
+    assert.equal((await it.call("agents.get", { ...of(agent), key: made.key })).status, 200);
+    assert.equal((await run(agent, "Hello")).status, 200);
+    const own = usageRows().filter((row) => row.key_id === made.id);
+    assert.deepEqual(
+      own.map((row) => Number(row.prompt_tokens) + Number(row.completion_tokens)),
+      [spent],
+    );
+    assert.ok(own[0]!.ended_at);
+  });
+
   test("another user's is not found, whatever is asked of it", async () => {
     const agent = await make();
     const key = it.otherKey;

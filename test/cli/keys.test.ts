@@ -42,6 +42,65 @@ test("offline: a key is printed once, listed by its beginning only, and revoked"
   assert.notEqual(revoked.find((key) => key.id === made.id)?.revoked_at, null);
 });
 
+test("a key has the scopes, limits and end that it was made with, and rotates", async (context) => {
+  const settings = settingsOf(temporaryFolder(context));
+  const create = async (...options: string[]) =>
+    plumbline(["key", "create", "--user", "ann", "--json", ...options], settings);
+  const limits = ["--requests-per-minute", "60", "--tokens-per-minute", "1000", "--tokens-per-day", "50000"];
+  const made = await create("--name", "ci", "--scopes", "inference, documents", "--expires", "90d", ...limits);
+  assert.equal(made.code, 0, made.stderr);
+  const key = JSON.parse(made.stdout) as Record<string, unknown> & MadeKey;
+  assert.deepEqual(key.scopes, ["inference", "documents"]);
+  assert.deepEqual(
+    [key.name, key.requests_per_minute, key.tokens_per_minute, key.tokens_per_day],
+    ["ci", 60, 1000, 50_000],
+  );
+  const days = (Date.parse(String(key.expires_at)) - Date.now()) / 86_400_000;
+  assert.ok(days > 89.9 && days <= 90, `${days}`);
+
+  const rotated = await plumbline(["key", "rotate", key.id, "--grace", "60", "--json"], settings);
+  assert.equal(rotated.code, 0, rotated.stderr);
+  const fresh = JSON.parse(rotated.stdout) as Record<string, unknown> & MadeKey;
+  assert.equal(fresh.id, key.id);
+  assert.notEqual(fresh.key, key.key);
+  const listed = await plumbline(["key", "ls"], settings);
+  assert.match(listed.stdout, /ci +inference,documents +60 req\/min, 1000 tok\/min, 50000 tok\/day/);
+
+  for (const [options, words] of [
+    [["--scopes", "everything"], /scopes/],
+    [["--expires", "soon"], /expires_at/],
+    [["--expires", "2001-01-01T00:00:00Z"], /in the past/],
+    [["--requests-per-minute", "many"], /--requests-per-minute takes a whole number/],
+    [["--tokens-per-day", "0"], /tokens_per_day/],
+  ] as const) {
+    const refused = await create(...options);
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.stdout, words);
+  }
+});
+
+test("serve names a link while there is no key, and none afterwards", async (context) => {
+  const settings = settingsOf(temporaryFolder(context));
+  const first = await startServing(settings);
+  assert.ok(first.claim?.startsWith(`${first.address}/claim#`), String(first.claim));
+  const init = {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ token: first.claim!.split("#")[1], user: "ann" }),
+  };
+  const claimed = await fetch(`${first.address}/claim`, init);
+  assert.equal(claimed.status, 200);
+  const { key } = (await claimed.json()) as { key: string };
+  assert.equal((await fetch(`${first.address}/claim`, init)).status, 409);
+  first.child.kill("SIGTERM");
+  await first.child.ended;
+  const second = await startServing(settings);
+  assert.equal(second.claim, null);
+  assert.equal(await statusWith(second.address, key), 200);
+  second.child.kill("SIGTERM");
+  await second.child.ended;
+});
+
 test("beside a running appliance keys work at once, and a revoked one no longer", async (context) => {
   const folder = temporaryFolder(context);
   const settings = settingsOf(folder);

@@ -16,6 +16,8 @@ export async function plumbline(args: string[], settings: Settings = {}): Promis
 export interface Serving {
   child: Child;
   address: string;
+  /** Where the first key is made; null once there is one. */
+  claim: string | null;
   /** From the start of the process to its address. */
   seconds: number;
   /** What it has logged so far. */
@@ -33,8 +35,8 @@ export async function startServing(settings: Settings): Promise<Serving> {
   });
   for await (const line of linesOf(child.stdout)) {
     child.stdout.resume();
-    const { address } = JSON.parse(line) as { address: string };
-    return { child, address, seconds: (performance.now() - startedMs) / 1000, log: () => log };
+    const { address, claim } = JSON.parse(line) as Pick<Serving, "address" | "claim">;
+    return { child, address, claim, seconds: (performance.now() - startedMs) / 1000, log: () => log };
   }
   const ended = await child.ended;
   throw new Error(`serve ended ${JSON.stringify(ended)} before it listened:\n${log}`);
