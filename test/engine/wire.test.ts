@@ -182,7 +182,7 @@ test("a request that is wrong leaves the worker as it was", { timeout: 20_000 },
       /row_lengths/,
     ],
     ["adapter_create", { adapter: "a", ...tinyShape }, {}, "", /./],
-    ["export", { adapter: "a", path: "/tmp/x", format: "peft", metadata: {} }, {}, "bad_request", /format/],
+    ["export", { adapter: "a", path: "/tmp/x", format: "zip", metadata: {} }, {}, "bad_request", /format/],
     [
       "export",
       { adapter: "a", path: "/tmp/x", format: "gguf", metadata: { "general.type": "x" } },
