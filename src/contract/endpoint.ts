@@ -32,6 +32,8 @@ export interface Endpoint {
   open?: true | "loopback";
   /** Draws tokens with a model, so that limits of tokens hold. What is tagged inference always does. */
   generates?: true;
+  /** The form of its errors, where it is not OpenAI's. */
+  dialect?: "anthropic";
   /** Inference bodies may be ten times as large as others. */
   largeBody?: true;
 }

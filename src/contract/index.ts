@@ -7,7 +7,9 @@ import { documents } from "./documents.ts";
 import type { Handlers } from "./endpoint.ts";
 import { evaluations } from "./evaluations.ts";
 import { inference } from "./inference.ts";
+import { messages } from "./messages.ts";
 import { models } from "./models.ts";
+import { responses } from "./responses.ts";
 import { system } from "./system.ts";
 import { tokens } from "./tokens.ts";
 import { vectors } from "./vectors.ts";
@@ -20,6 +22,8 @@ export const contract = {
   ...models,
   ...evaluations,
   ...inference,
+  ...messages,
+  ...responses,
   ...vectors,
   ...tokens,
   ...agents,

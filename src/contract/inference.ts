@@ -17,8 +17,8 @@ const usage = {
 } as const;
 
 /** 0–100 on aligned models, null on base models; `confidence` says what stands behind the number. */
-const confidenceScore = { type: ["number", "null"], minimum: 0, maximum: 100 } as const;
-const confidence = {
+export const confidenceScore = { type: ["number", "null"], minimum: 0, maximum: 100 } as const;
+export const confidence = {
   anyOf: [
     { type: "null" },
     {

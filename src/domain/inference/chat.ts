@@ -25,7 +25,8 @@ export const createChat =
     return new EventStream(stream(session, body.stream_options?.include_usage ?? false));
   };
 
-function plan(body: Body, tokenizer: Tokenizer, seatContext: number): Plan {
+/** The prompt of a body, and the room its answer has. */
+export function plan(body: Body, tokenizer: Tokenizer, seatContext: number): Plan {
   const limit = body.prompt_truncate_len ?? defaults.prompt_truncate_len.default;
   const asked = body.max_tokens ?? defaults.max_tokens.default;
   refuseHuge(

@@ -1,16 +1,21 @@
 // Answers, vectors and ranks of the models of this machine, each request with its usage row.
 import type { Caller, Handlers } from "../../contract/endpoint.ts";
 import type { inference } from "../../contract/inference.ts";
+import type { messages } from "../../contract/messages.ts";
+import type { responses } from "../../contract/responses.ts";
 import type { tokens } from "../../contract/tokens.ts";
 import type { vectors } from "../../contract/vectors.ts";
 import type { Store } from "../../store/open.ts";
 import { createChat } from "./chat.ts";
 import { createCompletions } from "./completions.ts";
 import { createEmbeddings } from "./embeddings.ts";
+import { createCountTokens, createMessages } from "./messages.ts";
 import { createRerank, createRerankCohere } from "./rerank.ts";
+import { createResponses } from "./responses.ts";
 import type { SessionParts } from "./session.ts";
-import { prepareUsage, type UsageTotals } from "./store.ts";
+import { prepareResponses, prepareUsage, type UsageTotals } from "./store.ts";
 import { createTokens, type ListedModel } from "./tokens.ts";
+import { createCount, createTurn } from "./turn.ts";
 
 export interface InferenceParts extends Omit<SessionParts, "usage"> {
   store: Store;
@@ -19,7 +24,7 @@ export interface InferenceParts extends Omit<SessionParts, "usage"> {
 }
 
 export interface Inference {
-  handlers: Handlers<typeof inference & typeof vectors & typeof tokens>;
+  handlers: Handlers<typeof inference & typeof messages & typeof responses & typeof vectors & typeof tokens>;
   /** Of all requests that a model ever answered. */
   usageOf(modelId: string): UsageTotals;
 }
@@ -28,10 +33,16 @@ export function createInference(parts: InferenceParts): Inference {
   const usage = prepareUsage(parts.store);
   usage.interrupt.run();
   const session: SessionParts = { ...parts, usage };
+  const chat = createChat(session);
+  const run = createTurn(chat);
+  const nameModel = (name: string | undefined): string => name ?? parts.onlyBase(["text"]);
   return {
     handlers: {
       "inference.completions": createCompletions(session),
-      "inference.chat": createChat(session),
+      "inference.chat": chat,
+      "inference.messages": createMessages(run, nameModel),
+      "inference.count_tokens": createCountTokens(createCount(session), nameModel),
+      ...createResponses({ run, nameModel, sql: prepareResponses(parts.store), clock: parts.clock, log: parts.log }),
       "inference.embeddings": createEmbeddings(session),
       "inference.rerank": createRerank(session),
       "inference.rerank_cohere": createRerankCohere(session),

@@ -1,4 +1,4 @@
-// All SQL of usage: one row per request, written when it is admitted and once more when it has ended.
+// All SQL of inference. Of usage, one row per request, written when it is admitted and once more when it has ended.
 import type { Store } from "../../store/open.ts";
 
 export type UsageOutcome = "done" | "aborted" | "failed";
@@ -34,4 +34,16 @@ export const prepareUsage = (store: Store) => ({
   ),
 });
 
+export const prepareResponses = (store: Store) => ({
+  insert: store.prepare<{ id: string; ownerId: string; response: string; messages: string; at: string }>(
+    `INSERT INTO response(id, owner_id, response_json, messages_json, created_at)
+     VALUES(:id, :ownerId, :response, :messages, :at)`,
+  ),
+  get: store.prepare<[id: string, ownerId: string], { response_json: string; messages_json: string }>(
+    "SELECT response_json, messages_json FROM response WHERE id = ? AND owner_id = ?",
+  ),
+  remove: store.prepare<[id: string, ownerId: string]>("DELETE FROM response WHERE id = ? AND owner_id = ?"),
+});
+
+export type ResponseSql = ReturnType<typeof prepareResponses>;
 export type UsageSql = ReturnType<typeof prepareUsage>;

@@ -1,0 +1,254 @@
+// The Messages endpoint, as Anthropic's clients speak it.
+import { failureBody } from "./common.ts";
+import { endpoint } from "./endpoint.ts";
+import { confidence, confidenceScore } from "./inference.ts";
+import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
+
+/** Errors on these routes: Anthropic's envelope, with the contract's `detail` beside it. */
+export const messagesFailureBody = {
+  type: "object",
+  additionalProperties: false,
+  required: ["type", "error", "request_id", "detail"],
+  properties: {
+    type: { const: "error" },
+    error: {
+      type: "object",
+      additionalProperties: false,
+      required: ["type", "message", "code", "hint"],
+      properties: {
+        type: { type: "string" },
+        message: { type: "string" },
+        code: { type: "string" },
+        hint: { type: "string" },
+      },
+    },
+    request_id: { type: "string" },
+    detail: failureBody.properties.detail,
+  },
+} as const;
+
+const blocks = {
+  type: "array",
+  maxItems: 10_000,
+  items: {
+    type: "object",
+    required: ["type"],
+    properties: {
+      type: {
+        type: "string",
+        description: "text, tool_use, tool_result, thinking or redacted_thinking; images and documents are not read.",
+      },
+      text: { type: "string" },
+      id: { type: "string", maxLength: 200 },
+      name: { type: "string", maxLength: 128 },
+      input: { type: "object" },
+      tool_use_id: { type: "string", maxLength: 200 },
+      is_error: { type: ["boolean", "null"] },
+      thinking: { type: "string" },
+      signature: { type: "string" },
+      content: {
+        anyOf: [
+          { type: "string" },
+          {
+            type: "array",
+            maxItems: 1000,
+            items: {
+              type: "object",
+              required: ["type"],
+              properties: { type: { type: "string" }, text: { type: "string" } },
+            },
+          },
+        ],
+      },
+    },
+  },
+} as const;
+
+const textBlocks = {
+  type: "array",
+  maxItems: 1000,
+  items: {
+    type: "object",
+    required: ["type", "text"],
+    properties: { type: { const: "text" }, text: { type: "string" } },
+  },
+} as const;
+
+/** What makes the prompt; the body of count_tokens, and of messages the greater part. */
+const prompt = {
+  model: optionalModel,
+  messages: {
+    type: "array",
+    minItems: 1,
+    maxItems: 2000,
+    items: {
+      type: "object",
+      required: ["role", "content"],
+      properties: {
+        role: { enum: ["user", "assistant", "system"] },
+        content: { anyOf: [{ type: "string" }, blocks] },
+      },
+    },
+  },
+  system: { anyOf: [{ type: "string" }, textBlocks, { type: "null" }] },
+  tools: {
+    type: ["array", "null"],
+    maxItems: 128,
+    items: {
+      type: "object",
+      required: ["name", "input_schema"],
+      properties: {
+        type: { enum: ["custom", null], description: "Tools that a server would run are not there." },
+        name: { type: "string", pattern: "^[A-Za-z0-9_.-]{1,128}$" },
+        description: { type: ["string", "null"], maxLength: 20_000 },
+        input_schema: { type: "object" },
+      },
+    },
+  },
+  tool_choice: {
+    type: ["object", "null"],
+    required: ["type"],
+    properties: {
+      type: { enum: ["auto", "any", "tool", "none"] },
+      name: { type: "string", maxLength: 128 },
+      disable_parallel_tool_use: { type: ["boolean", "null"] },
+    },
+  },
+  thinking: {
+    type: ["object", "null"],
+    description: "Of models that think.",
+    required: ["type"],
+    properties: {
+      type: { enum: ["enabled", "disabled", "adaptive"] },
+      budget_tokens: { type: "integer", minimum: 1, maximum: 1_000_000 },
+    },
+  },
+} as const;
+
+const usage = {
+  type: "object",
+  additionalProperties: false,
+  required: ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"],
+  properties: {
+    input_tokens: { type: "integer", description: "Read anew; those of cache_read_input_tokens come on top." },
+    output_tokens: { type: "integer" },
+    cache_creation_input_tokens: { type: "integer" },
+    cache_read_input_tokens: { type: "integer" },
+  },
+} as const;
+
+const stopReason = {
+  enum: ["end_turn", "max_tokens", "stop_sequence", "tool_use", null],
+} as const;
+
+const answered = {
+  type: "object",
+  additionalProperties: false,
+  required: ["id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"],
+  properties: {
+    id: { type: "string" },
+    type: { const: "message" },
+    role: { const: "assistant" },
+    model: { type: "string" },
+    content: {
+      type: "array",
+      items: {
+        type: "object",
+        required: ["type"],
+        properties: { type: { enum: ["thinking", "text", "tool_use"] } },
+      },
+    },
+    stop_reason: stopReason,
+    stop_sequence: { type: ["string", "null"] },
+    usage,
+    confidence_score: confidenceScore,
+    confidence,
+  },
+} as const;
+
+const messageExample = {
+  model: "model_0",
+  max_tokens: 256,
+  system: "Answer in one sentence.",
+  messages: [{ role: "user", content: "How often is the pump serviced?" }],
+} as const;
+
+export const messages = {
+  "inference.messages": endpoint({
+    method: "POST",
+    ...inferencePaths("messages/v2", "messages"),
+    tag: "inference",
+    summary: "Answer a conversation, in Anthropic's form.",
+    dialect: "anthropic",
+    headers: inferenceHeaders,
+    body: {
+      type: "object",
+      required: ["messages", "max_tokens"],
+      properties: {
+        ...prompt,
+        max_tokens: { type: "integer", minimum: 1, maximum: 1_000_000 },
+        stop_sequences: {
+          type: ["array", "null"],
+          maxItems: 4,
+          items: { type: "string", minLength: 1, maxLength: 1000 },
+        },
+        temperature: { type: ["number", "null"], minimum: 0, maximum: 2, default: 1 },
+        top_p: { type: ["number", "null"], exclusiveMinimum: 0, maximum: 1 },
+        top_k: { type: ["integer", "null"], minimum: 0, maximum: 1_000_000 },
+        stream: { type: ["boolean", "null"], default: false },
+        metadata: { type: ["object", "null"], description: "Accepted; not used." },
+      },
+      examples: [messageExample],
+    },
+    largeBody: true,
+    reply: { ...answered, required: [...answered.required, "confidence_score", "confidence"] },
+    events: {
+      type: "object",
+      required: ["type"],
+      properties: {
+        type: {
+          enum: [
+            "message_start",
+            "ping",
+            "content_block_start",
+            "content_block_delta",
+            "content_block_stop",
+            "message_delta",
+            "message_stop",
+            "error",
+          ],
+        },
+        index: { type: "integer" },
+        message: answered,
+        content_block: { type: "object" },
+        delta: { type: "object" },
+        usage: { type: "object" },
+        confidence_score: confidenceScore,
+        confidence,
+      },
+    },
+    errors: [...inferenceErrors, "template_failed"],
+  }),
+  "inference.count_tokens": endpoint({
+    method: "POST",
+    ...inferencePaths("messages/count_tokens"),
+    tag: "inference",
+    summary: "How many tokens a conversation makes, with its system text and tools.",
+    dialect: "anthropic",
+    headers: inferenceHeaders,
+    body: {
+      type: "object",
+      required: ["messages"],
+      properties: prompt,
+      examples: [{ model: "model_0", messages: messageExample.messages }],
+    },
+    largeBody: true,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["input_tokens"],
+      properties: { input_tokens: { type: "integer" } },
+    },
+    errors: [...inferenceErrors, "template_failed"],
+  }),
+} as const;

@@ -1,0 +1,249 @@
+// The Responses endpoint, as OpenAI's newer clients speak it.
+import { endpoint } from "./endpoint.ts";
+import { confidence, confidenceScore } from "./inference.ts";
+import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
+
+const nullableText = { type: ["string", "null"] } as const;
+
+const parts = {
+  type: "array",
+  maxItems: 1000,
+  items: {
+    type: "object",
+    required: ["type"],
+    properties: {
+      type: {
+        type: "string",
+        description: "input_text, output_text, text or reasoning_text; images and files are not read.",
+      },
+      text: { type: "string" },
+    },
+  },
+} as const;
+
+const inputItem = {
+  type: "object",
+  properties: {
+    type: {
+      type: ["string", "null"],
+      description: "message (also without a type), function_call, function_call_output or reasoning.",
+    },
+    id: { type: ["string", "null"], maxLength: 200 },
+    status: nullableText,
+    role: { enum: ["user", "assistant", "system", "developer"] },
+    content: { anyOf: [{ type: "string" }, parts, { type: "null" }] },
+    call_id: { type: "string", maxLength: 200 },
+    name: { type: "string", maxLength: 128 },
+    arguments: { type: "string" },
+    output: { anyOf: [{ type: "string" }, parts] },
+    summary: { type: "array", maxItems: 1000 },
+    encrypted_content: nullableText,
+  },
+} as const;
+
+const functionTool = {
+  type: "object",
+  required: ["type"],
+  properties: {
+    type: { type: "string", description: "function; tools that a server would run are not there." },
+    name: { type: "string", pattern: "^[A-Za-z0-9_.-]{1,128}$" },
+    description: { type: ["string", "null"], maxLength: 20_000 },
+    parameters: { type: ["object", "null"] },
+    strict: { type: ["boolean", "null"] },
+  },
+} as const;
+
+const effort = { enum: ["none", "minimal", "low", "medium", "high", "xhigh", null] } as const;
+
+const responseBody = {
+  type: "object",
+  required: ["input"],
+  properties: {
+    model: optionalModel,
+    input: { anyOf: [{ type: "string" }, { type: "array", minItems: 1, maxItems: 2000, items: inputItem }] },
+    instructions: { type: ["string", "null"], description: "The system text, of this response only." },
+    previous_response_id: { type: ["string", "null"], maxLength: 200, description: "Goes on from a stored response." },
+    store: { type: ["boolean", "null"], default: true, description: "Keep it, to be read and gone on from." },
+    stream: { type: ["boolean", "null"], default: false },
+    max_output_tokens: { type: ["integer", "null"], minimum: 1, maximum: 1_000_000 },
+    temperature: { type: ["number", "null"], minimum: 0, maximum: 2, default: 1 },
+    top_p: { type: ["number", "null"], exclusiveMinimum: 0, maximum: 1 },
+    tools: { type: ["array", "null"], maxItems: 128, items: functionTool },
+    tool_choice: {
+      anyOf: [
+        { enum: ["auto", "none", "required", null] },
+        {
+          type: "object",
+          required: ["type", "name"],
+          properties: { type: { const: "function" }, name: { type: "string", maxLength: 128 } },
+        },
+      ],
+    },
+    parallel_tool_calls: { type: ["boolean", "null"], default: true },
+    text: {
+      type: ["object", "null"],
+      properties: {
+        format: {
+          type: ["object", "null"],
+          required: ["type"],
+          properties: {
+            type: { enum: ["text", "json_object", "json_schema"] },
+            name: { type: "string", maxLength: 200 },
+            description: { type: ["string", "null"], maxLength: 20_000 },
+            schema: { type: "object" },
+            strict: { type: ["boolean", "null"] },
+          },
+        },
+      },
+    },
+    reasoning: {
+      type: ["object", "null"],
+      description: "Of models that think.",
+      properties: { effort, summary: nullableText },
+    },
+    truncation: {
+      enum: ["auto", "disabled", null],
+      default: "disabled",
+      description: "auto: the oldest messages go where the prompt is longer than prompt_truncate_len of a chat.",
+    },
+    metadata: {
+      type: ["object", "null"],
+      maxProperties: 16,
+      propertyNames: { maxLength: 64 },
+      additionalProperties: { type: "string", maxLength: 512 },
+    },
+    user: { type: ["string", "null"], maxLength: 512, description: "Accepted; not used." },
+    background: { enum: [false, null], description: "Not served: stream instead." },
+    conversation: { type: "null", description: "Not served: use previous_response_id." },
+    prompt: { type: "null", description: "Not served: send the input itself." },
+  },
+  examples: [{ model: "model_0", input: "How often is the pump serviced?" }],
+} as const;
+
+const usage = {
+  anyOf: [
+    { type: "null" },
+    {
+      type: "object",
+      additionalProperties: false,
+      required: ["input_tokens", "input_tokens_details", "output_tokens", "output_tokens_details", "total_tokens"],
+      properties: {
+        input_tokens: { type: "integer" },
+        input_tokens_details: {
+          type: "object",
+          additionalProperties: false,
+          required: ["cached_tokens", "truncated_tokens"],
+          properties: { cached_tokens: { type: "integer" }, truncated_tokens: { type: "integer" } },
+        },
+        output_tokens: { type: "integer" },
+        output_tokens_details: {
+          type: "object",
+          additionalProperties: false,
+          required: ["reasoning_tokens"],
+          properties: { reasoning_tokens: { type: "integer" } },
+        },
+        total_tokens: { type: "integer" },
+      },
+    },
+  ],
+} as const;
+
+const outputItem = {
+  type: "object",
+  required: ["id", "type"],
+  properties: {
+    id: { type: "string" },
+    type: { enum: ["message", "function_call", "reasoning"] },
+    status: { enum: ["in_progress", "completed", "incomplete"] },
+    role: { const: "assistant" },
+    content: { type: "array", items: { type: "object", required: ["type"] } },
+    summary: { type: "array" },
+    call_id: { type: "string" },
+    name: { type: "string" },
+    arguments: { type: "string" },
+  },
+} as const;
+
+const response = {
+  type: "object",
+  required: ["id", "object", "created_at", "status", "model", "output", "usage", "confidence_score", "confidence"],
+  properties: {
+    id: { type: "string" },
+    object: { const: "response" },
+    created_at: { type: "integer" },
+    status: { enum: ["in_progress", "completed", "incomplete", "failed"] },
+    error: {
+      anyOf: [
+        { type: "null" },
+        {
+          type: "object",
+          required: ["code", "message"],
+          properties: { code: { type: "string" }, message: { type: "string" } },
+        },
+      ],
+    },
+    incomplete_details: {
+      anyOf: [
+        { type: "null" },
+        { type: "object", required: ["reason"], properties: { reason: { const: "max_output_tokens" } } },
+      ],
+    },
+    model: { type: "string" },
+    output: { type: "array", items: outputItem },
+    previous_response_id: nullableText,
+    usage,
+    confidence_score: confidenceScore,
+    confidence,
+  },
+} as const;
+
+const responseId = {
+  type: "object",
+  additionalProperties: false,
+  required: ["response_id"],
+  properties: { response_id: { type: "string", minLength: 1, maxLength: 200 } },
+} as const;
+
+export const responses = {
+  "inference.responses": endpoint({
+    method: "POST",
+    ...inferencePaths("responses"),
+    tag: "inference",
+    summary: "Answer an input, in the form of OpenAI's Responses; stored unless `store` is false.",
+    headers: inferenceHeaders,
+    body: responseBody,
+    largeBody: true,
+    reply: response,
+    events: {
+      type: "object",
+      required: ["type", "sequence_number"],
+      properties: { type: { type: "string" }, sequence_number: { type: "integer" } },
+    },
+    errors: [...inferenceErrors, "template_failed"],
+  }),
+  "inference.response": endpoint({
+    method: "GET",
+    ...inferencePaths("responses/{response_id}"),
+    tag: "inference",
+    summary: "A stored response of yours.",
+    params: responseId,
+    headers: inferenceHeaders,
+    reply: response,
+    errors: ["not_found"],
+  }),
+  "inference.delete_response": endpoint({
+    method: "DELETE",
+    ...inferencePaths("responses/{response_id}"),
+    tag: "inference",
+    summary: "Delete a stored response. Responses that went on from it keep what was said.",
+    params: responseId,
+    headers: inferenceHeaders,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["id", "object", "deleted"],
+      properties: { id: { type: "string" }, object: { const: "response" }, deleted: { const: true } },
+    },
+    errors: ["not_found"],
+  }),
+} as const;

@@ -1,0 +1,248 @@
+// POST messages/v2: a chat in Anthropic's form. Its system text comes first, tool results become messages of their own, and the
+// answer comes in blocks: thinking, text, tool_use.
+import { Failure, invalid } from "../../base/errors.ts";
+import type { Caller, Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
+import { EventStream } from "../../contract/endpoint.ts";
+import type { messages } from "../../contract/messages.ts";
+import { type RunTurn, type Turn, type TurnEnd, uncut } from "./turn.ts";
+
+type Endpoint = (typeof messages)["inference.messages"];
+type Body = Input<Endpoint>["body"];
+type PromptBody = Input<(typeof messages)["inference.count_tokens"]>["body"];
+type Answered = Reply<Endpoint>;
+
+/** An unnamed model is resolved here, since the chat endpoint wants one named. */
+export type NameModel = (name: string | undefined) => string;
+
+export const createMessages =
+  (run: RunTurn, nameModel: NameModel): Handler<Endpoint> =>
+  async ({ body, ...asked }, caller) => {
+    const turn = await run(chatOf(body, nameModel), asked, caller, chatNames);
+    const id = `msg_${asked.requestId}`;
+    return body.stream ? new EventStream(stream(id, turn)) : reply(id, turn);
+  };
+
+export const createCountTokens =
+  (
+    count: (body: Record<string, unknown>, asked: { signal: AbortSignal }, caller: Caller) => Promise<number>,
+    nameModel: NameModel,
+  ): Handler<(typeof messages)["inference.count_tokens"]> =>
+  async ({ body, ...asked }, caller) => ({
+    input_tokens: await count(promptOf(body, nameModel), asked, caller),
+  });
+
+/** What a field of the chat's body is called here. */
+const chatNames = { stop: "stop_sequences", reasoning: "thinking", max_completion_tokens: "max_tokens" } as const;
+
+const chatOf = (body: Body, nameModel: NameModel): Record<string, unknown> => ({
+  ...promptOf(body, nameModel),
+  max_tokens: body.max_tokens,
+  prompt_truncate_len: uncut,
+  temperature: body.temperature,
+  top_p: body.top_p,
+  top_k: body.top_k,
+  stop: body.stop_sequences,
+});
+
+function promptOf(body: PromptBody, nameModel: NameModel): Record<string, unknown> {
+  const { tool_choice: choice, thinking, tools } = body;
+  const named = choice?.type === "tool" ? choice.name : undefined;
+  if (choice?.type === "tool" && named === undefined)
+    throw invalid(["body", "tool_choice", "name"], "field required", "missing");
+  return {
+    model: nameModel(body.model),
+    messages: [...systemOf(body.system), ...body.messages.flatMap(chatMessages)],
+    ...(tools && tools.length > 0
+      ? {
+          tools: tools.map(({ name, description, input_schema }) => ({
+            type: "function",
+            function: { name, description: description ?? null, parameters: input_schema },
+          })),
+          tool_choice:
+            named !== undefined
+              ? { type: "function", function: { name: named } }
+              : ({ auto: "auto", any: "required", none: "none", tool: "auto" } as const)[choice?.type ?? "auto"],
+          parallel_tool_calls: !choice?.disable_parallel_tool_use,
+        }
+      : {}),
+    ...(thinking
+      ? {
+          reasoning: {
+            enabled: thinking.type !== "disabled",
+            ...(thinking.budget_tokens === undefined ? {} : { max_tokens: thinking.budget_tokens }),
+          },
+        }
+      : {}),
+  };
+}
+
+type ChatMessage = Record<string, unknown> & { role: string };
+
+function systemOf(system: Body["system"]): ChatMessage[] {
+  if (system === undefined || system === null) return [];
+  const text = typeof system === "string" ? system : system.map((block) => block.text).join("\n\n");
+  return text === "" ? [] : [{ role: "system", content: text }];
+}
+
+type Block = Exclude<Body["messages"][number]["content"], string>[number];
+
+function chatMessages({ role, content }: Body["messages"][number], at: number): ChatMessage[] {
+  if (typeof content === "string") return [{ role, content }];
+  const loc = (index: number, field: string): (string | number)[] => ["body", "messages", at, "content", index, field];
+  const made: ChatMessage[] = [];
+  const texts: string[] = [];
+  const calls: unknown[] = [];
+  let thought = "";
+  for (const [index, block] of content.entries()) {
+    const wanted = <T>(value: T | undefined, field: string): T => {
+      if (value === undefined) throw invalid(loc(index, field), "field required", "missing");
+      return value;
+    };
+    const isMisplaced =
+      (block.type === "tool_result") !== (role === "user") && /^(tool|thinking|redacted)/.test(block.type);
+    if (isMisplaced) throw invalid(loc(index, "type"), `a ${block.type} does not stand in a message of role ${role}`);
+    if (block.type === "text") texts.push(wanted(block.text, "text"));
+    else if (block.type === "tool_use")
+      calls.push({
+        id: wanted(block.id, "id"),
+        type: "function",
+        function: { name: wanted(block.name, "name"), arguments: JSON.stringify(wanted(block.input, "input")) },
+      });
+    else if (block.type === "tool_result")
+      made.push({
+        role: "tool",
+        tool_call_id: wanted(block.tool_use_id, "tool_use_id"),
+        content: resultOf(block, loc(index, "content")),
+      });
+    else if (block.type === "thinking") thought += block.thinking ?? "";
+    // What was redacted nobody can read again.
+    else if (block.type !== "redacted_thinking") throw unread(block.type, loc(index, "type"));
+  }
+  const text = texts.join("");
+  if (calls.length > 0 || texts.length > 0 || made.length === 0)
+    made.push({
+      role,
+      content: text === "" && calls.length > 0 ? null : text,
+      ...(calls.length > 0 ? { tool_calls: calls } : {}),
+      ...(thought === "" ? {} : { reasoning_content: thought }),
+    });
+  return made;
+}
+
+function resultOf({ content, is_error }: Block, loc: (string | number)[]): string {
+  const parts = typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
+  const text = parts
+    .map((part, index) => {
+      if (part.type !== "text") throw unread(part.type, [...loc, index, "type"]);
+      return part.text ?? "";
+    })
+    .join("");
+  return is_error ? `Error: ${text}` : text;
+}
+
+const unread = (type: string, loc: (string | number)[]): Failure =>
+  invalid(
+    loc,
+    type === "image" || type === "document"
+      ? `${type}s are not read: the models here read text`
+      : `${type} is not known`,
+  );
+
+const stopReasons = { stop: "end_turn", length: "max_tokens", tool_calls: "tool_use" } as const;
+
+const ending = ({ finish, stopString }: TurnEnd) => ({
+  stop_reason: stopString === null ? stopReasons[finish] : ("stop_sequence" as const),
+  stop_sequence: stopString,
+});
+
+/** Tokens that were found in the cache are not among Anthropic's input_tokens. */
+const usageOf = ({ usage }: TurnEnd) => ({
+  input_tokens: usage.promptTokens - usage.cachedTokens,
+  output_tokens: usage.completionTokens,
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: usage.cachedTokens,
+});
+
+const scored = ({ confidenceScore, confidence }: TurnEnd) => ({ confidence_score: confidenceScore, confidence });
+
+async function reply(id: string, { model, pieces }: Turn): Promise<Answered> {
+  let thought = "";
+  let text = "";
+  const calls: { id: string; name: string; json: string }[] = [];
+  for await (const piece of pieces)
+    if ("thought" in piece) thought += piece.thought;
+    else if ("text" in piece) text += piece.text;
+    else if ("call" in piece) {
+      calls[piece.call] ??= { id: piece.id ?? "", name: piece.name ?? "", json: "" };
+      calls[piece.call]!.json += piece.arguments;
+    } else
+      return {
+        id,
+        type: "message",
+        role: "assistant",
+        model,
+        content: [
+          ...(thought === "" ? [] : [{ type: "thinking" as const, thinking: thought, signature: "" }]),
+          ...(text === "" ? [] : [{ type: "text" as const, text }]),
+          ...calls.map(({ id: callId, name, json }) => ({
+            type: "tool_use" as const,
+            id: callId,
+            name,
+            input: inputOf(json),
+          })),
+        ],
+        ...ending(piece.end),
+        usage: usageOf(piece.end),
+        ...scored(piece.end),
+      };
+  throw new Failure("inference_failed", "The answer has no end");
+}
+
+/** Arguments that were cut short are no JSON; then stop_reason says max_tokens. */
+function inputOf(json: string): Record<string, unknown> {
+  try {
+    return JSON.parse(json === "" ? "{}" : json) as Record<string, unknown>;
+  } catch {
+    return {};
+  }
+}
+
+const event = (type: string, more: object): StreamEvent => ({ event: type, data: JSON.stringify({ type, ...more }) });
+
+async function* stream(id: string, { model, pieces }: Turn): AsyncGenerator<StreamEvent, void, void> {
+  const none = { input_tokens: 0, output_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
+  const head = { id, type: "message", role: "assistant", model, content: [], stop_reason: null, stop_sequence: null };
+  yield event("message_start", { message: { ...head, usage: none } });
+  yield event("ping", {});
+  let index = -1;
+  let open: string | null = null;
+  function* close(): Generator<StreamEvent> {
+    if (open === "thinking")
+      yield event("content_block_delta", { index, delta: { type: "signature_delta", signature: "" } });
+    if (open !== null) yield event("content_block_stop", { index });
+    open = null;
+  }
+  /** The block that takes a piece: the open one of that name, else a new one. */
+  function* within(name: string, block: object): Generator<StreamEvent> {
+    if (open === name) return;
+    yield* close();
+    open = name;
+    yield event("content_block_start", { index: ++index, content_block: block });
+  }
+  for await (const piece of pieces)
+    if ("thought" in piece) {
+      yield* within("thinking", { type: "thinking", thinking: "", signature: "" });
+      yield event("content_block_delta", { index, delta: { type: "thinking_delta", thinking: piece.thought } });
+    } else if ("text" in piece) {
+      yield* within("text", { type: "text", text: "" });
+      yield event("content_block_delta", { index, delta: { type: "text_delta", text: piece.text } });
+    } else if ("call" in piece) {
+      yield* within(`call ${piece.call}`, { type: "tool_use", id: piece.id, name: piece.name, input: {} });
+      const delta = { type: "input_json_delta", partial_json: piece.arguments };
+      if (piece.arguments !== "") yield event("content_block_delta", { index, delta });
+    } else {
+      yield* close();
+      yield event("message_delta", { delta: ending(piece.end), usage: usageOf(piece.end), ...scored(piece.end) });
+      yield event("message_stop", {});
+    }
+}

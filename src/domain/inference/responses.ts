@@ -1,0 +1,326 @@
+// POST responses: a chat in the form of OpenAI's Responses. What is stored is the answer as it was given and the conversation it
+// ends, so that a next response goes on from it without looking further back.
+import { Failure, invalid } from "../../base/errors.ts";
+import type { Log } from "../../base/log.ts";
+import type { Clock } from "../../base/time.ts";
+import type { Caller, Handler, Handlers, Reply, StreamEvent } from "../../contract/endpoint.ts";
+import { EventStream } from "../../contract/endpoint.ts";
+import type { responses } from "../../contract/responses.ts";
+import type { NameModel } from "./messages.ts";
+import { type Answer, type ChatMessage, messageOf, messagesOf, type ResponseBody, toolsOf } from "./response-items.ts";
+import type { ResponseSql } from "./store.ts";
+import { type RunTurn, type Turn, type TurnEnd, type TurnPiece, uncut } from "./turn.ts";
+
+type Endpoint = (typeof responses)["inference.responses"];
+type Response = Reply<Endpoint>;
+type Item = Response["output"][number];
+
+export interface ResponseParts {
+  run: RunTurn;
+  nameModel: NameModel;
+  sql: ResponseSql;
+  clock: Clock;
+  log: Log;
+}
+
+/** What a field of the chat's body is called here. */
+const chatNames = {
+  messages: "input",
+  max_tokens: "max_output_tokens",
+  response_format: "text",
+  reasoning_effort: "reasoning",
+} as const;
+
+export const createResponses = (parts: ResponseParts): Handlers<typeof responses> => ({
+  "inference.responses": answering(parts),
+
+  "inference.response": async ({ params }, caller) => {
+    const row = parts.sql.get.get(params.response_id, caller.userId);
+    if (!row) throw new Failure("not_found", "Response not found");
+    return JSON.parse(row.response_json) as Response;
+  },
+
+  "inference.delete_response": async ({ params: { response_id: id } }, caller) => {
+    if (parts.sql.remove.run(id, caller.userId).changes === 0) throw new Failure("not_found", "Response not found");
+    return { id, object: "response", deleted: true };
+  },
+});
+
+const answering =
+  (parts: ResponseParts): Handler<Endpoint> =>
+  async ({ body, ...asked }, caller) => {
+    const messages = [...before(parts, body, caller), ...messagesOf(body.input)];
+    const turn = await parts.run(chatOf(body, messages, parts.nameModel), asked, caller, chatNames);
+    const head = headOf(`resp_${asked.requestId}`, body, turn);
+    const keep = (response: Response, answer: Answer): void => {
+      if (body.store === false) return;
+      parts.sql.insert.run({
+        id: response.id,
+        ownerId: caller.userId,
+        response: JSON.stringify(response),
+        messages: JSON.stringify([...messages, messageOf(answer)]),
+        at: parts.clock.now(),
+      });
+    };
+    const work = told(head, turn, keep, (error) =>
+      parts.log("error", "stream.failed", { requestId: asked.requestId, error }),
+    );
+    return body.stream ? new EventStream(work) : whole(turn, head, keep);
+  };
+
+/** The conversation that a previous response ended. */
+function before({ sql }: ResponseParts, body: ResponseBody, caller: Caller): ChatMessage[] {
+  const id = body.previous_response_id ?? null;
+  if (id === null) return [];
+  const row = sql.get.get(id, caller.userId);
+  if (!row) throw new Failure("not_found", "Previous response not found");
+  return JSON.parse(row.messages_json) as ChatMessage[];
+}
+
+function chatOf(body: ResponseBody, messages: ChatMessage[], nameModel: NameModel): Record<string, unknown> {
+  const { instructions, tool_choice: choice, text, reasoning } = body;
+  const tools = toolsOf(body.tools);
+  const format = text?.format;
+  if (format?.type === "json_schema" && format.schema === undefined)
+    throw invalid(["body", "text", "format", "schema"], "field required", "missing");
+  return {
+    model: nameModel(body.model),
+    messages: [...(instructions ? [{ role: "system", content: instructions }] : []), ...messages],
+    ...(body.truncation === "auto" ? {} : { prompt_truncate_len: uncut }),
+    ...(body.max_output_tokens == null ? {} : { max_tokens: body.max_output_tokens }),
+    temperature: body.temperature,
+    top_p: body.top_p,
+    ...(tools.length === 0
+      ? {}
+      : {
+          tools,
+          tool_choice:
+            typeof choice === "object" && choice !== null
+              ? { type: "function", function: { name: choice.name } }
+              : (choice ?? "auto"),
+          parallel_tool_calls: body.parallel_tool_calls,
+        }),
+    ...(format && format.type !== "text"
+      ? {
+          response_format:
+            format.type === "json_object"
+              ? { type: "json_object" }
+              : { type: "json_schema", json_schema: { name: format.name ?? "answer", schema: format.schema } },
+        }
+      : {}),
+    ...(reasoning?.effort ? { reasoning: { effort: reasoning.effort } } : {}),
+  };
+}
+
+/** What is known before there is an answer. */
+const headOf = (id: string, body: ResponseBody, { model, created }: Turn) => ({
+  id,
+  object: "response" as const,
+  created_at: created,
+  status: "in_progress" as const,
+  error: null,
+  incomplete_details: null,
+  background: false,
+  instructions: body.instructions ?? null,
+  max_output_tokens: body.max_output_tokens ?? null,
+  model,
+  output: [] as Item[],
+  parallel_tool_calls: body.parallel_tool_calls ?? true,
+  previous_response_id: body.previous_response_id ?? null,
+  reasoning: { effort: body.reasoning?.effort ?? null, summary: null },
+  store: body.store ?? true,
+  temperature: body.temperature ?? 1,
+  text: { format: body.text?.format ?? { type: "text" } },
+  tool_choice: body.tool_choice ?? "auto",
+  tools: body.tools ?? [],
+  top_p: body.top_p ?? 1,
+  truncation: body.truncation ?? "disabled",
+  usage: null,
+  metadata: body.metadata ?? {},
+  confidence_score: null,
+  confidence: null,
+});
+
+type Head = ReturnType<typeof headOf>;
+
+function ended(head: Head, output: Item[], { finish, usage, confidenceScore, confidence }: TurnEnd): Response {
+  const isCut = finish === "length";
+  return {
+    ...head,
+    status: isCut ? "incomplete" : "completed",
+    incomplete_details: isCut ? { reason: "max_output_tokens" } : null,
+    output,
+    usage: {
+      input_tokens: usage.promptTokens,
+      input_tokens_details: { cached_tokens: usage.cachedTokens, truncated_tokens: usage.truncatedTokens },
+      output_tokens: usage.completionTokens,
+      output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+      total_tokens: usage.promptTokens + usage.completionTokens,
+    },
+    confidence_score: confidenceScore,
+    confidence,
+  };
+}
+
+/** The answer whole: the same events, of which only the last is wanted. */
+async function whole(turn: Turn, head: Head, keep: (response: Response, answer: Answer) => void): Promise<Response> {
+  const answer = createAnswer(head.id);
+  for await (const piece of turn.pieces)
+    if ("end" in piece) {
+      answer.finish(piece.end);
+      const response = ended(head, answer.items, piece.end);
+      keep(response, answer.said());
+      return response;
+    } else answer.add(piece);
+  throw new Failure("inference_failed", "The answer has no end");
+}
+
+async function* told(
+  head: Head,
+  turn: Turn,
+  keep: (response: Response, answer: Answer) => void,
+  onFailure: (error: unknown) => void,
+): AsyncGenerator<StreamEvent, void, void> {
+  let sequence = 0;
+  const event = (type: string, more: object): StreamEvent => ({
+    event: type,
+    data: JSON.stringify({ type, sequence_number: sequence++, ...more }),
+  });
+  const answer = createAnswer(head.id);
+  yield event("response.created", { response: head });
+  yield event("response.in_progress", { response: head });
+  try {
+    for await (const piece of turn.pieces) {
+      const isEnd = "end" in piece;
+      for (const { type, ...more } of isEnd ? answer.finish(piece.end) : answer.add(piece)) yield event(type, more);
+      if (!isEnd) continue;
+      const response = ended(head, answer.items, piece.end);
+      keep(response, answer.said());
+      yield event(`response.${response.status}`, { response });
+    }
+  } catch (error) {
+    onFailure(error);
+    const failure = error instanceof Failure ? error : new Failure("internal", undefined, { cause: error });
+    const response = { ...head, status: "failed", error: { code: failure.code, message: failure.message } };
+    yield event("response.failed", { response });
+  }
+}
+
+interface ItemEvent {
+  type: string;
+  [field: string]: unknown;
+}
+
+type Piece = Exclude<TurnPiece, { end: TurnEnd }>;
+
+/** Output items as they grow: thoughts, a message, calls, each begun by its first piece and ended by another item's or the end. */
+function createAnswer(responseId: string) {
+  const items: Item[] = [];
+  const said: Answer = { thought: "", text: "", calls: [] };
+  let kind = "";
+
+  const current = (): Item => items.at(-1)!;
+  const place = (): { item_id: string; output_index: number } => ({
+    item_id: current().id,
+    output_index: items.length - 1,
+  });
+  const within = { content_index: 0 };
+
+  function close(status: "completed" | "incomplete"): ItemEvent[] {
+    if (kind === "") return [];
+    const item = current();
+    kind = "";
+    item.status = status;
+    const done = { type: "response.output_item.done", output_index: items.length - 1, item };
+    if (item.type === "function_call")
+      return [
+        { type: "response.function_call_arguments.done", ...place(), name: item.name, arguments: item.arguments },
+        done,
+      ];
+    const part = item.content![0] as { type: string; text: string };
+    const name = part.type === "output_text" ? "output_text" : "reasoning_text";
+    return [
+      {
+        type: `response.${name}.done`,
+        ...place(),
+        ...within,
+        text: part.text,
+        ...(name === "output_text" ? { logprobs: [] } : {}),
+      },
+      { type: "response.content_part.done", ...place(), ...within, part },
+      done,
+    ];
+  }
+
+  function open(name: string, item: { type: Item["type"]; [field: string]: unknown }): ItemEvent[] {
+    if (kind === name) return [];
+    const events = close("completed");
+    kind = name;
+    const mark = { message: "msg", function_call: "fc", reasoning: "rs" }[item.type];
+    items.push({ id: `${mark}_${items.length}_${responseId}`, status: "in_progress", ...item } as Item);
+    // What a client keeps must not grow under its hands.
+    events.push({
+      type: "response.output_item.added",
+      output_index: items.length - 1,
+      item: { ...current(), content: [] },
+    });
+    if (item.type === "function_call") events.at(-1)!.item = { ...current() };
+    else {
+      const part = partOf(item.type, "");
+      current().content = [part];
+      events.push({ type: "response.content_part.added", ...place(), ...within, part: { ...part } });
+    }
+    return events;
+  }
+
+  function grow(text: string, name: "output_text" | "reasoning_text"): ItemEvent[] {
+    const part = current().content![0] as { type: string; text?: string };
+    part.text += text;
+    const logprobs = name === "output_text" ? { logprobs: [] } : {};
+    return [{ type: `response.${name}.delta`, ...place(), ...within, delta: text, ...logprobs }];
+  }
+
+  return {
+    items,
+    said: () => said,
+    add(piece: Piece): ItemEvent[] {
+      if ("thought" in piece) {
+        said.thought += piece.thought;
+        return [
+          ...open("thought", { type: "reasoning", summary: [], content: [] }),
+          ...grow(piece.thought, "reasoning_text"),
+        ];
+      }
+      if ("text" in piece) {
+        said.text += piece.text;
+        return [
+          ...open("text", { type: "message", role: "assistant", content: [] }),
+          ...grow(piece.text, "output_text"),
+        ];
+      }
+      said.calls[piece.call] ??= { id: piece.id ?? "", name: piece.name ?? "", arguments: "" };
+      const call = said.calls[piece.call]!;
+      call.arguments += piece.arguments;
+      const events = open(`call ${piece.call}`, {
+        type: "function_call",
+        call_id: call.id,
+        name: call.name,
+        arguments: "",
+      });
+      current().arguments = call.arguments;
+      if (piece.arguments !== "")
+        events.push({ type: "response.function_call_arguments.delta", ...place(), delta: piece.arguments });
+      return events;
+    },
+    finish: ({ finish }: TurnEnd): ItemEvent[] => [
+      // An answer of no words is a message all the same.
+      ...(items.length === 0 ? open("text", { type: "message", role: "assistant", content: [] }) : []),
+      ...close(finish === "length" ? "incomplete" : "completed"),
+    ],
+  };
+}
+
+const partOf = (type: Item["type"], text: string) =>
+  type === "reasoning"
+    ? { type: "reasoning_text", text }
+    : { type: "output_text", text, annotations: [], logprobs: [] };
