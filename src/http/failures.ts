@@ -1,5 +1,6 @@
 // The one exit of errors: the contract's `detail` and, beside it, the `error` that OpenAI's clients read.
 import { Failure, type FailureCode, failures, type ValidationDetail } from "../base/errors.ts";
+import type { StreamEvent } from "../contract/endpoint.ts";
 
 export interface FailureBody {
   detail: string | ValidationDetail[];
@@ -27,6 +28,43 @@ export function failureBody(failure: Failure, requestId: string): FailureBody {
     },
   };
 }
+
+/** The same in Anthropic's envelope. */
+export function anthropicFailureBody(failure: Failure, requestId: string) {
+  const { detail, error } = failureBody(failure, requestId);
+  const type = anthropicTypes[failure.status] ?? (failure.status < 500 ? "invalid_request_error" : "api_error");
+  const { message, code, hint } = error;
+  return { type: "error" as const, error: { type, message, code, hint }, request_id: requestId, detail };
+}
+
+const anthropicTypes: Record<number, string> = {
+  401: "authentication_error",
+  403: "permission_error",
+  404: "not_found_error",
+  413: "request_too_large",
+  429: "rate_limit_error",
+  503: "overloaded_error",
+};
+
+export type Dialect = "openai" | "anthropic";
+
+/** As an answer, and as an event of a stream that has begun. */
+export const failureIn: Record<
+  Dialect,
+  { body(failure: Failure, requestId: string): unknown; event(failure: Failure, requestId: string): StreamEvent }
+> = {
+  openai: {
+    body: failureBody,
+    event: (failure, requestId) => ({ data: JSON.stringify({ error: failureBody(failure, requestId).error }) }),
+  },
+  anthropic: {
+    body: anthropicFailureBody,
+    event: (failure, requestId) => ({
+      event: "error",
+      data: JSON.stringify(anthropicFailureBody(failure, requestId)),
+    }),
+  },
+};
 
 function typeOf({ code, status }: Failure): string {
   if (code === "unauthorized") return "authentication_error";

@@ -3,8 +3,9 @@ import { Failure, type FailureCode, failures, invalid } from "../base/errors.ts"
 import { failureBody } from "../contract/common.ts";
 import { type Endpoint, scopeOfTag } from "../contract/endpoint.ts";
 import { exampleValues } from "../contract/examples.ts";
+import { messagesFailureBody } from "../contract/messages.ts";
 import { exampleOf } from "./examples.ts";
-import { failureBody as bodyOfFailure } from "./failures.ts";
+import { type Dialect, failureIn } from "./failures.ts";
 
 /** Failures that any endpoint may answer with. */
 const everywhere: FailureCode[] = [
@@ -37,7 +38,7 @@ export function renderOpenApi(endpoints: Record<string, Endpoint>, version: stri
     tags: [...new Set(Object.values(endpoints).map((endpoint) => endpoint.tag))].map((name) => ({ name })),
     paths,
     components: {
-      schemas: { Failure: failureBody },
+      schemas: { Failure: failureBody, MessagesFailure: messagesFailureBody },
       securitySchemes: { key: { type: "http", scheme: "bearer", description: "An API key: `plumbline key create`." } },
     },
   };
@@ -89,6 +90,7 @@ function requestBody(endpoint: Endpoint): Json | null {
 /** Answers of one status share an entry that names each code. */
 function responsesOf(endpoint: Endpoint): Json {
   const codes = [...everywhere, ...endpoint.errors];
+  const failure = endpoint.dialect === "anthropic" ? "MessagesFailure" : "Failure";
   if (!endpoint.open) codes.push("unauthorized", "forbidden", "too_many_requests");
   if (endpoint.body || endpoint.upload) codes.push("too_large", "unsupported_media_type");
   const stream = { "text/event-stream": { schema: { type: "string" } } };
@@ -110,16 +112,19 @@ function responsesOf(endpoint: Endpoint): Json {
     responses[String(status)] = {
       description: these.map((code) => `\`${code}\`: ${failures[code].message}. ${failures[code].hint}`).join("\n\n"),
       content: {
-        "application/json": { schema: { $ref: "#/components/schemas/Failure" }, examples: failureExamples(these) },
+        "application/json": {
+          schema: { $ref: `#/components/schemas/${failure}` },
+          examples: failureExamples(these, endpoint.dialect ?? "openai"),
+        },
       },
     };
   }
   return responses;
 }
 
-function failureExamples(codes: readonly FailureCode[]): Json {
+function failureExamples(codes: readonly FailureCode[], dialect: Dialect): Json {
   const requestId = String(exampleValues.request_id);
   const of = (code: FailureCode): Failure =>
     code === "validation" ? invalid(["body", "name"], "field required", "missing") : new Failure(code);
-  return Object.fromEntries(codes.map((code) => [code, { value: bodyOfFailure(of(code), requestId) }]));
+  return Object.fromEntries(codes.map((code) => [code, { value: failureIn[dialect].body(of(code), requestId) }]));
 }

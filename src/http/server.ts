@@ -9,7 +9,7 @@ import { randomWord } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
 import { type Caller, Download, type Endpoint, EventStream, JsonText } from "../contract/endpoint.ts";
-import { failureBody, failureHeaders, rawAnswer, rawFailure, toFailure } from "./failures.ts";
+import { type Dialect, failureHeaders, failureIn, rawAnswer, rawFailure, toFailure } from "./failures.ts";
 import { createGuesses } from "./guesses.ts";
 import { createFinder, type Route } from "./mount.ts";
 import { checkHeaders, checkHost, isLoopback, keyOf, targetOf } from "./request.ts";
@@ -43,6 +43,8 @@ interface State {
   /** Aborted when the client leaves or the server closes. */
   signal: AbortSignal;
   caller: Caller;
+  /** The form of errors. */
+  dialect: Dialect;
 }
 
 type Ctx = Context & { state: State };
@@ -58,7 +60,7 @@ export function createServer(parts: ServerParts): Server {
   const leaving = new Set<AbortController>();
   // Connections that broke under an answer; everything else is answered below.
   app.on("error", (error) => parts.log("debug", "connection.failed", { error }));
-  app.use(identify(parts.log, leaving));
+  app.use(identify(parts.log, leaving, dialectsOf(parts.routes)));
   app.use(answerErrors);
   app.use(
     checkHead(new Set([parts.config.host.toLowerCase(), ...parts.config.allowedHosts.map((h) => h.toLowerCase())])),
@@ -112,23 +114,39 @@ function refuseWhatIsNoRequest(server: NodeServer): void {
   );
 }
 
+/** By path: an error can come before it is known what the method leads to. */
+const dialectsOf = (routes: readonly Route[]): Map<string, Dialect> =>
+  new Map(
+    routes.flatMap(({ endpoint: { path, aliases = [], dialect } }) =>
+      dialect === undefined ? [] : [path, ...aliases].map((one): [string, Dialect] => [one, dialect]),
+    ),
+  );
+
 const identify =
-  (log: Log, leaving: Set<AbortController>) =>
+  (log: Log, leaving: Set<AbortController>, dialects: ReadonlyMap<string, Dialect>) =>
   async (ctx: Ctx, next: Next): Promise<void> => {
     const requestId = newRequestId();
+    // The query may hold what its sender took for a secret place: it is not logged.
+    const path = (ctx.req.url ?? "").split("?")[0]!;
+    const dialect = dialects.get(path) ?? "openai";
     const controller = new AbortController();
     const started = performance.now();
-    ctx.state = { requestId, log: log.with({ requestId }), signal: controller.signal, caller: nobody };
+    ctx.state = { requestId, log: log.with({ requestId }), signal: controller.signal, caller: nobody, dialect };
     ctx.set({ "x-request-id": requestId, "x-content-type-options": "nosniff" });
+    if (dialect === "anthropic") ctx.set("request-id", requestId);
     leaving.add(controller);
     ctx.res.once("close", () => {
       leaving.delete(controller);
       if (!ctx.res.writableFinished) controller.abort();
       const ms = Math.round(performance.now() - started);
       const { keyId } = ctx.state.caller;
-      // The query may hold what its sender took for a secret place: it is not logged.
-      const path = (ctx.req.url ?? "").split("?")[0]!.slice(0, 300);
-      ctx.state.log("info", "request", { method: ctx.method, path, status: ctx.res.statusCode, ms, keyId });
+      ctx.state.log("info", "request", {
+        method: ctx.method,
+        path: path.slice(0, 300),
+        status: ctx.res.statusCode,
+        ms,
+        keyId,
+      });
     });
     await next();
   };
@@ -143,7 +161,7 @@ async function answerErrors(ctx: Ctx, next: Next): Promise<void> {
     ctx.state.log(level, "request.failed", { error, context: failure.context });
     ctx.status = failure.status;
     ctx.set(failureHeaders(failure));
-    ctx.body = failureBody(failure, ctx.state.requestId);
+    ctx.body = failureIn[ctx.state.dialect].body(failure, ctx.state.requestId);
   }
   if (!ctx.req.complete) refuseTheRest(ctx);
 }
@@ -239,7 +257,7 @@ const answer = ({ routes, pages, admit, log }: ServerParts) => {
       (error) => {
         const failure = toFailure(error);
         log("error", "stream.failed", { requestId, error });
-        return { error: failureBody(failure, requestId).error };
+        return failureIn[ctx.state.dialect].event(failure, requestId);
       },
       streamLimits,
     ).catch((error) => {

@@ -16,7 +16,7 @@ export const streamLimits: StreamLimits = { keepAliveMs: 10_000, stallMs: 30_000
 export async function sendEvents(
   response: ServerResponse,
   stream: EventStream,
-  describe: (error: unknown) => unknown,
+  describe: (error: unknown) => StreamEvent,
   limits: StreamLimits = streamLimits,
 ): Promise<void> {
   const events = stream.events[Symbol.asyncIterator]();
@@ -37,7 +37,7 @@ export async function sendEvents(
     for (let next = first; !next.done && !response.destroyed; next = await events.next())
       await write(response, format(next.value), limits.stallMs);
   } catch (error) {
-    if (!response.destroyed) response.write(`data: ${JSON.stringify(describe(error))}\n\n`);
+    if (!response.destroyed) response.write(format(describe(error)));
   } finally {
     clearInterval(alive);
     if (response.destroyed) await leave(events);

@@ -127,7 +127,7 @@ describe("with other limits", () => {
   async function served(events: AsyncIterable<StreamEvent>, limits: { keepAliveMs: number; stallMs: number }) {
     let done = false;
     const server = createServer((_request, response) => {
-      void sendEvents(response, new EventStream(events), () => ({}), limits).then(() => {
+      void sendEvents(response, new EventStream(events), () => ({ data: "" }), limits).then(() => {
         done = true;
       });
     });

@@ -1,0 +1,253 @@
+// The Messages endpoint through a whole house, by hand and by Anthropic's clients.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { createAnthropic } from "@ai-sdk/anthropic";
+import Anthropic from "@anthropic-ai/sdk";
+import { generateText, streamText } from "ai";
+import { messagesFailureBody } from "../../src/contract/messages.ts";
+import { compile } from "../../src/contract/validate.ts";
+import { eventually } from "../helpers/house.ts";
+import { deployed, type Served, servedHouse, withoutModel } from "../helpers/served.ts";
+
+const checkFailure = compile(messagesFailureBody);
+
+describe("messages", { skip: withoutModel }, () => {
+  let it: Served;
+  let aligned = "";
+  let client: Anthropic;
+  before(async () => {
+    it = await servedHouse();
+    aligned = it.align().modelId;
+    await deployed(it, aligned);
+    client = new Anthropic({ baseURL: `${it.url}/api/v3/inference`, apiKey: it.key, maxRetries: 0 });
+  });
+  after(() => it.close());
+  const endpoint = "inference.messages";
+  const messages = [{ role: "user" as const, content: "Say hello." }];
+  const outcomes = (): string[] =>
+    it.store
+      .prepare<[], { outcome: string }>("SELECT outcome FROM usage ORDER BY created_at")
+      .all()
+      .map((row) => row.outcome);
+
+  const block = (type: string, more: object = {}) => [{ role: "user", content: [{ type, ...more }] }];
+  const cases: {
+    name: string;
+    body: object;
+    status: number;
+    loc?: (string | number)[];
+    words?: RegExp;
+    key?: "other" | "none";
+    model?: () => string;
+  }[] = [
+    { name: "without a key", body: {}, status: 422, key: "none", loc: ["header", "Authorization"] },
+    { name: "another user's model", body: {}, status: 404, key: "other", model: () => aligned },
+    { name: "no max_tokens", body: { max_tokens: undefined }, status: 422, loc: ["body", "max_tokens"] },
+    { name: "max_tokens 0", body: { max_tokens: 0 }, status: 422, loc: ["body", "max_tokens"] },
+    { name: "no messages", body: { messages: [] }, status: 422, loc: ["body", "messages"] },
+    {
+      name: "an image",
+      body: { messages: block("image", { source: { type: "base64", media_type: "image/png", data: "AA==" } }) },
+      status: 422,
+      loc: ["body", "messages", 0, "content", 0, "type"],
+      words: /images are not read/,
+    },
+    {
+      name: "an image in a tool's result",
+      body: { messages: block("tool_result", { tool_use_id: "a", content: [{ type: "image" }] }) },
+      status: 422,
+      loc: ["body", "messages", 0, "content", 0, "content", 0, "type"],
+      words: /images are not read/,
+    },
+    {
+      name: "a document",
+      body: { messages: block("document") },
+      status: 422,
+      loc: ["body", "messages", 0, "content", 0, "type"],
+      words: /documents are not read/,
+    },
+    {
+      name: "a call by the user",
+      body: { messages: block("tool_use", { id: "a", name: "b", input: {} }) },
+      status: 422,
+      words: /does not stand in a message of role user/,
+    },
+    {
+      name: "a text block without text",
+      body: { messages: block("text") },
+      status: 422,
+      loc: ["body", "messages", 0, "content", 0, "text"],
+    },
+    {
+      name: "five stop sequences",
+      body: { stop_sequences: ["a", "b", "c", "d", "e"] },
+      status: 422,
+      loc: ["body", "stop_sequences"],
+    },
+    { name: "temperature over 2", body: { temperature: 2.1 }, status: 422, loc: ["body", "temperature"] },
+    {
+      name: "a prompt too long",
+      body: { messages: [{ role: "user", content: "word ".repeat(300) }] },
+      status: 422,
+      words: /tokens/,
+    },
+    {
+      name: "system as blocks",
+      body: { system: [{ type: "text", text: "Be brief.", cache_control: { type: "ephemeral" } }] },
+      status: 200,
+    },
+    { name: "text blocks", body: { messages: block("text", { text: "Hello" }) }, status: 200 },
+    {
+      name: "nulls",
+      body: { stop_sequences: null, tools: null, thinking: null, system: null, top_p: null },
+      status: 200,
+    },
+  ];
+  for (const one of cases)
+    test(`${one.name}: ${one.status}`, async () => {
+      const key = one.key === "other" ? { key: it.otherKey } : one.key === "none" ? { key: null } : {};
+      const body = { model: one.model?.() ?? it.baseId, messages, max_tokens: 2, ...one.body };
+      const reply = await it.call(endpoint, { body, ...key });
+      assert.equal(reply.status, one.status, JSON.stringify(reply.body).slice(0, 500));
+      if (one.status === 200) return;
+      assert(checkFailure(reply.body).ok, JSON.stringify(reply.body));
+      assert.equal(reply.headers.get("request-id"), reply.body.request_id);
+      if (one.loc) assert.deepEqual(reply.body.detail[0].loc, one.loc);
+      if (one.words) assert.match(reply.body.error.message, one.words);
+    });
+
+  test("says what a chat says, and counts as it counts", async () => {
+    const body = { max_tokens: 4, temperature: 0, model: aligned };
+    const chat = await it.call("inference.chat", {
+      body: { ...body, messages: [{ role: "system", content: "Be brief." }, ...messages] },
+    });
+    const answer = (await it.call(endpoint, { body: { ...body, system: "Be brief.", messages } })).body;
+    assert.equal(answer.content[0].text, chat.body.choices[0].message.content);
+    assert.equal(answer.stop_reason, chat.body.choices[0].finish_reason === "length" ? "max_tokens" : "end_turn");
+    assert.equal(answer.confidence_score, chat.body.confidence_score);
+    const { usage } = answer;
+    assert.equal(usage.input_tokens + usage.cache_read_input_tokens, chat.body.usage.prompt_tokens);
+    assert.equal(usage.output_tokens, chat.body.usage.completion_tokens);
+    const rows = outcomes().length;
+    const counted = await it.call("inference.count_tokens", {
+      body: { model: aligned, system: "Be brief.", messages },
+    });
+    assert.deepEqual(counted.body, { input_tokens: chat.body.usage.prompt_tokens });
+    assert.equal(outcomes().length, rows, "counting is no usage");
+  });
+
+  test("a conversation is read turn by turn", async () => {
+    const turns = [
+      ...messages,
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "Hm." },
+          { type: "text", text: "Hello." },
+        ],
+      },
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "Now say " },
+          { type: "text", text: "goodbye." },
+        ],
+      },
+    ];
+    const plain = [
+      ...messages,
+      { role: "assistant", content: "Hello." },
+      { role: "user", content: "Now say goodbye." },
+    ];
+    const body = { model: it.baseId, max_tokens: 3, temperature: 0 };
+    const chat = await it.call("inference.chat", { body: { ...body, messages: plain } });
+    const answer = await it.call(endpoint, { body: { ...body, messages: turns } });
+    assert.equal(answer.body.content[0].text, chat.body.choices[0].message.content);
+  });
+
+  test("an error after the stream has begun, and before", async () => {
+    const body = { model: "model_none", messages, max_tokens: 4, stream: true };
+    const reply = await it.call(endpoint, { body });
+    assert.equal(reply.status, 404);
+    assert.equal(reply.body.error.type, "not_found_error");
+  });
+
+  test("a client that leaves ends the work", async () => {
+    const before = outcomes().length;
+    const gone = new AbortController();
+    const asked = client.messages.create({ model: it.baseId, max_tokens: 200, messages }, { signal: gone.signal });
+    asked.catch(() => {});
+    await eventually(() => outcomes().length > before, 10_000);
+    gone.abort();
+    await eventually(() => !outcomes().includes("open"), 10_000);
+    assert(["aborted", "done"].includes(outcomes().at(-1)!));
+  });
+
+  test("Anthropic's client answers and streams", async () => {
+    const asked = { model: aligned, max_tokens: 4, messages };
+    const answer = await client.messages.create(asked);
+    assert.equal(answer.type, "message");
+    assert.equal(typeof (answer as { confidence_score?: unknown }).confidence_score, "number");
+    const stream = client.messages.stream(asked);
+    const kinds: string[] = [];
+    let text = "";
+    stream.on("streamEvent", (event) => kinds.push(event.type));
+    stream.on("text", (piece) => {
+      text += piece;
+    });
+    const final = await stream.finalMessage();
+    const [said] = final.content;
+    assert(said?.type === "text" && said.text.length > 0);
+    assert.equal(text, said.text);
+    assert(final.usage.output_tokens > 0 && final.usage.input_tokens + final.usage.cache_read_input_tokens! > 5);
+    assert.equal(kinds[0], "message_start");
+    assert.deepEqual(kinds.slice(-3), ["content_block_stop", "message_delta", "message_stop"]);
+  });
+
+  test("Anthropic's client takes a bearer too, counts tokens and lists models", async () => {
+    const bearer = new Anthropic({
+      baseURL: `${it.url}/api/v3/inference`,
+      authToken: it.key,
+      apiKey: null,
+      maxRetries: 0,
+    });
+    const { input_tokens } = await bearer.messages.countTokens({ model: it.baseId, messages });
+    assert(input_tokens > 5);
+    const listed = await bearer.models.list();
+    assert.deepEqual(listed.data.map((model) => model.id).toSorted(), [it.baseId, aligned].toSorted());
+  });
+
+  test("Anthropic's client gets errors with their class and words", async () => {
+    await assert.rejects(client.messages.create({ model: "model_none", max_tokens: 1, messages }), (error: unknown) => {
+      assert(error instanceof Anthropic.NotFoundError);
+      assert.match(error.message, /Model not found/);
+      assert(error.requestID?.startsWith("req_"));
+      return true;
+    });
+    const wrongKey = new Anthropic({ baseURL: `${it.url}/api/v3/inference`, apiKey: "pl_wrong", maxRetries: 0 });
+    await assert.rejects(
+      wrongKey.messages.create({ model: it.baseId, max_tokens: 1, messages }),
+      Anthropic.AuthenticationError,
+    );
+  });
+
+  for (const path of ["", "/v1"])
+    test(`the AI SDK's Anthropic provider generates and streams at ${path || "the root"}`, async () => {
+      const provider = createAnthropic({ baseURL: `${it.url}/api/v3/inference${path}`, apiKey: it.key });
+      const asked = {
+        model: provider(it.baseId),
+        prompt: "Say hello.",
+        maxOutputTokens: 4,
+        temperature: 0,
+        maxRetries: 0,
+      };
+      const whole = await generateText(asked);
+      const streamed = streamText(asked);
+      let text = "";
+      for await (const part of streamed.textStream) text += part;
+      assert.equal(text, whole.text);
+      assert(text.length > 0);
+      assert.equal((await streamed.usage).outputTokens, whole.usage.outputTokens);
+      assert.equal((await streamed.usage).inputTokens, whole.usage.inputTokens);
+    });
+});
