@@ -155,7 +155,15 @@ const answered = {
       items: {
         type: "object",
         required: ["type"],
-        properties: { type: { enum: ["thinking", "text", "tool_use"] } },
+        properties: {
+          type: { enum: ["text", "thinking", "tool_use"] },
+          text: { type: "string" },
+          thinking: { type: "string" },
+          signature: { type: "string" },
+          id: { type: "string" },
+          name: { type: "string" },
+          input: { type: "object" },
+        },
       },
     },
     stop_reason: stopReason,
@@ -164,6 +172,20 @@ const answered = {
     confidence_score: confidenceScore,
     confidence,
   },
+  examples: [
+    {
+      id: "msg_req_5h9j3k7m1n6b4v8c2x0z5d9f",
+      type: "message",
+      role: "assistant",
+      model: "model_7x1c5v9b3n8m2k6j4h0g1f5d",
+      content: [{ type: "text", text: "Twice a year." }],
+      stop_reason: "end_turn",
+      stop_sequence: null,
+      usage: { input_tokens: 31, output_tokens: 5, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
+      confidence_score: 87,
+      confidence: { calibrated: true, n: 120, reason: null },
+    },
+  ],
 } as const;
 
 const messageExample = {

@@ -156,7 +156,14 @@ const outputItem = {
     type: { enum: ["message", "function_call", "reasoning"] },
     status: { enum: ["in_progress", "completed", "incomplete"] },
     role: { const: "assistant" },
-    content: { type: "array", items: { type: "object", required: ["type"] } },
+    content: {
+      type: "array",
+      items: {
+        type: "object",
+        required: ["type"],
+        properties: { type: { enum: ["output_text", "reasoning_text"] }, text: { type: "string" } },
+      },
+    },
     summary: { type: "array" },
     call_id: { type: "string" },
     name: { type: "string" },
@@ -195,6 +202,36 @@ const response = {
     confidence_score: confidenceScore,
     confidence,
   },
+  examples: [
+    {
+      id: "resp_5h9j3k7m1n6b4v8c2x0z5d9f",
+      object: "response",
+      created_at: 1777896000,
+      status: "completed",
+      error: null,
+      incomplete_details: null,
+      model: "model_7x1c5v9b3n8m2k6j4h0g1f5d",
+      output: [
+        {
+          id: "msg_0_resp_5h9j3k7m1n6b4v8c2x0z5d9f",
+          type: "message",
+          status: "completed",
+          role: "assistant",
+          content: [{ type: "output_text", text: "Twice a year.", annotations: [], logprobs: [] }],
+        },
+      ],
+      previous_response_id: null,
+      usage: {
+        input_tokens: 31,
+        input_tokens_details: { cached_tokens: 0, truncated_tokens: 0 },
+        output_tokens: 5,
+        output_tokens_details: { reasoning_tokens: 0 },
+        total_tokens: 36,
+      },
+      confidence_score: 87,
+      confidence: { calibrated: true, n: 120, reason: null },
+    },
+  ],
 } as const;
 
 const responseId = {
