@@ -104,7 +104,7 @@ const responseBody = {
     truncation: {
       enum: ["auto", "disabled", null],
       default: "disabled",
-      description: "auto: the oldest messages go where the prompt is longer than prompt_truncate_len of a chat.",
+      description: "auto: the oldest messages go where the prompt and the answer would not fit.",
     },
     metadata: {
       type: ["object", "null"],

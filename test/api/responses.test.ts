@@ -158,13 +158,17 @@ describe("responses", { skip: withoutModel }, () => {
     assert.equal((await it.call("inference.response", { params: { response_id: id } })).status, 404);
   });
 
-  test("truncation auto cuts visibly where a chat would", async () => {
+  test("too long an input is refused, and with truncation auto cut visibly", async () => {
     const long = [...Array(30)].flatMap((_, at) => [
       { role: "user", content: `Question ${at}` },
       { role: "assistant", content: `Answer ${at}` },
     ]);
     const body = { model: it.baseId, input: [...long, { role: "user", content: "Now?" }], max_output_tokens: 1 };
     assert.equal((await it.call(endpoint, { body })).body.error.code, "prompt_too_long");
+    const cut = await it.call(endpoint, { body: { ...body, truncation: "auto" } });
+    const { input_tokens, input_tokens_details } = cut.body.usage;
+    assert(input_tokens <= 255 && input_tokens_details.truncated_tokens > 0);
+    assert.equal(cut.headers.get("x-plumbline-truncated-tokens"), String(input_tokens_details.truncated_tokens));
   });
 
   test("its events come in order, each with its number, and end with what is stored", async () => {

@@ -19,6 +19,8 @@ export interface ResponseParts {
   run: RunTurn;
   nameModel: NameModel;
   sql: ResponseSql;
+  /** Tokens of a seat. */
+  seatContext: number;
   clock: Clock;
   log: Log;
 }
@@ -50,7 +52,7 @@ const answering =
   (parts: ResponseParts): Handler<Endpoint> =>
   async ({ body, ...asked }, caller) => {
     const messages = [...before(parts, body, caller), ...messagesOf(body.input)];
-    const turn = await parts.run(chatOf(body, messages, parts.nameModel), asked, caller, chatNames);
+    const turn = await parts.run(chatOf(body, messages, parts), asked, caller, chatNames);
     const head = headOf(`resp_${asked.requestId}`, body, turn);
     const keep = (response: Response, answer: Answer): void => {
       if (body.store === false) return;
@@ -77,7 +79,14 @@ function before({ sql }: ResponseParts, body: ResponseBody, caller: Caller): Cha
   return JSON.parse(row.messages_json) as ChatMessage[];
 }
 
-function chatOf(body: ResponseBody, messages: ChatMessage[], nameModel: NameModel): Record<string, unknown> {
+/** Of a seat, what the answer keeps where the prompt is cut to fit and the asker sets no limit. */
+const answerShare = 0.25;
+
+function chatOf(
+  body: ResponseBody,
+  messages: ChatMessage[],
+  { nameModel, seatContext }: ResponseParts,
+): Record<string, unknown> {
   const { instructions, tool_choice: choice, text, reasoning } = body;
   const tools = toolsOf(body.tools);
   const format = text?.format;
@@ -86,7 +95,10 @@ function chatOf(body: ResponseBody, messages: ChatMessage[], nameModel: NameMode
   return {
     model: nameModel(body.model),
     messages: [...(instructions ? [{ role: "system", content: instructions }] : []), ...messages],
-    ...(body.truncation === "auto" ? {} : { prompt_truncate_len: uncut }),
+    prompt_truncate_len:
+      body.truncation === "auto"
+        ? Math.max(1, seatContext - (body.max_output_tokens ?? Math.ceil(answerShare * seatContext)))
+        : uncut,
     ...(body.max_output_tokens == null ? {} : { max_tokens: body.max_output_tokens }),
     temperature: body.temperature,
     top_p: body.top_p,
@@ -322,5 +334,5 @@ function createAnswer(responseId: string) {
 
 const partOf = (type: Item["type"], text: string) =>
   type === "reasoning"
-    ? { type: "reasoning_text", text }
-    : { type: "output_text", text, annotations: [], logprobs: [] };
+    ? { type: "reasoning_text" as const, text }
+    : { type: "output_text" as const, text, annotations: [], logprobs: [] };
