@@ -1,5 +1,6 @@
 // A house whose models answer by a script: no weights, no waiting. What tests of it prove is everything around the tokens.
 import { join } from "node:path";
+import { Failure } from "../../src/base/errors.ts";
 import { sha256 } from "../../src/base/files.ts";
 import { newId } from "../../src/base/ids.ts";
 import { versionsInstalled } from "../../src/base/versions.ts";
@@ -57,6 +58,9 @@ export async function scriptedHouse(settings: Record<string, string> = {}): Prom
     }
     return { finishReason: "stop", promptTokens: prompt.length, cachedTokens: 0, completionTokens: text.length };
   }
+  const refuse = async () => {
+    throw new Failure("wrong_kind");
+  };
   const info = { architecture: "llama", context: 4096, parameters: 1, bytes: 1, seats: 1 };
   const generator = {
     generate,
@@ -65,6 +69,13 @@ export async function scriptedHouse(settings: Record<string, string> = {}): Prom
     isLoaded: () => true,
     tokenizer: () => tokenizer,
     seatContext: 4096,
+    kind: () => "text",
+    // Every text lies in the same direction: that is as near as any two can be.
+    embed: async (_model: unknown, texts: readonly unknown[]) =>
+      texts.map(() => ({ vector: Float32Array.of(1, 0, 0, 0), tokens: 1, truncated: 0 })),
+    score: async (_model: unknown, rows: readonly { tokens: readonly number[]; promptLength: number }[]) =>
+      rows.map(({ tokens, promptLength }) => new Float64Array(tokens.length - promptLength).fill(-1)),
+    rank: refuse,
     dispose: async () => {},
   } as unknown as Generator;
 
