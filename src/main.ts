@@ -25,10 +25,11 @@ import { createEvaluations } from "./domain/evaluations/index.ts";
 import { createEvaluateWorker } from "./domain/evaluations/job.ts";
 import { prepareEvaluations } from "./domain/evaluations/store.ts";
 import { createInference } from "./domain/inference/index.ts";
-import { createModels, type ImportSource } from "./domain/models/index.ts";
+import { createModels, type ExportOrder, exportFormats, type ImportSource } from "./domain/models/index.ts";
 import { createSystem } from "./domain/system/index.ts";
 import { createGenerator, type Generator } from "./engine/generator.ts";
 import { createGpu } from "./engine/gpu.ts";
+import { mergedWeightTypes, startTrainer } from "./engine/trainer.ts";
 import { hostFor, urlOf } from "./http/address.ts";
 import { askAdmin, serveAdmin, type Verbs, verbOf } from "./http/admin.ts";
 import { claimPage } from "./http/claim-page.ts";
@@ -113,6 +114,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       access.audit(by ? { name: by.userName, keyId: by.keyId, requestId: null } : atTheMachine, act, subject, detail),
     hub: { mirror: config.hubMirror, freeDisk: config.freeDisk },
     seating: { seats: config.seats, seatContext: config.seatContext },
+    startTrainer: () => startTrainer({ executable: config.trainer, log }),
     endpointUrl: () => `${url}${contract["inference.chat"].path}`,
     evaluationsOf: (modelId) => evaluations.ofModel(modelId),
     usageOf: (modelId) => inference.usageOf(modelId),
@@ -256,6 +258,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     "model.import": (args) => models.importBase(sourceOf(args)),
     "model.list": models.listBase,
     "model.remove": (args) => models.removeBase(textOf(args, "id")),
+    "model.export": (args) => models.exportAligned(orderOf(args)),
   };
 
   await documents.prepare();
@@ -332,6 +335,21 @@ function sourceOf(args: unknown): ImportSource {
     ...(name === undefined ? {} : { name }),
     ...(sha256 === undefined ? {} : { sha256 }),
   };
+}
+
+function orderOf(args: unknown): ExportOrder {
+  return {
+    id: textOf(args, "id"),
+    path: textOf(args, "path"),
+    format: oneOf(exportFormats, "format", textOf(args, "format")),
+    weightType: oneOf(mergedWeightTypes, "weight_type", textOf(args, "weight_type")),
+  };
+}
+
+function oneOf<T extends string>(known: readonly T[], name: string, value: string): T {
+  const found = known.find((one) => one === value);
+  if (found === undefined) throw new Failure("bad_request", `${name} must be one of ${known.join(", ")}`);
+  return found;
 }
 
 /**

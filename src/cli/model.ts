@@ -1,13 +1,14 @@
-// plumbline model: base models on this machine. Works beside a running appliance and without one.
+// plumbline model: base models on this machine, and what leaves it of aligned ones. Works beside a running appliance and without one.
 import { resolve } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { readConfig } from "../base/config.ts";
 import { createLog } from "../base/log.ts";
-import type { BaseRecord } from "../domain/models/index.ts";
+import { type BaseRecord, exportFormats } from "../domain/models/index.ts";
+import { mergedWeightTypes, type SavedFile } from "../engine/trainer.ts";
 import { answers, bytesText, table } from "./output.ts";
 
 export function register(program: Command): void {
-  const model = program.command("model").description("base models: import, list, remove");
+  const model = program.command("model").description("base models: import, list, remove; aligned ones: export");
 
   const take = model
     .command("import")
@@ -48,6 +49,32 @@ export function register(program: Command): void {
   answers(remove, async (_, id) => {
     await admin("model.remove", { id });
     return { json: { id, removed: true }, text: `${id} is removed` };
+  });
+
+  const give = model
+    .command("export")
+    .description("write an aligned model for use elsewhere: nothing is ever overwritten")
+    .argument("<model>", "its id, model_… or alignment-…")
+    .requiredOption("--out <path>", "the file to make; for peft, the folder")
+    .addOption(
+      new Option(
+        "--format <format>",
+        "gguf: the adapter for llama.cpp; peft: for PEFT and vLLM; merged: the whole model",
+      )
+        .choices(exportFormats)
+        .makeOptionMandatory(),
+    )
+    // Half precision rounds eight times finer than bfloat16; what it cannot hold is refused.
+    .addOption(
+      new Option("--weights <type>", "how a merged model stores what the adapter changes")
+        .choices(mergedWeightTypes)
+        .default("f16"),
+    );
+  answers<{ out: string; format: string; weights: string }>(give, async ({ out, format, weights }, id) => {
+    const path = resolve(out);
+    const files = (await admin("model.export", { id, path, format, weight_type: weights })) as SavedFile[];
+    const rows = files.map((file) => [file.name, bytesText(file.bytes), file.sha256]);
+    return { json: { path, files }, text: `${path}\n${table([["file", "size", "sha256"], ...rows])}` };
   });
 }
 

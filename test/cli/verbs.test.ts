@@ -13,6 +13,7 @@ const verbs = [
   ["model", "import"],
   ["model", "ls"],
   ["model", "rm"],
+  ["model", "export"],
   ["key", "create"],
   ["key", "ls"],
   ["key", "revoke"],

@@ -91,6 +91,7 @@ function open(store: Store, onLoad?: (ref: ModelRef) => Promise<void>): Room {
     audit: () => {},
     peftFolderOf: () => "/none",
     hub: { mirror: "", freeDisk: 0 },
+    startTrainer: () => assert.fail("nothing is exported here"),
     endpointUrl: () => "http://here/chat",
     wake: () => runner.wake(),
     evaluationsOf: () => [],

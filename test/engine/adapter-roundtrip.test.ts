@@ -126,6 +126,18 @@ async function roundTrip(t: TestContext, trip: RoundTrip): Promise<void> {
   const doubled = await compare(2);
   t.diagnostic(`alpha doubled: ${doubled.message}`);
   assert.equal(doubled.faithful, false, JSON.stringify(doubled));
+  if (trip.quantised) return;
+
+  const mergedPath = join(scratch(), "merged.gguf");
+  await trainer.exportMerged("a", mergedPath, "f32", {});
+  const merged = await llama.loadModel({ modelPath: mergedPath, useMmap: true });
+  const mergedVerdict = compareScores({
+    trainer: { base: await trainerScores(trainer, null, rows), aligned: await trainerScores(trainer, "a", rows) },
+    generator: { base: await llamaScores(model, rows, null), aligned: await llamaScores(merged, rows, null) },
+    quantised: false,
+  });
+  t.diagnostic(`merged: ${mergedVerdict.message}`);
+  assert.equal(mergedVerdict.faithful, true, JSON.stringify(mergedVerdict));
 }
 
 for (const name of ["tiny-f32", "tiny-f32-untied"])

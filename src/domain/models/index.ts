@@ -11,10 +11,12 @@ import type { Caller, Handlers } from "../../contract/endpoint.ts";
 import type { models } from "../../contract/models.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import type { Generator, ModelKind, ModelRef } from "../../engine/generator.ts";
+import type { SavedFile, Trainer } from "../../engine/trainer.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import type { Store } from "../../store/open.ts";
 import { createDeployments } from "./deploy.ts";
+import { type ExportOrder, exportModel } from "./export.ts";
 import { type BaseRecord, baseRecord, createHandlers, type Told } from "./handlers.ts";
 import { fetchFromHub, type HubName, sourceOf as hubSource, isHubName, parseHubName } from "./hub.ts";
 import { type ImportedFile, type ImportSource, importFile, removeFile, type Seating, storeAdapter } from "./import.ts";
@@ -35,10 +37,13 @@ export interface ModelsParts extends Told {
   /** Where hf:// names are fetched. */
   hub: { mirror: string; freeDisk: number };
   seating: Seating;
+  /** What makes exports. */
+  startTrainer: () => Trainer;
   /** The whole URL of chat completions. */
   endpointUrl: () => string;
 }
 
+export { type ExportOrder, exportFormats } from "./export.ts";
 export type { BaseRecord } from "./handlers.ts";
 export type { ImportSource } from "./import.ts";
 
@@ -85,6 +90,8 @@ export interface Models {
   servable(caller: Caller): ServableModel[];
   importBase(source: ImportSource): Promise<BaseRecord>;
   removeBase(name: string): Promise<void>;
+  /** An aligned model's adapter, or the model merged with it, to a path outside. Throws not_found, bad_request, trainer_error. */
+  exportAligned(order: ExportOrder): Promise<SavedFile[]>;
   /** Imports the starter model where no base is there yet; null when there is one or the file is missing. */
   importStarter(path: string): Promise<BaseRecord | null>;
   /** Copies an adapter to where it stays, before the transaction that registers it. */
@@ -221,6 +228,17 @@ export function createModels(parts: ModelsParts): Models {
       });
       await removeFile(row.path, folder);
       log("info", "model.removed", { modelId: row.id, name: row.name });
+    },
+    async exportAligned(order) {
+      const row = sql.alignedNamed.get(asked("", order.id));
+      if (!row) throw modelNotFound();
+      const files = await exportModel(
+        { basePath: row.base_path, adapterPath: row.adapter_path },
+        order,
+        parts.startTrainer,
+      );
+      parts.audit("model.export", row.id, { format: order.format, path: order.path });
+      return files;
     },
     async importStarter(path) {
       if (sql.countBases.get()!.n > 0 || !existsSync(path)) return null;

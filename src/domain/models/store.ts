@@ -146,6 +146,10 @@ function prepareAligned(store: Store) {
     alignedOf: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
       `${aligned} WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)`,
     ),
+    /** Whoever owns it: for the administrators. */
+    alignedNamed: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
+      `${aligned} WHERE m.id = :name OR m.alignment_id = :alignmentId`,
+    ),
     alignedById: store.prepare<[string], AlignedRow>(`${aligned} WHERE m.id = ?`),
     alignedPage: store.prepare<AlignedPage, AlignedRow>(
       `${aligned} WHERE m.owner_id = :ownerId AND (:status IS NULL OR m.deployment_status = :status)

@@ -1,0 +1,58 @@
+// Brings an aligned model to where someone else takes it: the adapter as llama.cpp loads it, as PEFT and vLLM do, or merged into
+// its base. The trainer makes everything from the adapter that serves, and never overwrites anything.
+import { isAbsolute } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import { type GgufHeader, readGgufHeader } from "../../engine/gguf-header.ts";
+import type { AdapterShape, AdapterTarget, MergedWeightType, SavedFile, Trainer } from "../../engine/trainer.ts";
+
+export const exportFormats = ["gguf", "peft", "merged"] as const;
+export type ExportFormat = (typeof exportFormats)[number];
+
+export interface ExportOrder {
+  /** Of an aligned model. */
+  id: string;
+  format: ExportFormat;
+  /** Absolute, and nothing there yet: a file, or for peft a folder. */
+  path: string;
+  /** How a merged model stores the matrices that the adapter changes. */
+  weightType: MergedWeightType;
+}
+
+const name = "export";
+
+/** The files that were made. Throws bad_request, or trainer_error with what is wrong with the path. */
+export async function exportModel(
+  model: { basePath: string; adapterPath: string },
+  { format, path, weightType }: Omit<ExportOrder, "id">,
+  startTrainer: () => Trainer,
+): Promise<SavedFile[]> {
+  if (!isAbsolute(path)) throw new Failure("bad_request", "The path of an export must be absolute");
+  const header = readGgufHeader(model.adapterPath);
+  const provenance = provenanceOf(header);
+  const trainer = startTrainer();
+  try {
+    await trainer.open({ path: model.basePath, threads: 1, memoryBytes: 0 });
+    await trainer.createAdapter(name, shapeOf(header));
+    await trainer.load(name, model.adapterPath);
+    if (format === "peft") return await trainer.exportPeft(name, path, provenance);
+    if (format === "merged") return [await trainer.exportMerged(name, path, weightType, provenance)];
+    return [await trainer.exportGguf(name, path, provenance)];
+  } finally {
+    await trainer.close();
+  }
+}
+
+/** What an adapter must be created as, to take what a GGUF adapter holds. */
+function shapeOf({ values, tensors }: GgufHeader): AdapterShape {
+  const firsts = tensors.filter((tensor) => tensor.name.endsWith(".weight.lora_a"));
+  const targets = new Set(firsts.map((tensor) => tensor.name.split(".").at(-3) as AdapterTarget));
+  return {
+    rank: firsts[0]?.shape[1] ?? 0,
+    alpha: Number(values.get("adapter.lora.alpha")),
+    seed: 0,
+    targets: [...targets],
+  };
+}
+
+const provenanceOf = ({ values }: GgufHeader): Record<string, string> =>
+  Object.fromEntries([...values].filter((entry): entry is [string, string] => entry[0].startsWith("plumbline.")));
