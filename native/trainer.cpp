@@ -55,6 +55,14 @@ const ModelShape & Trainer::open(const std::string & path, int threads, int64_t 
     return model_->shape();
 }
 
+void Trainer::not_finite(const std::string & what) const {
+    // The cause may lie in the file. Its weights are looked through only now: reading them all would slow every open.
+    const std::string tensor = tensor_not_finite(*base_file_);
+    if (!tensor.empty())
+        throw Failure("non_finite", what + " is not a finite number: the model's tensor " + tensor + " holds one that is not", "Export or download the model again.");
+    throw Failure("non_finite", what + " is not a finite number", "Lower the learning rate or the weights; go back to the last checkpoint.");
+}
+
 Backend & Trainer::model() {
     if (!model_) throw Failure("not_open", "no model is open", "Send open first.");
     return *model_;
@@ -84,7 +92,8 @@ const Adapter & Trainer::create_adapter(const std::string & name, const AdapterS
 }
 
 void Trainer::drop_adapter(const std::string & name) {
-    model_->forget(adapter(name));
+    Adapter & gone = adapter(name);
+    model_->forget(gone);
     adapters_.erase(name);
 }
 

@@ -79,6 +79,7 @@ public:
 
 private:
     Backend & model();
+    [[noreturn]] void not_finite(const std::string & what) const;
     void load_checkpoint(Adapter & adapter, const std::string & folder);
     void load_gguf(Adapter & adapter, const std::string & file);
     void load_peft(Adapter & adapter, const std::string & folder);

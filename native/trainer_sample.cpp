@@ -86,17 +86,21 @@ void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions
                 Live & l = live[offset + static_cast<size_t>(first + i)];
                 Sampled & result = results[l.row];
                 float * row = logits + i * vocabulary;
+                // Before the draw: nothing orders what is not a number.
+                if (!std::all_of(row, row + vocabulary, [](float logit) { return std::isfinite(logit); })) {
+                    broken = true;
+                    return;
+                }
                 const double uniform = random_uniform(random_key(options.seed, static_cast<uint64_t>(l.row)), result.tokens.size());
                 const int32_t token = draw(row, vocabulary, options.draw, uniform);
                 const double logprob = token_loss(row, vocabulary, token).logprob;
-                if (!std::isfinite(logprob)) broken = true;
                 l.token = token;
                 result.tokens.push_back(token);
                 result.logprobs.push_back(static_cast<float>(logprob));
                 result.stopped = std::find(options.stop_tokens.begin(), options.stop_tokens.end(), token) != options.stop_tokens.end();
             });
         });
-        if (broken) throw Failure("non_finite", "a log-prob is not a finite number", "Go back to the last checkpoint.");
+        if (broken) not_finite("a logit");
     };
 
     int64_t next = 0; // place

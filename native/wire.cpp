@@ -12,6 +12,9 @@ using nlohmann::json;
 
 namespace {
 
+constexpr int deepest = 16;       // of a line's lists and objects
+constexpr size_t most_said = 2000; // bytes of a message: it may quote what came in
+
 [[noreturn]] void bad_frame(const std::string & what) { throw Failure("bad_frame", what, "See the frame in protocol.md.", true); }
 [[noreturn]] void too_large(const std::string & what, int64_t limit) {
     throw Failure("frame_too_large", what + " is over the limit of " + std::to_string(limit) + " bytes", "Send less at once.", true);
@@ -88,7 +91,12 @@ std::optional<Frame> Wire::read() {
     last_id_ = 0;
     const std::optional<std::string> line = read_line();
     if (!line) return std::nullopt;
-    json header = json::parse(*line, nullptr, false);
+    // What nests deeply would be taken apart, copied and printed by recursion.
+    const json::parser_callback_t shallow = [](int depth, json::parse_event_t, json &) {
+        if (depth > deepest) bad_frame("a line may nest " + std::to_string(deepest) + " levels deep");
+        return true;
+    };
+    json header = json::parse(*line, shallow, false);
     if (!header.is_object()) bad_frame("a line must be one JSON object");
     if (!header.contains("id") || !header["id"].is_number_unsigned() || header["id"] < 1 || header["id"] > int64_t{1} << 53)
         bad_frame("id must be an integer from 1 on");
@@ -125,7 +133,7 @@ void Wire::answer(int64_t id, json fields, const std::vector<Array> & payload) {
 }
 
 void Wire::refuse(int64_t id, const std::string & code, const std::string & message, const std::string & hint, bool fatal) {
-    const json head = {{"id", id}, {"ok", false}, {"error", {{"code", code}, {"message", message}, {"hint", hint}, {"fatal", fatal}}}};
+    const json head = {{"id", id}, {"ok", false}, {"error", {{"code", code}, {"message", message.substr(0, most_said)}, {"hint", hint}, {"fatal", fatal}}}};
     const std::string line = head.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     write_bytes(line.data(), line.size());
 }

@@ -103,3 +103,17 @@ double GgufFile::number_or(const std::string & key, double fallback) const {
         invalid("metadata " + key + " must be a finite float");
     return gguf_get_val_f32(context(), at);
 }
+
+std::string tensor_not_finite(const MappedFile & mapped) {
+    std::vector<float> row;
+    const GgufFile file(mapped);
+    for (const auto & [name, tensor] : file.tensors) {
+        const Matrix & w = tensor.matrix;
+        row.resize(static_cast<size_t>(w.columns));
+        for (int64_t r = 0; r < w.rows; r++) {
+            w.read(r, 0, w.columns, row.data());
+            if (!std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); })) return name;
+        }
+    }
+    return "";
+}

@@ -60,3 +60,6 @@ public:
 private:
     std::unique_ptr<gguf_context, void (*)(gguf_context *)> context_;
 };
+
+/** The first tensor, by name, that holds a NaN or an infinity; empty when none does. Reads the whole file. */
+std::string tensor_not_finite(const MappedFile & mapped);
