@@ -149,6 +149,7 @@ export const inference = {
   "inference.completions": endpoint({
     method: "POST",
     path: "/api/v3/inference/completions",
+    aliases: ["/api/v3/inference/v1/completions"],
     tag: "inference",
     summary: "Complete a prompt with an aligned or base model.",
     headers,
@@ -185,6 +186,7 @@ export const inference = {
   "inference.chat": endpoint({
     method: "POST",
     path: "/api/v3/inference/chat/completions",
+    aliases: ["/api/v3/inference/v1/chat/completions"],
     tag: "inference",
     summary: "Answer a conversation with an aligned or base model.",
     headers,

@@ -1,0 +1,327 @@
+// Messages and Responses over a chat that answers by a script: what chats say of thoughts, calls and ends, in the two other forms.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import Anthropic from "@anthropic-ai/sdk";
+import OpenAI from "openai";
+import { Failure } from "../../src/base/errors.ts";
+import { createLog } from "../../src/base/log.ts";
+import { systemClock } from "../../src/base/time.ts";
+import { type Caller, EventStream } from "../../src/contract/endpoint.ts";
+import { messages } from "../../src/contract/messages.ts";
+import { responses } from "../../src/contract/responses.ts";
+import { compile } from "../../src/contract/validate.ts";
+import { createMessages } from "../../src/domain/inference/messages.ts";
+import { createResponses } from "../../src/domain/inference/responses.ts";
+import { type RunTurn, type TurnEnd, type TurnPiece, uncut } from "../../src/domain/inference/turn.ts";
+
+const caller: Caller = { userId: "user_1", userName: "ada", keyId: "key_1" } as Caller;
+const end = (more: Partial<TurnEnd> = {}): { end: TurnEnd } => ({
+  end: {
+    finish: "stop",
+    stopString: null,
+    usage: { promptTokens: 31, completionTokens: 7, cachedTokens: 16, reasoningTokens: 3, truncatedTokens: 0 },
+    confidenceScore: 87,
+    confidence: { calibrated: true, n: 120, reason: null },
+    ...more,
+  },
+});
+const called: TurnPiece[] = [
+  { thought: "The user " },
+  { thought: "asks." },
+  { text: "Let me " },
+  { text: "look." },
+  { call: 0, id: "call_a", name: "weather", arguments: "" },
+  { call: 0, arguments: '{"city":' },
+  { call: 0, arguments: '"Oslo"}' },
+  { call: 1, id: "call_b", name: "time", arguments: "{}" },
+  end({ finish: "tool_calls" }),
+];
+
+/** A turn that says `pieces`; `asked` keeps the bodies of the chats it was asked. */
+function script(pieces: TurnPiece[], failure?: Failure) {
+  const asked: Record<string, unknown>[] = [];
+  const run: RunTurn = async (body) => {
+    asked.push(body);
+    async function* told(): AsyncGenerator<TurnPiece, void, void> {
+      yield* pieces;
+      if (failure) throw failure;
+    }
+    return { model: "model_base", created: 1_777_896_000, pieces: told() };
+  };
+  return { run, asked };
+}
+
+const around = { headers: {}, requestId: "req_1", signal: new AbortController().signal, setHeader: () => {} };
+const input = (schema: object, body: object) => {
+  const checked = (compile(schema as never) as (value: unknown) => { ok: boolean; value: unknown; details?: unknown })(
+    body,
+  );
+  assert(checked.ok, JSON.stringify(checked.details));
+  return { ...around, params: {}, query: {}, raw: {}, files: [], lastEventId: null, body: checked.value } as never;
+};
+const nameModel = (name: string | undefined): string => name ?? "model_base";
+
+async function ask(pieces: TurnPiece[], body: object, failure?: Failure) {
+  const { run, asked } = script(pieces, failure);
+  const schema = messages["inference.messages"].body;
+  const plain = { model: "m", max_tokens: 100, messages: [{ role: "user", content: "Weather in Oslo?" }], ...body };
+  return { answer: await createMessages(run, nameModel)(input(schema, plain), caller), asked };
+}
+
+const rows = new Map<string, { response_json: string; messages_json: string }>();
+async function respond(pieces: TurnPiece[], body: object, failure?: Failure) {
+  const { run, asked } = script(pieces, failure);
+  const sql = {
+    insert: {
+      run: ({ id, response, messages: kept }: { id: string; response: string; messages: string }) =>
+        rows.set(id, { response_json: response, messages_json: kept }),
+    },
+    get: { get: (id: string) => rows.get(id) },
+  } as never;
+  const log = createLog("error", () => {});
+  const handlers = createResponses({ run, nameModel, sql, seatContext: 64, clock: systemClock, log });
+  const schema = responses["inference.responses"].body;
+  const handler = handlers["inference.responses"];
+  return { answer: await handler(input(schema, { model: "m", input: "Weather in Oslo?", ...body }), caller), asked };
+}
+
+/** The events of a stream as the client of a fetch that answers with them reads them. */
+function fetchOf(stream: EventStream): typeof fetch {
+  return async () => {
+    let text = "";
+    for await (const { event, data } of stream.events) text += `${event ? `event: ${event}\n` : ""}data: ${data}\n\n`;
+    return new Response(text, { headers: { "content-type": "text/event-stream" } });
+  };
+}
+
+const tools = [
+  {
+    name: "weather",
+    description: "Of a city.",
+    input_schema: { type: "object", properties: { city: { type: "string" } } },
+  },
+];
+
+test("a message with thoughts, text and calls", async () => {
+  const { answer, asked } = await ask(called, { tools, tool_choice: { type: "any", disable_parallel_tool_use: true } });
+  assert.deepEqual(answer, {
+    id: "msg_req_1",
+    type: "message",
+    role: "assistant",
+    model: "model_base",
+    content: [
+      { type: "thinking", thinking: "The user asks.", signature: "" },
+      { type: "text", text: "Let me look." },
+      { type: "tool_use", id: "call_a", name: "weather", input: { city: "Oslo" } },
+      { type: "tool_use", id: "call_b", name: "time", input: {} },
+    ],
+    stop_reason: "tool_use",
+    stop_sequence: null,
+    usage: { input_tokens: 15, output_tokens: 7, cache_creation_input_tokens: 0, cache_read_input_tokens: 16 },
+    confidence_score: 87,
+    confidence: { calibrated: true, n: 120, reason: null },
+  });
+  const [{ tools: given, tool_choice, parallel_tool_calls, prompt_truncate_len } = {}] = asked;
+  assert.deepEqual(given, [
+    {
+      type: "function",
+      function: { name: "weather", description: "Of a city.", parameters: tools[0]!.input_schema },
+    },
+  ]);
+  assert.deepEqual([tool_choice, parallel_tool_calls, prompt_truncate_len], ["required", false, uncut]);
+});
+
+test("Anthropic's client gathers a stream of thoughts, text and calls", async () => {
+  const { answer } = await ask(called, { tools, stream: true });
+  assert(answer instanceof EventStream);
+  const client = new Anthropic({ apiKey: "x", fetch: fetchOf(answer), maxRetries: 0 });
+  const final = await client.messages
+    .stream({ model: "m", max_tokens: 100, messages: [{ role: "user", content: "Weather in Oslo?" }] })
+    .finalMessage();
+  assert.deepEqual(
+    final.content.map((block) => block.type),
+    ["thinking", "text", "tool_use", "tool_use"],
+  );
+  const [thinking, text, first, second] = final.content;
+  assert(thinking?.type === "thinking" && thinking.thinking === "The user asks.");
+  assert(text?.type === "text" && text.text === "Let me look.");
+  assert(first?.type === "tool_use" && first.id === "call_a");
+  assert.deepEqual(first.input, { city: "Oslo" });
+  assert(second?.type === "tool_use" && second.name === "time");
+  assert.equal(final.stop_reason, "tool_use");
+  assert.equal(final.usage.output_tokens, 7);
+});
+
+test("what ends a message", async () => {
+  const ends: [Partial<TurnEnd>, string, string | null][] = [
+    [{ finish: "stop" }, "end_turn", null],
+    [{ finish: "length" }, "max_tokens", null],
+    [{ finish: "stop", stopString: "END" }, "stop_sequence", "END"],
+  ];
+  for (const [more, reason, sequence] of ends) {
+    const { answer } = await ask([{ text: "a" }, end(more)], { stop_sequences: ["END"] });
+    assert(!(answer instanceof EventStream));
+    assert.deepEqual([answer.stop_reason, answer.stop_sequence], [reason, sequence]);
+  }
+});
+
+test("a conversation with calls and their results, as a chat has it", async () => {
+  const { asked } = await ask([end()], {
+    system: [
+      { type: "text", text: "One." },
+      { type: "text", text: "Two." },
+    ],
+    tool_choice: { type: "tool", name: "weather" },
+    tools,
+    thinking: { type: "enabled", budget_tokens: 64 },
+    messages: [
+      { role: "user", content: "Weather?" },
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "Hm.", signature: "x" },
+          { type: "text", text: "Looking." },
+          { type: "tool_use", id: "call_a", name: "weather", input: { city: "Oslo" } },
+        ],
+      },
+      {
+        role: "user",
+        content: [
+          { type: "tool_result", tool_use_id: "call_a", content: [{ type: "text", text: "Rain" }], is_error: false },
+          { type: "text", text: "And tomorrow?" },
+        ],
+      },
+      { role: "assistant", content: [{ type: "tool_use", id: "call_b", name: "weather", input: {} }] },
+      { role: "user", content: [{ type: "tool_result", tool_use_id: "call_b", content: "no city", is_error: true }] },
+    ],
+  });
+  const [{ messages: said, tool_choice, reasoning } = {}] = asked;
+  assert.deepEqual(tool_choice, { type: "function", function: { name: "weather" } });
+  assert.deepEqual(reasoning, { enabled: true, max_tokens: 64 });
+  const call = (id: string, json: string) => [{ id, type: "function", function: { name: "weather", arguments: json } }];
+  assert.deepEqual(said, [
+    { role: "system", content: "One.\n\nTwo." },
+    { role: "user", content: "Weather?" },
+    { role: "assistant", content: "Looking.", tool_calls: call("call_a", '{"city":"Oslo"}'), reasoning_content: "Hm." },
+    { role: "tool", tool_call_id: "call_a", content: "Rain" },
+    { role: "user", content: "And tomorrow?" },
+    { role: "assistant", content: null, tool_calls: call("call_b", "{}") },
+    { role: "tool", tool_call_id: "call_b", content: "Error: no city" },
+  ]);
+});
+
+test("a response with thoughts, text and calls, and what goes on from it", async () => {
+  const { answer, asked } = await respond(called, {
+    instructions: "Be brief.",
+    tools: [{ type: "function", name: "weather", parameters: {}, strict: true }],
+    tool_choice: { type: "function", name: "weather" },
+    text: { format: { type: "json_schema", name: "colour", schema: { type: "object" } } },
+    reasoning: { effort: "low" },
+    max_output_tokens: 50,
+  });
+  assert(!(answer instanceof EventStream));
+  assert.equal(answer.status, "completed");
+  assert.deepEqual(
+    answer.output.map(({ type, status, content, call_id, name, arguments: json }) => ({
+      type,
+      status,
+      ...(content ? { text: (content[0] as { text: string }).text } : { call_id, name, json }),
+    })),
+    [
+      { type: "reasoning", status: "completed", text: "The user asks." },
+      { type: "message", status: "completed", text: "Let me look." },
+      { type: "function_call", status: "completed", call_id: "call_a", name: "weather", json: '{"city":"Oslo"}' },
+      { type: "function_call", status: "completed", call_id: "call_b", name: "time", json: "{}" },
+    ],
+  );
+  assert.deepEqual(answer.usage, {
+    input_tokens: 31,
+    input_tokens_details: { cached_tokens: 16, truncated_tokens: 0 },
+    output_tokens: 7,
+    output_tokens_details: { reasoning_tokens: 3 },
+    total_tokens: 38,
+  });
+  const [{ response_format, reasoning, tool_choice, max_tokens, messages: said } = {}] = asked;
+  assert.deepEqual(response_format, {
+    type: "json_schema",
+    json_schema: { name: "colour", schema: { type: "object" } },
+  });
+  assert.deepEqual([reasoning, max_tokens], [{ effort: "low" }, 50]);
+  assert.deepEqual(tool_choice, { type: "function", function: { name: "weather" } });
+  assert.deepEqual((said as { role: string }[])[0], { role: "system", content: "Be brief." });
+
+  const next = await respond([end()], {
+    previous_response_id: answer.id,
+    input: [
+      { type: "function_call_output", call_id: "call_a", output: "Rain" },
+      { type: "function_call_output", call_id: "call_b", output: [{ type: "input_text", text: "Noon" }] },
+    ],
+  });
+  assert.deepEqual(next.asked[0]!.messages, [
+    { role: "user", content: "Weather in Oslo?" },
+    {
+      role: "assistant",
+      content: "Let me look.",
+      reasoning_content: "The user asks.",
+      tool_calls: [
+        { id: "call_a", type: "function", function: { name: "weather", arguments: '{"city":"Oslo"}' } },
+        { id: "call_b", type: "function", function: { name: "time", arguments: "{}" } },
+      ],
+    },
+    { role: "tool", tool_call_id: "call_a", content: "Rain" },
+    { role: "tool", tool_call_id: "call_b", content: "Noon" },
+  ]);
+
+  // The same, with the items sent back by a client that stores nothing with us.
+  const stateless = await respond([end()], {
+    store: false,
+    input: [
+      { role: "user", content: "Weather in Oslo?" },
+      ...answer.output,
+      { type: "function_call_output", call_id: "call_a", output: "Rain" },
+      { type: "function_call_output", call_id: "call_b", output: "Noon" },
+    ],
+  });
+  assert.deepEqual(stateless.asked[0]!.messages, next.asked[0]!.messages);
+});
+
+test("OpenAI's client gathers a stream of thoughts, text and calls", async () => {
+  const { answer } = await respond(called, { stream: true });
+  assert(answer instanceof EventStream);
+  const client = new OpenAI({ apiKey: "x", fetch: fetchOf(answer), maxRetries: 0 });
+  const stream = client.responses.stream({ model: "m", input: "Weather in Oslo?" });
+  const kinds = new Set<string>();
+  const numbers: number[] = [];
+  stream.on("event", (event) => {
+    kinds.add(event.type);
+    numbers.push((event as { sequence_number: number }).sequence_number);
+  });
+  const final = await stream.finalResponse();
+  assert.deepEqual(
+    final.output.map((item) => item.type),
+    ["reasoning", "message", "function_call", "function_call"],
+  );
+  assert.equal(final.output_text, "Let me look.");
+  const call = final.output[2]!;
+  assert(call.type === "function_call" && call.arguments === '{"city":"Oslo"}');
+  assert.deepEqual(numbers, [...numbers.keys()]);
+  for (const kind of ["reasoning_text.delta", "function_call_arguments.delta", "function_call_arguments.done"])
+    assert(kinds.has(`response.${kind}`), kind);
+});
+
+test("a response that is cut is incomplete, and one that fails says so as its last event", async () => {
+  const cut = (await respond([{ text: "a" }, end({ finish: "length" })], {})).answer;
+  assert(!(cut instanceof EventStream));
+  assert.deepEqual([cut.status, cut.incomplete_details], ["incomplete", { reason: "max_output_tokens" }]);
+  assert.equal(cut.output[0]!.status, "incomplete");
+  rows.clear();
+  const { answer } = await respond([{ text: "a" }], { stream: true }, new Failure("inference_failed"));
+  assert(answer instanceof EventStream);
+  let last = { type: "", response: { status: "", error: { code: "" } } };
+  for await (const { data } of answer.events) last = JSON.parse(data);
+  assert.deepEqual(
+    [last.type, last.response.status, last.response.error.code],
+    ["response.failed", "failed", "inference_failed"],
+  );
+  assert.equal(rows.size, 0);
+});
