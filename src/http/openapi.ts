@@ -39,7 +39,15 @@ export function renderOpenApi(endpoints: Record<string, Endpoint>, version: stri
     paths,
     components: {
       schemas: { Failure: failureBody, MessagesFailure: messagesFailureBody },
-      securitySchemes: { key: { type: "http", scheme: "bearer", description: "An API key: `plumbline key create`." } },
+      securitySchemes: {
+        key: { type: "http", scheme: "bearer", description: "An API key: `plumbline key create`." },
+        apiKey: {
+          type: "apiKey",
+          in: "header",
+          name: "x-api-key",
+          description: "The same key, as some clients send it.",
+        },
+      },
     },
   };
 }
@@ -60,7 +68,7 @@ function operation(name: string, endpoint: Endpoint): Json {
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(body ? { requestBody: body } : {}),
     responses: responsesOf(endpoint),
-    security: endpoint.open ? [] : [{ key: [] }],
+    security: endpoint.open ? [] : [{ key: [] }, ...(endpoint.tag === "inference" ? [{ apiKey: [] }] : [])],
   };
 }
 

@@ -256,6 +256,22 @@ describe("agents", () => {
     assert.ok(own[0]!.ended_at);
   });
 
+  test("a stream under way outlives its key, and the next request does not", async () => {
+    const made = (await it.house.admin("key.create", { user: "ada" })) as { id: string; key: string };
+    const agent = await make();
+    const response = await fetch(agent.endpoint, {
+      method: "POST",
+      headers: { authorization: `Bearer ${made.key}`, "content-type": "application/json" },
+      body: JSON.stringify({ messages: [{ role: "user", content: "Hello" }], stream: true }),
+    });
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let text = (await reader.read()).value ?? "";
+    await it.house.admin("key.revoke", { id: made.id });
+    for (let next = await reader.read(); !next.done; next = await reader.read()) text += next.value;
+    assert.ok(text.trimEnd().endsWith("data: [DONE]"), text.slice(-100));
+    assert.equal((await it.call("agents.get", { ...of(agent), key: made.key })).status, 401);
+  });
+
   test("another user's is not found, whatever is asked of it", async () => {
     const agent = await make();
     const key = it.otherKey;
