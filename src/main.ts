@@ -246,7 +246,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     pages: {
       "/openapi.json": { type: "application/json", render: () => JSON.stringify(describeApi()) },
       "/docs": { type: "text/html", render: () => renderDocs(describeApi()) },
-      "/claim": { type: "text/html", render: () => claimPage },
+      "/first-key": { type: "text/html", render: () => claimPage },
     },
     routes: mount<keyof Contract>(contract, handlers, { bodyBytes, upload, checkDisk: ballast.check }),
   });
@@ -290,7 +290,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     claimLink() {
       const token = access.claimToken();
       // After the #, so that no browser sends it before its page does.
-      return token === null ? null : `${url}/claim#${token}`;
+      return token === null ? null : `${url}/first-key#${token}`;
     },
 
     admin: async (verb, args) => verbOf(verbs, verb)(args),

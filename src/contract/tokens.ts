@@ -50,7 +50,7 @@ export const tokens = {
         last_id: nullableText,
       },
     },
-    errors: [],
+    errors: ["not_found"],
   }),
   "inference.model": endpoint({
     method: "GET",

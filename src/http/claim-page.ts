@@ -29,7 +29,7 @@ form.addEventListener("submit", async (event) => {
   const answer = await response.json();
   if (response.ok) {
     form.remove();
-    history.replaceState(null, "", "/claim");
+    history.replaceState(null, "", "/first-key");
     output.className = "key";
     output.textContent = "Keep this key; it is not shown again: " + answer.key;
   } else output.textContent = answer.error.message + ". " + answer.error.hint;

@@ -79,7 +79,8 @@ function parametersOf(place: "path" | "query" | "header", schema: unknown): Json
     in: place,
     required: place === "path" || required.includes(name),
     schema: property,
-    example: exampleOf(property, false, name),
+    // An optional header has a value where there is one that means something.
+    ...(place === "header" && !(name in exampleValues) ? {} : { example: exampleOf(property, false, name) }),
   }));
 }
 

@@ -346,7 +346,7 @@ describe("the first key", () => {
     try {
       const url = await house.listen();
       const link = house.claimLink()!;
-      assert.ok(link.startsWith(`${url}/claim#`));
+      assert.ok(link.startsWith(`${url}/first-key#`));
       const page = await fetch(link.split("#")[0]!);
       assert.equal(page.status, 200);
       assert.match(page.headers.get("content-security-policy") ?? "", /default-src 'none'/);

@@ -82,7 +82,7 @@ test("a key has the scopes, limits and end that it was made with, and rotates", 
 test("serve names a link while there is no key, and none afterwards", async (context) => {
   const settings = settingsOf(temporaryFolder(context));
   const first = await startServing(settings);
-  assert.ok(first.claim?.startsWith(`${first.address}/claim#`), String(first.claim));
+  assert.ok(first.claim?.startsWith(`${first.address}/first-key#`), String(first.claim));
   const init = {
     method: "POST",
     headers: { "content-type": "application/json" },

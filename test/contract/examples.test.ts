@@ -30,7 +30,8 @@ for (const [name, endpoint] of Object.entries<Endpoint>(contract))
 
     test("its parameters", () => {
       for (const parameter of operation.parameters ?? [])
-        assertFits(parameter.schema, parameter.example, parameter.name);
+        if (parameter.in !== "header" || "example" in parameter)
+          assertFits(parameter.schema, parameter.example, parameter.name);
     });
 
     test("its body", () => {

@@ -462,7 +462,7 @@ test("what was open when the appliance ended is interrupted", () => {
   store
     .prepare<[string, string]>("INSERT INTO usage VALUES('r', ?, ?, 'm', 1, 0, 'open', '', NULL)")
     .run(caller.userId, caller.keyId);
-  createInference({ store, log, clock: systemClock } as never);
+  createInference({ store, log, clock: systemClock, generator: { seatContext: 64 } } as never);
   assert.deepEqual(
     usage().map((row) => row.outcome),
     ["interrupted"],
