@@ -11,6 +11,7 @@
 #include "base/failure.h"
 #include "check.h"
 #include "gates.h"
+#include "reference_model.h"
 #include "trainer.h"
 
 namespace {
@@ -112,6 +113,44 @@ void test_splits(const std::string & model, const AdapterShape & shape) {
         for (size_t p = 0; p < after[i].size(); p++) apart = std::max(apart, static_cast<double>(std::abs(after[i][p] - after[0][p])));
         CHECK(apart <= 1e-6, "parameters: %g", apart);
     }
+}
+
+/** Gate 4: ten steps, clipped, with a rate that rises and falls, against the whole step in double precision. */
+void test_loss_trace(const std::string & model, const AdapterShape & shape, double clip) {
+    const ReferenceModel reference(model);
+    Trainer trainer;
+    trainer.open(model, 2, 0);
+    const Adapter & adapter = trainer.create_adapter("a", shape);
+    const size_t n = adapter.parameters;
+    std::vector<double> w(adapter.weights.data(), adapter.weights.data() + n), m(n), v(n);
+    int clipped = 0;
+    for (int64_t step = 1; step <= 10; step++) {
+        TestBatch batch = test_batch(320, {20, 9, 31, 2, 14}, 50 + static_cast<uint64_t>(step));
+        for (std::vector<LossCoefficients> & row : batch.coefficients)
+            for (LossCoefficients & c : row) c = {0.02f * c.weight, 0.02f * c.entropy, 0.02f * c.z};
+        std::vector<double> gradient(n);
+        double loss = 0, squares = 0;
+        int64_t origin = 0;
+        for (size_t r = 0; r < batch.rows.size(); r++) {
+            loss += reference.row(batch.rows[r], batch.coefficients[r], adapter, w, &gradient, origin).loss;
+            origin += static_cast<int64_t>(batch.rows[r].size());
+        }
+        for (double g : gradient) squares += g * g;
+        const double norm = std::sqrt(squares), rate = 1e-3 * std::min(static_cast<double>(step) / 4, static_cast<double>(11 - step) / 7);
+        const AdamW options{rate, 0.9, 0.95, 1e-8, 0.01, clip};
+        reference::adamw(options, step, norm > clip ? clip / norm : 1, static_cast<int64_t>(n), w.data(), gradient.data(), m.data(), v.data());
+
+        const Request request = request_of(batch, 0, batch.rows.size());
+        const double seen = trainer.forward_backward("a", request.rows, request.weights).loss;
+        const Trainer::Step stepped = trainer.optim_step("a", options);
+        CHECK(std::abs(seen - loss) <= 1e-5 * std::abs(loss), "step %lld: %.9g, in double %.9g", static_cast<long long>(step), seen, loss);
+        CHECK(std::abs(stepped.stepped.grad_norm - norm) <= 1e-4 * norm, "step %lld: norm %.9g, in double %.9g", static_cast<long long>(step), stepped.stepped.grad_norm, norm);
+        CHECK(stepped.stepped.clipped == (norm > clip), "step %lld: clipped", static_cast<long long>(step));
+        clipped += stepped.stepped.clipped;
+    }
+    CHECK(clipped > 0 && clipped < 10, "%d of 10 steps clipped: both ways must be seen", clipped);
+    double apart = relative_l2(adapter.weights.data(), w.data(), n);
+    CHECK(apart <= 1e-4, "weights after ten steps: %g", apart);
 }
 
 /** Dropping changes what is trained and nothing else, and on average not that either. */
@@ -404,6 +443,9 @@ int main(int, char ** arguments) {
     test_same_to_the_bit(folder + "/tiny-f32-untied.gguf", 2, with_head);
     for (const AdapterShape & shape : {test_shape, dropping}) test_splits(quantised, shape);
     test_splits(folder + "/tiny-f32-untied.gguf", with_head);
+    test_loss_trace(quantised, test_shape, 2);
+    test_loss_trace(quantised, dropping, 2.2);
+    test_loss_trace(folder + "/tiny-f32-untied.gguf", with_head, 2.8);
     test_dropout(quantised);
     test_head(folder);
     test_parameter_counts();
