@@ -24,7 +24,7 @@ import { createGrading } from "./domain/evaluations/grading.ts";
 import { createEvaluations } from "./domain/evaluations/index.ts";
 import { createEvaluateWorker } from "./domain/evaluations/job.ts";
 import { prepareEvaluations } from "./domain/evaluations/store.ts";
-import { createInference } from "./domain/inference/index.ts";
+import { createInference, upstreamsOf } from "./domain/inference/index.ts";
 import { createModels, type ExportOrder, exportFormats, type ImportSource } from "./domain/models/index.ts";
 import { createSystem } from "./domain/system/index.ts";
 import { createGenerator, type Generator } from "./engine/generator.ts";
@@ -127,6 +127,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     log,
     engine: installed.engine,
     resolve: models.resolve,
+    upstreams: upstreamsOf(config.upstreams, config.upstreamKeys),
     onlyBase: models.onlyBase,
     listModels: models.servable,
     lease: (ref) => models.lease(ref, "request"),

@@ -44,6 +44,24 @@ const list = (name: string, fallback: string, about: string): Setting<string[]> 
       .filter((part) => part !== ""),
 });
 
+/** Pairs `name=value`, by comma; `wrong` says what is wrong with a value. */
+const pairs = (
+  name: string,
+  about: string,
+  wrong: (value: string) => string | null = () => null,
+): Setting<string[]> => ({
+  ...list(name, "", about),
+  parse: (text) => {
+    const parts = list(name, "", about).parse(text);
+    const names = parts.map((part) => /^([A-Za-z0-9._-]{1,100})=./.exec(part)?.[1]);
+    if (names.includes(undefined)) throw new Error("must be pairs name=value, by comma");
+    if (new Set(names).size < names.length) throw new Error("has a name twice");
+    const problem = parts.map((part) => wrong(part.slice(part.indexOf("=") + 1))).find((words) => words !== null);
+    if (problem) throw new Error(problem);
+    return parts;
+  },
+});
+
 const oneOf = <const T extends string>(
   name: string,
   fallback: T,
@@ -137,6 +155,12 @@ export const settings = {
     "PLUMBLINE_HUB_MIRROR",
     "Base URL of a mirror of the model hub, where hf:// names are fetched; empty: nothing is fetched.",
   ),
+  upstreams: pairs(
+    "PLUMBLINE_UPSTREAMS",
+    "OpenAI-compatible servers that X-Provider may name, as name=https://host/v1 by comma; empty: none, and nothing leaves.",
+    (url) => (/^https?:\/\//.test(url) && URL.canParse(url) ? null : `${url} is no http(s) address`),
+  ),
+  upstreamKeys: pairs("PLUMBLINE_UPSTREAM_KEYS", "Keys for those servers, as name=key by comma."),
   uploadBytes: whole("PLUMBLINE_UPLOAD_BYTES", 64 * MiB, 1, GiB, "Most bytes of one uploaded file."),
   uploadFiles: whole("PLUMBLINE_UPLOAD_FILES", 100, 1, 10_000, "Most files of one upload."),
   bodyBytes: whole(
@@ -178,7 +202,10 @@ export function readConfig(environment: Record<string, string | undefined> = pro
 /** The same configuration as an environment, for a process of ours that reads it again. */
 export const environmentOf = (config: Config): Record<string, string> =>
   Object.fromEntries(
-    (Object.keys(settings) as (keyof Config)[]).map((key) => [settings[key].name, String(config[key])]),
+    (Object.keys(settings) as (keyof Config)[])
+      // A run asks no upstream, so it need not know their keys.
+      .filter((key) => key !== "upstreamKeys")
+      .map((key) => [settings[key].name, String(config[key])]),
   );
 
 /** The content of config/plumbline.env: generated, and compared by a test. */

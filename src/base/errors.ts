@@ -82,6 +82,12 @@ export const failures = {
     "The model's chat template does not render this conversation",
     "Use the roles and the order that the model was trained on.",
   ),
+  upstream_failed: row(
+    502,
+    "The upstream did not answer as it should",
+    "Look for the request id in the log; leave X-Provider out to be answered here.",
+    true,
+  ),
   wrong_kind: row(
     422,
     "The model does not do this",

@@ -30,5 +30,6 @@ export const inferenceErrors: readonly FailureCode[] = [
   "wrong_kind",
   "prompt_too_long",
   "engine_busy",
+  "upstream_failed",
   "out_of_memory",
 ];

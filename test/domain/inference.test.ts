@@ -107,6 +107,7 @@ function open(script: Script = {}, calibration: Calibration | null = null) {
       if (name !== "model_base") throw new Failure("not_found");
       return { modelId: name, ref: { baseId: name, basePath: "/b" }, calibration, baseSha256: "b", adapterSha256: "a" };
     },
+    upstreams: new Map(),
     onlyBase: () => "model_base",
     listModels: () => [],
     lease: async () => {

@@ -18,6 +18,12 @@ interface Asked {
   signal: AbortSignal;
 }
 
+/** For what no upstream is asked. */
+export function refuseProvider(headers: Record<string, unknown>): void {
+  if (headers["x-provider"] !== undefined)
+    throw invalid(["header", "X-Provider"], "this is answered on this machine only; leave the header out");
+}
+
 /** `kinds`: those of a base that may be left unnamed, the first that there is one of. */
 export async function withModel<T>(
   parts: SessionParts,
@@ -27,8 +33,7 @@ export async function withModel<T>(
   kinds: readonly ModelKind[],
   work: (held: Held) => Promise<T>,
 ): Promise<T> {
-  if (headers["x-provider"] !== undefined)
-    throw invalid(["header", "X-Provider"], "this endpoint is answered on this machine only; leave the header out");
+  refuseProvider(headers);
   const { usage, clock, log, generator } = parts;
   const model = parts.resolve(caller, name ?? parts.onlyBase(kinds));
   const lease = await parts.lease(model.ref);

@@ -16,8 +16,12 @@ import type { SessionParts } from "./session.ts";
 import { prepareResponses, prepareUsage, type UsageTotals } from "./store.ts";
 import { createTokens, type ListedModel } from "./tokens.ts";
 import { createCount, createTurn } from "./turn.ts";
+import { orUpstream, type Upstreams } from "./upstreams.ts";
+
+export { upstreamsOf } from "./upstreams.ts";
 
 export interface InferenceParts extends Omit<SessionParts, "usage"> {
+  upstreams: Upstreams;
   store: Store;
   /** Models that the caller may use now. */
   listModels: (caller: Caller) => ListedModel[];
@@ -33,12 +37,13 @@ export function createInference(parts: InferenceParts): Inference {
   const usage = prepareUsage(parts.store);
   usage.interrupt.run();
   const session: SessionParts = { ...parts, usage };
-  const chat = createChat(session);
+  const served = { ...session, upstreams: parts.upstreams };
+  const chat = orUpstream(served, "chat/completions", createChat(session));
   const run = createTurn(chat);
   const nameModel = (name: string | undefined): string => name ?? parts.onlyBase(["text"]);
   return {
     handlers: {
-      "inference.completions": createCompletions(session),
+      "inference.completions": orUpstream(served, "completions", createCompletions(session)),
       "inference.chat": chat,
       "inference.messages": createMessages(run, nameModel),
       "inference.count_tokens": createCountTokens(createCount(session), nameModel),
@@ -50,7 +55,7 @@ export function createInference(parts: InferenceParts): Inference {
         clock: parts.clock,
         log: parts.log,
       }),
-      "inference.embeddings": createEmbeddings(session),
+      "inference.embeddings": orUpstream(served, "embeddings", createEmbeddings(session)),
       "inference.rerank": createRerank(session),
       "inference.rerank_cohere": createRerankCohere(session),
       ...createTokens(session, parts.listModels),

@@ -4,7 +4,7 @@ import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller, Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { messages } from "../../contract/messages.ts";
-import { type RunTurn, type Turn, type TurnEnd, uncut } from "./turn.ts";
+import { type Asked, type RunTurn, type Turn, type TurnEnd, uncut } from "./turn.ts";
 
 type Endpoint = (typeof messages)["inference.messages"];
 type Body = Input<Endpoint>["body"];
@@ -24,7 +24,7 @@ export const createMessages =
 
 export const createCountTokens =
   (
-    count: (body: Record<string, unknown>, asked: { signal: AbortSignal }, caller: Caller) => Promise<number>,
+    count: (body: Record<string, unknown>, asked: Asked, caller: Caller) => Promise<number>,
     nameModel: NameModel,
   ): Handler<(typeof messages)["inference.count_tokens"]> =>
   async ({ body, ...asked }, caller) => ({

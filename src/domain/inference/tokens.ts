@@ -3,6 +3,7 @@ import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { tokens } from "../../contract/tokens.ts";
 import type { ModelKind, Tokenizer } from "../../engine/generator.ts";
+import { refuseProvider } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
 import type { SessionParts } from "./session.ts";
 
@@ -30,8 +31,7 @@ export function createTokens(
     name: string | undefined,
     work: (tokenizer: Tokenizer) => T,
   ): Promise<T> => {
-    if (asked.headers["x-provider"] !== undefined)
-      throw invalid(["header", "X-Provider"], "this endpoint is answered on this machine only; leave the header out");
+    refuseProvider(asked.headers);
     const model = parts.resolve(caller, name ?? parts.onlyBase(["text", "embedding", "rerank"]));
     const lease = await parts.lease(model.ref);
     try {

@@ -6,6 +6,7 @@ import { EventStream } from "../../contract/endpoint.ts";
 import { chatBody, type inference } from "../../contract/inference.ts";
 import { compile } from "../../contract/validate.ts";
 import { plan } from "./chat.ts";
+import { refuseProvider } from "./held.ts";
 import type { SessionParts } from "./session.ts";
 
 type ChatEndpoint = (typeof inference)["inference.chat"];
@@ -105,9 +106,10 @@ const countedContext = 1 << 16;
 /** How many tokens a chat's prompt has; nothing is answered, and nothing counted as usage. */
 export function createCount(
   parts: SessionParts,
-): (body: Record<string, unknown>, asked: { signal: AbortSignal }, caller: Caller) => Promise<number> {
+): (body: Record<string, unknown>, asked: Asked, caller: Caller) => Promise<number> {
   const check = compile(chatBody);
-  return async (body, { signal }, caller) => {
+  return async (body, { headers, signal }, caller) => {
+    refuseProvider(headers);
     const checked = check({ ...body, max_tokens: 0, prompt_truncate_len: uncut }, ["body"]);
     if (!checked.ok) throw new Failure("validation", undefined, { details: checked.details });
     const model = parts.resolve(caller, checked.value.model);

@@ -1,0 +1,186 @@
+// X-Provider: hands a request to another OpenAI-compatible server that the settings name, for those who outgrow this machine. What
+// it answers is passed on as it comes; here its tokens are counted, once, like any other request's.
+import { Failure, invalid } from "../../base/errors.ts";
+import type { Caller, StreamEvent } from "../../contract/endpoint.ts";
+import { EventStream } from "../../contract/endpoint.ts";
+import type { SessionParts } from "./session.ts";
+import type { UsageOutcome } from "./store.ts";
+
+interface Upstream {
+  name: string;
+  url: string;
+  key: string | null;
+}
+
+export type Upstreams = ReadonlyMap<string, Upstream>;
+
+/** Of the settings: `name=url` and `name=key`. */
+export function upstreamsOf(urls: readonly string[], keys: readonly string[]): Upstreams {
+  const split = (pair: string): [string, string] => [
+    pair.slice(0, pair.indexOf("=")),
+    pair.slice(pair.indexOf("=") + 1),
+  ];
+  const keyOf = new Map(keys.map(split));
+  return new Map(
+    urls.map(split).map(([name, url]) => [name, { name, url: url.replace(/\/+$/, ""), key: keyOf.get(name) ?? null }]),
+  );
+}
+
+interface Usage {
+  prompt_tokens?: number;
+  completion_tokens?: number;
+}
+interface Sent {
+  model?: string;
+  stream?: boolean | null;
+  stream_options?: { include_usage?: boolean } | null;
+}
+
+interface Arrived {
+  headers: { "x-provider"?: string };
+  body: Sent;
+  requestId: string;
+  signal: AbortSignal;
+}
+
+/** The handler of `path`, which goes to an upstream where the request names one. */
+export function orUpstream<H extends (input: never, caller: Caller) => Promise<unknown>>(
+  parts: SessionParts & { upstreams: Upstreams },
+  path: "chat/completions" | "completions" | "embeddings",
+  here: H,
+): H {
+  const handle = async (input: Arrived, caller: Caller): Promise<unknown> => {
+    const { headers, body, ...asked } = input;
+    const name = headers["x-provider"];
+    if (name === undefined) return here(input as never, caller);
+    const upstream = parts.upstreams.get(name);
+    if (!upstream)
+      throw invalid(["header", "X-Provider"], "names no configured upstream; PLUMBLINE_UPSTREAMS lists them");
+    if (body.model === undefined) throw invalid(["body", "model"], "field required", "missing");
+    const account = admit(parts, asked, caller, `${name}/${body.model}`);
+    try {
+      const response = await ask(upstream, path, body, asked.signal);
+      if (body.stream) return new EventStream(passed(response, body, account, asked.signal));
+      const answer = (await response.json()) as { usage?: Usage };
+      account.end("done", answer.usage);
+      return { ...answer, ...(path === "embeddings" ? {} : { confidence_score: null, confidence: null }) };
+    } catch (error) {
+      account.end(asked.signal.aborted ? "aborted" : "failed");
+      if (asked.signal.aborted) throw new Failure("cut_off");
+      throw error instanceof Failure ? error : new Failure("upstream_failed", undefined, { cause: error });
+    }
+  };
+  return handle as unknown as H;
+}
+
+/** The usage row, and what closes it with what the upstream said of its tokens. */
+function admit(
+  { usage, clock, log }: SessionParts,
+  { requestId }: { requestId: string },
+  caller: Caller,
+  modelId: string,
+): { end(outcome: UsageOutcome, used?: Usage): void } {
+  const row = { requestId, ownerId: caller.userId, keyId: caller.keyId, modelId, promptTokens: 0 };
+  usage.open.run({ ...row, at: clock.now() });
+  const begun = clock.monotonicMs();
+  return {
+    end(outcome, used = {}) {
+      const { prompt_tokens: promptTokens = 0, completion_tokens: completionTokens = 0 } = used;
+      usage.read.run(promptTokens, requestId);
+      usage.end.run(completionTokens, outcome, requestId);
+      const ms = Math.round(clock.monotonicMs() - begun);
+      log("info", "inference.ended", { requestId, modelId, outcome, promptTokens, completionTokens, ms });
+      if (outcome === "done" && used.prompt_tokens === undefined)
+        log("warn", "upstream.usage_missing", { requestId, modelId });
+    },
+  };
+}
+
+/** What other servers do not know: our own fields, and nulls that mean «left out». */
+function bodyFor(body: Sent): string {
+  const { prompt_truncate_len: _, ...rest } = body as Record<string, unknown>;
+  const known = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
+  // Asked for always, since the tokens are counted here.
+  return JSON.stringify(
+    body.stream ? { ...known, stream_options: { ...body.stream_options, include_usage: true } } : known,
+  );
+}
+
+async function ask({ name, url, key }: Upstream, path: string, body: Sent, signal: AbortSignal): Promise<Response> {
+  const response = await fetch(`${url}/${path}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...(key === null ? {} : { authorization: `Bearer ${key}` }) },
+    body: bodyFor(body),
+    redirect: "error",
+    signal,
+  }).catch((cause) => {
+    throw signal.aborted ? cause : new Failure("upstream_failed", `The upstream ${name} cannot be reached`, { cause });
+  });
+  if (response.ok) return response;
+  throw refusalOf(name, response, await response.text());
+}
+
+/** What the upstream refused, in its words; what is wrong between it and us is nothing the client can mend. */
+function refusalOf(name: string, response: Response, text: string): Failure {
+  const { status } = response;
+  const words = `The upstream ${name} answered ${status}${messageOf(text)}`;
+  const context = { context: { status, text: text.slice(0, 2000) } };
+  if (status === 404) return new Failure("not_found", words, context);
+  if (status === 429) {
+    const retryAfterSeconds = Number(response.headers.get("retry-after")) || 1;
+    return new Failure("too_many_requests", words, { ...context, retryAfterSeconds });
+  }
+  const isTheClients = status >= 400 && status < 500 && status !== 401 && status !== 403;
+  return isTheClients
+    ? new Failure("bad_request", words, context)
+    : new Failure("upstream_failed", `The upstream ${name} answered ${status}`, context);
+}
+
+function messageOf(text: string): string {
+  try {
+    const { error, message } = JSON.parse(text) as { error?: { message?: string }; message?: string };
+    const said = error?.message ?? message;
+    return typeof said === "string" ? `: ${said.slice(0, 500)}` : "";
+  } catch {
+    return "";
+  }
+}
+
+async function* passed(
+  response: Response,
+  body: Sent,
+  account: { end(outcome: UsageOutcome, used?: Usage): void },
+  signal: AbortSignal,
+): AsyncGenerator<StreamEvent, void, void> {
+  let used: Usage | undefined;
+  let outcome: UsageOutcome = "aborted";
+  try {
+    for await (const data of dataOf(response)) {
+      const chunk = data === "[DONE]" ? {} : (JSON.parse(data) as { usage?: Usage | null; choices?: unknown[] });
+      if (chunk.usage) used = chunk.usage;
+      const isForUsOnly = chunk.usage && chunk.choices?.length === 0 && !body.stream_options?.include_usage;
+      if (!isForUsOnly) yield { data };
+    }
+    outcome = "done";
+  } catch (error) {
+    outcome = signal.aborted ? "aborted" : "failed";
+    throw signal.aborted ? new Failure("cut_off") : new Failure("upstream_failed", undefined, { cause: error });
+  } finally {
+    account.end(outcome, used);
+  }
+}
+
+/** The data of each event. */
+async function* dataOf(response: Response): AsyncGenerator<string, void, void> {
+  const decoder = new TextDecoder();
+  let held = "";
+  for await (const bytes of response.body ?? []) {
+    held += decoder.decode(bytes, { stream: true });
+    const events = held.split(/\r?\n\r?\n/);
+    held = events.pop()!;
+    for (const event of events) {
+      const lines = event.split(/\r?\n/).filter((line) => line.startsWith("data:"));
+      if (lines.length > 0) yield lines.map((line) => line.slice(5).trimStart()).join("\n");
+    }
+  }
+}

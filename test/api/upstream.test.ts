@@ -1,0 +1,187 @@
+// X-Provider: requests that go on to another server, which here is one of the test's own.
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import OpenAI from "openai";
+import { readConfig } from "../../src/base/config.ts";
+import { openStore, type Store } from "../../src/store/open.ts";
+import { eventually, type TestHouse, testHouse } from "../helpers/house.ts";
+
+const usage = { prompt_tokens: 11, completion_tokens: 4, total_tokens: 15 };
+const whole = {
+  id: "chatcmpl-up",
+  object: "chat.completion",
+  created: 1_777_896_000,
+  model: "big",
+  choices: [
+    {
+      index: 0,
+      message: { role: "assistant", content: "From afar." },
+      finish_reason: "stop",
+      logprobs: null,
+    },
+  ],
+  usage,
+};
+const chunk = (choices: object[], more = {}) =>
+  `data: ${JSON.stringify({ id: "chatcmpl-up", object: "chat.completion.chunk", created: 1_777_896_000, model: "big", choices, ...more })}\n\n`;
+const delta = (content: string) => chunk([{ index: 0, delta: { content }, logprobs: null, finish_reason: null }]);
+const finish = chunk([{ index: 0, delta: {}, logprobs: null, finish_reason: "stop" }]);
+
+describe("upstreams", () => {
+  let it: TestHouse;
+  let store: Store;
+  let upstream: Server;
+  /** What the upstream was asked last, and whether that client left. */
+  const seen = { path: "", key: "", body: {} as Record<string, unknown>, left: false };
+  before(async () => {
+    upstream = createServer((request: IncomingMessage, response) => {
+      let text = "";
+      request.on("data", (part) => {
+        text += part;
+      });
+      request.on("end", () => {
+        const body = JSON.parse(text) as { stream?: boolean; model: string };
+        Object.assign(seen, { path: request.url, key: request.headers.authorization ?? "", body, left: false });
+        response.on("close", () => {
+          seen.left = !response.writableFinished;
+        });
+        const status = Number(/^status-(\d+)$/.exec(body.model)?.[1] ?? 200);
+        if (status !== 200) {
+          response.writeHead(status, { "content-type": "application/json", "retry-after": "7" });
+          response.end(JSON.stringify({ error: { message: "because" } }));
+        } else if (body.stream) {
+          response.writeHead(200, { "content-type": "text/event-stream" });
+          response.write(delta("From "));
+          if (body.model === "hangs") return;
+          // One event in two pieces, as networks cut them.
+          const rest = `${delta("afar.")}${finish}${chunk([], { usage })}data: [DONE]\n\n`;
+          response.write(rest.slice(0, 40));
+          setTimeout(() => response.end(rest.slice(40)), 20);
+        } else {
+          response.writeHead(200, { "content-type": "application/json" });
+          response.end(JSON.stringify(whole));
+        }
+      });
+    });
+    await new Promise<void>((resolve) => upstream.listen(0, "127.0.0.1", resolve));
+    const { port } = upstream.address() as AddressInfo;
+    it = await testHouse({
+      PLUMBLINE_UPSTREAMS: `far=http://127.0.0.1:${port}/v1/, gone=http://127.0.0.1:1/v1`,
+      PLUMBLINE_UPSTREAM_KEYS: "far=sk-of-the-house",
+    });
+    store = openStore(join(it.data, "plumbline.db"));
+  });
+  after(async () => {
+    store.close();
+    await it.close();
+    upstream.closeAllConnections();
+    await new Promise((resolve) => upstream.close(resolve));
+  });
+  const messages = [{ role: "user" as const, content: "Say hello." }];
+  const headers = { "x-provider": "far" };
+  const chat = (body: object, provider = "far") =>
+    it.call("inference.chat", { body: { model: "big", messages, ...body }, headers: { "x-provider": provider } });
+  const lastUsage = () =>
+    store
+      .prepare<[], Record<string, unknown>>(
+        "SELECT model_id, prompt_tokens, completion_tokens, outcome FROM usage ORDER BY created_at DESC, request_id LIMIT 1",
+      )
+      .get();
+  const countUsage = (): number => store.prepare<[], { n: number }>("SELECT count(*) AS n FROM usage").get()!.n;
+
+  test("an answer comes from there, with the house's key, and is counted once", async () => {
+    const before = countUsage();
+    const reply = await chat({ temperature: 0.5 });
+    assert.equal(reply.status, 200);
+    assert.equal(reply.body.choices[0].message.content, "From afar.");
+    assert.equal(reply.body.confidence_score, null);
+    assert.deepEqual([seen.path, seen.key], ["/v1/chat/completions", "Bearer sk-of-the-house"]);
+    assert.deepEqual([seen.body.model, seen.body.temperature], ["big", 0.5]);
+    assert.deepEqual(seen.body.messages, messages);
+    assert(!("prompt_truncate_len" in seen.body));
+    assert.equal(countUsage(), before + 1);
+    assert.deepEqual(lastUsage(), { model_id: "far/big", prompt_tokens: 11, completion_tokens: 4, outcome: "done" });
+  });
+
+  test("a stream comes as it was sent, with usage on request only, and is counted all the same", async () => {
+    const client = new OpenAI({
+      baseURL: `${it.url}/api/v3/inference`,
+      apiKey: it.key,
+      maxRetries: 0,
+      defaultHeaders: headers,
+    });
+    for (const include_usage of [false, true]) {
+      const stream = await client.chat.completions.create({
+        model: "big",
+        messages,
+        stream: true,
+        stream_options: { include_usage },
+      });
+      let text = "";
+      const chunks: OpenAI.ChatCompletionChunk[] = [];
+      for await (const one of stream) {
+        chunks.push(one);
+        text += one.choices[0]?.delta.content ?? "";
+      }
+      assert.equal(text, "From afar.");
+      assert.deepEqual(chunks.at(-1)!.usage, include_usage ? usage : undefined);
+      assert.deepEqual(lastUsage(), { model_id: "far/big", prompt_tokens: 11, completion_tokens: 4, outcome: "done" });
+    }
+  });
+
+  test("messages go there too, in their own form", async () => {
+    const reply = await it.call("inference.messages", { body: { model: "big", max_tokens: 9, messages }, headers });
+    assert.equal(reply.body.content[0].text, "From afar.");
+    assert.deepEqual([reply.body.usage.input_tokens, reply.body.usage.output_tokens], [11, 4]);
+    assert.equal(seen.body.max_tokens, 9);
+  });
+
+  test("a client that leaves takes the upstream's work along", async () => {
+    const gone = new AbortController();
+    const response = await it.get("/api/v3/inference/chat/completions", {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify({ model: "hangs", messages, stream: true }),
+      signal: gone.signal,
+    });
+    await response.body!.getReader().read();
+    gone.abort();
+    await eventually(() => seen.left);
+    await eventually(() => lastUsage()?.outcome === "aborted");
+  });
+
+  const refusals: [name: string, body: object, provider: string, status: number, code: string][] = [
+    ["an unknown name", {}, "http://169.254.169.254/", 422, "validation"],
+    ["an upstream that is not there", {}, "gone", 502, "upstream_failed"],
+    ["a body it refuses", { model: "status-400" }, "far", 400, "bad_request"],
+    ["a key it refuses", { model: "status-401" }, "far", 502, "upstream_failed"],
+    ["a model it does not know", { model: "status-404" }, "far", 404, "not_found"],
+    ["a limit of its own", { model: "status-429" }, "far", 429, "too_many_requests"],
+    ["an error of its own", { model: "status-500" }, "far", 502, "upstream_failed"],
+    ["a redirect", { model: "status-302" }, "far", 502, "upstream_failed"],
+    ["a stream it refuses", { model: "status-500", stream: true }, "far", 502, "upstream_failed"],
+  ];
+  for (const [name, body, provider, status, code] of refusals)
+    test(`${name}: ${status}`, async () => {
+      const reply = await chat(body, provider);
+      assert.equal(reply.status, status, JSON.stringify(reply.body));
+      assert.equal(reply.body.error.code, code);
+      if (status === 429) assert.equal(reply.headers.get("retry-after"), "7");
+      if (status === 400) assert.match(reply.body.error.message, /because/);
+      assert(!JSON.stringify(reply.body).includes("sk-of-the-house"));
+      assert(!store.prepare<[], object>("SELECT 1 FROM usage WHERE outcome = 'open'").get());
+    });
+
+  test("the key stands in no log line", () => {
+    assert(!JSON.stringify(it.log).includes("sk-of-the-house"));
+  });
+
+  test("settings that are no pairs, no addresses or twice the same are refused", () => {
+    for (const value of ["far", "far=ftp://x", "far=http://a,far=http://b", "=http://a"])
+      assert.throws(() => readConfig({ PLUMBLINE_UPSTREAMS: value }), /PLUMBLINE_UPSTREAMS/);
+    assert.deepEqual(readConfig({}).upstreams, []);
+  });
+});
