@@ -145,7 +145,7 @@ export const agents = {
       type: "object",
       additionalProperties: false,
       required: ["message"],
-      properties: { message: { type: "string", minLength: 1 } },
+      properties: { message: { type: "string", minLength: 1, pattern: "^[^\\u0000]*$" } },
     },
     largeBody: true,
     reply: {

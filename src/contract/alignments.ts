@@ -101,7 +101,7 @@ export const alignments = {
         document_ids: { type: "array", minItems: 1, maxItems: 10_000, items: id },
         workflow_id: { ...id, default: "standard", description: "A preset: quick, standard, thorough" },
         benchmark_id: id,
-        description: { type: "string", maxLength: 20_000 },
+        description: { type: "string", maxLength: 20_000, pattern: "^[^\\u0000]*$" },
       },
     },
     reply: {

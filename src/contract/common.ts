@@ -1,6 +1,8 @@
 // Pieces that several promises share.
 
-export const id = { type: "string", minLength: 1, maxLength: 200 } as const;
+/** In a path whatever is no id of ours is not found. */
+const pathId = { type: "string", minLength: 1, maxLength: 200 } as const;
+export const id = { ...pathId, pattern: "^[^\\u0000]*$" } as const;
 export const name = { type: "string", minLength: 1, maxLength: 200, pattern: "^[^\\u0000]*$" } as const;
 export const timestamp = { type: "string", description: "ISO 8601, UTC" } as const;
 export const nullableTimestamp = { type: ["string", "null"], description: "ISO 8601, UTC" } as const;
@@ -11,7 +13,7 @@ export const idParam = <const K extends string>(key: K) =>
     type: "object",
     additionalProperties: false,
     required: [key],
-    properties: { [key]: id } as { [P in K]: typeof id },
+    properties: { [key]: pathId } as { [P in K]: typeof pathId },
   }) as const;
 
 /** Query values arrive as text; whole numbers are written in digits only. */
