@@ -27,6 +27,8 @@ json told(const SavedFile & file) { return {{"name", file.name}, {"bytes", file.
 Answer hello(Trainer &, Fields & fields) {
     fields.whole("protocol", 1, 1);
     fields.expect_no_more();
+    json names = json::array();
+    for (const Architecture & architecture : architectures) names.push_back(architecture.name);
     json features = json::array({"avx2", "fma", "f16c"});
     if (__builtin_cpu_supports("avx512f")) features.push_back("avx512f");
     const json device = {{"kind", "cpu"}, {"name", std::string("OpenBLAS ") + gemm_prepare()}, {"threads", std::max(1u, std::thread::hardware_concurrency())}, {"features", features}};
@@ -34,7 +36,7 @@ Answer hello(Trainer &, Fields & fields) {
              {"version", PLUMBLINE_VERSION},
              {"build", PLUMBLINE_BUILD},
              {"devices", {device}},
-             {"architectures", {"llama"}},
+             {"architectures", names},
              {"limits",
               {{"max_header_bytes", limits::max_header_bytes},
                {"max_payload_bytes", limits::max_payload_bytes},
@@ -49,7 +51,7 @@ Answer open(Trainer & trainer, Fields & fields) {
     const int64_t memory = fields.whole("memory_bytes", 0, most_exact);
     fields.expect_no_more();
     const ModelShape & m = trainer.open(path, threads, memory);
-    return {{{"architecture", "llama"},
+    return {{{"architecture", m.architecture},
              {"layers", m.layers},
              {"embedding", m.embedding},
              {"heads", m.heads},

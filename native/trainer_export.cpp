@@ -74,18 +74,18 @@ std::string module_of(const std::string & base_name) {
  * Where row r of a B as Hugging Face's models have it stands in GGUF. llama.cpp's converter stores the two halves of every llama
  * head's q and k interleaved (row 2j + s there is row s · d/2 + j here), since it rotates neighbours and they rotate halves.
  */
-int64_t gguf_row(const Site & site, int64_t head_values, int64_t r) {
-    if (site.target != attn_q && site.target != attn_k) return r;
-    const int64_t in_head = r % head_values, half = head_values / 2;
+int64_t gguf_row(const Site & site, const ModelShape & m, int64_t r) {
+    if (m.rope_pairs != RopePairs::neighbours || (site.target != attn_q && site.target != attn_k)) return r;
+    const int64_t in_head = r % m.head_values, half = m.head_values / 2;
     return r - in_head + 2 * (in_head % half) + in_head / half;
 }
 
 /** B [rows, rank] with its rows as Hugging Face's models have them. */
-std::vector<float> b_rows(const Adapter & a, const Site & site, int64_t head_values) {
+std::vector<float> b_rows(const Adapter & a, const Site & site, const ModelShape & m) {
     const int64_t rank = a.shape.rank;
     std::vector<float> rows(static_cast<size_t>(site.rows * rank));
     for (int64_t r = 0; r < site.rows; r++)
-        std::memcpy(&rows[static_cast<size_t>(r * rank)], a.weights.data() + site.b + gguf_row(site, head_values, r) * rank, static_cast<size_t>(rank) * sizeof(float));
+        std::memcpy(&rows[static_cast<size_t>(r * rank)], a.weights.data() + site.b + gguf_row(site, m, r) * rank, static_cast<size_t>(rank) * sizeof(float));
     return rows;
 }
 
@@ -197,7 +197,7 @@ SavedFile Trainer::export_gguf(const std::string & name, const std::string & pat
     model_->fetch(a);
     const Header file(gguf_init_empty());
     gguf_set_val_str(file.get(), "general.type", "adapter");
-    gguf_set_val_str(file.get(), "general.architecture", "llama");
+    gguf_set_val_str(file.get(), "general.architecture", model().shape().architecture.c_str());
     gguf_set_val_str(file.get(), "adapter.type", "lora");
     gguf_set_val_f32(file.get(), "adapter.lora.alpha", static_cast<float>(a.shape.alpha));
     for (const auto & [key, value] : metadata) gguf_set_val_str(file.get(), key.c_str(), value.c_str());
@@ -215,13 +215,12 @@ SavedFile Trainer::export_gguf(const std::string & name, const std::string & pat
 std::vector<SavedFile> Trainer::export_peft(const std::string & name, const std::string & path, const Texts & metadata) {
     Adapter & a = adapter(name);
     model_->fetch(a);
-    const int64_t head_values = model().shape().head_values;
     std::map<std::string, PeftTensor> tensors;
     std::vector<std::vector<float>> reordered;
     std::vector<std::string> modules;
     a.each_site([&](const std::string & base, const Site & site) {
         const std::string module = module_of(base), prefix = peft_prefix(base);
-        reordered.push_back(b_rows(a, site, head_values));
+        reordered.push_back(b_rows(a, site, model().shape()));
         tensors[prefix + ".lora_A.weight"] = {a.shape.rank, site.columns, a.weights.data() + site.a};
         tensors[prefix + ".lora_B.weight"] = {site.rows, a.shape.rank, reordered.back().data()};
         modules.push_back(module.substr(module.rfind('.') + 1));
@@ -345,7 +344,7 @@ void Trainer::load_gguf(Adapter & a, const std::string & path) {
     const MappedFile mapped(path);
     const GgufFile file(mapped);
     if (file.text("general.type") != "adapter" || file.text("adapter.type") != "lora") mismatch(path, "it is no LoRA adapter");
-    if (file.text("general.architecture") != "llama") mismatch(path, "it is for architecture " + file.text("general.architecture"));
+    if (file.text("general.architecture") != model().shape().architecture) mismatch(path, "it is for architecture " + file.text("general.architecture"));
     if (file.number_or("adapter.lora.alpha", 0) != static_cast<double>(static_cast<float>(a.shape.alpha))) mismatch(path, "its alpha is another");
     std::map<std::string, Matrix> tensors;
     for (const auto & [name, tensor] : file.tensors) tensors[name] = tensor.matrix;
@@ -365,11 +364,11 @@ void Trainer::load_peft(Adapter & a, const std::string & folder) {
     std::vector<float> weights = weights_from(a, mapped.path, read_safetensors(mapped), [](const std::string & base) {
         return std::pair(peft_prefix(base) + ".lora_A.weight", peft_prefix(base) + ".lora_B.weight");
     });
-    const int64_t rank = a.shape.rank, head_values = model().shape().head_values;
+    const int64_t rank = a.shape.rank;
     a.each_site([&](const std::string &, const Site & site) {
         float * b = &weights[site.b];
         const std::vector<float> rows(b, b + site.rows * rank);
-        for (int64_t r = 0; r < site.rows; r++) std::memcpy(b + gguf_row(site, head_values, r) * rank, &rows[static_cast<size_t>(r * rank)], static_cast<size_t>(rank) * sizeof(float));
+        for (int64_t r = 0; r < site.rows; r++) std::memcpy(b + gguf_row(site, model().shape(), r) * rank, &rows[static_cast<size_t>(r * rank)], static_cast<size_t>(rank) * sizeof(float));
     });
     begin_with(a, weights.data());
 }

@@ -25,7 +25,7 @@ std::vector<Part> parts_of(Adapter & a) {
 json shape_of(const ModelShape & m, const Adapter & a) {
     json targets = json::array();
     for (Target target : a.shape.targets) targets.push_back(target_names[target]);
-    return {{"architecture", "llama"},   {"layers", m.layers},           {"embedding", m.embedding},
+    return {{"architecture", m.architecture}, {"layers", m.layers},           {"embedding", m.embedding},
             {"heads", m.heads},          {"kv_heads", m.kv_heads},       {"head_values", m.head_values},
             {"feed_forward", m.feed_forward}, {"vocabulary", m.vocabulary}, {"rank", a.shape.rank},
             {"alpha", a.shape.alpha},    {"dropout", a.shape.dropout},   {"targets", targets},           {"parameters", a.parameters}};

@@ -48,7 +48,9 @@ double AttentionPlan::flops(const AttentionShape & s) const {
 namespace {
 
 /** The first position that a query at a position sees. */
-int64_t first_visible(const AttentionShape & s, int64_t position) { return position < s.window ? 0 : position - s.window + 1; }
+int64_t first_visible(const AttentionShape & s, int64_t position) {
+    return position < s.window || faulty(Fault::ignore_window) ? 0 : position - s.window + 1;
+}
 
 /** scores [n] → probabilities. Returns log Σ exp. */
 float softmax_row(float * scores, int64_t n) {

@@ -2,7 +2,7 @@
 // PLUMBLINE_FAULTS every question is answered "no" at compile time, and nothing on the wire can ask it.
 #pragma once
 
-enum class Fault { none, zero_key_gradient, see_the_future, see_a_sibling, scale_alpha_twice };
+enum class Fault { none, zero_key_gradient, see_the_future, see_a_sibling, scale_alpha_twice, ignore_window, skip_head_norm_backward };
 
 #ifdef PLUMBLINE_FAULTS
 extern Fault planted_fault;

@@ -22,28 +22,52 @@ template <class T> void rmsnorm_backward(const T * x, const T * w, T inv, const 
 
 } // namespace reference
 
-/** Returns inv, which the backward pass needs. */
-inline float rmsnorm(const float * x, const float * w, float eps, int64_t d, float * y) {
+inline float rms_inverse(const float * x, float eps, int64_t d) {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < d; i++) sum += x[i] * x[i];
-    const float inv = 1.0f / std::sqrt(sum / static_cast<float>(d) + eps);
-#pragma omp simd
-    for (int64_t i = 0; i < d; i++) y[i] = x[i] * inv * w[i];
-    return inv;
+    return 1.0f / std::sqrt(sum / static_cast<float>(d) + eps);
 }
 
-/** y again from a stored inv, cheaper than storing y. */
+/** y again from a stored inv, cheaper than storing y. y may be x. */
 inline void rmsnorm_again(const float * x, const float * w, float inv, int64_t d, float * y) {
 #pragma omp simd
     for (int64_t i = 0; i < d; i++) y[i] = x[i] * inv * w[i];
 }
 
-inline void rmsnorm_backward(const float * x, const float * w, float inv, const float * dy, int64_t d, float * dx) {
+/** Returns inv, which the backward pass needs. y may be x. */
+inline float rmsnorm(const float * x, const float * w, float eps, int64_t d, float * y) {
+    const float inv = rms_inverse(x, eps, d);
+    rmsnorm_again(x, w, inv, d, y);
+    return inv;
+}
+
+/** y += the norm of x; returns inv. */
+inline float rmsnorm_add(const float * x, const float * w, float eps, int64_t d, float * y) {
+    const float inv = rms_inverse(x, eps, d);
+#pragma omp simd
+    for (int64_t i = 0; i < d; i++) y[i] += x[i] * inv * w[i];
+    return inv;
+}
+
+/** How much of x itself the gradient through its norm takes away. */
+inline float rmsnorm_pull(const float * x, const float * w, float inv, const float * dy, int64_t d) {
     float dot = 0;
 #pragma omp simd reduction(+ : dot)
     for (int64_t i = 0; i < d; i++) dot += dy[i] * w[i] * x[i];
-    const float c = inv * inv * inv * dot / static_cast<float>(d);
+    return inv * inv * inv * dot / static_cast<float>(d);
+}
+
+/** dx += the gradient through the norm. */
+inline void rmsnorm_backward(const float * x, const float * w, float inv, const float * dy, int64_t d, float * dx) {
+    const float pull = rmsnorm_pull(x, w, inv, dy, d);
 #pragma omp simd
-    for (int64_t i = 0; i < d; i++) dx[i] += inv * dy[i] * w[i] - x[i] * c;
+    for (int64_t i = 0; i < d; i++) dx[i] += inv * dy[i] * w[i] - x[i] * pull;
+}
+
+/** dx = the gradient through the norm; dx may be dy. */
+inline void rmsnorm_backward_only(const float * x, const float * w, float inv, const float * dy, int64_t d, float * dx) {
+    const float pull = rmsnorm_pull(x, w, inv, dy, d);
+#pragma omp simd
+    for (int64_t i = 0; i < d; i++) dx[i] = inv * dy[i] * w[i] - x[i] * pull;
 }

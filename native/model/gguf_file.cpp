@@ -11,11 +11,14 @@
 #include <cstring>
 
 #include "base/failure.h"
+#include "model/architecture.h"
 
 void refuse::invalid(const std::string & what) { throw Failure("invalid_model", what, "Export or download the file again."); }
 
 void refuse::unsupported(const std::string & what) {
-    throw Failure("unsupported_architecture", what, "Models of architecture llama without biases or experts can be trained.");
+    std::string names;
+    for (const Architecture & architecture : architectures) names += std::string(names.empty() ? "" : ", ") + architecture.name;
+    throw Failure("unsupported_architecture", what, "Dense models of these architectures can be trained: " + names + ".");
 }
 
 using refuse::invalid;
@@ -102,6 +105,29 @@ double GgufFile::number_or(const std::string & key, double fallback) const {
     if (gguf_get_kv_type(context(), at) != GGUF_TYPE_FLOAT32 || !std::isfinite(gguf_get_val_f32(context(), at)))
         invalid("metadata " + key + " must be a finite float");
     return gguf_get_val_f32(context(), at);
+}
+
+bool GgufFile::flag(const std::string & key) const {
+    const int64_t at = gguf_find_key(context(), key.c_str());
+    if (at < 0 || gguf_get_kv_type(context(), at) != GGUF_TYPE_BOOL) invalid("metadata " + key + " must be true or false");
+    return gguf_get_val_bool(context(), at);
+}
+
+bool GgufFile::is_array(const std::string & key) const {
+    return has(key) && gguf_get_kv_type(context(), gguf_find_key(context(), key.c_str())) == GGUF_TYPE_ARRAY;
+}
+
+std::vector<bool> GgufFile::flags(const std::string & key, int64_t count) const {
+    const int64_t at = gguf_find_key(context(), key.c_str());
+    const gguf_type type = is_array(key) ? gguf_get_arr_type(context(), at) : GGUF_TYPE_STRING;
+    const size_t width = type == GGUF_TYPE_BOOL ? 1 : type == GGUF_TYPE_UINT32 || type == GGUF_TYPE_INT32 ? 4 : 0;
+    if (width == 0 || gguf_get_arr_n(context(), at) != static_cast<size_t>(count))
+        invalid("metadata " + key + " must be an array of " + std::to_string(count) + " flags");
+    const auto * data = static_cast<const uint8_t *>(gguf_get_arr_data(context(), at));
+    std::vector<bool> flags;
+    for (size_t i = 0; i < static_cast<size_t>(count); i++)
+        flags.push_back(std::any_of(data + i * width, data + (i + 1) * width, [](uint8_t byte) { return byte != 0; }));
+    return flags;
 }
 
 std::string tensor_not_finite(const MappedFile & mapped) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/matrix.h"
 
@@ -56,6 +57,10 @@ public:
         return has(key) ? whole(key, least, most) : fallback;
     }
     double number_or(const std::string & key, double fallback) const;
+    bool flag(const std::string & key) const;
+    bool is_array(const std::string & key) const;
+    /** An array of `count` booleans or 32-bit numbers. */
+    std::vector<bool> flags(const std::string & key, int64_t count) const;
 
 private:
     std::unique_ptr<gguf_context, void (*)(gguf_context *)> context_;

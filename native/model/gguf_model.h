@@ -1,24 +1,37 @@
-// A GGUF file as the trainer sees it, refused with a reason when it is not a llama this worker trains exactly.
+// A GGUF file as the trainer sees it, refused with a reason when this worker does not compute it exactly as llama.cpp does. What
+// architectures differ in is data here: there is one transformer.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "kernels/attention.h"
+#include "kernels/rope.h"
+#include "model/architecture.h"
 #include "model/gguf_file.h"
 
 struct ModelShape {
+    std::string architecture;
     int64_t layers, embedding, heads, kv_heads, head_values, feed_forward, vocabulary, context;
     float norm_eps;
-    double rope_base, rope_scale;     // angle = position · rope_scale · base^(−2i/d)
-    std::vector<float> rope_factors;  // per pair, or empty
-    bool tied;                        // the head is the token embedding
-    std::string file_type;            // as llama.cpp names quantisations, for people
-    int64_t weight_bytes;             // of all tensors as stored
+    float embedding_scale;      // the embeddings are multiplied by it
+    double attention_scale;     // of query · key
+    Activation activation;
+    bool head_norms, post_norms; // q and k of each head are normed; what attention and feed-forward add is normed
+    RopePairs rope_pairs;
+    bool tied;                  // the head is the token embedding
+    std::string file_type;      // as llama.cpp names quantisations, for people
+    int64_t weight_bytes;       // of all tensors as stored
 };
 
 struct LayerWeights {
-    std::vector<float> attn_norm, ffn_norm; // [embedding]
+    std::vector<float> attn_norm, ffn_norm;           // [embedding]
+    std::vector<float> attn_post_norm, ffn_post_norm; // [embedding], or empty
+    std::vector<float> q_norm, k_norm;                // [head_values], or empty
+    std::vector<float> q_bias, k_bias, v_bias;        // a value per row of the matrix, or empty
     Matrix attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down;
+    int64_t window = no_window;                       // keys a token sees
+    size_t rope = 0;                                  // of the model's ropes
 };
 
 class GgufModel {
@@ -29,6 +42,7 @@ public:
     ModelShape shape;
     Matrix token_embd, head;
     std::vector<float> output_norm; // [embedding]
+    std::vector<Rope> ropes;        // of the layers that see everything, and of those with a window
     std::vector<LayerWeights> layers;
 
 private:

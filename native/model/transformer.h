@@ -45,12 +45,16 @@ private:
     void prepare(const Batch & batch, const Adapter * adapter, Keep keep);
     void embed(const Batch & batch);
     void layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token);
+    AttentionShape attention_shape(int64_t layer) const;
+    void place_heads(const Batch & batch, int64_t layer, LayerActivations & l);
+    void place_heads_backward(const Batch & batch, int64_t layer, const LayerActivations & l, float * dq, float * dk);
+    void add_normed(const std::vector<float> & weights, const float * added, float * inv, float * x);
+    float * added_backward(const std::vector<float> & weights, const Buffer<float> & added, const Buffer<float> & inv);
     void attend(int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token);
     void feed_forward(int64_t layer, LayerActivations & l, const Adapter * adapter, float * x_out);
     void layers_backward(const Batch & batch, Adapter & adapter);
     void feed_forward_backward(int64_t layer, Adapter & adapter);
     void attention_part_backward(const Batch & batch, int64_t layer, Adapter & adapter);
-    void rotate(const Batch & batch, float * q, float * k, float direction);
 
     /** What the inputs of a group of LoRA sites are: one a token of the pass, or one an asked position. */
     struct LoraRows {
@@ -71,11 +75,10 @@ private:
     Pool pool_;
     Profile profile_;
     Panels panels_;
-    AttentionShape attention_;
     AttentionPlan plan_;            // of the current pass
     Workspace work_;
     AttentionScratch attention_scratch_;
-    std::vector<float> rope_table_; // [positions, d] as (cos, sin) pairs
+    std::vector<std::vector<float>> rope_tables_; // of each rope of the model: [positions, d]
     int64_t tokens_ = 0;            // of the current pass
     const int64_t * origins_ = nullptr; // [tokens] when the current pass drops inputs of its adapter
     const Adapter * adapter_ = nullptr; // of the current pass

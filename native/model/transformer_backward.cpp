@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/fault.h"
+#include "kernels/geglu.h"
 #include "kernels/gemm.h"
 #include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
 #include "kernels/swiglu.h"
 #include "model/transformer.h"
 
@@ -52,6 +55,37 @@ std::vector<const float *> gradients_of(const Group & group, const std::vector<s
 
 } // namespace
 
+/** The gradient of what a part of the layer added to the stream, given work_.dx of the stream: through the norm between, if any. */
+float * Transformer::added_backward(const std::vector<float> & weights, const Buffer<float> & added, const Buffer<float> & inv) {
+    if (weights.empty()) return work_.dx.data();
+    const int64_t d = shape().embedding;
+    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; t++)
+            rmsnorm_backward_only(added.data() + t * d, weights.data(), inv.data()[t], work_.dx.data() + t * d, d, work_.dadded.data() + t * d);
+    });
+    return work_.dadded.data();
+}
+
+/** dq and dk as attention reads them → of the products of the matrices. */
+void Transformer::place_heads_backward(const Batch & batch, int64_t layer, const LayerActivations & l, float * dq, float * dk) {
+    const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
+    const int64_t d = shape().head_values;
+    const auto back = [&](int64_t t, int64_t heads, const std::vector<float> & norm, const float * plain, const float * inv, float * gradient) {
+        const float * table = rope_tables_[w.rope].data() + batch.positions[static_cast<size_t>(t)] * d;
+        for (int64_t h = t * heads; h < (t + 1) * heads; h++) {
+            rope(gradient + h * d, d, shape().rope_pairs, table, -1);
+            if (!norm.empty() && !faulty(Fault::skip_head_norm_backward))
+                rmsnorm_backward_only(plain + h * d, norm.data(), inv[h], gradient + h * d, d, gradient + h * d);
+        }
+    };
+    pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; t++) {
+            back(t, shape().heads, w.q_norm, l.q_plain.data(), l.q_inv.data(), dq);
+            back(t, shape().kv_heads, w.k_norm, l.k_plain.data(), l.k_inv.data(), dk);
+        }
+    });
+}
+
 /** work_.dx: gradient after the layer → gradient after attention. Leaves the layer's gate and up overwritten. */
 void Transformer::feed_forward_backward(int64_t layer, Adapter & adapter) {
     const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
@@ -60,16 +94,18 @@ void Transformer::feed_forward_backward(int64_t layer, Adapter & adapter) {
     const int64_t d = shape().embedding, ff = shape().feed_forward;
     float *gate = l.gate.data(), *up = l.up.data(), *dx = work_.dx.data(), *dh = work_.dnormed.data();
 
+    const bool gelu = shape().activation == Activation::gelu;
+    float * dadded = added_backward(w.ffn_post_norm, l.ffn_added, l.ffn_added_inv);
     pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
-        swiglu(gate + begin * ff, up + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
+        (gelu ? geglu : swiglu)(gate + begin * ff, up + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
         for (int64_t t = begin; t < end; t++)
             rmsnorm_again(l.x_mid.data() + t * d, w.ffn_norm.data(), l.ffn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);
     });
-    linear_backward(pool_, panels_, {{&w.ffn_down, dx}}, work_.dproduct.data(), tokens_, 0);
-    lora_backward(adapter, groups[group_down], token_rows(), work_.product.data(), l.u[group_down].data(), {dx}, work_.dproduct.data());
+    linear_backward(pool_, panels_, {{&w.ffn_down, dadded}}, work_.dproduct.data(), tokens_, 0);
+    lora_backward(adapter, groups[group_down], token_rows(), work_.product.data(), l.u[group_down].data(), {dadded}, work_.dproduct.data());
     pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
         const int64_t at = begin * ff;
-        swiglu_backward(gate + at, up + at, work_.dproduct.data() + at, (end - begin) * ff, gate + at, up + at);
+        (gelu ? geglu_backward : swiglu_backward)(gate + at, up + at, work_.dproduct.data() + at, (end - begin) * ff, gate + at, up + at);
     });
     linear_backward(pool_, panels_, {{&w.ffn_gate, gate}, {&w.ffn_up, up}}, dh, tokens_, 0);
     lora_backward(adapter, groups[group_gate_up], token_rows(), work_.normed.data(), l.u[group_gate_up].data(),
@@ -91,13 +127,14 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
     const float * x = work_.x[static_cast<size_t>(layer)].data();
     float *dx = work_.dx.data(), *dh = work_.dnormed.data();
 
-    linear_backward(pool_, panels_, {{&w.attn_output, dx}}, work_.dattended.data(), tokens_, 0);
-    lora_backward(adapter, groups[group_output], token_rows(), l.attended.data(), l.u[group_output].data(), {dx}, work_.dattended.data());
+    float * dadded = added_backward(w.attn_post_norm, l.attn_added, l.attn_added_inv);
+    linear_backward(pool_, panels_, {{&w.attn_output, dadded}}, work_.dattended.data(), tokens_, 0);
+    lora_backward(adapter, groups[group_output], token_rows(), l.attended.data(), l.u[group_output].data(), {dadded}, work_.dattended.data());
     if (lowest && groups[group_qkv].sites.empty()) return;
     float *dq = work_.dq.data(), *dk = work_.dk.data(), *dv = work_.dv.data();
-    attention_backward(pool_, attention_scratch_, attention_, plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data(),
+    attention_backward(pool_, attention_scratch_, attention_shape(layer), plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data(),
                        work_.dattended.data(), dq, work_.dk_heads.data(), work_.dv_heads.data(), dk, dv);
-    rotate(batch, dq, dk, -1);
+    place_heads_backward(batch, layer, l, dq, dk);
     pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++)
             rmsnorm_again(x + t * d, w.attn_norm.data(), l.attn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);

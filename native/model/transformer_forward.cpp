@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/fault.h"
+#include "kernels/geglu.h"
 #include "kernels/gemm.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
@@ -47,8 +48,7 @@ KvCache::KvCache(const ModelShape & m, int64_t places) {
 }
 
 Transformer::Transformer(const std::string & path, int threads)
-    : model_(path), pool_(threads), panels_(threads, profile_), attention_{model_.shape.heads, model_.shape.kv_heads, model_.shape.head_values},
-      attention_scratch_(threads) {
+    : model_(path), pool_(threads), panels_(threads, profile_), attention_scratch_(threads), rope_tables_(model_.ropes.size()) {
     gemm_prepare();
 }
 
@@ -75,29 +75,53 @@ void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep kee
     attention_scratch_.ensure(plan_.longest);
     const int64_t positions = 1 + *std::max_element(batch.positions.begin(), batch.positions.end());
     const int64_t d = shape().head_values;
-    for (auto at = static_cast<int64_t>(rope_table_.size()) / d; at < positions; at++)
-        for (int64_t pair = 0; pair < d / 2; pair++) {
-            const double angle = rope_angle(at, pair, d, shape().rope_base, shape().rope_scale, shape().rope_factors);
-            rope_table_.push_back(static_cast<float>(std::cos(angle)));
-            rope_table_.push_back(static_cast<float>(std::sin(angle)));
-        }
+    for (size_t r = 0; r < rope_tables_.size(); r++)
+        for (auto at = static_cast<int64_t>(rope_tables_[r].size()) / d; at < positions; at++)
+            rope_table_row(at, shape().rope_pairs, model_.ropes[r], rope_tables_[r]);
 }
 
 void Transformer::embed(const Batch & batch) {
     const int64_t d = shape().embedding;
+    const float scale = shape().embedding_scale;
     float * x = work_.x[0].data();
     pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++) model_.token_embd.read(batch.tokens[static_cast<size_t>(t)], 0, d, x + t * d);
+        if (scale != 1)
+            for (int64_t i = begin * d; i < end * d; i++) x[i] *= scale;
     });
 }
 
-void Transformer::rotate(const Batch & batch, float * q, float * k, float direction) {
-    const int64_t d = attention_.d;
+AttentionShape Transformer::attention_shape(int64_t layer) const {
+    const ModelShape & m = shape();
+    return {m.heads, m.kv_heads, m.head_values, m.attention_scale, model_.layers[static_cast<size_t>(layer)].window};
+}
+
+namespace {
+
+void add_bias(const std::vector<float> & bias, float * y) {
+#pragma omp simd
+    for (size_t i = 0; i < bias.size(); i++) y[i] += bias[i];
+}
+
+} // namespace
+
+/** Products of the matrices → q, k and v as attention reads them: biases, norm of each head, rotation. */
+void Transformer::place_heads(const Batch & batch, int64_t layer, LayerActivations & l) {
+    const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
+    const AttentionShape s = attention_shape(layer);
+    const auto place = [&](int64_t t, int64_t heads, const std::vector<float> & bias, const std::vector<float> & norm, float * plain, float * inv, float * placed) {
+        const float * table = rope_tables_[w.rope].data() + batch.positions[static_cast<size_t>(t)] * s.d;
+        add_bias(bias, (norm.empty() ? placed : plain) + t * heads * s.d);
+        for (int64_t h = t * heads; h < (t + 1) * heads; h++) {
+            if (!norm.empty()) inv[h] = rmsnorm(plain + h * s.d, norm.data(), shape().norm_eps, s.d, placed + h * s.d);
+            rope(placed + h * s.d, s.d, shape().rope_pairs, table, 1);
+        }
+    };
     pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++) {
-            const float * table = rope_table_.data() + batch.positions[static_cast<size_t>(t)] * d;
-            for (int64_t h = 0; h < attention_.heads; h++) rope(q + t * attention_.q_width() + h * d, d, table, direction);
-            for (int64_t h = 0; h < attention_.kv_heads; h++) rope(k + t * attention_.kv_width() + h * d, d, table, direction);
+            place(t, s.heads, w.q_bias, w.q_norm, l.q_plain.data(), l.q_inv.data(), l.q.data());
+            place(t, s.kv_heads, w.k_bias, w.k_norm, l.k_plain.data(), l.k_inv.data(), l.k.data());
+            add_bias(w.v_bias, l.v.data() + t * s.kv_width());
         }
     });
 }
@@ -140,7 +164,7 @@ template <class T> std::vector<T *> outputs_of(const Group & group, const std::v
 
 void Transformer::attend(int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token) {
     if (plan) {
-        const int64_t width = attention_.kv_width();
+        const int64_t width = attention_shape(layer).kv_width();
         auto & cache = static_cast<KvCache &>(*plan->cache);
         float * keys = cache.keys[static_cast<size_t>(layer)].data();
         float * values = cache.values[static_cast<size_t>(layer)].data();
@@ -150,9 +174,17 @@ void Transformer::attend(int64_t layer, LayerActivations & l, CachePlan * plan, 
             std::memcpy(keys + plan->write[i] * width, l.k.data() + segment.begin * width, bytes);
             std::memcpy(values + plan->write[i] * width, l.v.data() + segment.begin * width, bytes);
         }
-        if (one_token) return attention_cached(pool_, attention_scratch_, attention_, plan->read, l.q.data(), keys, values, l.attended.data());
+        if (one_token) return attention_cached(pool_, attention_scratch_, attention_shape(layer), plan->read, l.q.data(), keys, values, l.attended.data());
     }
-    attention(pool_, attention_scratch_, attention_, plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data());
+    attention(pool_, attention_scratch_, attention_shape(layer), plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data());
+}
+
+/** x [tokens, embedding] += the norm of what a part of the layer adds; leaves the norm's inverses. */
+void Transformer::add_normed(const std::vector<float> & weights, const float * added, float * inv, float * x) {
+    const int64_t d = shape().embedding;
+    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; t++) inv[t] = rmsnorm_add(added + t * d, weights.data(), shape().norm_eps, d, x + t * d);
+    });
 }
 
 void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapter * adapter, float * x_out) {
@@ -169,10 +201,13 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
         lora(*adapter, group, token_rows(), h, l.u[group_gate_up].data(), outputs_of<float>(group, {{ffn_gate, l.gate.data()}, {ffn_up, l.up.data()}}));
     }
     pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
-        swiglu(l.gate.data() + begin * ff, l.up.data() + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
+        const auto activate = shape().activation == Activation::gelu ? geglu : swiglu;
+        activate(l.gate.data() + begin * ff, l.up.data() + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
     });
-    linear(pool_, panels_, {{&w.ffn_down, x_out}}, work_.product.data(), tokens_, 1);
-    if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_down], token_rows(), work_.product.data(), l.u[group_down].data(), {x_out});
+    float * added = w.ffn_post_norm.empty() ? x_out : l.ffn_added.data();
+    linear(pool_, panels_, {{&w.ffn_down, added}}, work_.product.data(), tokens_, added == x_out ? 1 : 0);
+    if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_down], token_rows(), work_.product.data(), l.u[group_down].data(), {added});
+    if (added != x_out) add_normed(w.ffn_post_norm, added, l.ffn_added_inv.data(), x_out);
 }
 
 void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token) {
@@ -192,15 +227,19 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
             for (int64_t t = begin; t < end; t++) l.attn_inv[static_cast<size_t>(t)] = rmsnorm(x + t * d, w.attn_norm.data(), shape().norm_eps, d, h + t * d);
             std::memcpy(l.x_mid.data() + begin * d, x + begin * d, static_cast<size_t>((end - begin) * d) * sizeof(float));
         });
-        linear(pool_, panels_, {{&w.attn_q, l.q.data()}, {&w.attn_k, l.k.data()}, {&w.attn_v, l.v.data()}}, h, tokens_, 0);
+        float * q = shape().head_norms ? l.q_plain.data() : l.q.data();
+        float * k = shape().head_norms ? l.k_plain.data() : l.k.data();
+        linear(pool_, panels_, {{&w.attn_q, q}, {&w.attn_k, k}, {&w.attn_v, l.v.data()}}, h, tokens_, 0);
         if (adapter) {
             const Group & group = adapter->layers[static_cast<size_t>(layer)][group_qkv];
-            lora(*adapter, group, token_rows(), h, l.u[group_qkv].data(), outputs_of<float>(group, {{attn_q, l.q.data()}, {attn_k, l.k.data()}, {attn_v, l.v.data()}}));
+            lora(*adapter, group, token_rows(), h, l.u[group_qkv].data(), outputs_of<float>(group, {{attn_q, q}, {attn_k, k}, {attn_v, l.v.data()}}));
         }
-        rotate(batch, l.q.data(), l.k.data(), 1);
+        place_heads(batch, layer, l);
         attend(layer, l, plan, one_token);
-        linear(pool_, panels_, {{&w.attn_output, l.x_mid.data()}}, l.attended.data(), tokens_, 1);
-        if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_output], token_rows(), l.attended.data(), l.u[group_output].data(), {l.x_mid.data()});
+        float * added = w.attn_post_norm.empty() ? l.x_mid.data() : l.attn_added.data();
+        linear(pool_, panels_, {{&w.attn_output, added}}, l.attended.data(), tokens_, added == l.x_mid.data() ? 1 : 0);
+        if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_output], token_rows(), l.attended.data(), l.u[group_output].data(), {added});
+        if (added != l.x_mid.data()) add_normed(w.attn_post_norm, added, l.attn_added_inv.data(), l.x_mid.data());
         feed_forward(layer, l, adapter, x_out);
         last_ = x_out;
     }

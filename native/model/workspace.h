@@ -11,10 +11,14 @@
 struct LayerActivations {
     Buffer<float> x_mid;                          // [T, embedding] after attention
     Buffer<float> q, k, v;                        // [T, H·d], [T, KV·d] ×2, after rotation
+    Buffer<float> q_plain, k_plain;               // q and k before their norm, where they have one
+    Buffer<float> q_inv, k_inv;                   // [T, H], [T, KV] of those norms
     Buffer<float> attended;                       // [T, H·d]
     Buffer<float> lse;                            // [T, H]
     Buffer<float> gate, up;                       // [T, feed_forward]
     Buffer<float> attn_inv, ffn_inv;              // [T] of the two norms
+    Buffer<float> attn_added, ffn_added;          // [T, embedding]: what is normed before it is added, where it is
+    Buffer<float> attn_added_inv, ffn_added_inv;  // [T] of those norms
     std::array<Buffer<float>, groups_per_layer> u; // [T, group width] = X Aᵀ
 };
 
@@ -22,8 +26,8 @@ struct Workspace {
     std::vector<Buffer<float>> x;         // residual stream [T, embedding]: before each layer, and after the last
     std::vector<LayerActivations> layers;
     Buffer<float> normed;                 // [T, embedding]
-    Buffer<float> product;                // [T, feed_forward] = silu(gate) · up
-    Buffer<float> dx, dnormed;            // [T, embedding]
+    Buffer<float> product;                // [T, feed_forward] = activation(gate) · up
+    Buffer<float> dx, dnormed, dadded;    // [T, embedding]
     Buffer<float> dproduct;               // [T, feed_forward]
     Buffer<float> dattended, dq;          // [T, H·d]
     Buffer<float> dk_heads, dv_heads;     // [T, H·d]

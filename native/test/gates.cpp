@@ -7,6 +7,10 @@
 #include "check.h"
 #include "reference_model.h"
 
+std::string tiny_model(const std::string & folder, const std::string & architecture, const std::string & kind) {
+    return folder + "/tiny-" + (architecture == "llama" ? "" : architecture + "-") + kind + ".gguf";
+}
+
 TestBatch test_batch(int64_t vocabulary, const std::vector<int64_t> & lengths, uint64_t seed) {
     TestBatch batch;
     uint64_t at = 0;

@@ -6,6 +6,9 @@
 #include "model/transformer.h"
 #include "packing.h"
 
+/** A tiny model of make_tiny: "f32", "f32-untied", "q4_1", "q4_k" or "bf16" of an architecture. */
+std::string tiny_model(const std::string & folder, const std::string & architecture, const std::string & kind);
+
 /** Rows of different lengths, some longer than a query block; some tokens weigh nothing, others have all three coefficients or one. */
 struct TestBatch {
     std::vector<std::vector<int32_t>> rows;

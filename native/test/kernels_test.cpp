@@ -10,8 +10,10 @@
 #include "kernels/draw.h"
 #include "kernels/dropout.h"
 #include "kernels/exp.h"
+#include "kernels/geglu.h"
 #include "kernels/pool.h"
 #include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
 #include "kernels/swiglu.h"
 #include "kernels/token_loss.h"
 
@@ -45,12 +47,49 @@ void test_elementwise() {
     rmsnorm_backward(x.data(), w.data(), inv, dy.data(), n, dx.data());
     reference::rmsnorm_backward(widened(x).data(), widened(w).data(), rinv, widened(dy).data(), n, rdx.data());
     CHECK(relative_l2(dx.data(), rdx.data(), n) < 1e-6, "rmsnorm_backward");
+    std::vector<float> in_place = dy, added = dy;
+    std::fill(rdx.begin(), rdx.end(), 0.0);
+    reference::rmsnorm_backward(widened(x).data(), widened(w).data(), rinv, widened(dy).data(), n, rdx.data());
+    rmsnorm_backward_only(x.data(), w.data(), inv, in_place.data(), n, in_place.data());
+    CHECK(relative_l2(in_place.data(), rdx.data(), n) < 1e-6, "rmsnorm_backward_only");
+    rmsnorm_add(x.data(), w.data(), 1e-5f, n, added.data());
+    for (size_t i = 0; i < n; i++) ry[i] += static_cast<double>(dy[i]);
+    CHECK(relative_l2(added.data(), ry.data(), n) < 1e-6, "rmsnorm_add");
     swiglu(x.data(), w.data(), n, y.data());
     reference::swiglu(widened(x).data(), widened(w).data(), n, ry.data());
     CHECK(relative_l2(y.data(), ry.data(), n) < 1e-6, "swiglu");
     swiglu_backward(x.data(), w.data(), dy.data(), n, dgate.data(), dup.data());
     reference::swiglu_backward(widened(x).data(), widened(w).data(), widened(dy).data(), n, rdgate.data(), rdup.data());
     CHECK(relative_l2(dgate.data(), rdgate.data(), n) < 1e-6 && relative_l2(dup.data(), rdup.data(), n) < 1e-6, "swiglu_backward");
+    geglu(x.data(), w.data(), n, y.data());
+    reference::geglu(widened(x).data(), widened(w).data(), n, ry.data());
+    CHECK(relative_l2(y.data(), ry.data(), n) < 1e-6, "geglu");
+    geglu_backward(x.data(), w.data(), dy.data(), n, dgate.data(), dup.data());
+    reference::geglu_backward(widened(x).data(), widened(w).data(), widened(dy).data(), n, rdgate.data(), rdup.data());
+    CHECK(relative_l2(dgate.data(), rdgate.data(), n) < 1e-6 && relative_l2(dup.data(), rdup.data(), n) < 1e-6, "geglu_backward");
+}
+
+/** The published formulas at the places where they are easy: pairs that turn often keep their frequency, slow ones are stretched. */
+void test_rope() {
+    const int64_t d = 64;
+    const Rope plain{rope_frequencies(d, 10000, 1, {}), 1}, yarn = rope_yarn(d, 10000, 4, 4096);
+    CHECK(plain.frequencies[0] == 1 && std::abs(plain.frequencies[16] - 0.01) < 1e-12, "%g", plain.frequencies[16]);
+    // At 4096 tokens and base 10000, 32 turns fall on pair 10.44 and one turn on pair 22.51: the ramp runs from 10 to 23.
+    CHECK(yarn.frequencies[10] == plain.frequencies[10], "a pair that turns 36 times keeps its frequency");
+    CHECK(yarn.frequencies[11] < plain.frequencies[11], "the next one is slowed");
+    CHECK(yarn.frequencies[22] > plain.frequencies[22] / 4, "a pair that just turns once is not yet fully stretched");
+    CHECK(std::abs(yarn.frequencies[23] * 4 / plain.frequencies[23] - 1) < 1e-12, "one that does not is");
+    CHECK(std::abs(yarn.magnitude - 1.1386294361119891) < 1e-12, "%.17g", yarn.magnitude);
+    const std::vector<float> x = random_values(d, 9, 1);
+    for (RopePairs pairs : {RopePairs::neighbours, RopePairs::halves})
+        for (float direction : {1.0f, -1.0f}) {
+            std::vector<float> table, turned = x;
+            std::vector<double> expected = widened(x);
+            rope_table_row(12345, pairs, yarn, table);
+            rope(turned.data(), d, pairs, table.data(), direction);
+            reference::rope(expected.data(), d, 12345, direction > 0 ? 1 : -1, pairs, yarn);
+            CHECK(relative_l2(turned.data(), expected.data(), d) < 1e-6, "rope %g", static_cast<double>(direction));
+        }
 }
 
 const std::vector<int32_t> soft_tokens = {77, 5, 4999, 5}; // one is the target too, one comes twice
@@ -198,6 +237,7 @@ void test_pool() {
 int main() {
     test_exp();
     test_elementwise();
+    test_rope();
     test_token_loss();
     test_token_loss_differences();
     test_top_tokens();

@@ -1,4 +1,5 @@
-// Writes the tests' tiny models: seeded random llamas of a few hundred kilobytes, complete enough for llama.cpp to load.
+// Writes the tests' tiny models: seeded random ones of a few hundred kilobytes, complete enough for llama.cpp to load; and models
+// that must be refused, one for each reason.
 // Usage: make_tiny <folder>
 #include <ggml.h>
 #include <gguf.h>
@@ -6,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,15 +16,21 @@
 
 namespace {
 
+class Writer;
+
+/** Zeros stand for what is not written into the header. */
 struct Recipe {
     const char * name;
+    const char * architecture;
     ggml_type linear, embedding;
     bool tied;
-    int64_t layers, width, heads, kv_heads, feed_forward;
-    double rope_factor;  // linear scaling; 0 = none written
-    bool rope_freqs;     // a tensor of factors per pair, as llama 3 has
-    const char * architecture = "llama";
-    bool bias = false;
+    int64_t layers, width, heads, kv_heads, head, feed_forward;
+    double rope_base = 10000, rope_factor = 0; // factor of linear scaling
+    bool rope_freqs = false;                   // a tensor of factors per pair, as llama 3 has
+    int64_t window = 0, pattern = 0;           // every pattern-th layer sees everything; −1: flags, one a layer
+    double window_rope_base = 0;
+    double yarn = 0;                           // factor of YaRN's scaling
+    void (*change)(Writer &) = nullptr;        // makes it a model that is refused
 };
 
 constexpr int64_t byte_tokens = 256, pieces = 61, vocabulary = 3 + byte_tokens + pieces; // 320
@@ -100,65 +108,149 @@ void add_tokenizer(gguf_context * file) {
 
 void add_header(gguf_context * file, const Recipe & r) {
     const std::string a = std::string(r.architecture) + ".";
+    const auto whole = [&](const char * name, int64_t value) { gguf_set_val_u32(file, (a + name).c_str(), static_cast<uint32_t>(value)); };
+    const auto number = [&](const char * name, double value) { gguf_set_val_f32(file, (a + name).c_str(), static_cast<float>(value)); };
     gguf_set_val_str(file, "general.architecture", r.architecture);
     gguf_set_val_str(file, "general.name", r.name);
-    gguf_set_val_u32(file, (a + "block_count").c_str(), static_cast<uint32_t>(r.layers));
-    gguf_set_val_u32(file, (a + "context_length").c_str(), context);
-    gguf_set_val_u32(file, (a + "embedding_length").c_str(), static_cast<uint32_t>(r.width));
-    gguf_set_val_u32(file, (a + "feed_forward_length").c_str(), static_cast<uint32_t>(r.feed_forward));
-    gguf_set_val_u32(file, (a + "attention.head_count").c_str(), static_cast<uint32_t>(r.heads));
-    gguf_set_val_u32(file, (a + "attention.head_count_kv").c_str(), static_cast<uint32_t>(r.kv_heads));
-    gguf_set_val_u32(file, (a + "rope.dimension_count").c_str(), static_cast<uint32_t>(r.width / r.heads));
-    gguf_set_val_f32(file, (a + "rope.freq_base").c_str(), 10000);
-    gguf_set_val_f32(file, (a + "attention.layer_norm_rms_epsilon").c_str(), 1e-5f);
-    gguf_set_val_u32(file, (a + "vocab_size").c_str(), vocabulary);
+    whole("block_count", r.layers);
+    whole("context_length", context);
+    whole("embedding_length", r.width);
+    whole("feed_forward_length", r.feed_forward);
+    whole("attention.head_count", r.heads);
+    whole("attention.head_count_kv", r.kv_heads);
+    if (r.head * r.heads != r.width) {
+        whole("attention.key_length", r.head);
+        whole("attention.value_length", r.head);
+    }
+    whole("rope.dimension_count", r.head);
+    number("rope.freq_base", r.rope_base);
+    number("attention.layer_norm_rms_epsilon", 1e-5);
+    whole("vocab_size", vocabulary);
     if (r.rope_factor > 0) {
         gguf_set_val_str(file, (a + "rope.scaling.type").c_str(), "linear");
-        gguf_set_val_f32(file, (a + "rope.scaling.factor").c_str(), static_cast<float>(r.rope_factor));
+        number("rope.scaling.factor", r.rope_factor);
+    }
+    if (r.yarn > 0) {
+        gguf_set_val_str(file, (a + "rope.scaling.type").c_str(), "yarn");
+        number("rope.scaling.factor", r.yarn);
+        whole("rope.scaling.original_context_length", context / 4);
+    }
+    if (r.window > 0) whole("attention.sliding_window", r.window);
+    if (r.window_rope_base > 0) number("rope.freq_base_swa", r.window_rope_base);
+    if (r.pattern > 0) whole("attention.sliding_window_pattern", r.pattern);
+    if (r.pattern < 0) {
+        const std::vector<int8_t> flags = {0, 1, 1};
+        gguf_set_arr_data(file, (a + "attention.sliding_window_pattern").c_str(), GGUF_TYPE_BOOL, flags.data(), flags.size());
     }
 }
 
 bool write_model(const Recipe & r, const std::string & folder) {
-    Writer writer(r.layers * 12 + 8);
+    Writer writer(r.layers * 16 + 8);
     add_header(writer.file(), r);
     add_tokenizer(writer.file());
-    const int64_t d = r.width, head = d / r.heads, kv = r.kv_heads * head;
+    const std::string architecture = r.architecture;
+    const bool gemma3 = architecture == "gemma3", head_norms = gemma3 || architecture == "qwen3";
+    const int64_t d = r.width, q = r.heads * r.head, kv = r.kv_heads * r.head;
     const auto spread = [](int64_t inputs) { return 1 / std::sqrt(static_cast<double>(inputs)); };
+    const auto norm = [&](const std::string & name, int64_t width) { writer.add(name, GGML_TYPE_F32, width, 1, 1, 0.1); };
     writer.add("token_embd.weight", r.embedding, d, vocabulary, 0, 0.3);
-    writer.add("output_norm.weight", GGML_TYPE_F32, d, 1, 1, 0.1);
+    norm("output_norm.weight", d);
     if (!r.tied) writer.add("output.weight", r.embedding, d, vocabulary, 0, 0.3);
     // Positive factors, near 1 for fast pairs and larger for slow ones.
-    if (r.rope_freqs) writer.add("rope_freqs.weight", GGML_TYPE_F32, head / 2, 1, 3, 0.5);
+    if (r.rope_freqs) writer.add("rope_freqs.weight", GGML_TYPE_F32, r.head / 2, 1, 3, 0.5);
     for (int64_t layer = 0; layer < r.layers; layer++) {
         const std::string blk = "blk." + std::to_string(layer) + ".";
-        writer.add(blk + "attn_norm.weight", GGML_TYPE_F32, d, 1, 1, 0.1);
-        writer.add(blk + "attn_q.weight", r.linear, d, d, 0, spread(d));
-        if (r.bias) writer.add(blk + "attn_q.bias", GGML_TYPE_F32, d, 1, 0, 0.1);
+        norm(blk + "attn_norm.weight", d);
+        writer.add(blk + "attn_q.weight", r.linear, d, q, 0, spread(d));
         writer.add(blk + "attn_k.weight", r.linear, d, kv, 0, spread(d));
         writer.add(blk + "attn_v.weight", r.linear, d, kv, 0, spread(d));
-        writer.add(blk + "attn_output.weight", r.linear, d, d, 0, spread(d));
-        writer.add(blk + "ffn_norm.weight", GGML_TYPE_F32, d, 1, 1, 0.1);
+        if (architecture == "qwen2") {
+            writer.add(blk + "attn_q.bias", GGML_TYPE_F32, q, 1, 0, 0.5);
+            writer.add(blk + "attn_k.bias", GGML_TYPE_F32, kv, 1, 0, 0.5);
+            writer.add(blk + "attn_v.bias", GGML_TYPE_F32, kv, 1, 0, 0.5);
+        }
+        if (head_norms) {
+            norm(blk + "attn_q_norm.weight", r.head);
+            norm(blk + "attn_k_norm.weight", r.head);
+        }
+        writer.add(blk + "attn_output.weight", r.linear, q, d, 0, spread(q));
+        if (gemma3) norm(blk + "post_attention_norm.weight", d);
+        norm(blk + "ffn_norm.weight", d);
         writer.add(blk + "ffn_gate.weight", r.linear, d, r.feed_forward, 0, spread(d));
         writer.add(blk + "ffn_up.weight", r.linear, d, r.feed_forward, 0, spread(d));
         writer.add(blk + "ffn_down.weight", r.linear, r.feed_forward, d, 0, spread(r.feed_forward));
+        if (gemma3) norm(blk + "post_ffw_norm.weight", d);
     }
+    if (r.change) r.change(writer);
     const std::string path = folder + "/" + r.name + ".gguf", temporary = path + ".part";
     return gguf_write_to_file(writer.file(), temporary.c_str(), false) && std::rename(temporary.c_str(), path.c_str()) == 0;
 }
+
+constexpr ggml_type F32 = GGML_TYPE_F32, BF16 = GGML_TYPE_BF16, F16 = GGML_TYPE_F16, Q4_1 = GGML_TYPE_Q4_1, Q8_0 = GGML_TYPE_Q8_0,
+                    Q4_K = GGML_TYPE_Q4_K, Q6_K = GGML_TYPE_Q6_K;
+
+// For each architecture a tied and an untied one in F32, and three in other types. Every quantised type wants its own widths.
+const Recipe trainable[] = {
+    {"tiny-f32", "llama", F32, F32, true, 2, 64, 4, 2, 16, 96},
+    {"tiny-f32-untied", "llama", F32, F32, false, 3, 96, 6, 2, 16, 160, 10000, 2, true},
+    {"tiny-q4_1", "llama", Q4_1, Q8_0, true, 2, 64, 4, 2, 16, 96},
+    {"tiny-q4_k", "llama", Q4_K, Q6_K, false, 2, 256, 4, 4, 64, 256},
+    {"tiny-bf16", "llama", BF16, F16, false, 2, 64, 4, 1, 16, 96},
+    {"tiny-qwen2-f32", "qwen2", F32, F32, true, 2, 64, 4, 2, 16, 96, 1e6},
+    {"tiny-qwen2-f32-untied", "qwen2", F32, F32, false, 3, 96, 6, 2, 16, 160, 10000, 2},
+    {"tiny-qwen2-q4_1", "qwen2", Q4_1, Q8_0, true, 2, 64, 4, 2, 16, 96},
+    {"tiny-qwen2-q4_k", "qwen2", Q4_K, Q6_K, false, 2, 256, 4, 4, 64, 256},
+    {"tiny-qwen2-bf16", "qwen2", BF16, F16, false, 2, 64, 4, 1, 16, 96, 10000, 0, false, 0, 0, 0, 4},
+    {"tiny-qwen3-f32", "qwen3", F32, F32, true, 2, 64, 4, 2, 24, 96, 1e6},
+    {"tiny-qwen3-f32-untied", "qwen3", F32, F32, false, 3, 96, 6, 2, 32, 160, 10000, 0, false, 0, 0, 0, 4},
+    {"tiny-qwen3-q4_1", "qwen3", Q4_1, Q8_0, true, 2, 64, 4, 2, 24, 96},
+    {"tiny-qwen3-q4_k", "qwen3", Q4_K, Q6_K, false, 2, 256, 4, 4, 128, 256},
+    {"tiny-qwen3-bf16", "qwen3", BF16, F16, false, 2, 64, 4, 1, 24, 96},
+    {"tiny-gemma3-f32", "gemma3", F32, F32, true, 7, 64, 4, 2, 24, 96, 1e6, 8, false, 6},
+    {"tiny-gemma3-f32-untied", "gemma3", F32, F32, false, 3, 96, 6, 2, 16, 160, 1e5, 0, false, 80, 2, 5000},
+    {"tiny-gemma3-q4_1", "gemma3", Q4_1, Q8_0, true, 3, 64, 4, 2, 24, 96, 1e6, 0, false, 16, -1},
+    {"tiny-gemma3-q4_k", "gemma3", Q4_K, Q6_K, false, 2, 256, 4, 4, 64, 256, 1e6},
+    {"tiny-gemma3-bf16", "gemma3", BF16, F16, false, 2, 64, 4, 1, 24, 96, 1e6, 0, false, 20, 2},
+};
+
+Recipe refused(const char * name, const char * architecture, void (*change)(Writer &)) {
+    Recipe recipe{name, architecture, F32, F32, true, 1, 64, 4, 2, 16, 96};
+    recipe.change = change;
+    return recipe;
+}
+
+const Recipe untrainable[] = {
+    refused("refused-gemma2", "gemma2", nullptr),
+    refused("refused-gemma3n", "gemma3n", nullptr),
+    refused("refused-qwen2moe", "qwen2moe", nullptr),
+    refused("refused-experts", "llama", [](Writer & w) { gguf_set_val_u32(w.file(), "llama.expert_count", 8); }),
+    refused("refused-output-bias", "llama", [](Writer & w) { w.add("blk.0.attn_output.bias", F32, 64, 1, 0, 0.1); }),
+    refused("refused-head-bias", "qwen2", [](Writer & w) { w.add("output.bias", F32, vocabulary, 1, 0, 0.1); }),
+    refused("refused-rope-factors", "qwen3", [](Writer & w) { w.add("rope_freqs.weight", F32, 8, 1, 3, 0.5); }),
+    refused("refused-vision", "gemma3", [](Writer & w) { w.add("v.patch_embd.weight", F32, 64, 64, 0, 0.1); }),
+    refused("refused-fused-qkv", "qwen2", [](Writer & w) { w.add("blk.0.attn_qkv.weight", F32, 64, 128, 0, 0.1); }),
+    refused("refused-logit-softcap", "gemma3", [](Writer & w) { gguf_set_val_f32(w.file(), "gemma3.final_logit_softcapping", 30); }),
+    refused("refused-attention-softcap", "gemma3", [](Writer & w) { gguf_set_val_f32(w.file(), "gemma3.attn_logit_softcapping", 50); }),
+    refused("refused-attention-scale", "llama", [](Writer & w) { gguf_set_val_f32(w.file(), "llama.attention.scale", 0.5f); }),
+    refused("refused-not-causal", "gemma3", [](Writer & w) { gguf_set_val_bool(w.file(), "gemma3.attention.causal", false); }),
+    refused("refused-longrope", "llama", [](Writer & w) { gguf_set_val_str(w.file(), "llama.rope.scaling.type", "longrope"); }),
+    refused("refused-yarn-windows", "gemma3", [](Writer & w) { gguf_set_val_str(w.file(), "gemma3.rope.scaling.type", "yarn"); }),
+    refused("refused-partial-rope", "qwen2", [](Writer & w) { gguf_set_val_u32(w.file(), "qwen2.rope.dimension_count", 8); }),
+    refused("refused-value-length", "qwen3", [](Writer & w) { gguf_set_val_u32(w.file(), "qwen3.attention.value_length", 32); }),
+    refused("refused-window-heads", "gemma3", [](Writer & w) { gguf_set_val_u32(w.file(), "gemma3.attention.key_length_swa", 32); }),
+    refused("refused-layers-differ", "llama", [](Writer & w) {
+        const uint32_t heads[] = {4};
+        gguf_remove_key(w.file(), "llama.attention.head_count");
+        gguf_set_arr_data(w.file(), "llama.attention.head_count", GGUF_TYPE_UINT32, heads, 1);
+    }),
+};
 
 } // namespace
 
 int main(int count, char ** arguments) {
     if (count != 2) return 2;
-    const Recipe recipes[] = {
-        {"tiny-f32", GGML_TYPE_F32, GGML_TYPE_F32, true, 2, 64, 4, 2, 96, 0, false},
-        {"tiny-f32-untied", GGML_TYPE_F32, GGML_TYPE_F32, false, 3, 96, 6, 2, 160, 2, true},
-        {"tiny-q4_1", GGML_TYPE_Q4_1, GGML_TYPE_Q8_0, true, 2, 64, 4, 2, 96, 0, false},
-        {"tiny-q4_k", GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, false, 2, 256, 4, 4, 256, 0, false},
-        {"tiny-bf16", GGML_TYPE_BF16, GGML_TYPE_F16, false, 2, 64, 4, 1, 96, 0, false},
-        {"tiny-bias", GGML_TYPE_F32, GGML_TYPE_F32, true, 1, 64, 4, 2, 96, 0, false, "llama", true},
-        {"tiny-other", GGML_TYPE_F32, GGML_TYPE_F32, true, 1, 64, 4, 2, 96, 0, false, "gemma2"},
-    };
+    std::vector<Recipe> recipes(std::begin(trainable), std::end(trainable));
+    recipes.insert(recipes.end(), std::begin(untrainable), std::end(untrainable));
     for (const Recipe & recipe : recipes)
         if (!write_model(recipe, arguments[1])) {
             std::fprintf(stderr, "could not write %s\n", recipe.name);

@@ -222,7 +222,8 @@ void test_same_to_the_bit(const std::string & path) {
 int main(int, char ** arguments) {
     const std::string folder = arguments[1];
     test_packing();
-    test_gradients(folder + "/tiny-f32.gguf");
+    // Gemma's windows hide a part of a shared beginning from what follows it.
+    for (const char * architecture : {"llama", "qwen3", "gemma3"}) test_gradients(tiny_model(folder, architecture, "f32"));
     test_answers(folder + "/tiny-q4_1.gguf");
     test_same_to_the_bit(folder + "/tiny-f32.gguf");
     return failed_checks == 0 ? 0 : 1;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/geglu.h"
 #include "kernels/matrix.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
@@ -37,7 +38,7 @@ public:
         const int64_t d = shape().embedding;
         Values x(static_cast<size_t>(n * d));
         for (int64_t t = 0; t < n; t++)
-            for (int64_t i = 0; i < d; i++) x[static_cast<size_t>(t * d + i)] = embedding_[static_cast<size_t>(tokens[static_cast<size_t>(t)] * d + i)];
+            for (int64_t i = 0; i < d; i++) x[static_cast<size_t>(t * d + i)] = embedding_[static_cast<size_t>(tokens[static_cast<size_t>(t)] * d + i)] * static_cast<double>(shape().embedding_scale);
         std::vector<Kept> kept(layers_.size());
         for (size_t layer = 0; layer < layers_.size(); layer++) x = forward_layer(layer, x, n, a, w, kept[layer]);
 
@@ -71,6 +72,8 @@ private:
     /** Everything a layer computed, by name. */
     struct Kept {
         Values x, h1, inv1, q, k, v, probabilities, attended, mid, h2, inv2, gate, up, product;
+        Values q_plain, k_plain, q_inv, k_inv;                             // before and of the norm of each head
+        Values attn_added, ffn_added, attn_added_inv, ffn_added_inv; // before and of the norm of what is added
     };
 
     static Values widened(const std::vector<float> & values) { return Values(values.begin(), values.end()); }
@@ -143,14 +146,33 @@ private:
         with_site(a, layer, target, [&](const Group & group, const Site & site) { lora_backward(a, group, site, x, dy, 0, n, w, dx, g); });
     }
 
-    void rotate(Values & x, int64_t n, int64_t heads, int direction) const {
+    void rotate(size_t layer, Values & x, int64_t n, int64_t heads, int direction) const {
         for (int64_t t = 0; t < n; t++)
             for (int64_t h = 0; h < heads; h++)
-                reference::rope(&x[static_cast<size_t>((t * heads + h) * shape().head_values)], shape().head_values, t, direction, shape().rope_base, shape().rope_scale, shape().rope_factors);
+                reference::rope(&x[static_cast<size_t>((t * heads + h) * shape().head_values)], shape().head_values, t, direction, shape().rope_pairs, model_.ropes[model_.layers[layer].rope]);
     }
 
+    AttentionShape attention_shape(size_t layer) const {
+        const ModelShape & m = shape();
+        return {m.heads, m.kv_heads, m.head_values, m.attention_scale, model_.layers[layer].window};
+    }
+
+    static void add_bias(Values & y, const std::vector<float> & bias) {
+        for (size_t i = 0; !bias.empty() && i < y.size(); i++) y[i] += static_cast<double>(bias[i % bias.size()]);
+    }
+
+    /** The gradient of n vectors of the weights' width before their norm. */
+    static Values norm_backward(const Values & x, const std::vector<float> & weights, const Values & inv, const Values & dy) {
+        const Values w = widened(weights);
+        Values dx(x.size());
+        for (size_t t = 0; t < inv.size(); t++)
+            reference::rmsnorm_backward(&x[t * w.size()], w.data(), inv[t], &dy[t * w.size()], static_cast<int64_t>(w.size()), &dx[t * w.size()]);
+        return dx;
+    }
+
+    /** n vectors of the weights' width. */
     Values normed(const Values & x, const std::vector<float> & weights, int64_t n, Values & inv) const {
-        const int64_t d = shape().embedding;
+        const auto d = static_cast<int64_t>(weights.size());
         const Values w = widened(weights);
         Values y(x.size());
         inv.resize(static_cast<size_t>(n));
@@ -160,47 +182,66 @@ private:
 
     Values forward_layer(size_t layer, const Values & x, int64_t n, const Adapter & a, const Values & w, Kept & k) const {
         const ModelShape & m = shape();
-        const AttentionShape s{m.heads, m.kv_heads, m.head_values};
+        const LayerWeights & weights = model_.layers[layer];
+        const AttentionShape s = attention_shape(layer);
         const int64_t d = m.embedding, ff = m.feed_forward;
         k.x = x;
-        k.h1 = normed(x, model_.layers[layer].attn_norm, n, k.inv1);
+        k.h1 = normed(x, weights.attn_norm, n, k.inv1);
         k.q = project(layer, attn_q, k.h1, n, s.q_width(), d, a, w);
         k.k = project(layer, attn_k, k.h1, n, s.kv_width(), d, a, w);
         k.v = project(layer, attn_v, k.h1, n, s.kv_width(), d, a, w);
-        rotate(k.q, n, m.heads, 1);
-        rotate(k.k, n, m.kv_heads, 1);
+        add_bias(k.q, weights.q_bias);
+        add_bias(k.k, weights.k_bias);
+        add_bias(k.v, weights.v_bias);
+        if (m.head_norms) {
+            k.q_plain = k.q;
+            k.k_plain = k.k;
+            k.q = normed(k.q_plain, weights.q_norm, n * m.heads, k.q_inv);
+            k.k = normed(k.k_plain, weights.k_norm, n * m.kv_heads, k.k_inv);
+        }
+        rotate(layer, k.q, n, m.heads, 1);
+        rotate(layer, k.k, n, m.kv_heads, 1);
         k.attended.resize(static_cast<size_t>(n * s.q_width()));
         k.probabilities.resize(static_cast<size_t>(m.heads * n * n));
         reference::attention(s, n, k.q.data(), k.k.data(), k.v.data(), k.attended.data(), k.probabilities.data());
-        k.mid = project(layer, attn_output, k.attended, n, d, s.q_width(), a, w);
+        k.attn_added = project(layer, attn_output, k.attended, n, d, s.q_width(), a, w);
+        k.mid = m.post_norms ? normed(k.attn_added, weights.attn_post_norm, n, k.attn_added_inv) : k.attn_added;
         for (size_t i = 0; i < x.size(); i++) k.mid[i] += x[i];
-        k.h2 = normed(k.mid, model_.layers[layer].ffn_norm, n, k.inv2);
+        k.h2 = normed(k.mid, weights.ffn_norm, n, k.inv2);
         k.gate = project(layer, ffn_gate, k.h2, n, ff, d, a, w);
         k.up = project(layer, ffn_up, k.h2, n, ff, d, a, w);
         k.product.resize(k.gate.size());
-        reference::swiglu(k.gate.data(), k.up.data(), n * ff, k.product.data());
-        Values out = project(layer, ffn_down, k.product, n, d, ff, a, w);
+        (m.activation == Activation::gelu ? reference::geglu<double> : reference::swiglu<double>)(k.gate.data(), k.up.data(), n * ff, k.product.data());
+        k.ffn_added = project(layer, ffn_down, k.product, n, d, ff, a, w);
+        Values out = m.post_norms ? normed(k.ffn_added, weights.ffn_post_norm, n, k.ffn_added_inv) : k.ffn_added;
         for (size_t i = 0; i < out.size(); i++) out[i] += k.mid[i];
         return out;
     }
 
     Values backward_layer(size_t layer, Values dx, int64_t n, const Adapter & a, const Values & w, const Kept & k, Values & g) const {
         const ModelShape & m = shape();
-        const AttentionShape s{m.heads, m.kv_heads, m.head_values};
+        const LayerWeights & weights = model_.layers[layer];
+        const AttentionShape s = attention_shape(layer);
         const int64_t d = m.embedding, ff = m.feed_forward;
         Values dproduct(k.product.size()), dgate(k.gate.size()), dup(k.up.size()), dh(dx.size());
-        project_backward(layer, ffn_down, k.product, dx, n, d, ff, a, w, dproduct, g);
-        reference::swiglu_backward(k.gate.data(), k.up.data(), dproduct.data(), n * ff, dgate.data(), dup.data());
+        const Values dffn = m.post_norms ? norm_backward(k.ffn_added, weights.ffn_post_norm, k.ffn_added_inv, dx) : dx;
+        project_backward(layer, ffn_down, k.product, dffn, n, d, ff, a, w, dproduct, g);
+        (m.activation == Activation::gelu ? reference::geglu_backward<double> : reference::swiglu_backward<double>)(k.gate.data(), k.up.data(), dproduct.data(), n * ff, dgate.data(), dup.data());
         project_backward(layer, ffn_gate, k.h2, dgate, n, ff, d, a, w, dh, g);
         project_backward(layer, ffn_up, k.h2, dup, n, ff, d, a, w, dh, g);
-        const Values norm2 = widened(model_.layers[layer].ffn_norm), norm1 = widened(model_.layers[layer].attn_norm);
+        const Values norm2 = widened(weights.ffn_norm), norm1 = widened(weights.attn_norm);
         for (int64_t t = 0; t < n; t++) reference::rmsnorm_backward(&k.mid[static_cast<size_t>(t * d)], norm2.data(), k.inv2[static_cast<size_t>(t)], &dh[static_cast<size_t>(t * d)], d, &dx[static_cast<size_t>(t * d)]);
 
         Values dattended(k.attended.size()), dq(k.q.size()), dk(k.k.size()), dv(k.v.size()), dh1(dx.size());
-        project_backward(layer, attn_output, k.attended, dx, n, d, s.q_width(), a, w, dattended, g);
+        const Values dattn = m.post_norms ? norm_backward(k.attn_added, weights.attn_post_norm, k.attn_added_inv, dx) : dx;
+        project_backward(layer, attn_output, k.attended, dattn, n, d, s.q_width(), a, w, dattended, g);
         reference::attention_backward(s, n, k.q.data(), k.k.data(), k.v.data(), k.probabilities.data(), dattended.data(), dq.data(), dk.data(), dv.data());
-        rotate(dq, n, m.heads, -1);
-        rotate(dk, n, m.kv_heads, -1);
+        rotate(layer, dq, n, m.heads, -1);
+        rotate(layer, dk, n, m.kv_heads, -1);
+        if (m.head_norms) {
+            dq = norm_backward(k.q_plain, weights.q_norm, k.q_inv, dq);
+            dk = norm_backward(k.k_plain, weights.k_norm, k.k_inv, dk);
+        }
         project_backward(layer, attn_q, k.h1, dq, n, s.q_width(), d, a, w, dh1, g);
         project_backward(layer, attn_k, k.h1, dk, n, s.kv_width(), d, a, w, dh1, g);
         project_backward(layer, attn_v, k.h1, dv, n, s.kv_width(), d, a, w, dh1, g);

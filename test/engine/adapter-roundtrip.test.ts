@@ -8,7 +8,7 @@ import { getLlama, type Llama, LlamaLogLevel, type LlamaModel, type Token } from
 import { installation, readConfig } from "../../src/base/config.ts";
 import { compareScores } from "../../src/engine/adapter-check.ts";
 import type { AdapterTarget, Rows, Trainer, WeightedRows } from "../../src/engine/trainer.ts";
-import { everyTarget, openWorker, rowsOf, scratch, step, tinyModel } from "./trainer-fixture.ts";
+import { everyTarget, openWorker, rowsOf, scratch, step, tinyModelOf } from "./trainer-fixture.ts";
 
 async function startLlama(t: TestContext): Promise<Llama> {
   const llama = await getLlama({
@@ -140,18 +140,34 @@ async function roundTrip(t: TestContext, trip: RoundTrip): Promise<void> {
   assert.equal(mergedVerdict.faithful, true, JSON.stringify(mergedVerdict));
 }
 
-for (const name of ["tiny-f32", "tiny-f32-untied"])
-  test(`${name}: token by token within 1e-3 nats`, { timeout: 120_000 }, async (t) => {
-    const rows = rowsOf([60, 33, 120, 9], 4);
-    await roundTrip(t, {
-      model: tinyModel(name),
-      rows: () => rows,
-      rank: 8,
-      steps: 20,
-      learningRate: 0.01,
-      quantised: false,
+for (const architecture of ["llama", "qwen2", "qwen3", "gemma3"]) {
+  for (const kind of ["f32", "f32-untied"])
+    test(`${architecture} ${kind} gate 6: token by token within 1e-3 nats`, { timeout: 120_000 }, async (t) => {
+      const rows = rowsOf([60, 33, 120, 9], 4);
+      await roundTrip(t, {
+        model: tinyModelOf(architecture, kind),
+        rows: () => rows,
+        rank: 8,
+        steps: 20,
+        learningRate: 0.01,
+        quantised: false,
+      });
     });
-  });
+  for (const kind of ["q4_1", "q4_k", "bf16"])
+    test(`${architecture} ${kind} gate 6: no shift, no wider than without the adapter`, {
+      timeout: 120_000,
+    }, async (t) => {
+      const rows = rowsOf([130, 130, 130, 130], 4);
+      await roundTrip(t, {
+        model: tinyModelOf(architecture, kind),
+        rows: () => rows,
+        rank: 8,
+        steps: 20,
+        learningRate: 0.01,
+        quantised: true,
+      });
+    });
+}
 
 for (const targets of [["output"], [...everyTarget, "output"]] as AdapterTarget[][])
   test(`tiny-f32-untied: an adapted head within 1e-3 nats, ${targets.length} targets`, {
@@ -159,7 +175,7 @@ for (const targets of [["output"], [...everyTarget, "output"]] as AdapterTarget[
   }, async (t) => {
     const rows = rowsOf([60, 33, 120, 9], 4);
     await roundTrip(t, {
-      model: tinyModel("tiny-f32-untied"),
+      model: tinyModelOf("llama", "f32-untied"),
       rows: () => rows,
       targets,
       rank: 8,

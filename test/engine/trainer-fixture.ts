@@ -22,6 +22,10 @@ export function tinyModel(name: string): string {
   return path;
 }
 
+/** "f32", "f32-untied", "q4_1", "q4_k" or "bf16" of an architecture. */
+export const tinyModelOf = (architecture: string, kind: string): string =>
+  tinyModel(architecture === "llama" ? `tiny-${kind}` : `tiny-${architecture}-${kind}`);
+
 export const tinyVocabulary = 320;
 
 export const silentLog = createLog("error");
