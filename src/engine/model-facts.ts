@@ -3,6 +3,7 @@ import { settings } from "../base/config.ts";
 import type { GgufHeader } from "./gguf-header.ts";
 import { baseBytes, embeddingBytes, type ModelShape, shapeOf } from "./gpu.ts";
 import { type ModelKind, poolingOf } from "./pooling.ts";
+import { reasonNotToTrain } from "./trainable.ts";
 
 export interface ModelFacts extends Omit<ModelShape, "weightBytes"> {
   name: string | null;
@@ -66,18 +67,6 @@ const fileTypes: Record<number, string> = {
   38: "MXFP4",
 };
 
-const layerTensors = [
-  "attn_norm",
-  "attn_q",
-  "attn_k",
-  "attn_v",
-  "attn_output",
-  "ffn_norm",
-  "ffn_gate",
-  "ffn_up",
-  "ffn_down",
-];
-
 const textOf = (header: GgufHeader, key: string): string | null => {
   const value = header.values.get(key);
   return typeof value === "string" && value !== "" ? value : null;
@@ -116,7 +105,7 @@ export function factsOf(
         : weightBytes + embeddingBytes({ weightBytes, ...shape }, { tokens: seatContext, batch: seatContext }),
     reason:
       kind === "text"
-        ? (reasonNotToAlign(header, shape, architecture) ?? templateProblem)
+        ? (reasonNotToTrain(header, shape) ?? templateProblem)
         : `A model for ${kind} does not answer, so there is nothing to align`,
   };
 }
@@ -128,29 +117,4 @@ function fileTypeOf(header: GgufHeader): string {
   const bytes = new Map<string, number>();
   for (const tensor of header.tensors) bytes.set(tensor.type, (bytes.get(tensor.type) ?? 0) + tensor.bytes);
   return [...bytes].sort((a, b) => b[1] - a[1])[0]?.[0] ?? "unknown";
-}
-
-/** The trainer's own conditions, told before a run would meet them. */
-function reasonNotToAlign(
-  header: GgufHeader,
-  shape: Omit<ModelShape, "weightBytes">,
-  architecture: string,
-): string | null {
-  if (architecture !== "llama") return `Models of architecture ${architecture} cannot be trained yet, only llama`;
-  if (numberOf(header, "llama.expert_count") > 0) return "Mixtures of experts cannot be trained yet";
-  if (shape.layers < 1 || shape.embedding < 1 || shape.feedForward < 1 || shape.heads < 1)
-    return "Its header does not say how large its layers are";
-  const scaling = textOf(header, "llama.rope.scaling.type") ?? "none";
-  if (scaling !== "none" && scaling !== "linear") return `Positions scaled by ${scaling} cannot be trained yet`;
-  for (const key of ["attention.scale", "logit_scale", "residual_scale", "embedding_scale"])
-    if (numberOf(header, `llama.${key}`) !== 0) return `Its header sets ${key}, which cannot be trained yet`;
-  const names = new Set(header.tensors.map((tensor) => tensor.name));
-  const wanted = ["token_embd.weight", "output_norm.weight"];
-  for (let layer = 0; layer < shape.layers; layer++)
-    for (const name of layerTensors) wanted.push(`blk.${layer}.${name}.weight`);
-  const missing = wanted.find((name) => !names.has(name));
-  if (missing !== undefined) return `The tensor ${missing} is missing`;
-  const known = new Set([...wanted, "output.weight", "rope_freqs.weight"]);
-  const unknown = [...names].find((name) => !known.has(name));
-  return unknown === undefined ? null : `The tensor ${unknown} is not part of a plain llama`;
 }
