@@ -13,6 +13,11 @@ const usage = {
       additionalProperties: false,
       properties: { cached_tokens: { type: "integer" }, truncated_tokens: { type: "integer" } },
     },
+    completion_tokens_details: {
+      type: "object",
+      additionalProperties: false,
+      properties: { reasoning_tokens: { type: "integer" } },
+    },
   },
 } as const;
 
@@ -30,8 +35,6 @@ export const confidence = {
   ],
 } as const;
 
-const finishReason = { enum: ["stop", "length"] } as const;
-const nullableFinish = { enum: ["stop", "length", null] } as const;
 const headers = {
   type: "object",
   properties: {
@@ -55,6 +58,35 @@ const streamOptions = {
   properties: { include_usage: { type: "boolean", default: false } },
 } as const;
 
+const penalty = { type: ["number", "null"], minimum: -2, maximum: 2, default: 0 } as const;
+/** How the next token is drawn, of completions and chats alike. */
+const drawing = {
+  top_p: { type: ["number", "null"], exclusiveMinimum: 0, maximum: 1 },
+  top_k: { type: ["integer", "null"], minimum: -1, maximum: 1_000_000, description: "Over 64 counts as 64." },
+  min_p: { type: ["number", "null"], minimum: 0, maximum: 1 },
+  seed,
+  stop,
+  presence_penalty: penalty,
+  frequency_penalty: penalty,
+  repetition_penalty: {
+    type: ["number", "null"],
+    exclusiveMinimum: 0,
+    maximum: 10,
+    default: 1,
+    description: "Divides the logits of tokens seen, those of the prompt too; 1 is none.",
+  },
+  logit_bias: {
+    type: ["object", "null"],
+    description: "Token id → what is added to its logit.",
+    maxProperties: 1024,
+    propertyNames: { pattern: "^\\d{1,10}$" },
+    additionalProperties: { type: "number", minimum: -100, maximum: 100 },
+  },
+  ignore_eos: { type: ["boolean", "null"], default: false, description: "Go on past the model's end of an answer." },
+  user: { type: ["string", "null"], maxLength: 512, description: "Accepted; not used." },
+} as const;
+const choiceCount = { type: ["integer", "null"], minimum: 1, maximum: 16, default: 1 } as const;
+
 const common = { id: { type: "string" }, created: { type: "integer" }, model: { type: "string" } } as const;
 const tokenIds = { type: "array", minItems: 1, items: { type: "integer", minimum: 0, maximum: 2147483647 } } as const;
 
@@ -75,74 +107,346 @@ export const completionBody = {
     temperature: { type: "number", ...temperature },
     stream: { type: "boolean", default: false },
     stream_options: streamOptions,
-    top_p: { type: ["number", "null"], exclusiveMinimum: 0, maximum: 1 },
-    top_k: { type: ["integer", "null"], minimum: -1, maximum: 1_000_000 },
-    seed,
-    stop,
+    ...drawing,
+    n: { ...choiceCount, description: "Choices of each prompt; prompts times n are at most 128." },
+    logprobs: {
+      type: ["integer", "null"],
+      minimum: 0,
+      maximum: 20,
+      description: "ln p of each token, before temperature and penalties, and of so many of the most probable ones.",
+    },
+    echo: {
+      type: ["boolean", "null"],
+      default: false,
+      description: "The prompt before the answer, with its log-probs.",
+    },
+    best_of: { type: "null", description: "Not served: ask for n, and choose." },
+    suffix: { type: "null", description: "Not served: no model here fills a gap." },
+  },
+  examples: [
+    { model: "model_0", prompt: "The capital of France is", max_tokens: 8, temperature: 0 },
+    {
+      model: "model_0",
+      prompt: [
+        [504, 3575],
+        [1, 2],
+      ],
+      max_tokens: 1,
+      temperature: 0,
+      logprobs: 1,
+      echo: true,
+    },
+  ],
+} as const;
+
+const text = { type: "string" } as const;
+const calledFunction = {
+  type: "object",
+  required: ["name", "arguments"],
+  properties: { name: { type: "string", minLength: 1, maxLength: 128 }, arguments: text },
+} as const;
+
+const message = {
+  type: "object",
+  required: ["role"],
+  properties: {
+    role: { enum: ["system", "developer", "user", "assistant", "tool"] },
+    content: {
+      description: "Text, or parts that are texts; null only beside an assistant's tool_calls.",
+      anyOf: [
+        { type: ["string", "null"] },
+        {
+          type: "array",
+          maxItems: 1000,
+          items: {
+            type: "object",
+            required: ["type", "text"],
+            properties: { type: { const: "text" }, text },
+          },
+        },
+      ],
+    },
+    name: { type: ["string", "null"], maxLength: 200 },
+    tool_calls: {
+      type: ["array", "null"],
+      description: "Of an assistant: what it called.",
+      maxItems: 128,
+      items: {
+        type: "object",
+        required: ["function"],
+        properties: {
+          id: { type: ["string", "null"], maxLength: 200 },
+          type: { const: "function" },
+          function: calledFunction,
+        },
+      },
+    },
+    tool_call_id: { type: ["string", "null"], maxLength: 200, description: "Of a tool: which call it answers." },
+    reasoning_content: {
+      type: ["string", "null"],
+      description: "Of an assistant: what it thought; templates may use it.",
+    },
   },
 } as const;
+
+const tool = {
+  type: "object",
+  required: ["type", "function"],
+  properties: {
+    type: { const: "function" },
+    function: {
+      type: "object",
+      required: ["name"],
+      properties: {
+        name: { type: "string", pattern: "^[A-Za-z0-9_.-]{1,128}$" },
+        description: { type: ["string", "null"], maxLength: 20_000 },
+        parameters: { type: ["object", "null"], description: "A JSON schema of the arguments." },
+        strict: { type: ["boolean", "null"] },
+      },
+    },
+  },
+} as const;
+
+const effort = { enum: ["none", "minimal", "low", "medium", "high", "xhigh"] } as const;
 
 export const chatBody = {
   type: "object",
   required: ["model", "messages"],
   properties: {
     model: modelName,
-    messages: {
-      type: "array",
-      minItems: 1,
-      maxItems: 2000,
-      items: {
-        type: "object",
-        required: ["role", "content"],
-        properties: {
-          role: { enum: ["system", "user", "assistant"] },
-          content: { type: "string" },
-          name: { type: "string", maxLength: 200 },
-        },
-      },
-    },
+    messages: { type: "array", minItems: 1, maxItems: 2000, items: message },
     max_tokens: { type: ["integer", "null"], minimum: 0, maximum: 1_000_000, default: 2000 },
+    max_completion_tokens: {
+      type: ["integer", "null"],
+      minimum: 0,
+      maximum: 1_000_000,
+      description: "Another name of max_tokens; counts where both are given.",
+    },
     prompt_truncate_len: { type: ["integer", "null"], minimum: 1, maximum: 10_000_000, default: 1500 },
     temperature: { type: ["number", "null"], ...temperature },
     stream: { type: ["boolean", "null"], default: false },
     stream_options: streamOptions,
-    tools: { type: ["array", "null"], maxItems: 0, description: "Not served yet: an empty list or null." },
-    tool_choice: { enum: ["auto", "none"] },
-    top_p: { type: ["number", "null"], exclusiveMinimum: 0, maximum: 1 },
-    top_k: { type: ["integer", "null"], minimum: -1, maximum: 1_000_000 },
-    n: { type: ["integer", "null"], minimum: 1, maximum: 16, default: 1 },
-    seed,
-    stop,
+    tools: { type: ["array", "null"], maxItems: 128, items: tool },
+    tool_choice: {
+      description: "`required`, or a function by name, is enforced by a grammar of its parameters.",
+      anyOf: [
+        { enum: ["auto", "none", "required", null] },
+        {
+          type: "object",
+          required: ["type", "function"],
+          properties: {
+            type: { const: "function" },
+            function: { type: "object", required: ["name"], properties: { name: { type: "string", maxLength: 128 } } },
+          },
+        },
+      ],
+    },
+    parallel_tool_calls: { type: ["boolean", "null"], default: true },
+    response_format: {
+      type: ["object", "null"],
+      description: "json_object and json_schema are enforced while the answer is drawn.",
+      required: ["type"],
+      properties: {
+        type: { enum: ["text", "json_object", "json_schema"] },
+        json_schema: {
+          type: "object",
+          required: ["schema"],
+          properties: {
+            name: { type: "string", maxLength: 200 },
+            description: { type: ["string", "null"], maxLength: 20_000 },
+            schema: {
+              type: "object",
+              description: "JSON Schema 2020-12, as far as a grammar can hold it; what cannot be enforced is refused.",
+            },
+            strict: { type: ["boolean", "null"] },
+          },
+        },
+      },
+    },
+    ...drawing,
+    n: choiceCount,
+    logprobs: { type: ["boolean", "null"], default: false },
+    top_logprobs: { type: ["integer", "null"], minimum: 0, maximum: 20, description: "Wants logprobs." },
     reasoning: {
       type: ["object", "null"],
-      description: "Accepted; the models served now have no reasoning mode.",
+      description: "Of models that think. `max_tokens` is kept to; without it, `effort` gives a share of max_tokens.",
       properties: {
-        effort: { type: "string" },
-        max_tokens: { type: "integer", minimum: 0 },
-        exclude: { type: "boolean" },
-        enabled: { type: "boolean" },
+        effort: { ...effort, description: "none switches thinking off." },
+        max_tokens: { type: ["integer", "null"], minimum: 0, maximum: 1_000_000 },
+        exclude: {
+          type: ["boolean", "null"],
+          default: false,
+          description: "Think, and keep the thoughts to yourself.",
+        },
+        enabled: { type: ["boolean", "null"] },
+      },
+    },
+    reasoning_effort: { enum: [...effort.enum, null], description: "OpenAI's name of reasoning.effort." },
+    functions: { type: "null", description: "Not served: use tools." },
+    function_call: { type: "null", description: "Not served: use tool_choice." },
+  },
+  examples: [
+    { model: "model_0", messages: [{ role: "user", content: "How often is the pump serviced?" }] },
+    {
+      model: "model_0",
+      messages: [{ role: "user", content: "What is the weather in Oslo?" }],
+      tools: [
+        {
+          type: "function",
+          function: {
+            name: "weather",
+            parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+          },
+        },
+      ],
+      tool_choice: "required",
+    },
+    {
+      model: "model_0",
+      messages: [{ role: "user", content: "Name a colour." }],
+      response_format: {
+        type: "json_schema",
+        json_schema: { name: "colour", schema: { type: "object", properties: { colour: { type: "string" } } } },
+      },
+    },
+  ],
+} as const;
+
+const completionFinish = ["stop", "length"] as const;
+const chatFinish = ["stop", "length", "tool_calls"] as const;
+
+const completionLogprobs = {
+  anyOf: [
+    { type: "null" },
+    {
+      type: "object",
+      description: "The end of an answer, where one was drawn, is its last token.",
+      additionalProperties: false,
+      required: ["tokens", "token_logprobs", "top_logprobs", "text_offset"],
+      properties: {
+        tokens: { type: "array", items: text },
+        token_logprobs: { type: "array", items: { type: ["number", "null"] } },
+        top_logprobs: {
+          type: "array",
+          items: { type: ["object", "null"], additionalProperties: { type: "number" } },
+        },
+        text_offset: { type: "array", items: { type: "integer" }, description: "In code points." },
+      },
+    },
+  ],
+} as const;
+
+const tokenLogprob = {
+  token: { type: "string", description: "bytes:\\xe2\\x80 and the like where its bytes alone are no text." },
+  logprob: { type: "number" },
+  bytes: { type: ["array", "null"], items: { type: "integer" } },
+} as const;
+
+const chatLogprobs = {
+  anyOf: [
+    { type: "null" },
+    {
+      type: "object",
+      additionalProperties: false,
+      required: ["content", "refusal"],
+      properties: {
+        content: {
+          type: "array",
+          description: "Every token that was drawn or taken, but for the one that ended the answer.",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["token", "logprob", "bytes", "top_logprobs"],
+            properties: {
+              ...tokenLogprob,
+              top_logprobs: {
+                type: "array",
+                items: {
+                  type: "object",
+                  additionalProperties: false,
+                  required: ["token", "logprob", "bytes"],
+                  properties: tokenLogprob,
+                },
+              },
+            },
+          },
+        },
+        refusal: { type: "null" },
+      },
+    },
+  ],
+} as const;
+
+const completionChoice = <const F extends readonly (string | null)[]>(finish: F) =>
+  ({
+    type: "object",
+    additionalProperties: false,
+    required: ["text", "index", "finish_reason", "logprobs"],
+    properties: {
+      text,
+      index: { type: "integer" },
+      finish_reason: { enum: finish },
+      logprobs: completionLogprobs,
+      confidence_score: confidenceScore,
+    },
+  }) as const;
+
+const thoughts = { type: ["string", "null"] } as const;
+
+const answeredMessage = {
+  type: "object",
+  additionalProperties: false,
+  required: ["role", "content"],
+  properties: {
+    role: { const: "assistant" },
+    content: { type: ["string", "null"] },
+    refusal: { type: "null" },
+    reasoning: thoughts,
+    reasoning_content: thoughts,
+    tool_calls: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["id", "type", "function"],
+        properties: {
+          id: text,
+          type: { const: "function" },
+          function: {
+            type: "object",
+            additionalProperties: false,
+            required: ["name", "arguments"],
+            properties: { name: text, arguments: text },
+          },
+        },
       },
     },
   },
 } as const;
 
-const textChoice = (finish: typeof finishReason | typeof nullableFinish) =>
-  ({
-    type: "object",
-    additionalProperties: false,
-    required: ["text", "index", "finish_reason"],
-    properties: {
-      text: { type: "string" },
-      index: { type: "integer" },
-      finish_reason: finish,
-      confidence_score: confidenceScore,
-    },
-  }) as const;
-
 const delta = {
   type: "object",
   additionalProperties: false,
-  properties: { role: { const: "assistant" }, content: { type: "string" } },
+  properties: {
+    role: { const: "assistant" },
+    content: { type: ["string", "null"] },
+    reasoning: text,
+    reasoning_content: text,
+    tool_calls: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["index", "function"],
+        properties: {
+          index: { type: "integer" },
+          id: text,
+          type: { const: "function" },
+          function: { type: "object", additionalProperties: false, properties: { name: text, arguments: text } },
+        },
+      },
+    },
+  },
 } as const;
 
 export const inference = {
@@ -162,7 +466,7 @@ export const inference = {
       properties: {
         ...common,
         object: { const: "text_completion" },
-        choices: { type: "array", items: textChoice(finishReason) },
+        choices: { type: "array", items: completionChoice(completionFinish) },
         usage,
         confidence_score: confidenceScore,
         confidence,
@@ -175,13 +479,13 @@ export const inference = {
       properties: {
         ...common,
         object: { const: "text_completion" },
-        choices: { type: "array", items: textChoice(nullableFinish) },
+        choices: { type: "array", items: completionChoice([...completionFinish, null]) },
         usage,
         confidence_score: confidenceScore,
         confidence,
       },
     },
-    errors: ["not_found", "not_deployed", "prompt_too_long", "engine_busy", "out_of_memory"],
+    errors: ["not_found", "not_deployed", "prompt_too_long", "template_failed", "engine_busy", "out_of_memory"],
   }),
   "inference.chat": endpoint({
     method: "POST",
@@ -207,14 +511,9 @@ export const inference = {
             required: ["index", "message", "finish_reason", "logprobs"],
             properties: {
               index: { type: "integer" },
-              message: {
-                type: "object",
-                additionalProperties: false,
-                required: ["role", "content"],
-                properties: { role: { const: "assistant" }, content: { type: "string" }, refusal: { type: "null" } },
-              },
-              finish_reason: finishReason,
-              logprobs: { type: "null" },
+              message: answeredMessage,
+              finish_reason: { enum: chatFinish },
+              logprobs: chatLogprobs,
               confidence_score: confidenceScore,
             },
           },
@@ -240,8 +539,8 @@ export const inference = {
             properties: {
               index: { type: "integer" },
               delta,
-              finish_reason: nullableFinish,
-              logprobs: { type: "null" },
+              finish_reason: { enum: [...chatFinish, null] },
+              logprobs: chatLogprobs,
               confidence_score: confidenceScore,
             },
           },
@@ -251,6 +550,6 @@ export const inference = {
         confidence,
       },
     },
-    errors: ["not_found", "not_deployed", "prompt_too_long", "engine_busy", "out_of_memory"],
+    errors: ["not_found", "not_deployed", "prompt_too_long", "template_failed", "engine_busy", "out_of_memory"],
   }),
 } as const;

@@ -1,7 +1,15 @@
 // One request on its way: what it has drawn, what of it may be shown, and how it ended.
 import { Failure } from "../base/errors.ts";
-import type { NativeAdapter } from "./binding.ts";
-import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Tokenizer, TopLogits } from "./generator.ts";
+import type { NativeAdapter, NativeGrammar, NativeSampler } from "./binding.ts";
+import type {
+  FinishReason,
+  GeneratedToken,
+  GenerateEnd,
+  GenerateRequest,
+  PromptToken,
+  Tokenizer,
+  TopLogits,
+} from "./generator.ts";
 import { createDraw, type Draw, logSumExp } from "./sampling.ts";
 import { createTextStream, type TextStream } from "./text-stream.ts";
 
@@ -12,6 +20,13 @@ export interface Job extends Pick<GenerateRequest, "priority" | "owner"> {
   adapter: NativeAdapter | null;
   draw: Draw;
   text: TextStream;
+  grammar: NativeGrammar | null;
+  /** Whether the grammar rules the next draw. */
+  constrained: boolean;
+  /** Taken next, undrawn. */
+  forced: number[];
+  /** Of the prompt read so far, where it is wanted. */
+  scored: PromptToken[];
   /** Drawn and not yet read. */
   out: GeneratedToken[];
   end: GenerateEnd | null;
@@ -34,7 +49,9 @@ export function createJob(
   key: string,
   adapter: NativeAdapter | null,
   tokenizer: Tokenizer,
+  openGrammar: (gbnf: string) => NativeGrammar,
 ): Job {
+  const first = request.steer?.(null);
   return {
     request,
     key,
@@ -43,6 +60,10 @@ export function createJob(
     owner: request.owner,
     draw: createDraw(request.sampling, request.prompt, request.ignoreEos ? tokenizer.eog : nobody),
     text: createTextStream(request.stopStrings),
+    grammar: request.grammar === undefined ? null : openGrammar(request.grammar),
+    constrained: first?.constrained ?? true,
+    forced: [...(first?.take ?? [])],
+    scored: [],
     out: [],
     end: null,
     failure: null,
@@ -54,26 +75,94 @@ export function createJob(
   };
 }
 
-/** Draws the next token of a job. room: whether its seat can hold one more. */
-export function takeToken(
+/** Takes the next token of a job, from the logits of its row. room: whether its seat can hold one more. */
+export async function takeToken(
   job: Job,
-  top: TopLogits,
+  row: number,
+  sampler: NativeSampler,
   tokenizer: Tokenizer,
   room: boolean,
-): { token: number; ended: FinishReason | null } {
-  const picked = job.draw.pick(top, job.drawn);
-  const token = top.tokens[picked]!;
+): Promise<{ token: number; ended: FinishReason | null }> {
+  const { request } = job;
+  const isForced = job.forced.length > 0;
+  const { token, top } = isForced
+    ? await including(job.forced.shift()!, row, sampler)
+    : await drawn(job, row, sampler, tokenizer);
+  const logZ = request.exact ? (await sampler.exact(row, token)).logZ : null;
   job.draw.accept(token);
   job.drawn++;
   const ends = tokenizer.eog.has(token);
-  let text = ends ? job.text.finish() : job.text.push(tokenizer.bytesOf(token));
+  if (job.grammar !== null && job.constrained && !isForced && !ends) job.grammar.accept(token);
+  const steering = request.steer?.(token);
+  job.constrained = steering?.constrained ?? job.constrained;
+  job.forced.push(...(steering?.take ?? []));
+  const bytes = request.shown?.has(token) ? Buffer.from(tokenizer.pieceOf(token)) : tokenizer.bytesOf(token);
+  let text = ends ? job.text.finish() : job.text.push(bytes);
   let ended: FinishReason | null = ends || job.text.stopped ? "stop" : null;
-  if (ended === null && (job.drawn >= job.request.maxTokens || !room)) {
+  if (ended === null && (job.drawn >= request.maxTokens || !room)) {
     text += job.text.finish();
     ended = "length";
   }
-  job.out.push({ token, text, logprob: top.logits[picked]! - logSumExp(top.logits), top });
+  const logit = top.logits[top.tokens.indexOf(token)]!;
+  job.out.push({ token, text, logprob: logit - logSumExp(top.logits), top, logZ, isForced });
   return { token, ended };
+}
+
+async function drawn(
+  job: Job,
+  row: number,
+  sampler: NativeSampler,
+  tokenizer: Tokenizer,
+): Promise<{ token: number; top: TopLogits }> {
+  const top = await sampler.top(row);
+  const { grammar, draw } = job;
+  if (grammar === null) return { token: top.tokens[draw.pick(top, job.drawn)]!, top };
+  // Until the grammar rules, the answer may not end. A control token has no text that a reader would see: the grammar does.
+  const allowed = job.constrained
+    ? (token: number) => (tokenizer.bytesOf(token).length > 0 || tokenizer.eog.has(token)) && grammar.allows(token)
+    : (token: number) => !tokenizer.eog.has(token);
+  const picked = draw.pick(top, job.drawn, allowed);
+  if (picked >= 0) return { token: top.tokens[picked]!, top };
+  // None of the 64 goes on: the draw is over the best 64 of those that do, wherever they stand. It is rare, and costs some.
+  const legal = job.constrained ? await sampler.under(row, grammar) : top;
+  const at = legal.tokens.length === 0 ? -1 : draw.pick(legal, job.drawn, allowed);
+  if (at < 0) throw new Failure("inference_failed", "No token of the vocabulary goes on in the grammar");
+  return { token: legal.tokens[at]!, top: withLast(top, legal.tokens[at]!, legal.logits[at]!) };
+}
+
+/** The kept logits of a row, the given token among them. */
+async function including(
+  token: number,
+  row: number,
+  sampler: NativeSampler,
+): Promise<{ token: number; top: TopLogits }> {
+  const top = await sampler.top(row);
+  if (top.tokens.includes(token)) return { token, top };
+  const { logprob, logZ } = await sampler.exact(row, token);
+  return { token, top: withLast(top, token, logprob + logZ) };
+}
+
+/** With a token in the place of the least probable one. */
+function withLast(top: TopLogits, token: number, logit: number): TopLogits {
+  const [tokens, logits] = [top.tokens.slice(), top.logits.slice()];
+  tokens[tokens.length - 1] = token;
+  logits[logits.length - 1] = logit;
+  return { tokens, logits };
+}
+
+/** Notes what was foretold of prompt tokens: `tokens[i]` by `rows[i]`. */
+export async function scorePrompt(
+  job: Job,
+  tokens: readonly number[],
+  rows: readonly number[],
+  sampler: NativeSampler,
+): Promise<void> {
+  if (job.scored.length === 0) job.scored.push({ token: job.request.prompt[0]!, step: null });
+  for (const [index, token] of tokens.entries()) {
+    const { top } = await including(token, rows[index]!, sampler);
+    const { logprob, logZ } = await sampler.exact(rows[index]!, token);
+    job.scored.push({ token, step: { top, logZ, logprob } });
+  }
 }
 
 export function conclude(job: Job, ended: FinishReason | Failure): void {

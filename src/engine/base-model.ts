@@ -74,6 +74,7 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
       new Batcher({
         context: pool,
         tokenizer: opened.tokenizer,
+        openGrammar: opened.openGrammar,
         turns,
         seats: config.seats,
         seatContext: context,

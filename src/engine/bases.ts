@@ -215,9 +215,11 @@ export function createGenerator(options: GeneratorOptions): Generator {
     generate: async function* (request: GenerateRequest) {
       const { base, entry } = loaded(request.model);
       const batcher = answers(base);
-      checkPrompt(request.prompt, base);
+      checkPrompt(request.prompt, base, Math.min(1, request.maxTokens));
+      if (request.grammar !== undefined && request.ignoreEos)
+        throw invalid(["ignore_eos"], "a grammar says where an answer ends");
       const empty = { promptTokens: request.prompt.length, cachedTokens: 0, completionTokens: 0 };
-      if (request.maxTokens <= 0) return { finishReason: "length", ...empty };
+      if (request.maxTokens <= 0 && request.onPrompt === undefined) return { finishReason: "length", ...empty };
       return yield* batcher.generate(request, keyOf(request.model), await entry.ready);
     },
     evaluate: async (request: EvaluateRequest) => {

@@ -6,9 +6,9 @@
 // Always true: a seat's cells were computed under one adapter; `cells` says what they hold; native calls happen inside a turn.
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
-import { conclude, createJob, type Job, takeToken } from "./answering.ts";
-import type { NativeAdapter, NativeContext, NativeSampler } from "./binding.ts";
-import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Tokenizer, TopLogits } from "./generator.ts";
+import { conclude, createJob, type Job, scorePrompt, takeToken } from "./answering.ts";
+import type { NativeAdapter, NativeContext, NativeGrammar, NativeSampler } from "./binding.ts";
+import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Tokenizer } from "./generator.ts";
 import { commonPrefix, movesToAlign, seatBeside } from "./seats.ts";
 import type { Turns } from "./turns.ts";
 import { Waiting } from "./waiting.ts";
@@ -16,6 +16,7 @@ import { Waiting } from "./waiting.ts";
 export interface BatcherOptions {
   context: NativeContext;
   tokenizer: Tokenizer;
+  openGrammar: (gbnf: string) => NativeGrammar;
   turns: Turns;
   seats: number;
   seatContext: number;
@@ -33,6 +34,8 @@ export interface BatcherOptions {
 const stepsPerTurn = 8;
 /** Shorter prefixes are cheaper to read again than to look after. */
 const leastReuse = 16;
+/** Most rows of logits of a step, for prompts whose log-probs are wanted: a row of a large vocabulary is half a megabyte. */
+const scoredRows = 64;
 
 /** The group's name: all requests of one adapter; "" is the base itself. */
 export type AdapterKey = string;
@@ -49,6 +52,8 @@ interface Seat {
   at: number;
   /** Order of admission: prompts are read in that order. */
   turn: number;
+  /** The seat whose first cells this one waits for, so many of them. */
+  source: { seat: Seat; length: number } | null;
   sampler: NativeSampler;
 }
 
@@ -76,6 +81,7 @@ export class Batcher {
       pending: [],
       at: 0,
       turn: 0,
+      source: null,
       sampler: options.context.openSampler(),
     }));
   }
@@ -145,7 +151,7 @@ export class Batcher {
       const seconds = Math.ceil((this.meanSeconds * (this.waiting.size + 1)) / this.seats.length);
       throw new Failure("engine_busy", undefined, { retryAfterSeconds: Math.min(60, Math.max(1, seconds)) });
     }
-    const job = createJob(request, key, adapter, this.options.tokenizer);
+    const job = createJob(request, key, adapter, this.options.tokenizer, this.options.openGrammar);
     this.waiting.add(job);
     this.wake();
     return job;
@@ -183,6 +189,7 @@ export class Batcher {
         context.setThreads(threads());
         for (let steps = 0; steps < stepsPerTurn || !turns.wanted; steps++) {
           for (const seat of this.active()) if (seat.job!.left) this.free(seat, "aborted");
+          await this.takeCopies();
           this.admit();
           if (this.active().length === 0) return;
           await this.step();
@@ -210,20 +217,19 @@ export class Batcher {
     }
   }
 
-  /** The idle seat that holds the longest beginning of this prompt, of the same owner and adapter; else a fresh one. */
+  /**
+   * The idle seat that holds the longest beginning of this prompt, of the same owner and adapter; else a fresh one, which waits
+   * for a copy where a busy seat holds or reads such a beginning.
+   */
   private seatFor(job: Job, free: Seat[]): Seat {
-    const { prompt } = job.request;
-    let best: Seat | null = null;
-    let longest = leastReuse - 1;
-    for (const seat of free) {
-      if (seat.key !== job.key || seat.owner !== job.owner) continue;
-      // The last token is decoded in any case: its logits are wanted.
-      const length = Math.min(commonPrefix(seat.cells, prompt), prompt.length - 1);
-      if (length > longest) [best, longest] = [seat, length];
-    }
-    if (best !== null && (best.cells.length === longest || this.options.context.cut(best.id, longest))) {
-      best.cells.length = longest;
-      return best;
+    const idle = this.longestPrefix(job, free);
+    const busy = this.longestPrefix(job, this.active());
+    if (idle !== null && idle.length >= (busy?.length ?? 0)) {
+      const { seat, length } = idle;
+      if (seat.cells.length === length || this.options.context.cut(seat.id, length)) {
+        seat.cells.length = length;
+        return seat;
+      }
     }
     const members = this.active().filter((seat) => seat.key === job.key);
     const id = seatBeside(
@@ -234,12 +240,48 @@ export class Batcher {
     const seat = this.seats[id]!;
     this.options.context.clear(seat.id);
     seat.cells = [];
+    seat.source = busy;
     return seat;
+  }
+
+  private longestPrefix(job: Job, among: readonly Seat[]): { seat: Seat; length: number } | null {
+    const { prompt, onPrompt } = job.request;
+    if (onPrompt !== undefined) return null;
+    let best: { seat: Seat; length: number } | null = null;
+    for (const seat of among) {
+      if (seat.key !== job.key || seat.owner !== job.owner) continue;
+      let length = commonPrefix(seat.cells, prompt);
+      // What a busy seat is still to read. A cell of an answer comes as late as the answer does, and is not waited for.
+      if (seat.job !== null && length === seat.cells.length && seat.source === null)
+        length += commonPrefix(seat.pending.slice(seat.at), prompt.slice(length));
+      // The last token is decoded in any case: its logits are wanted.
+      length = Math.min(length, prompt.length - 1);
+      if (length >= leastReuse && length > (best?.length ?? 0)) best = { seat, length };
+    }
+    return best;
+  }
+
+  /** Cells for the seats that wait for another's: once it has them, or will not get them any more. */
+  private async takeCopies(): Promise<void> {
+    const { context } = this.options;
+    for (const seat of this.active()) {
+      if (seat.source === null) continue;
+      const { seat: source, length } = seat.source;
+      if (source.job !== null && source.cells.length < length) continue;
+      seat.source = null;
+      const { prompt } = seat.job!.request;
+      const held = Math.min(length, commonPrefix(source.cells, prompt));
+      await context.copy(source.id, seat.id);
+      if (source.cells.length === held || context.cut(seat.id, held)) seat.cells = prompt.slice(0, held);
+      else context.clear(seat.id);
+      seat.at = seat.job!.cached = seat.cells.length;
+    }
   }
 
   private free(seat: Seat, ended: FinishReason | Failure): void {
     const job = seat.job!;
     seat.job = null;
+    seat.source = null;
     this.meanSeconds = 0.9 * this.meanSeconds + (0.1 * (performance.now() - job.startedAt)) / 1000;
     this.conclude(job, ended);
   }
@@ -249,7 +291,7 @@ export class Batcher {
     const { context } = this.options;
     try {
       await this.align(key);
-      const members = this.active().filter((seat) => seat.key === key);
+      const members = this.reading(key);
       if (this.adapterSet !== key) {
         context.setAdapter(members[0]!.job!.adapter);
         this.adapterSet = key;
@@ -257,11 +299,13 @@ export class Batcher {
       const sizes = this.share(members);
       const parts = members.map((seat) => {
         const size = sizes.get(seat)!;
+        const last = seat.at + size === seat.pending.length;
+        const all = seat.job!.request.onPrompt !== undefined && seat.job!.drawn === 0;
         return {
           sequence: seat.id,
           position: seat.cells.length,
           tokens: seat.pending.slice(seat.at, seat.at + size),
-          logitsAt: seat.at + size === seat.pending.length ? [size - 1] : [],
+          logitsAt: all ? Array.from({ length: size }, (_, at) => at) : last ? [size - 1] : [],
         };
       });
       const rows = await context.decode(parts);
@@ -270,11 +314,15 @@ export class Batcher {
         seat.at += parts[index]!.tokens.length;
       }
       const drawing = [...members.entries()].filter(([index]) => rows[index]!.length > 0);
-      const tops = await Promise.all(drawing.map(([index, seat]) => seat.sampler.top(rows[index]![0]!)));
-      for (const [place, [, seat]] of drawing.entries()) this.deliver(seat, tops[place]!);
+      await Promise.all(drawing.map(([index, seat]) => this.advance(seat, rows[index]!)));
     } catch (cause) {
       this.failGroup(key, cause);
     }
+  }
+
+  /** Seats of a group that take part in its next step. */
+  private reading(key: AdapterKey): Seat[] {
+    return this.active().filter((seat) => seat.key === key && seat.source === null);
   }
 
   /** The group in turn: it stays while it is alone, and for some steps when others wait. */
@@ -289,7 +337,7 @@ export class Batcher {
   }
 
   private async align(key: AdapterKey): Promise<void> {
-    const members = this.active().filter((seat) => seat.key === key);
+    const members = this.reading(key);
     const moves = movesToAlign(
       this.seats.length,
       members.map((seat) => seat.id),
@@ -310,23 +358,43 @@ export class Batcher {
     const reading = members.filter((seat) => seat.pending.length - seat.at > 1).sort((a, b) => a.turn - b.turn);
     let budget = Math.min(reading.length < members.length ? prefill : batch, batch - members.length);
     const sizes = new Map<Seat, number>(members.map((seat) => [seat, 1]));
+    let rows = scoredRows;
     for (const seat of reading) {
+      const isScored = seat.job!.request.onPrompt !== undefined;
       // At least one token each, so that the ids of the batch stay a run.
-      const size = Math.max(1, Math.min(seat.pending.length - seat.at, budget));
+      const size = Math.max(1, Math.min(seat.pending.length - seat.at, budget, isScored ? rows : budget));
       sizes.set(seat, size);
       budget -= size;
+      if (isScored) rows -= size;
     }
     return sizes;
   }
 
-  private deliver(seat: Seat, top: TopLogits): void {
+  /** What the rows of a step say: log-probs of the prompt where they are wanted, and the next token once it is read. */
+  private async advance(seat: Seat, rows: readonly number[]): Promise<void> {
     const { tokenizer, seatContext } = this.options;
+    const { sampler } = seat;
     const job = seat.job!;
-    const { token, ended } = takeToken(job, top, tokenizer, seat.cells.length < seatContext);
-    seat.pending = [token];
-    seat.at = 0;
-    if (ended === null) job.notify();
-    else this.free(seat, ended);
+    const { prompt, onPrompt, maxTokens } = job.request;
+    const read = seat.cells.length;
+    try {
+      if (onPrompt !== undefined && job.drawn === 0) {
+        await scorePrompt(job, prompt.slice(read - rows.length + 1, read + 1), rows, sampler);
+        if (read < prompt.length) return;
+        onPrompt(job.scored);
+        job.scored = [];
+      }
+      if (maxTokens === 0) return this.free(seat, "length");
+      const { token, ended } = await takeToken(job, rows.at(-1)!, sampler, tokenizer, read < seatContext);
+      seat.pending = [token];
+      seat.at = 0;
+      if (ended === null) job.notify();
+      else this.free(seat, ended);
+    } catch (cause) {
+      // One answer's own trouble, such as a grammar that no token continues: the others of the step go on.
+      this.options.log("error", "draw_failed", { error: cause });
+      this.free(seat, new Failure("inference_failed", undefined, { cause }));
+    }
   }
 
   private failGroup(key: AdapterKey, cause: unknown): void {

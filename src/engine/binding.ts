@@ -23,6 +23,13 @@ interface AddonLora {
   dispose(): Promise<void>;
 }
 
+interface AddonGrammar {
+  isTextCompatible(text: string): boolean;
+}
+
+/** Opaque. */
+type AddonGrammarState = { readonly grammarState: never };
+
 interface AddonSampler {
   applyConfig(config: {
     temperature: number;
@@ -32,6 +39,7 @@ interface AddonSampler {
     seed?: number;
     tokenBiasKeys?: Uint32Array;
     tokenBiasValues?: Float32Array;
+    grammarEvaluationState?: AddonGrammarState;
   }): void;
   dispose(): void;
 }
@@ -63,11 +71,24 @@ interface Addon {
   AddonModel: new (path: string, options: Record<string, unknown>) => AddonModel;
   AddonModelLora: new (model: AddonModel, path: string) => AddonLora;
   AddonContext: new (model: AddonModel, options: Record<string, unknown>) => AddonContext;
-  AddonSampler: new (model: AddonModel) => AddonSampler;
+  AddonGrammar: new (gbnf: string, options: { rootRuleName: string }) => AddonGrammar;
+  AddonGrammarEvaluationState: {
+    new (model: AddonModel, grammar: AddonGrammar): AddonGrammarState;
+    /** A copy. */
+    new (state: AddonGrammarState): AddonGrammarState;
+  };
+  AddonSampler: (new (
+    model: AddonModel,
+  ) => AddonSampler) & {
+    canBeNextTokenForGrammarEvaluationState(state: AddonGrammarState, token: number): boolean;
+    acceptGrammarEvaluationStateToken(state: AddonGrammarState, token: number): void;
+  };
   getGpuVramInfo(): { total: number; used: number };
 }
 
-const expected: Record<"AddonModel" | "AddonModelLora" | "AddonContext" | "AddonSampler", string[]> = {
+type Class = "AddonModel" | "AddonModelLora" | "AddonContext" | "AddonSampler" | "AddonGrammar";
+
+const expected: Record<Class, string[]> = {
   AddonModel: [
     "init",
     "loadLora",
@@ -103,7 +124,10 @@ const expected: Record<"AddonModel" | "AddonModelLora" | "AddonContext" | "Addon
     "dispose",
   ],
   AddonSampler: ["applyConfig", "dispose"],
+  AddonGrammar: ["isTextCompatible"],
 };
+
+const expectedStatics = ["canBeNextTokenForGrammarEvaluationState", "acceptGrammarEvaluationStateToken"];
 
 /** How many candidates a step keeps. */
 export const keptLogits = 64;
@@ -124,6 +148,8 @@ export interface NativeModel {
   /** Throws model_load_failed. The file name must carry a hash of the content when the file can ever change. */
   openAdapter(path: string): Promise<NativeAdapter>;
   openContext(shape: ContextShape): Promise<NativeContext>;
+  /** At its beginning. Throws validation for a GBNF that the library does not take. */
+  openGrammar(gbnf: string): NativeGrammar;
   openEmbeddingContext(shape: Omit<ContextShape, "sequences">): Promise<NativeEmbeddingContext>;
   /** The separator of a query and a document, or null. */
   readonly sep: number | null;
@@ -140,6 +166,15 @@ export interface NativeEmbeddingContext {
   read(tokens: readonly number[], position: number): Promise<Float64Array>;
   setAdapter(adapter: NativeAdapter | null): void;
   dispose(): Promise<void>;
+}
+
+/** Where an answer stands in a grammar. Its memory goes with the garbage. */
+export interface NativeGrammar {
+  readonly state: AddonGrammarState;
+  /** Whether the token goes on from here; an end of generation, where the grammar may end. */
+  allows(token: number): boolean;
+  /** The token must be allowed and no end of generation: the library aborts the process on that. */
+  accept(token: number): void;
 }
 
 export interface NativeAdapter {
@@ -174,6 +209,8 @@ export interface NativeContext {
   clear(sequence: number): void;
   /** Forgets the cells of a sequence from `position` on. false: this model cannot, and nothing was forgotten. */
   cut(sequence: number, position: number): boolean;
+  /** Overwrites `to` with the cells of `from`. */
+  copy(from: number, to: number): Promise<void>;
   /** Overwrites `to` with the cells of `from`, and clears `from`. */
   move(from: number, to: number): Promise<void>;
   setAdapter(adapter: NativeAdapter | null): void;
@@ -186,8 +223,10 @@ export interface NativeSampler {
   setBias(bias: ReadonlyMap<number, number>): void;
   /** The kept logits of a row, as the model gave them: temperature 1 and a bare top-k leave them alone; a bias is taken off. */
   top(row: number): Promise<TopLogits>;
-  /** ln p(token) over the whole vocabulary, in nats, and the most probable token. */
-  exact(row: number, token: number): Promise<{ logprob: number; best: number }>;
+  /** The same of the tokens that a grammar allows, fewer where it allows fewer: costs a look at the whole vocabulary. */
+  under(row: number, grammar: NativeGrammar): Promise<TopLogits>;
+  /** ln p(token) over the whole vocabulary, in nats, the most probable token, and ln of the sum of e^logit over all. */
+  exact(row: number, token: number): Promise<{ logprob: number; best: number; logZ: number }>;
   dispose(): void;
 }
 
@@ -241,6 +280,10 @@ function checkedAddon(llama: Llama): Addon {
     for (const method of methods)
       if (prototype === undefined || !(method in prototype)) missing.push(`${name}.${method}`);
   }
+  const statics = addon?.AddonSampler as object | undefined;
+  for (const method of expectedStatics)
+    if (statics === undefined || !(method in statics)) missing.push(`AddonSampler.${method}`);
+  if (addon?.AddonGrammarEvaluationState === undefined) missing.push("AddonGrammarEvaluationState");
   if (missing.length > 0)
     throw new Failure("engine_unusable", `node-llama-cpp is not the pinned version: it lacks ${missing.join(", ")}`);
   return addon as unknown as Addon;
@@ -272,6 +315,14 @@ async function openModel(addon: Addon, gpu: boolean, path: string, vocabularyOnl
     sep: tokenOf(model.sepToken()),
     ends: endsOf(model),
     ranksByProbability: /^qwen3(vl)?$/.test(String(header.values.get("general.architecture"))),
+    openGrammar: (gbnf) => {
+      const state = new addon.AddonGrammarEvaluationState(model, parsedGrammar(addon, gbnf));
+      return {
+        state,
+        allows: (token) => addon.AddonSampler.canBeNextTokenForGrammarEvaluationState(state, token),
+        accept: (token) => addon.AddonSampler.acceptGrammarEvaluationStateToken(state, token),
+      };
+    },
     dispose: () => model.dispose(),
   };
 }
@@ -284,6 +335,14 @@ const wordPiece = 3;
 function endsOf(model: AddonModel): number[] {
   if (model.getVocabularyType() === wordPiece) return [model.sepToken()].filter((token) => token >= 0);
   return model.shouldAppendEosToken() ? [model.tokenEos()].filter((token) => token >= 0) : [];
+}
+
+function parsedGrammar(addon: Addon, gbnf: string): AddonGrammar {
+  try {
+    return new addon.AddonGrammar(gbnf, { rootRuleName: "root" });
+  } catch (cause) {
+    throw new Failure("validation", "The inference library does not take the grammar of this request", { cause });
+  }
 }
 
 async function mustLoad(what: string, load: () => Promise<unknown>): Promise<void> {
@@ -318,6 +377,7 @@ async function openContext(addon: Addon, model: AddonModel, shape: ContextShape)
     openSampler: () => openSampler(addon, model, context),
     clear: (sequence) => context.disposeSequence(sequence),
     cut: (sequence, position) => context.removeTokenCellsFromSequence(sequence, position, -1),
+    copy: async (from, to) => void (await context.copySequenceStateFromOtherSequence(to, from)),
     move: async (from, to) => {
       await context.copySequenceStateFromOtherSequence(to, from);
       context.disposeSequence(from);
@@ -359,22 +419,36 @@ async function openEmbeddingContext(
 }
 
 function openSampler(addon: Addon, model: AddonModel, context: AddonContext): NativeSampler {
-  const kept = new addon.AddonSampler(model);
-  const chain = { temperature: 1, topK: keptLogits, topP: 1, minP: 0, seed: 0 };
-  kept.applyConfig(chain);
-  let greedy: AddonSampler | null = null;
   let bias: ReadonlyMap<number, number> = new Map();
+  /** Temperature 1 and a bare top-k, with the bias of now. */
+  const configure = (sampler: AddonSampler, more: { grammarEvaluationState?: AddonGrammarState } = {}): void =>
+    sampler.applyConfig({
+      ...{ temperature: 1, topK: keptLogits, topP: 1, minP: 0, seed: 0 },
+      ...(bias.size > 0 && {
+        tokenBiasKeys: Uint32Array.from(bias.keys()),
+        tokenBiasValues: Float32Array.from(bias.values()),
+      }),
+      ...more,
+    });
+  const logitsOf = async (row: number, sampler: AddonSampler): Promise<TopLogits> =>
+    topOf((await context.sampleToken(row, sampler, false, false, true, false))[3]!, bias);
+  const kept = new addon.AddonSampler(model);
+  configure(kept);
+  let bound: AddonSampler | null = null;
+  let greedy: AddonSampler | null = null;
   return {
     setBias: (next) => {
       if (next.size === 0 && bias.size === 0) return;
       bias = next;
-      kept.applyConfig({
-        ...chain,
-        tokenBiasKeys: Uint32Array.from(bias.keys()),
-        tokenBiasValues: Float32Array.from(bias.values()),
-      });
+      configure(kept);
     },
-    top: async (row) => topOf((await context.sampleToken(row, kept, false, false, true, false))[3]!, bias),
+    top: (row) => logitsOf(row, kept),
+    under: (row, { state }) => {
+      bound ??= new addon.AddonSampler(model);
+      // The library's own draw moves the state it is given: a copy.
+      configure(bound, { grammarEvaluationState: new addon.AddonGrammarEvaluationState(state) });
+      return logitsOf(row, bound);
+    },
     exact: async (row, token) => {
       if (greedy === null) {
         greedy = new addon.AddonSampler(model);
@@ -386,10 +460,12 @@ function openSampler(addon: Addon, model: AddonModel, context: AddonContext): Na
       // Pairs (token, logit) of the wanted token and of the best one, which may be the same.
       const logitOf = (id: number): number =>
         logits[logits.findIndex((value, at) => at % 2 === 0 && value === id) + 1]!;
-      return { logprob: logitOf(token) - logitOf(best) - Math.log(weight), best };
+      const logZ = logitOf(best) + Math.log(weight);
+      return { logprob: logitOf(token) - logZ, best, logZ };
     },
     dispose: () => {
       kept.dispose();
+      bound?.dispose();
       greedy?.dispose();
     },
   };
@@ -397,10 +473,12 @@ function openSampler(addon: Addon, model: AddonModel, context: AddonContext): Na
 
 function topOf(pairs: number[], bias: ReadonlyMap<number, number>): TopLogits {
   const count = pairs.length / 2;
-  const order = Array.from({ length: count }, (_, index) => ({
+  const all = Array.from({ length: count }, (_, index) => ({
     token: pairs[2 * index]!,
     logit: pairs[2 * index + 1]! - (bias.get(pairs[2 * index]!) ?? 0),
   }));
+  // What a grammar refuses stands at −∞.
+  const order = all.filter(({ logit }) => logit > Number.NEGATIVE_INFINITY);
   if (bias.size > 0) order.sort((a, b) => b.logit - a.logit);
   return {
     tokens: Int32Array.from(order, (entry) => entry.token),

@@ -3,15 +3,38 @@
 // The GGUF's own Jinja template is rendered with a stand-in for every text a person wrote, so that neither the template nor the
 // tokeniser's reading of special tokens ever sees those texts: `<|im_start|>` typed by a user stays plain text. What the template
 // itself writes is read with special tokens. Text between two special tokens is encoded in one piece, as the model saw it in
-// training, except that an assistant's text is always a piece of its own, as it is when the model writes it.
+// training, except that an assistant's text is always a piece of its own, as it is when the model writes it. Of tools and of the
+// arguments of calls, templates write the JSON themselves: there, stand-ins take the place of special tokens' texts only.
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import { Failure, invalid } from "../base/errors.ts";
 import type { Tokenizer } from "./generator.ts";
+import {
+  type CallFormat,
+  formatOf,
+  plainCalls,
+  probe,
+  type Tool,
+  type ToolCall,
+  withToolsInText,
+} from "./tool-format.ts";
 
 export interface ChatMessage {
   role: string;
   content: string;
   name?: string;
+  /** Of an assistant. */
+  toolCalls?: readonly ToolCall[];
+  /** Of a tool's answer. */
+  toolCallId?: string;
+  /** Of an assistant: what it thought before it spoke. */
+  thought?: string;
+}
+
+export interface PromptOptions {
+  addGenerationPrompt?: boolean;
+  tools?: readonly Tool[];
+  /** Told to the template; left to it where undefined. */
+  enableThinking?: boolean;
 }
 
 export interface TrainingTokens {
@@ -31,9 +54,67 @@ const standIns = /(\u2003?)\ue000(\d+)\ue001(\u2003?)/g;
 export function formatChat(
   tokenizer: Tokenizer,
   messages: readonly ChatMessage[],
-  options: { addGenerationPrompt?: boolean } = {},
+  options: PromptOptions = {},
 ): number[] {
-  return encode(tokenizer, render(tokenizer, messages, options.addGenerationPrompt ?? true), messages).tokens;
+  const { tools = [] } = options;
+  const usesTools = tools.length > 0 || messages.some(({ role, toolCalls }) => role === "tool" || toolCalls?.length);
+  const known = !usesTools || callFormatOf(tokenizer) !== plainCalls;
+  const shown = known ? messages : withToolsInText(messages, tools);
+  return encode(tokenizer, render(tokenizer, shown, known ? options : { ...options, tools: [] }), shown).tokens;
+}
+
+/** How this model writes calls: as its template has them, or in our own form where the template knows none. */
+export function callFormatOf(tokenizer: Tokenizer): CallFormat {
+  const known = prepare(tokenizer);
+  known.calls ??= tried(tokenizer) ?? plainCalls;
+  return known.calls;
+}
+
+/** null unless the template tells of tools, of calls in a form that can be read, and of results. */
+function tried(tokenizer: Tokenizer): CallFormat | null {
+  const question: ChatMessage = { role: "user", content: "probe_question" };
+  const call: ChatMessage = { role: "assistant", content: "", toolCalls: [probe.call] };
+  const result: ChatMessage = {
+    role: "tool",
+    content: "probe_result",
+    toolCallId: probe.call.id,
+    name: probe.call.name,
+  };
+  const text = (messages: ChatMessage[], addGenerationPrompt: boolean): string =>
+    render(tokenizer, messages, { tools: [probe.tool], addGenerationPrompt })
+      .map((piece) => piece.text)
+      .join("");
+  try {
+    const asked = text([question], true);
+    const called = text([question, call], false);
+    if (!asked.includes(probe.tool.description) || !called.startsWith(asked)) return null;
+    if (!text([question, call, result], true).includes(result.content)) return null;
+    const answer = called.slice(asked.length);
+    const end = [...tokenizer.specials]
+      .filter(([name, token]) => tokenizer.eog.has(token) && answer.includes(name))
+      .map(([name]) => answer.indexOf(name));
+    return formatOf(answer.slice(0, Math.min(answer.length, ...end)).trimEnd());
+  } catch (error) {
+    if (error instanceof Failure) return null;
+    throw error;
+  }
+}
+
+export interface ThoughtMarks {
+  open: string;
+  close: string;
+}
+
+const thoughtMarks: readonly ThoughtMarks[] = [
+  { open: "<think>", close: "</think>" },
+  { open: "[THINK]", close: "[/THINK]" },
+];
+
+/** What this model puts around its thoughts; null for a model that has no such habit. */
+export function thoughtMarksOf(tokenizer: Tokenizer): ThoughtMarks | null {
+  const knows = (mark: string): boolean =>
+    tokenizer.specials.has(mark) || (tokenizer.chatTemplate?.includes(mark) ?? false);
+  return thoughtMarks.find(({ open, close }) => knows(open) && knows(close)) ?? null;
 }
 
 /**
@@ -45,8 +126,8 @@ export function formatTrainingRow(tokenizer: Tokenizer, messages: readonly ChatM
   if (last < 1 || messages[last]!.role !== "assistant" || messages[last]!.content.trim() === "")
     throw invalid(["messages"], "must end with an assistant's answer to something");
   const asked = messages.slice(0, last);
-  const prompt = encode(tokenizer, render(tokenizer, asked, true), asked);
-  const whole = render(tokenizer, messages, false);
+  const prompt = encode(tokenizer, render(tokenizer, asked, {}), asked);
+  const whole = render(tokenizer, messages, { addGenerationPrompt: false });
   const at = whole.findLastIndex((piece) => piece.message === last);
   const answer = tokenizer.encode(whole[at]!.text, false);
   const after = whole
@@ -72,6 +153,7 @@ interface Prepared {
   template: Template;
   /** Any special token's text, the longest first. */
   specials: RegExp;
+  calls: CallFormat | null;
 }
 
 const prepared = new WeakMap<Tokenizer, Prepared>();
@@ -85,6 +167,7 @@ function prepare(tokenizer: Tokenizer): Prepared {
     known = {
       template: attempt(() => new Template(tokenizer.chatTemplate!)),
       specials: new RegExp(texts.length > 0 ? pattern : "(?!)", "g"),
+      calls: null,
     };
     prepared.set(tokenizer, known);
   }
@@ -100,23 +183,47 @@ function attempt<T>(work: () => T): T {
   }
 }
 
-function render(tokenizer: Tokenizer, messages: readonly ChatMessage[], addGenerationPrompt: boolean): Piece[] {
-  const { template } = prepare(tokenizer);
+function render(tokenizer: Tokenizer, messages: readonly ChatMessage[], options: PromptOptions): Piece[] {
+  const { template, specials } = prepare(tokenizer);
   const texts: { text: string; message: number | null }[] = [];
   const put = (text: string, message: number | null): string =>
     // An empty text goes in as it is: templates ask for it.
     text === "" ? "" : standIn(texts.push({ text, message }) - 1);
-  const shown = messages.map(({ role, content, name }, index) => {
+  /** JSON that a template writes: markers in its texts, and what looks like a stand-in, never reach the template. */
+  const disarm = (value: unknown): unknown => {
+    if (typeof value === "string")
+      return value.replaceAll("\ue000", "\ufffd").replace(specials, (marker) => put(marker, null));
+    if (Array.isArray(value)) return value.map(disarm);
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [disarm(key), disarm(item)]));
+  };
+  const shown = messages.map(({ role, content, name, toolCalls = [], toolCallId, thought }, index) => {
     if (!roles.includes(role)) throw invalid(["messages", index, "role"], `must be one of ${roles.join(", ")}`);
-    return { role, content: put(content, index), ...(name === undefined ? {} : { name: put(name, null) }) };
+    return {
+      role,
+      content: put(content, index),
+      ...(name !== undefined && { name: put(name, null) }),
+      ...(toolCalls.length > 0 && {
+        tool_calls: toolCalls.map((call) => ({
+          id: disarm(call.id),
+          type: "function",
+          function: { name: disarm(call.name), arguments: disarm(JSON.parse(call.arguments)) },
+        })),
+      }),
+      ...(toolCallId !== undefined && { tool_call_id: disarm(toolCallId) }),
+      ...(thought !== undefined && { reasoning_content: put(thought, null) }),
+    };
   });
+  const tools = (options.tools ?? []).map((tool) => ({ type: "function", function: disarm(tool) }));
   const name = (token: number | null): string => (token === null ? "" : tokenizer.pieceOf(token));
   const rendered = attempt(() =>
     run(template, {
       messages: shown,
-      add_generation_prompt: addGenerationPrompt,
+      add_generation_prompt: options.addGenerationPrompt ?? true,
       bos_token: name(tokenizer.bos),
       eos_token: name(tokenizer.eos),
+      ...(tools.length > 0 && { tools }),
+      ...(options.enableThinking !== undefined && { enable_thinking: options.enableThinking }),
     }),
   );
   const pieces = split(rendered, texts);

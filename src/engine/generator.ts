@@ -62,6 +62,29 @@ export interface GenerateRequest {
   /** Prompt prefixes are reused within one owner only. */
   owner: string;
   signal: AbortSignal;
+  /** GBNF that the answer keeps to: from its first token on, or from where `steer` says. Not together with ignoreEos. */
+  grammar?: string;
+  /** Told of every token taken, in order, and of null before the first; what it returns rules the next ones. */
+  steer?: (token: number | null) => Steering;
+  /** Control tokens that the text shows by their name: those that delimit a tool call or a thought. */
+  shown?: ReadonlySet<number>;
+  /** Also work out `logZ` of every token. */
+  exact?: boolean;
+  /** Called once, when the prompt has been read, with all its tokens. Such a prompt is read whole, never reused. */
+  onPrompt?: (tokens: readonly PromptToken[]) => void;
+}
+
+export interface Steering {
+  /** Tokens to take next, whatever the model would draw. The grammar neither checks nor hears of them. */
+  take?: readonly number[];
+  /** Whether the grammar rules from here on; as before when left out, which is `true` at the beginning. */
+  constrained?: boolean;
+}
+
+export interface PromptToken {
+  token: number;
+  /** Of the step that came before it; null for the first token, which nothing foretold. */
+  step: { top: TopLogits; logZ: number; logprob: number } | null;
 }
 
 /**
@@ -80,7 +103,12 @@ export interface GeneratedToken {
   text: string;
   /** ln p over the 64 kept logits, in nats, whatever was done to them for the draw. */
   logprob: number;
+  /** Holds the token, also where a grammar or `steer` took one that was not among the 64. */
   top: TopLogits;
+  /** ln of the sum of e^logit over the whole vocabulary, when asked for: ln p of a token is its logit less this. */
+  logZ: number | null;
+  /** Taken by `steer`, not drawn. */
+  isForced: boolean;
 }
 
 export type FinishReason = "stop" | "length" | "aborted";

@@ -2,8 +2,11 @@
 import type { Sampling, TopLogits } from "./generator.ts";
 
 export interface Draw {
-  /** Index into `top` of the token to take; `step` counts from 0 and picks the random number. */
-  pick(top: TopLogits, step: number): number;
+  /**
+   * Index into `top` of the token to take; `step` counts from 0 and picks the random number. Where `allowed` is given, tokens
+   * that it refuses are as if they were not there; −1 when it refuses all.
+   */
+  pick(top: TopLogits, step: number, allowed?: (token: number) => boolean): number;
   /** Tells the penalties which token was taken. */
   accept(token: number): void;
 }
@@ -28,15 +31,17 @@ export function createDraw(sampling: Sampling, prompt: readonly number[], banned
   };
 
   return {
-    pick: (top, step) => {
-      if (plain && sampling.temperature === 0) return 0;
+    pick: (top, step, allowed) => {
+      if (plain && sampling.temperature === 0 && allowed === undefined) return 0;
       const candidates = Array.from(top.logits, (raw, index) => ({
         index,
         logit: plain ? raw : adjusted(top.tokens[index]!, raw),
       }));
       if (!plain) candidates.sort((a, b) => b.logit - a.logit || a.index - b.index);
-      if (sampling.temperature === 0) return candidates[0]!.index;
-      return pickWarm(candidates, sampling, step);
+      const holds = ({ index }: { index: number }): boolean => allowed?.(top.tokens[index]!) ?? true;
+      if (sampling.temperature === 0) return candidates.find(holds)?.index ?? -1;
+      const legal = allowed === undefined ? candidates : candidates.filter(holds);
+      return legal.length === 0 ? -1 : pickWarm(legal, sampling, step);
     },
     accept: (token) => {
       if (plain) return;

@@ -1,13 +1,59 @@
 // Chats and completions over a real model in a listening house.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { createLog } from "../../src/base/log.ts";
 import type { Contract } from "../../src/contract/index.ts";
+import { openTokenizer } from "../../src/engine/generator.ts";
+import { base, createEngine, starterModel } from "../engine/engine-fixture.ts";
 import { eventually } from "../helpers/house.ts";
 import { deployed, type Served, servedHouse, withoutModel } from "../helpers/served.ts";
 
 const chat = "inference.chat";
 const complete = "inference.completions";
 const messages = [{ role: "user", content: "Say hello." }];
+
+interface CompletionChunk {
+  choices: {
+    index: number;
+    text: string;
+    logprobs: { tokens: string[]; text_offset: number[] } | null;
+    finish_reason: string | null;
+  }[];
+}
+
+/** Values of completions that are refused, and the field that the answer must name. */
+function refusedCompletions() {
+  const values: [string, unknown, string[]][] = [
+    ["best_of", 2, ["best_of"]],
+    ["suffix", "end", ["suffix"]],
+    ["n", 0, ["n"]],
+    ["n", 17, ["n"]],
+    ["n", "2", ["n"]],
+    ["logprobs", 21, ["logprobs"]],
+    ["logprobs", true, ["logprobs"]],
+    ["echo", "yes", ["echo"]],
+    ["stop", ["a", "b", "c", "d", "e"], ["stop"]],
+    ["stop", "", ["stop"]],
+    ["seed", -1, ["seed"]],
+    ["presence_penalty", 2.1, ["presence_penalty"]],
+    ["frequency_penalty", -2.1, ["frequency_penalty"]],
+    ["repetition_penalty", 0, ["repetition_penalty"]],
+    ["min_p", 1.5, ["min_p"]],
+    ["logit_bias", { "5": 101 }, ["logit_bias", "5"]],
+    ["logit_bias", { five: 1 }, ["logit_bias"]],
+    ["logit_bias", { "49152": 1 }, ["logit_bias", "49152"]],
+    ["ignore_eos", 1, ["ignore_eos"]],
+    ["user", 5, ["user"]],
+    ["stream_options", { include_usage: "yes" }, ["stream_options", "include_usage"]],
+  ];
+  return values.map(([field, value, at]) => ({
+    name: `${field} ${JSON.stringify(value)}`,
+    endpoint: complete,
+    body: { [field]: value },
+    status: 422,
+    loc: ["body", ...at.map((part) => (part === "0" ? 0 : /^\d+$/.test(part) ? Number(part) : part))],
+  })) as { name: string; endpoint: typeof complete; body: Record<string, unknown>; status: number; loc: string[] }[];
+}
 
 describe("inference", { skip: withoutModel }, () => {
   let it: Served;
@@ -94,7 +140,14 @@ describe("inference", { skip: withoutModel }, () => {
     { name: "no messages", endpoint: chat, body: { messages: [] }, status: 422, loc: ["body", "messages"] },
     { name: "an unknown role", endpoint: chat, body: { messages: [{ role: "tool", content: "" }] }, status: 422 },
     { name: "a null content", endpoint: chat, body: { messages: [{ role: "user", content: null }] }, status: 422 },
-    { name: "a tool", endpoint: chat, body: { tools: [{ type: "function" }] }, status: 422, loc: ["body", "tools"] },
+    {
+      name: "a tool",
+      endpoint: chat,
+      body: { tools: [{ type: "function" }] },
+      status: 422,
+      loc: ["body", "tools", 0, "function"],
+    },
+    ...refusedCompletions(),
     {
       name: "nulls",
       endpoint: chat,
@@ -172,6 +225,144 @@ describe("inference", { skip: withoutModel }, () => {
       assert.equal(text, whole.body.choices[0].message.content);
       assert(text.length > 0 && text.isWellFormed());
     });
+
+  describe("completions", () => {
+    const ask = async (body: object) => (await it.call(complete, { body: { model: it.baseId, ...body } })).body;
+    const streamed = async (body: object) =>
+      eventsOf(await (await stream("/api/v3/inference/completions", body)).text()) as CompletionChunk[];
+    const ids = async (text: string): Promise<number[]> => {
+      const { tokenizer, dispose } = await openTokenizer(starterModel, createLog("error"));
+      const tokens = tokenizer.encode(text, false);
+      await dispose();
+      return tokens;
+    };
+
+    test("n choices of each prompt, in order of prompts; the prompts are read and counted once", async () => {
+      const prompt = ["The sky over the harbour was grey that morning, and nobody had slept.", "Red"];
+      const one = await ask({ prompt, max_tokens: 4, seed: 3 });
+      const two = await ask({ prompt, max_tokens: 4, seed: 3, n: 2 });
+      assert.deepEqual(
+        two.choices.map((choice: { index: number }) => choice.index),
+        [0, 1, 2, 3],
+      );
+      assert.equal(two.usage.prompt_tokens, one.usage.prompt_tokens);
+      assert.equal(two.usage.completion_tokens, 16);
+      assert.notEqual(two.choices[0].text, two.choices[1].text);
+      const many = await it.call(complete, { body: { model: it.baseId, prompt: new Array(65).fill("a"), n: 2 } });
+      assert.deepEqual(many.body.detail[0].loc, ["body", "n"]);
+    });
+
+    test("stop strings, one or several, end the text before them", async () => {
+      const body = { prompt: "1 2 3 4 5 6", max_tokens: 16, temperature: 0 };
+      const { text } = (await ask(body)).choices[0];
+      const stop = text.slice(3, 6);
+      for (const stops of [stop, ["never", stop]]) {
+        const [choice] = (await ask({ ...body, stop: stops })).choices;
+        assert.equal(choice.text, text.slice(0, text.indexOf(stop)));
+        assert.equal(choice.finish_reason, "stop");
+      }
+    });
+
+    test("biases and penalties rule the draw", async () => {
+      const body = { prompt: "Say it:", max_tokens: 24, temperature: 0 };
+      const [zebra] = await ids(" zebra");
+      const biased = await ask({ ...body, logit_bias: { [zebra!]: 100 } });
+      assert.equal(biased.choices[0].text, " zebra".repeat(24));
+      const penalised = await ask({ ...body, logit_bias: { [zebra!]: 30 }, presence_penalty: 2, frequency_penalty: 2 });
+      assert.notEqual(penalised.choices[0].text, " zebra".repeat(24));
+      const repeated = await ask({ prompt: "a a a a a a a a", max_tokens: 8, temperature: 0 });
+      const varied = await ask({ prompt: "a a a a a a a a", max_tokens: 8, temperature: 0, repetition_penalty: 5 });
+      assert.notEqual(varied.choices[0].text, repeated.choices[0].text);
+    });
+
+    test("the end of the model's answer can be ignored", async () => {
+      const prompt = [1, ...(await ids("user\nWhat is 1 + 1? Answer with the number only.")), 2];
+      const body = { prompt, max_tokens: 60, temperature: 0 };
+      const plain = await ask(body);
+      const ignored = await ask({ ...body, ignore_eos: true });
+      assert.equal(plain.choices[0].finish_reason, "stop");
+      assert.deepEqual([ignored.choices[0].finish_reason, ignored.usage.completion_tokens], ["length", 60]);
+    });
+
+    test("log-probs: of each token and of the best ones, in order, the token always among them", async () => {
+      const body = { prompt: "The capital of France is", max_tokens: 4, seed: 5 };
+      const plain = (await ask(body)).choices[0];
+      const { text, logprobs } = (await ask({ ...body, logprobs: 3 })).choices[0];
+      assert.equal(plain.logprobs, null);
+      assert.equal(text, plain.text);
+      assert.equal(logprobs.tokens.join(""), text);
+      for (const [at, token] of logprobs.tokens.entries()) {
+        const top = logprobs.top_logprobs[at];
+        assert.equal(top[token], logprobs.token_logprobs[at]);
+        const values = Object.values(top) as number[];
+        assert.ok(values.length === 3 || values.length === 4);
+        assert.ok(values.every((value) => value <= 0));
+        assert.ok(values.reduce((sum, value) => sum + Math.exp(value), 0) <= 1.0001);
+        assert.equal([...text].slice(logprobs.text_offset[at]).join("").startsWith(token), true);
+      }
+      const none = (await ask({ ...body, logprobs: 0 })).choices[0].logprobs;
+      assert.deepEqual(
+        none.top_logprobs.map((top: object) => Object.keys(top).length),
+        [1, 1, 1, 1],
+      );
+    });
+
+    test("echo gives the prompt before the answer, by text and by ids", async () => {
+      const text = "The capital of France is";
+      const body = { max_tokens: 2, temperature: 0, echo: true };
+      const byText = (await ask({ ...body, prompt: text })).choices[0].text;
+      assert.ok(byText.startsWith(text) && byText.length > text.length);
+      assert.equal((await ask({ ...body, prompt: await ids(text) })).choices[0].text, byText);
+      const none = await ask({ ...body, prompt: text, max_tokens: 0 });
+      assert.equal(none.choices[0].text, text);
+      assert.equal(none.usage.completion_tokens, 0);
+    });
+
+    test("echoed log-probs are those of the scorer, the first null, the answer's token last, as lm-eval reads them", async () => {
+      const context = await ids("The capital of France is");
+      const continuation = await ids(" Paris, and of Spain");
+      const prompts = [[...context, ...continuation], context];
+      const answer = await ask({ prompt: prompts, max_tokens: 1, temperature: 0, logprobs: 1, echo: true });
+      const { generator } = createEngine({ seats: 2, seatContext: 256 });
+      await generator.load(base);
+      const rows = prompts.map((tokens) => ({ tokens, promptLength: 1 }));
+      const expected = await generator.score(base, rows, new AbortController().signal);
+      await generator.dispose();
+      for (const [index, prompt] of prompts.entries()) {
+        const { tokens, token_logprobs, top_logprobs } = answer.choices[index].logprobs;
+        assert.deepEqual([tokens.length, token_logprobs.length], [prompt.length + 1, prompt.length + 1]);
+        assert.deepEqual([token_logprobs[0], top_logprobs[0]], [null, null]);
+        for (const [at, value] of expected[index]!.entries())
+          assert.ok(Math.abs(token_logprobs[at + 1] - value) < 2e-2, `${index}, ${at}`);
+      }
+      const nothing = await ask({ prompt: context, max_tokens: 0, logprobs: 1, echo: true });
+      assert.equal(nothing.choices[0].logprobs.tokens.length, context.length);
+      assert.equal(nothing.usage.completion_tokens, 0);
+    });
+
+    test("a stream gives the same texts and log-probs, the prompt's first", async () => {
+      const body = {
+        prompt: ["One two three", "Ein, zwei, drei: 日本"],
+        max_tokens: 6,
+        seed: 9,
+        n: 2,
+        logprobs: 2,
+        echo: true,
+      };
+      const whole = await ask(body);
+      const chunks = (await streamed(body)).flatMap((chunk) => chunk.choices);
+      for (const { index, text, logprobs, finish_reason } of whole.choices) {
+        const mine = chunks.filter((choice) => choice.index === index);
+        assert.equal(mine.map((choice) => choice.text).join(""), text);
+        assert.equal(mine.at(-1)!.finish_reason, finish_reason);
+        for (const key of ["tokens", "text_offset"] as const)
+          assert.deepEqual(
+            mine.flatMap((choice) => (choice.logprobs?.[key] as unknown[]) ?? []),
+            logprobs[key],
+          );
+      }
+    });
+  });
 
   test("completions of several prompts stream side by side, and end with one usage", async () => {
     const body = { prompt: ["One two three", "Red green"], max_tokens: 4, temperature: 0 };

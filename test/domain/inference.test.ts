@@ -13,7 +13,8 @@ import { inference as contract } from "../../src/contract/inference.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { createInference } from "../../src/domain/inference/index.ts";
 import { promptsOf } from "../../src/domain/inference/prompts.ts";
-import { fitConversation, type Message } from "../../src/domain/inference/truncate.ts";
+import { fitConversation } from "../../src/domain/inference/truncate.ts";
+import type { ChatMessage } from "../../src/engine/chat-format.ts";
 import type { Calibration } from "../../src/engine/confidence.ts";
 import { featureNames } from "../../src/engine/confidence-features.ts";
 import type { GeneratedToken, GenerateEnd, GenerateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
@@ -45,7 +46,9 @@ const token = (text: string): GeneratedToken => ({
   token: text.charCodeAt(0),
   text,
   logprob: -0.1,
-  top: { tokens: new Int32Array(64), logits: new Float32Array(64) },
+  top: { tokens: new Int32Array(64).fill(text.charCodeAt(0)), logits: new Float32Array(64) },
+  logZ: 1,
+  isForced: false,
 });
 
 interface Script {
@@ -210,9 +213,10 @@ describe("prompts", () => {
 });
 
 describe("truncation", () => {
-  const render = (messages: readonly Message[]) => messages.flatMap((m) => [0, ...tokenizer.encode(m.content, false)]);
+  const render = (messages: readonly ChatMessage[]) =>
+    messages.flatMap((m) => [0, ...tokenizer.encode(m.content, false)]);
   const words = (tokens: number[]) => tokens.map((id) => (id === 0 ? "|" : String.fromCharCode(id))).join("");
-  const say = (role: Message["role"], content: string): Message => ({ role, content });
+  const say = (role: string, content: string): ChatMessage => ({ role, content });
   const talk = [
     say("system", "S"),
     say("user", "one"),
@@ -221,7 +225,7 @@ describe("truncation", () => {
     say("assistant", "four"),
     say("user", "five"),
   ];
-  const rows: [string, Message[], number, string | null][] = [
+  const rows: [string, ChatMessage[], number, string | null][] = [
     ["what fits stays whole", talk, 100, "|S|one|two|three|four|five"],
     ["the oldest turns go, to where a user speaks", talk, 20, "|S|three|four|five"],
     ["the last message alone", talk, 8, "|S|five"],

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import fc from "fast-check";
 import { formatChat } from "../../src/engine/chat-format.ts";
-import type { EvaluatedAnswer, GeneratedToken, ModelRef, Tokenizer } from "../../src/engine/generator.ts";
+import type { EvaluatedAnswer, GeneratedToken, ModelRef, PromptToken, Tokenizer } from "../../src/engine/generator.ts";
 import { adapterFolder, base, codeOf, collect, createEngine, greedy, requestOf } from "./engine-fixture.ts";
 
 const { generator } = createEngine();
@@ -280,4 +280,140 @@ test("scores are exact, and of the right tokens", async () => {
     await codeOf(() => generator.score(base, [{ tokens: new Array(600).fill(1), promptLength: 1 }], signal)),
     "prompt_too_long",
   );
+});
+
+const digits = 'root ::= "<" [0-9]{3} ">"';
+
+for (const temperature of [0, 1.5])
+  test(`an answer keeps to its grammar at temperature ${temperature}, though none of the 64 best tokens does`, async () => {
+    const answer = await collect(
+      generator,
+      requestOf(story, { grammar: digits, sampling: { ...greedy, temperature } }),
+    );
+    assert.match(answer.text, /^<\d{3}>$/);
+    assert.equal(answer.finishReason, "stop");
+    for (const { token, top, logprob } of answer.tokens) {
+      assert.ok(top.tokens.includes(token) && logprob < 0);
+      assert.equal(top.tokens.length, 64);
+    }
+  });
+
+test("biases and penalties rule the draw under a grammar too", async () => {
+  const [one, two] = ["1", "2"].map((text) => tokenizer.encode(text, false)[0]!) as [number, number];
+  const only = async (logitBias: Map<number, number>): Promise<string> =>
+    (await collect(generator, requestOf(story, { grammar: "root ::= [12]{4}", sampling: { ...greedy, logitBias } })))
+      .text;
+  assert.equal(await only(new Map([[one, 100]])), "1111");
+  assert.equal(await only(new Map([[two, 100]])), "2222");
+  const { text } = await collect(
+    generator,
+    requestOf(story, { grammar: "root ::= [12]{2}", sampling: { ...greedy, presencePenalty: 100 } }),
+  );
+  assert.match(text, /^(12|21)$/);
+});
+
+test("a control token is no text of a grammar, and neighbours do not feel another's grammar", async () => {
+  const plain = await collect(generator, requestOf(story, { maxTokens: 12 }));
+  const [bound, beside] = await Promise.all([
+    collect(generator, requestOf(story, { grammar: 'root ::= "<|im_start|>"', owner: "bound" })),
+    collect(generator, requestOf(story, { maxTokens: 12, owner: "beside" })),
+  ]);
+  assert.equal(bound.text, "<|im_start|>");
+  assert.ok(bound.tokens.every(({ token }) => tokenizer.bytesOf(token).length > 0 || tokenizer.eog.has(token)));
+  assert.equal(beside.text.slice(0, 8), plain.text.slice(0, 8));
+});
+
+test("a grammar that is none is refused, and goes with ignoreEos never", async () => {
+  assert.equal(await codeOf(() => collect(generator, requestOf(story, { grammar: "root ::= nothing" }))), "validation");
+  assert.equal(
+    await codeOf(() => collect(generator, requestOf(story, { grammar: digits, ignoreEos: true }))),
+    "validation",
+  );
+});
+
+test("steering takes tokens undrawn, and says from where on the grammar rules", async () => {
+  const words = tokenizer.encode("Now: ", false);
+  let told = 0;
+  const answer = await collect(
+    generator,
+    requestOf(story, {
+      grammar: digits,
+      steer: (token) => {
+        if (token === null) return { constrained: false };
+        return ++told === 3 ? { take: words, constrained: true } : {};
+      },
+    }),
+  );
+  assert.match(answer.text, /^[\s\S]+Now: <\d{3}>$/);
+  assert.deepEqual(answer.tokens.map(({ isForced }) => isForced).slice(0, 3 + words.length + 1), [
+    ...[0, 0, 0].map(() => false),
+    ...words.map(() => true),
+    false,
+  ]);
+  assert.equal(told, answer.completionTokens);
+});
+
+test("exact log-probs of an answer and of its prompt are those of the scorer", async () => {
+  const scored: PromptToken[] = [];
+  const onPrompt = (tokens: readonly PromptToken[]): void => void scored.push(...tokens);
+  const answer = await collect(generator, requestOf(story, { maxTokens: 6, exact: true, onPrompt }));
+  assert.deepEqual(
+    scored.map(({ token }) => token),
+    story,
+  );
+  assert.equal(scored[0]!.step, null);
+  const all = [...story, ...answer.tokens.map(({ token }) => token)];
+  const [expected] = await generator.score(base, [{ tokens: all, promptLength: 1 }], new AbortController().signal);
+  const got = [
+    ...scored.slice(1).map(({ step }) => step!.logprob),
+    ...answer.tokens.map(({ top, logZ }) => top.logits[0]! - logZ!),
+  ];
+  assert.equal(got.length, expected!.length);
+  for (const [index, value] of got.entries())
+    assert.ok(Math.abs(value - expected![index]!) < 2e-2, `token ${index}: ${value}, ${expected![index]}`);
+  for (const { token, step } of scored.slice(1)) {
+    const at = step!.top.tokens.indexOf(token);
+    assert.ok(Math.abs(step!.top.logits[at]! - step!.logZ - step!.logprob) < 1e-4);
+  }
+  const none = await collect(generator, requestOf(story, { maxTokens: 0, onPrompt }));
+  assert.equal(none.completionTokens, 0);
+  assert.equal(scored.length, 2 * story.length);
+});
+
+test("choices of one prompt read it once, and answer as each alone", async () => {
+  const { generator: small } = createEngine({ seats: 4 });
+  await small.load(base);
+  const prompt = asked("Write about the sea, the wind, and a boat that has lost its way home in the fog.");
+  const sampling = { ...greedy, temperature: 1 };
+  const ask = (seed: number, owner: string) =>
+    collect(small, requestOf(prompt, { owner, maxTokens: 12, sampling: { ...sampling, seed } }));
+  const alone = [];
+  for (const seed of [1, 2, 3]) alone.push((await ask(seed, `alone ${seed}`)).text);
+  const together = await Promise.all([1, 2, 3].map((seed) => ask(seed, "together")));
+  assert.deepEqual(
+    together.map(({ cachedTokens }) => cachedTokens),
+    [0, prompt.length - 1, prompt.length - 1],
+  );
+  for (const [index, { text }] of together.entries())
+    assert.equal(text.slice(0, 6), alone[index]!.slice(0, 6), "begins otherwise");
+  const strangers = await Promise.all([ask(1, "one"), ask(1, "other")]);
+  assert.deepEqual(
+    strangers.map(({ cachedTokens }) => cachedTokens),
+    [0, 0],
+  );
+  await small.dispose();
+});
+
+test("a choice whose reader of the prompt leaves reads the rest itself", async () => {
+  const { generator: small } = createEngine({ seats: 4 });
+  await small.load(base);
+  const prompt = new Array(30).fill(story.slice(2, 18)).flat();
+  const leave = new AbortController();
+  const first = collect(small, requestOf(prompt, { signal: leave.signal, maxTokens: 4 }));
+  const second = collect(small, requestOf(prompt, { maxTokens: 4 }));
+  leave.abort();
+  const [left, stayed] = await Promise.all([first, second]);
+  assert.equal(left.finishReason, "aborted");
+  assert.equal(stayed.completionTokens, 4);
+  await small.dispose();
 });

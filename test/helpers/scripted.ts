@@ -53,7 +53,9 @@ export async function scriptedHouse(settings: Record<string, string> = {}): Prom
         token: character.charCodeAt(0),
         text: character,
         logprob: -0.1,
-        top: { tokens: new Int32Array(64), logits: new Float32Array(64) },
+        top: { tokens: new Int32Array(64).fill(character.charCodeAt(0)), logits: new Float32Array(64) },
+        logZ: null,
+        isForced: false,
       };
     }
     return { finishReason: "stop", promptTokens: prompt.length, cachedTokens: 0, completionTokens: text.length };

@@ -1,10 +1,19 @@
 // Several choices at the same time, as one stream of pieces. The first that fails, and a reader or client that leaves, ends all.
 import { Failure } from "../../base/errors.ts";
-import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Generator } from "../../engine/generator.ts";
+import type {
+  FinishReason,
+  GeneratedToken,
+  GenerateEnd,
+  GenerateRequest,
+  Generator,
+  PromptToken,
+} from "../../engine/generator.ts";
 
 export interface Choice {
   index: number;
-  request: Omit<GenerateRequest, "signal">;
+  request: Omit<GenerateRequest, "signal" | "onPrompt">;
+  /** Whether the log-probs of its prompt are wanted. */
+  scoresPrompt: boolean;
 }
 
 export interface Confidence {
@@ -27,7 +36,11 @@ export interface ChoiceEnd {
   cachedTokens: number;
 }
 
-export type Piece = { index: number; text: string } | { index: number; end: ChoiceEnd };
+/** Of the prompt first, where it is wanted; then texts, each with the tokens since the last where `exact` was asked; then the end. */
+export type Piece =
+  | { index: number; prompt: readonly PromptToken[] }
+  | { index: number; text: string; tokens: readonly GeneratedToken[] }
+  | { index: number; end: ChoiceEnd };
 
 export interface Answers {
   /** To be read once; leaving it early ends the work. */
@@ -98,21 +111,28 @@ async function run(
   tell: (piece: Piece) => void,
   count: (index: number, tokens: number) => void,
 ): Promise<void> {
-  const { index, request } = choice;
-  const tokens = request.maxTokens === 0 ? nothing(request) : generator.generate({ ...request, signal });
+  const { index, request, scoresPrompt } = choice;
+  const onPrompt = (prompt: readonly PromptToken[]): void => tell({ index, prompt });
+  const asked = { ...request, signal, ...(scoresPrompt && { onPrompt }) };
+  const tokens = request.maxTokens === 0 && !scoresPrompt ? nothing(request) : generator.generate(asked);
   let drawn = 0;
+  let held: GeneratedToken[] = [];
   for (;;) {
     const next = await tokens.next();
     if (next.done) {
       const { finishReason, cachedTokens, completionTokens } = next.value;
       count(index, completionTokens);
       if (finishReason === "aborted") throw signal.reason;
+      if (held.length > 0) tell({ index, text: "", tokens: held });
       tell({ index, end: { finishReason, confidence: listener.score(finishReason), cachedTokens } });
       return;
     }
     count(index, ++drawn);
-    listener.add(next.value);
-    if (next.value.text !== "") tell({ index, text: next.value.text });
+    if (!next.value.isForced) listener.add(next.value);
+    if (request.exact) held.push(next.value);
+    if (next.value.text === "") continue;
+    tell({ index, text: next.value.text, tokens: held });
+    held = [];
   }
 }
 

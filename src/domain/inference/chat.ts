@@ -1,15 +1,25 @@
-// POST chat/completions: a conversation, answered n times. What of a body is null has the meaning of being left out.
-import { Failure } from "../../base/errors.ts";
+// POST chat/completions: a turn of a chat in OpenAI's words. What of a body is null has the meaning of being left out.
+import { invalid } from "../../base/errors.ts";
 import type { Caller, Handler, Input, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { inference } from "../../contract/inference.ts";
 import { chatBody } from "../../contract/inference.ts";
-import { formatChat } from "../../engine/chat-format.ts";
-import type { Tokenizer } from "../../engine/generator.ts";
-import { refuseHuge } from "./prompts.ts";
-import { openSession, type Plan, type Session, type SessionParts } from "./session.ts";
-import { type ChatReply, collected, confidenceOf, done, event, followed, scoreOf, usageOf } from "./shapes.ts";
-import { fitConversation } from "./truncate.ts";
+import type { ChatMessage } from "../../engine/chat-format.ts";
+import type { GeneratedToken, Tokenizer } from "../../engine/generator.ts";
+import type { ToolCall } from "../../engine/tool-format.ts";
+import type { OfferedTool, ToolChoice } from "./calls.ts";
+import {
+  openTurn,
+  planTurn,
+  type RunningTurn,
+  type Turn,
+  type TurnEnd,
+  type TurnEvent,
+  wholeAnswers,
+} from "./chat-turn.ts";
+import { chatLogprobs } from "./logprobs.ts";
+import { around, type Plan, type Session, type SessionParts } from "./session.ts";
+import { type ChatReply, confidenceOf, done, event, scoreOf, usageOf } from "./shapes.ts";
 
 type Endpoint = (typeof inference)["inference.chat"];
 type Body = Input<Endpoint>["body"];
@@ -20,75 +30,189 @@ export const createChat =
   (parts: SessionParts): Handler<Endpoint> =>
   async (input: Input<Endpoint>, caller: Caller) => {
     const { body } = input;
-    const session = await openSession(parts, input, caller, "chatcmpl", (...given) => plan(body, ...given));
-    if (!body.stream) return reply(session);
-    return new EventStream(stream(session, body.stream_options?.include_usage ?? false));
+    const asked = { ...around(input), model: body.model, draw: body };
+    const turn = await openTurn(parts, asked, caller, "chatcmpl", turnOf(body));
+    return body.stream ? new EventStream(stream(turn, body)) : reply(turn, body);
   };
 
-/** The prompt of a body, and the room its answer has. */
-export function plan(body: Body, tokenizer: Tokenizer, seatContext: number): Plan {
-  const limit = body.prompt_truncate_len ?? defaults.prompt_truncate_len.default;
-  const asked = body.max_tokens ?? defaults.max_tokens.default;
-  refuseHuge(
-    body.messages.reduce((sum, message) => sum + message.content.length, 0),
-    seatContext,
-  );
-  const { tokens, truncated } = fitConversation(body.messages, limit, tokenizer, (messages) =>
-    formatChat(tokenizer, messages),
-  );
-  // The answer is cut to what the seat has left; a seat without room for one token of it serves nobody.
-  if (tokens.length + Math.min(asked, 1) > seatContext)
-    throw new Failure(
-      "prompt_too_long",
-      `${tokens.length} prompt tokens leave no room in the ${seatContext} tokens of the context; lower prompt_truncate_len`,
+/** The prompt of a body, and what rules its answers. */
+export const plan = (body: Body, tokenizer: Tokenizer, seatContext: number): Plan =>
+  planTurn(turnOf(body), tokenizer, seatContext);
+
+function turnOf(body: Body): Turn {
+  const { tools, toolChoice } = toolsOf(body);
+  const schema = schemaOf(body);
+  if (schema !== null && tools.length > 0 && toolChoice === "auto")
+    throw invalid(
+      ["body", "response_format"],
+      "does not go with tools that the model may call or not: set tool_choice to none, or to required",
     );
-  const choice = { prompt: tokens, maxTokens: Math.min(asked, seatContext - tokens.length) };
-  const choices = new Array(body.n ?? defaults.n.default).fill(choice);
-  return { choices, promptTokens: tokens.length, truncatedTokens: truncated };
+  if (schema !== null && body.ignore_eos) throw invalid(["body", "ignore_eos"], "does not go with response_format");
+  if (body.top_logprobs != null && !body.logprobs) throw invalid(["body", "top_logprobs"], "wants logprobs");
+  const { reasoning } = body;
+  return {
+    messages: body.messages.map(messageOf),
+    truncateTo: body.prompt_truncate_len ?? defaults.prompt_truncate_len.default,
+    maxTokens: body.max_completion_tokens ?? body.max_tokens ?? defaults.max_tokens.default,
+    choices: body.n ?? defaults.n.default,
+    tools,
+    toolChoice,
+    isParallel: body.parallel_tool_calls ?? defaults.parallel_tool_calls.default,
+    schema: toolChoice === "required" ? null : schema,
+    thinking: {
+      enabled: reasoning?.enabled ?? null,
+      effort: reasoning?.effort ?? body.reasoning_effort ?? null,
+      maxTokens: reasoning?.max_tokens ?? null,
+    },
+    exact: body.logprobs ?? false,
+  };
 }
 
-async function reply(session: Session): Promise<ChatReply> {
-  const ended = await collected(session);
+function messageOf(message: Body["messages"][number], index: number): ChatMessage {
+  const { role, content, name, tool_calls, tool_call_id, reasoning_content } = message;
+  const at = ["body", "messages", index];
+  const calls = role === "assistant" ? (tool_calls ?? []) : [];
+  if (content == null && calls.length === 0)
+    throw invalid([...at, "content"], "must be a text, or parts that are texts");
+  if (role === "tool" && tool_call_id == null)
+    throw invalid([...at, "tool_call_id"], "must say which call this is the result of");
+  return {
+    // A developer is who a system prompt comes from.
+    role: role === "developer" ? "system" : role,
+    content: typeof content === "string" ? content : (content ?? []).map((part) => part.text).join("\n"),
+    ...(name != null && { name }),
+    ...(calls.length > 0 && { toolCalls: calls.map((call, place) => callOf(call, [...at, "tool_calls", place])) }),
+    ...(tool_call_id != null && { toolCallId: tool_call_id }),
+    ...(reasoning_content != null && { thought: reasoning_content }),
+  };
+}
+
+type Called = NonNullable<Body["messages"][number]["tool_calls"]>[number];
+
+function callOf({ id, function: { name, arguments: given } }: Called, at: (string | number)[]): ToolCall {
+  const text = given.trim() === "" ? "{}" : given;
+  let value: unknown = null;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // Refused below.
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw invalid([...at, "function", "arguments"], "must be the JSON text of an object");
+  return { id: id ?? "", name, arguments: text };
+}
+
+/** Those offered to the model, and whether it must call. */
+function toolsOf({ tools, tool_choice }: Body): { tools: OfferedTool[]; toolChoice: ToolChoice } {
+  const offered = (tools ?? []).map(({ function: { name, description, parameters } }, index) => ({
+    name,
+    ...(description != null && { description }),
+    parameters: parameters ?? { type: "object", properties: {} },
+    at: ["body", "tools", index, "function", "parameters"],
+  }));
+  const twice = offered.findIndex(({ name }, index) => offered.slice(0, index).some((other) => other.name === name));
+  if (twice >= 0) throw invalid(["body", "tools", twice, "function", "name"], "stands twice");
+  if (tool_choice === "none") return { tools: [], toolChoice: "auto" };
+  if (tool_choice == null || tool_choice === "auto") return { tools: offered, toolChoice: "auto" };
+  const wanted =
+    tool_choice === "required" ? offered : offered.filter(({ name }) => name === tool_choice.function.name);
+  if (wanted.length === 0) throw invalid(["body", "tool_choice"], "names no function of tools");
+  return { tools: wanted, toolChoice: "required" };
+}
+
+function schemaOf({ response_format: format }: Body): Turn["schema"] {
+  const at = ["body", "response_format"];
+  if (format == null || format.type === "text") return null;
+  if (format.type === "json_object") return { schema: { type: "object" }, at };
+  if (format.json_schema === undefined) throw invalid([...at, "json_schema"], "field required", "missing");
+  return { schema: format.json_schema.schema, at: [...at, "json_schema", "schema"] };
+}
+
+const logprobsOf = (tokens: readonly GeneratedToken[], session: Session, body: Body) =>
+  body.logprobs ? chatLogprobs(tokens, session.tokenizer, body.top_logprobs ?? 0) : null;
+
+const usageWithThoughts = (session: Session, ended: readonly TurnEnd[]) => ({
+  ...usageOf(session, ended),
+  completion_tokens_details: { reasoning_tokens: ended.reduce((sum, end) => sum + end.thoughtTokens, 0) },
+});
+
+async function reply(turn: RunningTurn, body: Body): Promise<ChatReply> {
+  const { session } = turn;
+  const answers = await wholeAnswers(turn);
+  const ended = answers.map(({ end }) => end);
   return {
     ...session.head,
     object: "chat.completion",
-    choices: ended.map((choice) => ({
-      index: choice.index,
-      message: { role: "assistant", content: choice.text, refusal: null },
-      finish_reason: choice.finishReason,
-      logprobs: null,
-      confidence_score: scoreOf(choice),
+    choices: answers.map(({ end, thought, words, calls, tokens }) => ({
+      index: end.index,
+      message: {
+        role: "assistant",
+        content: words,
+        refusal: null,
+        ...(thought !== "" && !body.reasoning?.exclude && { reasoning: thought, reasoning_content: thought }),
+        ...(calls.length > 0 && {
+          tool_calls: calls.map(({ id, name, arguments: given }) => ({
+            id,
+            type: "function" as const,
+            function: { name, arguments: given },
+          })),
+        }),
+      },
+      finish_reason: end.finishReason,
+      logprobs: logprobsOf(tokens, session, body),
+      confidence_score: scoreOf(end),
     })),
-    usage: usageOf(session, ended),
+    usage: usageWithThoughts(session, ended),
     ...confidenceOf(ended),
   };
 }
 
-async function* stream(session: Session, includeUsage: boolean): AsyncGenerator<StreamEvent, void, void> {
+async function* stream(turn: RunningTurn, body: Body): AsyncGenerator<StreamEvent, void, void> {
+  const { session } = turn;
   const chunk = (choices: unknown[], more = {}) =>
     event({ ...session.head, object: "chat.completion.chunk", choices, ...more });
-  const part = (index: number, delta: object, finish: string | null = null, more = {}) => ({
-    index,
-    delta,
-    logprobs: null,
-    finish_reason: finish,
-    ...more,
-  });
   const begun = new Set<number>();
-  /** The role comes once, first, and not before there is an answer: what fails until then has its own status. */
-  const begin = (index: number): StreamEvent[] => {
-    if (begun.has(index)) return [];
-    begun.add(index);
-    return [chunk([part(index, { role: "assistant", content: "" })])];
-  };
-  const ended = yield* followed(
-    session,
-    (index, text) => [...begin(index), chunk([part(index, { content: text })])],
-    (choice, all) => {
-      const finish = part(choice.index, {}, choice.finishReason, { confidence_score: scoreOf(choice) });
-      return [...begin(choice.index), chunk([finish], all.length < session.choices ? {} : confidenceOf(all))];
-    },
-  );
-  if (includeUsage) yield chunk([], { usage: usageOf(session, ended), ...confidenceOf(ended) });
+  const ended: TurnEnd[] = [];
+  for await (const told of turn.events) {
+    const { index, tokens } = told;
+    const part = (delta: object, finish: string | null = null, more = {}) => ({
+      index,
+      delta,
+      logprobs: tokens.length > 0 ? logprobsOf(tokens, session, body) : null,
+      finish_reason: finish,
+      ...more,
+    });
+    // The role comes once, first, and not before there is an answer: what fails until then has its own status.
+    if (!begun.has(index)) {
+      begun.add(index);
+      yield chunk([{ ...part({ role: "assistant", content: "" }), logprobs: null }]);
+    }
+    if (told.kind !== "end") {
+      const delta = deltaOf(told, body.reasoning?.exclude ?? false);
+      if (delta !== null) yield chunk([part(delta)]);
+      continue;
+    }
+    ended.push(told.end);
+    const last = part({}, told.end.finishReason, { confidence_score: scoreOf(told.end) });
+    yield chunk([last], ended.length < session.choices.length ? {} : confidenceOf(ended));
+  }
+  if (body.stream_options?.include_usage)
+    yield chunk([], { usage: usageWithThoughts(session, ended), ...confidenceOf(ended) });
   yield done;
+}
+
+/** null for what is not to be seen. */
+function deltaOf(told: Exclude<TurnEvent, { kind: "end" }>, excludesThoughts: boolean): object | null {
+  switch (told.kind) {
+    case "thought":
+      return excludesThoughts ? null : { reasoning: told.text, reasoning_content: told.text };
+    case "words":
+      return { content: told.text };
+    case "call": {
+      const { call, id, name } = told;
+      return { tool_calls: [{ index: call, id, type: "function", function: { name, arguments: "" } }] };
+    }
+    case "arguments":
+      return { tool_calls: [{ index: told.call, function: { arguments: told.text } }] };
+  }
 }

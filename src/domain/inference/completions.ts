@@ -1,59 +1,144 @@
-// POST completions: one choice per prompt. Streams carry usage and confidence in their final chunk only, as the contract says.
+// POST completions: n choices per prompt. Streams carry usage and confidence in their final chunk only, as the contract says.
+import { invalid } from "../../base/errors.ts";
 import type { Caller, Handler, Input, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { inference } from "../../contract/inference.ts";
-import type { Tokenizer } from "../../engine/generator.ts";
+import type { GeneratedToken, PromptToken, Tokenizer } from "../../engine/generator.ts";
+import { type CompletionLogprobs, completionLogprobs, scoredAnswer, scoredPrompt } from "./logprobs.ts";
 import { promptsOf } from "./prompts.ts";
-import { openSession, type Plan, type Session, type SessionParts } from "./session.ts";
-import { type CompletionReply, collected, confidenceOf, done, event, followed, scoreOf, usageOf } from "./shapes.ts";
+import { around, openSession, type Plan, type Session, type SessionParts } from "./session.ts";
+import { type CompletionReply, confidenceOf, done, type EndedChoice, event, scoreOf, usageOf } from "./shapes.ts";
 
 type Endpoint = (typeof inference)["inference.completions"];
 type Body = Input<Endpoint>["body"];
 
+const mostChoices = 128;
+
 export const createCompletions =
   (parts: SessionParts): Handler<Endpoint> =>
   async (input: Input<Endpoint>, caller: Caller) => {
-    const session = await openSession(parts, input, caller, "cmpl", (...given) => plan(input.body, ...given));
-    return input.body.stream ? new EventStream(stream(session)) : reply(session);
+    const { body } = input;
+    const asked = { ...around(input), model: body.model, draw: body };
+    const session = await openSession(parts, asked, caller, "cmpl", (...given) => plan(body, ...given));
+    return body.stream ? new EventStream(stream(session, body)) : reply(session, body);
   };
 
 function plan(body: Body, tokenizer: Tokenizer, seatContext: number): Plan {
   const prompts = promptsOf(body.prompt, tokenizer, { maxTokens: body.max_tokens, seatContext });
+  const n = body.n ?? 1;
+  if (prompts.length * n > mostChoices)
+    throw invalid(["body", "n"], `${prompts.length} prompts times ${n} are more than ${mostChoices} choices`);
+  const scores = body.logprobs != null;
   return {
-    choices: prompts.map((prompt) => ({ prompt, maxTokens: body.max_tokens })),
-    promptTokens: prompts.reduce((sum, prompt) => sum + prompt.length, 0),
+    choices: prompts.flatMap((prompt, promptIndex) =>
+      Array.from({ length: n }, () => ({
+        prompt,
+        promptIndex,
+        maxTokens: body.max_tokens,
+        exact: scores,
+        scoresPrompt: scores && body.echo === true,
+      })),
+    ),
     truncatedTokens: 0,
   };
 }
 
-async function reply(session: Session): Promise<CompletionReply> {
-  const ended = await collected(session);
+/** A part of a choice, as a chunk has it; a whole answer is all its parts. */
+interface Part {
+  index: number;
+  text: string;
+  logprobs: CompletionLogprobs | null;
+  end: EndedChoice | null;
+}
+
+async function* partsOf(session: Session, body: Body): AsyncGenerator<Part, void, void> {
+  const { tokenizer } = session;
+  const most = body.logprobs ?? 0;
+  /** Code points given out of each choice. */
+  const offsets = new Map<number, number>();
+  const part = (index: number, text: string, scored: Parameters<typeof completionLogprobs>[0]): Part => {
+    const offset = offsets.get(index) ?? 0;
+    offsets.set(index, offset + [...text].length);
+    return {
+      index,
+      text,
+      logprobs: scored.length > 0 ? completionLogprobs(scored, tokenizer, offset) : null,
+      end: null,
+    };
+  };
+  const prompted = (index: number, tokens: readonly PromptToken[]): Part =>
+    part(
+      index,
+      promptText(body, session, index),
+      tokens.map((token) => scoredPrompt(token, most)),
+    );
+  const answered = (index: number, text: string, tokens: readonly GeneratedToken[]): Part =>
+    part(
+      index,
+      text,
+      tokens.map((token) => scoredAnswer(token, most)),
+    );
+  for await (const piece of session.pieces) {
+    const { index } = piece;
+    if ("prompt" in piece) yield prompted(index, piece.prompt);
+    // Where no log-probs hold it up, the prompt comes with the first sign of the answer.
+    else if (body.echo && !offsets.has(index)) yield prompted(index, []);
+    if ("text" in piece) yield answered(index, piece.text, piece.tokens);
+    if ("end" in piece) yield { index, text: "", logprobs: null, end: { index, ...piece.end } };
+  }
+}
+
+/** As it was sent; of ids, their text. */
+function promptText({ prompt }: Body, { choices, tokenizer }: Session, index: number): string {
+  const { prompt: tokens, promptIndex } = choices[index]!;
+  const sent = typeof prompt === "string" ? prompt : prompt[promptIndex];
+  return typeof sent === "string" ? sent : tokenizer.decode(tokens);
+}
+
+async function reply(session: Session, body: Body): Promise<CompletionReply> {
+  const choices = session.choices.map(() => ({ text: "", logprobs: [] as CompletionLogprobs[] }));
+  const ended: EndedChoice[] = [];
+  for await (const { index, text, logprobs, end } of partsOf(session, body)) {
+    choices[index]!.text += text;
+    if (logprobs !== null) choices[index]!.logprobs.push(logprobs);
+    if (end !== null) ended.push(end);
+  }
+  ended.sort((a, b) => a.index - b.index);
   return {
     ...session.head,
     object: "text_completion",
-    choices: ended.map((choice) => ({
-      text: choice.text,
-      index: choice.index,
-      finish_reason: choice.finishReason,
-      confidence_score: scoreOf(choice),
+    choices: ended.map((end) => ({
+      text: choices[end.index]!.text,
+      index: end.index,
+      finish_reason: end.finishReason,
+      logprobs: body.logprobs == null ? null : joined(choices[end.index]!.logprobs),
+      confidence_score: scoreOf(end),
     })),
     usage: usageOf(session, ended),
     ...confidenceOf(ended),
   };
 }
 
-async function* stream(session: Session): AsyncGenerator<StreamEvent, void, void> {
-  const chunk = (choice: { index: number; text: string; finish_reason: string | null }, more = {}) =>
+const joined = (parts: readonly CompletionLogprobs[]): CompletionLogprobs => ({
+  tokens: parts.flatMap((part) => part.tokens),
+  token_logprobs: parts.flatMap((part) => part.token_logprobs),
+  top_logprobs: parts.flatMap((part) => part.top_logprobs),
+  text_offset: parts.flatMap((part) => part.text_offset),
+});
+
+async function* stream(session: Session, body: Body): AsyncGenerator<StreamEvent, void, void> {
+  const chunk = (choice: object, more = {}) =>
     event({ ...session.head, object: "text_completion", choices: [choice], ...more });
-  yield* followed(
-    session,
-    (index, text) => [chunk({ text, index, finish_reason: null })],
-    (choice, ended) => {
-      const { index, finishReason: finish_reason } = choice;
-      const last = { text: "", index, finish_reason, confidence_score: scoreOf(choice) };
-      if (ended.length < session.choices) return [chunk(last)];
-      return [chunk(last, { usage: usageOf(session, ended), ...confidenceOf(ended) })];
-    },
-  );
+  const ended: EndedChoice[] = [];
+  for await (const { index, text, logprobs, end } of partsOf(session, body)) {
+    if (end === null) {
+      yield chunk({ text, index, logprobs, finish_reason: null });
+      continue;
+    }
+    ended.push(end);
+    const last = { text, index, logprobs, finish_reason: end.finishReason, confidence_score: scoreOf(end) };
+    if (ended.length < session.choices.length) yield chunk(last);
+    else yield chunk(last, { usage: usageOf(session, ended), ...confidenceOf(ended) });
+  }
   yield done;
 }

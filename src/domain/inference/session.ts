@@ -5,7 +5,7 @@ import { Failure, invalid } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Caller } from "../../contract/endpoint.ts";
-import type { Generator, ModelKind, ModelRef, Tokenizer } from "../../engine/generator.ts";
+import type { GenerateRequest, Generator, ModelKind, ModelRef, Sampling, Tokenizer } from "../../engine/generator.ts";
 import { answer, type Choice, type Piece } from "./answers.ts";
 import { listenerOf, type ScoredModel } from "./confidence.ts";
 import type { UsageOutcome, UsageSql } from "./store.ts";
@@ -31,32 +31,58 @@ export interface SessionParts {
   log: Log;
 }
 
-/** The part of an input that both endpoints share. */
+/** How the next token is drawn, in OpenAI's names; null means left out. */
+export interface DrawFields {
+  temperature?: number | null;
+  top_p?: number | null;
+  top_k?: number | null;
+  min_p?: number | null;
+  seed?: number | null;
+  stop?: string | string[] | null;
+  presence_penalty?: number | null;
+  frequency_penalty?: number | null;
+  repetition_penalty?: number | null;
+  logit_bias?: Record<string, number> | null;
+  ignore_eos?: boolean | null;
+}
+
+/** What every way to ask for an answer has, whatever it is called on the wire. */
 export interface Asked {
-  body: {
-    model: string;
-    temperature?: number | null;
-    top_p?: number | null;
-    top_k?: number | null;
-    seed?: number | null;
-    stop?: string | string[] | null;
-  };
+  model: string;
+  draw: DrawFields;
   headers: Record<string, unknown>;
   requestId: string;
   signal: AbortSignal;
   setHeader(name: string, value: string): void;
 }
 
-/** What differs: the prompt of each choice, and how many tokens each may draw. */
+/** The part of an input that is not its body. */
+export const around = ({ headers, requestId, signal, setHeader }: Omit<Asked, "model" | "draw">) => ({
+  headers,
+  requestId,
+  signal,
+  setHeader,
+});
+
+export interface PlannedChoice extends Pick<GenerateRequest, "grammar" | "steer" | "shown" | "exact"> {
+  prompt: readonly number[];
+  maxTokens: number;
+  /** Choices of one prompt share its place. */
+  promptIndex: number;
+  scoresPrompt?: boolean;
+}
+
+/** What differs from way to way: the prompt of each choice, and what rules its answer. */
 export interface Plan {
-  choices: { prompt: readonly number[]; maxTokens: number }[];
-  promptTokens: number;
+  choices: PlannedChoice[];
   truncatedTokens: number;
 }
 
 export interface Session {
   head: { id: string; created: number; model: string };
-  choices: number;
+  choices: readonly PlannedChoice[];
+  tokenizer: Tokenizer;
+  /** Of all prompts, each read once however many choices answer it. */
   promptTokens: number;
   truncatedTokens: number;
   drawn: () => number;
@@ -73,15 +99,16 @@ export async function openSession(
   if (asked.headers["x-provider"] !== undefined)
     throw invalid(["header", "X-Provider"], "names no configured upstream; there are none");
   const { generator, clock } = parts;
-  const model = parts.resolve(caller, asked.body.model);
+  const model = parts.resolve(caller, asked.model);
   const lease = await parts.lease(model.ref);
   try {
     if (asked.signal.aborted) throw new Failure("cut_off");
     const tokenizer = generator.tokenizer(model.ref.baseId);
     const planned = plan(tokenizer, generator.seatContext);
     if (planned.truncatedTokens > 0) asked.setHeader("x-plumbline-truncated-tokens", String(planned.truncatedTokens));
-    const close = admit(parts, asked, caller, model, planned);
-    const choices = choicesOf(planned, asked, caller, model);
+    const choices = choicesOf(planned, asked, caller, model, tokenizer);
+    const promptTokens = promptTokensOf(planned);
+    const close = admit(parts, asked, caller, model, { promptTokens, truncatedTokens: planned.truncatedTokens });
     const listen = listenerOf(model, tokenizer, parts.engine);
     const answers = answer(generator, choices, listen, asked.signal);
     void answers.ended
@@ -97,8 +124,9 @@ export async function openSession(
         created: Math.floor(Date.parse(clock.now()) / 1000),
         model: model.modelId,
       },
-      choices: choices.length,
-      promptTokens: planned.promptTokens,
+      choices: planned.choices,
+      tokenizer,
+      promptTokens,
       truncatedTokens: planned.truncatedTokens,
       drawn: answers.drawn,
       pieces: answers.pieces,
@@ -117,7 +145,7 @@ function admit(
   { requestId, headers }: Asked,
   caller: Caller,
   model: ServedModel,
-  { promptTokens, truncatedTokens }: Plan,
+  { promptTokens, truncatedTokens }: { promptTokens: number; truncatedTokens: number },
 ): (outcome: UsageOutcome, completionTokens: number) => void {
   const { usage, clock, log } = parts;
   const [ownerId, keyId, modelId] = [caller.userId, caller.keyId, model.modelId];
@@ -138,36 +166,45 @@ function admit(
   };
 }
 
-function choicesOf(planned: Plan, { body }: Asked, caller: Caller, model: ServedModel): Choice[] {
-  const seed = body.seed ?? randomInt(2 ** 32);
-  const stopStrings = typeof body.stop === "string" ? [body.stop] : (body.stop ?? []);
-  return planned.choices.map(({ prompt, maxTokens }, index) => ({
+function promptTokensOf(planned: Plan): number {
+  const lengths = new Map(planned.choices.map(({ promptIndex, prompt }) => [promptIndex, prompt.length]));
+  return [...lengths.values()].reduce((sum, length) => sum + length, 0);
+}
+
+function choicesOf(planned: Plan, { draw }: Asked, caller: Caller, model: ServedModel, tokenizer: Tokenizer): Choice[] {
+  const seed = draw.seed ?? randomInt(2 ** 32);
+  const sampling = samplingOf(draw, tokenizer);
+  const stopStrings = typeof draw.stop === "string" ? [draw.stop] : (draw.stop ?? []);
+  return planned.choices.map(({ promptIndex: _, scoresPrompt, ...choice }, index) => ({
     index,
+    scoresPrompt: scoresPrompt ?? false,
     request: {
+      ...choice,
       model: model.ref,
-      prompt,
-      maxTokens,
       // Each choice draws its own way, and the same way again under the same seed.
-      sampling: { ...plainSampling, ...samplingOf(body), seed: seed + index },
+      sampling: { ...sampling, seed: seed + index },
       stopStrings,
-      ignoreEos: false,
+      ignoreEos: draw.ignore_eos ?? false,
       priority: "interactive",
       owner: caller.userId,
     },
   }));
 }
 
-const plainSampling = {
-  minP: 0,
-  repetitionPenalty: 1,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  logitBias: new Map<number, number>(),
-};
-
-/** −1 and 0 both turn top_k off, as clients of either habit mean it. */
-const samplingOf = (body: Asked["body"]) => ({
-  temperature: body.temperature ?? 1,
-  topP: body.top_p ?? 1,
-  topK: Math.max(0, body.top_k ?? 0),
+/** −1 and 0 both turn top_k off, as clients of either habit mean it. Throws validation for a bias on no token. */
+const samplingOf = (draw: DrawFields, tokenizer: Tokenizer): Omit<Sampling, "seed"> => ({
+  temperature: draw.temperature ?? 1,
+  topP: draw.top_p ?? 1,
+  topK: Math.max(0, draw.top_k ?? 0),
+  minP: draw.min_p ?? 0,
+  repetitionPenalty: draw.repetition_penalty ?? 1,
+  frequencyPenalty: draw.frequency_penalty ?? 0,
+  presencePenalty: draw.presence_penalty ?? 0,
+  logitBias: new Map(
+    Object.entries(draw.logit_bias ?? {}).map(([id, bias]) => {
+      if (Number(id) >= tokenizer.vocabulary)
+        throw invalid(["body", "logit_bias", Number(id)], `the model's token ids end at ${tokenizer.vocabulary - 1}`);
+      return [Number(id), bias];
+    }),
+  ),
 });

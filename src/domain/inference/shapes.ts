@@ -10,28 +10,32 @@ export type CompletionReply = Reply<(typeof inference)["inference.completions"]>
 /** What is known of a choice once it has ended. */
 export interface EndedChoice extends ChoiceEnd {
   index: number;
-  text: string;
 }
 
 export const event = (chunk: unknown): StreamEvent => ({ data: JSON.stringify(chunk) });
 export const done: StreamEvent = { data: "[DONE]" };
 
-/** Prompt tokens were read once, however many choices answer them; so cached ones count once as well. */
-export function usageOf(session: Session, ended: readonly ChoiceEnd[]) {
+/** Prompt tokens were read once, however many choices answer them; cached are those that no choice of a prompt had to read. */
+export function usageOf(session: Session, ended: readonly Pick<EndedChoice, "index" | "cachedTokens">[]) {
   const [prompt, completion] = [session.promptTokens, session.drawn()];
+  const cached = new Map<number, number>();
+  for (const { index, cachedTokens } of ended) {
+    const { promptIndex } = session.choices[index]!;
+    cached.set(promptIndex, Math.min(cachedTokens, cached.get(promptIndex) ?? cachedTokens));
+  }
   return {
     prompt_tokens: prompt,
     completion_tokens: completion,
     total_tokens: prompt + completion,
     prompt_tokens_details: {
-      cached_tokens: Math.min(prompt, Math.max(0, ...ended.map((end) => end.cachedTokens))),
+      cached_tokens: [...cached.values()].reduce((sum, tokens) => sum + tokens, 0),
       truncated_tokens: session.truncatedTokens,
     },
   };
 }
 
 /** The least certain choice speaks for all; null on base models. */
-export function confidenceOf(ended: readonly ChoiceEnd[]) {
+export function confidenceOf(ended: readonly Pick<ChoiceEnd, "confidence">[]) {
   const scored = ended
     .map((end) => end.confidence)
     .filter((confidence): confidence is Confidence => confidence !== null);
@@ -42,38 +46,4 @@ export function confidenceOf(ended: readonly ChoiceEnd[]) {
   };
 }
 
-export const scoreOf = (end: ChoiceEnd): number | null => end.confidence?.score ?? null;
-
-/** Reads all pieces, tells of each, and gives the ended choices in order. */
-export async function* followed(
-  session: Session,
-  onText: (index: number, text: string) => StreamEvent[],
-  onEnd: (choice: EndedChoice, ended: readonly EndedChoice[]) => StreamEvent[],
-): AsyncGenerator<StreamEvent, EndedChoice[], void> {
-  const texts = new Array<string>(session.choices).fill("");
-  const ended: EndedChoice[] = [];
-  for await (const piece of session.pieces) {
-    if ("text" in piece) {
-      texts[piece.index] += piece.text;
-      yield* onText(piece.index, piece.text);
-    } else {
-      const choice = { index: piece.index, text: texts[piece.index]!, ...piece.end };
-      ended.push(choice);
-      yield* onEnd(choice, ended);
-    }
-  }
-  return ended.sort((a, b) => a.index - b.index);
-}
-
-/** All choices, in order, once none runs any more. */
-export async function collected(session: Session): Promise<EndedChoice[]> {
-  const events = followed(
-    session,
-    () => [],
-    () => [],
-  );
-  for (;;) {
-    const next = await events.next();
-    if (next.done) return next.value;
-  }
-}
+export const scoreOf = (end: Pick<ChoiceEnd, "confidence">): number | null => end.confidence?.score ?? null;

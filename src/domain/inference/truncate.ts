@@ -1,13 +1,8 @@
 // Makes a conversation fit `prompt_truncate_len`: the oldest turns go first, then the head of the oldest message left. System
 // messages stay whole. What went is counted, so that no cut is silent.
 import { Failure } from "../../base/errors.ts";
+import type { ChatMessage } from "../../engine/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
-
-export interface Message {
-  role: "system" | "user" | "assistant";
-  content: string;
-  name?: string;
-}
 
 export interface FittedPrompt {
   tokens: number[];
@@ -17,10 +12,10 @@ export interface FittedPrompt {
 
 /** `render` makes the prompt's token ids of messages, as the model's template has it. */
 export function fitConversation(
-  messages: readonly Message[],
+  messages: readonly ChatMessage[],
   limit: number,
   tokenizer: Pick<Tokenizer, "encode" | "decode">,
-  render: (messages: readonly Message[]) => number[],
+  render: (messages: readonly ChatMessage[]) => number[],
 ): FittedPrompt {
   const whole = render(messages);
   if (whole.length <= limit) return { tokens: whole, truncated: 0 };
@@ -31,9 +26,12 @@ export function fitConversation(
   return { tokens, truncated: whole.length - tokens.length };
 }
 
-/** Where what is kept may begin: at a user's message, since templates want the user to speak first, or at the last one. */
-function tailsOf(messages: readonly Message[]): number[] {
-  const spoken = [...messages.keys()].filter((at) => messages[at]!.role !== "system");
+/**
+ * Where what is kept may begin: at a user's message, since templates want the user to speak first, or at the last one. Results of
+ * tools go with the calls that they answer.
+ */
+function tailsOf(messages: readonly ChatMessage[]): number[] {
+  const spoken = [...messages.keys()].filter((at) => !["system", "tool"].includes(messages[at]!.role));
   return spoken.filter((at, order) => messages[at]!.role === "user" || order === spoken.length - 1);
 }
 
@@ -49,12 +47,12 @@ function leastThat(most: number, holds: (value: number) => boolean): number | nu
 }
 
 function renderCut(
-  messages: readonly Message[],
+  messages: readonly ChatMessage[],
   limit: number,
   tokenizer: Pick<Tokenizer, "encode" | "decode">,
-  render: (messages: readonly Message[]) => number[],
+  render: (messages: readonly ChatMessage[]) => number[],
 ): number[] {
-  const at = messages.findIndex((message) => message.role !== "system");
+  const at = messages.findIndex((message) => message.role !== "system" && message.content !== "");
   const content = at < 0 ? [] : tokenizer.encode(messages[at]!.content, false);
   const without = (count: number): number[] => {
     // A cut through a character leaves a replacement character in front.

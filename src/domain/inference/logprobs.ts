@@ -1,0 +1,90 @@
+// Log-probs on the wire: of the tokens of an answer, and of a prompt, as the model gave them before temperature and penalties.
+import type { GeneratedToken, PromptToken, Tokenizer, TopLogits } from "../../engine/generator.ts";
+
+/** A token, ln p of it over the whole vocabulary, and the kept ones of its step, the most probable first. */
+interface Scored {
+  token: number;
+  logprob: number | null;
+  top: [token: number, logprob: number][];
+}
+
+/** JSON has no −∞; OpenAI writes this. */
+const least = -9999;
+
+export function scoredAnswer({ token, top, logZ }: GeneratedToken, most: number): Scored {
+  const at = top.tokens.indexOf(token);
+  return { token, logprob: Math.max(least, top.logits[at]! - logZ!), top: best(top, logZ!, most) };
+}
+
+export function scoredPrompt({ token, step }: PromptToken, most: number): Scored {
+  if (step === null) return { token, logprob: null, top: [] };
+  return { token, logprob: Math.max(least, step.logprob), top: best(step.top, step.logZ, most) };
+}
+
+const best = ({ tokens, logits }: TopLogits, logZ: number, most: number): Scored["top"] =>
+  Array.from(tokens.subarray(0, most), (token, at) => [token, Math.max(least, logits[at]! - logZ)]);
+
+export interface CompletionLogprobs {
+  tokens: string[];
+  token_logprobs: (number | null)[];
+  top_logprobs: (Record<string, number> | null)[];
+  text_offset: number[];
+}
+
+/** OpenAI's old form. The token itself is always among `top_logprobs`. `offset`: code points of text before the first token. */
+export function completionLogprobs(
+  scored: readonly Scored[],
+  tokenizer: Tokenizer,
+  offset: number,
+): CompletionLogprobs {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  const offsets: number[] = [];
+  let at = offset;
+  for (const { token } of scored) {
+    offsets.push(at);
+    // A code point counts with the token that completes it.
+    at += [...decoder.decode(tokenizer.bytesOf(token), { stream: true })].length;
+  }
+  return {
+    tokens: scored.map(({ token }) => tokenText(tokenizer, token)),
+    token_logprobs: scored.map(({ logprob }) => logprob),
+    top_logprobs: scored.map(({ token, logprob, top }) =>
+      logprob === null
+        ? null
+        : Object.fromEntries([...top, [token, logprob] as const].map(([id, ln]) => [tokenText(tokenizer, id), ln])),
+    ),
+    text_offset: offsets,
+  };
+}
+
+/** OpenAI's form of chats. The token that ends the answer is none of its content. */
+export function chatLogprobs(tokens: readonly GeneratedToken[], tokenizer: Tokenizer, most: number) {
+  const entry = (token: number, logprob: number) => ({
+    token: tokenText(tokenizer, token),
+    logprob,
+    bytes: [...tokenizer.bytesOf(token)],
+  });
+  return {
+    content: tokens
+      .filter(({ token }) => !tokenizer.eog.has(token))
+      .map((token) => scoredAnswer(token, most))
+      .map(({ token, logprob, top }) => ({
+        ...entry(token, logprob!),
+        top_logprobs: top.map(([id, ln]) => entry(id, ln)),
+      })),
+    refusal: null,
+  };
+}
+
+const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** A token by its text; by its bytes where they alone are no text, so that no two such tokens have one name. */
+export function tokenText(tokenizer: Tokenizer, token: number): string {
+  const bytes = tokenizer.bytesOf(token);
+  if (bytes.length === 0) return tokenizer.pieceOf(token);
+  try {
+    return strict.decode(bytes);
+  } catch {
+    return `bytes:${Array.from(bytes, (byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}`;
+  }
+}

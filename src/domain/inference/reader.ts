@@ -1,0 +1,243 @@
+// The text of an answer, read as it comes: thoughts, words, and calls of tools. Nothing is given out that could still turn out to
+// belong to a mark, and a call that a model makes of itself only once it is whole and checked: until then it may be mere words.
+
+import type { ThoughtMarks } from "../../engine/chat-format.ts";
+import { type CallFormat, jsonLength } from "../../engine/tool-format.ts";
+
+export type Spoken =
+  | { kind: "thought"; text: string }
+  | { kind: "words"; text: string }
+  | { kind: "call"; call: number; id: string; name: string }
+  /** A piece of the arguments' JSON. */
+  | { kind: "arguments"; call: number; text: string };
+
+export interface ReaderOptions {
+  marks: ThoughtMarks | null;
+  /** Whether the prompt ends inside a thought. */
+  isOpen: boolean;
+  format: CallFormat | null;
+  /** Whether a grammar makes the answer calls and nothing else: they are given out as they come. */
+  isForced: boolean;
+  /** The name and arguments of a call, or null when it is none. */
+  check(call: unknown): { name: string; arguments: string } | null;
+  newId(): string;
+}
+
+export class AnswerReader {
+  readonly #options: ReaderOptions;
+  #mode: "begin" | "thought" | "words" | "calls";
+  #held = "";
+  #out: Spoken[] = [];
+  #calls = 0;
+  /** Spaces at the beginning of what comes next belong to nobody. */
+  #trims = false;
+  #hasThought = false;
+  #hasWords = false;
+  /** Of the arguments that are being given out: how deep, and whether inside a text. */
+  #arguments: { depth: number; isText: boolean; isEscaped: boolean } | null = null;
+
+  constructor(options: ReaderOptions) {
+    this.#options = options;
+    this.#mode = options.isOpen ? "thought" : "begin";
+  }
+
+  push(text: string): Spoken[] {
+    this.#held += text;
+    return this.#read(false);
+  }
+
+  /** What is held back, at the end of the answer. */
+  finish(): Spoken[] {
+    return this.#read(true);
+  }
+
+  #read(isEnd: boolean): Spoken[] {
+    this.#out = [];
+    while (this.#step(isEnd));
+    return this.#out;
+  }
+
+  /** Whether there may be more to do. */
+  #step(isEnd: boolean): boolean {
+    switch (this.#mode) {
+      case "begin":
+        return this.#begin(isEnd);
+      case "thought":
+        return this.#thought(isEnd);
+      case "words":
+        return this.#words(isEnd);
+      case "calls":
+        return this.#forcedCalls();
+    }
+  }
+
+  #answer(): true {
+    this.#mode = this.#options.isForced ? "calls" : "words";
+    return true;
+  }
+
+  #begin(isEnd: boolean): boolean {
+    const { marks } = this.#options;
+    if (marks === null) return this.#answer();
+    const text = this.#held.trimStart();
+    if (text.startsWith(marks.open)) {
+      this.#held = text.slice(marks.open.length);
+      this.#mode = "thought";
+      return true;
+    }
+    return !isEnd && marks.open.startsWith(text) ? false : this.#answer();
+  }
+
+  #thought(isEnd: boolean): boolean {
+    const { close } = this.#options.marks!;
+    const at = this.#held.indexOf(close);
+    const held = at >= 0 ? this.#held.slice(0, at) : isEnd ? this.#held : without(this.#held, close);
+    // Spaces around a thought are the template's.
+    const text = (this.#hasThought ? held : held.trimStart()).trimEnd();
+    if (text !== "") {
+      this.#out.push({ kind: "thought", text });
+      this.#hasThought = true;
+    }
+    if (at < 0) {
+      this.#held = isEnd ? "" : this.#held.slice(held.trimEnd().length);
+      return false;
+    }
+    this.#held = this.#held.slice(at + close.length);
+    this.#trims = true;
+    return this.#answer();
+  }
+
+  #say(text: string): void {
+    if (text === "") return;
+    this.#out.push({ kind: "words", text });
+    this.#hasWords = true;
+  }
+
+  #words(isEnd: boolean): boolean {
+    if (this.#trims) this.#held = this.#held.trimStart();
+    if (this.#held === "") return false;
+    const { format } = this.#options;
+    if (format === null) {
+      this.#trims = false;
+      this.#say(this.#held);
+      this.#held = "";
+      return false;
+    }
+    const mark = format.before.trim();
+    const at = mark === "" ? this.#bareCall() : this.#held.indexOf(mark);
+    if (at < 0) {
+      const shown = isEnd || mark === "" ? this.#held : without(this.#held, mark);
+      // Spaces before a call are no words: they wait for some.
+      const said = isEnd ? shown : shown.slice(0, shown.trimEnd().length);
+      if (said !== "") this.#trims = false;
+      this.#say(said);
+      this.#held = this.#held.slice(said.length);
+      return false;
+    }
+    this.#say(this.#held.slice(0, at).trimEnd());
+    this.#held = this.#held.slice(at);
+    return this.#ownCall(format, mark, isEnd);
+  }
+
+  /** Where calls have no mark, an answer that begins as JSON may be one. */
+  #bareCall(): number {
+    const at = this.#held.search(/\S/);
+    return !this.#hasWords && at >= 0 && /[[{]/.test(this.#held[at]!) ? at : -1;
+  }
+
+  /** The held text begins with the mark of a call. */
+  #ownCall(format: CallFormat, mark: string, isEnd: boolean): boolean {
+    const inner = this.#held.slice(mark.length);
+    const start = inner.search(/\S/);
+    if (start < 0 && !isEnd) return false;
+    const length = start < 0 ? null : jsonLength(inner.slice(start));
+    if (length === null) {
+      if (!isEnd && /[[{]/.test(inner[start]!)) return false;
+      // Never ended, or nothing that is a call: words, from its mark on.
+      const said = isEnd ? this.#held : this.#held.slice(0, mark.length + start + 1);
+      this.#say(said);
+      this.#held = this.#held.slice(said.length);
+      return !isEnd;
+    }
+    const json = inner.slice(start, start + length);
+    let rest = inner.slice(start + length);
+    const after = format.after.trim();
+    const left = rest.trimStart();
+    if (after !== "" && left.startsWith(after)) rest = left.slice(after.length);
+    else if (!isEnd && left.length < after.length && after.startsWith(left)) return false;
+    const calls = this.#checked(json);
+    if (calls === null) this.#say(this.#held.slice(0, this.#held.length - rest.length));
+    for (const { name, arguments: text } of calls ?? []) {
+      const call = this.#calls++;
+      this.#out.push({ kind: "call", call, id: this.#options.newId(), name }, { kind: "arguments", call, text });
+      this.#trims = true;
+    }
+    this.#held = rest;
+    return true;
+  }
+
+  /** The calls of a JSON text, one or a list; null unless all of them are calls. */
+  #checked(json: string): { name: string; arguments: string }[] | null {
+    let value: unknown;
+    try {
+      value = JSON.parse(json);
+    } catch {
+      return null;
+    }
+    const calls = (Array.isArray(value) ? value : [value]).map((call) => this.#options.check(call));
+    return calls.length > 0 && calls.every((call) => call !== null) ? calls : null;
+  }
+
+  /** The grammar has it that a call is an object of a name and then of arguments. */
+  #forcedCalls(): boolean {
+    if (this.#arguments === null) {
+      const { nameKey, argumentsKey } = this.#options.format!;
+      const text = '"(?:[^"\\\\]|\\\\.)*"';
+      const head = new RegExp(
+        `\\{\\s*${quoted(nameKey)}\\s*:\\s*(${text})\\s*,\\s*${quoted(argumentsKey)}\\s*:\\s*(?=\\{)`,
+      ).exec(this.#held);
+      if (head === null) return false;
+      this.#held = this.#held.slice(head.index + head[0].length);
+      this.#out.push({
+        kind: "call",
+        call: this.#calls++,
+        id: this.#options.newId(),
+        name: JSON.parse(head[1]!) as string,
+      });
+      this.#arguments = { depth: 0, isText: false, isEscaped: false };
+      return true;
+    }
+    const length = this.#argumentsLength();
+    const text = this.#held.slice(0, length);
+    if (text !== "") this.#out.push({ kind: "arguments", call: this.#calls - 1, text });
+    this.#held = this.#held.slice(length);
+    if (this.#arguments.depth > 0) return false;
+    this.#arguments = null;
+    return true;
+  }
+
+  /** How much of the held text belongs to the arguments; their depth is then 0 when they have ended. */
+  #argumentsLength(): number {
+    const state = this.#arguments!;
+    for (const [at, character] of [...this.#held].entries()) {
+      if (state.isEscaped) state.isEscaped = false;
+      else if (state.isText) {
+        if (character === "\\") state.isEscaped = true;
+        else if (character === '"') state.isText = false;
+      } else if (character === '"') state.isText = true;
+      else if (character === "{" || character === "[") state.depth++;
+      else if ((character === "}" || character === "]") && --state.depth === 0)
+        return [...this.#held].slice(0, at + 1).join("").length;
+    }
+    return this.#held.length;
+  }
+}
+
+const quoted = (key: string): string => JSON.stringify(key).replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+
+/** A text without the end of it that may begin the mark. */
+function without(text: string, mark: string): string {
+  for (let length = Math.min(text.length, mark.length - 1); length > 0; length--)
+    if (mark.startsWith(text.slice(text.length - length))) return text.slice(0, text.length - length);
+  return text;
+}

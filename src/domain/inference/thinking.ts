@@ -1,0 +1,99 @@
+// Models that think before they answer: whether they are to, for how many tokens, and from where on their answer counts.
+import { type ChatMessage, formatChat, type PromptOptions, type ThoughtMarks } from "../../engine/chat-format.ts";
+import type { Steering, Tokenizer } from "../../engine/generator.ts";
+
+/** How much of an answer a thought may take, by the effort asked for; the rest is left to say something. */
+const shares = { minimal: 0.1, low: 0.2, medium: 0.5, high: 0.8, xhigh: 0.95 } as const;
+export type Effort = keyof typeof shares | "none";
+
+/** What a request says of thinking; null where it says nothing. */
+export interface ThinkingAsked {
+  enabled: boolean | null;
+  effort: Effort | null;
+  maxTokens: number | null;
+}
+
+/** Whether the model is to think; null leaves it to the model's template. */
+export function isWanted({ enabled, effort, maxTokens }: ThinkingAsked): boolean | null {
+  if (enabled === false || effort === "none" || maxTokens === 0) return false;
+  return enabled === true || effort !== null || maxTokens !== null ? true : null;
+}
+
+/** Tokens that a thought may have; null for as many as the answer has. */
+export function budgetOf({ effort, maxTokens }: ThinkingAsked, answer: number): number | null {
+  if (maxTokens !== null) return maxTokens;
+  return effort === null || effort === "none" ? null : Math.max(1, Math.floor(shares[effort] * answer));
+}
+
+/** Tokens of the prompt's end that may hold a mark. */
+const tail = 24;
+
+/** The prompt of a model that thinks, and whether it ends inside a thought. An empty thought stands for none. */
+export function thinkingPrompt(
+  tokenizer: Tokenizer,
+  messages: readonly ChatMessage[],
+  options: PromptOptions,
+  marks: ThoughtMarks,
+  wanted: boolean | null,
+): { tokens: number[]; isOpen: boolean } {
+  const tokens = formatChat(tokenizer, messages, wanted === null ? options : { ...options, enableThinking: wanted });
+  const end = tokens
+    .slice(-tail)
+    .map((token) => tokenizer.pieceOf(token))
+    .join("");
+  const [opened, closed] = [end.lastIndexOf(marks.open), end.lastIndexOf(marks.close)];
+  const isOpen = opened > closed;
+  if (wanted !== false || (closed >= 0 && !isOpen)) return { tokens, isOpen };
+  const empty = isOpen ? `\n${marks.close}\n\n` : `${marks.open}\n\n${marks.close}\n\n`;
+  return { tokens: [...tokens, ...tokenizer.encode(empty, true)], isOpen: false };
+}
+
+export interface ThoughtSteering {
+  steer: (token: number | null) => Steering;
+  /** Tokens of the thought so far. */
+  tokens(): number;
+}
+
+/**
+ * Follows one answer of a model that thinks: closes the thought when its budget is used up, and says `afterwards` when it is over.
+ * mustOpen: begin with a thought whatever the model would do, where a grammar waits for its end.
+ */
+export function steerThought(
+  tokenizer: Tokenizer,
+  marks: ThoughtMarks,
+  {
+    isOpen,
+    mustOpen,
+    budget,
+    afterwards,
+  }: { isOpen: boolean; mustOpen: boolean; budget: number | null; afterwards: Steering },
+): ThoughtSteering {
+  let state: "before" | "within" | "closing" | "over" = isOpen ? "within" : "before";
+  let text = "";
+  let tokens = 0;
+  const begin = (): Steering => {
+    if (isOpen) return { constrained: false };
+    return mustOpen ? { take: tokenizer.encode(`${marks.open}\n`, true), constrained: false } : {};
+  };
+  const steer = (token: number | null): Steering => {
+    if (token === null) return begin();
+    if (state === "over") return {};
+    text += tokenizer.pieceOf(token);
+    if (state === "before") {
+      const said = text.trimStart();
+      if (said.startsWith(marks.open)) [state, text] = ["within", said.slice(marks.open.length)];
+      else if (!marks.open.startsWith(said)) state = "over";
+      return {};
+    }
+    tokens++;
+    if (text.includes(marks.close)) {
+      state = "over";
+      return afterwards;
+    }
+    text = text.slice(-marks.close.length);
+    if (state !== "within" || budget === null || tokens < budget) return {};
+    state = "closing";
+    return { take: tokenizer.encode(`\n${marks.close}\n\n`, true) };
+  };
+  return { steer, tokens: () => tokens };
+}

@@ -1,0 +1,128 @@
+// How a model writes the calls of its tools. Where its template knows tools, that is read off what the template makes of a call;
+// where it does not, the tools stand in the system prompt and calls are asked for in the form that Qwen and Hermes use.
+
+/** A function that a model may call. */
+export interface Tool {
+  name: string;
+  description?: string;
+  /** JSON schema of the arguments, an object. */
+  parameters: Record<string, unknown>;
+}
+
+export interface ToolCall {
+  id: string;
+  name: string;
+  /** JSON text of an object. */
+  arguments: string;
+}
+
+/** The text of calls: `before`, an object of name and arguments (a list of such where `isList`), `after`. */
+export interface CallFormat {
+  before: string;
+  after: string;
+  nameKey: string;
+  argumentsKey: string;
+  isList: boolean;
+}
+
+/** Of models whose template knows no tools. */
+export const plainCalls: CallFormat = {
+  before: "<tool_call>\n",
+  after: "\n</tool_call>",
+  nameKey: "name",
+  argumentsKey: "arguments",
+  isList: false,
+};
+
+interface Spoken {
+  role: string;
+  content: string;
+  toolCalls?: readonly ToolCall[];
+}
+
+/** A conversation for a template without tools: they are told of in the system prompt, calls and results are texts. */
+export function withToolsInText<M extends Spoken>(messages: readonly M[], tools: readonly Tool[]): Spoken[] {
+  const spoken: Spoken[] = messages.map(({ role, content, toolCalls = [] }) => {
+    if (role === "tool") return { role: "user", content: `<tool_response>\n${content}\n</tool_response>` };
+    const calls = toolCalls.map(({ name, arguments: given }) => {
+      const call = `{"name": ${JSON.stringify(name)}, "arguments": ${given}}`;
+      return `${plainCalls.before}${call}${plainCalls.after}`;
+    });
+    return { role, content: [content, ...calls].filter((text) => text !== "").join("\n") };
+  });
+  if (tools.length === 0) return spoken;
+  const first = spoken[0]?.role === "system" ? spoken.shift()!.content : "";
+  return [
+    { role: "system", content: [first, toolsPrompt(tools)].filter((text) => text !== "").join("\n\n") },
+    ...spoken,
+  ];
+}
+
+function toolsPrompt(tools: readonly Tool[]): string {
+  return [
+    "You can call functions to help with the request. These are their signatures, as JSON:",
+    "<tools>",
+    ...tools.map((tool) => JSON.stringify({ type: "function", function: tool })),
+    "</tools>",
+    "To call one, write its name and arguments as JSON, like this:",
+    '<tool_call>\n{"name": "the name", "arguments": {}}\n</tool_call>',
+    "The result comes back within <tool_response> and </tool_response>. Call only what helps; otherwise answer in words.",
+  ].join("\n");
+}
+
+/** What a call is asked to be when a template is tried out. */
+export const probe = {
+  tool: {
+    name: "probe_name",
+    description: "probe_description",
+    parameters: { type: "object", properties: { probe_key: { type: "string" } }, required: ["probe_key"] },
+  },
+  // Nine letters and digits: some templates insist.
+  call: { id: "probe0001", name: "probe_name", arguments: '{"probe_key":"probe_value"}' },
+} as const;
+
+/** Reads the form off the text that a template makes of `probe.call`, as an answer; null when it is not JSON. */
+export function formatOf(text: string): CallFormat | null {
+  const name = text.indexOf(`"${probe.call.name}"`);
+  for (let from = text.lastIndexOf("{", name); from >= 0; from = text.lastIndexOf("{", from - 1)) {
+    const length = jsonLength(text.slice(from));
+    const call = length === null ? null : parsed(text.slice(from, from + length));
+    const keys = Object.entries(call ?? {});
+    const nameKey = keys.find(([, value]) => value === probe.call.name)?.[0];
+    const argumentsKey = keys.find(([, value]) => JSON.stringify(value) === probe.call.arguments)?.[0];
+    if (nameKey === undefined || argumentsKey === undefined) {
+      if (from === 0) break;
+      continue;
+    }
+    const [before, after] = [text.slice(0, from), text.slice(from + length!)];
+    const isList = /\[\s*$/.test(before) && /^\s*\]/.test(after);
+    if (!isList) return { before, after, nameKey, argumentsKey, isList };
+    return { before: before.replace(/\[\s*$/, ""), after: after.replace(/^\s*\]/, ""), nameKey, argumentsKey, isList };
+  }
+  return null;
+}
+
+function parsed(text: string): Record<string, unknown> | null {
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch {
+    return null;
+  }
+}
+
+/** Length of the object or list that a text begins with; null where it does not end, or is none. */
+export function jsonLength(text: string): number | null {
+  if (text[0] !== "{" && text[0] !== "[") return null;
+  let depth = 0;
+  let inText = false;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at]!;
+    if (inText) {
+      if (character === "\\") at++;
+      else if (character === '"') inText = false;
+    } else if (character === '"') inText = true;
+    else if (character === "{" || character === "[") depth++;
+    else if ((character === "}" || character === "]") && --depth === 0) return at + 1;
+  }
+  return null;
+}
