@@ -312,6 +312,10 @@ export const chatBody = {
   ],
 } as const;
 
+const stopReason = {
+  type: ["string", "null"],
+  description: "The stop string that ended the answer, where one did.",
+} as const;
 const completionFinish = ["stop", "length"] as const;
 const chatFinish = ["stop", "length", "tool_calls"] as const;
 
@@ -386,6 +390,7 @@ const completionChoice = <const F extends readonly (string | null)[]>(finish: F)
       text,
       index: { type: "integer" },
       finish_reason: { enum: finish },
+      stop_reason: stopReason,
       logprobs: completionLogprobs,
       confidence_score: confidenceScore,
     },
@@ -513,6 +518,7 @@ export const inference = {
               index: { type: "integer" },
               message: answeredMessage,
               finish_reason: { enum: chatFinish },
+              stop_reason: stopReason,
               logprobs: chatLogprobs,
               confidence_score: confidenceScore,
             },
@@ -540,6 +546,7 @@ export const inference = {
               index: { type: "integer" },
               delta,
               finish_reason: { enum: [...chatFinish, null] },
+              stop_reason: stopReason,
               logprobs: chatLogprobs,
               confidence_score: confidenceScore,
             },

@@ -170,6 +170,7 @@ export function conclude(job: Job, ended: FinishReason | Failure): void {
   else
     job.end = {
       finishReason: ended,
+      ...(job.text.stopString !== null && { stopString: job.text.stopString }),
       promptTokens: job.request.prompt.length,
       cachedTokens: job.cached,
       completionTokens: job.drawn,

@@ -115,6 +115,8 @@ export type FinishReason = "stop" | "length" | "aborted";
 
 export interface GenerateEnd {
   finishReason: FinishReason;
+  /** That ended it, where one did. */
+  stopString?: string;
   promptTokens: number;
   cachedTokens: number;
   completionTokens: number;

@@ -7,19 +7,21 @@ export interface TextStream {
   finish(): string;
   /** Whether a stop string was met: it and what follows are never given out. */
   readonly stopped: boolean;
+  /** The one that was met. */
+  readonly stopString: string | null;
 }
 
 export function createTextStream(stopStrings: readonly string[]): TextStream {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   let held = "";
-  let stopped = false;
+  let stopString: string | null = null;
   const stops = stopStrings.filter((stop) => stop !== "");
 
   const release = (): string => {
-    const found = stops.map((stop) => held.indexOf(stop)).filter((at) => at >= 0);
+    const found = stops.filter((stop) => held.includes(stop)).sort((a, b) => held.indexOf(a) - held.indexOf(b));
     if (found.length > 0) {
-      stopped = true;
-      const text = held.slice(0, Math.min(...found));
+      stopString = found[0]!;
+      const text = held.slice(0, held.indexOf(stopString));
       held = "";
       return text;
     }
@@ -31,18 +33,21 @@ export function createTextStream(stopStrings: readonly string[]): TextStream {
 
   return {
     push: (bytes) => {
-      if (stopped) return "";
+      if (stopString !== null) return "";
       held += decoder.decode(bytes, { stream: true });
       return release();
     },
     finish: () => {
-      if (stopped) return "";
+      if (stopString !== null) return "";
       const text = held + decoder.decode();
       held = "";
       return text;
     },
     get stopped() {
-      return stopped;
+      return stopString !== null;
+    },
+    get stopString() {
+      return stopString;
     },
   };
 }

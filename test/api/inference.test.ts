@@ -259,7 +259,7 @@ describe("inference", { skip: withoutModel }, () => {
       for (const stops of [stop, ["never", stop]]) {
         const [choice] = (await ask({ ...body, stop: stops })).choices;
         assert.equal(choice.text, text.slice(0, text.indexOf(stop)));
-        assert.equal(choice.finish_reason, "stop");
+        assert.deepEqual([choice.finish_reason, choice.stop_reason], ["stop", stop]);
       }
     });
 

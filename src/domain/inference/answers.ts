@@ -32,6 +32,8 @@ export interface Listener {
 
 export interface ChoiceEnd {
   finishReason: Exclude<FinishReason, "aborted">;
+  /** The stop string that ended it, where one did. */
+  stopString: string | null;
   confidence: Confidence | null;
   cachedTokens: number;
 }
@@ -120,11 +122,11 @@ async function run(
   for (;;) {
     const next = await tokens.next();
     if (next.done) {
-      const { finishReason, cachedTokens, completionTokens } = next.value;
+      const { finishReason, stopString = null, cachedTokens, completionTokens } = next.value;
       count(index, completionTokens);
       if (finishReason === "aborted") throw signal.reason;
       if (held.length > 0) tell({ index, text: "", tokens: held });
-      tell({ index, end: { finishReason, confidence: listener.score(finishReason), cachedTokens } });
+      tell({ index, end: { finishReason, stopString, confidence: listener.score(finishReason), cachedTokens } });
       return;
     }
     count(index, ++drawn);

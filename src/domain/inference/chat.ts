@@ -159,6 +159,7 @@ async function reply(turn: RunningTurn, body: Body): Promise<ChatReply> {
         }),
       },
       finish_reason: end.finishReason,
+      stop_reason: end.stopString,
       logprobs: logprobsOf(tokens, session, body),
       confidence_score: scoreOf(end),
     })),
@@ -193,7 +194,10 @@ async function* stream(turn: RunningTurn, body: Body): AsyncGenerator<StreamEven
       continue;
     }
     ended.push(told.end);
-    const last = part({}, told.end.finishReason, { confidence_score: scoreOf(told.end) });
+    const last = part({}, told.end.finishReason, {
+      stop_reason: told.end.stopString,
+      confidence_score: scoreOf(told.end),
+    });
     yield chunk([last], ended.length < session.choices.length ? {} : confidenceOf(ended));
   }
   if (body.stream_options?.include_usage)

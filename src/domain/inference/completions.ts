@@ -111,6 +111,7 @@ async function reply(session: Session, body: Body): Promise<CompletionReply> {
       text: choices[end.index]!.text,
       index: end.index,
       finish_reason: end.finishReason,
+      stop_reason: end.stopString,
       logprobs: body.logprobs == null ? null : joined(choices[end.index]!.logprobs),
       confidence_score: scoreOf(end),
     })),
@@ -136,7 +137,14 @@ async function* stream(session: Session, body: Body): AsyncGenerator<StreamEvent
       continue;
     }
     ended.push(end);
-    const last = { text, index, logprobs, finish_reason: end.finishReason, confidence_score: scoreOf(end) };
+    const last = {
+      text,
+      index,
+      logprobs,
+      finish_reason: end.finishReason,
+      stop_reason: end.stopString,
+      confidence_score: scoreOf(end),
+    };
     if (ended.length < session.choices.length) yield chunk(last);
     else yield chunk(last, { usage: usageOf(session, ended), ...confidenceOf(ended) });
   }
