@@ -9,7 +9,7 @@ describe("the OpenAI client", { skip: withoutModel }, () => {
   let client: OpenAI;
   let aligned = "";
   before(async () => {
-    it = await servedHouse();
+    it = await servedHouse({ PLUMBLINE_SEAT_CONTEXT: "512" });
     aligned = it.align().modelId;
     await deployed(it, aligned);
     client = new OpenAI({ baseURL: `${it.url}/api/v3/inference`, apiKey: it.key, maxRetries: 0 });
@@ -67,6 +67,72 @@ describe("the OpenAI client", { skip: withoutModel }, () => {
       answer.choices.map((choice) => choice.index),
       [0, 1],
     );
+  });
+
+  const tool = {
+    type: "function" as const,
+    function: {
+      name: "look_up",
+      parameters: {
+        type: "object",
+        properties: { word: { type: "string", maxLength: 5 } },
+        required: ["word"],
+        additionalProperties: false,
+      },
+    },
+  };
+
+  test("calls a tool, whole and through its stream helper", async () => {
+    const body = { model: it.baseId, messages, tools: [tool], tool_choice: "required" as const, max_tokens: 60 };
+    const only = { parallel_tool_calls: false, seed: 1 };
+    const { message, finish_reason } = (await client.chat.completions.create({ ...body, ...only })).choices[0]!;
+    assert.equal(finish_reason, "tool_calls");
+    const final = await client.chat.completions.stream({ ...body, ...only }).finalChatCompletion();
+    for (const call of [message.tool_calls![0]!, final.choices[0]!.message.tool_calls![0]!]) {
+      assert(call.type === "function" && call.id !== "");
+      assert.equal(call.function.name, "look_up");
+      assert.deepEqual(Object.keys(JSON.parse(call.function.arguments)), ["word"]);
+    }
+  });
+
+  test("parses structured output", async () => {
+    const schema = {
+      type: "object",
+      properties: { colour: { enum: ["red", "blue"] }, count: { type: "integer", minimum: 1, maximum: 9 } },
+      required: ["colour", "count"],
+      additionalProperties: false,
+    };
+    const answer = await client.chat.completions.parse({
+      model: it.baseId,
+      messages,
+      max_tokens: 60,
+      response_format: { type: "json_schema", json_schema: { name: "colour", strict: true, schema } },
+    });
+    const parsed = answer.choices[0]!.message.parsed as unknown as { colour: string; count: number };
+    assert(["red", "blue"].includes(parsed.colour) && parsed.count >= 1 && parsed.count <= 9);
+  });
+
+  test("reads log-probs of chats and completions, and several choices", async () => {
+    const chat = await client.chat.completions.create({
+      model: it.baseId,
+      messages,
+      max_tokens: 2,
+      n: 2,
+      logprobs: true,
+      top_logprobs: 2,
+    });
+    assert.equal(chat.choices.length, 2);
+    for (const { logprobs } of chat.choices) assert.equal(logprobs!.content![0]!.top_logprobs.length, 2);
+    const { choices } = await client.completions.create({
+      model: it.baseId,
+      prompt: "One two",
+      max_tokens: 2,
+      n: 2,
+      logprobs: 1,
+      echo: true,
+    });
+    assert.equal(choices.length, 2);
+    assert(choices.every(({ text, logprobs }) => text.startsWith("One two") && logprobs!.token_logprobs!.length > 2));
   });
 
   test("gets errors with their class, words and code", async () => {
