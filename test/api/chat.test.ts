@@ -13,26 +13,21 @@ const weather = {
     description: "The weather of a city",
     parameters: {
       type: "object",
-      properties: { city: { type: "string", maxLength: 6 }, unit: { enum: ["celsius", "fahrenheit"] } },
+      properties: { city: { enum: ["Oslo", "Rome"] }, unit: { enum: ["celsius", "fahrenheit"] } },
       required: ["city", "unit"],
       additionalProperties: false,
     },
   },
 };
 const clock = { type: "function", function: { name: "clock" } };
-const person = {
+const sighting = {
   type: "object",
-  properties: {
-    name: { type: "string", minLength: 1, maxLength: 6 },
-    age: { type: "integer", minimum: 0, maximum: 130 },
-    born: { type: "string", format: "date" },
-    tags: { type: "array", items: { enum: ["a", "b"] }, maxItems: 2 },
-  },
-  required: ["name", "age", "born"],
+  properties: { bird: { enum: ["owl", "crow"] }, count: { type: "integer", minimum: 1, maximum: 40 } },
+  required: ["bird", "count"],
   additionalProperties: false,
 };
 const formatOf = (schema: unknown) => ({ type: "json_schema", json_schema: { name: "it", schema } });
-const ajv = new Ajv2020({ strict: false, formats: { date: /^\d{4}-\d\d-\d\d$/ } });
+const ajv = new Ajv2020({ strict: false });
 
 interface Delta {
   role?: string;
@@ -126,7 +121,7 @@ describe("chats", { skip: withoutModel }, () => {
         at("response_format"),
       ],
       ["a schema and no end", { ignore_eos: true, response_format: { type: "json_object" } }, at("ignore_eos")],
-      ["top_logprobs alone", { top_logprobs: 2 }, at("top_logprobs")],
+      ["top_logprobs alone", { top_logprobs: 2 }, at("logprobs")],
       ["top_logprobs 21", { logprobs: true, top_logprobs: 21 }, at("top_logprobs")],
       ["logprobs by number", { logprobs: 1 }, at("logprobs")],
       ["max_completion_tokens −1", { max_completion_tokens: -1 }, at("max_completion_tokens")],
@@ -195,7 +190,7 @@ describe("chats", { skip: withoutModel }, () => {
   });
 
   test("n choices of one prompt differ, and are the same under one seed, streamed or not", async () => {
-    const body = { n: 3, seed: 11, max_tokens: 8, temperature: 1.2 };
+    const body = { n: 3, seed: 11, max_tokens: 3, temperature: 1.8 };
     const whole = await answer(body);
     const texts = whole.choices.map((choice: { message: { content: string } }) => choice.message.content);
     assert.equal(new Set(texts).size, 3);
@@ -207,7 +202,7 @@ describe("chats", { skip: withoutModel }, () => {
   });
 
   test("log-probs of every token, with the best ones, streamed or not", async () => {
-    const body = { max_tokens: 5, seed: 4, logprobs: true, top_logprobs: 3 };
+    const body = { max_tokens: 3, seed: 4, logprobs: true, top_logprobs: 3 };
     const [choice] = (await answer(body)).choices;
     const { content } = choice.logprobs;
     assert.equal(content.map(({ token }: { token: string }) => token).join(""), choice.message.content);
@@ -230,10 +225,10 @@ describe("chats", { skip: withoutModel }, () => {
   describe("structured output", () => {
     for (const temperature of [0, 1.3])
       test(`keeps to its schema at temperature ${temperature}, streamed or not`, async () => {
-        const body = { response_format: formatOf(person), max_tokens: 120, temperature, seed: 5 };
+        const body = { response_format: formatOf(sighting), max_tokens: 60, temperature, seed: 5 };
         const [choice] = (await answer(body)).choices;
         assert.equal(choice.finish_reason, "stop");
-        const validate = ajv.compile(person);
+        const validate = ajv.compile(sighting);
         assert.ok(validate(JSON.parse(choice.message.content)), choice.message.content);
         assert.equal(joined(await streamed(body)).content, choice.message.content);
       });
@@ -313,7 +308,7 @@ describe("chats", { skip: withoutModel }, () => {
       });
 
     test("several at once, each fitting", async () => {
-      const body = { tools: [weather], tool_choice: "required", max_tokens: 60, temperature: 1.5, n: 2, seed: 21 };
+      const body = { tools: [weather], tool_choice: "required", max_tokens: 40, temperature: 1.5, n: 2, seed: 21 };
       for (const choice of (await answer(body)).choices) {
         assert.ok(choice.message.tool_calls.length >= 1);
         if (choice.finish_reason === "tool_calls") choice.message.tool_calls.forEach(isCall);
@@ -336,7 +331,7 @@ describe("chats", { skip: withoutModel }, () => {
     });
 
     test("auto: an answer is words or calls of the tools offered, never both invented", async () => {
-      const body = { tools: [weather], max_tokens: 16, seed: 2, n: 2, temperature: 1 };
+      const body = { tools: [weather], max_tokens: 6, seed: 2, n: 2, temperature: 1 };
       for (const { message, finish_reason } of (await answer(body)).choices) {
         if (finish_reason === "tool_calls") message.tool_calls.forEach(isCall);
         else assert.equal(message.tool_calls, undefined);
