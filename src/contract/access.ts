@@ -16,7 +16,7 @@ export const keySettings = {
   properties: {
     user: { ...userName, description: "Whom it belongs to; another than yourself only with the scope admin." },
     name: { type: "string", maxLength: 200, pattern: "^[^\\u0000]*$", default: "", description: "What it is for." },
-    scopes: { ...scopeList, description: "Default: those of the key that asks, without admin." },
+    scopes: { ...scopeList, description: "Default: those of the key that asks; where it has admin, all but admin." },
     expires_at: {
       type: ["string", "null"],
       pattern: "^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,3})?Z$",
