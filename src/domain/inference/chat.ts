@@ -48,7 +48,8 @@ function turnOf(body: Body): Turn {
       "does not go with tools that the model may call or not: set tool_choice to none, or to required",
     );
   if (schema !== null && body.ignore_eos) throw invalid(["body", "ignore_eos"], "does not go with response_format");
-  if (body.top_logprobs != null && !body.logprobs) throw invalid(["body", "logprobs"], "must be true where top_logprobs are wanted");
+  if (body.top_logprobs != null && !body.logprobs)
+    throw invalid(["body", "logprobs"], "must be true where top_logprobs are wanted");
   const { reasoning } = body;
   return {
     messages: body.messages.map(messageOf),
