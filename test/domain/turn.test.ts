@@ -67,7 +67,7 @@ async function ask(pieces: TurnPiece[], body: object, failure?: Failure) {
   const { run, asked } = script(pieces, failure);
   const schema = messages["inference.messages"].body;
   const plain = { model: "m", max_tokens: 100, messages: [{ role: "user", content: "Weather in Oslo?" }], ...body };
-  return { answer: await createMessages(run, nameModel)(input(schema, plain), caller), asked };
+  return { answer: await createMessages(run, async () => 31, nameModel)(input(schema, plain), caller), asked };
 }
 
 const rows = new Map<string, { response_json: string; messages_json: string }>();
@@ -151,7 +151,16 @@ test("Anthropic's client gathers a stream of thoughts, text and calls", async ()
   assert.deepEqual(first.input, { city: "Oslo" });
   assert(second?.type === "tool_use" && second.name === "time");
   assert.equal(final.stop_reason, "tool_use");
-  assert.equal(final.usage.output_tokens, 7);
+  assert.deepEqual([final.usage.input_tokens, final.usage.output_tokens], [15, 7]);
+});
+
+test("a stream's first event tells the tokens of the prompt", async () => {
+  const { answer } = await ask([end()], { stream: true });
+  assert(answer instanceof EventStream);
+  for await (const { data } of answer.events) {
+    assert.equal(JSON.parse(data).message.usage.input_tokens, 31);
+    break;
+  }
 });
 
 test("what ends a message", async () => {

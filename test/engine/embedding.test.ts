@@ -197,6 +197,61 @@ describe("a cross-encoder", () => {
   });
 });
 
+describe("weights of 16 bits", () => {
+  const stored = readFileSync(join(tinyFolder, "model.safetensors"));
+  const length = Number(stored.readBigUInt64LE());
+  const header = JSON.parse(stored.toString("utf8", 8, 8 + length)) as Record<
+    string,
+    { dtype: string; data_offsets: [number, number] }
+  >;
+  /** Of a float32, as the format rounds it: toward zero for BF16, to nearest for F16. */
+  const halves: Record<string, (value: number) => number> = {
+    BF16: (value) => {
+      const bytes = Buffer.alloc(4);
+      bytes.writeFloatLE(value);
+      return bytes.readUInt16LE(2);
+    },
+    F16: (value) => {
+      const view = new DataView(new ArrayBuffer(2)) as DataView & { setFloat16(at: number, value: number): void };
+      view.setFloat16(0, value);
+      return view.getUint16(0);
+    },
+  };
+  for (const [dtype, half] of Object.entries(halves))
+    test(`${dtype} are read, and score as near as they can`, async () => {
+      const parts: Buffer[] = [];
+      const changed: typeof header = {};
+      let at = 0;
+      for (const [name, entry] of Object.entries(header)) {
+        if (name === "__metadata__") continue;
+        const [from, to] = entry.data_offsets;
+        const bytes = stored.subarray(8 + length + from, 8 + length + to);
+        const half16 = Buffer.alloc(bytes.length / 2);
+        for (let index = 0; index < bytes.length / 4; index++)
+          half16.writeUInt16LE(half(bytes.readFloatLE(4 * index)), 2 * index);
+        parts.push(half16);
+        changed[name] = { ...entry, dtype, data_offsets: [at, at + half16.length] };
+        at += half16.length;
+      }
+      const text = Buffer.from(JSON.stringify(changed));
+      const size = Buffer.alloc(8);
+      size.writeBigUInt64LE(BigInt(text.length));
+      const there = join(folder, `tiny-${dtype}`);
+      await cp(tinyFolder, there, { recursive: true });
+      writeFileSync(join(there, "model.safetensors"), Buffer.concat([size, text, ...parts]));
+      const it = createEngine();
+      const model = await converted(there, `tiny-${dtype}`);
+      await it.generator.load(model);
+      const { query, documents, logits } = known.crossEncoder;
+      const ranked = await it.generator.rank(model, query, documents, options());
+      // BF16 keeps 8 bits of a number, F16 11.
+      const near = dtype === "BF16" ? 0.15 : 0.03;
+      for (const [index, { logit }] of ranked.entries())
+        assert(Math.abs(logit - logits[index]!) < near, `${logit} instead of ${logits[index]}`);
+      await it.generator.dispose();
+    });
+});
+
 describe("a folder that cannot be imported says why", () => {
   const config = JSON.parse(readFileSync(join(tinyFolder, "config.json"), "utf8"));
   const cases: { name: string; change: (at: string) => void; words: RegExp }[] = [

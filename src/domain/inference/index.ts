@@ -40,13 +40,14 @@ export function createInference(parts: InferenceParts): Inference {
   const served = { ...session, upstreams: parts.upstreams };
   const chat = orUpstream(served, "chat/completions", createChat(session));
   const run = createTurn(chat);
+  const count = createCount(session);
   const nameModel = (name: string | undefined): string => name ?? parts.onlyBase(["text"]);
   return {
     handlers: {
       "inference.completions": orUpstream(served, "completions", createCompletions(session)),
       "inference.chat": chat,
-      "inference.messages": createMessages(run, nameModel),
-      "inference.count_tokens": createCountTokens(createCount(session), nameModel),
+      "inference.messages": createMessages(run, count, nameModel),
+      "inference.count_tokens": createCountTokens(count, nameModel),
       ...createResponses({
         run,
         nameModel,

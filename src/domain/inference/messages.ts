@@ -1,10 +1,10 @@
 // POST messages/v2: a chat in Anthropic's form. Its system text comes first, tool results become messages of their own, and the
 // answer comes in blocks: thinking, text, tool_use.
 import { Failure, invalid } from "../../base/errors.ts";
-import type { Caller, Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
+import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { messages } from "../../contract/messages.ts";
-import { type Asked, type RunTurn, type Turn, type TurnEnd, uncut } from "./turn.ts";
+import { type RunTurn, type Turn, type TurnEnd, uncut } from "./turn.ts";
 
 type Endpoint = (typeof messages)["inference.messages"];
 type Body = Input<Endpoint>["body"];
@@ -15,20 +15,22 @@ type Answered = Reply<Endpoint>;
 export type NameModel = (name: string | undefined) => string;
 
 export const createMessages =
-  (run: RunTurn, nameModel: NameModel): Handler<Endpoint> =>
+  (run: RunTurn, count: CountPrompt, nameModel: NameModel): Handler<Endpoint> =>
   async ({ body, ...asked }, caller) => {
-    const turn = await run(chatOf(body, nameModel), asked, caller, chatNames);
     const id = `msg_${asked.requestId}`;
-    return body.stream ? new EventStream(stream(id, turn)) : reply(id, turn);
+    // A stream's first event tells the prompt's tokens; of an upstream they are known at the end only.
+    const isCounted = body.stream && asked.headers["x-provider"] === undefined;
+    const promptTokens = isCounted ? await count(promptOf(body, nameModel), asked, caller, chatNames) : 0;
+    const turn = await run(chatOf(body, nameModel), asked, caller, chatNames);
+    return body.stream ? new EventStream(stream(id, turn, promptTokens)) : reply(id, turn);
   };
 
+export type CountPrompt = (...asked: Parameters<RunTurn>) => Promise<number>;
+
 export const createCountTokens =
-  (
-    count: (body: Record<string, unknown>, asked: Asked, caller: Caller) => Promise<number>,
-    nameModel: NameModel,
-  ): Handler<(typeof messages)["inference.count_tokens"]> =>
+  (count: CountPrompt, nameModel: NameModel): Handler<(typeof messages)["inference.count_tokens"]> =>
   async ({ body, ...asked }, caller) => ({
-    input_tokens: await count(promptOf(body, nameModel), asked, caller),
+    input_tokens: await count(promptOf(body, nameModel), asked, caller, chatNames),
   });
 
 /** What a field of the chat's body is called here. */
@@ -209,10 +211,19 @@ function inputOf(json: string): Record<string, unknown> {
 
 const event = (type: string, more: object): StreamEvent => ({ event: type, data: JSON.stringify({ type, ...more }) });
 
-async function* stream(id: string, { model, pieces }: Turn): AsyncGenerator<StreamEvent, void, void> {
-  const none = { input_tokens: 0, output_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
+async function* stream(
+  id: string,
+  { model, pieces }: Turn,
+  promptTokens: number,
+): AsyncGenerator<StreamEvent, void, void> {
+  const begun = {
+    input_tokens: promptTokens,
+    output_tokens: 0,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: 0,
+  };
   const head = { id, type: "message", role: "assistant", model, content: [], stop_reason: null, stop_sequence: null };
-  yield event("message_start", { message: { ...head, usage: none } });
+  yield event("message_start", { message: { ...head, usage: begun } });
   yield event("ping", {});
   let index = -1;
   let open: string | null = null;

@@ -80,21 +80,27 @@ interface Chunk {
   confidence?: TurnEnd["confidence"];
 }
 
+const check = compile(chatBody);
+
+/** Throws validation that names the asker's fields. */
+function chatBodyOf(
+  body: Record<string, unknown>,
+  names: Readonly<Record<string, string>>,
+): Input<ChatEndpoint>["body"] {
+  const checked = check(body, ["body"]);
+  if (checked.ok) return checked.value;
+  const details = checked.details.map(({ loc: [place, field, ...rest], ...detail }) => ({
+    ...detail,
+    loc: [place!, names[String(field)] ?? field!, ...rest],
+  }));
+  throw new Failure("validation", details.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; "), { details });
+}
+
 export function createTurn(chat: Handler<ChatEndpoint>): RunTurn {
-  const check = compile(chatBody);
   return async (body, asked, caller, names) => {
-    const checked = check({ ...body, n: 1, stream: true, stream_options: { include_usage: true } }, ["body"]);
-    if (!checked.ok) {
-      const details = checked.details.map(({ loc: [place, field, ...rest], ...detail }) => ({
-        ...detail,
-        loc: [place!, names[String(field)] ?? field!, ...rest],
-      }));
-      throw new Failure("validation", details.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; "), {
-        details,
-      });
-    }
+    const checked = chatBodyOf({ ...body, n: 1, stream: true, stream_options: { include_usage: true } }, names);
     const nothing = { params: {}, query: {}, raw: {}, files: [], lastEventId: null };
-    const answered = await chat({ ...asked, ...nothing, body: checked.value } as Input<ChatEndpoint>, caller);
+    const answered = await chat({ ...asked, ...nothing, body: checked } as Input<ChatEndpoint>, caller);
     if (!(answered instanceof EventStream)) throw new TypeError("a chat that was to stream did not");
     return begun(answered.events);
   };
@@ -104,19 +110,15 @@ export function createTurn(chat: Handler<ChatEndpoint>): RunTurn {
 const countedContext = 1 << 16;
 
 /** How many tokens a chat's prompt has; nothing is answered, and nothing counted as usage. */
-export function createCount(
-  parts: SessionParts,
-): (body: Record<string, unknown>, asked: Asked, caller: Caller) => Promise<number> {
-  const check = compile(chatBody);
-  return async (body, { headers, signal }, caller) => {
+export function createCount(parts: SessionParts): (...asked: Parameters<RunTurn>) => Promise<number> {
+  return async (body, { headers, signal }, caller, names) => {
     refuseProvider(headers);
-    const checked = check({ ...body, max_tokens: 0, prompt_truncate_len: uncut }, ["body"]);
-    if (!checked.ok) throw new Failure("validation", undefined, { details: checked.details });
-    const model = parts.resolve(caller, checked.value.model);
+    const chat = chatBodyOf({ ...body, max_tokens: 0, prompt_truncate_len: uncut }, names);
+    const model = parts.resolve(caller, chat.model);
     const lease = await parts.lease(model.ref);
     try {
       if (signal.aborted) throw new Failure("cut_off");
-      const { choices } = plan(checked.value, parts.generator.tokenizer(model.ref.baseId), countedContext);
+      const { choices } = plan(chat, parts.generator.tokenizer(model.ref.baseId), countedContext);
       return choices[0]!.prompt.length;
     } finally {
       await lease.release();
