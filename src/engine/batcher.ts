@@ -45,6 +45,8 @@ interface Seat {
   job: Job | null;
   key: AdapterKey;
   owner: string;
+  /** The conversation that its cells belong to, or null. */
+  session: string | null;
   /** Tokens whose keys and values the sequence holds. */
   cells: number[];
   /** Tokens to decode next; from `at` on. */
@@ -77,6 +79,7 @@ export class Batcher {
       job: null,
       key: "",
       owner: "",
+      session: null,
       cells: [],
       pending: [],
       at: 0,
@@ -208,6 +211,8 @@ export class Batcher {
       seat.job = job;
       seat.key = job.key;
       seat.owner = job.owner;
+      seat.session = job.request.session ?? null;
+      this.forgetOlder(seat);
       seat.pending = job.request.prompt;
       seat.at = seat.cells.length;
       seat.turn = this.admitted++;
@@ -231,17 +236,34 @@ export class Batcher {
         return seat;
       }
     }
-    const members = this.active().filter((seat) => seat.key === job.key);
-    const id = seatBeside(
-      this.seats.length,
-      members.map((seat) => seat.id),
-      (at) => this.seats[at]!.job !== null,
-    );
-    const seat = this.seats[id]!;
+    const seat = this.freshSeat(job);
     this.options.context.clear(seat.id);
     seat.cells = [];
     seat.source = busy;
     return seat;
+  }
+
+  /** Beside its group where it can be, and not in the place of a conversation that goes on while there is another. */
+  private freshSeat(job: Job): Seat {
+    const members = this.active().filter((seat) => seat.key === job.key);
+    const ids = members.map((seat) => seat.id);
+    const isTaken = (id: number): boolean => this.seats[id]!.job !== null;
+    const free = seatBeside(this.seats.length, ids, (id) => isTaken(id) || this.isKept(id));
+    if (free >= 0) return this.seats[free]!;
+    // All hold conversations: the one that was quiet for longest makes room.
+    return this.seats.filter((seat) => seat.job === null).sort((a, b) => a.turn - b.turn)[0]!;
+  }
+
+  /** A conversation that begins anew elsewhere leaves nothing behind that is worth keeping. */
+  private forgetOlder({ id, session, owner }: Seat): void {
+    if (session === null) return;
+    for (const seat of this.seats)
+      if (seat.id !== id && seat.job === null && seat.session === session && seat.owner === owner) seat.session = null;
+  }
+
+  private isKept(id: number): boolean {
+    const { session, cells } = this.seats[id]!;
+    return session !== null && cells.length > 0;
   }
 
   private longestPrefix(job: Job, among: readonly Seat[]): { seat: Seat; length: number } | null {
@@ -337,12 +359,11 @@ export class Batcher {
   }
 
   private async align(key: AdapterKey): Promise<void> {
-    const members = this.reading(key);
-    const moves = movesToAlign(
-      this.seats.length,
-      members.map((seat) => seat.id),
-      (id) => this.seats[id]!.job !== null,
-    );
+    const ids = this.reading(key).map((seat) => seat.id);
+    const isTaken = (id: number): boolean => this.seats[id]!.job !== null;
+    const around = movesToAlign(this.seats.length, ids, (id) => isTaken(id) || this.isKept(id));
+    // A batch in two pieces costs every step; a conversation read anew costs once.
+    const moves = around.length > 0 ? around : movesToAlign(this.seats.length, ids, isTaken);
     for (const [from, to] of moves) {
       const [mover, other] = [this.seats[from]!, this.seats[to]!];
       await this.options.context.move(from, to);

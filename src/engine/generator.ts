@@ -61,6 +61,8 @@ export interface GenerateRequest {
   priority: Priority;
   /** Prompt prefixes are reused within one owner only. */
   owner: string;
+  /** A conversation of the owner that goes on: what it computed is kept before that of requests without one. */
+  session?: string;
   signal: AbortSignal;
   /** GBNF that the answer keeps to: from its first token on, or from where `steer` says. Not together with ignoreEos. */
   grammar?: string;

@@ -417,3 +417,42 @@ test("a choice whose reader of the prompt leaves reads the rest itself", async (
   assert.equal(stayed.completionTokens, 4);
   await small.dispose();
 });
+
+test("a conversation's prefix outlives the requests of others, and is its owner's alone", async () => {
+  const few = createEngine({ seats: 3 });
+  await few.generator.load(base);
+  const prompts = ["One two three four five six seven eight nine ten", "Red", "Green", "Blue"].map((words) =>
+    few.generator
+      .tokenizer("base")
+      .encode(
+        `${words} and so on, as far as it goes, until nobody counts any more and everybody has gone home to sleep`,
+        false,
+      ),
+  );
+  const cached = async (index: number, owner: string, session?: string): Promise<number> => {
+    const more = { owner, maxTokens: 1, ...(session === undefined ? {} : { session }) };
+    const tokens = few.generator.generate(requestOf(prompts[index]!, more));
+    for (;;) {
+      const next = await tokens.next();
+      if (next.done) return next.value.cachedTokens;
+    }
+  };
+  const whole = prompts[0]!.length - 1;
+  // Without a session the next stranger takes the place.
+  assert.equal(await cached(0, "ada"), 0);
+  assert.equal(await cached(1, "bob"), 0);
+  assert.equal(await cached(0, "ada"), 0);
+  // With one the strangers share what is left.
+  await cached(0, "ada", "mine");
+  for (const index of [1, 2, 3, 1, 2]) await cached(index, "bob");
+  assert.equal(await cached(0, "ada", "mine"), whole);
+  assert.equal(await cached(0, "bob", "mine"), 0);
+  assert.equal(await cached(0, "ada", "mine"), whole);
+  // Where all hold conversations, the oldest makes room.
+  await cached(1, "bob", "a");
+  await cached(2, "bob", "b");
+  await cached(3, "bob", "c");
+  assert.equal(await cached(0, "ada", "mine"), 0);
+  assert.equal(await cached(3, "bob", "c"), prompts[3]!.length - 1);
+  await few.generator.dispose();
+});

@@ -171,7 +171,13 @@ function promptTokensOf(planned: Plan): number {
   return [...lengths.values()].reduce((sum, length) => sum + length, 0);
 }
 
-function choicesOf(planned: Plan, { draw }: Asked, caller: Caller, model: ServedModel, tokenizer: Tokenizer): Choice[] {
+function choicesOf(
+  planned: Plan,
+  { draw, headers }: Asked,
+  caller: Caller,
+  model: ServedModel,
+  tokenizer: Tokenizer,
+): Choice[] {
   const seed = draw.seed ?? randomInt(2 ** 32);
   const sampling = samplingOf(draw, tokenizer);
   const stopStrings = typeof draw.stop === "string" ? [draw.stop] : (draw.stop ?? []);
@@ -187,6 +193,7 @@ function choicesOf(planned: Plan, { draw }: Asked, caller: Caller, model: Served
       ignoreEos: draw.ignore_eos ?? false,
       priority: "interactive",
       owner: caller.userId,
+      ...(headers["x-session-id"] === undefined ? {} : { session: String(headers["x-session-id"]) }),
     },
   }));
 }
