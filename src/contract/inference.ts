@@ -1,4 +1,5 @@
 import { endpoint } from "./endpoint.ts";
+import { inferenceErrors } from "./inference-common.ts";
 
 const usage = {
   type: "object",
@@ -490,7 +491,7 @@ export const inference = {
         confidence,
       },
     },
-    errors: ["not_found", "not_deployed", "prompt_too_long", "template_failed", "engine_busy", "out_of_memory"],
+    errors: [...inferenceErrors, "template_failed"],
   }),
   "inference.chat": endpoint({
     method: "POST",
@@ -557,6 +558,6 @@ export const inference = {
         confidence,
       },
     },
-    errors: ["not_found", "not_deployed", "prompt_too_long", "template_failed", "engine_busy", "out_of_memory"],
+    errors: [...inferenceErrors, "template_failed"],
   }),
 } as const;

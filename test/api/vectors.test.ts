@@ -129,7 +129,7 @@ describe("vectors and ranks", { skip: withoutModel }, () => {
       endpoint: "inference.chat",
       body: { messages: [{ role: "user", content: "a" }] },
       status: 422,
-      code: "template_failed",
+      code: "wrong_kind",
       model: () => ranker,
     },
     {

@@ -89,7 +89,12 @@ function fakeGenerator(script: Script) {
       state.running--;
     }
   }
-  const generator = { generate, tokenizer: () => tokenizer, seatContext: 64 } as unknown as Generator;
+  const generator = {
+    generate,
+    kind: () => "text",
+    tokenizer: () => tokenizer,
+    seatContext: 64,
+  } as unknown as Generator;
   return { generator, state };
 }
 

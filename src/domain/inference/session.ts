@@ -8,6 +8,7 @@ import type { Caller } from "../../contract/endpoint.ts";
 import type { GenerateRequest, Generator, ModelKind, ModelRef, Sampling, Tokenizer } from "../../engine/generator.ts";
 import { answer, type Choice, type Piece } from "./answers.ts";
 import { listenerOf, type ScoredModel } from "./confidence.ts";
+import { refuseProvider } from "./held.ts";
 import type { UsageOutcome, UsageSql } from "./store.ts";
 
 /** What the models room says of a name. */
@@ -96,13 +97,15 @@ export async function openSession(
   idMark: string,
   plan: (tokenizer: Tokenizer, seatContext: number) => Plan,
 ): Promise<Session> {
-  if (asked.headers["x-provider"] !== undefined)
-    throw invalid(["header", "X-Provider"], "names no configured upstream; there are none");
+  refuseProvider(asked.headers);
   const { generator, clock } = parts;
   const model = parts.resolve(caller, asked.model);
   const lease = await parts.lease(model.ref);
   try {
     if (asked.signal.aborted) throw new Failure("cut_off");
+    const kind = generator.kind(model.ref.baseId);
+    if (kind !== "text")
+      throw new Failure("wrong_kind", `The model is for ${kind} and does not answer; use another one`);
     const tokenizer = generator.tokenizer(model.ref.baseId);
     const planned = plan(tokenizer, generator.seatContext);
     if (planned.truncatedTokens > 0) asked.setHeader("x-plumbline-truncated-tokens", String(planned.truncatedTokens));
