@@ -231,6 +231,47 @@ describe("messages", { skip: withoutModel }, () => {
     );
   });
 
+  test("Anthropic's client has a tool called, sends its result, and meets a stop sequence", async () => {
+    const tools: Anthropic.Tool[] = [
+      {
+        name: "weather",
+        input_schema: {
+          type: "object",
+          properties: { city: { type: "string", enum: ["Oslo", "Bergen"] } },
+          required: ["city"],
+          additionalProperties: false,
+        },
+      },
+    ];
+    const asked = [{ role: "user" as const, content: "Weather in Oslo?" }];
+    const more = { model: it.baseId, max_tokens: 60, tools, messages: asked };
+    const stream = client.messages.stream({ ...more, tool_choice: { type: "any", disable_parallel_tool_use: true } });
+    const answer = await stream.finalMessage();
+    const call = answer.content.find((block) => block.type === "tool_use")!;
+    assert.equal(answer.stop_reason, "tool_use");
+    assert.equal(call.name, "weather");
+    assert(["Oslo", "Bergen"].includes((call.input as { city: string }).city));
+    const next = await client.messages.create({
+      ...more,
+      max_tokens: 2,
+      messages: [
+        ...asked,
+        { role: "assistant", content: [call] },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: call.id, content: "Rain, 8 degrees" }] },
+      ],
+      tool_choice: { type: "none" },
+    });
+    assert(next.usage.output_tokens > 0);
+    const { body: whole } = await it.call(endpoint, {
+      body: { model: it.baseId, max_tokens: 4, temperature: 0, messages },
+    });
+    const stop = whole.content[0].text.trim().slice(0, 3) as string;
+    const cut = await it.call(endpoint, {
+      body: { model: it.baseId, max_tokens: 4, temperature: 0, messages, stop_sequences: [stop] },
+    });
+    assert.deepEqual([cut.body.stop_reason, cut.body.stop_sequence], ["stop_sequence", stop]);
+  });
+
   for (const path of ["", "/v1"])
     test(`the AI SDK's Anthropic provider generates and streams at ${path || "the root"}`, async () => {
       const provider = createAnthropic({ baseURL: `${it.url}/api/v3/inference${path}`, apiKey: it.key });

@@ -69,7 +69,6 @@ export async function scriptedHouse(settings: Record<string, string> = {}): Prom
     load: async () => info,
     unload: async () => {},
     isLoaded: () => true,
-    kind: () => "text",
     tokenizer: () => tokenizer,
     seatContext: 4096,
     kind: () => "text",
