@@ -53,6 +53,8 @@ export async function servedHouse(settings: Record<string, string> = {}): Promis
     PLUMBLINE_STARTER_MODEL: starterModel,
     PLUMBLINE_SEATS: "2",
     PLUMBLINE_SEAT_CONTEXT: "256",
+    // Threads that wait for each other on shared cores do little else.
+    PLUMBLINE_THREADS: "1",
     ...settings,
   });
   const bases = async () => (await it.call("models.base")).body.base_models as { model_id: string; sha256: string }[];
