@@ -216,6 +216,37 @@ describe("responses", { skip: withoutModel }, () => {
       assert.equal(typeof (final as { confidence_score?: unknown }).confidence_score, "number");
     });
 
+  test("OpenAI's client has a function called, and an answer held to a schema", async () => {
+    const parameters = {
+      type: "object",
+      properties: { city: { type: "string", enum: ["Oslo", "Bergen"] } },
+      required: ["city"],
+      additionalProperties: false,
+    };
+    const asked = { model: it.baseId, input: "Weather in Oslo?", max_output_tokens: 60 };
+    const called = await client.responses.create({
+      ...asked,
+      tools: [{ type: "function", name: "weather", parameters, strict: true }],
+      tool_choice: "required",
+      parallel_tool_calls: false,
+    });
+    const [call] = called.output;
+    assert(call?.type === "function_call" && call.name === "weather");
+    assert(["Oslo", "Bergen"].includes((JSON.parse(call.arguments) as { city: string }).city));
+    const next = await client.responses.create({
+      ...asked,
+      max_output_tokens: 2,
+      previous_response_id: called.id,
+      input: [{ type: "function_call_output", call_id: call.call_id, output: "Rain" }],
+    });
+    assert.equal(next.previous_response_id, called.id);
+    const held = await client.responses.create({
+      ...asked,
+      text: { format: { type: "json_schema", name: "place", schema: parameters, strict: true } },
+    });
+    assert(["Oslo", "Bergen"].includes((JSON.parse(held.output_text) as { city: string }).city));
+  });
+
   test("the AI SDK's OpenAI provider generates and streams", async () => {
     const provider = createOpenAI({ baseURL: `${it.url}/api/v3/inference`, apiKey: it.key });
     const asked = {
