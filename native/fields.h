@@ -28,6 +28,11 @@ public:
         if (!value.is_number_integer() || value < least || value > most) bad(name, "must be a whole number from " + std::to_string(least) + " to " + std::to_string(most));
         return value.get<int64_t>();
     }
+    bool flag(const char * name) {
+        const nlohmann::json & value = at(name);
+        if (!value.is_boolean()) bad(name, "must be true or false");
+        return value.get<bool>();
+    }
     double number(const char * name, double least, double most) {
         const nlohmann::json & value = at(name);
         const double number = value.is_number() ? value.get<double>() : NAN;

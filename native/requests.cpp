@@ -4,8 +4,10 @@
 #include <map>
 
 #include "base/failure.h"
+#include "estimate.h"
 #include "fields.h"
 #include "kernels/gemm.h"
+#include "model/random_model.h"
 
 using nlohmann::json;
 
@@ -31,6 +33,8 @@ Answer hello(Trainer &, Fields & fields) {
     for (const Architecture & architecture : architectures) names.push_back(architecture.name);
     json features = json::array({"avx2", "fma", "f16c"});
     if (__builtin_cpu_supports("avx512f")) features.push_back("avx512f");
+    if (__builtin_cpu_supports("avx512vnni")) features.push_back("avx512vnni");
+    if (__builtin_cpu_supports("avx512bf16")) features.push_back("avx512bf16");
     const json device = {{"kind", "cpu"}, {"name", std::string("OpenBLAS ") + gemm_prepare()}, {"threads", std::max(1u, std::thread::hardware_concurrency())}, {"features", features}};
     return {{{"protocol", 1},
              {"version", PLUMBLINE_VERSION},
@@ -45,12 +49,80 @@ Answer hello(Trainer &, Fields & fields) {
             {}};
 }
 
+/** A model by its file or by its shape. */
+ModelSource source_of(Fields & fields) {
+    if (fields.has("path") == fields.has("shape")) Fields::bad("path", "or shape, and not both, must say what model");
+    if (fields.has("path")) return {fields.text("path")};
+    const Frame frame{0, "shape", fields.object("shape"), {}};
+    Fields shape(frame);
+    constexpr int64_t most_columns = panel_floats;
+    const int64_t embedding = shape.whole("embedding", 1, most_columns), heads = shape.whole("heads", 1, 4096), head_values = shape.whole("head_values", 2, 4096);
+    ModelShape m = plain_shape(shape.text("architecture"), embedding, heads, head_values);
+    m.layers = shape.whole("layers", 1, 1024);
+    m.kv_heads = shape.whole("kv_heads", 1, heads);
+    m.feed_forward = shape.whole("feed_forward", 1, most_columns);
+    m.vocabulary = shape.whole("vocabulary", 2, 1 << 24);
+    m.context = shape.whole("context", 1, int64_t{1} << 31);
+    m.tied = shape.flag("tied");
+    if (heads % m.kv_heads != 0 || head_values % 2 != 0 || heads * head_values > most_columns)
+        Fields::bad("shape", "must have heads a multiple of kv_heads, head_values even, and heads · head_values at most " + std::to_string(most_columns));
+    const std::optional<ggml_type> type = stored_type(shape.text("quantisation"));
+    if (!type) Fields::bad("quantisation", "must be a type of ggml that can be written without data, such as q4_k, q8_0 or f16");
+    shape.expect_no_more();
+    return {std::move(m), *type};
+}
+
+std::vector<Target> targets_of(Fields & fields) {
+    std::vector<Target> targets;
+    for (const json & target : fields.list("targets")) {
+        const auto found = std::find_if(target_names.begin(), target_names.end(), [&](const char * known) { return target == known; });
+        if (found == target_names.end()) Fields::bad("targets", "has an unknown entry " + target.dump());
+        targets.push_back(static_cast<Target>(found - target_names.begin()));
+    }
+    std::sort(targets.begin(), targets.end());
+    if (targets.empty() || std::adjacent_find(targets.begin(), targets.end()) != targets.end())
+        Fields::bad("targets", "must name at least one matrix, and each once");
+    return targets;
+}
+
+Answer estimate(Trainer &, Fields & fields) {
+    const ModelSource source = source_of(fields);
+    const AdapterShape adapter{fields.whole("rank", 1, 1024), 1, 0, targets_of(fields)};
+    const int64_t longest_row = fields.whole("longest_row", 1, limits::max_row_tokens), pass_tokens = fields.whole("pass_tokens", 1, limits::max_batch_tokens);
+    const auto threads = static_cast<int>(fields.whole("threads", 1, 64));
+    if (fields.text("device") != "cpu") Fields::bad("device", "must be cpu");
+    fields.expect_no_more();
+    ModelShape shape = source.path.empty() ? source.shape : GgufModel(source).shape;
+    if (source.path.empty()) shape.weight_bytes = stored_bytes(shape, source.type);
+    const Estimate bytes = estimate_cpu(shape, {adapter, pass_tokens, longest_row, threads});
+    gemm_prepare();
+    Pool pool(threads);
+    const double rate = gemm_rate(pool), flops = training_flops_per_token(shape, adapter, longest_row);
+    return {{{"weight_bytes", bytes.weight_bytes},
+             {"adapter_bytes", bytes.adapter_bytes},
+             {"pass_bytes", bytes.pass_bytes},
+             {"process_bytes", bytes.process_bytes},
+             {"total_bytes", bytes.total_bytes()},
+             {"flops_per_token", flops},
+             {"gemm_flops_per_second", rate},
+             {"tokens_per_second", rate / flops}},
+            {}};
+}
+
+Answer profile(Trainer & trainer, Fields & fields) {
+    fields.expect_no_more();
+    json ops = json::array();
+    const Profile::All figures = trainer.profile();
+    for (size_t i = 0; i < figures.size(); i++) ops.push_back({{"name", op_names[i]}, {"seconds", figures[i].seconds}, {"flops", figures[i].flops}});
+    return {{{"ops", ops}}, {}};
+}
+
 Answer open(Trainer & trainer, Fields & fields) {
-    const std::string path = fields.text("path");
+    const ModelSource source = source_of(fields);
     const auto threads = static_cast<int>(fields.whole("threads", 1, 64));
     const int64_t memory = fields.whole("memory_bytes", 0, most_exact);
     fields.expect_no_more();
-    const ModelShape & m = trainer.open(path, threads, memory);
+    const ModelShape & m = trainer.open(source, threads, memory);
     return {{{"architecture", m.architecture},
              {"layers", m.layers},
              {"embedding", m.embedding},
@@ -67,15 +139,7 @@ Answer open(Trainer & trainer, Fields & fields) {
 
 Answer adapter_create(Trainer & trainer, Fields & fields) {
     const std::string name = name_of(fields);
-    AdapterShape shape{fields.whole("rank", 1, 1024), fields.number("alpha", 1e-6, 1e6), static_cast<uint64_t>(fields.whole("seed", 0, most_exact)), {}};
-    for (const json & target : fields.list("targets")) {
-        const auto found = std::find_if(target_names.begin(), target_names.end(), [&](const char * known) { return target == known; });
-        if (found == target_names.end()) Fields::bad("targets", "has an unknown entry " + target.dump());
-        shape.targets.push_back(static_cast<Target>(found - target_names.begin()));
-    }
-    std::sort(shape.targets.begin(), shape.targets.end());
-    if (shape.targets.empty() || std::adjacent_find(shape.targets.begin(), shape.targets.end()) != shape.targets.end())
-        Fields::bad("targets", "must name at least one matrix, and each once");
+    AdapterShape shape{fields.whole("rank", 1, 1024), fields.number("alpha", 1e-6, 1e6), static_cast<uint64_t>(fields.whole("seed", 0, most_exact)), targets_of(fields)};
     // Above this the rounded rate would be 1.
     if (fields.has("dropout")) shape.dropout = fields.number("dropout", 0, 0.9999);
     fields.expect_no_more();
@@ -220,6 +284,8 @@ Answer export_adapter(Trainer & trainer, Fields & fields) {
 
 const std::map<std::string, Answer (*)(Trainer &, Fields &)> verbs = {
     {"hello", hello},
+    {"estimate", estimate},
+    {"profile", profile},
     {"open", open},
     {"adapter_create", adapter_create},
     {"adapter_drop", adapter_drop},

@@ -1,9 +1,12 @@
 #include "trainer.h"
 
+#include <unistd.h> // sysconf
+
 #include <algorithm>
 #include <cmath>
 
 #include "base/failure.h"
+#include "model/random_model.h"
 #include "model/transformer.h"
 
 namespace {
@@ -42,10 +45,14 @@ TokenWeights weights_of(const LossWeights & w, size_t token, size_t tokens) {
 
 } // namespace
 
-const ModelShape & Trainer::open(const std::string & path, int threads, int64_t memory_bytes) {
+const ModelShape & Trainer::open(const ModelSource & source, int threads, int64_t memory_bytes) {
     if (model_) throw Failure("already_open", "a model is open already", "Start another worker for another model.");
-    auto base_file = std::make_unique<MappedFile>(path);
-    auto model = std::make_unique<Transformer>(path, threads);
+    const int64_t machine = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+    const int64_t allowed = memory_bytes == 0 ? machine : std::min(memory_bytes, machine);
+    const bool made_up = source.path.empty();
+    if (made_up && stored_bytes(source.shape, source.type) > allowed) out_of_memory("the model", stored_bytes(source.shape, source.type), allowed);
+    auto base_file = made_up ? nullptr : std::make_unique<MappedFile>(source.path);
+    auto model = std::make_unique<Transformer>(source, threads);
     const int64_t limit = memory_bytes == 0 ? model->memory() : std::min(memory_bytes, model->memory());
     const int64_t least = model->shape().weight_bytes + model->pass_bytes(nullptr, 1, 1, Keep::nothing);
     if (least > limit) out_of_memory("the model", least, limit);
@@ -57,7 +64,7 @@ const ModelShape & Trainer::open(const std::string & path, int threads, int64_t 
 
 void Trainer::not_finite(const std::string & what) const {
     // The cause may lie in the file. Its weights are looked through only now: reading them all would slow every open.
-    const std::string tensor = tensor_not_finite(*base_file_);
+    const std::string tensor = base_file_ ? tensor_not_finite(*base_file_) : "";
     if (!tensor.empty())
         throw Failure("non_finite", what + " is not a finite number: the model's tensor " + tensor + " holds one that is not", "Export or download the model again.");
     throw Failure("non_finite", what + " is not a finite number", "Lower the learning rate or the weights; go back to the last checkpoint.");

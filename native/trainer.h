@@ -42,7 +42,9 @@ struct Sampled {
 
 class Trainer {
 public:
-    const ModelShape & open(const std::string & path, int threads, int64_t memory_bytes);
+    const ModelShape & open(const ModelSource & source, int threads, int64_t memory_bytes);
+    /** Where the time went since then. */
+    Profile::All profile() { return model().profile(); }
     const Adapter & create_adapter(const std::string & name, const AdapterShape & shape);
     void drop_adapter(const std::string & name);
 
@@ -80,6 +82,7 @@ public:
 private:
     Backend & model();
     [[noreturn]] void not_finite(const std::string & what) const;
+    const MappedFile & base_file() const;
     void load_checkpoint(Adapter & adapter, const std::string & folder);
     void load_gguf(Adapter & adapter, const std::string & file);
     void load_peft(Adapter & adapter, const std::string & folder);
@@ -95,7 +98,7 @@ private:
     Wave next_wave(const Adapter * adapter, const Rows & prompts, size_t first_row, size_t first_token, int64_t max_tokens);
     void sample_wave(Adapter * adapter, const Wave & wave, const SampleOptions & options, std::vector<Sampled> & results);
 
-    std::unique_ptr<MappedFile> base_file_; // what the model was read from, for what is made of it
+    std::unique_ptr<MappedFile> base_file_; // what the model was read from, for what is made of it; none when it was made up
     std::unique_ptr<Backend> model_;
     int64_t memory_limit_ = 0;
     std::map<std::string, std::unique_ptr<Adapter>> adapters_;

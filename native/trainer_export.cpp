@@ -192,6 +192,11 @@ void append_merged(NewFile & out, const std::string & name, const Matrix & w, gg
 
 } // namespace
 
+const MappedFile & Trainer::base_file() const {
+    if (!base_file_) throw Failure("bad_request", "a base that was made up has nothing to export for", "Open a file.");
+    return *base_file_;
+}
+
 SavedFile Trainer::export_gguf(const std::string & name, const std::string & path, const Texts & metadata) {
     Adapter & a = adapter(name);
     model_->fetch(a);
@@ -228,7 +233,7 @@ std::vector<SavedFile> Trainer::export_peft(const std::string & name, const std:
     std::sort(modules.begin(), modules.end());
     modules.erase(std::unique(modules.begin(), modules.end()), modules.end());
 
-    const GgufFile base(*base_file_);
+    const GgufFile base(base_file());
     const std::string config = peft_config(a, modules, base.has("general.name") ? json(base.text("general.name")) : json());
     NewFolder folder(path);
     std::vector<SavedFile> files = {write_safetensors(folder.path_of("adapter_model.safetensors"), tensors, metadata),
@@ -243,8 +248,8 @@ SavedFile Trainer::export_merged(const std::string & name, const std::string & p
     std::map<std::string, Site> sites;
     a.each_site([&](const std::string & base, const Site & site) { sites.emplace(base, site); });
 
-    const GgufFile base(*base_file_);
-    const Header file = copied_metadata(*base_file_, base);
+    const GgufFile base(base_file());
+    const Header file = copied_metadata(base_file(), base);
     add_provenance(file.get(), base, metadata);
     const int64_t count = gguf_get_n_tensors(base.context());
     const TensorRoom room = room_for(static_cast<size_t>(count));

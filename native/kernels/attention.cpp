@@ -5,6 +5,7 @@
 #include "kernels/exp.h"
 #include "kernels/fault.h"
 #include "kernels/gemm.h"
+#include "kernels/processor.h"
 
 void Path::add(Span span) {
     if (span.length == 0) return;
@@ -45,6 +46,12 @@ double AttentionPlan::flops(const AttentionShape & s) const {
     return 4.0 * static_cast<double>(s.q_width()) * static_cast<double>(pairs);
 }
 
+double attention_flops(const AttentionShape & s, const std::vector<Path> & paths) {
+    int64_t pairs = 0;
+    for (const Path & path : paths) pairs += std::min(path.length, s.window);
+    return 4.0 * static_cast<double>(s.q_width()) * static_cast<double>(pairs);
+}
+
 namespace {
 
 /** The first position that a query at a position sees. */
@@ -53,7 +60,7 @@ int64_t first_visible(const AttentionShape & s, int64_t position) {
 }
 
 /** scores [n] → probabilities. Returns log Σ exp. */
-float softmax_row(float * scores, int64_t n) {
+PER_PROCESSOR float softmax_row(float * scores, int64_t n) {
     float most = scores[0], sum = 0;
 #pragma omp simd reduction(max : most)
     for (int64_t j = 0; j < n; j++) most = scores[j] > most ? scores[j] : most;
@@ -63,6 +70,15 @@ float softmax_row(float * scores, int64_t n) {
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) scores[j] *= scale;
     return most + std::log(sum);
+}
+
+/** p [n]: scores → probabilities; d [n]: gradient of the probabilities → of the products of queries and keys. */
+PER_PROCESSOR void score_gradients(float * p, float * d, int64_t n, float log_sum, float mean, float scale) {
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++) {
+        p[j] = fast_exp(p[j] - log_sum);
+        d[j] = p[j] * (d[j] - mean) * scale;
+    }
 }
 
 float dot_of(const float * a, const float * b, int64_t n) {
@@ -168,12 +184,8 @@ void block_backward(const AttentionShape & s, const AttentionPlan & plan, const 
         const float mean = dot_of(dout + i * width, g.out + (token + i) * width, s.d);
         float * pi = p + i * scores.keys();
         float * di = ds + i * scores.keys();
-        const int64_t end = scores.end_of(i) - scores.from;
-#pragma omp simd
-        for (int64_t j = scores.begin_of(i); j < end; j++) {
-            pi[j] = fast_exp(pi[j] - log_sum);
-            di[j] = pi[j] * (di[j] - mean) * scale;
-        }
+        const int64_t begin = scores.begin_of(i), end = scores.end_of(i) - scores.from;
+        score_gradients(pi + begin, di + begin, end - begin, log_sum, mean, scale);
         scores.mask(p, i);
         scores.mask(ds, i);
     }

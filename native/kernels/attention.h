@@ -138,6 +138,9 @@ void attention_backward(const AttentionShape & s, int64_t length, const T * q, c
 
 } // namespace reference
 
+/** The same for one new token at the end of each path. */
+double attention_flops(const AttentionShape & shape, const std::vector<Path> & paths);
+
 void attention(Pool & pool, AttentionScratch & scratch, const AttentionShape & shape, const AttentionPlan & plan,
                const float * q, const float * k, const float * v, float * out, float * lse);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/exp.h"
+#include "kernels/processor.h"
 
 namespace reference {
 
@@ -27,7 +28,7 @@ template <class T> void geglu_backward(const T * gate, const T * up, const T * d
 
 constexpr float twice_sqrt_2_over_pi = 1.59576912f;
 
-inline void geglu(const float * gate, const float * up, int64_t n, float * y) {
+PER_PROCESSOR inline void geglu(const float * gate, const float * up, int64_t n, float * y) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         const float g = gate[i];
@@ -36,7 +37,7 @@ inline void geglu(const float * gate, const float * up, int64_t n, float * y) {
 }
 
 /** dgate and dup may be the same memory as gate and up. */
-inline void geglu_backward(const float * gate, const float * up, const float * dy, int64_t n, float * dgate, float * dup) {
+PER_PROCESSOR inline void geglu_backward(const float * gate, const float * up, const float * dy, int64_t n, float * dgate, float * dup) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         const float g = gate[i], u = up[i];

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/processor.h"
+
 namespace reference {
 
 template <class T> T rmsnorm(const T * x, const T * w, T eps, int64_t d, T * y) {
@@ -30,20 +32,20 @@ inline float rms_inverse(const float * x, float eps, int64_t d) {
 }
 
 /** y again from a stored inv, cheaper than storing y. y may be x. */
-inline void rmsnorm_again(const float * x, const float * w, float inv, int64_t d, float * y) {
+PER_PROCESSOR inline void rmsnorm_again(const float * x, const float * w, float inv, int64_t d, float * y) {
 #pragma omp simd
     for (int64_t i = 0; i < d; i++) y[i] = x[i] * inv * w[i];
 }
 
 /** Returns inv, which the backward pass needs. y may be x. */
-inline float rmsnorm(const float * x, const float * w, float eps, int64_t d, float * y) {
+PER_PROCESSOR inline float rmsnorm(const float * x, const float * w, float eps, int64_t d, float * y) {
     const float inv = rms_inverse(x, eps, d);
     rmsnorm_again(x, w, inv, d, y);
     return inv;
 }
 
 /** y += the norm of x; returns inv. */
-inline float rmsnorm_add(const float * x, const float * w, float eps, int64_t d, float * y) {
+PER_PROCESSOR inline float rmsnorm_add(const float * x, const float * w, float eps, int64_t d, float * y) {
     const float inv = rms_inverse(x, eps, d);
 #pragma omp simd
     for (int64_t i = 0; i < d; i++) y[i] += x[i] * inv * w[i];
@@ -59,14 +61,14 @@ inline float rmsnorm_pull(const float * x, const float * w, float inv, const flo
 }
 
 /** dx += the gradient through the norm. */
-inline void rmsnorm_backward(const float * x, const float * w, float inv, const float * dy, int64_t d, float * dx) {
+PER_PROCESSOR inline void rmsnorm_backward(const float * x, const float * w, float inv, const float * dy, int64_t d, float * dx) {
     const float pull = rmsnorm_pull(x, w, inv, dy, d);
 #pragma omp simd
     for (int64_t i = 0; i < d; i++) dx[i] += inv * dy[i] * w[i] - x[i] * pull;
 }
 
 /** dx = the gradient through the norm; dx may be dy. */
-inline void rmsnorm_backward_only(const float * x, const float * w, float inv, const float * dy, int64_t d, float * dx) {
+PER_PROCESSOR inline void rmsnorm_backward_only(const float * x, const float * w, float inv, const float * dy, int64_t d, float * dx) {
     const float pull = rmsnorm_pull(x, w, inv, dy, d);
 #pragma omp simd
     for (int64_t i = 0; i < d; i++) dx[i] = inv * dy[i] * w[i] - x[i] * pull;

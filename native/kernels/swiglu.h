@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/exp.h"
+#include "kernels/processor.h"
 
 namespace reference {
 
@@ -21,13 +22,13 @@ template <class T> void swiglu_backward(const T * gate, const T * up, const T * 
 
 } // namespace reference
 
-inline void swiglu(const float * gate, const float * up, int64_t n, float * y) {
+PER_PROCESSOR inline void swiglu(const float * gate, const float * up, int64_t n, float * y) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = gate[i] / (1.0f + fast_exp(-gate[i])) * up[i];
 }
 
 /** dgate and dup may be the same memory as gate and up. */
-inline void swiglu_backward(const float * gate, const float * up, const float * dy, int64_t n, float * dgate, float * dup) {
+PER_PROCESSOR inline void swiglu_backward(const float * gate, const float * up, const float * dy, int64_t n, float * dgate, float * dup) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         const float g = gate[i], u = up[i];

@@ -9,6 +9,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/pool.h"
+#include "kernels/profile.h"
 #include "kernels/token_loss.h"
 #include "model/adapter.h"
 #include "model/gguf_model.h"
@@ -92,6 +93,9 @@ public:
     /** One step of the optimizer with the gradients so far, as Adapter::optimise. */
     virtual Adapter::Stepped optimise(Adapter & adapter, const AdamW & options) = 0;
     virtual void clear_gradients(Adapter & adapter) = 0;
+
+    /** Where the time went since the model was opened; all zeros on a device that does not say. */
+    virtual Profile::All profile() const { return {}; }
 
     /** A device with memory of its own keeps adapters there. fetch: weights and moments into the adapter's own arrays, before they
      *  are saved. store: the adapter's own arrays were written. forget: the adapter is going. */

@@ -164,8 +164,15 @@ std::string file_type_of(const Tensors & tensors) {
 
 } // namespace
 
-GgufModel::GgufModel(const std::string & path) : mapped_(path) {
-    const GgufFile file(mapped_);
+GgufModel::GgufModel(const ModelSource & source) : shape(source.shape) {
+    if (source.path.empty())
+        make_up(source.type);
+    else
+        read(source.path);
+}
+
+void GgufModel::read(const std::string & path) {
+    const GgufFile file(mapped_.emplace(path));
     const Architecture & architecture = architecture_of(file.text("general.architecture"));
     const Metadata meta(file, architecture);
     shape = read_shape(meta, architecture);

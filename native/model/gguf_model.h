@@ -2,9 +2,11 @@
 // architectures differ in is data here: there is one transformer.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/buffer.h"
 #include "kernels/attention.h"
 #include "kernels/rope.h"
 #include "model/architecture.h"
@@ -34,10 +36,21 @@ struct LayerWeights {
     size_t rope = 0;                                  // of the model's ropes
 };
 
+/** Where a model comes from: a file, or a shape whose weights are made up (random_model.h). */
+struct ModelSource {
+    ModelSource(std::string file) : path(std::move(file)) {}
+    ModelSource(const char * file) : path(file) {}
+    ModelSource(ModelShape made_up, ggml_type stored) : shape(std::move(made_up)), type(stored) {}
+
+    std::string path; // empty: made up
+    ModelShape shape{};
+    ggml_type type = GGML_TYPE_F32;
+};
+
 class GgufModel {
 public:
     /** Throws io_error, invalid_model or unsupported_architecture. */
-    explicit GgufModel(const std::string & path);
+    explicit GgufModel(const ModelSource & source);
 
     ModelShape shape;
     Matrix token_embd, head;
@@ -46,5 +59,9 @@ public:
     std::vector<LayerWeights> layers;
 
 private:
-    MappedFile mapped_;
+    void read(const std::string & path);
+    void make_up(ggml_type type);
+
+    std::optional<MappedFile> mapped_;
+    Buffer<uint8_t> made_; // weights that no file has
 };

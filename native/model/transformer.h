@@ -17,7 +17,7 @@ struct KvCache : Cache {
 
 class Transformer final : public Backend {
 public:
-    Transformer(const std::string & path, int threads);
+    Transformer(const ModelSource & source, int threads);
 
     const ModelShape & shape() const override { return model_.shape; }
     Pool & pool() override { return pool_; }
@@ -26,7 +26,10 @@ public:
     int64_t pass_tokens() const override { return 1024; }
     bool trees() const override { return true; }
     int64_t adapter_bytes(const AdapterShape & adapter) const override { return Adapter::bytes(model_.shape, adapter); }
-    int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep) const override;
+    int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep) const override {
+        return pass_bytes(shape(), adapter, pool_.threads(), tokens, longest_path, keep);
+    }
+    static int64_t pass_bytes(const ModelShape & model, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_path, Keep keep);
     int64_t cache_bytes(int64_t places) const override;
 
     std::vector<TokenLoss> forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks, int64_t top_k) override;
@@ -35,13 +38,21 @@ public:
     void prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) override;
     void decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) override;
     void each_logits(const std::vector<int64_t> & positions, const UseLogits & f) override;
-    Adapter::Stepped optimise(Adapter & adapter, const AdamW & options) override { return adapter.optimise(pool_, options); }
+    Adapter::Stepped optimise(Adapter & adapter, const AdamW & options) override {
+        const Timed timed(profile_, Op::optimizer);
+        return adapter.optimise(pool_, options);
+    }
+    Profile::All profile() const override { return profile_.all(); }
     void clear_gradients(Adapter & adapter) override { adapter.clear_gradients(); }
     void fetch(Adapter &) override {}
     void store(Adapter &) override {}
     void forget(Adapter &) override {}
 
 private:
+    template <class F> void split(Op op, int64_t count, int64_t grain, const F & f) {
+        const Timed timed(profile_, op);
+        pool_.split(count, grain, f);
+    }
     void prepare(const Batch & batch, const Adapter * adapter, Keep keep);
     void embed(const Batch & batch);
     void layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token);
@@ -65,6 +76,7 @@ private:
     };
     LoraRows head_rows(int64_t first, int64_t count);
     LoraRows token_rows() { return {tokens_, origins_, work_.dropped.data(), work_.du.data()}; }
+    static double lora_flops(const Group & group, int64_t count);
     void lora(const Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, float * u, const std::vector<float *> & ys);
     void lora_backward(Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, const float * u, const std::vector<const float *> & dys, float * dx);
 

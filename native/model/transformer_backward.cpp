@@ -12,6 +12,7 @@
 void Transformer::lora_backward(Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, const float * u, const std::vector<const float *> & dys,
                                 float * dx) {
     if (group.sites.empty()) return;
+    const Timed timed(profile_, Op::lora, 2 * lora_flops(group, rows.count));
     const float * w = adapter.weights.data();
     float * g = adapter.gradients.data();
     const int64_t rank = adapter.shape.rank, columns = group.columns, count = rows.count;
@@ -59,7 +60,7 @@ std::vector<const float *> gradients_of(const Group & group, const std::vector<s
 float * Transformer::added_backward(const std::vector<float> & weights, const Buffer<float> & added, const Buffer<float> & inv) {
     if (weights.empty()) return work_.dx.data();
     const int64_t d = shape().embedding;
-    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+    split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++)
             rmsnorm_backward_only(added.data() + t * d, weights.data(), inv.data()[t], work_.dx.data() + t * d, d, work_.dadded.data() + t * d);
     });
@@ -78,7 +79,7 @@ void Transformer::place_heads_backward(const Batch & batch, int64_t layer, const
                 rmsnorm_backward_only(plain + h * d, norm.data(), inv[h], gradient + h * d, d, gradient + h * d);
         }
     };
-    pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
+    split(Op::rope, tokens_, 16, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++) {
             back(t, shape().heads, w.q_norm, l.q_plain.data(), l.q_inv.data(), dq);
             back(t, shape().kv_heads, w.k_norm, l.k_plain.data(), l.k_inv.data(), dk);
@@ -96,21 +97,21 @@ void Transformer::feed_forward_backward(int64_t layer, Adapter & adapter) {
 
     const bool gelu = shape().activation == Activation::gelu;
     float * dadded = added_backward(w.ffn_post_norm, l.ffn_added, l.ffn_added_inv);
-    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+    split(Op::activation, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         (gelu ? geglu : swiglu)(gate + begin * ff, up + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
         for (int64_t t = begin; t < end; t++)
             rmsnorm_again(l.x_mid.data() + t * d, w.ffn_norm.data(), l.ffn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);
     });
     linear_backward(pool_, panels_, {{&w.ffn_down, dadded}}, work_.dproduct.data(), tokens_, 0);
     lora_backward(adapter, groups[group_down], token_rows(), work_.product.data(), l.u[group_down].data(), {dadded}, work_.dproduct.data());
-    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+    split(Op::activation, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         const int64_t at = begin * ff;
         (gelu ? geglu_backward : swiglu_backward)(gate + at, up + at, work_.dproduct.data() + at, (end - begin) * ff, gate + at, up + at);
     });
     linear_backward(pool_, panels_, {{&w.ffn_gate, gate}, {&w.ffn_up, up}}, dh, tokens_, 0);
     lora_backward(adapter, groups[group_gate_up], token_rows(), work_.normed.data(), l.u[group_gate_up].data(),
                   gradients_of(groups[group_gate_up], {{ffn_gate, gate}, {ffn_up, up}}), dh);
-    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+    split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++)
             rmsnorm_backward(l.x_mid.data() + t * d, w.ffn_norm.data(), l.ffn_inv[static_cast<size_t>(t)], dh + t * d, d, dx + t * d);
     });
@@ -132,10 +133,14 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
     lora_backward(adapter, groups[group_output], token_rows(), l.attended.data(), l.u[group_output].data(), {dadded}, work_.dattended.data());
     if (lowest && groups[group_qkv].sites.empty()) return;
     float *dq = work_.dq.data(), *dk = work_.dk.data(), *dv = work_.dv.data();
-    attention_backward(pool_, attention_scratch_, attention_shape(layer), plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data(),
-                       work_.dattended.data(), dq, work_.dk_heads.data(), work_.dv_heads.data(), dk, dv);
+    {
+        const AttentionShape s = attention_shape(layer);
+        const Timed timed(profile_, Op::attention, 2 * plan_.flops(s));
+        attention_backward(pool_, attention_scratch_, s, plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data(),
+                           work_.dattended.data(), dq, work_.dk_heads.data(), work_.dv_heads.data(), dk, dv);
+    }
     place_heads_backward(batch, layer, l, dq, dk);
-    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+    split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++)
             rmsnorm_again(x + t * d, w.attn_norm.data(), l.attn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);
     });
@@ -143,7 +148,7 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
     lora_backward(adapter, groups[group_qkv], token_rows(), work_.normed.data(), l.u[group_qkv].data(),
                   gradients_of(groups[group_qkv], {{attn_q, dq}, {attn_k, dk}, {attn_v, dv}}), lowest ? nullptr : dh);
     if (lowest) return;
-    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+    split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++)
             rmsnorm_backward(x + t * d, w.attn_norm.data(), l.attn_inv[static_cast<size_t>(t)], dh + t * d, d, dx + t * d);
     });
@@ -151,6 +156,7 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
 
 void Transformer::layers_backward(const Batch & batch, Adapter & adapter) {
     if (adapter.shape.targets == std::vector<Target>{output_head}) return;
+    const Timed timed(profile_, Op::other);
     for (int64_t layer = shape().layers - 1; layer >= 0; layer--) {
         feed_forward_backward(layer, adapter);
         attention_part_backward(batch, layer, adapter);
@@ -171,11 +177,12 @@ std::vector<TokenLoss> Transformer::forward_backward(const Batch & batch, Adapte
                 losses[static_cast<size_t>(first + i)] = token_loss_backward(logits + i * vocabulary, vocabulary, ask.target, ask.coefficients, ask.soft);
             }
         });
-        linear_backward(pool_, panels_, {{&model_.head, logits}}, gradient + first * d, count, 0);
+        linear_backward(pool_, panels_, {{&model_.head, logits}}, gradient + first * d, count, 0, Op::head);
         // u is still that of this chunk.
         if (!adapter.head.sites.empty())
             lora_backward(adapter, adapter.head, head_rows(first, count), asked_normed_.data() + first * d, head_u_.data(), {logits}, gradient + first * d);
     });
+    const Timed timed(profile_, Op::norm);
     std::memset(work_.dx.data(), 0, static_cast<size_t>(tokens_ * d) * sizeof(float));
     for (size_t i = 0; i < asks.size(); i++) {
         const int64_t at = asks[i].position * d;

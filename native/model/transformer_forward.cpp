@@ -47,17 +47,16 @@ KvCache::KvCache(const ModelShape & m, int64_t places) {
     }
 }
 
-Transformer::Transformer(const std::string & path, int threads)
-    : model_(path), pool_(threads), panels_(threads, profile_), attention_scratch_(threads), rope_tables_(model_.ropes.size()) {
+Transformer::Transformer(const ModelSource & source, int threads)
+    : model_(source), pool_(threads), panels_(threads, profile_), attention_scratch_(threads), rope_tables_(model_.ropes.size()) {
     gemm_prepare();
 }
 
 int64_t Transformer::memory() const { return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE); }
 
-int64_t Transformer::pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep) const {
-    const ModelShape & m = shape();
-    const int64_t floats = pool_.threads() * panel_floats + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
-                           2 * pool_.threads() * query_block * longest_path + tokens * (2 * m.embedding + 1);
+int64_t Transformer::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_path, Keep keep) {
+    const int64_t floats = threads * panel_floats + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
+                           2 * threads * query_block * longest_path + tokens * (2 * m.embedding + 1);
     return floats * static_cast<int64_t>(sizeof(float)) + tokens * Workspace::bytes_per_token(m, adapter, keep);
 }
 
@@ -84,7 +83,7 @@ void Transformer::embed(const Batch & batch) {
     const int64_t d = shape().embedding;
     const float scale = shape().embedding_scale;
     float * x = work_.x[0].data();
-    pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
+    split(Op::embed, tokens_, 16, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++) model_.token_embd.read(batch.tokens[static_cast<size_t>(t)], 0, d, x + t * d);
         if (scale != 1)
             for (int64_t i = begin * d; i < end * d; i++) x[i] *= scale;
@@ -117,7 +116,7 @@ void Transformer::place_heads(const Batch & batch, int64_t layer, LayerActivatio
             rope(placed + h * s.d, s.d, shape().rope_pairs, table, 1);
         }
     };
-    pool_.split(tokens_, 16, [&](int64_t begin, int64_t end, int) {
+    split(Op::rope, tokens_, 16, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++) {
             place(t, s.heads, w.q_bias, w.q_norm, l.q_plain.data(), l.q_inv.data(), l.q.data());
             place(t, s.kv_heads, w.k_bias, w.k_norm, l.k_plain.data(), l.k_inv.data(), l.k.data());
@@ -126,8 +125,15 @@ void Transformer::place_heads(const Batch & batch, int64_t layer, LayerActivatio
     });
 }
 
+double Transformer::lora_flops(const Group & group, int64_t count) {
+    double parameters = static_cast<double>(group.width * group.columns);
+    for (const Site & site : group.sites) parameters += static_cast<double>(site.rows * (group.width / static_cast<int64_t>(group.sites.size())));
+    return 2 * parameters * static_cast<double>(count);
+}
+
 void Transformer::lora(const Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, float * u, const std::vector<float *> & ys) {
     if (group.sites.empty()) return;
+    const Timed timed(profile_, Op::lora, lora_flops(group, rows.count));
     const float * w = adapter.weights.data();
     const float scale = faulty(Fault::scale_alpha_twice) ? adapter.scale() * adapter.scale() : adapter.scale();
     const Dropout dropping(adapter.shape.dropout);
@@ -163,8 +169,10 @@ template <class T> std::vector<T *> outputs_of(const Group & group, const std::v
 } // namespace
 
 void Transformer::attend(int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token) {
+    const AttentionShape s = attention_shape(layer);
+    const Timed timed(profile_, Op::attention, one_token ? attention_flops(s, plan->read) : plan_.flops(s));
     if (plan) {
-        const int64_t width = attention_shape(layer).kv_width();
+        const int64_t width = s.kv_width();
         auto & cache = static_cast<KvCache &>(*plan->cache);
         float * keys = cache.keys[static_cast<size_t>(layer)].data();
         float * values = cache.values[static_cast<size_t>(layer)].data();
@@ -174,15 +182,15 @@ void Transformer::attend(int64_t layer, LayerActivations & l, CachePlan * plan, 
             std::memcpy(keys + plan->write[i] * width, l.k.data() + segment.begin * width, bytes);
             std::memcpy(values + plan->write[i] * width, l.v.data() + segment.begin * width, bytes);
         }
-        if (one_token) return attention_cached(pool_, attention_scratch_, attention_shape(layer), plan->read, l.q.data(), keys, values, l.attended.data());
+        if (one_token) return attention_cached(pool_, attention_scratch_, s, plan->read, l.q.data(), keys, values, l.attended.data());
     }
-    attention(pool_, attention_scratch_, attention_shape(layer), plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data());
+    attention(pool_, attention_scratch_, s, plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data());
 }
 
 /** x [tokens, embedding] += the norm of what a part of the layer adds; leaves the norm's inverses. */
 void Transformer::add_normed(const std::vector<float> & weights, const float * added, float * inv, float * x) {
     const int64_t d = shape().embedding;
-    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+    split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++) inv[t] = rmsnorm_add(added + t * d, weights.data(), shape().norm_eps, d, x + t * d);
     });
 }
@@ -191,7 +199,7 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
     const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
     const int64_t d = shape().embedding, ff = shape().feed_forward;
     float * h = work_.normed.data();
-    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+    split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++) l.ffn_inv[static_cast<size_t>(t)] = rmsnorm(l.x_mid.data() + t * d, w.ffn_norm.data(), shape().norm_eps, d, h + t * d);
         std::memcpy(x_out + begin * d, l.x_mid.data() + begin * d, static_cast<size_t>((end - begin) * d) * sizeof(float));
     });
@@ -200,7 +208,7 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
         const Group & group = adapter->layers[static_cast<size_t>(layer)][group_gate_up];
         lora(*adapter, group, token_rows(), h, l.u[group_gate_up].data(), outputs_of<float>(group, {{ffn_gate, l.gate.data()}, {ffn_up, l.up.data()}}));
     }
-    pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+    split(Op::activation, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         const auto activate = shape().activation == Activation::gelu ? geglu : swiglu;
         activate(l.gate.data() + begin * ff, l.up.data() + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
     });
@@ -211,6 +219,7 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
 }
 
 void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token) {
+    const Timed timed(profile_, Op::other);
     prepare(batch, adapter, keep);
     adapter_ = adapter;
     // Only training drops: what is sampled, scored or asked forward is the adapter as it is served.
@@ -223,7 +232,7 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
         const float * x = work_.x[keep == Keep::activations ? static_cast<size_t>(layer) : 0].data();
         float * x_out = work_.x[keep == Keep::activations ? static_cast<size_t>(layer) + 1 : 0].data();
         float * h = work_.normed.data();
-        pool_.split(tokens_, 4, [&](int64_t begin, int64_t end, int) {
+        split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
             for (int64_t t = begin; t < end; t++) l.attn_inv[static_cast<size_t>(t)] = rmsnorm(x + t * d, w.attn_norm.data(), shape().norm_eps, d, h + t * d);
             std::memcpy(l.x_mid.data() + begin * d, x + begin * d, static_cast<size_t>((end - begin) * d) * sizeof(float));
         });
@@ -252,7 +261,7 @@ void Transformer::norm_positions(const std::vector<int64_t> & positions) {
     asked_origins_.clear();
     if (origins_)
         for (int64_t position : positions) asked_origins_.push_back(origins_[position]);
-    pool_.split(static_cast<int64_t>(positions.size()), 4, [&](int64_t begin, int64_t end, int) {
+    split(Op::norm, static_cast<int64_t>(positions.size()), 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; i++)
             asked_inv_[static_cast<size_t>(i)] =
                 rmsnorm(last_ + positions[static_cast<size_t>(i)] * d, model_.output_norm.data(), shape().norm_eps, d, asked_normed_.data() + i * d);
@@ -262,7 +271,7 @@ void Transformer::norm_positions(const std::vector<int64_t> & positions) {
 float * Transformer::make_logits(int64_t first, int64_t rows) {
     float * logits = logits_.ensure(static_cast<size_t>(rows * shape().vocabulary));
     const float * hidden = asked_normed_.data() + first * shape().embedding;
-    linear(pool_, panels_, {{&model_.head, logits}}, hidden, rows, 0);
+    linear(pool_, panels_, {{&model_.head, logits}}, hidden, rows, 0, Op::head);
     if (adapter_ && !adapter_->head.sites.empty()) {
         const LoraRows of_head = head_rows(first, rows);
         lora(*adapter_, adapter_->head, of_head, hidden, head_u_.data(), {logits});
@@ -284,7 +293,9 @@ void Transformer::each_logits(const std::vector<int64_t> & positions, const UseL
     const int64_t step = logits_rows(shape().vocabulary);
     for (int64_t first = 0; first < count; first += step) {
         const int64_t rows = std::min(step, count - first);
-        f(first, rows, make_logits(first, rows));
+        float * logits = make_logits(first, rows);
+        const Timed timed(profile_, Op::loss);
+        f(first, rows, logits);
     }
 }
 

@@ -286,7 +286,7 @@ void test_peft(const std::string & model) {
 std::vector<std::string> trainable(const std::string & folder) {
     std::vector<std::string> models;
     for (const auto & entry : std::filesystem::directory_iterator(folder))
-        if (entry.path().extension() == ".gguf" && !begins(code_of([&] { Trainer().open(entry.path(), 1, 0); }), "unsupported")) models.push_back(entry.path());
+        if (entry.path().extension() == ".gguf" && !begins(code_of([&] { Trainer().open(entry.path().string(), 1, 0); }), "unsupported")) models.push_back(entry.path());
     std::sort(models.begin(), models.end());
     return models;
 }

@@ -88,8 +88,8 @@ void test_same_to_the_bit(const std::string & model, int threads, const AdapterS
     CHECK(first.back() != first.front(), "something must have been learnt");
 }
 
-/** One optimizer step as 1 request of 8 rows, 2 of 4 and 8 of 1: the same loss, norm and parameters to 1e-6, at a usual rate: Adam
- *  divides a gradient that is next to nothing by its own size, so that its rounding moves by a share of the rate. */
+/** One optimizer step as 1 request of 8 rows, 2 of 4 and 8 of 1: the same loss and norm to 1e-6, parameters to a hundredth of the
+ *  rate: Adam divides a gradient that is next to nothing by its own size, so that its rounding moves by a share of the rate. */
 void test_splits(const std::string & model, const AdapterShape & shape) {
     const TestBatch batch = test_batch(320, {20, 9, 66, 31, 2, 14, 40, 25}, 21);
     std::vector<double> norms, losses;
@@ -113,7 +113,7 @@ void test_splits(const std::string & model, const AdapterShape & shape) {
         CHECK(std::abs(norms[i] - norms[0]) <= 1e-6 * norms[0], "%.9g and %.9g", norms[i], norms[0]);
         double apart = 0;
         for (size_t p = 0; p < after[i].size(); p++) apart = std::max(apart, static_cast<double>(std::abs(after[i][p] - after[0][p])));
-        CHECK(apart <= 1e-6, "parameters: %g", apart);
+        CHECK(apart <= 3e-6, "parameters: %g", apart);
     }
 }
 
@@ -341,7 +341,7 @@ void test_unsupported(const std::string & folder) {
     for (const auto & entry : std::filesystem::directory_iterator(folder)) {
         const std::string name = entry.path().filename();
         if (name.rfind("refused-", 0) != 0) continue;
-        const std::string code = code_of([&] { Trainer().open(entry.path(), 1, 0); });
+        const std::string code = code_of([&] { Trainer().open(entry.path().string(), 1, 0); });
         CHECK(code == "unsupported_architecture", "%s: %s", name.c_str(), code.c_str());
         seen++;
     }

@@ -2,7 +2,9 @@
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { readConfig } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
 import type { ServeBench } from "./bench/serve.ts";
+import { type ShapeName, shapes } from "./bench/shapes.ts";
 import type { TrainBench } from "./bench/train.ts";
 import { answers, bytesText } from "./output.ts";
 import { startProgress } from "./progress.ts";
@@ -17,7 +19,13 @@ function registerTrain(bench: Command): void {
   const command = bench
     .command("train")
     .description("train an adapter on token rows and report tokens per second, peak memory and losses")
-    .requiredOption("--model <file>", "base model, GGUF")
+    .option("--model <file>", "base model, GGUF")
+    .addOption(
+      new Option("--shape <name>", "random weights of a real model's shape, in place of a file").choices(
+        Object.keys(shapes),
+      ),
+    )
+    .option("--quant <type>", "how the weights of --shape are stored, as ggml names it", "q4_k")
     .requiredOption("--rows <file>", 'JSONL of {"tokens": [ids], "weights": [0 or 1 per token]}')
     .option("--rank <n>", "rank of the adapter", wholeNumber, 32)
     .option("--alpha <x>", "alpha of the adapter", positive, 32)
@@ -43,28 +51,38 @@ function registerTrain(bench: Command): void {
       (text) => (text === "0" ? 0 : wholeNumber(text)),
       0,
     )
+    .option("--init <folder>", "PEFT adapter to start from, with its rank, alpha and targets")
     .option("--in-order", "rows in file order, for comparing loss curves", false);
-  answers<TrainBench>(command, async (options) => {
-    const { benchTraining } = await import("./bench/train.ts");
-    const progress = startProgress();
-    try {
-      const figures = await benchTraining(options, readConfig().trainer, (step, loss) =>
-        progress.show({
-          phase: "training",
-          done: step,
-          total: options.steps,
-          unit: "steps",
-          note: `loss ${loss.toFixed(4)}`,
-        }),
-      );
-      const text =
-        `${figures.tokens_per_second.toFixed(0)} tokens per second over ${figures.tokens} tokens, ` +
-        `peak memory ${bytesText(figures.peak_memory_bytes)}, loss ${figures.loss.at(-1)?.toFixed(4)}`;
-      return { json: figures, text };
-    } finally {
-      progress.end();
-    }
-  });
+  answers<Omit<TrainBench, "source"> & { model?: string; shape?: ShapeName; quant: string }>(
+    command,
+    async (options) => {
+      const { benchTraining } = await import("./bench/train.ts");
+      if ((options.model === undefined) === (options.shape === undefined))
+        throw new Failure("usage", "give --model or --shape, and not both");
+      const source = options.shape
+        ? { shape: { ...shapes[options.shape], quantisation: options.quant } }
+        : { path: options.model! };
+      const progress = startProgress();
+      try {
+        const figures = await benchTraining({ ...options, source }, readConfig().trainer, (step, loss) =>
+          progress.show({
+            phase: "training",
+            done: step,
+            total: options.steps,
+            unit: "steps",
+            note: `loss ${loss.toFixed(4)}`,
+          }),
+        );
+        const text =
+          `${figures.tokens_per_second.toFixed(0)} tokens per second over ${figures.tokens} tokens, ` +
+          `peak memory ${bytesText(figures.peak_memory_bytes)}, loss ${figures.loss.at(-1)?.toFixed(4)}, ` +
+          `${(100 * figures.floor_fraction).toFixed(0)} % of the arithmetic floor`;
+        return { json: figures, text };
+      } finally {
+        progress.end();
+      }
+    },
+  );
 }
 
 function registerServe(bench: Command): void {

@@ -33,6 +33,8 @@ export interface Losses {
   logSums: Float32Array;
   /** [T · K], when there were soft targets. */
   softLogprobs: Float32Array | null;
+  /** Tokens that went through the layers: what rows share at their beginning counts once. */
+  computedTokens: number;
 }
 
 /** [T · topK], the most likely token first. */
@@ -55,6 +57,23 @@ export interface TrainerHello {
   architectures: string[];
   limits: TrainerLimits;
 }
+
+/** Of a model whose weights are made up, to measure what a real one costs. quantisation: a type as ggml names it, "q4_k". */
+export interface MadeUpModel {
+  architecture: string;
+  layers: number;
+  embedding: number;
+  heads: number;
+  kvHeads: number;
+  headValues: number;
+  feedForward: number;
+  vocabulary: number;
+  context: number;
+  tied: boolean;
+  quantisation: string;
+}
+
+export type ModelSource = { path: string } | { shape: MadeUpModel };
 
 export interface OpenedModel {
   architecture: string;
@@ -88,6 +107,27 @@ export interface AdapterShape {
   targets: AdapterTarget[];
   /** Of the adapter's inputs while it trains, in [0, 1); default 0. */
   dropout?: number;
+}
+
+export interface TrainingEstimate {
+  weightBytes: number;
+  adapterBytes: number;
+  passBytes: number;
+  /** Peak of a worker that trains on the CPU. */
+  totalBytes: number;
+  /** Of a training step without anything computed twice, rows of longestRow tokens. */
+  flopsPerToken: number;
+  /** Measured in matrix products on this machine. */
+  gemmFlopsPerSecond: number;
+  /** What that rate allows at most. */
+  tokensPerSecond: number;
+}
+
+/** What the worker's ops took since the model was opened, and the arithmetic they needed. */
+export interface OpFigures {
+  name: string;
+  seconds: number;
+  flops: number;
 }
 
 export interface OptimStep {
@@ -135,7 +175,18 @@ export interface SavedFile {
  */
 export interface Trainer {
   hello(): Promise<TrainerHello>;
-  open(model: { path: string; threads: number; memoryBytes: number }): Promise<OpenedModel>;
+  open(model: ModelSource & { threads: number; memoryBytes: number }): Promise<OpenedModel>;
+  /** Memory and time of training on the CPU, without opening anything. passTokens: computed at the same time. */
+  estimate(
+    training: ModelSource & {
+      rank: number;
+      targets: AdapterTarget[];
+      longestRow: number;
+      passTokens: number;
+      threads: number;
+    },
+  ): Promise<TrainingEstimate>;
+  profile(): Promise<OpFigures[]>;
   createAdapter(adapter: string, shape: AdapterShape): Promise<{ parameters: number; version: number }>;
   dropAdapter(adapter: string): Promise<void>;
   forward(adapter: string | null, rows: WeightedRows): Promise<Losses>;
@@ -282,9 +333,9 @@ class TrainerProcess implements Trainer {
     };
   }
 
-  async open(model: { path: string; threads: number; memoryBytes: number }): Promise<OpenedModel> {
+  async open(model: ModelSource & { threads: number; memoryBytes: number }): Promise<OpenedModel> {
     const { fields } = await this.#call("open", {
-      path: model.path,
+      ...sourceFields(model),
       threads: model.threads,
       memory_bytes: model.memoryBytes,
     });
@@ -296,6 +347,32 @@ class TrainerProcess implements Trainer {
       fileType: file_type as string,
       weightBytes: weight_bytes as number,
     };
+  }
+
+  async estimate(training: Parameters<Trainer["estimate"]>[0]): Promise<TrainingEstimate> {
+    const { fields } = await this.#call("estimate", {
+      ...sourceFields(training),
+      rank: training.rank,
+      targets: training.targets,
+      longest_row: training.longestRow,
+      pass_tokens: training.passTokens,
+      threads: training.threads,
+      device: "cpu",
+    });
+    return {
+      weightBytes: fields.weight_bytes as number,
+      adapterBytes: fields.adapter_bytes as number,
+      passBytes: fields.pass_bytes as number,
+      totalBytes: fields.total_bytes as number,
+      flopsPerToken: fields.flops_per_token as number,
+      gemmFlopsPerSecond: fields.gemm_flops_per_second as number,
+      tokensPerSecond: fields.tokens_per_second as number,
+    };
+  }
+
+  async profile(): Promise<OpFigures[]> {
+    const { fields } = await this.#call("profile");
+    return fields.ops as OpFigures[];
   }
 
   async createAdapter(adapter: string, shape: AdapterShape): Promise<{ parameters: number; version: number }> {
@@ -435,4 +512,11 @@ const lossesOf = ({ fields, payload }: Answer): Losses => ({
   entropies: payload.entropies as Float32Array,
   logSums: payload.log_sums as Float32Array,
   softLogprobs: (payload.soft_logprobs as Float32Array | undefined) ?? null,
+  computedTokens: fields.computed_tokens as number,
 });
+
+function sourceFields(source: ModelSource): Record<string, unknown> {
+  if ("path" in source) return { path: source.path };
+  const { kvHeads, headValues, feedForward, ...same } = source.shape;
+  return { shape: { ...same, kv_heads: kvHeads, head_values: headValues, feed_forward: feedForward } };
+}

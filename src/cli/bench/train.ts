@@ -1,15 +1,23 @@
 // How fast the trainer trains, through the same calls as a run: token rows in, tokens per second, peak memory and losses out.
 import { createReadStream } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { createLog } from "../../base/log.ts";
 import { linesOf } from "../../base/processes.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
 import { learningRateAt, microBatches, permutation } from "../../domain/alignments/schedule.ts";
-import { type AdapterTarget, startTrainer, type Trainer, type WeightedRows } from "../../engine/trainer.ts";
+import {
+  type AdapterTarget,
+  type Losses,
+  type ModelSource,
+  startTrainer,
+  type Trainer,
+  type WeightedRows,
+} from "../../engine/trainer.ts";
 
 export interface TrainBench {
-  model: string;
+  source: ModelSource;
   rows: string;
   rank: number;
   alpha: number;
@@ -24,6 +32,8 @@ export interface TrainBench {
   seed: number;
   /** Rows in file order, for comparing loss curves; otherwise batches of like lengths, shuffled. */
   inOrder: boolean;
+  /** A PEFT folder to start from; its rank, alpha and targets count then. */
+  init?: string;
 }
 
 export interface TrainFigures {
@@ -34,6 +44,15 @@ export interface TrainFigures {
   adapter_parameters: number;
   /** Mean over the trained tokens, per step. */
   loss: number[];
+  /** Tokens that went through the layers: beginnings that rows share count once, and what nothing asks for not at all. */
+  computed_tokens: number;
+  /** Share of the timed steps' time per op. */
+  ops: Record<string, number>;
+  /** Time that the needed arithmetic takes at the rate of this machine's matrix products / time it took. */
+  floor_fraction: number;
+  gemm_flops_per_second: number;
+  /** Which kernels the trainer's matrix products run on: a setting of OpenBLAS may hold back what the processor has. */
+  kernels: string;
 }
 
 interface TokenRow {
@@ -57,36 +76,93 @@ export async function benchTraining(
   const rows = await readRows(bench.rows);
   const trainer = startTrainer({ executable: trainerPath, log: createLog("warn") });
   try {
-    await trainer.open({ path: bench.model, threads: bench.threads, memoryBytes: 0 });
-    const shape = { rank: bench.rank, alpha: bench.alpha, seed: bench.seed, targets };
+    await trainer.open({ ...bench.source, threads: bench.threads, memoryBytes: 0 });
+    const shape = { ...(await adapterShape(bench)), seed: bench.seed };
     const { parameters } = await trainer.createAdapter("bench", shape);
+    if (bench.init !== undefined) await trainer.load("bench", bench.init);
     const timed = await steps(bench, rows, trainer, onStep);
-    return { ...timed, peak_memory_bytes: await peakMemoryOfChildren(), adapter_parameters: parameters };
+    // Read before the rate is measured, which takes memory of its own.
+    const peak = await peakMemoryOfChildren();
+    const { flops, ...rest } = timed;
+    const { gemmFlopsPerSecond } = await trainer.estimate({
+      ...bench.source,
+      rank: shape.rank,
+      targets: shape.targets,
+      longestRow: 1,
+      passTokens: 1,
+      threads: bench.threads,
+    });
+    return {
+      ...rest,
+      peak_memory_bytes: peak,
+      adapter_parameters: parameters,
+      floor_fraction: flops / gemmFlopsPerSecond / timed.seconds,
+      gemm_flops_per_second: gemmFlopsPerSecond,
+      kernels: (await trainer.hello()).devices[0]!.name,
+    };
   } finally {
     await trainer.close();
   }
 }
+
+/** PEFT's names of the matrices. */
+const peftModules: Record<string, AdapterTarget> = {
+  q_proj: "attn_q",
+  k_proj: "attn_k",
+  v_proj: "attn_v",
+  o_proj: "attn_output",
+  gate_proj: "ffn_gate",
+  up_proj: "ffn_up",
+  down_proj: "ffn_down",
+};
+
+async function adapterShape(bench: TrainBench): Promise<{ rank: number; alpha: number; targets: AdapterTarget[] }> {
+  if (bench.init === undefined) return { rank: bench.rank, alpha: bench.alpha, targets };
+  const path = join(bench.init, "adapter_config.json");
+  const config = JSON.parse(await readFile(path, "utf8")) as {
+    r: number;
+    lora_alpha: number;
+    target_modules: string[];
+  };
+  const unknown = config.target_modules.find((name) => !(name in peftModules));
+  if (unknown !== undefined) throw new Failure("usage", `${path}: ${unknown} is not a matrix that can be adapted`);
+  return {
+    rank: config.r,
+    alpha: config.lora_alpha,
+    targets: config.target_modules.map((name) => peftModules[name]!),
+  };
+}
+
+type Steps = Pick<TrainFigures, "tokens_per_second" | "tokens" | "seconds" | "loss" | "computed_tokens" | "ops"> & {
+  flops: number;
+};
 
 async function steps(
   bench: TrainBench,
   rows: TokenRow[],
   trainer: Trainer,
   onStep: (step: number, loss: number) => void,
-): Promise<Pick<TrainFigures, "tokens_per_second" | "tokens" | "seconds" | "loss">> {
+): Promise<Steps> {
   const nextBatch = batches(rows, bench);
   const loss: number[] = [];
-  const sent: Promise<number>[] = [];
+  const sent: Promise<StepAnswer>[] = [];
+  let computed = 0;
   const receive = async (): Promise<void> => {
-    loss.push(await sent.shift()!);
+    const answer = await sent.shift()!;
+    loss.push(answer.loss);
+    computed += answer.computedTokens;
     onStep(loss.length, loss.at(-1)!);
   };
   let tokens = 0;
   let startedMs = performance.now();
+  let before = await trainer.profile();
   for (let step = 0; step < bench.steps; step++) {
     if (step === bench.warmup) {
       while (sent.length > 0) await receive();
+      before = await trainer.profile();
       startedMs = performance.now();
       tokens = 0;
+      computed = 0;
     }
     const batch = nextBatch();
     for (const row of batch) tokens += row.tokens.length;
@@ -98,11 +174,28 @@ async function steps(
   }
   while (sent.length > 0) await receive();
   const seconds = (performance.now() - startedMs) / 1000;
-  return { tokens_per_second: tokens / seconds, tokens, seconds, loss };
+  const after = await trainer.profile();
+  const timed = after.map((op, index) => ({
+    name: op.name,
+    seconds: op.seconds - before[index]!.seconds,
+    flops: op.flops - before[index]!.flops,
+  }));
+  const total = timed.reduce((sum, op) => sum + op.seconds, 0);
+  return {
+    tokens_per_second: tokens / seconds,
+    tokens,
+    seconds,
+    loss,
+    computed_tokens: computed,
+    ops: Object.fromEntries(timed.map((op) => [op.name, op.seconds / total])),
+    flops: timed.reduce((sum, op) => sum + op.flops, 0),
+  };
 }
 
-/** Sends all calls of one optimizer step before any is answered; resolves to its mean loss. */
-async function sendStep(bench: TrainBench, batch: TokenRow[], step: number, trainer: Trainer): Promise<number> {
+type StepAnswer = Pick<Losses, "loss" | "computedTokens">;
+
+/** Sends all calls of one optimizer step before any is answered; resolves to its mean loss and the tokens it computed. */
+async function sendStep(bench: TrainBench, batch: TokenRow[], step: number, trainer: Trainer): Promise<StepAnswer> {
   const trained = batch.reduce((sum, row) => sum + row.weights.reduce((a, b) => a + b, 0), 0);
   const lengthOf = (row: number): number => batch[row]!.tokens.length;
   const calls = microBatches([...batch.keys()], lengthOf, callTokens).map((call) =>
@@ -119,7 +212,10 @@ async function sendStep(bench: TrainBench, batch: TokenRow[], step: number, trai
   const stepped = trainer.optimStep("bench", { ...adamw, learningRate, gradClipNorm: bench.gradClip });
   const answers = await Promise.all(calls);
   await stepped;
-  return answers.reduce((sum, answer) => sum + answer.loss, 0);
+  return {
+    loss: answers.reduce((sum, answer) => sum + answer.loss, 0),
+    computedTokens: answers.reduce((sum, answer) => sum + answer.computedTokens, 0),
+  };
 }
 
 function pack(rows: TokenRow[], scale: number): WeightedRows {

@@ -1,0 +1,25 @@
+#include "estimate.h"
+
+#include <algorithm>
+
+#include "model/transformer.h"
+
+namespace {
+/** Resident before anything is opened: program, libraries, and what OpenBLAS keeps a thread. Measured with one to four threads. */
+constexpr int64_t own_bytes = int64_t{9} << 20, own_bytes_per_thread = int64_t{3} << 20;
+} // namespace
+
+Estimate estimate_cpu(const ModelShape & m, const EstimateOptions & o) {
+    const int64_t tokens = std::max(o.pass_tokens, o.longest_row);
+    return {m.weight_bytes, Adapter::bytes(m, o.adapter), Transformer::pass_bytes(m, &o.adapter, o.threads, tokens, o.longest_row, Keep::activations),
+            own_bytes + o.threads * own_bytes_per_thread};
+}
+
+double training_flops_per_token(const ModelShape & m, const AdapterShape & adapter, int64_t length) {
+    const double d = static_cast<double>(m.embedding), q = static_cast<double>(m.heads * m.head_values), kv = static_cast<double>(m.kv_heads * m.head_values);
+    const double layers = static_cast<double>(m.layers), ff = static_cast<double>(m.feed_forward);
+    const double n = layers * (2 * d * q + 2 * d * kv + 3 * d * ff) + d * static_cast<double>(m.vocabulary);
+    const double a = 2 * static_cast<double>(length) * q * layers;
+    const double r = static_cast<double>(Adapter::bytes(m, adapter)) / (4 * sizeof(float));
+    return 4 * n + 3 * a + 6 * r;
+}

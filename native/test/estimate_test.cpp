@@ -1,0 +1,111 @@
+// What training costs, foretold: arithmetic against published figures, bytes against what a real run takes.
+// Usage: estimate_test <folder of the tiny models>
+#include "estimate.h"
+
+#include <sys/resource.h> // getrusage
+
+#include <cmath>
+
+#include "check.h"
+#include "model/random_model.h"
+#include "trainer.h"
+
+namespace {
+
+const std::vector<Target> all_targets = {attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down};
+
+ModelShape shape_of(const char * architecture, int64_t layers, int64_t embedding, int64_t heads, int64_t kv_heads, int64_t head_values, int64_t feed_forward, int64_t vocabulary, bool tied) {
+    ModelShape m = plain_shape(architecture, embedding, heads, head_values);
+    m.layers = layers;
+    m.kv_heads = kv_heads;
+    m.feed_forward = feed_forward;
+    m.vocabulary = vocabulary;
+    m.context = 8192;
+    m.tied = tied;
+    return m;
+}
+
+const ModelShape smollm2 = shape_of("llama", 30, 576, 9, 3, 64, 1536, 49152, true);
+
+/** Rank 16 on all matrices, rows of 2048 tokens; the figures were computed by hand from the models' published configurations. */
+void test_flops() {
+    struct Known {
+        const char * name;
+        ModelShape shape;
+        double gigaflops;
+    };
+    const Known known[] = {
+        {"SmolLM2-135M", smollm2, 0.780},
+        {"SmolLM2-360M", shape_of("llama", 32, 960, 15, 5, 64, 2560, 49152, true), 1.88},
+        {"Qwen2.5-0.5B", shape_of("qwen2", 24, 896, 14, 2, 64, 4864, 151936, true), 2.29},
+        {"Qwen3-0.6B", shape_of("qwen3", 28, 1024, 16, 8, 128, 3072, 151936, true), 3.15},
+        {"Llama-3.2-1B", shape_of("llama", 16, 2048, 32, 8, 64, 8192, 128256, true), 5.41},
+        {"Llama-3.2-3B", shape_of("llama", 28, 3072, 24, 8, 128, 8192, 128256, true), 14.1},
+        {"Qwen2.5-7B", shape_of("qwen2", 28, 3584, 28, 4, 128, 18944, 152064, false), 29.8},
+        {"Llama-3-8B", shape_of("llama", 32, 4096, 32, 8, 128, 14336, 128256, false), 31.9},
+        {"Qwen2.5-14B", shape_of("qwen2", 48, 5120, 40, 8, 128, 13824, 152064, false), 59.4},
+        {"Llama-3-70B", shape_of("llama", 80, 8192, 64, 8, 128, 28672, 128256, false), 287},
+    };
+    for (const Known & k : known) {
+        const double computed = training_flops_per_token(k.shape, AdapterShape{16, 16, 0, all_targets}, 2048) / 1e9;
+        CHECK(std::abs(computed / k.gigaflops - 1) < 0.005, "%s: %.4g gigaflops a token, not %.4g", k.name, computed, k.gigaflops);
+    }
+}
+
+/** A quantised 8B: 4.5 bits a weight in Q4_K. */
+void test_weights() {
+    const ModelShape m = shape_of("llama", 32, 4096, 32, 8, 128, 14336, 128256, false);
+    const double parameters = 8.03e9;
+    CHECK(std::abs(static_cast<double>(stored_bytes(m, GGML_TYPE_Q4_K)) / (parameters * 4.5 / 8) - 1) < 0.002, "%lld bytes", static_cast<long long>(stored_bytes(m, GGML_TYPE_Q4_K)));
+    CHECK(stored_type("q4_k") == GGML_TYPE_Q4_K && !stored_type("q9").has_value(), "types by name");
+    CHECK(std::abs(static_cast<double>(stored_bytes(m, GGML_TYPE_F16)) / (parameters * 2) - 1) < 0.002, "%lld bytes", static_cast<long long>(stored_bytes(m, GGML_TYPE_F16)));
+    // 576 columns are no multiple of 256: these rows become Q5_0, at 5.5 bits.
+    CHECK(stored_bytes(smollm2, GGML_TYPE_Q4_K) > stored_bytes(smollm2, GGML_TYPE_Q4_1), "%lld bytes", static_cast<long long>(stored_bytes(smollm2, GGML_TYPE_Q4_K)));
+}
+
+/** One real step over a made-up model: what the process took at most, and the arithmetic its ops counted. */
+void test_peak() {
+    ModelShape m = smollm2;
+    m.layers = 6; // the rest of a small model, in a sixth of the time
+    constexpr int threads = 2;
+    const AdapterShape adapter{32, 32, 1, all_targets};
+    Trainer trainer;
+    const ModelShape opened = trainer.open({m, GGML_TYPE_Q4_1}, threads, 0);
+    trainer.create_adapter("a", adapter);
+    constexpr int64_t length = 128, rows = 3;
+    Rows batch;
+    LossWeights weights;
+    for (int64_t i = 0; i < rows * length; i++) {
+        batch.tokens.push_back(static_cast<int32_t>((i * 7919) % m.vocabulary));
+        weights.weights.push_back(i % length == 0 ? 0.0f : 0.01f);
+    }
+    batch.lengths.assign(rows, static_cast<int32_t>(length));
+    trainer.forward_backward("a", batch, weights);
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto peak = static_cast<double>(usage.ru_maxrss) * 1024;
+    const Estimate estimate = estimate_cpu(opened, {adapter, rows * (length - 1), length, threads});
+    std::printf("estimated %.1f MB, took %.1f MB\n", static_cast<double>(estimate.total_bytes()) / 1e6, peak / 1e6);
+#ifndef __SANITIZE_ADDRESS__ // it takes memory of its own
+    CHECK(std::abs(static_cast<double>(estimate.total_bytes()) / peak - 1) < 0.1, "estimated %lld bytes, took %.0f", static_cast<long long>(estimate.total_bytes()), peak);
+#endif
+
+    // The formula has products below the first layer's matrices that need no gradient, and the same attention to half a token.
+    double flops = 0, seconds = 0;
+    for (const Profile::Figures & op : trainer.profile()) {
+        flops += op.flops;
+        seconds += op.seconds;
+    }
+    const double expected = training_flops_per_token(opened, adapter, length) * static_cast<double>(rows * (length - 1));
+    CHECK(flops < expected && flops > 0.95 * expected, "%.4g flops counted, %.4g by the formula", flops, expected);
+    CHECK(seconds > 0, "%g s", seconds);
+}
+
+} // namespace
+
+int main() {
+    test_peak(); // first: the peak is the process's
+    test_flops();
+    test_weights();
+    return failed_checks == 0 ? 0 : 1;
+}
