@@ -242,12 +242,14 @@ void test_peft(const std::string & model) {
         if (name != "__metadata__") found.insert(name);
     CHECK(found == expected, "%zu names, %zu expected; the first found is %s", found.size(), expected.size(), found.empty() ? "" : found.begin()->c_str());
 
-    // llama.cpp's converter: reshape(heads, 2, d / 2, …).swapaxes(1, 2). Done to the PEFT rows, it must give the GGUF's.
+    // llama.cpp's converter does reshape(heads, 2, d / 2, …).swapaxes(1, 2) to q and k of a llama, and to no other's. Done to the
+    // PEFT rows, it must give the GGUF's.
     const MappedFile mapped(folder + "/a.gguf");
     const GgufFile adapter(mapped);
     const auto rank = static_cast<size_t>(test_shape.rank), half = static_cast<size_t>(shape.head_values / 2);
+    const bool llama = adapter.text("general.architecture") == "llama";
     for (const auto & [module, tensor, heads, swapped] : std::vector<std::tuple<std::string, std::string, int64_t, bool>>{
-             {"self_attn.q_proj", "attn_q", shape.heads, true}, {"self_attn.k_proj", "attn_k", shape.kv_heads, true}, {"self_attn.v_proj", "attn_v", shape.kv_heads, false}}) {
+             {"self_attn.q_proj", "attn_q", shape.heads, llama}, {"self_attn.k_proj", "attn_k", shape.kv_heads, llama}, {"self_attn.v_proj", "attn_v", shape.kv_heads, false}}) {
         const std::vector<float> peft = saved.values("base_model.model.model.layers.1." + module + ".lora_B.weight");
         const auto * gguf = reinterpret_cast<const float *>(adapter.tensors.at("blk.1." + tensor + ".weight.lora_b").matrix.data);
         size_t to = 0;

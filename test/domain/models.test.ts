@@ -174,6 +174,15 @@ describe("names", () => {
     assert.deepEqual((record.lineage as { document_sha256s: string[] }).document_sha256s, ["d0c"]);
   });
 
+  test("only an aligned model is exported, whoever's it is", async () => {
+    const order = { format: "gguf", path: join(folder, "out.gguf"), weightType: "f16" } as const;
+    for (const id of ["model_none", "small", "model_twin1"])
+      await assert.rejects(room.models.exportAligned({ ...order, id }), failsWith("not_found"));
+    // Found, by both of its names; the adapter's file is none.
+    for (const id of [room.modelId, "alignment-one"])
+      await assert.rejects(room.models.exportAligned({ ...order, id }), { code: "ENOENT" });
+  });
+
   test("a base in use is not removed, an unused one is", async () => {
     await assert.rejects(room.models.removeBase("small"), failsWith("conflict"));
     await room.models.removeBase("model_twin2");

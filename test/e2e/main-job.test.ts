@@ -8,6 +8,7 @@ import { after, before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import OpenAI from "openai";
 import { installation } from "../../src/base/config.ts";
+import { sha256OfFile } from "../../src/base/files.ts";
 import { type Client, createClient, type Replies } from "../../src/cli/client.ts";
 import type { RunEvent } from "../../src/contract/run-folder.ts";
 import { plumbline, type Serving, startServing } from "../cli/plumbline.ts";
@@ -179,6 +180,17 @@ test("an undeployed model does not answer; a deployed one does, with confidence,
   }
   assert.equal(streamed, text);
   assert.equal(typeof (last as { confidence_score: number }).confidence_score, "number");
+});
+
+test("the aligned model leaves as one file, and comes back as a base that can be aligned", async () => {
+  const path = join(folder, "merged.gguf");
+  const given = await plumbline(["model", "export", modelId, "--format", "merged", "--out", path, "--json"], settings);
+  assert.equal(given.code, 0, given.stderr);
+  const { files } = JSON.parse(given.stdout) as { files: { sha256: string }[] };
+  assert.equal(await sha256OfFile(path), files[0]!.sha256);
+  const taken = await plumbline(["model", "import", path, "--name", "merged", "--link", "--json"], settings);
+  assert.equal(taken.code, 0, taken.stderr);
+  assert.equal((JSON.parse(taken.stdout) as { can_be_aligned: boolean }).can_be_aligned, true);
 });
 
 test("a restart answers within a second, while the deployed model still loads", async () => {
