@@ -32,10 +32,15 @@ test("a shifted mean, a wider difference, too few tokens and a number that is no
   assert.match(compareScores({ trainer: few, generator: few, quantised: true }).message, /100 tokens/);
 });
 
-test("F32 asks every token for 1e-3 nats", () => {
-  const one = (size: number) => generatorWith((i) => truth(i) + (i === 5 ? size : 0), truth);
-  assert.equal(compareScores({ trainer, generator: one(9e-4), quantised: false }).faithful, true);
-  assert.equal(compareScores({ trainer, generator: one(1.1e-3), quantised: false }).faithful, false);
+test("F32 asks every token for 1e-3 nats, or for what half precision does to the base alone", () => {
+  const off = (size: number) => (i: number) => truth(i) + (i === 5 ? size : 0);
+  const faithful = (aligned: number, base: number) =>
+    compareScores({ trainer, generator: generatorWith(off(aligned), off(base)), quantised: false }).faithful;
+  assert.equal(faithful(9e-4, 0), true);
+  assert.equal(faithful(1.1e-3, 0), false);
+  assert.equal(faithful(9.9e-3, 8e-3), true);
+  assert.equal(faithful(1.1e-2, 8e-3), false);
+  assert.equal(faithful(2.1e-2, 2e-2), false);
 });
 
 test("scores of different tokens are a mistake of the caller", () => {
