@@ -1,20 +1,15 @@
-// The Responses endpoint through a whole house, by hand and by OpenAI's clients.
+// The Responses endpoint through a whole house, by hand.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { createOpenAI } from "@ai-sdk/openai";
-import { generateText, streamText } from "ai";
-import OpenAI from "openai";
 import { deployed, type Served, servedHouse, withoutModel } from "../helpers/served.ts";
 
 describe("responses", { skip: withoutModel }, () => {
   let it: Served;
   let aligned = "";
-  let client: OpenAI;
   before(async () => {
     it = await servedHouse();
     aligned = it.align().modelId;
     await deployed(it, aligned);
-    client = new OpenAI({ baseURL: `${it.url}/api/v3/inference`, apiKey: it.key, maxRetries: 0 });
   });
   after(() => it.close());
   const endpoint = "inference.responses";
@@ -169,99 +164,5 @@ describe("responses", { skip: withoutModel }, () => {
     const { input_tokens, input_tokens_details } = cut.body.usage;
     assert(input_tokens <= 255 && input_tokens_details.truncated_tokens > 0);
     assert.equal(cut.headers.get("x-plumbline-truncated-tokens"), String(input_tokens_details.truncated_tokens));
-  });
-
-  test("its events come in order, each with its number, and end with what is stored", async () => {
-    const stream = await client.responses.create({
-      model: it.baseId,
-      input: "Say hello.",
-      max_output_tokens: 3,
-      temperature: 0,
-      stream: true,
-    });
-    const events: OpenAI.Responses.ResponseStreamEvent[] = [];
-    for await (const event of stream) events.push(event);
-    assert.deepEqual(
-      events.map((event) => event.sequence_number),
-      [...events.keys()],
-    );
-    const kinds = events.map((event) => event.type).filter((type) => type !== "response.output_text.delta");
-    const last = events.at(-1)!;
-    assert(last.type === "response.completed" || last.type === "response.incomplete");
-    assert.deepEqual(kinds, [
-      "response.created",
-      "response.in_progress",
-      "response.output_item.added",
-      "response.content_part.added",
-      "response.output_text.done",
-      "response.content_part.done",
-      "response.output_item.done",
-      last.type,
-    ]);
-    const deltas = events.flatMap((event) => (event.type === "response.output_text.delta" ? [event.delta] : []));
-    const stored = await client.responses.retrieve(last.response.id);
-    assert.equal(deltas.join(""), stored.output_text);
-    assert(deltas.length > 1);
-    await client.responses.delete(last.response.id);
-    await assert.rejects(client.responses.retrieve(last.response.id), OpenAI.NotFoundError);
-  });
-
-  for (const path of ["", "/v1"])
-    test(`OpenAI's stream helper gathers the final response at ${path || "the root"}`, async () => {
-      const there = new OpenAI({ baseURL: `${it.url}/api/v3/inference${path}`, apiKey: it.key, maxRetries: 0 });
-      const asked = { model: aligned, input: "Say hello.", max_output_tokens: 3, temperature: 0 };
-      const whole = await there.responses.create(asked);
-      const final = await there.responses.stream(asked).finalResponse();
-      assert.equal(final.output_text, whole.output_text);
-      assert.equal(typeof (final as { confidence_score?: unknown }).confidence_score, "number");
-    });
-
-  test("OpenAI's client has a function called, and an answer held to a schema", async () => {
-    const parameters = {
-      type: "object",
-      properties: { city: { type: "string", enum: ["Oslo", "Bergen"] } },
-      required: ["city"],
-      additionalProperties: false,
-    };
-    const asked = { model: it.baseId, input: "Weather in Oslo?", max_output_tokens: 60 };
-    const called = await client.responses.create({
-      ...asked,
-      tools: [{ type: "function", name: "weather", parameters, strict: true }],
-      tool_choice: "required",
-      parallel_tool_calls: false,
-    });
-    const [call] = called.output;
-    assert(call?.type === "function_call" && call.name === "weather");
-    assert(["Oslo", "Bergen"].includes((JSON.parse(call.arguments) as { city: string }).city));
-    const next = await client.responses.create({
-      ...asked,
-      max_output_tokens: 2,
-      previous_response_id: called.id,
-      input: [{ type: "function_call_output", call_id: call.call_id, output: "Rain" }],
-    });
-    assert.equal(next.previous_response_id, called.id);
-    const held = await client.responses.create({
-      ...asked,
-      text: { format: { type: "json_schema", name: "place", schema: parameters, strict: true } },
-    });
-    assert(["Oslo", "Bergen"].includes((JSON.parse(held.output_text) as { city: string }).city));
-  });
-
-  test("the AI SDK's OpenAI provider generates and streams", async () => {
-    const provider = createOpenAI({ baseURL: `${it.url}/api/v3/inference`, apiKey: it.key });
-    const asked = {
-      model: provider(it.baseId),
-      prompt: "Say hello.",
-      maxOutputTokens: 4,
-      temperature: 0,
-      maxRetries: 0,
-    };
-    const whole = await generateText(asked);
-    const streamed = streamText(asked);
-    let text = "";
-    for await (const piece of streamed.textStream) text += piece;
-    assert.equal(text, whole.text);
-    assert(text.length > 0);
-    assert.equal((await streamed.usage).outputTokens, whole.usage.outputTokens);
   });
 });

@@ -1,11 +1,8 @@
-// Embeddings, ranks and token routes through a whole house: by hand, and by the clients people use.
+// Embeddings, ranks and token routes through a whole house.
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { OpenAIEmbeddings } from "@langchain/openai";
-import { CohereClientV2 } from "cohere-ai";
-import OpenAI from "openai";
 import { installation } from "../../src/base/config.ts";
 import type { Contract } from "../../src/contract/index.ts";
 import { deployed, type Served, servedHouse, withoutModel } from "../helpers/served.ts";
@@ -309,42 +306,6 @@ describe("vectors and ranks", { skip: withoutModel }, () => {
     const cut = await it.call(rerank, { body: { ...body, truncate: true } });
     assert.equal(cut.body.results[0].index, 1);
     assert(cut.body.usage.truncated_tokens > 140);
-  });
-
-  describe("clients", () => {
-    const baseOf = (path = ""): string => `${it.url}/api/v3/inference${path}`;
-
-    for (const path of ["", "/v1"])
-      test(`OpenAI's embeds and lists models at ${path || "the root"}`, async () => {
-        const client = new OpenAI({ baseURL: baseOf(path), apiKey: it.key, maxRetries: 0 });
-        const made = await client.embeddings.create({ model: it.baseId, input: ["One", "Two"] });
-        assert.equal(made.data.length, 2);
-        assert(Math.abs(Math.hypot(...made.data[1]!.embedding) - 1) < 1e-6);
-        const models = (await client.models.list()).data;
-        assert.deepEqual(models.map((model) => model.id).toSorted(), [it.baseId, ranker, aligned].toSorted());
-        assert.equal((await client.models.retrieve(it.baseId)).owned_by, "plumbline");
-        await assert.rejects(client.models.retrieve("model_none"), OpenAI.NotFoundError);
-      });
-
-    test("LangChain's embeds documents and queries", async () => {
-      const client = new OpenAIEmbeddings({ model: it.baseId, apiKey: it.key, configuration: { baseURL: baseOf() } });
-      const [first, second] = await client.embedDocuments(["One", "Two"]);
-      assert.equal(first!.length, 576);
-      assert(cosine(second!, await client.embedQuery("Two")) > 0.9999);
-    });
-
-    test("Cohere's reranks", async () => {
-      const client = new CohereClientV2({ environment: baseOf(), token: it.key });
-      const answer = await client.rerank({
-        model: ranker,
-        query: known.crossEncoder.query,
-        documents: known.crossEncoder.documents,
-        topN: 2,
-      });
-      assert.equal(answer.results.length, 2);
-      assert(answer.results[0]!.relevanceScore >= answer.results[1]!.relevanceScore);
-      assert.equal(answer.meta?.billedUnits?.searchUnits, 1);
-    });
   });
 
   describe("tokens", () => {

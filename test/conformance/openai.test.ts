@@ -82,6 +82,13 @@ describe("the OpenAI client", { skip: withoutModel }, () => {
     },
   };
 
+  const colours = {
+    type: "object",
+    properties: { colour: { enum: ["red", "blue"] }, count: { type: "integer", minimum: 1, maximum: 9 } },
+    required: ["colour", "count"],
+    additionalProperties: false,
+  };
+
   test("calls a tool, whole and through its stream helper", async () => {
     const body = { model: it.baseId, messages, tools: [tool], tool_choice: "required" as const, max_tokens: 60 };
     const only = { parallel_tool_calls: false, seed: 1 };
@@ -96,17 +103,11 @@ describe("the OpenAI client", { skip: withoutModel }, () => {
   });
 
   test("parses structured output", async () => {
-    const schema = {
-      type: "object",
-      properties: { colour: { enum: ["red", "blue"] }, count: { type: "integer", minimum: 1, maximum: 9 } },
-      required: ["colour", "count"],
-      additionalProperties: false,
-    };
     const answer = await client.chat.completions.parse({
       model: it.baseId,
       messages,
       max_tokens: 60,
-      response_format: { type: "json_schema", json_schema: { name: "colour", strict: true, schema } },
+      response_format: { type: "json_schema", json_schema: { name: "colour", strict: true, schema: colours } },
     });
     const parsed = answer.choices[0]!.message.parsed as unknown as { colour: string; count: number };
     assert(["red", "blue"].includes(parsed.colour) && parsed.count >= 1 && parsed.count <= 9);
@@ -133,6 +134,84 @@ describe("the OpenAI client", { skip: withoutModel }, () => {
     });
     assert.equal(choices.length, 2);
     assert(choices.every(({ text, logprobs }) => text.startsWith("One two") && logprobs!.token_logprobs!.length > 2));
+  });
+
+  test("its events come in order, each with its number, and end with what is stored", async () => {
+    const stream = await client.responses.create({
+      model: it.baseId,
+      input: "Say hello.",
+      max_output_tokens: 3,
+      temperature: 0,
+      stream: true,
+    });
+    const events: OpenAI.Responses.ResponseStreamEvent[] = [];
+    for await (const event of stream) events.push(event);
+    assert.deepEqual(
+      events.map((event) => event.sequence_number),
+      [...events.keys()],
+    );
+    const kinds = events.map((event) => event.type).filter((type) => type !== "response.output_text.delta");
+    const last = events.at(-1)!;
+    assert(last.type === "response.completed" || last.type === "response.incomplete");
+    assert.deepEqual(kinds, [
+      "response.created",
+      "response.in_progress",
+      "response.output_item.added",
+      "response.content_part.added",
+      "response.output_text.done",
+      "response.content_part.done",
+      "response.output_item.done",
+      last.type,
+    ]);
+    const deltas = events.flatMap((event) => (event.type === "response.output_text.delta" ? [event.delta] : []));
+    const stored = await client.responses.retrieve(last.response.id);
+    assert.equal(deltas.join(""), stored.output_text);
+    assert(deltas.length > 1);
+    await client.responses.delete(last.response.id);
+    await assert.rejects(client.responses.retrieve(last.response.id), OpenAI.NotFoundError);
+  });
+
+  for (const path of ["", "/v1"])
+    test(`embeds, lists models and gathers a streamed response at ${path || "the root"}`, async () => {
+      const there = new OpenAI({ baseURL: `${it.url}/api/v3/inference${path}`, apiKey: it.key, maxRetries: 0 });
+      const made = await there.embeddings.create({ model: it.baseId, input: ["One", "Two"] });
+      assert.equal(made.data.length, 2);
+      assert(Math.abs(Math.hypot(...made.data[1]!.embedding) - 1) < 1e-6);
+      const models = (await there.models.list()).data;
+      assert.deepEqual(models.map((model) => model.id).toSorted(), [it.baseId, aligned].toSorted());
+      assert.equal((await there.models.retrieve(it.baseId)).owned_by, "plumbline");
+      await assert.rejects(there.models.retrieve("model_none"), OpenAI.NotFoundError);
+      const asked = { model: aligned, input: "Say hello.", max_output_tokens: 3, temperature: 0 };
+      const whole = await there.responses.create(asked);
+      const final = await there.responses.stream(asked).finalResponse();
+      assert.equal(final.output_text, whole.output_text);
+      assert.equal(typeof scoreOf(final), "number");
+    });
+
+  test("a response calls a tool, goes on with its result, and parses structured output", async () => {
+    const asked = { model: it.baseId, input: "Look it up.", max_output_tokens: 60 };
+    const called = await client.responses.create({
+      ...asked,
+      tools: [{ type: "function", strict: true, ...tool.function }],
+      tool_choice: "required",
+      parallel_tool_calls: false,
+    });
+    const call = called.output.find((item) => item.type === "function_call")!;
+    assert.equal(call.name, "look_up");
+    assert.deepEqual(Object.keys(JSON.parse(call.arguments)), ["word"]);
+    const next = await client.responses.create({
+      model: it.baseId,
+      previous_response_id: called.id,
+      input: [{ type: "function_call_output", call_id: call.call_id, output: "A plumb line hangs straight." }],
+      max_output_tokens: 2,
+    });
+    const alone = await client.responses.create({ ...asked, max_output_tokens: 1 });
+    assert(next.usage!.input_tokens > alone.usage!.input_tokens + 10);
+    const parsed = await client.responses.parse({
+      ...asked,
+      text: { format: { type: "json_schema", name: "colour", strict: true, schema: colours } },
+    });
+    assert(["red", "blue"].includes((parsed.output_parsed as unknown as { colour: string }).colour));
   });
 
   test("gets errors with their class, words and code", async () => {
