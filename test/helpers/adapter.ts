@@ -2,8 +2,7 @@
 import { writeFileSync } from "node:fs";
 
 /** Of SmolLM2-135M's ffn_down: in → out. */
-const [width, out, rank] = [1536, 576, 4];
-const layers = [0, 1, 2];
+const [width, out] = [1536, 576];
 const alignment = 32;
 
 const u32 = (value: number): Buffer => {
@@ -34,9 +33,9 @@ function noise(count: number, scale: number, seed: number): Buffer {
   return Buffer.from(values.buffer);
 }
 
-/** `strength` 0 changes nothing of what the base says. */
-export function writeAdapter(path: string, strength = 0.05): void {
-  const tensors = layers.flatMap((layer) => [
+/** `strength` 0 changes nothing of what the base says. The base has 30 layers. */
+export function writeAdapter(path: string, strength = 0.05, { rank, layers } = { rank: 4, layers: 3 }): void {
+  const tensors = [...Array(layers).keys()].flatMap((layer) => [
     { name: `blk.${layer}.ffn_down.weight.lora_a`, shape: [width, rank], data: noise(width * rank, 0.05, layer + 1) },
     { name: `blk.${layer}.ffn_down.weight.lora_b`, shape: [rank, out], data: noise(rank * out, strength, layer + 9) },
   ]);

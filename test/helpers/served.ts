@@ -8,6 +8,7 @@ import { createLog } from "../../src/base/log.ts";
 import type { Calibration } from "../../src/engine/confidence.ts";
 import { featureNames } from "../../src/engine/confidence-features.ts";
 import { openTokenizer } from "../../src/engine/generator.ts";
+import type { HouseParts } from "../../src/main.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { writeAdapter } from "./adapter.ts";
 import { eventually, type TestHouse, testHouse } from "./house.ts";
@@ -48,15 +49,18 @@ async function calibrationOf(baseSha256: string, engine: string): Promise<Calibr
   };
 }
 
-export async function servedHouse(settings: Record<string, string> = {}): Promise<Served> {
-  const it = await testHouse({
+export async function servedHouse(
+  settings: Record<string, string> = {},
+  parts: Partial<HouseParts> = {},
+): Promise<Served> {
+  const defaults = {
     PLUMBLINE_STARTER_MODEL: starterModel,
     PLUMBLINE_SEATS: "2",
     PLUMBLINE_SEAT_CONTEXT: "256",
     // Threads that wait for each other on shared cores do little else.
     PLUMBLINE_THREADS: "1",
-    ...settings,
-  });
+  };
+  const it = await testHouse({ ...defaults, ...settings }, parts);
   const bases = async () => (await it.call("models.base")).body.base_models as { model_id: string; sha256: string }[];
   await eventually(async () => (await bases()).length === 1, 30_000);
   const [base] = await bases();
