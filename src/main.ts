@@ -120,6 +120,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     usageOf: (modelId) => inference.usageOf(modelId),
     peftFolderOf: (alignmentId) => join(at.runs, alignmentId, "artefact/peft"),
   });
+  const upstreams = upstreamsOf(config.upstreams, config.upstreamKeys);
   const inference = createInference({
     store,
     generator,
@@ -127,7 +128,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     log,
     engine: installed.engine,
     resolve: models.resolve,
-    upstreams: upstreamsOf(config.upstreams, config.upstreamKeys),
+    upstreams,
     onlyBase: models.onlyBase,
     listModels: models.servable,
     lease: (ref) => models.lease(ref, "request"),
@@ -238,7 +239,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   };
   const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes } = config;
   const upload = { folder: at.uploads, fileBytes, files, freeDisk };
-  const describeApi = () => renderOpenApi(contract, interfaceVersion);
+  const describeApi = () => renderOpenApi(contract, interfaceVersion, [...upstreams.keys()]);
   const server = createServer({
     config,
     log,

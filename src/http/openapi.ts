@@ -20,11 +20,16 @@ const everywhere: FailureCode[] = [
 
 type Json = Record<string, unknown>;
 
-export function renderOpenApi(endpoints: Record<string, Endpoint>, version: string): Json {
+/** `upstreams`: the names that X-Provider may have. Without any the header is not described: every value of it is refused. */
+export function renderOpenApi(
+  endpoints: Record<string, Endpoint>,
+  version: string,
+  upstreams: readonly string[] = [],
+): Json {
   const paths: Record<string, Json> = {};
   for (const [name, endpoint] of Object.entries(endpoints)) {
     paths[endpoint.path] ??= {};
-    paths[endpoint.path]![endpoint.method.toLowerCase()] = operation(name, endpoint);
+    paths[endpoint.path]![endpoint.method.toLowerCase()] = operation(name, endpoint, upstreams);
   }
   return {
     openapi: "3.1.0",
@@ -52,11 +57,11 @@ export function renderOpenApi(endpoints: Record<string, Endpoint>, version: stri
   };
 }
 
-function operation(name: string, endpoint: Endpoint): Json {
+function operation(name: string, endpoint: Endpoint, upstreams: readonly string[]): Json {
   const parameters = [
     ...parametersOf("path", endpoint.params),
     ...parametersOf("query", endpoint.query),
-    ...parametersOf("header", endpoint.headers),
+    ...headersOf(endpoint, upstreams),
   ];
   const body = requestBody(endpoint);
   return {
@@ -82,6 +87,13 @@ function parametersOf(place: "path" | "query" | "header", schema: unknown): Json
     // An optional header has a value where there is one that means something.
     ...(place === "header" && !(name in exampleValues) ? {} : { example: exampleOf(property, false, name) }),
   }));
+}
+
+function headersOf(endpoint: Endpoint, upstreams: readonly string[]): Json[] {
+  return parametersOf("header", endpoint.headers).flatMap((header) => {
+    if (header.name !== "x-provider") return [header];
+    return upstreams.length === 0 ? [] : [{ ...header, schema: { enum: upstreams } }];
+  });
 }
 
 function requestBody(endpoint: Endpoint): Json | null {

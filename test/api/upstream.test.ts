@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import OpenAI from "openai";
 import { readConfig } from "../../src/base/config.ts";
+import { contract } from "../../src/contract/index.ts";
+import { renderOpenApi } from "../../src/http/openapi.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { eventually, type TestHouse, testHouse } from "../helpers/house.ts";
 
@@ -91,6 +93,14 @@ describe("upstreams", () => {
       )
       .get();
   const countUsage = (): number => store.prepare<[], { n: number }>("SELECT count(*) AS n FROM usage").get()!.n;
+
+  test("the description names the upstreams, and no header where there are none", async () => {
+    const document = JSON.parse(await (await fetch(`${it.url}/openapi.json`)).text());
+    const { parameters } = document.paths["/api/v3/inference/chat/completions"].post;
+    const header = parameters.find((one: { name: string }) => one.name === "x-provider");
+    assert.deepEqual(header.schema, { enum: ["far", "gone"] });
+    assert.doesNotMatch(JSON.stringify(renderOpenApi(contract, "1")), /x-provider/);
+  });
 
   test("an answer comes from there, with the house's key, and is counted once", async () => {
     const before = countUsage();
