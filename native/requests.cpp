@@ -4,6 +4,8 @@
 #include <map>
 
 #include "base/failure.h"
+#include "cuda/cuda_backend.h"
+#include "cuda/driver.h"
 #include "estimate.h"
 #include "fields.h"
 #include "kernels/gemm.h"
@@ -35,11 +37,20 @@ Answer hello(Trainer &, Fields & fields) {
     if (__builtin_cpu_supports("avx512f")) features.push_back("avx512f");
     if (__builtin_cpu_supports("avx512vnni")) features.push_back("avx512vnni");
     if (__builtin_cpu_supports("avx512bf16")) features.push_back("avx512bf16");
-    const json device = {{"kind", "cpu"}, {"name", std::string("OpenBLAS ") + gemm_prepare()}, {"threads", std::max(1u, std::thread::hardware_concurrency())}, {"features", features}};
+    json devices = {{{"kind", "cpu"}, {"name", std::string("OpenBLAS ") + gemm_prepare()}, {"threads", std::max(1u, std::thread::hardware_concurrency())}, {"features", features}}};
+    const GpuDriver driver = ask_gpu_driver();
+    for (const GpuInfo & gpu : driver.devices)
+        devices.push_back({{"kind", "cuda"},
+                           {"name", gpu.name},
+                           {"memory_bytes", gpu.memory},
+                           {"compute_capability", std::to_string(gpu.major) + "." + std::to_string(gpu.minor)},
+                           {"driver", cuda_version_text(driver.version)}});
+    const std::string no_gpu = why_no_gpu();
     return {{{"protocol", 1},
              {"version", PLUMBLINE_VERSION},
              {"build", PLUMBLINE_BUILD},
-             {"devices", {device}},
+             {"devices", devices},
+             {"no_gpu", no_gpu.empty() ? json() : json(no_gpu)},
              {"architectures", names},
              {"limits",
               {{"max_header_bytes", limits::max_header_bytes},
@@ -121,8 +132,19 @@ Answer open(Trainer & trainer, Fields & fields) {
     const ModelSource source = source_of(fields);
     const auto threads = static_cast<int>(fields.whole("threads", 1, 64));
     const int64_t memory = fields.whole("memory_bytes", 0, most_exact);
+    DeviceOptions device{DeviceChoice::automatic, {}};
+    if (fields.has("device")) {
+        const std::string name = fields.text("device");
+        if (name != "auto" && name != "cpu" && name != "cuda") Fields::bad("device", "must be auto, cpu or cuda");
+        device.choice = name == "auto" ? DeviceChoice::automatic : name == "cpu" ? DeviceChoice::cpu : DeviceChoice::cuda;
+    }
+    if (fields.has("precision")) {
+        const std::string name = fields.text("precision");
+        if (name != "bf16" && name != "fp32") Fields::bad("precision", "must be bf16 or fp32");
+        device.precision = name == "bf16" ? Number::bf16 : Number::f32;
+    }
     fields.expect_no_more();
-    const ModelShape & m = trainer.open(source, threads, memory);
+    const ModelShape & m = trainer.open(source, threads, memory, device);
     return {{{"architecture", m.architecture},
              {"layers", m.layers},
              {"embedding", m.embedding},
@@ -133,7 +155,9 @@ Answer open(Trainer & trainer, Fields & fields) {
              {"context", m.context},
              {"tied", m.tied},
              {"file_type", m.file_type},
-             {"weight_bytes", m.weight_bytes}},
+             {"weight_bytes", m.weight_bytes},
+             {"device", trainer.device()},
+             {"device_reason", trainer.device_reason()}},
             {}};
 }
 

@@ -1,13 +1,9 @@
 #include "trainer.h"
 
-#include <unistd.h> // sysconf
-
 #include <algorithm>
 #include <cmath>
 
 #include "base/failure.h"
-#include "model/random_model.h"
-#include "model/transformer.h"
 
 namespace {
 
@@ -45,20 +41,14 @@ TokenWeights weights_of(const LossWeights & w, size_t token, size_t tokens) {
 
 } // namespace
 
-const ModelShape & Trainer::open(const ModelSource & source, int threads, int64_t memory_bytes) {
+const ModelShape & Trainer::open(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & device) {
     if (model_) throw Failure("already_open", "a model is open already", "Start another worker for another model.");
-    const int64_t machine = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-    const int64_t allowed = memory_bytes == 0 ? machine : std::min(memory_bytes, machine);
-    const bool made_up = source.path.empty();
-    if (made_up && stored_bytes(source.shape, source.type) > allowed) out_of_memory("the model", stored_bytes(source.shape, source.type), allowed);
-    auto base_file = made_up ? nullptr : std::make_unique<MappedFile>(source.path);
-    auto model = std::make_unique<Transformer>(source, threads);
-    const int64_t limit = memory_bytes == 0 ? model->memory() : std::min(memory_bytes, model->memory());
-    const int64_t least = model->shape().weight_bytes + model->pass_bytes(nullptr, 1, 1, Keep::nothing);
-    if (least > limit) out_of_memory("the model", least, limit);
+    auto base_file = source.path.empty() ? nullptr : std::make_unique<MappedFile>(source.path);
+    OpenedDevice opened = open_device(source, threads, memory_bytes, device);
     base_file_ = std::move(base_file);
-    model_ = std::move(model);
-    memory_limit_ = limit;
+    model_ = std::move(opened.backend);
+    memory_limit_ = opened.memory_limit;
+    device_reason_ = std::move(opened.reason);
     return model_->shape();
 }
 

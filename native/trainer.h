@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/durable_file.h"
+#include "devices.h"
 #include "kernels/draw.h"
 #include "packing.h"
 
@@ -42,7 +43,10 @@ struct Sampled {
 
 class Trainer {
 public:
-    const ModelShape & open(const ModelSource & source, int threads, int64_t memory_bytes);
+    const ModelShape & open(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & device = {});
+    /** Of the open model: "cpu" or "cuda", and why. */
+    std::string device() { return model().device(); }
+    const std::string & device_reason() const { return device_reason_; }
     /** Where the time went since then. */
     Profile::All profile() { return model().profile(); }
     const Adapter & create_adapter(const std::string & name, const AdapterShape & shape);
@@ -101,5 +105,6 @@ private:
     std::unique_ptr<MappedFile> base_file_; // what the model was read from, for what is made of it; none when it was made up
     std::unique_ptr<Backend> model_;
     int64_t memory_limit_ = 0;
+    std::string device_reason_;
     std::map<std::string, std::unique_ptr<Adapter>> adapters_;
 };

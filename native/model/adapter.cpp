@@ -102,10 +102,12 @@ size_t Adapter::lay_out(const ModelShape & model, Group & group, size_t at) {
     return at;
 }
 
-uint64_t Adapter::dropout_key(const Group & group, int64_t token) const {
+uint64_t Adapter::dropout_key(const Group & group) const {
     const uint64_t of_step = random_key(shape.seed, hash_name("dropout") + static_cast<uint64_t>(step));
-    return random_key(random_key(of_step, static_cast<uint64_t>(group.index)), static_cast<uint64_t>(token));
+    return random_key(of_step, static_cast<uint64_t>(group.index));
 }
+
+uint64_t Adapter::dropout_key(const Group & group, int64_t token) const { return random_key(dropout_key(group), static_cast<uint64_t>(token)); }
 
 void Adapter::clear_gradients() {
     std::memset(gradients.data(), 0, parameters * sizeof(float));

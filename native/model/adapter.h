@@ -66,6 +66,8 @@ public:
 
     /** Of the dropout of one group's input at one token, counted over the requests of the optimizer step under way. */
     uint64_t dropout_key(const Group & group, int64_t token) const;
+    /** What the keys of a group's tokens are made of: random_key(this, token). */
+    uint64_t dropout_key(const Group & group) const;
 
     /** f(base tensor's name, site) for every adapted matrix, in the order of the flat arrays. */
     template <class F> void each_site(const F & f) const {

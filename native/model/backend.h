@@ -97,8 +97,8 @@ public:
     /** Where the time went since the model was opened; all zeros on a device that does not say. */
     virtual Profile::All profile() const { return {}; }
 
-    /** A device with memory of its own keeps adapters there. fetch: weights and moments into the adapter's own arrays, before they
-     *  are saved. store: the adapter's own arrays were written. forget: the adapter is going. */
+    /** A device with memory of its own keeps adapters there. fetch: weights, gradients and moments into the adapter's own
+     *  arrays, before they are saved. store: the adapter's own arrays were written. forget: the adapter is going. */
     virtual void fetch(Adapter & adapter) = 0;
     virtual void store(Adapter & adapter) = 0;
     virtual void forget(Adapter & adapter) = 0;

@@ -53,7 +53,12 @@ export interface TrainerLimits {
 export interface TrainerHello {
   version: string;
   build: string;
-  devices: { kind: "cpu" | "cuda"; name: string; threads: number; features: string[] }[];
+  devices: (
+    | { kind: "cpu"; name: string; threads: number; features: string[] }
+    | { kind: "cuda"; name: string; memoryBytes: number; computeCapability: string; driver: string }
+  )[];
+  /** Why the worker can use no GPU; null when it can. */
+  noGpu: string | null;
   architectures: string[];
   limits: TrainerLimits;
 }
@@ -87,6 +92,16 @@ export interface OpenedModel {
   tied: boolean;
   fileType: string;
   weightBytes: number;
+  device: "cpu" | "cuda";
+  /** Why this device and no other. */
+  deviceReason: string;
+}
+
+export interface DeviceChoice {
+  /** auto: a GPU where one can be used and holds the model. */
+  device?: "auto" | "cpu" | "cuda";
+  /** fp32 on the CPU; on a GPU bf16 unless asked for otherwise. */
+  precision?: "bf16" | "fp32";
 }
 
 export type AdapterTarget =
@@ -175,7 +190,7 @@ export interface SavedFile {
  */
 export interface Trainer {
   hello(): Promise<TrainerHello>;
-  open(model: ModelSource & { threads: number; memoryBytes: number }): Promise<OpenedModel>;
+  open(model: ModelSource & DeviceChoice & { threads: number; memoryBytes: number }): Promise<OpenedModel>;
   /** Memory and time of training on the CPU, without opening anything. passTokens: computed at the same time. */
   estimate(
     training: ModelSource & {
@@ -322,8 +337,16 @@ class TrainerProcess implements Trainer {
   async hello(): Promise<TrainerHello> {
     const { fields } = await this.#call("hello", { protocol: 1 });
     const limits = fields.limits as Record<string, number>;
+    const { no_gpu, ...same } = fields;
     return {
-      ...(fields as unknown as TrainerHello),
+      ...(same as unknown as TrainerHello),
+      noGpu: no_gpu as string | null,
+      devices: (fields.devices as Record<string, unknown>[]).map(
+        ({ memory_bytes, compute_capability, ...device }) =>
+          (device.kind === "cuda"
+            ? { ...device, memoryBytes: memory_bytes, computeCapability: compute_capability }
+            : device) as TrainerHello["devices"][number],
+      ),
       limits: {
         maxHeaderBytes: limits.max_header_bytes!,
         maxPayloadBytes: limits.max_payload_bytes!,
@@ -333,19 +356,22 @@ class TrainerProcess implements Trainer {
     };
   }
 
-  async open(model: ModelSource & { threads: number; memoryBytes: number }): Promise<OpenedModel> {
+  async open(model: ModelSource & DeviceChoice & { threads: number; memoryBytes: number }): Promise<OpenedModel> {
     const { fields } = await this.#call("open", {
       ...sourceFields(model),
       threads: model.threads,
       memory_bytes: model.memoryBytes,
+      ...(model.device && { device: model.device }),
+      ...(model.precision && { precision: model.precision }),
     });
-    const { kv_heads, feed_forward, file_type, weight_bytes, ...same } = fields;
+    const { kv_heads, feed_forward, file_type, weight_bytes, device_reason, ...same } = fields;
     return {
       ...(same as unknown as OpenedModel),
       kvHeads: kv_heads as number,
       feedForward: feed_forward as number,
       fileType: file_type as string,
       weightBytes: weight_bytes as number,
+      deviceReason: device_reason as string,
     };
   }
 

@@ -1,0 +1,21 @@
+// A matrix product as the passes ask it of a device; everything row-major.
+#pragma once
+#include <cstdint>
+
+enum class Number { f32, bf16 };
+inline int64_t bytes_of(Number number) { return number == Number::f32 ? 4 : 2; }
+
+/** C [m, n] = alpha · op(A) [m, k] · op(B) [k, n] + beta · C. Leading dimensions are row lengths as stored; sums are in f32. */
+struct Gemm {
+    bool a_transposed, b_transposed;
+    int64_t m, n, k;
+    float alpha;
+    const void * a;
+    int64_t lda;
+    const void * b;
+    int64_t ldb;
+    float beta;
+    void * c;
+    int64_t ldc;
+    Number inputs, output;
+};

@@ -1,0 +1,46 @@
+#include "devices.h"
+
+#include <unistd.h> // sysconf
+
+#include <algorithm>
+
+#include "base/failure.h"
+#include "cuda/cuda_backend.h"
+#include "model/random_model.h"
+#include "model/transformer.h"
+
+namespace {
+
+std::string mebibytes(int64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
+
+OpenedDevice fitting(std::unique_ptr<Backend> backend, int64_t memory_bytes, std::string reason) {
+    const int64_t limit = memory_bytes == 0 ? backend->memory() : std::min(memory_bytes, backend->memory());
+    const int64_t least = backend->shape().weight_bytes + backend->pass_bytes(nullptr, 1, 1, Keep::nothing);
+    if (least > limit)
+        throw Failure("out_of_memory", "the model needs " + mebibytes(least) + " in all, the limit is " + mebibytes(limit), "Allow more memory, or use a smaller model.");
+    return {std::move(backend), limit, std::move(reason)};
+}
+
+OpenedDevice on_cpu(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options, std::string reason) {
+    if (options.precision == Number::bf16) throw Failure("bad_request", "precision bf16 is for GPUs, and this model is opened on the CPU: " + reason, "Leave precision out, or ask for fp32.");
+    return fitting(std::make_unique<Transformer>(source, threads), memory_bytes, std::move(reason));
+}
+
+} // namespace
+
+OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options) {
+    // Weights that are made up are made in the machine's memory, wherever they go.
+    const int64_t machine = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE), made = source.path.empty() ? stored_bytes(source.shape, source.type) : 0;
+    if (const int64_t allowed = memory_bytes == 0 ? machine : std::min(memory_bytes, machine); made > allowed)
+        throw Failure("out_of_memory", "the model needs " + mebibytes(made) + " in all, the limit is " + mebibytes(allowed), "Allow more memory, or use a smaller model.");
+    const Number precision = options.precision.value_or(Number::bf16);
+    if (options.choice == DeviceChoice::cpu) return on_cpu(source, threads, memory_bytes, options, "asked for");
+    if (options.choice == DeviceChoice::cuda) return fitting(open_on_gpu(source, threads, precision), memory_bytes, "asked for");
+    if (std::string why = why_no_gpu(); !why.empty()) return on_cpu(source, threads, memory_bytes, options, std::move(why));
+    try {
+        return fitting(open_on_gpu(source, threads, precision), memory_bytes, "a GPU holds the model");
+    } catch (const Failure & failure) {
+        if (failure.code != "out_of_memory") throw;
+        return on_cpu(source, threads, memory_bytes, options, std::string("on the GPU ") + failure.what());
+    }
+}

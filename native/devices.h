@@ -1,0 +1,28 @@
+// Which device a model is opened on, and why.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cuda/gemm.h"
+#include "model/backend.h"
+
+enum class DeviceChoice { automatic, cpu, cuda };
+
+struct DeviceOptions {
+    DeviceChoice choice = DeviceChoice::cpu;
+    std::optional<Number> precision; // of weights and activations; f32 on the CPU, bf16 on a GPU where nothing is said
+};
+
+struct OpenedDevice {
+    std::unique_ptr<Backend> backend;
+    int64_t memory_limit; // bytes it may fill
+    std::string reason;   // why this device and no other
+};
+
+/**
+ * memory_bytes: at most, 0 = all the device has. Automatic takes a GPU where one can be used and holds the model with a pass of
+ * one row, else the CPU. Throws what opening the model throws, out_of_memory, device_unavailable, or bad_request for a precision
+ * that the device does not compute in.
+ */
+OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options);

@@ -1,0 +1,277 @@
+// Causal attention in tiles on the matrix units (Dao, "FlashAttention-2", 2023): bf16 in, sums in single precision, scores never
+// in memory. 128 threads own a tile of 64 queries (or 64 keys) of a row, a warp 16 of them, and walk over the other side in
+// tiles. The backward pass has one kernel for dq and one for dk and dv, each owning what it writes: five products would do where
+// these take seven, but nothing is added by atomics, so the sums are the same every time.
+//
+// Fragments, of the instruction mma.m16n8k16 (g = lane / 4, t = lane % 4): A holds rows g, g + 8 and columns 2t, 2t + 1, 2t + 8,
+// 2t + 9; B holds rows (of k) 2t, 2t + 1, 2t + 8, 2t + 9 of column g; C holds rows g, g + 8 and columns 2t, 2t + 1. Two C's side by
+// side are therefore an A, which is how probabilities become the left side of the next product without leaving the registers.
+#pragma once
+#include "kernels/cuda/attention_plain.h"
+
+namespace gpu {
+
+/** A tile of a row: tokens [first, first + 64) of those before end; the row starts at begin. end = 0: no tile. */
+struct Tile {
+    int32_t begin, first, end;
+};
+
+constexpr int flash_threads = 128;
+constexpr int flash_rows = 64; // of the tile a block owns
+
+template <int d> struct Flash {
+    static_assert(d % 16 == 0, "");
+    static constexpr int stride = d + 8; // of a row in shared memory: 16 bytes more, so that rows start in different banks
+    static constexpr int streamed_forward = d <= 128 ? 64 : 32;
+    static constexpr int streamed_backward = 32;
+    static constexpr int tile_bytes(int rows) { return rows * stride * 2; }
+    static constexpr int forward_bytes = tile_bytes(flash_rows) + 2 * tile_bytes(streamed_forward);
+    static constexpr int dq_bytes = 2 * tile_bytes(flash_rows) + 2 * tile_bytes(streamed_backward);
+    static constexpr int dkv_bytes = 2 * tile_bytes(flash_rows) + 2 * tile_bytes(streamed_backward);
+};
+
+struct alignas(16) Chunk {
+    uint32_t words[4];
+};
+
+/** Rows [first, first + rows) of a head into shared memory; what lies at or behind end becomes 0. from stands at the head. */
+template <int d, int rows, class Block> DEVICE void load_tile(const Block & block, const Bf16 * from, int64_t stride, int64_t first, int64_t end, Bf16 * to) {
+    constexpr int chunks = d / 8;
+    for (int i = block.thread(); i < rows * chunks; i += flash_threads) {
+        const int row = i / chunks, column = i % chunks * 8;
+        Chunk chunk{{0, 0, 0, 0}};
+        if (first + row < end) chunk = *reinterpret_cast<const Chunk *>(from + (first + row) * stride + column);
+        *reinterpret_cast<Chunk *>(to + row * Flash<d>::stride + column) = chunk;
+    }
+}
+
+/** C[16, n] += A[16, d] · B[n, d]ᵀ, both in shared memory; A's 16 rows are the warp's. */
+template <int d, int n, class Block> DEVICE void multiply_rows(const Block & block, const Bf16 * a, const Bf16 * b, float (&c)[n / 8][4]) {
+    constexpr int stride = Flash<d>::stride;
+    const int lane = block.lane();
+#pragma unroll
+    for (int k = 0; k < d; k += 16) {
+        uint32_t left[4];
+        block.load_matrices(left, a + lane % 16 * stride + k + lane / 16 * 8);
+#pragma unroll
+        for (int j = 0; j < n; j += 16) {
+            uint32_t right[4];
+            block.load_matrices(right, b + (j + lane / 16 * 8 + lane % 8) * stride + k + lane / 8 % 2 * 8);
+            block.multiply(c[j / 8], left, right);
+            block.multiply(c[j / 8 + 1], left, right + 2);
+        }
+    }
+}
+
+/** C[16, d] += P[16, n] · B[n, d]; P in registers as C fragments, B in shared memory. */
+template <int d, int n, class Block> DEVICE void multiply_columns(const Block & block, const float (&p)[n / 8][4], const Bf16 * b, float (&c)[d / 8][4]) {
+    constexpr int stride = Flash<d>::stride;
+    const int lane = block.lane();
+#pragma unroll
+    for (int k = 0; k < n; k += 16) {
+        const float *low = p[k / 8], *high = p[k / 8 + 1];
+        const uint32_t left[4] = {block.pack(low[0], low[1]), block.pack(low[2], low[3]), block.pack(high[0], high[1]), block.pack(high[2], high[3])};
+#pragma unroll
+        for (int j = 0; j < d; j += 16) {
+            uint32_t right[4];
+            block.load_matrices_transposed(right, b + (k + lane / 8 % 2 * 8 + lane % 8) * stride + j + lane / 16 * 8);
+            block.multiply(c[j / 8], left, right);
+            block.multiply(c[j / 8 + 1], left, right + 2);
+        }
+    }
+}
+
+/** Two neighbouring values of a row. */
+template <class Block> DEVICE void put_pair(const Block & block, Bf16 * to, float a, float b) { *reinterpret_cast<uint32_t *>(to) = block.pack(a, b); }
+
+/** Writes the warp's 16 rows of C, scaled by row; rows at or behind end are nobody's. to stands at the head. */
+template <int d, class Block>
+DEVICE void store_rows(const Block & block, const float (&c)[d / 8][4], float scale_low, float scale_high, Bf16 * to, int64_t stride, int64_t first, int64_t end) {
+    const int64_t low = first + block.lane() / 4, high = low + 8;
+    const int column = block.lane() % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < d / 8; j++) {
+        if (low < end) put_pair(block, to + low * stride + j * 8 + column, c[j][0] * scale_low, c[j][1] * scale_low);
+        if (high < end) put_pair(block, to + high * stride + j * 8 + column, c[j][2] * scale_high, c[j][3] * scale_high);
+    }
+}
+
+DEVICE bool sees(int64_t query, int64_t key, int64_t window) { return key <= query && (window == 0 || key > query - window); }
+
+template <int d> struct FlashForward {
+    AttentionInputs<Bf16> in;
+    const Tile * tiles; // the block's x
+    Bf16 * out;         // [tokens, heads · d]
+    float * lse;        // [tokens, heads]
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        constexpr int n = Flash<d>::streamed_forward;
+        const Tile tile = tiles[block.x()];
+        if (tile.end == 0) return;
+        const int64_t head = block.y(), kv = head / in.group * d;
+        Bf16 * q = block.template shared<Bf16>(0);
+        Bf16 * k = q + flash_rows * Flash<d>::stride;
+        Bf16 * v = k + n * Flash<d>::stride;
+        load_tile<d, flash_rows>(block, in.q + head * d, in.q_stride, tile.first, tile.end, q);
+        const Bf16 * own = q + block.warp() * 16 * Flash<d>::stride;
+        const int64_t low = tile.first + block.warp() * 16 + block.lane() / 4, high = low + 8;
+
+        float o[d / 8][4] = {};
+        float most_low = -INFINITY, most_high = -INFINITY, sum_low = 0, sum_high = 0;
+        const int64_t last = tile.first + flash_rows < tile.end ? tile.first + flash_rows : tile.end; // one past the last query
+        const int64_t start = first_visible(tile.begin, tile.first, in.window);
+        for (int64_t j = start; j < last; j += n) {
+            block.sync();
+            load_tile<d, n>(block, in.k + kv, in.k_stride, j, tile.end, k);
+            load_tile<d, n>(block, in.v + kv, in.v_stride, j, tile.end, v);
+            block.sync();
+            float s[n / 8][4] = {};
+            multiply_rows<d, n>(block, own, k, s);
+            float top_low = most_low, top_high = most_high;
+#pragma unroll
+            for (int i = 0; i < n / 8; i++)
+#pragma unroll
+                for (int c = 0; c < 2; c++) {
+                    const int64_t key = j + i * 8 + block.lane() % 4 * 2 + c;
+                    s[i][c] = sees(low, key, in.window) ? s[i][c] * in.scale : -INFINITY;
+                    s[i][c + 2] = sees(high, key, in.window) ? s[i][c + 2] * in.scale : -INFINITY;
+                    top_low = fmaxf(top_low, s[i][c]);
+                    top_high = fmaxf(top_high, s[i][c + 2]);
+                }
+            top_low = fmaxf(top_low, block.shuffle_xor(top_low, 1));
+            top_low = fmaxf(top_low, block.shuffle_xor(top_low, 2));
+            top_high = fmaxf(top_high, block.shuffle_xor(top_high, 1));
+            top_high = fmaxf(top_high, block.shuffle_xor(top_high, 2));
+            // A query that has seen no key yet has nothing to shrink, and −∞ − −∞ is no number.
+            const float base_low = top_low == -INFINITY ? 0 : top_low, base_high = top_high == -INFINITY ? 0 : top_high;
+            const float shrink_low = expf(most_low - base_low), shrink_high = expf(most_high - base_high);
+            most_low = top_low;
+            most_high = top_high;
+            sum_low *= shrink_low;
+            sum_high *= shrink_high;
+#pragma unroll
+            for (int i = 0; i < n / 8; i++)
+#pragma unroll
+                for (int c = 0; c < 2; c++) {
+                    s[i][c] = expf(s[i][c] - base_low);
+                    s[i][c + 2] = expf(s[i][c + 2] - base_high);
+                    sum_low += s[i][c];
+                    sum_high += s[i][c + 2];
+                }
+#pragma unroll
+            for (int i = 0; i < d / 8; i++) {
+                o[i][0] *= shrink_low;
+                o[i][1] *= shrink_low;
+                o[i][2] *= shrink_high;
+                o[i][3] *= shrink_high;
+            }
+            multiply_columns<d, n>(block, s, v, o);
+        }
+        sum_low += block.shuffle_xor(sum_low, 1);
+        sum_low += block.shuffle_xor(sum_low, 2);
+        sum_high += block.shuffle_xor(sum_high, 1);
+        sum_high += block.shuffle_xor(sum_high, 2);
+        store_rows<d>(block, o, 1.0f / sum_low, 1.0f / sum_high, out + head * d, in.heads * d, tile.first + block.warp() * 16, tile.end);
+        if (block.lane() % 4 == 0) {
+            if (low < tile.end) lse[low * in.heads + head] = most_low + logf(sum_low);
+            if (high < tile.end) lse[high * in.heads + head] = most_high + logf(sum_high);
+        }
+    }
+};
+
+template <int d> struct FlashDq {
+    AttentionInputs<Bf16> in;
+    const Tile * tiles;
+    AttentionGradients<Bf16> g;
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        constexpr int n = Flash<d>::streamed_backward;
+        const Tile tile = tiles[block.x()];
+        if (tile.end == 0) return;
+        const int64_t head = block.y(), kv = head / in.group * d;
+        Bf16 * q = block.template shared<Bf16>(0);
+        Bf16 * dout = q + flash_rows * Flash<d>::stride;
+        Bf16 * k = dout + flash_rows * Flash<d>::stride;
+        Bf16 * v = k + n * Flash<d>::stride;
+        load_tile<d, flash_rows>(block, in.q + head * d, in.q_stride, tile.first, tile.end, q);
+        load_tile<d, flash_rows>(block, g.dout + head * d, in.heads * d, tile.first, tile.end, dout);
+        const int own = block.warp() * 16 * Flash<d>::stride;
+        const int64_t low = tile.first + block.warp() * 16 + block.lane() / 4, high = low + 8;
+        const float lse_low = low < tile.end ? g.lse[low * in.heads + head] : 0, lse_high = high < tile.end ? g.lse[high * in.heads + head] : 0;
+        const float delta_low = low < tile.end ? g.delta[low * in.heads + head] : 0, delta_high = high < tile.end ? g.delta[high * in.heads + head] : 0;
+
+        float dq[d / 8][4] = {};
+        const int64_t last = tile.first + flash_rows < tile.end ? tile.first + flash_rows : tile.end;
+        for (int64_t j = first_visible(tile.begin, tile.first, in.window); j < last; j += n) {
+            block.sync();
+            load_tile<d, n>(block, in.k + kv, in.k_stride, j, tile.end, k);
+            load_tile<d, n>(block, in.v + kv, in.v_stride, j, tile.end, v);
+            block.sync();
+            float s[n / 8][4] = {}, dp[n / 8][4] = {};
+            multiply_rows<d, n>(block, q + own, k, s);
+            multiply_rows<d, n>(block, dout + own, v, dp);
+#pragma unroll
+            for (int i = 0; i < n / 8; i++)
+#pragma unroll
+                for (int c = 0; c < 2; c++) {
+                    const int64_t key = j + i * 8 + block.lane() % 4 * 2 + c;
+                    s[i][c] = low < tile.end && sees(low, key, in.window) ? expf(s[i][c] * in.scale - lse_low) * (dp[i][c] - delta_low) : 0;
+                    s[i][c + 2] = high < tile.end && sees(high, key, in.window) ? expf(s[i][c + 2] * in.scale - lse_high) * (dp[i][c + 2] - delta_high) : 0;
+                }
+            multiply_columns<d, n>(block, s, k, dq);
+        }
+        store_rows<d>(block, dq, in.scale, in.scale, g.dq + head * d, g.dq_stride, tile.first + block.warp() * 16, tile.end);
+    }
+};
+
+/** The block's y is the key/value head. Scores are transposed: a warp owns 16 keys. */
+template <int d> struct FlashDkv {
+    AttentionInputs<Bf16> in;
+    const Tile * tiles;
+    AttentionGradients<Bf16> g;
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        constexpr int n = Flash<d>::streamed_backward;
+        const Tile tile = tiles[block.x()];
+        if (tile.end == 0) return;
+        const int64_t kv = block.y() * d;
+        Bf16 * k = block.template shared<Bf16>(0);
+        Bf16 * v = k + flash_rows * Flash<d>::stride;
+        Bf16 * q = v + flash_rows * Flash<d>::stride;
+        Bf16 * dout = q + n * Flash<d>::stride;
+        load_tile<d, flash_rows>(block, in.k + kv, in.k_stride, tile.first, tile.end, k);
+        load_tile<d, flash_rows>(block, in.v + kv, in.v_stride, tile.first, tile.end, v);
+        const int own = block.warp() * 16 * Flash<d>::stride;
+        const int64_t low = tile.first + block.warp() * 16 + block.lane() / 4, high = low + 8;
+
+        float dk[d / 8][4] = {}, dv[d / 8][4] = {};
+        // The last query that sees a key of this tile is window − 1 behind the tile's last key.
+        const int64_t reach = tile.first + flash_rows - 1 + in.window;
+        const int64_t end = in.window > 0 && reach < tile.end ? reach : tile.end;
+        for (int64_t head = block.y() * in.group; head < (block.y() + 1) * in.group; head++)
+            for (int64_t j = tile.first; j < end; j += n) {
+                block.sync();
+                load_tile<d, n>(block, in.q + head * d, in.q_stride, j, tile.end, q);
+                load_tile<d, n>(block, g.dout + head * d, in.heads * d, j, tile.end, dout);
+                block.sync();
+                float s[n / 8][4] = {}, dp[n / 8][4] = {};
+                multiply_rows<d, n>(block, k + own, q, s);
+                multiply_rows<d, n>(block, v + own, dout, dp);
+#pragma unroll
+                for (int i = 0; i < n / 8; i++)
+#pragma unroll
+                    for (int c = 0; c < 2; c++) {
+                        const int64_t query = j + i * 8 + block.lane() % 4 * 2 + c, at = query * in.heads + head;
+                        const bool real = query < tile.end;
+                        const float lse = real ? g.lse[at] : 0, delta = real ? g.delta[at] : 0;
+                        s[i][c] = real && sees(query, low, in.window) ? expf(s[i][c] * in.scale - lse) : 0;
+                        s[i][c + 2] = real && sees(query, high, in.window) ? expf(s[i][c + 2] * in.scale - lse) : 0;
+                        dp[i][c] = s[i][c] * (dp[i][c] - delta);
+                        dp[i][c + 2] = s[i][c + 2] * (dp[i][c + 2] - delta);
+                    }
+                multiply_columns<d, n>(block, s, dout, dv);
+                multiply_columns<d, n>(block, dp, q, dk);
+            }
+        store_rows<d>(block, dk, in.scale, in.scale, g.dk + kv, g.dk_stride, tile.first + block.warp() * 16, tile.end);
+        store_rows<d>(block, dv, 1, 1, g.dv + kv, g.dv_stride, tile.first + block.warp() * 16, tile.end);
+    }
+};
+
+} // namespace gpu

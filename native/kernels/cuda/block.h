@@ -1,0 +1,55 @@
+// What a kernel may use, on the device and in the tests' emulator alike. A kernel is a struct of its arguments with
+//
+//     template <class Block> DEVICE void operator()(const Block & block) const
+//
+// run once by every thread of every block. Block offers: thread(), threads(), x(), y() (of the block in the grid), sync(),
+// shared<T>(byte_offset), sum(float) and most(float) over the whole block (all its threads must call them), and of a warp:
+// shuffle_xor(float, mask), load_matrices(), load_matrices_transposed(), multiply(), as the device's instructions of those names.
+// nvcc compiles a kernel for the device, the host's compiler compiles the same lines for the emulator: what the tests prove
+// without a device is what a device runs.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define DEVICE __device__ inline
+#define HOST_DEVICE __host__ __device__ inline
+#else
+#define DEVICE inline
+#define HOST_DEVICE inline
+#endif
+
+namespace gpu {
+
+/** The upper half of a float. */
+struct Bf16 {
+    uint16_t bits;
+};
+
+template <class To, class From> HOST_DEVICE To same_bits(From from) {
+    static_assert(sizeof(To) == sizeof(From), "");
+    To to;
+    memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+HOST_DEVICE float get(float x) { return x; }
+HOST_DEVICE float get(Bf16 x) { return same_bits<float>(static_cast<uint32_t>(x.bits) << 16); }
+
+HOST_DEVICE void put(float & to, float x) { to = x; }
+/** Rounds to nearest, ties to even. */
+HOST_DEVICE void put(Bf16 & to, float x) {
+    const auto bits = same_bits<uint32_t>(x);
+    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    to.bits = static_cast<uint16_t>(nan ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+/** IEEE half precision, subnormals included: the exponent is shifted by a multiplication that is exact. */
+DEVICE float half_value(uint16_t bits) {
+    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, rest = bits & 0x7fffu;
+    const uint32_t value = rest >= 0x7c00u ? rest << 13 | 0x7f800000u : same_bits<uint32_t>(same_bits<float>(rest << 13) * 0x1p112f);
+    return same_bits<float>(sign | value);
+}
+
+} // namespace gpu

@@ -1,0 +1,147 @@
+// Kernels that touch every value once: rotary positions, the gated activation, biases, casts.
+#pragma once
+#include "kernels/cuda/block.h"
+
+namespace gpu {
+
+/**
+ * Rotates heads of d values in place: x [tokens, stride], the block's x is the token. table [positions, d/2] of (cos, sin).
+ * Pairs are (2i, 2i+1), or (i, i + d/2) for neox. direction −1 is the backward pass.
+ */
+template <class T> struct Rope {
+    T * x;
+    int64_t stride, heads, d;
+    const int32_t * positions;
+    const float * table;
+    bool neox;
+    float direction;
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        const float * angles = table + positions[block.x()] * d;
+        T * row = x + block.x() * stride;
+        const int64_t pairs = d / 2;
+        for (int64_t i = block.thread(); i < heads * pairs; i += block.threads()) {
+            const int64_t pair = i % pairs;
+            T * head = row + i / pairs * d;
+            T & first = head[neox ? pair : 2 * pair];
+            T & second = head[neox ? pair + pairs : 2 * pair + 1];
+            const float c = angles[2 * pair], s = angles[2 * pair + 1] * direction;
+            const float a = get(first), b = get(second);
+            put(first, a * c - b * s);
+            put(second, a * s + b * c);
+        }
+    }
+};
+
+enum class Activation { silu, gelu_tanh };
+
+/** The activation and its derivative at x. */
+struct Activated {
+    float value, slope;
+};
+DEVICE Activated activate(Activation kind, float x) {
+    if (kind == Activation::silu) {
+        const float s = 1.0f / (1.0f + expf(-x));
+        return {x * s, s * (1.0f + x * (1.0f - s))};
+    }
+    // Hendrycks and Gimpel's approximation by tanh, as ggml and gemma use it.
+    constexpr float root = 0.7978845608028654f, cubic = 0.044715f;
+    const float t = tanhf(root * x * (1.0f + cubic * x * x));
+    return {0.5f * x * (1.0f + t), 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * root * (1.0f + 3.0f * cubic * x * x)};
+}
+
+/** product [tokens, width] = act(gate) · up; gate_up [tokens, 2 · width] holds a token's gates, then its ups. */
+template <class T> struct Glu {
+    const T * gate_up;
+    int64_t width;
+    Activation kind;
+    T * product;
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        const T * gate = gate_up + block.y() * 2 * width;
+        const int64_t i = block.x() * block.threads() + block.thread();
+        if (i < width) put(product[block.y() * width + i], activate(kind, get(gate[i])).value * get(gate[width + i]));
+    }
+};
+
+/** The gradients of gate and up take their place. */
+template <class T> struct GluBackward {
+    T * gate_up;
+    const T * dproduct;
+    int64_t width;
+    Activation kind;
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        T * gate = gate_up + block.y() * 2 * width;
+        const int64_t i = block.x() * block.threads() + block.thread();
+        if (i >= width) return;
+        const Activated a = activate(kind, get(gate[i]));
+        const float up = get(gate[width + i]), dy = get(dproduct[block.y() * width + i]);
+        put(gate[width + i], dy * a.value);
+        put(gate[i], dy * up * a.slope);
+    }
+};
+
+/** y [tokens, stride] += bias [width] in every row. */
+template <class T> struct AddBias {
+    T * y;
+    int64_t stride, width;
+    const float * bias;
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        const int64_t i = block.x() * block.threads() + block.thread();
+        if (i < width) put(y[block.y() * stride + i], get(y[block.y() * stride + i]) + bias[i]);
+    }
+};
+
+template <class T> struct Cast {
+    const float * from;
+    int64_t count;
+    T * to;
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        const int64_t i = block.x() * block.threads() + block.thread();
+        if (i < count) put(to[i], from[i]);
+    }
+};
+
+/** The host's random_key and mix64 of base/random.h. */
+DEVICE uint64_t mix_bits(uint64_t x) {
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9ull;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+DEVICE uint64_t key_of(uint64_t seed, uint64_t stream) { return mix_bits(mix_bits(seed + 0x9e3779b97f4a7c15ull) ^ (stream * 0xd6e8feb86659fd93ull + 0x2545f4914f6cdd1dull)); }
+
+/** The mask of kernels/dropout.h over x [tokens, width]: y = (add ? y : 0) + mask · x · scale. Token t's key comes of *group and origins[t]. */
+template <class T, class Y, bool add> struct DropoutRows {
+    const T * x;
+    int64_t width;
+    const uint64_t * group;
+    const int64_t * origins;
+    uint32_t below;
+    float scale;
+    Y * y;
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        const int64_t i = block.x() * block.threads() + block.thread(), at = block.y() * width + i;
+        if (i >= width) return;
+        const uint64_t key = key_of(*group, static_cast<uint64_t>(origins[block.y()]));
+        const uint64_t bits = mix_bits(key + (static_cast<uint64_t>(i / 4) + 1) * 0x9e3779b97f4a7c15ull);
+        const float kept = (bits >> (16 * (i % 4)) & 0xffff) < below ? 0.0f : get(x[at]) * scale;
+        put(y[at], (add ? get(y[at]) : 0.0f) + kept);
+    }
+};
+
+/** Keys and values of a pass into a cache [places, width]: token t goes to places[t]. */
+template <class T> struct StoreCache {
+    const T *k, *v;
+    int64_t k_stride, v_stride, width;
+    const int32_t * places;
+    T *keys, *values;
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        const int64_t i = block.x() * block.threads() + block.thread();
+        const int64_t place = places[block.y()];
+        if (i >= width || place < 0) return;
+        keys[place * width + i] = k[block.y() * k_stride + i];
+        values[place * width + i] = v[block.y() * v_stride + i];
+    }
+};
+
+} // namespace gpu

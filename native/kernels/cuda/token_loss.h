@@ -1,0 +1,87 @@
+// Rows of logits and what their predictions weigh in the loss; the formula is that of kernels/token_loss.h. One block a row.
+#pragma once
+#include "kernels/cuda/block.h"
+
+namespace gpu {
+
+struct RowLoss {
+    float logprob, entropy, log_sum; // nats
+};
+
+/** Soft targets of row r: [soft_begin[r], soft_begin[r + 1]) of the arrays behind. A target of −1 is a row that nobody asked. */
+template <class T> struct TokenLossRows {
+    const float * logits; // [rows, vocabulary]
+    int64_t vocabulary;
+    const int32_t * targets;
+    const float * coefficients; // [rows, 3]: weight, entropy, z
+    const int32_t * soft_begin;
+    const int32_t * soft_tokens;
+    const float * soft_weights;
+    RowLoss * losses;      // [rows]
+    float * soft_logprobs; // as soft_tokens
+    T * gradient;          // [rows, vocabulary] or null; float may be the logits themselves
+
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        const int64_t row = block.x();
+        const float * z = logits + row * vocabulary;
+        const int32_t target = targets[row];
+        if (target < 0) {
+            for (int64_t i = block.thread(); gradient && i < vocabulary; i += block.threads()) put(gradient[row * vocabulary + i], 0);
+            if (block.thread() == 0) losses[row] = RowLoss{0, 0, 0};
+            return;
+        }
+        // Each thread keeps its own maximum; the sums are brought to the common one at the end.
+        float most = -INFINITY, sum = 0, weighted = 0;
+        for (int64_t i = block.thread(); i < vocabulary; i += block.threads()) {
+            const float value = z[i];
+            if (value > most) {
+                const float shrink = sum == 0 ? 0 : expf(most - value);
+                weighted = sum == 0 ? 0 : shrink * (weighted + (most - value) * sum);
+                sum *= shrink;
+                most = value;
+            }
+            const float below = value - most, e = expf(below);
+            sum += e;
+            weighted += e == 0 ? 0 : e * below;
+        }
+        const float top = block.most(most);
+        if (sum != 0) {
+            const float shrink = expf(most - top);
+            weighted = shrink == 0 ? 0 : shrink * (weighted + (most - top) * sum);
+            sum *= shrink;
+        }
+        sum = block.sum(sum);
+        weighted = block.sum(weighted);
+        const float log_sum = logf(sum), entropy = log_sum - weighted / sum;
+        const float weight = coefficients[3 * row], bonus = coefficients[3 * row + 1];
+        float all = weight + 2 * coefficients[3 * row + 2] * (top + log_sum);
+        for (int32_t k = soft_begin[row]; k < soft_begin[row + 1]; k++) all += soft_weights[k];
+        if (block.thread() == 0) losses[row] = RowLoss{z[target] - top - log_sum, entropy, top + log_sum};
+        for (int32_t k = soft_begin[row] + block.thread(); k < soft_begin[row + 1]; k += block.threads()) soft_logprobs[k] = z[soft_tokens[k]] - top - log_sum;
+        if (!gradient) return;
+
+        // The gradient at the targets, before the logits may be overwritten: every thread computes the few it will write last.
+        block.sync();
+        float at_target = 0;
+        const auto gradient_at = [&](float value) {
+            const float logp = value - top - log_sum;
+            return expf(logp) * (all + bonus * (logp + entropy));
+        };
+        const auto taken = [&](int32_t token) {
+            float sum_of = token == target ? weight : 0;
+            for (int32_t k = soft_begin[row]; k < soft_begin[row + 1]; k++) sum_of += soft_tokens[k] == token ? soft_weights[k] : 0;
+            return sum_of;
+        };
+        if (block.thread() == 0) at_target = gradient_at(z[target]) - taken(target);
+        block.sync();
+        T * out = gradient + row * vocabulary;
+        for (int64_t i = block.thread(); i < vocabulary; i += block.threads()) put(out[i], gradient_at(z[i]));
+        block.sync();
+        if (block.thread() == 0) put(out[target], at_target);
+        // Soft targets are few; their values come from their log-probs, which are safe.
+        for (int32_t k = soft_begin[row] + block.thread(); k < soft_begin[row + 1]; k += block.threads())
+            put(out[soft_tokens[k]], gradient_at(soft_logprobs[k] + top + log_sum) - taken(soft_tokens[k]));
+    }
+};
+
+} // namespace gpu

@@ -1,0 +1,116 @@
+// What is computed on the host before a GPU is asked for anything: where a pass lies in memory, how much that is, and which device
+// is taken. Usage: cuda_plan_test <folder of the tiny models>
+#include <algorithm>
+
+#include "base/failure.h"
+#include "base/random.h"
+#include "check.h"
+#include "cuda/cuda_backend.h"
+#include "cuda/driver.h"
+#include "cuda/plan.h"
+#include "devices.h"
+
+namespace {
+
+/** The most that is alive at the same time: no plan can be smaller. */
+int64_t most_alive(const std::vector<Need> & needs) {
+    int64_t most = 0;
+    for (Phase phase : {Phase::forward, Phase::head, Phase::backward}) {
+        int64_t alive = 0;
+        for (const Need & need : needs)
+            if (need.first <= phase && phase <= need.last) alive += need.bytes;
+        most = std::max(most, alive);
+    }
+    return most;
+}
+
+void test_placing() {
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        std::vector<Need> needs;
+        const auto draw = [&](int64_t below) { return static_cast<int64_t>(random_uniform(random_key(seed, needs.size()), static_cast<uint64_t>(below)) * static_cast<double>(below)); };
+        for (int i = 0; i < 40; i++) {
+            const int64_t first = draw(3), last = first + draw(3 - static_cast<int64_t>(first) + 1) % (3 - first);
+            needs.push_back({draw(i % 3 == 0 ? 1000000 : 3000), static_cast<Phase>(first), static_cast<Phase>(last)});
+        }
+        const int64_t total = place(needs);
+        for (size_t i = 0; i < needs.size(); i++) {
+            CHECK(needs[i].offset % device_alignment == 0 && needs[i].offset >= 0 && needs[i].offset + needs[i].bytes <= total, "need %zu at %lld", i, static_cast<long long>(needs[i].offset));
+            for (size_t j = 0; j < i; j++) {
+                const bool together = needs[i].first <= needs[j].last && needs[j].first <= needs[i].last;
+                const bool apart = needs[i].offset + needs[i].bytes <= needs[j].offset || needs[j].offset + needs[j].bytes <= needs[i].offset;
+                CHECK(!together || apart, "seed %llu: needs %zu and %zu overlap", static_cast<unsigned long long>(seed), i, j);
+            }
+        }
+        CHECK(static_cast<double>(total) <= 1.25 * static_cast<double>(most_alive(needs)) + 40.0 * device_alignment, "seed %llu: %lld for %lld", static_cast<unsigned long long>(seed),
+              static_cast<long long>(total), static_cast<long long>(most_alive(needs)));
+    }
+}
+
+ModelShape shape_of(int64_t layers, int64_t embedding, int64_t heads, int64_t kv_heads, int64_t head_values, int64_t feed_forward, int64_t vocabulary) {
+    ModelShape m{};
+    m.layers = layers;
+    m.embedding = embedding;
+    m.heads = heads;
+    m.kv_heads = kv_heads;
+    m.head_values = head_values;
+    m.feed_forward = feed_forward;
+    m.vocabulary = vocabulary;
+    return m;
+}
+
+/** What a token costs in bf16, by the shapes alone: stream, qkv, attention, stream, gate and up of every layer. */
+void test_bytes() {
+    const AdapterShape adapter{16, 32, 0, {attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down}};
+    struct Known {
+        const char * name;
+        ModelShape shape;
+        double kept_megabytes; // a token, published sizes of the models times what is kept
+    };
+    const Known models[] = {{"SmolLM2-135M", shape_of(30, 576, 9, 3, 64, 1536, 49152), 0.35},
+                            {"Llama-3.2-1B", shape_of(16, 2048, 32, 8, 64, 8192, 128256), 0.82},
+                            {"Llama-3-8B", shape_of(32, 4096, 32, 8, 128, 14336, 128256), 3.01}};
+    for (const Known & m : models) {
+        const int64_t small = device_pass_bytes(m.shape, &adapter, 4096, Keep::activations, Number::bf16), large = device_pass_bytes(m.shape, &adapter, 8192, Keep::activations, Number::bf16);
+        const double per_token = static_cast<double>(large - small) / 4096 / 1e6;
+        std::printf("%s: %.2f MB a token, %.0f MB for 8192\n", m.name, per_token, static_cast<double>(large) / 1e6);
+        CHECK(per_token >= m.kept_megabytes * 0.99 && per_token <= m.kept_megabytes * 1.25, "%s: %g", m.name, per_token);
+        CHECK(device_pass_bytes(m.shape, &adapter, 8192, Keep::nothing, Number::bf16) < large / 3, "%s without a backward pass", m.name);
+        const double twice = static_cast<double>(device_pass_bytes(m.shape, &adapter, 8192, Keep::activations, Number::f32)) / static_cast<double>(large);
+        CHECK(twice > 1.7 && twice < 2.0, "%s in single precision: %g times", m.name, twice);
+    }
+    // Sizes are rounded up, so that passes of like sizes share a plan and what was recorded for it.
+    CHECK(PassSize::of(1000, 20, 700, 0, Keep::activations).tokens == PassSize::of(1010, 20, 701, 0, Keep::activations).tokens, "tokens");
+    CHECK(PassSize::of(1024, 1, 1, 0, Keep::activations).tokens == 1024, "a full pass is not padded");
+}
+
+std::string code_of(const std::string & path, const DeviceOptions & options) {
+    try {
+        open_device(path, 1, 0, options);
+        return "no failure";
+    } catch (const Failure & failure) {
+        return failure.code;
+    }
+}
+
+/** Without a driver, kernels or cuBLASLt there is a reason, not a crash; the choice of a device says why. */
+void test_choice(const std::string & model) {
+    const std::string why = why_no_gpu();
+    std::printf("GPU: %s\n", why.empty() ? "usable" : why.c_str());
+    CHECK(!why.empty() || !ask_gpu_driver().devices.empty(), "a GPU that the driver does not know");
+    CHECK(code_of(model, {DeviceChoice::cuda, {}}) == (why.empty() ? "no failure" : "device_unavailable"), "cuda");
+    CHECK(code_of(model, {DeviceChoice::cpu, Number::bf16}) == "bad_request", "bf16 on the CPU");
+    CHECK(code_of(model, {DeviceChoice::cpu, Number::f32}) == "no failure", "fp32 on the CPU");
+    const OpenedDevice opened = open_device(model, 1, 0, {DeviceChoice::automatic, {}});
+    CHECK(opened.backend->device() == (why.empty() ? "cuda" : "cpu"), "%s", opened.backend->device().c_str());
+    CHECK(why.empty() || opened.reason == why, "%s", opened.reason.c_str());
+}
+
+} // namespace
+
+int main(int, char ** arguments) {
+    test_placing();
+    test_bytes();
+    test_choice(std::string(arguments[1]) + "/tiny-f32.gguf");
+    CHECK(cuda_version_text(13000) == "13.0" && cuda_version_text(12080) == "12.8", "versions");
+    return failed_checks == 0 ? 0 : 1;
+}

@@ -1,0 +1,276 @@
+// A device of the host: it runs the very kernels that nvcc compiles, every thread of a block as a coroutine, so that barriers,
+// shuffles and matrix fragments mean what they mean on a device. Threads run in order, or in reverse: a kernel whose result
+// depends on it has a race. A barrier that not all threads reach is reported instead of waited for.
+#pragma once
+#include <setjmp.h> // switches between coroutines without asking the kernel, as swapcontext does
+#include <ucontext.h>
+
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "cuda/gemm.h"
+#include "kernels/cuda/block.h"
+
+using gpu::Bf16;
+using gpu::get;
+using gpu::put;
+
+class EmulatedGrid {
+public:
+    explicit EmulatedGrid(bool reversed) : reversed_(reversed) {}
+
+    /** Runs every block of a grid; f(grid, thread) is one thread. */
+    void run(int64_t x, int64_t y, int threads, size_t shared_bytes, const std::function<void(EmulatedGrid &, int)> & f) {
+        f_ = &f;
+        threads_ = threads;
+        // What a block finds in its shared memory is nothing it may use.
+        shared_.assign(shared_bytes + 16, 0xff);
+        values_.resize(static_cast<size_t>(threads));
+        a_.resize(static_cast<size_t>(threads) * 4);
+        b_.resize(static_cast<size_t>(threads) * 2);
+        rows_.resize(static_cast<size_t>(threads));
+        while (fibres_.size() < static_cast<size_t>(threads)) fibres_.push_back(std::make_unique<Fibre>());
+        for (y_ = 0; y_ < y; y_++)
+            for (x_ = 0; x_ < x; x_++) run_block();
+    }
+
+    int64_t x() const { return x_; }
+    int64_t y() const { return y_; }
+    int threads() const { return threads_; }
+    uint8_t * shared() {
+        const auto at = reinterpret_cast<uintptr_t>(shared_.data());
+        return shared_.data() + (16 - at % 16) % 16;
+    }
+
+    void meet_block() { meet(block_, threads_); }
+    void meet_warp(int thread) { meet(warps_[static_cast<size_t>(thread / 32)], std::min(32, threads_ - thread / 32 * 32)); }
+
+    std::vector<float> values_;             // [threads]
+    std::vector<uint32_t> a_, b_;           // fragments [threads, 4], [threads, 2]
+    std::vector<const uint8_t *> rows_;     // [threads]
+
+private:
+    struct Fibre {
+        jmp_buf here;
+        std::vector<char> stack = std::vector<char>(1 << 17);
+        bool begun = false, done = false;
+    };
+    struct Group {
+        int arrived = 0;
+        uint64_t generation = 0;
+    };
+
+    void run_block() {
+        block_ = {};
+        warps_.assign(static_cast<size_t>((threads_ + 31) / 32), {});
+        for (int t = 0; t < threads_; t++) {
+            Fibre & fibre = *fibres_[static_cast<size_t>(t)];
+            fibre.begun = fibre.done = false;
+        }
+        for (int left = threads_; left > 0;) {
+            progress_ = false;
+            for (int i = 0; i < threads_; i++) {
+                running_ = reversed_ ? threads_ - 1 - i : i;
+                Fibre & fibre = *fibres_[static_cast<size_t>(running_)];
+                if (fibre.done) continue;
+                if (_setjmp(scheduler_) == 0) resume(fibre);
+                if (fibre.done) {
+                    left--;
+                    progress_ = true;
+                }
+            }
+            if (!progress_) throw std::logic_error("threads of a block wait for each other: a barrier that not all reach");
+        }
+    }
+
+    /** Comes back by _longjmp to the scheduler. */
+    [[noreturn]] void resume(Fibre & fibre) {
+        if (fibre.begun) _longjmp(fibre.here, 1);
+        fibre.begun = true;
+        ucontext_t first;
+        getcontext(&first);
+        first.uc_stack.ss_sp = fibre.stack.data();
+        first.uc_stack.ss_size = fibre.stack.size();
+        first.uc_link = nullptr;
+        const auto self = reinterpret_cast<uintptr_t>(this);
+        makecontext(&first, reinterpret_cast<void (*)()>(enter), 3, static_cast<unsigned>(self >> 32), static_cast<unsigned>(self), static_cast<unsigned>(running_));
+        setcontext(&first);
+        std::abort();
+    }
+
+    static void enter(unsigned high, unsigned low, unsigned thread) {
+        auto * self = reinterpret_cast<EmulatedGrid *>(static_cast<uintptr_t>(high) << 32 | low);
+        (*self->f_)(*self, static_cast<int>(thread));
+        self->fibres_[thread]->done = true;
+        _longjmp(self->scheduler_, 1);
+    }
+
+    void meet(Group & group, int size) {
+        if (++group.arrived == size) {
+            group.arrived = 0;
+            group.generation++;
+            progress_ = true;
+            return;
+        }
+        const uint64_t mine = group.generation;
+        const int thread = running_;
+        while (group.generation == mine)
+            if (_setjmp(fibres_[static_cast<size_t>(thread)]->here) == 0) _longjmp(scheduler_, 1);
+    }
+
+    bool reversed_;
+    const std::function<void(EmulatedGrid &, int)> * f_ = nullptr;
+    int threads_ = 0, running_ = 0;
+    int64_t x_ = 0, y_ = 0;
+    bool progress_ = false;
+    Group block_;
+    std::vector<Group> warps_;
+    std::vector<uint8_t> shared_;
+    std::vector<std::unique_ptr<Fibre>> fibres_;
+    jmp_buf scheduler_;
+};
+
+/** The Block of kernels/cuda/block.h, seen by one emulated thread. */
+class EmulatedBlock {
+public:
+    EmulatedBlock(EmulatedGrid & grid, int thread) : grid_(grid), thread_(thread) {}
+    int thread() const { return thread_; }
+    int threads() const { return grid_.threads(); }
+    int64_t x() const { return grid_.x(); }
+    int64_t y() const { return grid_.y(); }
+    int lane() const { return thread_ % 32; }
+    int warp() const { return thread_ / 32; }
+    void sync() const { grid_.meet_block(); }
+    template <class T> T * shared(int offset) const { return reinterpret_cast<T *>(grid_.shared() + offset); }
+
+    float sum(float value) const {
+        return over_block(value, [](float a, float b) { return a + b; });
+    }
+    float most(float value) const {
+        return over_block(value, [](float a, float b) { return fmaxf(a, b); });
+    }
+    float shuffle_xor(float value, int mask) const {
+        grid_.values_[static_cast<size_t>(thread_)] = value;
+        grid_.meet_warp(thread_);
+        const float other = grid_.values_[static_cast<size_t>(thread_ ^ mask)];
+        grid_.meet_warp(thread_);
+        return other;
+    }
+
+    /** Four matrices of 8 × 8 values of 16 bits: lane i names row i % 8 of matrix i / 8 and gets values 2 (lane % 4), + 1 of row lane / 4. */
+    void load_matrices(uint32_t (&to)[4], const Bf16 * row) const {
+        collect(row, [&](int matrix, const uint8_t * const * rows) {
+            std::memcpy(&to[matrix], rows[lane() / 4] + lane() % 4 * 4, 4);
+        });
+    }
+    /** The same, each matrix transposed. */
+    void load_matrices_transposed(uint32_t (&to)[4], const Bf16 * row) const {
+        collect(row, [&](int matrix, const uint8_t * const * rows) {
+            uint16_t low, high;
+            std::memcpy(&low, rows[lane() % 4 * 2] + lane() / 4 * 2, 2);
+            std::memcpy(&high, rows[lane() % 4 * 2 + 1] + lane() / 4 * 2, 2);
+            to[matrix] = low | static_cast<uint32_t>(high) << 16;
+        });
+    }
+    /** C [16, 8] += A [16, 16] · B [16, 8], each spread over the warp as the instruction's definition has it. */
+    void multiply(float (&c)[4], const uint32_t * a, const uint32_t * b) const {
+        const size_t first = static_cast<size_t>(thread_) / 32 * 32;
+        std::memcpy(&grid_.a_[static_cast<size_t>(thread_) * 4], a, 16);
+        std::memcpy(&grid_.b_[static_cast<size_t>(thread_) * 2], b, 8);
+        grid_.meet_warp(thread_);
+        for (int i = 0; i < 4; i++) {
+            const int row = lane() / 4 + i / 2 * 8, column = lane() % 4 * 2 + i % 2;
+            float total = c[i];
+            for (int k = 0; k < 16; k++) {
+                const uint32_t left = grid_.a_[(first + static_cast<size_t>(row % 8 * 4 + k % 8 / 2)) * 4 + static_cast<size_t>(row / 8 + k / 8 * 2)];
+                const uint32_t right = grid_.b_[(first + static_cast<size_t>(column * 4 + k % 8 / 2)) * 2 + static_cast<size_t>(k / 8)];
+                total += half_of(left, k % 2) * half_of(right, k % 2);
+            }
+            c[i] = total;
+        }
+        grid_.meet_warp(thread_);
+    }
+    /** The first value in the low half. */
+    uint32_t pack(float low, float high) const {
+        Bf16 a, b;
+        put(a, low);
+        put(b, high);
+        return a.bits | static_cast<uint32_t>(b.bits) << 16;
+    }
+
+private:
+    static float half_of(uint32_t pair, int half) { return get(Bf16{static_cast<uint16_t>(pair >> (16 * half))}); }
+    template <class F> float over_block(float value, const F & f) const {
+        grid_.values_[static_cast<size_t>(thread_)] = value;
+        sync();
+        float total = grid_.values_[0];
+        for (size_t i = 1; i < grid_.values_.size(); i++) total = f(total, grid_.values_[i]);
+        sync();
+        return total;
+    }
+    template <class F> void collect(const Bf16 * row, const F & f) const {
+        if (reinterpret_cast<uintptr_t>(row) % 16 != 0) throw std::logic_error("a matrix row that is not aligned to 16 bytes");
+        grid_.rows_[static_cast<size_t>(thread_)] = reinterpret_cast<const uint8_t *>(row);
+        grid_.meet_warp(thread_);
+        for (int matrix = 0; matrix < 4; matrix++) f(matrix, &grid_.rows_[static_cast<size_t>(thread_ / 32 * 32 + matrix * 8)]);
+        grid_.meet_warp(thread_);
+    }
+
+    EmulatedGrid & grid_;
+    int thread_;
+};
+
+class EmulatedDevice {
+public:
+    explicit EmulatedDevice(bool reversed = false) : grid_(reversed) {}
+
+    void * allocate(int64_t bytes) {
+        void * memory = std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256));
+        std::memset(memory, 0xff, static_cast<size_t>(bytes)); // NaNs: whoever reads what nobody wrote is found
+        return memory;
+    }
+    void release(void * memory) { std::free(memory); }
+    void write(void * to, const void * from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
+    void read(void * to, const void * from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
+    void copy(void * to, const void * from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
+    void clear(void * memory, int64_t bytes) { std::memset(memory, 0, static_cast<size_t>(bytes)); }
+
+    template <class Kernel> void launch(const Kernel & kernel, int64_t x, int64_t y, int threads, int64_t shared_bytes = 0) {
+        grid_.run(x, y, threads, static_cast<size_t>(shared_bytes), [&](EmulatedGrid & grid, int thread) { kernel(EmulatedBlock(grid, thread)); });
+    }
+
+    void gemm(const Gemm & g) {
+        const auto at = [&](const void * matrix, int64_t i) {
+            return g.inputs == Number::f32 ? static_cast<const float *>(matrix)[i] : get(static_cast<const Bf16 *>(matrix)[i]);
+        };
+        std::vector<float> row(static_cast<size_t>(g.n));
+        for (int64_t i = 0; i < g.m; i++) {
+            std::fill(row.begin(), row.end(), 0.0f);
+            for (int64_t l = 0; l < g.k; l++) {
+                const float left = at(g.a, g.a_transposed ? l * g.lda + i : i * g.lda + l);
+                for (int64_t j = 0; j < g.n; j++) row[static_cast<size_t>(j)] += left * at(g.b, g.b_transposed ? j * g.ldb + l : l * g.ldb + j);
+            }
+            for (int64_t j = 0; j < g.n; j++) {
+                const int64_t out = i * g.ldc + j;
+                float * single = static_cast<float *>(g.c) + out;
+                Bf16 * narrow = static_cast<Bf16 *>(g.c) + out;
+                const float before = g.beta == 0 ? 0 : g.output == Number::f32 ? *single : get(*narrow);
+                const float value = g.alpha * row[static_cast<size_t>(j)] + g.beta * before;
+                if (g.output == Number::f32)
+                    *single = value;
+                else
+                    put(*narrow, value);
+            }
+        }
+    }
+
+    /** A device may record f's work under this key and repeat it. */
+    template <class F> void replay(uint64_t, const F & f) { f(); }
+    void forget_replays() {}
+
+private:
+    EmulatedGrid grid_;
+};
