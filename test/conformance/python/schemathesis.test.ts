@@ -2,7 +2,7 @@
 // no invalid request taken, and no valid one refused but where schemathesis.toml says why. Models answer by a script here: what
 // is tried is all around the tokens.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { installation } from "../../../src/base/config.ts";
@@ -17,6 +17,23 @@ test(`schemathesis finds nothing in ${seconds} seconds`, { skip: await withoutPy
     // A key that may not manage keys: it would revoke itself.
     const scopes = ["inference", "documents", "alignments", "models", "agents"];
     const { key } = (await it.house.admin("key.create", { user: "ada", scopes })) as { key: string };
+    const { modelId, alignmentId } = await it.align();
+    const upload = async (name: "documents.upload" | "benchmarks.upload", file: string, content: string) =>
+      (await it.call(name, { files: [{ name: file, content }] })).body;
+    const { documents } = await upload("documents.upload", "pump.md", "The pump is serviced twice a year.");
+    const row = { instruction: "How often is the pump serviced?", response: "Twice a year" };
+    const benchmark = await upload("benchmarks.upload", "pump.jsonl", JSON.stringify(row));
+    const agent = await it.call("agents.create", { body: { name: "Ann", base_model: it.baseId } });
+    const ids = [
+      it.baseId,
+      modelId,
+      alignmentId,
+      documents[0].document_id,
+      benchmark.benchmark_id,
+      agent.body.data.id,
+    ] as string[];
+    mkdirSync(outputFolder, { recursive: true });
+    writeFileSync(join(outputFolder, "ids.txt"), ids.map((id) => `"${id}"\n`).join(""));
     const { code, output } = await run(program("schemathesis"), [
       ...["--config-file", join(installation, "test/conformance/python/schemathesis.toml"), "run"],
       `${it.url}/openapi.json`,
