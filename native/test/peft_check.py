@@ -158,6 +158,11 @@ def with_swapped_rows(folder, to, heads, kv_heads):
 def check(build, path):
     meta = metadata_of(gguf.GGUFReader(path))
     tiny = path.name.startswith("tiny-")
+    a = meta["general.architecture"]
+    # The form made by hand below is of plain models: gemma3's norms and windows, and YaRN, are held against PyTorch in goldens/.
+    if tiny and (a not in CLASSES or meta.get(f"{a}.rope.scaling.type") == "yarn"):
+        print(f"not checked: {path.name}", flush=True)
+        return True
     worker = Worker(build / "plumbline-trainer")
     opened = worker("open", path=str(path), threads=1, memory_bytes=0)
     # The same rows every time; those of a real model are text of a kind: rising numbers, of which every token is likely.
@@ -173,7 +178,6 @@ def check(build, path):
     result = {"model": path.name, "shift": np.abs(aligned - base).max(), "base": np.abs(logprobs_of(model, rows) - base).max()}
     result["peft"] = np.abs(logprobs_of(PeftModel.from_pretrained(model, folder / "peft"), rows) - aligned).max()
     failed = not (result["base"] <= BOUND and result["peft"] <= BOUND and result["shift"] > 100 * BOUND)
-    a = meta["general.architecture"]
     if a == "llama":
         with_swapped_rows(folder / "peft", folder / "swapped", meta[f"{a}.attention.head_count"], meta[f"{a}.attention.head_count_kv"])
         model = tiny_model(path) if tiny else real_model(path)
