@@ -1,4 +1,4 @@
-import { id, idParam, nullableTimestamp, page, pageQuery, timestamp } from "./common.ts";
+import { id, idParam, nullableTimestamp, page, pageQuery, timestamp, usageSums } from "./common.ts";
 import { endpoint, scopes } from "./endpoint.ts";
 
 const userName = { type: "string", pattern: "^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$" } as const;
@@ -160,16 +160,7 @@ export const access = {
             },
           },
         },
-        total: {
-          type: "object",
-          additionalProperties: false,
-          required: ["requests", "prompt_tokens", "completion_tokens"],
-          properties: {
-            requests: { type: "integer" },
-            prompt_tokens: { type: "integer" },
-            completion_tokens: { type: "integer" },
-          },
-        },
+        total: usageSums,
       },
     },
     errors: ["not_found"],

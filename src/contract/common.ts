@@ -24,6 +24,18 @@ export const page = {
 
 export const pageQuery = { type: "object", additionalProperties: false, properties: page } as const;
 
+/** What requests have used, added up. */
+export const usageSums = {
+  type: "object",
+  additionalProperties: false,
+  required: ["requests", "prompt_tokens", "completion_tokens"],
+  properties: {
+    requests: { type: "integer" },
+    prompt_tokens: { type: "integer" },
+    completion_tokens: { type: "integer" },
+  },
+} as const;
+
 /** A score out of 100 with its 95 % Wilson interval over n items. */
 export const score = {
   type: "object",

@@ -1,4 +1,4 @@
-import { id, idParam, name, nullableTimestamp, page, pageQuery, score, timestamp } from "./common.ts";
+import { id, idParam, name, nullableTimestamp, page, pageQuery, score, timestamp, usageSums } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 
 export const deploymentStatuses = ["UNDEPLOYED", "DEPLOYING", "DEPLOYED", "UNDEPLOYING"] as const;
@@ -100,16 +100,7 @@ export const alignedModelRecord = {
         },
       },
     },
-    usage: {
-      type: "object",
-      additionalProperties: false,
-      required: ["requests", "prompt_tokens", "completion_tokens"],
-      properties: {
-        requests: { type: "integer" },
-        prompt_tokens: { type: "integer" },
-        completion_tokens: { type: "integer" },
-      },
-    },
+    usage: usageSums,
     lineage: {
       type: "object",
       additionalProperties: false,
