@@ -1,8 +1,8 @@
 // From graded answers to what may be claimed: scores by split, and the paired comparison with the base. Pure.
-
+import { type Score, wilson } from "../../base/statistics/intervals.ts";
+import { mcnemar, minimumDetectableEffect } from "../../base/statistics/paired.ts";
 import type { Reply } from "../../contract/endpoint.ts";
 import type { evaluations } from "../../contract/evaluations.ts";
-import { mcnemar, minimumDetectableEffect, type Score, wilson } from "./statistics.ts";
 import type { AnswerRow, Split } from "./store.ts";
 
 type Results = Reply<(typeof evaluations)["evaluations.results"]>;
