@@ -12,6 +12,8 @@ export interface GgufTensor {
   shape: number[];
   type: string;
   bytes: number;
+  /** Of its first byte in the file. */
+  offset: number;
 }
 
 export interface GgufHeader {
@@ -254,11 +256,11 @@ function readTensors(reader: Reader, count: number, alignment: number, fileBytes
     const shape = Array.from({ length: axes }, () => reader.u64());
     const { type, bytes } = tensorBytes(name, shape, reader.u32());
     offsets.push(reader.u64());
-    tensors.push({ name, type, shape: shape.map(Number), bytes: Number(bytes) });
+    tensors.push({ name, type, shape: shape.map(Number), bytes: Number(bytes), offset: 0 });
   }
   const start = BigInt(Math.ceil(reader.offset / alignment) * alignment);
   checkPlaces(tensors, offsets, start, alignment, BigInt(fileBytes));
-  return tensors;
+  return tensors.map((tensor, index) => ({ ...tensor, offset: Number(start + offsets[index]!) }));
 }
 
 function tensorBytes(name: string, shape: bigint[], number: number): { type: string; bytes: bigint } {

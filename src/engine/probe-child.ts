@@ -8,6 +8,7 @@ import type { Tokenizer } from "./generator.ts";
 import { readGgufHeader } from "./gguf-header.ts";
 import { factsOf } from "./model-facts.ts";
 import type { ProbeLine } from "./probe.ts";
+import { refuseSegments } from "./segments.ts";
 
 const say = (line: ProbeLine): Promise<void> =>
   new Promise((resolve) => process.stdout.write(`${JSON.stringify(line)}\n`, () => resolve()));
@@ -40,6 +41,7 @@ async function examine(path: string, seating: { seats: number; seatContext: numb
   // The library aborts the process where a tokenizer is missing.
   if (typeof list !== "object" || list.length === 0 || !header.values.has("tokenizer.ggml.model"))
     throw new Failure("model_invalid", "Not a sound model file: it has no vocabulary");
+  refuseSegments(path, header);
   await say({ stage: "vocabulary" });
   const { tokenizer, dispose } = await openTokenizer(path, createLog("error"));
   const sentence = "Hello, world: 1 + 1 = 2.";

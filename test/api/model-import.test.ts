@@ -1,15 +1,43 @@
 // What `model import` takes in, and what GET models/base then shows.
 import assert from "node:assert/strict";
-import { existsSync, readdirSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
+import { readGgufHeader } from "../../src/engine/gguf-header.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
 
 const tiny = join(installation, "test/fixtures/tiny-cross-encoder");
 const encoder = join(installation, ".cache/all-minilm-l6-v2");
+
+/** Gives a folder's model so many segments, all like its first. */
+function withSegments(folder: string, count: number): void {
+  const config = join(folder, "config.json");
+  writeFileSync(config, JSON.stringify({ ...JSON.parse(readFileSync(config, "utf8")), type_vocab_size: count }));
+  const weights = join(folder, "model.safetensors");
+  const bytes = readFileSync(weights);
+  const dataAt = 8 + Number(bytes.readBigUInt64LE());
+  type Entry = { shape: number[]; data_offsets: [number, number] };
+  const header = JSON.parse(bytes.subarray(8, dataAt).toString()) as Record<string, Entry>;
+  const data: Buffer[] = [];
+  let at = 0;
+  for (const [name, entry] of Object.entries(header).filter(([key]) => key !== "__metadata__")) {
+    const [from, to] = entry.data_offsets;
+    const piece = bytes.subarray(dataAt + from, dataAt + to);
+    const isTable = name.endsWith("token_type_embeddings.weight");
+    if (isTable) entry.shape[0] = count;
+    const kept = isTable ? Buffer.concat(Array<Buffer>(count).fill(piece)) : piece;
+    entry.data_offsets = [at, at + kept.length];
+    at += kept.length;
+    data.push(kept);
+  }
+  const head = Buffer.from(JSON.stringify(header));
+  const size = Buffer.alloc(8);
+  size.writeBigUInt64LE(BigInt(head.length));
+  writeFileSync(weights, Buffer.concat([size, head, ...data]));
+}
 
 describe("importing models", () => {
   let it: TestHouse;
@@ -53,6 +81,25 @@ describe("importing models", () => {
       ["all-MiniLM-L6-v2", "embedding", "apache-2.0", 22_565_376, "F32"],
     );
     assert.match(row.reason, /nothing to align/);
+  });
+
+  test("a cross-encoder's file is refused where its segments differ, and imported where they do not", async () => {
+    const folder = join(it.data, "two-segments");
+    cpSync(tiny, folder, { recursive: true });
+    withSegments(folder, 2);
+    const { model_id } = (await it.house.admin("model.import", { path: folder })) as { model_id: string };
+    const { sha256 } = (await bases()).find((row: { model_id: string }) => row.model_id === model_id);
+    const path = join(it.data, "models", `${sha256}.gguf`);
+    const { offset, shape } = readGgufHeader(path).tensors.find(({ name }) => name === "token_types.weight")!;
+    assert.equal(shape[1], 2);
+    const bytes = readFileSync(path);
+    const changed = join(it.data, "segments.gguf");
+    writeFileSync(changed, bytes);
+    await it.house.admin("model.import", { path: changed });
+    // The first value of the second segment's row of 32-bit floats.
+    bytes.writeFloatLE(bytes.readFloatLE(offset) + 0.5, offset + 4 * shape[0]!);
+    writeFileSync(changed, bytes);
+    await refused({ path: changed }, "model_invalid", /segment embeddings/);
   });
 
   test("a hash that differs refuses the import", async () => {

@@ -5,6 +5,7 @@ import { basename, join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
 import { type GgufPair, type GgufTensorSource, writeGguf } from "../gguf-writer.ts";
+import { segmentsRefusal } from "../segments.ts";
 import { dataOf, readSafetensorsHeader, type SafetensorsTensor, widened } from "./safetensors.ts";
 
 const refuse = (what: string): Failure => new Failure("model_invalid", `Not a folder that can be imported: ${what}`);
@@ -305,6 +306,5 @@ async function refuseSegments(file: FileHandle, tensor: SafetensorsTensor, shape
   for await (const piece of widened(file, tensor)) pieces.push(piece);
   const rows = Buffer.concat(pieces);
   const row = (index: number): Buffer => rows.subarray(4 * shape.hidden * index, 4 * shape.hidden * (index + 1));
-  for (let index = 1; index < shape.tokenTypes; index++)
-    if (!row(index).equals(row(0))) throw refuse("a cross-encoder with segment embeddings scores wrongly in llama.cpp");
+  for (let index = 1; index < shape.tokenTypes; index++) if (!row(index).equals(row(0))) throw refuse(segmentsRefusal);
 }
