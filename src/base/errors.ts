@@ -29,6 +29,11 @@ export const failures = {
     "Send application/json, or multipart/form-data for uploads.",
   ),
   already_claimed: row(409, "The appliance is claimed already", "Ask whoever claimed it for a key."),
+  claim_expired: row(
+    410,
+    "The token of this link has expired",
+    "Start `plumbline serve` again for a new one, or run `plumbline key create --user NAME`.",
+  ),
   misdirected: row(421, "This host name is not served here", "Add it to PLUMBLINE_ALLOWED_HOSTS."),
   validation: row(422, "The request does not fit the contract", "`detail` names each field."),
   headers_too_large: row(431, "Too many or too large headers", "Send fewer."),

@@ -66,7 +66,8 @@ export const access = {
     method: "POST",
     path: "/claim",
     tag: "system",
-    summary: "Make the first key, with the token that `plumbline serve` printed; from this machine only, once.",
+    summary:
+      "Make the first key, with the token that `plumbline serve` printed; from this machine only, once, within half an hour. PLUMBLINE_HOST is listened on from then on.",
     open: "loopback",
     body: {
       type: "object",
@@ -75,7 +76,7 @@ export const access = {
       properties: { token: { type: "string", minLength: 1, maxLength: 200 }, user: userName },
     },
     reply: newKey,
-    errors: ["unauthorized", "forbidden", "already_claimed", "too_many_requests"],
+    errors: ["unauthorized", "forbidden", "already_claimed", "claim_expired", "too_many_requests"],
   }),
   "keys.create": endpoint({
     method: "POST",
@@ -112,7 +113,7 @@ export const access = {
       required: ["id", "message"],
       properties: { id, message: { type: "string" } },
     },
-    errors: ["not_found"],
+    errors: ["not_found", "conflict"],
   }),
   "keys.rotate": endpoint({
     method: "POST",

@@ -9,7 +9,7 @@ export function hostFor(config: Config, anyKey: boolean, log: Log): string {
   if (anyKey || isLoopback(config.host)) return config.host;
   log("warn", "loopback_only", {
     wanted: config.host,
-    hint: "No API key exists, so only this machine is answered. Make one with `plumbline key create --user NAME`, then restart.",
+    hint: "No API key exists, so only this machine is answered. The first one opens the address: `plumbline key create --user NAME`.",
   });
   return "127.0.0.1";
 }

@@ -1,6 +1,6 @@
 // Keys, the administrators' door, and one house per data folder.
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { createLog } from "../../src/base/log.ts";
 import { askAdmin } from "../../src/http/admin.ts";
 import { callAdmin, createHouse } from "../../src/main.ts";
 import { openStore } from "../../src/store/open.ts";
-import { type TestHouse, testHouse } from "../helpers/house.ts";
+import { eventually, type TestHouse, testHouse } from "../helpers/house.ts";
 
 const log = createLog("error", () => {});
 const code = (wanted: FailureCode) => (error: unknown) => error instanceof Failure && error.code === wanted;
@@ -125,8 +125,61 @@ describe("one house per data folder", () => {
   });
 });
 
+/** Local addresses of this machine on which somebody listens at that port, as the kernel writes them. */
+const listening = (port: string): string[] =>
+  readFileSync("/proc/net/tcp", "utf8")
+    .split("\n")
+    .flatMap((line) => {
+      const [, local = "", , state] = line.trim().split(/\s+/);
+      const [address, hex] = local.split(":");
+      return state === "0A" && Number.parseInt(hex!, 16) === Number(port) ? [address!] : [];
+    });
+
 describe("the address", () => {
-  test("is loopback until there is a key", async () => {
+  test("is loopback until the first key is made, and then at once the one that was asked for", async () => {
+    const data = mkdtempSync(join(tmpdir(), "plumbline-address-"));
+    const config = configOf(data, { PLUMBLINE_HOST: "0.0.0.0" });
+    const house = await createHouse({ config, log, ballastBytes: 0 });
+    try {
+      const { port } = new URL(await house.listen());
+      assert.deepEqual(listening(port), ["0100007F"]);
+      const [, token] = house.claimLink()!.split("#");
+      const claimed = await fetch(`http://127.0.0.1:${port}/claim`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ token, user: "ada" }),
+      });
+      assert.equal(claimed.status, 200);
+      await eventually(() => listening(port).includes("00000000"));
+      const { key } = (await claimed.json()) as { key: string };
+      const headers = { authorization: `Bearer ${key}` };
+      assert.equal((await fetch(`http://127.0.0.1:${port}/api/v3/documents`, { headers })).status, 200);
+    } finally {
+      await house.close();
+      rmSync(data, { recursive: true });
+    }
+  });
+
+  test("stays loopback where the one that was asked for cannot be had", async () => {
+    const data = mkdtempSync(join(tmpdir(), "plumbline-address-"));
+    const lines: string[] = [];
+    // Of the addresses for documentation (RFC 5737): no machine's own.
+    const config = configOf(data, { PLUMBLINE_HOST: "192.0.2.1" });
+    const logged = createLog("info", (line) => void lines.push(line));
+    const house = await createHouse({ config, log: logged, ballastBytes: 0 });
+    try {
+      const url = await house.listen();
+      const { key } = (await house.admin("key.create", { user: "ada" })) as { key: string };
+      await eventually(() => lines.some((line) => line.includes("address_failed")));
+      const headers = { authorization: `Bearer ${key}` };
+      assert.equal((await fetch(`${url}/api/v3/documents`, { headers })).status, 200);
+    } finally {
+      await house.close();
+      rmSync(data, { recursive: true });
+    }
+  });
+
+  test("is the one that was asked for from the start where there is a key", async () => {
     const data = mkdtempSync(join(tmpdir(), "plumbline-address-"));
     const lines: string[] = [];
     const config = configOf(data, { PLUMBLINE_HOST: "0.0.0.0" });

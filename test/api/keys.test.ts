@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
+import { systemClock } from "../../src/base/time.ts";
 import { type Endpoint, scopeOfTag, scopes } from "../../src/contract/endpoint.ts";
 import { contract } from "../../src/contract/index.ts";
 import { createHouse } from "../../src/main.ts";
@@ -167,6 +168,8 @@ describe("another user's", () => {
       assert.equal((await it.call(name, { query: "user=ada", key: adminKey })).status, 200);
     }
     assert.equal((await it.call("keys.revoke", { params, key: adminKey })).status, 200);
+    const own = (await it.call("keys.list", { key: adminKey })).body.keys[0].id;
+    assert.equal((await it.call("keys.revoke", { params: { key_id: own }, key: adminKey })).status, 409);
     const users = (await it.call("users.list", { key: adminKey })).body.users;
     assert.deepEqual(users.map((user: { name: string }) => user.name).sort(), ["ada", "bob", "root"]);
   });
@@ -331,6 +334,33 @@ describe("the audit", () => {
 });
 
 describe("the first key", () => {
+  test("is not to be had with a token of half an hour ago", async () => {
+    let aheadMs = 0;
+    const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + aheadMs };
+    const data = mkdtempSync(join(tmpdir(), "plumbline-claim-"));
+    const config = readConfig({ PLUMBLINE_DATA: data, PLUMBLINE_PORT: "0", PLUMBLINE_STARTER_MODEL: "none.gguf" });
+    const house = await createHouse({ config, log: createLog("error", () => {}), clock, ballastBytes: 0 });
+    try {
+      const url = await house.listen();
+      const [, token] = house.claimLink()!.split("#");
+      const claim = async (): Promise<number> =>
+        (
+          await fetch(`${url}/claim`, {
+            method: "POST",
+            headers: { "content-type": "application/json" },
+            body: JSON.stringify({ token, user: "ada" }),
+          })
+        ).status;
+      aheadMs = 30 * 60_000 + 1_000;
+      assert.equal(await claim(), 410);
+      aheadMs = 29 * 60_000;
+      assert.equal(await claim(), 200);
+    } finally {
+      await house.close();
+      rmSync(data, { recursive: true });
+    }
+  });
+
   test("is claimed once, with the token, through the page that serve names", async () => {
     const data = mkdtempSync(join(tmpdir(), "plumbline-claim-"));
     const config = readConfig({

@@ -47,13 +47,22 @@ export interface Access {
 }
 
 export const atTheMachine: Actor = { name: "(console)", keyId: null, requestId: null };
+const claimMs = 30 * 60_000;
 const noDigest = "0".repeat(64);
 const isSame = (a: string, b: string): boolean => timingSafeEqual(Buffer.from(a, "hex"), Buffer.from(b, "hex"));
 
-export function createAccess({ store, clock }: { store: Store; clock: Clock }): Access {
+export interface AccessParts {
+  store: Store;
+  clock: Clock;
+  /** Told when there is a key where there was none. */
+  onFirstKey: () => void;
+}
+
+export function createAccess({ store, clock, onFirstKey }: AccessParts): Access {
   const rows = accessRows(store);
   const limits = createLimits({ rows, clock });
   const token = randomBytes(20).toString("hex");
+  const tokenUntilMs = clock.monotonicMs() + claimMs;
   /** Of the keys that opened requests under way. */
   const keyOf = new WeakMap<Caller, Omit<KeyRow, "last_used_at">>();
   const anyKey = (): boolean => rows.anyKey.get()!.any === 1;
@@ -70,6 +79,12 @@ export function createAccess({ store, clock }: { store: Store; clock: Clock }): 
       request_id: actor.requestId,
     });
   const keys = createKeys({ store, rows, clock, audit });
+  const make: typeof keys.make = (...asked) => {
+    const isFirst = !anyKey();
+    const made = keys.make(...asked);
+    if (isFirst) onFirstKey();
+    return made;
+  };
 
   const actorOf = ({ userName, keyId }: Caller, requestId: string): Actor => ({ name: userName, keyId, requestId });
   const ownKey = (caller: Caller): KeyRow => rows.keyById.get(caller.keyId)!;
@@ -87,9 +102,10 @@ export function createAccess({ store, clock }: { store: Store; clock: Clock }): 
     "access.claim": async ({ body, requestId }) => {
       if (anyKey()) throw new Failure("already_claimed");
       if (!isSame(sha256(body.token), sha256(token))) throw new Failure("unauthorized", "Not the token of this start");
+      if (clock.monotonicMs() > tokenUntilMs) throw new Failure("claim_expired");
       const actor: Actor = { name: body.user, keyId: null, requestId };
       const settings = settingsOf({ name: "first key", scopes });
-      return keys.make(actor, { ...settings, user: body.user }, "claim");
+      return make(actor, { ...settings, user: body.user }, "claim");
     },
     "keys.create": async ({ body, requestId }, caller) =>
       keys.make(actorOf(caller, requestId), grantable(ownKey(caller), body)),
@@ -97,7 +113,11 @@ export function createAccess({ store, clock }: { store: Store; clock: Clock }): 
       keys: rows.keysOf.all(askedUser(caller, query.user), query.limit, query.offset).map(keyRecord),
     }),
     "keys.revoke": async ({ params, requestId }, caller) => {
-      const { id } = manageable(ownKey(caller), rows.keyById.get(params.key_id));
+      const own = ownKey(caller);
+      const { id } = manageable(own, rows.keyById.get(params.key_id));
+      // Else the last of them could go, and nobody were left who may make another.
+      if (id === own.id && isAdmin(own))
+        throw new Failure("conflict", "A key with the scope admin does not revoke itself; use another one");
       keys.revoke(actorOf(caller, requestId), id);
       limits.forget(id);
       return { id, message: "The key is revoked" };
@@ -157,7 +177,7 @@ export function createAccess({ store, clock }: { store: Store; clock: Clock }): 
       createKey(args) {
         const settings = settingsOf(args);
         if (settings.user === undefined) throw new Failure("bad_request", "user is missing");
-        return keys.make(atTheMachine, { ...settings, user: settings.user });
+        return make(atTheMachine, { ...settings, user: settings.user });
       },
       rotateKey(args) {
         const { id, grace_seconds } = checkedArgs(rotation, args);
