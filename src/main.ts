@@ -6,6 +6,7 @@ import { Failure } from "./base/errors.ts";
 import { makeFolder } from "./base/files.ts";
 import { type Lock, tryLock } from "./base/lock.ts";
 import type { Log } from "./base/log.ts";
+import { createMetrics } from "./base/metrics.ts";
 import { startNode } from "./base/processes.ts";
 import { type Clock, sleep, systemClock } from "./base/time.ts";
 import { trainerVersion, versionsInstalled } from "./base/versions.ts";
@@ -87,6 +88,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   const at = places(config.data);
   const installed = await versionsInstalled();
   let url = "";
+  let host = "";
   let runner: Runner | null = null;
   const wake = (): void => runner?.wake();
 
@@ -94,12 +96,13 @@ async function furnish(parts: HouseParts): Promise<House> {
   const store = openStore(at.database, { onIoError: onFatal });
   const ballast = createBallast({ path: at.ballast, bytes: ballastBytes, freeDisk: config.freeDisk, log });
   const queue = createQueue({ store, clock, log });
+  const metrics = createMetrics();
   const gpu = createGpu({ memoryBytes: config.memory, threads: config.threads });
   const generator = parts.generator ?? createGenerator({ config, log, gpu });
   const executor = createLocalExecutor({ launch: (folder) => startRun(folder, config), log });
 
   // The rooms, and what each is told of the others.
-  const access = createAccess({ store, clock });
+  const access = createAccess({ store, clock, onFirstKey: () => void openAddress() });
   const documents = createDocuments({ store, clock, log, folder: at.blobs });
   const benchmarks = createBenchmarks({ store, clock, keepDocument: documents.keepBenchmark });
   const models = createModels({
@@ -131,6 +134,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     upstreams,
     onlyBase: models.onlyBase,
     listModels: models.servable,
+    metrics,
     lease: (ref) => models.lease(ref, "request"),
   });
   const evaluationRows = prepareEvaluations(store);
@@ -223,6 +227,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     clock,
     degraded: () => (ballast.isLow() ? ["The disk is nearly full: new work is refused"] : []),
     waitingFor: models.waiting,
+    renderMetrics: () => metrics.render({ occupancy: generator.occupancy, jobs: queue.counts }),
   });
 
   // The doors: the API, and the administrators'.
@@ -245,6 +250,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     log,
     authenticate: access.authenticate,
     admit: access.admit,
+    count: metrics.request,
     pages: {
       "/openapi.json": { type: "application/json", render: () => JSON.stringify(describeApi()) },
       "/docs": { type: "text/html", render: () => renderDocs(describeApi()) },
@@ -279,10 +285,24 @@ async function furnish(parts: HouseParts): Promise<House> {
     await documents.sweep();
   }
 
+  /** With the first key the address that was asked for is listened on, where until then loopback was. */
+  async function openAddress(): Promise<void> {
+    if (url === "" || host === config.host) return;
+    try {
+      url = urlOf(await server.move(config.host));
+      host = config.host;
+      log("info", "listening", { url, host });
+    } catch (error) {
+      const hint = `Still on ${host}. Free ${config.host}:${config.port}, or set PLUMBLINE_HOST; then restart.`;
+      log("error", "address_failed", { wanted: config.host, error, hint });
+    }
+  }
+
   return {
     async listen() {
       queue.recover();
-      url = urlOf(await server.listen(config.port, hostFor(config, access.anyKey(), log)));
+      host = hostFor(config, access.anyKey(), log);
+      url = urlOf(await server.listen(config.port, host));
       door = await serveAdmin(at.adminSocket, verbs, log);
       settling = settle().catch((error) => log("error", "start.unfinished", { error }));
       log("info", "listening", { url, version: installed.version });

@@ -22,16 +22,20 @@ export interface Endpoint {
   reply: JSONSchema;
   /** Media types of the file that it answers with in place of JSON. */
   download?: readonly string[];
+  /** Media type of the text that it answers with in place of JSON. */
+  text?: string;
   /** Of success; 200 unless it says otherwise. */
   status?: 202;
   /** What each event of the stream carries, where the endpoint can answer as text/event-stream. */
   events?: JSONSchema;
   /** Failures besides those every endpoint has. */
   errors: readonly FailureCode[];
-  /** No key asked; of nobody, or of nobody on this machine. */
-  open?: true | "loopback";
+  /** No key asked: of nobody; of nobody on this machine, which alone is answered; or only of whoever is elsewhere. */
+  open?: true | "loopback" | "key_elsewhere";
   /** Draws tokens with a model, so that limits of tokens hold. What is tagged inference always does. */
   generates?: true;
+  /** May be answered by the upstream that X-Provider names. */
+  forwards?: true;
   /** The form of its errors, where it is not OpenAI's. */
   dialect?: "anthropic";
   /** Inference bodies may be ten times as large as others. */
@@ -121,6 +125,14 @@ export class JsonText {
   }
 }
 
+/** An answer in the endpoint's own `text` form. */
+export class PlainText {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
 /** An answer that is a file to be kept. */
 export class Download {
   readonly name: string;
@@ -143,6 +155,7 @@ export type Handler<E extends Endpoint> = (
   | (E extends { readonly events: unknown } ? EventStream : never)
   | (E extends { readonly verbatim: unknown } ? JsonText : never)
   | (E extends { readonly download: unknown } ? Download : never)
+  | (E extends { readonly text: unknown } ? PlainText : never)
 >;
 
 /** A handler for every endpoint of a group. */

@@ -34,4 +34,14 @@ export const system = {
     },
     errors: ["not_ready"],
   }),
+  "system.metrics": endpoint({
+    method: "GET",
+    path: "/metrics",
+    tag: "administration",
+    summary: "What the appliance counts of itself, for Prometheus. On this machine without a key.",
+    open: "key_elsewhere",
+    text: "text/plain",
+    reply: { type: "string" },
+    errors: [],
+  }),
 } as const;

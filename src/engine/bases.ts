@@ -244,6 +244,12 @@ export function createGenerator(options: GeneratorOptions): Generator {
       if (!base) throw new Failure("not_loaded", `The base ${baseId} is not loaded`);
       return base.pooling.kind;
     },
+    occupancy: () =>
+      [...slots].flatMap(([baseId, { base }]) => {
+        if (!base?.batcher) return [];
+        const { seats, active, waiting } = base.batcher.snapshot();
+        return [{ baseId, seats, busy: active, waiting }];
+      }),
     embed: async (model, inputs, embedding) =>
       inputs.length === 0 ? [] : inEmbeddings(model, (lane, adapter) => embedTexts(lane, adapter, inputs, embedding)),
     rank: async (model, query, documents, embedding) =>

@@ -1,4 +1,5 @@
 // The seam between everything that wants tokens and whatever makes them. Nothing here knows node-llama-cpp.
+import type { Occupancy } from "../base/metrics.ts";
 import type { ModelKind } from "./pooling.ts";
 
 export type { GeneratorOptions } from "./base-model.ts";
@@ -216,6 +217,8 @@ export interface Generator {
   ): Promise<EmbeddedText[]>;
   /** The relevance of documents by a cross-encoder, in order. */
   rank(model: ModelRef, query: string, documents: readonly string[], options: EmbedOptions): Promise<RankedDocument[]>;
+  /** How full the loaded bases that answer are. */
+  occupancy(): Occupancy[];
   /** Tokens one seat can hold, prompt and completion together. */
   readonly seatContext: number;
   dispose(): Promise<void>;

@@ -20,7 +20,7 @@ const everywhere: FailureCode[] = [
 
 type Json = Record<string, unknown>;
 
-/** `upstreams`: the names that X-Provider may have. Without any the header is not described: every value of it is refused. */
+/** `upstreams`: the names that X-Provider may have where it leads to one. Elsewhere, and without any, every value of it is refused. */
 export function renderOpenApi(
   endpoints: Record<string, Endpoint>,
   version: string,
@@ -67,14 +67,22 @@ function operation(name: string, endpoint: Endpoint, upstreams: readonly string[
   return {
     operationId: name.replaceAll(".", "_"),
     summary: endpoint.summary,
-    ...(endpoint.open ? {} : { description: `Asks for the scope \`${scopeOfTag[endpoint.tag]}\`.` }),
+    ...(isOpen(endpoint) ? {} : { description: `Asks for the scope \`${scopeOfTag[endpoint.tag]}\`.` }),
     tags: [endpoint.tag],
     ...(endpoint.aliases ? { "x-aliases": endpoint.aliases } : {}),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(body ? { requestBody: body } : {}),
     responses: responsesOf(endpoint),
-    security: endpoint.open ? [] : [{ key: [] }, ...(endpoint.tag === "inference" ? [{ apiKey: [] }] : [])],
+    security: securityOf(endpoint),
   };
+}
+
+const isOpen = ({ open }: Endpoint): boolean => open === true || open === "loopback";
+
+function securityOf(endpoint: Endpoint): Json[] {
+  if (isOpen(endpoint)) return [];
+  if (endpoint.open) return [{ key: [] }, {}];
+  return [{ key: [] }, ...(endpoint.tag === "inference" ? [{ apiKey: [] }] : [])];
 }
 
 function parametersOf(place: "path" | "query" | "header", schema: unknown): Json[] {
@@ -92,7 +100,7 @@ function parametersOf(place: "path" | "query" | "header", schema: unknown): Json
 function headersOf(endpoint: Endpoint, upstreams: readonly string[]): Json[] {
   return parametersOf("header", endpoint.headers).flatMap((header) => {
     if (header.name !== "x-provider") return [header];
-    return upstreams.length === 0 ? [] : [{ ...header, schema: { enum: upstreams } }];
+    return upstreams.length === 0 || !endpoint.forwards ? [] : [{ ...header, schema: { enum: upstreams } }];
   });
 }
 
@@ -108,18 +116,30 @@ function requestBody(endpoint: Endpoint): Json | null {
   return { required: true, content: { "multipart/form-data": { schema } } };
 }
 
+/** Of one event of a stream. */
+const eventSchema = {
+  type: "object",
+  required: ["data"],
+  properties: {
+    id: { type: "string" },
+    event: { type: "string" },
+    data: { type: "string", description: "JSON that fits `x-events`; of OpenAI's streams the last is [DONE]." },
+  },
+};
+
 /** Answers of one status share an entry that names each code. */
 function responsesOf(endpoint: Endpoint): Json {
   const codes = [...everywhere, ...endpoint.errors];
   const failure = endpoint.dialect === "anthropic" ? "MessagesFailure" : "Failure";
-  if (!endpoint.open) codes.push("unauthorized", "forbidden", "too_many_requests");
+  if (!isOpen(endpoint)) codes.push("unauthorized", "forbidden", "too_many_requests");
   if (endpoint.body || endpoint.upload) codes.push("too_large", "unsupported_media_type");
-  const stream = { "text/event-stream": { schema: { type: "string" } } };
-  const types = endpoint.download ?? ["application/json"];
+  const stream = { "text/event-stream": { schema: eventSchema } };
+  const types = endpoint.download ?? [endpoint.text ?? "application/json"];
+  const hasExample = !endpoint.download && !endpoint.text;
   const content = Object.fromEntries(
     types.map((type) => [
       type,
-      { schema: endpoint.reply, ...(endpoint.download ? {} : { example: exampleOf(endpoint.reply, true) }) },
+      { schema: endpoint.reply, ...(hasExample ? { example: exampleOf(endpoint.reply, true) } : {}) },
     ]),
   );
   const events = endpoint.events

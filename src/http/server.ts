@@ -8,7 +8,7 @@ import { Failure } from "../base/errors.ts";
 import { randomWord } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
-import { type Caller, Download, type Endpoint, EventStream, JsonText } from "../contract/endpoint.ts";
+import { type Caller, Download, type Endpoint, EventStream, JsonText, PlainText } from "../contract/endpoint.ts";
 import { type Dialect, failureHeaders, failureIn, rawAnswer, rawFailure, toFailure } from "./failures.ts";
 import { createGuesses } from "./guesses.ts";
 import { createFinder, type Route } from "./mount.ts";
@@ -22,6 +22,8 @@ export interface ServerParts {
   authenticate: (key: string) => Caller | null;
   /** Whether the caller may ask this now. Throws forbidden, too_many_requests. */
   admit: (caller: Caller, endpoint: Endpoint, setHeader: (name: string, value: string) => void) => void;
+  /** Told of every answer: the name of its route, or "none". */
+  count: (route: string, status: number) => void;
   /** Texts by their path, served to anyone; each made when it is first asked for. */
   pages: Readonly<Record<string, Page>>;
 }
@@ -33,6 +35,8 @@ export interface Page {
 
 export interface Server {
   listen(port: number, host: string): Promise<AddressInfo>;
+  /** Listens at another address of the same port; what is under way stays. Where that fails, again where it was. */
+  move(host: string): Promise<AddressInfo>;
   /** Takes no more requests, gives those under way a moment, then cuts them off. */
   close(): Promise<void>;
 }
@@ -43,6 +47,8 @@ interface State {
   /** Aborted when the client leaves or the server closes. */
   signal: AbortSignal;
   caller: Caller;
+  /** Its name; "none" until it is found. */
+  route: string;
   /** The form of errors. */
   dialect: Dialect;
 }
@@ -60,7 +66,7 @@ export function createServer(parts: ServerParts): Server {
   const leaving = new Set<AbortController>();
   // Connections that broke under an answer; everything else is answered below.
   app.on("error", (error) => parts.log("debug", "connection.failed", { error }));
-  app.use(identify(parts.log, leaving, dialectsOf(parts.routes)));
+  app.use(identify(parts, leaving, dialectsOf(parts.routes)));
   app.use(answerErrors);
   app.use(
     checkHead(new Set([parts.config.host.toLowerCase(), ...parts.config.allowedHosts.map((h) => h.toLowerCase())])),
@@ -78,12 +84,26 @@ export function createServer(parts: ServerParts): Server {
     app.callback(),
   );
   refuseWhatIsNoRequest(server);
+  const listen = (port: number, host: string): Promise<AddressInfo> =>
+    new Promise((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(port, host, () => {
+        server.off("error", reject);
+        resolve(server.address() as AddressInfo);
+      });
+    });
   return {
-    listen: (port, host) =>
-      new Promise((resolve, reject) => {
-        server.once("error", reject);
-        server.listen(port, host, () => resolve(server.address() as AddressInfo));
-      }),
+    listen,
+    async move(host) {
+      const { port, address } = server.address() as AddressInfo;
+      server.close();
+      try {
+        return await listen(port, host);
+      } catch (error) {
+        await listen(port, address);
+        throw error;
+      }
+    },
     close: () => closeServer(server, leaving),
   };
 }
@@ -123,7 +143,7 @@ const dialectsOf = (routes: readonly Route[]): Map<string, Dialect> =>
   );
 
 const identify =
-  (log: Log, leaving: Set<AbortController>, dialects: ReadonlyMap<string, Dialect>) =>
+  ({ log, count }: ServerParts, leaving: Set<AbortController>, dialects: ReadonlyMap<string, Dialect>) =>
   async (ctx: Ctx, next: Next): Promise<void> => {
     const requestId = newRequestId();
     // The query may hold what its sender took for a secret place: it is not logged.
@@ -131,7 +151,14 @@ const identify =
     const dialect = dialects.get(path) ?? "openai";
     const controller = new AbortController();
     const started = performance.now();
-    ctx.state = { requestId, log: log.with({ requestId }), signal: controller.signal, caller: nobody, dialect };
+    ctx.state = {
+      requestId,
+      log: log.with({ requestId }),
+      signal: controller.signal,
+      caller: nobody,
+      route: "none",
+      dialect,
+    };
     ctx.set({ "x-request-id": requestId, "x-content-type-options": "nosniff" });
     if (dialect === "anthropic") ctx.set("request-id", requestId);
     leaving.add(controller);
@@ -140,6 +167,7 @@ const identify =
       if (!ctx.res.writableFinished) controller.abort();
       const ms = Math.round(performance.now() - started);
       const { keyId } = ctx.state.caller;
+      count(ctx.state.route, ctx.res.statusCode);
       ctx.state.log("info", "request", {
         method: ctx.method,
         path: path.slice(0, 300),
@@ -186,12 +214,21 @@ const checkHead =
     await next();
   };
 
+const isHere = (ctx: Ctx): boolean => isLoopback(ctx.req.socket.remoteAddress?.replace(/^::ffff:/, "") ?? "");
+
 /** Around the router, not beside it: what is under /api is answered to nobody without a key, whether it exists or not. */
-const askForKey = ({ authenticate }: ServerParts) => {
+const askForKey = ({ authenticate, routes }: ServerParts) => {
   const guesses = createGuesses();
+  const closedElsewhere = new Set(
+    routes.flatMap(({ endpoint }) => (endpoint.open === "key_elsewhere" ? [endpoint.path] : [])),
+  );
+  const needsKey = (ctx: Ctx): boolean => {
+    const path = (ctx.req.url ?? "").split("?")[0]!;
+    return /^\/api(\/|$)/.test(path) || (closedElsewhere.has(path) && !isHere(ctx));
+  };
   return async (ctx: Ctx, next: Next): Promise<void> => {
     try {
-      if (/^\/api(\/|$|\?)/.test(ctx.req.url ?? "")) {
+      if (needsKey(ctx)) {
         const caller = authenticate(keyOf(ctx.req));
         if (!caller) throw new Failure("unauthorized");
         ctx.state.caller = caller;
@@ -214,6 +251,7 @@ const answer = ({ routes, pages, admit, log }: ServerParts) => {
   return async (ctx: Ctx): Promise<void> => {
     const target = targetOf(ctx.req);
     if (Object.hasOwn(pages, target.path) && ctx.method === "GET") {
+      ctx.state.route = target.path;
       const { type, render } = pages[target.path]!;
       const text = rendered.get(target.path) ?? render();
       rendered.set(target.path, text);
@@ -228,13 +266,14 @@ const answer = ({ routes, pages, admit, log }: ServerParts) => {
       ctx.set("allow", allowed.join(", "));
       throw new Failure("method_not_allowed");
     }
+    ctx.state.route = route.name;
     const { requestId, signal, caller } = ctx.state;
     const setHeader = (name: string, value: string): void => ctx.set(name, value);
     const { open } = route.endpoint;
-    if (open === "loopback" && !isLoopback(ctx.req.socket.remoteAddress?.replace(/^::ffff:/, "") ?? ""))
+    if (open === "loopback" && !isHere(ctx))
       throw new Failure("forbidden", "This is answered on the machine itself only");
     if (!open && caller === nobody) throw new Failure("internal", "An endpoint stands outside /api");
-    if (!open) admit(caller, route.endpoint, setHeader);
+    if (caller !== nobody) admit(caller, route.endpoint, setHeader);
     const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal, setHeader });
     if (reply instanceof Download) {
       // Its name is one of ours: letters, digits, dots and dashes.
@@ -246,8 +285,9 @@ const answer = ({ routes, pages, admit, log }: ServerParts) => {
     }
     if (!(reply instanceof EventStream)) {
       ctx.status = route.endpoint.status ?? 200;
-      if (reply instanceof JsonText) ctx.type = "application/json";
-      ctx.body = reply instanceof JsonText ? reply.text : reply;
+      const isText = reply instanceof JsonText || reply instanceof PlainText;
+      if (isText) ctx.type = reply instanceof JsonText ? "application/json" : route.endpoint.text!;
+      ctx.body = isText ? reply.text : reply;
       return;
     }
     ctx.respond = false;

@@ -47,6 +47,8 @@ export interface Queue {
   /** The subject's latest job of this kind. */
   of(subjectId: string, kind: JobKind): Job | null;
   count(kind: JobKind, states: readonly JobState[]): number;
+  /** Of every kind and state that there is. */
+  counts(): { kind: JobKind; state: JobState; count: number }[];
   /** At start, once the data lock is held: work of an older epoch is dead by definition. Returns the jobs it moved. */
   recover(): Job[];
 }
@@ -98,6 +100,9 @@ function prepareAll(store: Store) {
     ),
     countKind: store.prepare<[string, string], { n: number }>(
       "SELECT count(*) AS n FROM job WHERE kind = ? AND state IN(SELECT value FROM json_each(?))",
+    ),
+    counts: store.prepare<[], { kind: JobKind; state: JobState; count: number }>(
+      "SELECT kind, state, count(*) AS count FROM job GROUP BY kind, state",
     ),
     update: store.prepare<{
       id: string;
@@ -204,6 +209,8 @@ export function createQueue(parts: { store: Store; clock: Clock; log: Log }): Qu
     },
 
     count: (kind, states) => sql.countKind.get(kind, JSON.stringify(states))!.n,
+
+    counts: () => sql.counts.all(),
 
     recover: () =>
       store.transaction(() => {

@@ -7,6 +7,7 @@ import { after, describe, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
 import { sha256 } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { systemClock } from "../../src/base/time.ts";
 import { type Caller, EventStream, type Input } from "../../src/contract/endpoint.ts";
 import { inference as contract } from "../../src/contract/inference.ts";
@@ -117,6 +118,7 @@ function open(script: Script = {}, calibration: Calibration | null = null) {
     },
     upstreams: new Map(),
     onlyBase: () => "model_base",
+    metrics: createMetrics(),
     listModels: () => [],
     lease: async () => {
       leases.held++;

@@ -154,6 +154,7 @@ function echoGenerator(said: Map<string, Float32Array>, off: number): Generator 
     unload: async () => {},
     isLoaded: (model) => loaded.has(model.baseId),
     tokenizer: missing,
+    occupancy: () => [],
     // biome-ignore lint/correctness/useYield: it never has a token
     async *generate() {
       return { finishReason: "stop", promptTokens: 0, cachedTokens: 0, completionTokens: 0 };

@@ -30,6 +30,7 @@ export async function testFloor<Name extends string>(
     log: createLog("debug", (line) => void log.push(JSON.parse(line) as Record<string, unknown>)),
     authenticate: (key) => (key === testKey ? { userId: "u", userName: "u", keyId: "k" } : null),
     admit: () => {},
+    count: () => {},
     pages: { "/openapi.json": { type: "application/json", render: () => "{}" } },
     routes: mount(endpoints, handlers, {
       bodyBytes,

@@ -72,6 +72,7 @@ export async function scriptedHouse(settings: Record<string, string> = {}): Prom
     tokenizer: () => tokenizer,
     seatContext: 4096,
     kind: () => "text",
+    occupancy: () => [{ baseId, seats: 8, busy: 1, waiting: 2 }],
     // Every text lies in the same direction: that is as near as any two can be.
     embed: async (_model: unknown, texts: readonly unknown[]) =>
       texts.map(() => ({ vector: Float32Array.of(1, 0, 0, 0), tokens: 1, truncated: 0 })),
@@ -81,7 +82,7 @@ export async function scriptedHouse(settings: Record<string, string> = {}): Prom
     dispose: async () => {},
   } as unknown as Generator;
 
-  const it = await testHouse(settings, { generator });
+  const it: TestHouse = await testHouse(settings, { generator });
   const store = openStore(join(it.data, "plumbline.db"));
   const baseId = insertBase(store, "small");
   const { engine } = await versionsInstalled();

@@ -1,7 +1,7 @@
 // What may be known without a key: that the process lives, what it cannot do now, and whether it serves all it should.
 import { Failure } from "../../base/errors.ts";
 import type { Clock } from "../../base/time.ts";
-import type { Handlers } from "../../contract/endpoint.ts";
+import { type Handlers, PlainText } from "../../contract/endpoint.ts";
 import type { system as promises } from "../../contract/system.ts";
 
 export interface SystemParts {
@@ -11,9 +11,12 @@ export interface SystemParts {
   degraded: () => string[];
   /** Models that should serve and do not yet. */
   waitingFor: () => string[];
+  /** What is counted, in Prometheus' text form. */
+  renderMetrics: () => Promise<string>;
 }
 
-export function createSystem({ version, clock, degraded, waitingFor }: SystemParts): Handlers<typeof promises> {
+export function createSystem(parts: SystemParts): Handlers<typeof promises> {
+  const { version, clock, degraded, waitingFor, renderMetrics } = parts;
   const started = clock.monotonicMs();
   return {
     "system.health": async () => {
@@ -27,5 +30,6 @@ export function createSystem({ version, clock, degraded, waitingFor }: SystemPar
       if (waiting.length > 0) throw new Failure("not_ready", `Not served yet: ${waiting.join(", ")}`);
       return { ready: true, waiting_for: [] };
     },
+    "system.metrics": async () => new PlainText(await renderMetrics()),
   };
 }

@@ -1,0 +1,86 @@
+// What the appliance counts of itself, in Prometheus' text form. Labels are bounded: routes of the contract, statuses, bases, kinds
+// and states of work; no user, key or aligned model is named.
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+
+/** How full a loaded base is. */
+export interface Occupancy {
+  baseId: string;
+  seats: number;
+  busy: number;
+  /** Requests without a seat. */
+  waiting: number;
+}
+
+/** What is asked when somebody reads, rather than counted as it happens. */
+export interface Watched {
+  occupancy(): readonly Occupancy[];
+  jobs(): readonly { kind: string; state: string; count: number }[];
+}
+
+export interface Metrics {
+  /** An answered request; `route` is its name in the contract. */
+  request(route: string, status: number): void;
+  /** Of one inference request, whatever became of it. */
+  tokens(prompt: number, completion: number): void;
+  truncation(tokens: number): void;
+  /** From the arrival of a request to its first token. */
+  firstToken(seconds: number): void;
+  /** The mean of one answer's tokens after its first. */
+  token(seconds: number): void;
+  render(watched: Watched): Promise<string>;
+}
+
+export const metricsType = Registry.PROMETHEUS_CONTENT_TYPE;
+
+const seconds = {
+  first: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+  each: [0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5],
+};
+
+export function createMetrics(): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+  const counter = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
+    new Counter({ name: `plumbline_${name}`, help, labelNames, registers });
+  const gauge = <L extends string>(name: string, help: string, labelNames: readonly L[]) =>
+    new Gauge({ name: `plumbline_${name}`, help, labelNames, registers });
+  const histogram = (name: string, help: string, buckets: number[]) =>
+    new Histogram({ name: `plumbline_${name}`, help, buckets, registers });
+
+  const requests = counter("http_requests_total", "Requests answered, by route and status.", ["route", "status"]);
+  const tokens = counter("tokens_total", "Tokens of inference requests.", ["kind"]);
+  const truncations = counter("prompt_truncations_total", "Requests of which something was cut off to fit.");
+  const truncated = counter("prompt_truncated_tokens_total", "Tokens that were cut off.");
+  const first = histogram("first_token_seconds", "From a request's arrival to its first token.", seconds.first);
+  const each = histogram("token_seconds", "Mean time of a token after the first, of each answer.", seconds.each);
+  const seats = gauge("seats", "Seats of a loaded base.", ["base"]);
+  const busy = gauge("seats_busy", "Seats that answer now.", ["base"]);
+  const waiting = gauge("requests_waiting", "Requests that wait for a seat.", ["base"]);
+  const jobs = gauge("jobs", "Long work, by kind and state.", ["kind", "state"]);
+
+  return {
+    request: (route, status) => requests.inc({ route, status }),
+    tokens(prompt, completion) {
+      tokens.inc({ kind: "prompt" }, prompt);
+      tokens.inc({ kind: "completion" }, completion);
+    },
+    truncation(count) {
+      truncations.inc();
+      truncated.inc(count);
+    },
+    firstToken: (value) => first.observe(value),
+    token: (value) => each.observe(value),
+    render(watched) {
+      // Of a base that was unloaded nothing is left to say.
+      for (const one of [seats, busy, waiting, jobs]) one.reset();
+      for (const { baseId: base, ...now } of watched.occupancy()) {
+        seats.set({ base }, now.seats);
+        busy.set({ base }, now.busy);
+        waiting.set({ base }, now.waiting);
+      }
+      for (const { kind, state, count } of watched.jobs()) jobs.set({ kind, state }, count);
+      return registry.metrics();
+    },
+  };
+}
