@@ -87,6 +87,26 @@ describe("lm-evaluation-harness", { skip: withoutModel || (await withoutPython()
     assert(right > 10 && right <= 20, `${right} of 20`);
   });
 
+  test("its remote tokenizer finds the model's own control tokens, and writes what it read", async () => {
+    const script = [
+      "import json, os",
+      "from lm_eval.utils import RemoteTokenizer",
+      "t = RemoteTokenizer(base_url=os.environ['BASE'], auth_token=os.environ['KEY'])",
+      "text = t.apply_chat_template([{'role': 'user', 'content': 'René'}])",
+      "print(json.dumps({'eos': t.eos_token_id, 'bos': t.bos_token_id, 'text': text, 'ids': t.encode(text), 'again': t.decode(t.encode(text))}))",
+    ].join("\n");
+    const { code, output } = await run(program("python"), ["-c", script], {
+      BASE: `${it.url}/api/v3/inference/v1/completions`,
+      KEY: it.key,
+    });
+    assert.equal(code, 0, output);
+    const tokenizer = generator.tokenizer(it.baseId);
+    const told = JSON.parse(output.trim().split("\n").at(-1)!) as Record<string, unknown>;
+    assert.deepEqual([told.eos, told.bos], [tokenizer.eos, tokenizer.bos]);
+    assert.equal(told.again, told.text);
+    assert.deepEqual(told.ids, tokenizer.encode(String(told.text), true));
+  });
+
   test("every token's log-prob over HTTP is our own scorer's", async (t) => {
     let largest = 0;
     const lines = readFileSync(join(tasks, "two-choice.jsonl"), "utf8").trim().split("\n");

@@ -9,9 +9,11 @@ import { installation } from "../../../src/base/config.ts";
 import { scriptedHouse } from "../../helpers/scripted.ts";
 import { outputFolder, program, run, withoutPython } from "./environment.ts";
 
-const seconds = process.env.FUZZ_SECONDS ?? "600";
+const { FUZZ_SECONDS: seconds = "600", FUZZ_TAG: tag } = process.env;
 
-test(`schemathesis finds nothing in ${seconds} seconds`, { skip: await withoutPython() }, async () => {
+test(`schemathesis finds nothing in ${seconds} seconds${tag === undefined ? "" : ` of ${tag}`}`, {
+  skip: await withoutPython(),
+}, async () => {
   const it = await scriptedHouse();
   try {
     // A key that may not manage keys: it would revoke itself.
@@ -40,6 +42,7 @@ test(`schemathesis finds nothing in ${seconds} seconds`, { skip: await withoutPy
       ...["--header", `Authorization: Bearer ${key}`],
       // The first two say 401 where the contract says 422; test/contract and test/api/access try both.
       ...["--exclude-checks", "ignored_auth,missing_required_header"],
+      ...(tag === undefined ? [] : ["--include-tag", tag]),
       ...["--max-time", seconds, "--seed", "1", "--continue-on-failure", "--no-color", "--generation-database", "none"],
     ]);
     const report = join(outputFolder, "schemathesis.txt");
