@@ -3,9 +3,42 @@
 /** In a path whatever is no id of ours is not found. */
 const pathId = { type: "string", minLength: 1, maxLength: 200 } as const;
 export const id = { ...pathId, pattern: "^[^\\u0000]*$" } as const;
+/** The reader of bodies takes no NUL; SQLite would end a text there. */
+export const text = { type: "string", pattern: "^[^\\u0000]*$" } as const;
+/** Large enough for every count, and still exact as a number of JSON's. */
+export const mostCount = 1_000_000_000;
 export const name = { type: "string", minLength: 1, maxLength: 200, pattern: "^[^\\u0000]*$" } as const;
 export const timestamp = { type: "string", description: "ISO 8601, UTC" } as const;
 export const nullableTimestamp = { type: ["string", "null"], description: "ISO 8601, UTC" } as const;
+
+/**
+ * Rules between fields: checked and described like all else, and no part of the type. A property that may not stand with others is
+ * `{ not: {}, description: … }`, whose description is the refusal.
+ */
+export const rules = (...all: object[]): object => ({ allOf: all });
+
+/** Where `condition` holds, so must `consequence`; where not, `otherwise`. */
+export const whenever = (condition: object, consequence: object, otherwise?: object): object => ({
+  if: condition,
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
+  then: consequence,
+  ...(otherwise === undefined ? {} : { else: otherwise }),
+});
+
+/** Objects that have these fields. */
+export const having = (...fields: string[]) => ({ type: "object", required: fields }) as const;
+
+/** Of objects whose `field` has one of `values`. */
+export const where = (field: string, ...values: (string | null)[]) =>
+  ({ type: "object", required: [field], properties: { [field]: { enum: values } } }) as const;
+
+/** A part of a content, of whichever only texts are read. */
+export const textPart = {
+  type: "object",
+  required: ["type"],
+  properties: { type: { const: "text", description: "Images, files and documents are not read." }, text },
+  ...rules(whenever(where("type", "text"), having("text"))),
+} as const;
 
 /** A single id in the path. */
 export const idParam = <const K extends string>(key: K) =>

@@ -9,6 +9,7 @@ export const inferencePaths = <const P extends string>(path: P, ...others: strin
   aliases: [path, ...others].flatMap((one) => [`${root}/${one}`, `${root}/v1/${one}`]).slice(1),
 });
 
+/** X-Provider is described where an endpoint forwards; elsewhere it is taken to be refused with a sentence. */
 export const inferenceHeaders = {
   type: "object",
   properties: {

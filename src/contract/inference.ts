@@ -1,5 +1,6 @@
+import { having, rules, text, textPart, whenever, where } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
-import { inferenceErrors } from "./inference-common.ts";
+import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
 
 const usage = {
   type: "object",
@@ -36,15 +37,6 @@ export const confidence = {
   ],
 } as const;
 
-const headers = {
-  type: "object",
-  properties: {
-    "x-session-id": { type: "string", maxLength: 256, pattern: "^[\\x21-\\x7e]*$" },
-    "x-provider": { type: "string", maxLength: 256 },
-  },
-} as const;
-
-const modelName = { type: "string", minLength: 1, maxLength: 200 } as const;
 const temperature = { minimum: 0, maximum: 2, default: 1 } as const;
 const seed = { type: ["integer", "null"], minimum: 0, maximum: 9007199254740991 } as const;
 const stop = {
@@ -93,13 +85,13 @@ const tokenIds = { type: "array", minItems: 1, items: { type: "integer", minimum
 
 export const completionBody = {
   type: "object",
-  required: ["model", "prompt"],
+  required: ["prompt"],
   properties: {
-    model: modelName,
+    model: optionalModel,
     prompt: {
       anyOf: [
-        { type: "string" },
-        { type: "array", minItems: 1, maxItems: 128, items: { type: "string" } },
+        text,
+        { type: "array", minItems: 1, maxItems: 128, items: text },
         tokenIds,
         { type: "array", minItems: 1, maxItems: 128, items: tokenIds },
       ],
@@ -140,7 +132,6 @@ export const completionBody = {
   ],
 } as const;
 
-const text = { type: "string" } as const;
 const calledFunction = {
   type: "object",
   required: ["name", "arguments"],
@@ -155,16 +146,8 @@ const message = {
     content: {
       description: "Text, or parts that are texts; null only beside an assistant's tool_calls.",
       anyOf: [
-        { type: ["string", "null"] },
-        {
-          type: "array",
-          maxItems: 1000,
-          items: {
-            type: "object",
-            required: ["type", "text"],
-            properties: { type: { const: "text" }, text },
-          },
-        },
+        { type: ["string", "null"], pattern: text.pattern },
+        { type: "array", maxItems: 1000, items: textPart },
       ],
     },
     name: { type: ["string", "null"], maxLength: 200 },
@@ -188,6 +171,23 @@ const message = {
       description: "Of an assistant: what it thought; templates may use it.",
     },
   },
+  ...rules(
+    whenever(where("role", "tool"), {
+      type: "object",
+      required: ["tool_call_id"],
+      properties: { tool_call_id: { type: "string" } },
+    }),
+    whenever(
+      {
+        not: {
+          ...where("role", "assistant"),
+          required: ["role", "tool_calls"],
+          properties: { role: { const: "assistant" }, tool_calls: { type: "array", minItems: 1 } },
+        },
+      },
+      { type: "object", required: ["content"], properties: { content: { type: ["string", "array"] } } },
+    ),
+  ),
 } as const;
 
 const tool = {
@@ -210,11 +210,25 @@ const tool = {
 
 const effort = { enum: ["none", "minimal", "low", "medium", "high", "xhigh"] } as const;
 
+/** A function must be called. */
+const mustCall = {
+  type: "object",
+  required: ["tool_choice"],
+  properties: { tool_choice: { anyOf: [{ const: "required" }, { type: "object" }] } },
+} as const;
+
+/** A grammar rules the words of an answer. */
+const isFormatted = {
+  type: "object",
+  required: ["response_format"],
+  properties: { response_format: where("type", "json_object", "json_schema") },
+} as const;
+
 export const chatBody = {
   type: "object",
-  required: ["model", "messages"],
+  required: ["messages"],
   properties: {
-    model: modelName,
+    model: optionalModel,
     messages: { type: "array", minItems: 1, maxItems: 2000, items: message },
     max_tokens: { type: ["integer", "null"], minimum: 0, maximum: 1_000_000, default: 2000 },
     max_completion_tokens: {
@@ -263,6 +277,7 @@ export const chatBody = {
           },
         },
       },
+      ...rules(whenever(where("type", "json_schema"), having("json_schema"))),
     },
     ...drawing,
     n: choiceCount,
@@ -286,6 +301,34 @@ export const chatBody = {
     functions: { type: "null", description: "Not served: use tools." },
     function_call: { type: "null", description: "Not served: use tool_choice." },
   },
+  ...rules(
+    whenever(
+      { type: "object", required: ["top_logprobs"], properties: { top_logprobs: { type: "integer" } } },
+      { type: "object", required: ["logprobs"], properties: { logprobs: { const: true } } },
+    ),
+    whenever(mustCall, { type: "object", required: ["tools"], properties: { tools: { type: "array", minItems: 1 } } }),
+    whenever(isFormatted, {
+      type: "object",
+      properties: { ignore_eos: { not: { const: true }, description: "does not go with response_format" } },
+    }),
+    whenever(
+      {
+        ...isFormatted,
+        required: ["response_format", "tools"],
+        properties: { ...isFormatted.properties, tools: { type: "array", minItems: 1 } },
+      },
+      {
+        type: "object",
+        required: ["tool_choice"],
+        properties: {
+          tool_choice: {
+            not: { enum: ["auto", null] },
+            description: "does not go with response_format: set it to none, or to required",
+          },
+        },
+      },
+    ),
+  ),
   examples: [
     { model: "model_0", messages: [{ role: "user", content: "How often is the pump serviced?" }] },
     {
@@ -313,6 +356,8 @@ export const chatBody = {
   ],
 } as const;
 
+/** What a model says may be any text. */
+const said = { type: "string" } as const;
 const stopReason = {
   type: ["string", "null"],
   description: "The stop string that ended the answer, where one did.",
@@ -329,7 +374,7 @@ const completionLogprobs = {
       additionalProperties: false,
       required: ["tokens", "token_logprobs", "top_logprobs", "text_offset"],
       properties: {
-        tokens: { type: "array", items: text },
+        tokens: { type: "array", items: said },
         token_logprobs: { type: "array", items: { type: ["number", "null"] } },
         top_logprobs: {
           type: "array",
@@ -388,7 +433,7 @@ const completionChoice = <const F extends readonly (string | null)[]>(finish: F)
     additionalProperties: false,
     required: ["text", "index", "finish_reason", "logprobs"],
     properties: {
-      text,
+      text: said,
       index: { type: "integer" },
       finish_reason: { enum: finish },
       stop_reason: stopReason,
@@ -416,13 +461,13 @@ const answeredMessage = {
         additionalProperties: false,
         required: ["id", "type", "function"],
         properties: {
-          id: text,
+          id: said,
           type: { const: "function" },
           function: {
             type: "object",
             additionalProperties: false,
             required: ["name", "arguments"],
-            properties: { name: text, arguments: text },
+            properties: { name: said, arguments: said },
           },
         },
       },
@@ -436,8 +481,8 @@ const delta = {
   properties: {
     role: { const: "assistant" },
     content: { type: ["string", "null"] },
-    reasoning: text,
-    reasoning_content: text,
+    reasoning: said,
+    reasoning_content: said,
     tool_calls: {
       type: "array",
       items: {
@@ -446,9 +491,9 @@ const delta = {
         required: ["index", "function"],
         properties: {
           index: { type: "integer" },
-          id: text,
+          id: said,
           type: { const: "function" },
-          function: { type: "object", additionalProperties: false, properties: { name: text, arguments: text } },
+          function: { type: "object", additionalProperties: false, properties: { name: said, arguments: said } },
         },
       },
     },
@@ -458,11 +503,11 @@ const delta = {
 export const inference = {
   "inference.completions": endpoint({
     method: "POST",
-    path: "/api/v3/inference/completions",
-    aliases: ["/api/v3/inference/v1/completions"],
+    ...inferencePaths("completions"),
     tag: "inference",
     summary: "Complete a prompt with an aligned or base model.",
-    headers,
+    headers: inferenceHeaders,
+    forwards: true,
     body: completionBody,
     largeBody: true,
     reply: {
@@ -495,11 +540,11 @@ export const inference = {
   }),
   "inference.chat": endpoint({
     method: "POST",
-    path: "/api/v3/inference/chat/completions",
-    aliases: ["/api/v3/inference/v1/chat/completions"],
+    ...inferencePaths("chat/completions"),
     tag: "inference",
     summary: "Answer a conversation with an aligned or base model.",
-    headers,
+    headers: inferenceHeaders,
+    forwards: true,
     body: chatBody,
     largeBody: true,
     reply: {

@@ -1,5 +1,5 @@
 // The Messages endpoint, as Anthropic's clients speak it.
-import { failureBody } from "./common.ts";
+import { failureBody, having, rules, text, textPart, whenever, where } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import { confidence, confidenceScore } from "./inference.ts";
 import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
@@ -35,43 +35,48 @@ const blocks = {
     required: ["type"],
     properties: {
       type: {
-        type: "string",
-        description: "text, tool_use, tool_result, thinking or redacted_thinking; images and documents are not read.",
+        enum: ["text", "tool_use", "tool_result", "thinking", "redacted_thinking"],
+        description: "Images, files and documents are not read.",
       },
-      text: { type: "string" },
-      id: { type: "string", maxLength: 200 },
-      name: { type: "string", maxLength: 128 },
+      text,
+      id: { ...text, maxLength: 200 },
+      name: { ...text, maxLength: 128 },
       input: { type: "object" },
-      tool_use_id: { type: "string", maxLength: 200 },
+      tool_use_id: { ...text, maxLength: 200 },
       is_error: { type: ["boolean", "null"] },
-      thinking: { type: "string" },
-      signature: { type: "string" },
+      thinking: text,
+      signature: text,
       content: {
-        anyOf: [
-          { type: "string" },
-          {
-            type: "array",
-            maxItems: 1000,
-            items: {
-              type: "object",
-              required: ["type"],
-              properties: { type: { type: "string" }, text: { type: "string" } },
-            },
-          },
-        ],
+        anyOf: [text, { type: "array", maxItems: 1000, items: textPart }],
       },
     },
+    ...rules(
+      whenever(where("type", "text"), having("text")),
+      whenever(where("type", "tool_use"), having("id", "name", "input")),
+      whenever(where("type", "tool_result"), having("tool_use_id")),
+    ),
   },
 } as const;
+
+/** The blocks that a message of that role may have. */
+const blocksOf = (role: string, ...types: string[]) =>
+  whenever(where("role", role), {
+    type: "object",
+    properties: {
+      content: {
+        type: ["string", "array"],
+        items: {
+          type: "object",
+          properties: { type: { enum: types, description: `In a message of role ${role}.` } },
+        },
+      },
+    },
+  });
 
 const textBlocks = {
   type: "array",
   maxItems: 1000,
-  items: {
-    type: "object",
-    required: ["type", "text"],
-    properties: { type: { const: "text" }, text: { type: "string" } },
-  },
+  items: textPart,
 } as const;
 
 /** What makes the prompt; the body of count_tokens, and of messages the greater part. */
@@ -86,11 +91,16 @@ const prompt = {
       required: ["role", "content"],
       properties: {
         role: { enum: ["user", "assistant", "system"] },
-        content: { anyOf: [{ type: "string" }, blocks] },
+        content: { anyOf: [text, blocks] },
       },
+      ...rules(
+        blocksOf("user", "text", "tool_result"),
+        blocksOf("assistant", "text", "tool_use", "thinking", "redacted_thinking"),
+        blocksOf("system", "text"),
+      ),
     },
   },
-  system: { anyOf: [{ type: "string" }, textBlocks, { type: "null" }] },
+  system: { anyOf: [text, textBlocks, { type: "null" }] },
   tools: {
     type: ["array", "null"],
     maxItems: 128,
@@ -113,6 +123,7 @@ const prompt = {
       name: { type: "string", maxLength: 128 },
       disable_parallel_tool_use: { type: ["boolean", "null"] },
     },
+    ...rules(whenever(where("type", "tool"), having("name"))),
   },
   thinking: {
     type: ["object", "null"],
@@ -124,6 +135,14 @@ const prompt = {
     },
   },
 } as const;
+
+/** Who must call a tool is offered one. */
+const promptRules = rules(
+  whenever(
+    { type: "object", required: ["tool_choice"], properties: { tool_choice: where("type", "any", "tool") } },
+    { type: "object", required: ["tools"], properties: { tools: { type: "array", minItems: 1 } } },
+  ),
+);
 
 const usage = {
   type: "object",
@@ -203,6 +222,7 @@ export const messages = {
     summary: "Answer a conversation, in Anthropic's form.",
     dialect: "anthropic",
     headers: inferenceHeaders,
+    forwards: true,
     body: {
       type: "object",
       required: ["messages", "max_tokens"],
@@ -220,6 +240,7 @@ export const messages = {
         stream: { type: ["boolean", "null"], default: false },
         metadata: { type: ["object", "null"], description: "Accepted; not used." },
       },
+      ...promptRules,
       examples: [messageExample],
     },
     largeBody: true,
@@ -262,6 +283,7 @@ export const messages = {
       type: "object",
       required: ["messages"],
       properties: prompt,
+      ...promptRules,
       examples: [{ model: "model_0", messages: messageExample.messages }],
     },
     largeBody: true,

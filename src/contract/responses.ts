@@ -1,4 +1,5 @@
 // The Responses endpoint, as OpenAI's newer clients speak it.
+import { having, rules, text, whenever, where } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import { confidence, confidenceScore } from "./inference.ts";
 import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
@@ -13,10 +14,10 @@ const parts = {
     required: ["type"],
     properties: {
       type: {
-        type: "string",
-        description: "input_text, output_text, text or reasoning_text; images and files are not read.",
+        enum: ["input_text", "output_text", "text", "reasoning_text"],
+        description: "Images, files and documents are not read.",
       },
-      text: { type: "string" },
+      text,
     },
   },
 } as const;
@@ -25,32 +26,45 @@ const inputItem = {
   type: "object",
   properties: {
     type: {
-      type: ["string", "null"],
-      description: "message (also without a type), function_call, function_call_output or reasoning.",
+      enum: ["message", "function_call", "function_call_output", "reasoning", null],
+      description: "message where it is left out.",
     },
     id: { type: ["string", "null"], maxLength: 200 },
     status: nullableText,
     role: { enum: ["user", "assistant", "system", "developer"] },
-    content: { anyOf: [{ type: "string" }, parts, { type: "null" }] },
-    call_id: { type: "string", maxLength: 200 },
-    name: { type: "string", maxLength: 128 },
-    arguments: { type: "string" },
-    output: { anyOf: [{ type: "string" }, parts] },
+    content: { anyOf: [text, parts, { type: "null" }] },
+    call_id: { ...text, maxLength: 200 },
+    name: { ...text, maxLength: 128 },
+    arguments: text,
+    output: { anyOf: [text, parts] },
     summary: { type: "array", maxItems: 1000 },
     encrypted_content: nullableText,
   },
+  ...rules(
+    whenever(
+      { type: "object", properties: { type: { enum: ["message", null] } } },
+      {
+        type: "object",
+        required: ["role", "content"],
+        properties: { content: { type: ["string", "array"] } },
+      },
+    ),
+    whenever(where("type", "function_call"), having("call_id", "name", "arguments")),
+    whenever(where("type", "function_call_output"), having("call_id", "output")),
+  ),
 } as const;
 
 const functionTool = {
   type: "object",
   required: ["type"],
   properties: {
-    type: { type: "string", description: "function; tools that a server would run are not there." },
+    type: { const: "function", description: "Tools that a server would run are not there." },
     name: { type: "string", pattern: "^[A-Za-z0-9_.-]{1,128}$" },
     description: { type: ["string", "null"], maxLength: 20_000 },
     parameters: { type: ["object", "null"] },
     strict: { type: ["boolean", "null"] },
   },
+  ...rules(whenever(where("type", "function"), having("name"))),
 } as const;
 
 const effort = { enum: ["none", "minimal", "low", "medium", "high", "xhigh", null] } as const;
@@ -60,8 +74,12 @@ const responseBody = {
   required: ["input"],
   properties: {
     model: optionalModel,
-    input: { anyOf: [{ type: "string" }, { type: "array", minItems: 1, maxItems: 2000, items: inputItem }] },
-    instructions: { type: ["string", "null"], description: "The system text, of this response only." },
+    input: { anyOf: [text, { type: "array", minItems: 1, maxItems: 2000, items: inputItem }] },
+    instructions: {
+      type: ["string", "null"],
+      pattern: text.pattern,
+      description: "The system text, of this response only.",
+    },
     previous_response_id: { type: ["string", "null"], maxLength: 200, description: "Goes on from a stored response." },
     store: { type: ["boolean", "null"], default: true, description: "Keep it, to be read and gone on from." },
     stream: { type: ["boolean", "null"], default: false },
@@ -93,6 +111,7 @@ const responseBody = {
             schema: { type: "object" },
             strict: { type: ["boolean", "null"] },
           },
+          ...rules(whenever(where("type", "json_schema"), having("schema"))),
         },
       },
     },
@@ -117,6 +136,16 @@ const responseBody = {
     conversation: { type: "null", description: "Not served: use previous_response_id." },
     prompt: { type: "null", description: "Not served: send the input itself." },
   },
+  ...rules(
+    whenever(
+      {
+        type: "object",
+        required: ["tool_choice"],
+        properties: { tool_choice: { anyOf: [{ const: "required" }, { type: "object" }] } },
+      },
+      { type: "object", required: ["tools"], properties: { tools: { type: "array", minItems: 1 } } },
+    ),
+  ),
   examples: [{ model: "model_0", input: "How often is the pump serviced?" }],
 } as const;
 
@@ -248,6 +277,7 @@ export const responses = {
     tag: "inference",
     summary: "Answer an input, in the form of OpenAI's Responses; stored unless `store` is false.",
     headers: inferenceHeaders,
+    forwards: true,
     body: responseBody,
     largeBody: true,
     reply: response,

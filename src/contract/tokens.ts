@@ -1,4 +1,5 @@
 // What clients and evaluation tools ask of a model besides answers: which there are, and how it reads text.
+import { text } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
 
@@ -108,18 +109,24 @@ export const tokens = {
     method: "POST",
     ...inferencePaths("tokenize"),
     tag: "inference",
-    summary: "A text as a model's token ids. Texts never become control tokens.",
+    summary: "A text as a model's token ids.",
     headers: inferenceHeaders,
     body: {
       type: "object",
       required: ["prompt"],
       properties: {
         model: optionalModel,
-        prompt: { type: "string" },
+        prompt: text,
         add_special_tokens: {
           type: ["boolean", "null"],
           default: true,
           description: "Begin as the model's own texts begin, where they do.",
+        },
+        parse_special: {
+          type: ["boolean", "null"],
+          default: true,
+          description:
+            "Make control tokens of their names, as evaluation tools look them up. false: as the text of a prompt is read, which makes none.",
         },
       },
       examples: [{ model: "model_0", prompt: "Hello, world", add_special_tokens: false }],
@@ -141,7 +148,7 @@ export const tokens = {
     method: "POST",
     ...inferencePaths("detokenize"),
     tag: "inference",
-    summary: "Token ids as text. Control tokens add nothing.",
+    summary: "Token ids as text; control tokens by their names.",
     headers: inferenceHeaders,
     body: {
       type: "object",

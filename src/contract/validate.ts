@@ -9,6 +9,8 @@ const ajv = new Ajv2020({
   allowUnionTypes: true,
   useDefaults: true,
   strictRequired: false,
+  // The schema of an error, for its description.
+  verbose: true,
 });
 
 /** Compiles a schema; the check fills in defaults and says which fields are wrong. */
@@ -22,7 +24,32 @@ export function compile<S extends JSONSchema>(
   return (value, at = []) =>
     check(value)
       ? { ok: true, value: value as FromSchema<S> }
-      : { ok: false, details: (check.errors ?? []).map((error) => detailOf(error, at)) };
+      : { ok: false, details: told(check.errors ?? []).map((error) => detailOf(error, at)) };
+}
+
+/** More are not looked through: whoever sends so much that is wrong reads the first of it. */
+const mostErrors = 200;
+
+/**
+ * What helps of ajv's errors. Of alternatives only the one speaks that the value has the type of, where there is just one; and
+ * that a rule's `then` does not hold is said by what it misses.
+ */
+function told(errors: readonly ErrorObject[]): ErrorObject[] {
+  let kept = errors.slice(0, mostErrors).filter(({ keyword }) => keyword !== "if");
+  for (const union of kept.filter(({ keyword }) => keyword === "anyOf")) {
+    const isOfUnion = ({ schemaPath, instancePath }: ErrorObject): boolean =>
+      schemaPath.startsWith(`${union.schemaPath}/`) && instancePath.startsWith(union.instancePath);
+    const branchOf = ({ schemaPath }: ErrorObject): string =>
+      schemaPath.slice(union.schemaPath.length + 1).split("/")[0]!;
+    const isOfAnother = ({ keyword, instancePath }: ErrorObject): boolean =>
+      instancePath === union.instancePath && ["type", "enum", "const"].includes(keyword);
+    const branches = Map.groupBy(kept.filter(isOfUnion), branchOf);
+    const fitting = [...branches].filter(([, its]) => !its.some(isOfAnother));
+    if (fitting.length !== 1) continue;
+    const spoken = new Set(fitting[0]![1]);
+    kept = kept.filter((error) => error !== union && (spoken.has(error) || !isOfUnion(error)));
+  }
+  return kept;
 }
 
 function detailOf(error: ErrorObject, at: (string | number)[]): ValidationDetail {
@@ -39,6 +66,11 @@ function detailOf(error: ErrorObject, at: (string | number)[]): ValidationDetail
       msg: "unknown field",
       type: "extra_forbidden",
     };
+  // What is not taken at all says why not.
+  const { type, description } = (error.parentSchema ?? {}) as { type?: unknown; description?: string };
+  const isNotTaken = error.keyword === "not" || (error.keyword === "type" && type === "null");
+  if (isNotTaken && description !== undefined)
+    return { loc: [...at, ...path], msg: description, type: `${error.keyword}_error` };
   return {
     loc: [...at, ...path],
     msg: `${error.message ?? "is not valid"}${allowed(error)}`,
@@ -47,6 +79,8 @@ function detailOf(error: ErrorObject, at: (string | number)[]): ValidationDetail
 }
 
 function allowed(error: ErrorObject): string {
-  const values = error.params.allowedValues;
-  return Array.isArray(values) ? `: ${values.join(", ")}` : "";
+  const values = error.keyword === "const" ? [error.params.allowedValue] : error.params.allowedValues;
+  if (!Array.isArray(values)) return "";
+  const { description } = (error.parentSchema ?? {}) as { description?: string };
+  return `: ${values.map((value) => value ?? "null").join(", ")}${description === undefined ? "" : `. ${description}`}`;
 }

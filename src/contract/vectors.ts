@@ -1,4 +1,5 @@
 // Vectors of texts and ranks of documents, in the forms that OpenAI's, Jina's, Cohere's and TEI's clients speak.
+import { having, mostCount, rules, text, whenever } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
 
@@ -8,7 +9,7 @@ const tokenIds = {
   maxItems: 1_000_000,
   items: { type: "integer", minimum: 0, maximum: 2147483647 },
 } as const;
-const text = { type: "string", minLength: 1 } as const;
+const someText = { ...text, minLength: 1 } as const;
 const truncate = {
   type: ["boolean", "null"],
   default: false,
@@ -35,11 +36,15 @@ const documentsField = {
   minItems: 1,
   maxItems: 1000,
   items: {
-    anyOf: [{ type: "string" }, { type: "object", required: ["text"], properties: { text: { type: "string" } } }],
+    anyOf: [text, { type: "object", required: ["text"], properties: { text } }],
   },
 } as const;
-const topN = { type: ["integer", "null"], minimum: 1, description: "As many of the best; all without it." } as const;
-const query = { type: "string", minLength: 1 } as const;
+const topN = {
+  type: ["integer", "null"],
+  minimum: 1,
+  maximum: mostCount,
+  description: "As many of the best; all without it.",
+} as const;
 
 const jinaResult = {
   type: "object",
@@ -70,6 +75,7 @@ export const vectors = {
     tag: "inference",
     summary: "Vectors of unit length: of an embedding model, or the mean of a text model's last states.",
     headers: inferenceHeaders,
+    forwards: true,
     body: {
       type: "object",
       required: ["input"],
@@ -77,8 +83,8 @@ export const vectors = {
         model: optionalModel,
         input: {
           anyOf: [
-            text,
-            { type: "array", minItems: 1, maxItems: 2048, items: text },
+            someText,
+            { type: "array", minItems: 1, maxItems: 2048, items: someText },
             tokenIds,
             { type: "array", minItems: 1, maxItems: 2048, items: tokenIds },
           ],
@@ -91,6 +97,7 @@ export const vectors = {
         dimensions: {
           type: ["integer", "null"],
           minimum: 1,
+          maximum: mostCount,
           description: "So many first values, brought to unit length again; as many as the model has, at most.",
         },
         truncate,
@@ -135,9 +142,9 @@ export const vectors = {
       required: ["query"],
       properties: {
         model: optionalModel,
-        query,
+        query: someText,
         documents: documentsField,
-        texts: { type: "array", minItems: 1, maxItems: 1000, items: { type: "string" } },
+        texts: { type: "array", minItems: 1, maxItems: 1000, items: text },
         top_n: topN,
         return_documents: { type: ["boolean", "null"], default: false },
         raw_scores: {
@@ -148,6 +155,16 @@ export const vectors = {
         return_text: { type: ["boolean", "null"], default: false },
         truncate,
       },
+      ...rules(
+        whenever(
+          having("texts"),
+          {
+            type: "object",
+            properties: { documents: { not: {}, description: "stands beside texts; send one of them" } },
+          },
+          having("documents"),
+        ),
+      ),
       examples: [{ model: "model_0", query: "How long is the warranty?", documents: ["Two years.", "It is red."] }],
     },
     largeBody: true,
@@ -180,10 +197,15 @@ export const vectors = {
       required: ["query", "documents"],
       properties: {
         model: optionalModel,
-        query,
+        query: someText,
         documents: documentsField,
         top_n: topN,
-        max_tokens_per_doc: { type: ["integer", "null"], minimum: 1, description: "Accepted; see truncate." },
+        max_tokens_per_doc: {
+          type: ["integer", "null"],
+          minimum: 1,
+          maximum: mostCount,
+          description: "Accepted; see truncate.",
+        },
         truncate,
       },
       examples: [{ model: "model_0", query: "How long is the warranty?", documents: ["Two years."], top_n: 1 }],

@@ -92,7 +92,7 @@ describe("chats", { skip: withoutModel }, () => {
         { tools: [clock], tool_choice: { type: "function", function: { name: "x" } } },
         at("tool_choice"),
       ],
-      ["required of none", { tool_choice: "required" }, at("tool_choice")],
+      ["required of none", { tool_choice: "required" }, at("tools")],
       ["an unknown choice", { tools: [clock], tool_choice: "maybe" }, at("tool_choice")],
       [
         "parameters that no grammar holds",
@@ -118,7 +118,7 @@ describe("chats", { skip: withoutModel }, () => {
       [
         "a schema beside tools that may be called",
         { tools: [clock], response_format: { type: "json_object" } },
-        at("response_format"),
+        at("tool_choice"),
       ],
       ["a schema and no end", { ignore_eos: true, response_format: { type: "json_object" } }, at("ignore_eos")],
       ["top_logprobs alone", { top_logprobs: 2 }, at("logprobs")],

@@ -81,7 +81,8 @@ describe("inference", { skip: withoutModel }, () => {
   }
 
   const cases: Case[] = [
-    { name: "no model", endpoint: chat, body: { model: undefined }, status: 422, loc: ["body", "model"] },
+    { name: "no model while one base is there", endpoint: chat, body: { model: undefined }, status: 200 },
+    { name: "no model by null", endpoint: chat, body: { model: null }, status: 422, loc: ["body", "model"] },
     { name: "an unknown model", endpoint: chat, body: { model: "model_nobody" }, status: 404 },
     { name: "a path as model", endpoint: chat, body: { model: "../../etc/passwd" }, status: 404 },
     { name: "a file as model", endpoint: complete, body: { model: "/abs/x.gguf" }, status: 404 },

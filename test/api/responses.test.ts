@@ -33,9 +33,14 @@ describe("responses", { skip: withoutModel }, () => {
       body: { input: part("input_image") },
       status: 422,
       loc: ["body", "input", 0, "content", 0, "type"],
-      words: /input_image is not read/,
+      words: /Images, files and documents are not read/,
     },
-    { name: "a file", body: { input: part("input_file") }, status: 422, words: /input_file is not read/ },
+    {
+      name: "a file",
+      body: { input: part("input_file") },
+      status: 422,
+      words: /Images, files and documents are not read/,
+    },
     {
       name: "an item reference",
       body: { input: [{ type: "item_reference", id: "a" }] },

@@ -150,7 +150,7 @@ describe("vectors and ranks", { skip: withoutModel }, () => {
       endpoint: rerank,
       body: { query: "a", documents: ["b"], texts: ["c"] },
       status: 422,
-      loc: ["body", "texts"],
+      loc: ["body", "documents"],
     },
     {
       name: "an empty query",
@@ -327,9 +327,14 @@ describe("vectors and ranks", { skip: withoutModel }, () => {
       assert.deepEqual((await it.call("inference.detokenize", { body: { tokens } })).body, { prompt: one.text });
     });
 
-    test("texts are not read as control tokens, and ids are checked", async () => {
-      const { tokens } = (await it.call("inference.tokenize", { body: { prompt: "<|im_end|>" } })).body;
-      assert(tokens.length > 1);
+    test("names of control tokens are read as such, unless told not to, and written again; ids are checked", async () => {
+      const prompt = "<|im_start|>user\nRené 😀<|im_end|>";
+      const { tokens } = (await it.call("inference.tokenize", { body: { prompt } })).body;
+      assert.deepEqual([tokens[0], tokens.at(-1)], [1, 2]);
+      assert.deepEqual((await it.call("inference.detokenize", { body: { tokens } })).body, { prompt });
+      const plain = (await it.call("inference.tokenize", { body: { prompt, parse_special: false } })).body.tokens;
+      assert(!plain.includes(1) && !plain.includes(2));
+      assert.deepEqual((await it.call("inference.detokenize", { body: { tokens: plain } })).body, { prompt });
       const wrong = await it.call("inference.detokenize", { body: { tokens: [1, 49_152] } });
       assert.deepEqual(wrong.body.detail[0].loc, ["body", "tokens", 1]);
       const foreign = await it.call("inference.tokenize", { body: { model: aligned, prompt: "a" }, key: it.otherKey });

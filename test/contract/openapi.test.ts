@@ -26,7 +26,8 @@ describe("every endpoint of the contract", () => {
       assert.ok(response.headers.get("x-request-id"));
       assert.notEqual(response.status, 405);
       assert.ok(response.status < 500, `${response.status}`);
-      const answer = (await response.json()) as { detail?: unknown };
+      if (endpoint.text !== undefined) assert.ok((await response.text()).length > 0);
+      const answer = endpoint.text === undefined ? ((await response.json()) as { detail?: unknown }) : {};
       // Not there for lack of such a thing, not for lack of such a route.
       if (response.status === 404) assert.ok(answer.detail);
     });
@@ -36,12 +37,10 @@ describe("every endpoint of the contract", () => {
       assert.ok(operation);
       assert.equal(operation.summary, endpoint.summary);
       const ways = endpoint.tag === "inference" ? [{ key: [] }, { apiKey: [] }] : [{ key: [] }];
-      assert.deepEqual(operation.security, endpoint.open ? [] : ways);
-      assert.deepEqual(
-        operation.responses[String(endpoint.status ?? 200)].content[endpoint.download?.[0] ?? "application/json"]
-          .schema,
-        plain(endpoint.reply),
-      );
+      const elsewhere = endpoint.open === "key_elsewhere" ? [{ key: [] }, {}] : [];
+      assert.deepEqual(operation.security, endpoint.open ? elsewhere : ways);
+      const type = endpoint.download?.[0] ?? endpoint.text ?? "application/json";
+      assert.deepEqual(operation.responses[String(endpoint.status ?? 200)].content[type].schema, plain(endpoint.reply));
       for (const code of endpoint.errors) {
         const response = operation.responses[String(failures[code].status)];
         assert.ok(response?.description.includes(`\`${code}\``), `${code} is not described`);
@@ -93,6 +92,22 @@ describe("the document", () => {
         endpoint.events,
       ])
         if (schema) assert.doesNotThrow(() => (compile as (schema: unknown) => unknown)(schema), name);
+  });
+
+  test("bounds every whole number of a request, whose reader takes none beyond ±(2^53 − 1)", () => {
+    const unbounded = (schema: unknown, path: string): string[] => {
+      if (typeof schema !== "object" || schema === null) return [];
+      const { type, minimum, maximum } = schema as { type?: string | string[]; minimum?: number; maximum?: number };
+      const isOpen = [type ?? []].flat().includes("integer") && (minimum === undefined || maximum === undefined);
+      return [
+        ...(isOpen ? [path] : []),
+        ...Object.entries(schema)
+          // A condition bounds nothing.
+          .filter(([key]) => key !== "if")
+          .flatMap(([key, one]) => unbounded(one, `${path}.${key}`)),
+      ];
+    };
+    for (const [name, { query, body }] of endpoints) assert.deepEqual(unbounded({ query, body }, name), []);
   });
 
   test("tags every operation with a tag it lists", () => {

@@ -46,7 +46,7 @@ function script(pieces: TurnPiece[], failure?: Failure) {
       yield* pieces;
       if (failure) throw failure;
     }
-    return { model: "model_base", created: 1_777_896_000, pieces: told() };
+    return { model: "model_base", created: 1_777_896_000, promptTokens: 31, pieces: told() };
   };
   return { run, asked };
 }
@@ -61,13 +61,12 @@ const input = (schema: object, body: object) => {
   assert(checked.ok, JSON.stringify(checked.details));
   return { ...around, params: {}, query: {}, raw: {}, files: [], lastEventId: null, body: checked.value } as never;
 };
-const nameModel = (name: string | undefined): string => name ?? "model_base";
 
 async function ask(pieces: TurnPiece[], body: object, failure?: Failure) {
   const { run, asked } = script(pieces, failure);
   const schema = messages["inference.messages"].body;
   const plain = { model: "m", max_tokens: 100, messages: [{ role: "user", content: "Weather in Oslo?" }], ...body };
-  return { answer: await createMessages(run, async () => 31, nameModel)(input(schema, plain), caller), asked };
+  return { answer: await createMessages(run)(input(schema, plain), caller), asked };
 }
 
 const rows = new Map<string, { response_json: string; messages_json: string }>();
@@ -81,7 +80,7 @@ async function respond(pieces: TurnPiece[], body: object, failure?: Failure) {
     get: { get: (id: string) => rows.get(id) },
   } as never;
   const log = createLog("error", () => {});
-  const handlers = createResponses({ run, nameModel, sql, seatContext: 64, clock: systemClock, log });
+  const handlers = createResponses({ run, sql, seatContext: 64, clock: systemClock, log });
   const schema = responses["inference.responses"].body;
   const handler = handlers["inference.responses"];
   return { answer: await handler(input(schema, { model: "m", input: "Weather in Oslo?", ...body }), caller), asked };

@@ -5,20 +5,12 @@ import { EventStream } from "../../contract/endpoint.ts";
 import type { inference } from "../../contract/inference.ts";
 import { chatBody } from "../../contract/inference.ts";
 import type { ChatMessage } from "../../engine/chat-format.ts";
-import type { GeneratedToken, Tokenizer } from "../../engine/generator.ts";
+import type { GeneratedToken } from "../../engine/generator.ts";
 import type { ToolCall } from "../../engine/tool-format.ts";
 import type { OfferedTool, ToolChoice } from "./calls.ts";
-import {
-  openTurn,
-  planTurn,
-  type RunningTurn,
-  type Turn,
-  type TurnEnd,
-  type TurnEvent,
-  wholeAnswers,
-} from "./chat-turn.ts";
+import { openTurn, type RunningTurn, type Turn, type TurnEnd, type TurnEvent, wholeAnswers } from "./chat-turn.ts";
 import { chatLogprobs } from "./logprobs.ts";
-import { around, type Plan, type Session, type SessionParts } from "./session.ts";
+import { around, type Session, type SessionParts } from "./session.ts";
 import { type ChatReply, confidenceOf, done, event, scoreOf, usageOf } from "./shapes.ts";
 
 type Endpoint = (typeof inference)["inference.chat"];
@@ -35,21 +27,10 @@ export const createChat =
     return body.stream ? new EventStream(stream(turn, body)) : reply(turn, body);
   };
 
-/** The prompt of a body, and what rules its answers. */
-export const plan = (body: Body, tokenizer: Tokenizer, seatContext: number): Plan =>
-  planTurn(turnOf(body), tokenizer, seatContext);
-
-function turnOf(body: Body): Turn {
+/** What a body asks for. Throws validation for what no schema says. */
+export function turnOf(body: Body): Turn {
   const { tools, toolChoice } = toolsOf(body);
   const schema = schemaOf(body);
-  if (schema !== null && tools.length > 0 && toolChoice === "auto")
-    throw invalid(
-      ["body", "response_format"],
-      "does not go with tools that the model may call or not: set tool_choice to none, or to required",
-    );
-  if (schema !== null && body.ignore_eos) throw invalid(["body", "ignore_eos"], "does not go with response_format");
-  if (body.top_logprobs != null && !body.logprobs)
-    throw invalid(["body", "logprobs"], "must be true where top_logprobs are wanted");
   const { reasoning } = body;
   return {
     messages: body.messages.map(messageOf),
@@ -73,10 +54,6 @@ function messageOf(message: Body["messages"][number], index: number): ChatMessag
   const { role, content, name, tool_calls, tool_call_id, reasoning_content } = message;
   const at = ["body", "messages", index];
   const calls = role === "assistant" ? (tool_calls ?? []) : [];
-  if (content == null && calls.length === 0)
-    throw invalid([...at, "content"], "must be a text, or parts that are texts");
-  if (role === "tool" && tool_call_id == null)
-    throw invalid([...at, "tool_call_id"], "must say which call this is the result of");
   return {
     // A developer is who a system prompt comes from.
     role: role === "developer" ? "system" : role,
@@ -125,14 +102,13 @@ function schemaOf({ response_format: format }: Body): Turn["schema"] {
   const at = ["body", "response_format"];
   if (format == null || format.type === "text") return null;
   if (format.type === "json_object") return { schema: { type: "object" }, at };
-  if (format.json_schema === undefined) throw invalid([...at, "json_schema"], "field required", "missing");
-  return { schema: format.json_schema.schema, at: [...at, "json_schema", "schema"] };
+  return { schema: format.json_schema!.schema, at: [...at, "json_schema", "schema"] };
 }
 
 const logprobsOf = (tokens: readonly GeneratedToken[], session: Session, body: Body) =>
   body.logprobs ? chatLogprobs(tokens, session.tokenizer, body.top_logprobs ?? 0) : null;
 
-const usageWithThoughts = (session: Session, ended: readonly TurnEnd[]) => ({
+export const usageWithThoughts = (session: Session, ended: readonly TurnEnd[]) => ({
   ...usageOf(session, ended),
   completion_tokens_details: { reasoning_tokens: ended.reduce((sum, end) => sum + end.thoughtTokens, 0) },
 });

@@ -5,7 +5,7 @@ import type { Handler } from "../../contract/endpoint.ts";
 import type { vectors } from "../../contract/vectors.ts";
 import { withModel } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
-import type { SessionParts } from "./session.ts";
+import { type SessionParts, tellTruncation } from "./session.ts";
 
 type Endpoint = (typeof vectors)["inference.embeddings"];
 
@@ -22,7 +22,7 @@ export const createEmbeddings =
       const tokens = embedded.reduce((sum, one) => sum + one.tokens, 0);
       const truncated = embedded.reduce((sum, one) => sum + one.truncated, 0);
       count(tokens);
-      if (truncated > 0) input.setHeader("x-plumbline-truncated-tokens", String(truncated));
+      tellTruncation(parts, input, truncated);
       return {
         object: "list",
         data: embedded.map(({ vector }, index) => ({

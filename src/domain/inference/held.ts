@@ -34,7 +34,7 @@ export async function withModel<T>(
   work: (held: Held) => Promise<T>,
 ): Promise<T> {
   refuseProvider(headers);
-  const { usage, clock, log, generator } = parts;
+  const { usage, clock, log, generator, metrics } = parts;
   const model = parts.resolve(caller, name ?? parts.onlyBase(kinds));
   const lease = await parts.lease(model.ref);
   try {
@@ -46,6 +46,7 @@ export async function withModel<T>(
     let read = 0;
     const end = (outcome: "done" | "aborted" | "failed"): void => {
       usage.end.run(0, outcome, requestId);
+      metrics.tokens(read, 0);
       log("info", "inference.ended", {
         requestId,
         modelId,

@@ -16,7 +16,7 @@ import type { SessionParts } from "./session.ts";
 import { prepareResponses, prepareUsage, type UsageTotals } from "./store.ts";
 import { createTokens, type ListedModel } from "./tokens.ts";
 import { createCount, createTurn } from "./turn.ts";
-import { orUpstream, type Upstreams } from "./upstreams.ts";
+import { createForward, orUpstream, type Upstreams } from "./upstreams.ts";
 
 export { upstreamsOf } from "./upstreams.ts";
 
@@ -37,26 +37,22 @@ export function createInference(parts: InferenceParts): Inference {
   const usage = prepareUsage(parts.store);
   usage.interrupt.run();
   const session: SessionParts = { ...parts, usage };
-  const served = { ...session, upstreams: parts.upstreams };
-  const chat = orUpstream(served, "chat/completions", createChat(session));
-  const run = createTurn(chat);
-  const count = createCount(session);
-  const nameModel = (name: string | undefined): string => name ?? parts.onlyBase(["text"]);
+  const forward = createForward({ ...session, upstreams: parts.upstreams });
+  const run = createTurn(session, forward);
   return {
     handlers: {
-      "inference.completions": orUpstream(served, "completions", createCompletions(session)),
-      "inference.chat": chat,
-      "inference.messages": createMessages(run, count, nameModel),
-      "inference.count_tokens": createCountTokens(count, nameModel),
+      "inference.completions": orUpstream(forward, "completions", createCompletions(session)),
+      "inference.chat": orUpstream(forward, "chat/completions", createChat(session)),
+      "inference.messages": createMessages(run),
+      "inference.count_tokens": createCountTokens(createCount(session)),
       ...createResponses({
         run,
-        nameModel,
         sql: prepareResponses(parts.store),
         seatContext: parts.generator.seatContext,
         clock: parts.clock,
         log: parts.log,
       }),
-      "inference.embeddings": orUpstream(served, "embeddings", createEmbeddings(session)),
+      "inference.embeddings": orUpstream(forward, "embeddings", createEmbeddings(session)),
       "inference.rerank": createRerank(session),
       "inference.rerank_cohere": createRerankCohere(session),
       ...createTokens(session, parts.listModels),

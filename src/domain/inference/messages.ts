@@ -1,6 +1,6 @@
 // POST messages/v2: a chat in Anthropic's form. Its system text comes first, tool results become messages of their own, and the
 // answer comes in blocks: thinking, text, tool_use.
-import { Failure, invalid } from "../../base/errors.ts";
+import { Failure } from "../../base/errors.ts";
 import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { messages } from "../../contract/messages.ts";
@@ -11,33 +11,27 @@ type Body = Input<Endpoint>["body"];
 type PromptBody = Input<(typeof messages)["inference.count_tokens"]>["body"];
 type Answered = Reply<Endpoint>;
 
-/** An unnamed model is resolved here, since the chat endpoint wants one named. */
-export type NameModel = (name: string | undefined) => string;
-
 export const createMessages =
-  (run: RunTurn, count: CountPrompt, nameModel: NameModel): Handler<Endpoint> =>
+  (run: RunTurn): Handler<Endpoint> =>
   async ({ body, ...asked }, caller) => {
     const id = `msg_${asked.requestId}`;
-    // A stream's first event tells the prompt's tokens; of an upstream they are known at the end only.
-    const isCounted = body.stream && asked.headers["x-provider"] === undefined;
-    const promptTokens = isCounted ? await count(promptOf(body, nameModel), asked, caller, chatNames) : 0;
-    const turn = await run(chatOf(body, nameModel), asked, caller, chatNames);
-    return body.stream ? new EventStream(stream(id, turn, promptTokens)) : reply(id, turn);
+    const turn = await run(chatOf(body), asked, caller, chatNames);
+    return body.stream ? new EventStream(stream(id, turn)) : reply(id, turn);
   };
 
 export type CountPrompt = (...asked: Parameters<RunTurn>) => Promise<number>;
 
 export const createCountTokens =
-  (count: CountPrompt, nameModel: NameModel): Handler<(typeof messages)["inference.count_tokens"]> =>
+  (count: CountPrompt): Handler<(typeof messages)["inference.count_tokens"]> =>
   async ({ body, ...asked }, caller) => ({
-    input_tokens: await count(promptOf(body, nameModel), asked, caller, chatNames),
+    input_tokens: await count(promptOf(body), asked, caller, chatNames),
   });
 
 /** What a field of the chat's body is called here. */
 const chatNames = { stop: "stop_sequences", reasoning: "thinking", max_completion_tokens: "max_tokens" } as const;
 
-const chatOf = (body: Body, nameModel: NameModel): Record<string, unknown> => ({
-  ...promptOf(body, nameModel),
+const chatOf = (body: Body): Record<string, unknown> => ({
+  ...promptOf(body),
   max_tokens: body.max_tokens,
   prompt_truncate_len: uncut,
   temperature: body.temperature,
@@ -46,13 +40,10 @@ const chatOf = (body: Body, nameModel: NameModel): Record<string, unknown> => ({
   stop: body.stop_sequences,
 });
 
-function promptOf(body: PromptBody, nameModel: NameModel): Record<string, unknown> {
+function promptOf(body: PromptBody): Record<string, unknown> {
   const { tool_choice: choice, thinking, tools } = body;
-  const named = choice?.type === "tool" ? choice.name : undefined;
-  if (choice?.type === "tool" && named === undefined)
-    throw invalid(["body", "tool_choice", "name"], "field required", "missing");
   return {
-    model: nameModel(body.model),
+    ...(body.model === undefined ? {} : { model: body.model }),
     messages: [...systemOf(body.system), ...body.messages.flatMap(chatMessages)],
     ...(tools && tools.length > 0
       ? {
@@ -61,9 +52,9 @@ function promptOf(body: PromptBody, nameModel: NameModel): Record<string, unknow
             function: { name, description: description ?? null, parameters: input_schema },
           })),
           tool_choice:
-            named !== undefined
-              ? { type: "function", function: { name: named } }
-              : ({ auto: "auto", any: "required", none: "none", tool: "auto" } as const)[choice?.type ?? "auto"],
+            choice?.type === "tool"
+              ? { type: "function", function: { name: choice.name } }
+              : ({ auto: "auto", any: "required", none: "none" } as const)[choice?.type ?? "auto"],
           parallel_tool_calls: !choice?.disable_parallel_tool_use,
         }
       : {}),
@@ -88,38 +79,34 @@ function systemOf(system: Body["system"]): ChatMessage[] {
 
 type Block = Exclude<Body["messages"][number]["content"], string>[number];
 
-function chatMessages({ role, content }: Body["messages"][number], at: number): ChatMessage[] {
+function chatMessages({ role, content }: Body["messages"][number]): ChatMessage[] {
   if (typeof content === "string") return [{ role, content }];
-  const loc = (index: number, field: string): (string | number)[] => ["body", "messages", at, "content", index, field];
   const made: ChatMessage[] = [];
   const texts: string[] = [];
   const calls: unknown[] = [];
   let thought = "";
-  for (const [index, block] of content.entries()) {
-    const wanted = <T>(value: T | undefined, field: string): T => {
-      if (value === undefined) throw invalid(loc(index, field), "field required", "missing");
-      return value;
-    };
-    const isMisplaced =
-      (block.type === "tool_result") !== (role === "user") && /^(tool|thinking|redacted)/.test(block.type);
-    if (isMisplaced) throw invalid(loc(index, "type"), `a ${block.type} does not stand in a message of role ${role}`);
-    if (block.type === "text") texts.push(wanted(block.text, "text"));
-    else if (block.type === "tool_use")
-      calls.push({
-        id: wanted(block.id, "id"),
-        type: "function",
-        function: { name: wanted(block.name, "name"), arguments: JSON.stringify(wanted(block.input, "input")) },
-      });
-    else if (block.type === "tool_result")
-      made.push({
-        role: "tool",
-        tool_call_id: wanted(block.tool_use_id, "tool_use_id"),
-        content: resultOf(block, loc(index, "content")),
-      });
-    else if (block.type === "thinking") thought += block.thinking ?? "";
-    // What was redacted nobody can read again.
-    else if (block.type !== "redacted_thinking") throw unread(block.type, loc(index, "type"));
-  }
+  for (const block of content)
+    switch (block.type) {
+      case "text":
+        texts.push(block.text!);
+        break;
+      case "tool_use":
+        calls.push({
+          id: block.id,
+          type: "function",
+          function: { name: block.name, arguments: JSON.stringify(block.input) },
+        });
+        break;
+      case "tool_result":
+        made.push({ role: "tool", tool_call_id: block.tool_use_id, content: resultOf(block) });
+        break;
+      case "thinking":
+        thought += block.thinking ?? "";
+        break;
+      case "redacted_thinking":
+        // What was redacted nobody can read again.
+        break;
+    }
   const text = texts.join("");
   if (calls.length > 0 || texts.length > 0 || made.length === 0)
     made.push({
@@ -131,24 +118,10 @@ function chatMessages({ role, content }: Body["messages"][number], at: number): 
   return made;
 }
 
-function resultOf({ content, is_error }: Block, loc: (string | number)[]): string {
-  const parts = typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
-  const text = parts
-    .map((part, index) => {
-      if (part.type !== "text") throw unread(part.type, [...loc, index, "type"]);
-      return part.text ?? "";
-    })
-    .join("");
+function resultOf({ content = "", is_error }: Block): string {
+  const text = typeof content === "string" ? content : content.map((part) => part.text).join("");
   return is_error ? `Error: ${text}` : text;
 }
-
-const unread = (type: string, loc: (string | number)[]): Failure =>
-  invalid(
-    loc,
-    type === "image" || type === "document"
-      ? `${type}s are not read: the models here read text`
-      : `${type} is not known`,
-  );
 
 const stopReasons = { stop: "end_turn", length: "max_tokens", tool_calls: "tool_use" } as const;
 
@@ -211,13 +184,9 @@ function inputOf(json: string): Record<string, unknown> {
 
 const event = (type: string, more: object): StreamEvent => ({ event: type, data: JSON.stringify({ type, ...more }) });
 
-async function* stream(
-  id: string,
-  { model, pieces }: Turn,
-  promptTokens: number,
-): AsyncGenerator<StreamEvent, void, void> {
+async function* stream(id: string, { model, promptTokens, pieces }: Turn): AsyncGenerator<StreamEvent, void, void> {
   const begun = {
-    input_tokens: promptTokens,
+    input_tokens: promptTokens ?? 0,
     output_tokens: 0,
     cache_creation_input_tokens: 0,
     cache_read_input_tokens: 0,

@@ -4,14 +4,14 @@
 //   rerank      cross_encoder   σ(log-odds)                    raw: log-odds
 //   embedding   embedding       (1 + cosine) / 2               raw: cosine
 //   text        likelihood      exp(mean ln p of the query)    raw: mean ln p, in nats (Sachan et al., 2022)
-import { Failure, invalid } from "../../base/errors.ts";
+import { Failure } from "../../base/errors.ts";
 import type { Caller, Handler } from "../../contract/endpoint.ts";
 import type { rerankMethods, vectors } from "../../contract/vectors.ts";
 import { formatChat } from "../../engine/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import { type Held, withModel } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
-import type { SessionParts } from "./session.ts";
+import { type SessionParts, tellTruncation } from "./session.ts";
 
 type Method = (typeof rerankMethods)[number];
 
@@ -41,10 +41,7 @@ type Documents = readonly (string | { text: string })[];
 export const createRerank =
   (parts: SessionParts): Handler<(typeof vectors)["inference.rerank"]> =>
   async ({ body, ...input }, caller) => {
-    const asked = body.texts ?? body.documents;
-    if (asked === undefined) throw invalid(["body", "documents"], "field required", "missing");
-    if (body.texts !== undefined && body.documents !== undefined)
-      throw invalid(["body", "texts"], "stands beside documents; send one of them");
+    const asked = body.texts ?? body.documents!;
     const ranking = await rank(parts, input, caller, body, asked);
     const texts = asked.map(textOf);
     const order = ordered(ranking, body.top_n ?? texts.length);
@@ -112,7 +109,7 @@ async function rank(
     const read = await scorers[method](parts, held, body.query, texts, options);
     held.count(read.tokens);
     asked.setHeader("x-plumbline-rerank-method", method);
-    if (read.truncated > 0) asked.setHeader("x-plumbline-truncated-tokens", String(read.truncated));
+    tellTruncation(parts, asked, read.truncated);
     return { modelId: held.model.modelId, method, ...read };
   });
 }

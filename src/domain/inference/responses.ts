@@ -1,12 +1,11 @@
 // POST responses: a chat in the form of OpenAI's Responses. What is stored is the answer as it was given and the conversation it
 // ends, so that a next response goes on from it without looking further back.
-import { Failure, invalid } from "../../base/errors.ts";
+import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Caller, Handler, Handlers, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { responses } from "../../contract/responses.ts";
-import type { NameModel } from "./messages.ts";
 import { type Answer, type ChatMessage, messageOf, messagesOf, type ResponseBody, toolsOf } from "./response-items.ts";
 import type { ResponseSql } from "./store.ts";
 import { type RunTurn, type Turn, type TurnEnd, type TurnPiece, uncut } from "./turn.ts";
@@ -17,7 +16,6 @@ type Item = Response["output"][number];
 
 export interface ResponseParts {
   run: RunTurn;
-  nameModel: NameModel;
   sql: ResponseSql;
   /** Tokens of a seat. */
   seatContext: number;
@@ -82,18 +80,12 @@ function before({ sql }: ResponseParts, body: ResponseBody, caller: Caller): Cha
 /** Of a seat, what the answer keeps where the prompt is cut to fit and the asker sets no limit. */
 const answerShare = 0.25;
 
-function chatOf(
-  body: ResponseBody,
-  messages: ChatMessage[],
-  { nameModel, seatContext }: ResponseParts,
-): Record<string, unknown> {
+function chatOf(body: ResponseBody, messages: ChatMessage[], { seatContext }: ResponseParts): Record<string, unknown> {
   const { instructions, tool_choice: choice, text, reasoning } = body;
   const tools = toolsOf(body.tools);
   const format = text?.format;
-  if (format?.type === "json_schema" && format.schema === undefined)
-    throw invalid(["body", "text", "format", "schema"], "field required", "missing");
   return {
-    model: nameModel(body.model),
+    ...(body.model === undefined ? {} : { model: body.model }),
     messages: [...(instructions ? [{ role: "system", content: instructions }] : []), ...messages],
     prompt_truncate_len:
       body.truncation === "auto"

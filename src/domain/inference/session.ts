@@ -3,10 +3,11 @@
 import { randomInt } from "node:crypto";
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
+import type { Metrics } from "../../base/metrics.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { GenerateRequest, Generator, ModelKind, ModelRef, Sampling, Tokenizer } from "../../engine/generator.ts";
-import { answer, type Choice, type Piece } from "./answers.ts";
+import { answer, type Choice, type Listener, type Piece } from "./answers.ts";
 import { listenerOf, type ScoredModel } from "./confidence.ts";
 import { refuseProvider } from "./held.ts";
 import type { UsageOutcome, UsageSql } from "./store.ts";
@@ -30,6 +31,7 @@ export interface SessionParts {
   engine: string;
   clock: Clock;
   log: Log;
+  metrics: Pick<Metrics, "tokens" | "truncation" | "firstToken" | "token">;
 }
 
 /** How the next token is drawn, in OpenAI's names; null means left out. */
@@ -49,7 +51,8 @@ export interface DrawFields {
 
 /** What every way to ask for an answer has, whatever it is called on the wire. */
 export interface Asked {
-  model: string;
+  /** Left out: the one base that answers. */
+  model: string | undefined;
   draw: DrawFields;
   headers: Record<string, unknown>;
   requestId: string;
@@ -99,7 +102,8 @@ export async function openSession(
 ): Promise<Session> {
   refuseProvider(asked.headers);
   const { generator, clock } = parts;
-  const model = parts.resolve(caller, asked.model);
+  const arrivedMs = clock.monotonicMs();
+  const model = parts.resolve(caller, asked.model ?? parts.onlyBase(["text"]));
   const lease = await parts.lease(model.ref);
   try {
     if (asked.signal.aborted) throw new Failure("cut_off");
@@ -108,11 +112,11 @@ export async function openSession(
       throw new Failure("wrong_kind", `The model is for ${kind} and does not answer; use another one`);
     const tokenizer = generator.tokenizer(model.ref.baseId);
     const planned = plan(tokenizer, generator.seatContext);
-    if (planned.truncatedTokens > 0) asked.setHeader("x-plumbline-truncated-tokens", String(planned.truncatedTokens));
+    tellTruncation(parts, asked, planned.truncatedTokens);
     const choices = choicesOf(planned, asked, caller, model, tokenizer);
     const promptTokens = promptTokensOf(planned);
     const close = admit(parts, asked, caller, model, { promptTokens, truncatedTokens: planned.truncatedTokens });
-    const listen = listenerOf(model, tokenizer, parts.engine);
+    const listen = timed(listenerOf(model, tokenizer, parts.engine), arrivedMs, parts);
     const answers = answer(generator, choices, listen, asked.signal);
     void answers.ended
       .then(
@@ -140,6 +144,39 @@ export async function openSession(
   }
 }
 
+/** No cut is silent: beside the field of usage, a header and a count say it. */
+export function tellTruncation(
+  { metrics }: Pick<SessionParts, "metrics">,
+  { setHeader }: Pick<Asked, "setHeader">,
+  tokens: number,
+): void {
+  if (tokens === 0) return;
+  setHeader("x-plumbline-truncated-tokens", String(tokens));
+  metrics.truncation(tokens);
+}
+
+/** Listeners that also say how long an answer's tokens took. */
+const timed =
+  (listen: () => Listener, arrivedMs: number, { clock, metrics }: SessionParts) =>
+  (): Listener => {
+    const inner = listen();
+    let firstMs = 0;
+    let tokens = 0;
+    return {
+      add(token) {
+        if (tokens++ === 0) {
+          firstMs = clock.monotonicMs();
+          metrics.firstToken((firstMs - arrivedMs) / 1000);
+        }
+        inner.add(token);
+      },
+      score(finishReason) {
+        if (tokens > 1) metrics.token((clock.monotonicMs() - firstMs) / 1000 / (tokens - 1));
+        return inner.score(finishReason);
+      },
+    };
+  };
+
 const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
 
 /** The usage row, and what closes it. */
@@ -150,12 +187,13 @@ function admit(
   model: ServedModel,
   { promptTokens, truncatedTokens }: { promptTokens: number; truncatedTokens: number },
 ): (outcome: UsageOutcome, completionTokens: number) => void {
-  const { usage, clock, log } = parts;
+  const { usage, clock, log, metrics } = parts;
   const [ownerId, keyId, modelId] = [caller.userId, caller.keyId, model.modelId];
   usage.open.run({ requestId, ownerId, keyId, modelId, promptTokens, at: clock.now() });
   const begun = clock.monotonicMs();
   return (outcome, completionTokens) => {
     usage.end.run(completionTokens, outcome, requestId);
+    metrics.tokens(promptTokens, completionTokens);
     log("info", "inference.ended", {
       requestId,
       modelId,

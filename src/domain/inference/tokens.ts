@@ -86,7 +86,7 @@ export function createTokens(
         refuseHuge(body.prompt.length, generator.seatContext);
         const start =
           body.add_special_tokens !== false && tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
-        const ids = [...start, ...tokenizer.encode(body.prompt, false)];
+        const ids = [...start, ...tokenizer.encode(body.prompt, body.parse_special !== false)];
         return { tokens: ids, count: ids.length, max_model_len: generator.seatContext };
       }),
 
@@ -95,9 +95,22 @@ export function createTokens(
         const wrong = body.tokens.findIndex((id) => id >= tokenizer.vocabulary);
         if (wrong >= 0)
           throw invalid(["body", "tokens", wrong], `the model's token ids end at ${tokenizer.vocabulary - 1}`);
-        return { prompt: tokenizer.decode(body.tokens) };
+        return { prompt: withControls(tokenizer, body.tokens) };
       }),
   };
+}
+
+/** What `tokenize` makes the same ids of again: a control token, which adds nothing to an answer's text, is its name. */
+function withControls(tokenizer: Tokenizer, ids: readonly number[]): string {
+  let text = "";
+  let words: number[] = [];
+  for (const id of ids)
+    if (tokenizer.bytesOf(id).length > 0) words.push(id);
+    else {
+      text += tokenizer.decode(words) + tokenizer.pieceOf(id);
+      words = [];
+    }
+  return text + tokenizer.decode(words);
 }
 
 function indexOf(models: readonly Listed[], id: string): number {

@@ -1,15 +1,18 @@
 // One turn of a conversation for the endpoints that word it otherwise than chat/completions does. They say it in that endpoint's
-// body and are answered in pieces of its stream, so that an answer is made in one place, whatever it is called on the wire.
+// body, which is checked there and nowhere else, and are answered in pieces.
 import { Failure } from "../../base/errors.ts";
-import type { Caller, Handler, Input, StreamEvent } from "../../contract/endpoint.ts";
-import { EventStream } from "../../contract/endpoint.ts";
+import type { Caller, EventStream, Input } from "../../contract/endpoint.ts";
 import { chatBody, type inference } from "../../contract/inference.ts";
 import { compile } from "../../contract/validate.ts";
-import { plan } from "./chat.ts";
+import { turnOf, usageWithThoughts } from "./chat.ts";
+import { openTurn, planTurn, type RunningTurn, type TurnEvent } from "./chat-turn.ts";
 import { refuseProvider } from "./held.ts";
 import type { SessionParts } from "./session.ts";
+import { confidenceOf } from "./shapes.ts";
+import { turnOfChunks } from "./upstream-turn.ts";
+import { type Forward, isForwarded } from "./upstreams.ts";
 
-type ChatEndpoint = (typeof inference)["inference.chat"];
+type ChatBody = Input<(typeof inference)["inference.chat"]>["body"];
 
 /** Of an input, what is not its body. */
 export interface Asked {
@@ -47,6 +50,8 @@ export interface Turn {
   model: string;
   /** Unix seconds. */
   created: number;
+  /** null while an upstream has not said. */
+  promptTokens: number | null;
   pieces: AsyncGenerator<TurnPiece, void, void>;
 }
 
@@ -58,52 +63,44 @@ export type RunTurn = (
   names: Readonly<Record<string, string>>,
 ) => Promise<Turn>;
 
-interface Chunk {
-  created: number;
-  model: string;
-  choices: {
-    delta: {
-      content?: string | null;
-      reasoning_content?: string;
-      tool_calls?: { index: number; id?: string; function: { name?: string; arguments?: string } }[];
-    };
-    finish_reason: TurnEnd["finish"] | null;
-    stop_reason?: string | null;
-  }[];
-  usage?: {
-    prompt_tokens: number;
-    completion_tokens: number;
-    prompt_tokens_details?: { cached_tokens?: number; truncated_tokens?: number };
-    completion_tokens_details?: { reasoning_tokens?: number };
-  };
-  confidence_score?: number | null;
-  confidence?: TurnEnd["confidence"];
-}
-
 const check = compile(chatBody);
 
 /** Throws validation that names the asker's fields. */
-function chatBodyOf(
-  body: Record<string, unknown>,
-  names: Readonly<Record<string, string>>,
-): Input<ChatEndpoint>["body"] {
+function chatBodyOf(body: Record<string, unknown>): ChatBody {
   const checked = check(body, ["body"]);
   if (checked.ok) return checked.value;
-  const details = checked.details.map(({ loc: [place, field, ...rest], ...detail }) => ({
-    ...detail,
-    loc: [place!, names[String(field)] ?? field!, ...rest],
-  }));
+  const { details } = checked;
   throw new Failure("validation", details.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; "), { details });
 }
 
-export function createTurn(chat: Handler<ChatEndpoint>): RunTurn {
-  return async (body, asked, caller, names) => {
-    const checked = chatBodyOf({ ...body, n: 1, stream: true, stream_options: { include_usage: true } }, names);
-    const nothing = { params: {}, query: {}, raw: {}, files: [], lastEventId: null };
-    const answered = await chat({ ...asked, ...nothing, body: checked } as Input<ChatEndpoint>, caller);
-    if (!(answered instanceof EventStream)) throw new TypeError("a chat that was to stream did not");
-    return begun(answered.events);
-  };
+/** What is wrong with a field of the chat's body is wrong with the asker's field that it was made of. */
+async function inWordsOf<T>(names: Readonly<Record<string, string>>, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Failure && error.details)) throw error;
+    const details = error.details.map(({ loc: [place, field, ...rest], ...detail }) => ({
+      ...detail,
+      loc: place === "body" && field !== undefined ? [place, names[field] ?? field, ...rest] : [place!, ...rest],
+    }));
+    const message = details.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; ");
+    throw new Failure(error.code, message, { details, cause: error });
+  }
+}
+
+export function createTurn(parts: SessionParts, forward: Forward): RunTurn {
+  return (body, asked, caller, names) =>
+    inWordsOf(names, async () => {
+      if (isForwarded(asked.headers)) {
+        const chat = chatBodyOf({ ...body, n: 1, stream: true, stream_options: { include_usage: true } });
+        const answered = await forward("chat/completions", { ...asked, body: chat }, caller);
+        return turnOfChunks((answered as EventStream).events);
+      }
+      const chat = chatBodyOf(body);
+      return begun(
+        await openTurn(parts, { ...asked, model: chat.model, draw: chat }, caller, "chatcmpl", turnOf(chat)),
+      );
+    });
 }
 
 /** Prompts of any length that the house's one thread can read in a moment are counted, whether a seat could hold them or not. */
@@ -111,73 +108,72 @@ const countedContext = 1 << 16;
 
 /** How many tokens a chat's prompt has; nothing is answered, and nothing counted as usage. */
 export function createCount(parts: SessionParts): (...asked: Parameters<RunTurn>) => Promise<number> {
-  return async (body, { headers, signal }, caller, names) => {
-    refuseProvider(headers);
-    const chat = chatBodyOf({ ...body, max_tokens: 0, prompt_truncate_len: uncut }, names);
-    const model = parts.resolve(caller, chat.model);
-    const lease = await parts.lease(model.ref);
-    try {
-      if (signal.aborted) throw new Failure("cut_off");
-      const { choices } = plan(chat, parts.generator.tokenizer(model.ref.baseId), countedContext);
-      return choices[0]!.prompt.length;
-    } finally {
-      await lease.release();
-    }
-  };
-}
-
-/** Waits for the first chunk: what fails until then is the answer. */
-async function begun(events: AsyncIterable<StreamEvent>): Promise<Turn> {
-  const chunks = chunksOf(events);
-  const first = await chunks.next();
-  if (first.done) throw new Failure("inference_failed", "The answer has no beginning");
-  const { model, created } = first.value;
-  return { model, created, pieces: piecesOf(first.value, chunks) };
-}
-
-async function* chunksOf(events: AsyncIterable<StreamEvent>): AsyncGenerator<Chunk, void, void> {
-  for await (const { data } of events) if (data !== "[DONE]") yield JSON.parse(data) as Chunk;
-}
-
-async function* piecesOf(
-  first: Chunk,
-  others: AsyncGenerator<Chunk, void, void>,
-): AsyncGenerator<TurnPiece, void, void> {
-  let finish: TurnEnd["finish"] = "stop";
-  let stopString: string | null = null;
-  let last = first;
-  try {
-    for (let chunk: Chunk | null = first; chunk !== null; chunk = (await others.next()).value ?? null) {
-      last = chunk;
-      for (const { delta, finish_reason, stop_reason } of chunk.choices) {
-        if (delta.reasoning_content) yield { thought: delta.reasoning_content };
-        if (delta.content) yield { text: delta.content };
-        for (const { index, id, function: called } of delta.tool_calls ?? [])
-          yield {
-            call: index,
-            ...(id === undefined ? {} : { id }),
-            ...(called.name === undefined ? {} : { name: called.name }),
-            arguments: called.arguments ?? "",
-          };
-        finish = finish_reason ?? finish;
-        stopString = stop_reason ?? stopString;
+  return (body, { headers, signal }, caller, names) =>
+    inWordsOf(names, async () => {
+      refuseProvider(headers);
+      const chat = chatBodyOf({ ...body, max_tokens: 0, prompt_truncate_len: uncut });
+      const model = parts.resolve(caller, chat.model ?? parts.onlyBase(["text"]));
+      const lease = await parts.lease(model.ref);
+      try {
+        if (signal.aborted) throw new Failure("cut_off");
+        const { choices } = planTurn(turnOf(chat), parts.generator.tokenizer(model.ref.baseId), countedContext);
+        return choices[0]!.prompt.length;
+      } finally {
+        await lease.release();
       }
-    }
+    });
+}
+
+/** Waits for the first event: what fails until then is the answer. */
+async function begun(turn: RunningTurn): Promise<Turn> {
+  const first = await turn.events.next();
+  if (first.done) throw new Failure("inference_failed", "The answer has no beginning");
+  const { model, created } = turn.session.head;
+  return { model, created, promptTokens: turn.session.promptTokens, pieces: piecesOf(first.value, turn) };
+}
+
+async function* piecesOf(first: TurnEvent, { session, events }: RunningTurn): AsyncGenerator<TurnPiece, void, void> {
+  try {
+    yield pieceOf(first, session);
+    for await (const event of events) yield pieceOf(event, session);
   } finally {
     // A reader that leaves ends the work.
-    await others.return();
+    await events.return();
   }
-  const { usage, confidence_score: confidenceScore = null, confidence = null } = last;
-  yield { end: { finish, stopString, usage: usageOf(usage), confidenceScore, confidence } };
 }
 
-const usageOf = (usage: Chunk["usage"]): TurnUsage => ({
-  promptTokens: usage?.prompt_tokens ?? 0,
-  completionTokens: usage?.completion_tokens ?? 0,
-  cachedTokens: usage?.prompt_tokens_details?.cached_tokens ?? 0,
-  reasoningTokens: usage?.completion_tokens_details?.reasoning_tokens ?? 0,
-  truncatedTokens: usage?.prompt_tokens_details?.truncated_tokens ?? 0,
-});
+function pieceOf(event: TurnEvent, session: RunningTurn["session"]): TurnPiece {
+  switch (event.kind) {
+    case "thought":
+      return { thought: event.text };
+    case "words":
+      return { text: event.text };
+    case "call":
+      return { call: event.call, id: event.id, name: event.name, arguments: "" };
+    case "arguments":
+      return { call: event.call, arguments: event.text };
+    case "end": {
+      const { finishReason: finish, stopString } = event.end;
+      const usage = usageWithThoughts(session, [event.end]);
+      const { confidence_score: confidenceScore, confidence } = confidenceOf([event.end]);
+      return {
+        end: {
+          finish,
+          stopString,
+          usage: {
+            promptTokens: usage.prompt_tokens,
+            completionTokens: usage.completion_tokens,
+            cachedTokens: usage.prompt_tokens_details.cached_tokens,
+            reasoningTokens: usage.completion_tokens_details.reasoning_tokens,
+            truncatedTokens: usage.prompt_tokens_details.truncated_tokens,
+          },
+          confidenceScore,
+          confidence,
+        },
+      };
+    }
+  }
+}
 
 /** What tokens of a prompt may be where an endpoint cuts none: too long a prompt is refused by its context instead. */
 export const uncut = 10_000_000;

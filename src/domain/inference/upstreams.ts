@@ -37,22 +37,25 @@ interface Sent {
 }
 
 interface Arrived {
-  headers: { "x-provider"?: string };
+  headers: Record<string, unknown>;
   body: Sent;
   requestId: string;
   signal: AbortSignal;
 }
 
-/** The handler of `path`, which goes to an upstream where the request names one. */
-export function orUpstream<H extends (input: never, caller: Caller) => Promise<unknown>>(
-  parts: SessionParts & { upstreams: Upstreams },
+/** Answers a request as the upstream does that it names. */
+export type Forward = (
   path: "chat/completions" | "completions" | "embeddings",
-  here: H,
-): H {
-  const handle = async (input: Arrived, caller: Caller): Promise<unknown> => {
-    const { headers, body, ...asked } = input;
-    const name = headers["x-provider"];
-    if (name === undefined) return here(input as never, caller);
+  input: Arrived,
+  caller: Caller,
+) => Promise<unknown>;
+
+export const isForwarded = (headers: Record<string, unknown>): boolean => headers["x-provider"] !== undefined;
+
+/** Throws validation for a name that is not configured, upstream_failed, and what the upstream refuses. */
+export function createForward(parts: SessionParts & { upstreams: Upstreams }): Forward {
+  return async (path, { headers, body, ...asked }, caller) => {
+    const name = String(headers["x-provider"]);
     const upstream = parts.upstreams.get(name);
     if (!upstream)
       throw invalid(["header", "X-Provider"], "names no configured upstream; PLUMBLINE_UPSTREAMS lists them");
@@ -70,12 +73,22 @@ export function orUpstream<H extends (input: never, caller: Caller) => Promise<u
       throw error instanceof Failure ? error : new Failure("upstream_failed", undefined, { cause: error });
     }
   };
+}
+
+/** The handler of `path`, which goes to an upstream where the request names one. */
+export function orUpstream<H extends (input: never, caller: Caller) => Promise<unknown>>(
+  forward: Forward,
+  path: Parameters<Forward>[0],
+  here: H,
+): H {
+  const handle = (input: Arrived, caller: Caller): Promise<unknown> =>
+    isForwarded(input.headers) ? forward(path, input, caller) : here(input as never, caller);
   return handle as unknown as H;
 }
 
 /** The usage row, and what closes it with what the upstream said of its tokens. */
 function admit(
-  { usage, clock, log }: SessionParts,
+  { usage, clock, log, metrics }: SessionParts,
   { requestId }: { requestId: string },
   caller: Caller,
   modelId: string,
@@ -88,6 +101,7 @@ function admit(
       const { prompt_tokens: promptTokens = 0, completion_tokens: completionTokens = 0 } = used;
       usage.read.run(promptTokens, requestId);
       usage.end.run(completionTokens, outcome, requestId);
+      metrics.tokens(promptTokens, completionTokens);
       const ms = Math.round(clock.monotonicMs() - begun);
       log("info", "inference.ended", { requestId, modelId, outcome, promptTokens, completionTokens, ms });
       if (outcome === "done" && used.prompt_tokens === undefined)

@@ -274,10 +274,21 @@ function onlyBase(bases: readonly BaseRow[], kinds: readonly ModelKind[]): strin
     const [first, ...others] = bases.filter((base) => base.kind === kind);
     if (first && others.length === 0) return first.id;
     if (first)
-      throw invalid(["body", "model"], `${others.length + 1} bases for ${kind} are installed; name one`, "missing");
+      throw invalid(
+        ["body", "model"],
+        `field required: which of ${namesOf([first, ...others])} shall answer`,
+        "missing",
+      );
   }
-  throw invalid(["body", "model"], "field required", "missing");
+  throw invalid(["body", "model"], "field required: no base model is installed", "missing");
 }
+
+/** Ids with their names; of very many, the first. */
+function namesOf(bases: readonly BaseRow[]): string {
+  const shown = bases.slice(0, mostNamed).map(({ id, name }) => `${id} (${name})`);
+  return [...shown, ...(bases.length > mostNamed ? [`${bases.length - mostNamed} more`] : [])].join(", ");
+}
+const mostNamed = 10;
 
 function refuseUsed(sql: ModelsSql, row: BaseRow): void {
   const uses = Object.entries(sql.usesOfBase.get({ id: row.id })!).filter(([, count]) => count > 0);
