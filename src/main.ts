@@ -25,7 +25,7 @@ import { createGrading } from "./domain/evaluations/grading.ts";
 import { createEvaluations } from "./domain/evaluations/index.ts";
 import { createEvaluateWorker } from "./domain/evaluations/job.ts";
 import { prepareEvaluations } from "./domain/evaluations/store.ts";
-import { createInference, upstreamsOf } from "./domain/inference/index.ts";
+import { createDriftMeter, createInference, upstreamsOf } from "./domain/inference/index.ts";
 import { createModels, type ExportOrder, exportFormats, type ImportSource } from "./domain/models/index.ts";
 import { createSystem } from "./domain/system/index.ts";
 import { createGenerator, type Generator } from "./engine/generator.ts";
@@ -130,6 +130,12 @@ async function furnish(parts: HouseParts): Promise<House> {
     clock,
     log,
     engine: installed.engine,
+    drift: createDriftMeter({
+      generator,
+      encoderOf: models.encoderOf,
+      lease: (ref) => models.lease(ref, "request"),
+      log,
+    }),
     resolve: models.resolve,
     upstreams,
     onlyBase: models.onlyBase,
@@ -188,6 +194,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       if (!grant) models.freeIdle().catch((error) => log("error", "model.unload_failed", { error }));
       return grant;
     },
+    encoder: models.encoder,
     versions: async () => ({ plumbline: installed.version, trainer: await trainerVersion(config.trainer) }),
     baseOf: (id) => {
       const base = models.baseOf(id);

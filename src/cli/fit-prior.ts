@@ -90,7 +90,7 @@ async function labelAnswers(
   });
   const request = await readRequest(folder);
   const control = createControl(() => {});
-  const parts = { ...(await partsOf(request, config, log, control)), prior: placeholder };
+  const parts = { ...(await partsOf(request, config, log, control)), prior: { prior: placeholder, isOwnFamily: true } };
   note("aligning");
   const result = await runAlignment(folder, parts);
   if (result.outcome !== "completed") throw new Failure("run_failed", result.error?.message);

@@ -17,6 +17,8 @@ import { readRequest } from "../domain/alignments/request.ts";
 import { runAlignment } from "../domain/alignments/run.ts";
 import { grade } from "../domain/evaluations/grade.ts";
 import type { Prior } from "../engine/confidence.ts";
+import { readGgufHeader } from "../engine/gguf-header.ts";
+import { priorFor } from "../engine/prior.ts";
 import { startTrainer } from "../engine/trainer.ts";
 import { speakFailure } from "./output.ts";
 
@@ -92,7 +94,7 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
     grade,
     interval: wilson,
     replayPrompts: readConfigFile<string[]>("replay-prompts.json"),
-    prior: readConfigFile<Prior>("confidence/smollm2-prior.json"),
+    prior: priorFor([readConfigFile<Prior>("confidence/smollm2-prior.json")], readGgufHeader(request.base.path)),
     engine: engineVersion(),
   };
 };

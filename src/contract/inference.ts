@@ -1,4 +1,4 @@
-import { having, rules, text, textPart, whenever, where } from "./common.ts";
+import { having, rules, text, textPart, timestamp, whenever, where } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
 
@@ -31,8 +31,44 @@ export const confidence = {
     {
       type: "object",
       additionalProperties: false,
-      required: ["calibrated", "n", "reason"],
-      properties: { calibrated: { type: "boolean" }, n: { type: "integer" }, reason: { type: ["string", "null"] } },
+      required: ["calibrated", "n", "reason", "date", "drift", "least_certain"],
+      properties: {
+        calibrated: { type: "boolean" },
+        n: { type: "integer", description: "Graded answers that it was calibrated on; 0 where it was not." },
+        reason: { type: ["string", "null"], description: "Why it is not calibrated." },
+        date: { anyOf: [timestamp, { type: "null" }], description: "When it was calibrated." },
+        drift: {
+          type: "object",
+          additionalProperties: false,
+          required: ["p_value", "reason"],
+          properties: {
+            p_value: {
+              type: ["number", "null"],
+              minimum: 0,
+              maximum: 1,
+              description: "Share of the benchmark's questions at least as unlike the documents as this one.",
+            },
+            reason: { type: ["string", "null"], description: "Why it is not known." },
+          },
+        },
+        least_certain: {
+          anyOf: [
+            { type: "null" },
+            {
+              type: "object",
+              additionalProperties: false,
+              required: ["text", "start", "end", "probability"],
+              description: "The word around the token the model was least sure of.",
+              properties: {
+                text: { type: "string" },
+                start: { type: "integer", description: "Code points of the text as it was generated before the word." },
+                end: { type: "integer" },
+                probability: { type: "number", minimum: 0, maximum: 1 },
+              },
+            },
+          ],
+        },
+      },
     },
   ],
 } as const;

@@ -202,7 +202,14 @@ const answered = {
       stop_sequence: null,
       usage: { input_tokens: 31, output_tokens: 5, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
       confidence_score: 87,
-      confidence: { calibrated: true, n: 120, reason: null },
+      confidence: {
+        calibrated: true,
+        n: 120,
+        reason: null,
+        date: "2026-01-15T09:00:00.000Z",
+        drift: { p_value: 0.42, reason: null },
+        least_certain: { text: "1974", start: 12, end: 16, probability: 0.71 },
+      },
     },
   ],
 } as const;

@@ -258,7 +258,14 @@ const response = {
         total_tokens: 36,
       },
       confidence_score: 87,
-      confidence: { calibrated: true, n: 120, reason: null },
+      confidence: {
+        calibrated: true,
+        n: 120,
+        reason: null,
+        date: "2026-01-15T09:00:00.000Z",
+        drift: { p_value: 0.42, reason: null },
+        least_certain: { text: "1974", start: 12, end: 16, probability: 0.71 },
+      },
     },
   ],
 } as const;

@@ -180,6 +180,13 @@ export const runRequest = {
       required: ["memory_bytes", "threads"],
       properties: { memory_bytes: count, threads: { type: "integer", minimum: 1 } },
     },
+    /** What measures how unlike the documents a question is; null or left out where none is installed. */
+    encoder: {
+      type: ["object", "null"],
+      additionalProperties: false,
+      required: ["sha256", "path"],
+      properties: { sha256, path: { type: "string" } },
+    },
     /** What bitwise resumption depends on. */
     versions: {
       type: "object",

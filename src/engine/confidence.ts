@@ -1,15 +1,32 @@
 // From the features of an answer to the chance that it is right: fitting, and scoring. Pure; an artefact is plain JSON.
 //
-//   features → standardise → logistic regression (L2) → margin → Platt (two numbers, fitted on margins of answers that the
-//   regression had not seen) → probability → score 0–100
+//   features → standardise → logistic regression (L2) → p → (1 − π) · p → calibrator → score 0–100
 //
-// Platt serves at every size: centred isotonic is no better below 2,000 labels and gains 0.003 at 5,000 (simulated).
+// π is the chance that the question is none of the documents' (drift.ts); answers to foreign questions count as wrong, for no
+// benchmark vouches for them. The calibrator is Platt's below 2,000 labels and a centred isotonic curve from there on, fitted on
+// the log-odds of (1 − π) · p of answers that the regression had not seen; it comes last, so that what π takes from questions
+// that are about the documents after all is given back. Another one serves where π is not known.
 // Too few labels fit nothing: the base family's prior calibrator answers then, and says that it is not calibrated.
+import {
+  brierScore,
+  brierSkill,
+  debiasedCalibrationError,
+  expectedCalibrationError,
+  perfectScoreBand,
+} from "../base/statistics/calibration.ts";
+import { type Curve, fitCentredIsotonic, interpolate } from "../base/statistics/isotonic.ts";
+import { fitLogistic, fitPlatt, type Logistic, marginOf, type Platt, sigmoid } from "../base/statistics/logistic.ts";
+import { aurocOf, predictionRejectionRatio } from "../base/statistics/ranking.ts";
+import type { DriftReference } from "./drift.ts";
 
 /** One graded answer; features in the order of `featureNames`. */
 export interface LabelledAnswer {
   features: readonly number[];
   correct: boolean;
+  /** Answers about one fact, which are never parted between fitting and testing; each its own when left out. */
+  cluster?: string;
+  /** π of its question; of all answers or of none. */
+  foreign?: number;
 }
 
 /** Any change of these voids the statistics. */
@@ -23,16 +40,19 @@ export interface ConfidenceIdentity {
   engine: string;
 }
 
+/** From log-odds to a probability. */
+export interface Calibrator {
+  platt: Platt;
+  /** Serves instead of Platt's where it is there. */
+  isotonic?: Curve;
+}
+
 /** The fitted numbers, without what they belong to. */
-export interface CalibratorModel {
+export interface CalibratorModel extends Logistic, Calibrator {
   /** Names of the features used, in order. */
   features: string[];
-  means: number[];
-  scales: number[];
-  weights: number[];
-  bias: number;
-  /** p = 1 / (1 + e^−(a·margin + b)) */
-  platt: { a: number; b: number };
+  /** For log-odds that π had its part in. */
+  mixed?: Calibrator;
 }
 
 /** How well scores separate right from wrong answers, on answers the fit had not seen. null where it cannot be said. */
@@ -42,6 +62,18 @@ export interface CalibrationStatistics {
   accuracy: number | null;
   auroc: number | null;
   brier: number | null;
+}
+
+/** Graded answers by the whole score they got from calibrators that had not seen them. */
+export interface HeldOut {
+  /** Answers at each score 0 … 100, and how many of them were right. */
+  counts: { n: number[]; right: number[] };
+  prr: number | null;
+  brier_skill: number | null;
+  /** Over ten bins of equal mass; `perfect` is what chance alone makes of scores that are exactly right. */
+  calibration_error: number;
+  perfect_calibration_error: { mean: number; p95: number };
+  debiased_calibration_error: number;
 }
 
 export interface Prior {
@@ -60,6 +92,13 @@ export interface Calibration {
   reason: string | null;
   model: CalibratorModel;
   statistics: CalibrationStatistics;
+  /** null without graded answers. */
+  held_out: HeldOut | null;
+  /** What serves where the calibration is void. */
+  prior: { family: string; is_own_family: boolean; about: string; model: CalibratorModel };
+  /** What questions about the documents look like; null where that is not known, and why. */
+  drift: DriftReference | null;
+  drift_reason: string | null;
   date: string;
 }
 
@@ -70,41 +109,66 @@ export interface ConfidenceScore {
   reason: string | null;
   /** Graded answers behind the calibrator; 0 when it is the prior's. */
   n: number;
+  /** When it was calibrated; null when it is the prior's. */
+  date: string | null;
 }
 
 /** Below this nothing is fitted; below `allFeatures` only the first six features. Thresholds are judgement. */
 export const leastLabels = 100;
 const allFeatures = 300;
 const fewFeatures = 6;
+/** From so many labels on an isotonic curve is as good as Platt's two numbers, and better with more (simulated). */
+export const isotonicFrom = 2000;
 /** A regression needs some of both kinds. */
 const leastOfEachKind = 10;
 /** L2 penalty on standardised weights, on the sum of the loss. */
 const penalty = 1;
 const folds = 10;
 
-export function fitCalibration(input: {
+export interface CalibrationInput {
   answers: readonly LabelledAnswer[];
   featureNames: readonly string[];
   prior: Prior;
+  /** Whether the prior was fitted on the base's own family. */
+  isOwnFamily: boolean;
   identity: ConfidenceIdentity;
+  drift: { reference: DriftReference } | { missing: string };
   date: string;
-}): Calibration {
-  const { answers, featureNames, prior, identity, date } = input;
-  const reason = reasonNotToFit(answers);
-  if (reason !== null) {
-    const scores = answers.map((answer) => probability(prior.model, featureNames, answer.features));
-    const statistics = statisticsOf(
-      scores,
-      answers.map((answer) => answer.correct),
-    );
-    return { format: 1, identity, calibrated: false, reason, model: prior.model, statistics, date };
-  }
-  const { model, statistics } = fitModel(answers, featureNames);
-  return { format: 1, identity, calibrated: true, reason: null, model, statistics, date };
 }
 
+export function fitCalibration(input: CalibrationInput): Calibration {
+  const { answers, featureNames, prior, isOwnFamily, identity, drift, date } = input;
+  const { family, about } = prior;
+  const common = {
+    format: 1 as const,
+    identity,
+    prior: { family, is_own_family: isOwnFamily, about, model: prior.model },
+    drift: "reference" in drift ? drift.reference : null,
+    drift_reason: "missing" in drift ? drift.missing : null,
+    date,
+  };
+  const labels = answers.map((answer) => answer.correct);
+  const reason = reasonNotToFit(answers);
+  if (reason !== null) {
+    const scores = answers.map((answer) => probability(prior.model, featureNames, answer.features, answer.foreign));
+    return {
+      ...common,
+      calibrated: false,
+      reason: `${reason}; ${priorText(family, isOwnFamily)}`,
+      model: prior.model,
+      statistics: statisticsOf(scores, labels),
+      held_out: heldOutOf(scores, labels),
+    };
+  }
+  const { model, statistics, scores } = fitModel(answers, featureNames);
+  return { ...common, calibrated: true, reason: null, model, statistics, held_out: heldOutOf(scores, labels) };
+}
+
+const priorText = (family: string, isOwnFamily: boolean): string =>
+  `the prior of ${family}${isOwnFamily ? "" : ", another family of models,"} serves`;
+
 function reasonNotToFit(answers: readonly LabelledAnswer[]): string | null {
-  if (answers.length === 0) return "No benchmark: the base family's prior is used";
+  if (answers.length === 0) return "No benchmark";
   if (answers.length < leastLabels)
     return `${answers.length} graded answers are too few to calibrate on, ${leastLabels} are needed`;
   const right = answers.filter((answer) => answer.correct).length;
@@ -113,212 +177,150 @@ function reasonNotToFit(answers: readonly LabelledAnswer[]): string | null {
   return null;
 }
 
-/** Fits model and Platt; the statistics are of out-of-fold margins, so that every answer serves both without flattering. */
+/**
+ * Fits regression and calibrator. `scores` are of regressions and calibrators that had not seen the answer, so that every answer
+ * serves both fitting and testing without flattering.
+ */
 export function fitModel(
   answers: readonly LabelledAnswer[],
   featureNames: readonly string[],
-): { model: CalibratorModel; statistics: CalibrationStatistics } {
+): { model: CalibratorModel; statistics: CalibrationStatistics; scores: number[] } {
   const used = answers.length < allFeatures ? Math.min(fewFeatures, featureNames.length) : featureNames.length;
   const rows = answers.map((answer) => answer.features.slice(0, used));
   const labels = answers.map((answer) => answer.correct);
-  const fold = foldOf(labels);
-  const margins = new Array<number>(rows.length);
-  for (let held = 0; held < folds; held++) {
-    const isIn = (_: unknown, index: number): boolean => fold[index] !== held;
-    const part = fitLogistic(rows.filter(isIn), labels.filter(isIn));
-    for (const [index, row] of rows.entries()) if (fold[index] === held) margins[index] = marginOf(part, row);
-  }
-  const platt = fitPlatt(margins, labels);
-  const model = { features: featureNames.slice(0, used), ...fitLogistic(rows, labels), platt };
-  const scores = margins.map((margin) => sigmoid(platt.a * margin + platt.b));
-  return { model, statistics: statisticsOf(scores, labels) };
+  const fold = foldsOf(answers);
+  const heldOut = <T>(fit: (isIn: (at: number) => boolean) => (at: number) => T): T[] => {
+    const found = new Array<T>(rows.length);
+    for (let held = 0; held < folds; held++) {
+      const say = fit((at) => fold[at] !== held);
+      for (const at of rows.keys()) if (fold[at] === held) found[at] = say(at);
+    }
+    return found;
+  };
+  const margins = heldOut((isIn) => {
+    const part = fitLogistic(
+      rows.filter((_, at) => isIn(at)),
+      labels.filter((_, at) => isIn(at)),
+      penalty,
+    );
+    return (at) => marginOf(part, rows[at]!);
+  });
+  const isMixed = answers.every(({ foreign }) => foreign !== undefined);
+  const served = isMixed ? margins.map((margin, at) => mix(margin, answers[at]!.foreign!)) : margins;
+  const scores = heldOut((isIn) => {
+    const part = fitCalibrator(
+      served.filter((_, at) => isIn(at)),
+      labels.filter((_, at) => isIn(at)),
+    );
+    return (at) => calibrated(part, served[at]!);
+  });
+  const model: CalibratorModel = {
+    features: featureNames.slice(0, used),
+    ...fitLogistic(rows, labels, penalty),
+    ...fitCalibrator(margins, labels),
+    ...(isMixed && { mixed: fitCalibrator(served, labels) }),
+  };
+  return { model, statistics: statisticsOf(scores, labels), scores };
 }
 
-/** Folds in turn within right and within wrong answers, so that each fold has its share of both. */
-function foldOf(labels: readonly boolean[]): number[] {
+/** The log-odds of (1 − π) · p, from those of p. */
+function mix(margin: number, foreign: number): number {
+  const p = (1 - foreign) * sigmoid(margin);
+  return Math.log(Math.max(p, Number.MIN_VALUE) / Math.max(1 - p, Number.EPSILON));
+}
+
+const fitCalibrator = (margins: readonly number[], labels: readonly boolean[]): Calibrator => ({
+  platt: fitPlatt(margins, labels),
+  ...(margins.length >= isotonicFrom && { isotonic: fitCentredIsotonic(margins, labels.map(Number)) }),
+});
+
+const calibrated = ({ platt, isotonic }: Calibrator, margin: number): number =>
+  isotonic ? interpolate(isotonic, margin) : sigmoid(platt.a * margin + platt.b);
+
+/** Whole clusters in turn, those mostly right and those mostly wrong each for themselves, so that folds are alike. */
+function foldsOf(answers: readonly LabelledAnswer[]): number[] {
+  const nameOf = ({ cluster }: LabelledAnswer, at: number): string =>
+    cluster === undefined ? `#${at}` : `=${cluster}`;
+  const clusters = Map.groupBy(answers.keys(), (at) => nameOf(answers[at]!, at));
+  const fold = new Array<number>(answers.length);
   const seen = { true: 0, false: 0 };
-  return labels.map((label) => seen[`${label}`]++ % folds);
+  for (const members of clusters.values()) {
+    const right = members.filter((at) => answers[at]!.correct).length;
+    const chosen = seen[`${2 * right > members.length}`]++ % folds;
+    for (const at of members) fold[at] = chosen;
+  }
+  return fold;
 }
 
+/** `voided`: why the calibration is not to be trusted here; the prior answers then. */
 export function scoreConfidence(
   calibration: Calibration,
   featureNames: readonly string[],
   features: readonly number[],
+  { foreign = null, voided = null }: { foreign?: number | null; voided?: string | null } = {},
 ): ConfidenceScore {
-  const p = probability(calibration.model, featureNames, features);
+  const isTrusted = calibration.calibrated && voided === null;
+  const { prior } = calibration;
+  const p = probability(isTrusted ? calibration.model : prior.model, featureNames, features, foreign);
   return {
     score: Math.round(100 * p),
-    calibrated: calibration.calibrated,
-    reason: calibration.reason,
-    n: calibration.calibrated ? calibration.statistics.n : 0,
+    calibrated: isTrusted,
+    reason: voided === null ? calibration.reason : `${voided}; ${priorText(prior.family, prior.is_own_family)}`,
+    n: isTrusted ? calibration.statistics.n : 0,
+    date: isTrusted ? calibration.date : null,
   };
 }
 
 /** What differs between where a calibration was made and where it shall serve; null when nothing does. */
-export function voidReason(calibration: Calibration, now: ConfidenceIdentity): string | null {
+export function voidReason(calibration: Calibration, now: Partial<ConfidenceIdentity>): string | null {
   const keys = Object.keys(now) as (keyof ConfidenceIdentity)[];
   const changed = keys.filter((key) => calibration.identity[key] !== now[key]);
   return changed.length === 0 ? null : `Calibrated on another ${changed.join(", ")}`;
 }
 
-/** The chance that an answer with these features is right, in [0, 1]. */
+/** The chance that an answer with these features is right, in [0, 1]. `foreign`: π of its question, null where it is not known. */
 export function probability(
   model: CalibratorModel,
   featureNames: readonly string[],
   features: readonly number[],
+  foreign: number | null = null,
 ): number {
   const row = model.features.map((name) => {
     const at = featureNames.indexOf(name);
     if (at < 0) throw new RangeError(`The calibrator wants feature ${name}, which is not made here`);
     return features[at]!;
   });
-  return sigmoid(model.platt.a * marginOf(model, row) + model.platt.b);
-}
-
-type Logistic = Pick<CalibratorModel, "means" | "scales" | "weights" | "bias">;
-
-function marginOf(model: Logistic, row: readonly number[]): number {
-  let margin = model.bias;
-  for (const [index, value] of row.entries())
-    margin += (model.weights[index]! * (value - model.means[index]!)) / model.scales[index]!;
-  return margin;
-}
-
-const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
-
-/** L2 logistic regression on standardised features, by Newton's method (IRLS). The bias is not penalised. */
-function fitLogistic(rows: readonly (readonly number[])[], labels: readonly boolean[]): Logistic {
-  const width = rows[0]!.length;
-  const columns = Array.from({ length: width }, (_, at) => rows.map((row) => row[at]!));
-  const means = columns.map(mean);
-  // A feature that never varies says nothing: scale 1 leaves it at 0.
-  const scales = columns.map((column, at) => Math.sqrt(mean(column.map((value) => (value - means[at]!) ** 2))) || 1);
-  const standard = rows.map((row) => [...row.map((value, at) => (value - means[at]!) / scales[at]!), 1]);
-  const penalties = [...new Array<number>(width).fill(penalty), 0];
-  const targets = labels.map(Number);
-  const weights = newton(standard, targets, penalties);
-  return { means, scales, weights: weights.slice(0, width), bias: weights[width]! };
-}
-
-/** Platt scaling with its smoothed targets, which keep a perfect separation finite. */
-function fitPlatt(margins: readonly number[], labels: readonly boolean[]): { a: number; b: number } {
-  const right = labels.filter(Boolean).length;
-  const high = (right + 1) / (right + 2);
-  const low = 1 / (labels.length - right + 2);
-  const targets = labels.map((label) => (label ? high : low));
-  const [a, b] = newton(
-    margins.map((margin) => [margin, 1]),
-    targets,
-    [1e-9, 1e-9],
-  );
-  return { a: a!, b: b! };
-}
-
-/** Minimises Σ cross-entropy(target, σ(w·x)) + ½ Σ penalty·w². rows [n][d], targets [n] in [0, 1]; returns w [d]. */
-function newton(rows: readonly number[][], targets: readonly number[], penalties: readonly number[]): number[] {
-  const width = penalties.length;
-  let weights = new Array<number>(width).fill(0);
-  let loss = lossOf(rows, targets, penalties, weights);
-  for (let round = 0; round < 100; round++) {
-    const gradient = penalties.map((value, at) => value * weights[at]!);
-    const hessian = penalties.map((value, at) => penalties.map((_, other) => (at === other ? value + 1e-12 : 0)));
-    for (const [index, row] of rows.entries()) {
-      const p = sigmoid(dot(row, weights));
-      for (let i = 0; i < width; i++) {
-        gradient[i]! += (p - targets[index]!) * row[i]!;
-        for (let j = 0; j < width; j++) hessian[i]![j]! += p * (1 - p) * row[i]! * row[j]!;
-      }
-    }
-    const direction = solve(hessian, gradient);
-    // Newton's full step can overshoot where the curve is flat: halve it until the loss falls.
-    let length = 1;
-    let next = weights;
-    let nextLoss = loss;
-    do {
-      next = weights.map((value, at) => value - length * direction[at]!);
-      nextLoss = lossOf(rows, targets, penalties, next);
-      length /= 2;
-    } while (!(nextLoss <= loss) && length > 1e-6);
-    if (!(nextLoss <= loss)) return weights;
-    const gained = loss - nextLoss;
-    weights = next;
-    loss = nextLoss;
-    if (gained < 1e-12 * (1 + Math.abs(loss))) break;
-  }
-  return weights;
-}
-
-function lossOf(
-  rows: readonly number[][],
-  targets: readonly number[],
-  penalties: readonly number[],
-  weights: readonly number[],
-): number {
-  let loss = 0;
-  for (const [at, weight] of weights.entries()) loss += (penalties[at]! * weight * weight) / 2;
-  for (const [index, row] of rows.entries()) {
-    const margin = dot(row, weights);
-    // ln(1 + e^m) − target·m, without overflow
-    loss += Math.max(margin, 0) + Math.log1p(Math.exp(-Math.abs(margin))) - targets[index]! * margin;
-  }
-  return loss;
-}
-
-/** Solves a symmetric positive definite system by Gauss elimination with pivots. a [d][d] and b [d] are used up. */
-function solve(a: number[][], b: number[]): number[] {
-  const width = b.length;
-  for (let column = 0; column < width; column++) {
-    let pivot = column;
-    for (let row = column + 1; row < width; row++)
-      if (Math.abs(a[row]![column]!) > Math.abs(a[pivot]![column]!)) pivot = row;
-    [a[column], a[pivot]] = [a[pivot]!, a[column]!];
-    [b[column], b[pivot]] = [b[pivot]!, b[column]!];
-    for (let row = column + 1; row < width; row++) {
-      const factor = a[row]![column]! / a[column]![column]!;
-      for (let k = column; k < width; k++) a[row]![k]! -= factor * a[column]![k]!;
-      b[row]! -= factor * b[column]!;
-    }
-  }
-  for (let row = width - 1; row >= 0; row--) {
-    for (let k = row + 1; k < width; k++) b[row]! -= a[row]![k]! * b[k]!;
-    b[row]! /= a[row]![row]!;
-  }
-  return b;
+  const margin = marginOf(model, row);
+  if (foreign === null) return calibrated(model, margin);
+  // A prior was made without π: there it takes its part at the end.
+  return model.mixed ? calibrated(model.mixed, mix(margin, foreign)) : (1 - foreign) * calibrated(model, margin);
 }
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
-const dot = (a: readonly number[], b: readonly number[]): number =>
-  a.reduce((sum, value, index) => sum + value * b[index]!, 0);
 
 export function statisticsOf(scores: readonly number[], labels: readonly boolean[]): CalibrationStatistics {
   if (scores.length === 0) return { n: 0, accuracy: null, auroc: null, brier: null };
   return {
     n: scores.length,
     accuracy: mean(labels.map(Number)),
-    auroc: auroc(
-      scores.filter((_, index) => labels[index]),
-      scores.filter((_, index) => !labels[index]),
-    ),
-    brier: mean(scores.map((score, index) => (score - Number(labels[index])) ** 2)),
+    auroc: aurocOf(scores, labels),
+    brier: brierScore(scores, labels),
   };
 }
 
-/** The chance that a positive's value is above a negative's, ties counted half; null when either is missing. */
-export function auroc(positives: readonly number[], negatives: readonly number[]): number | null {
-  if (positives.length === 0 || negatives.length === 0) return null;
-  const all = [
-    ...positives.map((value) => ({ value, positive: true })),
-    ...negatives.map((value) => ({ value, positive: false })),
-  ].sort((a, b) => a.value - b.value);
-  let rankSum = 0;
-  for (let from = 0; from < all.length; ) {
-    let to = from;
-    while (to < all.length && all[to]!.value === all[from]!.value) to++;
-    // Equal values share the mean of their ranks, which count from 1.
-    const rank = (from + 1 + to) / 2;
-    rankSum += rank * all.slice(from, to).filter((entry) => entry.positive).length;
-    from = to;
+function heldOutOf(scores: readonly number[], labels: readonly boolean[]): HeldOut | null {
+  if (scores.length === 0) return null;
+  const counts = { n: new Array<number>(101).fill(0), right: new Array<number>(101).fill(0) };
+  for (const [at, score] of scores.entries()) {
+    counts.n[Math.round(100 * score)]!++;
+    if (labels[at]) counts.right[Math.round(100 * score)]!++;
   }
-  const least = (positives.length * (positives.length + 1)) / 2;
-  return (rankSum - least) / (positives.length * negatives.length);
+  return {
+    counts,
+    prr: predictionRejectionRatio(scores, labels),
+    brier_skill: brierSkill(scores, labels),
+    calibration_error: expectedCalibrationError(scores, labels),
+    perfect_calibration_error: perfectScoreBand(scores),
+    debiased_calibration_error: debiasedCalibrationError(scores, labels),
+  };
 }

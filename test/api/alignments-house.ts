@@ -186,6 +186,7 @@ async function build(data: string, settings: Settings) {
       grants.most = Math.max(grants.most, grants.live.length);
       return grant;
     },
+    encoder: () => null,
     versions: async () => ({ plumbline: "0", trainer: "0" }),
     baseOf: (id) => ({ id, path: "/base.gguf", bytes: 1, parameters: 1, memory_bytes: 1 }),
     questionsOf: () => items,

@@ -15,11 +15,11 @@ import { createGrading } from "../../src/domain/evaluations/grading.ts";
 import { createEvaluations } from "../../src/domain/evaluations/index.ts";
 import { type BenchmarkItem, createEvaluateWorker, type EvaluatedModel } from "../../src/domain/evaluations/job.ts";
 import { prepareEvaluations } from "../../src/domain/evaluations/store.ts";
-import type { Calibration } from "../../src/engine/confidence.ts";
 import type { EvaluatedAnswer, EvaluateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner } from "../../src/jobs/runner.ts";
 import { openStore } from "../../src/store/open.ts";
+import { calibrationWith, modelOf } from "../helpers/calibration.ts";
 
 const ada: Caller = { userId: "user_ada", userName: "ada", keyId: "key_ada" };
 const bob: Caller = { userId: "user_bob", userName: "bob", keyId: "key_bob" };
@@ -40,15 +40,7 @@ const tokenizer = {
   pieceOf: (token: number) => String.fromCharCode(token),
 } satisfies Tokenizer;
 
-const calibration: Calibration = {
-  format: 1,
-  identity: { base_sha256: "", adapter_sha256: "", template_sha256: "", feature_source: "A", engine: "" },
-  calibrated: true,
-  reason: null,
-  model: { features: ["logprob_mean"], means: [0], scales: [1], weights: [0], bias: 0, platt: { a: 1, b: 0 } },
-  statistics: { n: 100, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
-  date: "",
-};
+const calibration = calibrationWith({ model: modelOf("logprob_mean", 0) });
 
 /** 20 items: 1–4 dev, 5–18 sealed, 19 and 20 retention. The gold of item n is its number times 10. */
 const items: BenchmarkItem[] = Array.from({ length: 20 }, (_, index) => ({

@@ -12,14 +12,15 @@ import { systemClock } from "../../src/base/time.ts";
 import { type Caller, EventStream, type Input } from "../../src/contract/endpoint.ts";
 import { inference as contract } from "../../src/contract/inference.ts";
 import { compile } from "../../src/contract/validate.ts";
+import type { DriftMeter } from "../../src/domain/inference/drift.ts";
 import { createInference } from "../../src/domain/inference/index.ts";
 import { promptsOf } from "../../src/domain/inference/prompts.ts";
 import { fitConversation } from "../../src/domain/inference/truncate.ts";
 import type { ChatMessage } from "../../src/engine/chat-format.ts";
 import type { Calibration } from "../../src/engine/confidence.ts";
-import { featureNames } from "../../src/engine/confidence-features.ts";
 import type { GeneratedToken, GenerateEnd, GenerateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
+import { calibrationWith, modelOf } from "../helpers/calibration.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "plumbline-inference-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -101,7 +102,9 @@ function fakeGenerator(script: Script) {
 
 let stores = 0;
 
-function open(script: Script = {}, calibration: Calibration | null = null) {
+const nearby: DriftMeter = { of: async () => ({ pValue: 0.5, reason: null, foreign: 0 }) };
+
+function open(script: Script = {}, calibration: Calibration | null = null, drift = nearby) {
   const store: Store = openStore(join(folder, `${stores++}.db`));
   store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')").run(caller.userId, caller.userName);
   const { generator, state } = fakeGenerator(script);
@@ -112,6 +115,7 @@ function open(script: Script = {}, calibration: Calibration | null = null) {
     clock: systemClock,
     log,
     engine: "this one",
+    drift,
     resolve: (_caller, name) => {
       if (name !== "model_base") throw new Failure("not_found");
       return { modelId: name, ref: { baseId: name, basePath: "/b" }, calibration, baseSha256: "b", adapterSha256: "a" };
@@ -325,54 +329,97 @@ describe("replies", () => {
 
 describe("confidence", () => {
   /** Scores by the mean log-prob, −0.1 of every token here: 100·σ(10·(−0.1)) = 27. */
-  const calibrationOf = (engine: string): Calibration => ({
-    format: 1,
-    identity: {
-      base_sha256: "b",
-      adapter_sha256: "a",
-      template_sha256: sha256(tokenizer.chatTemplate!),
-      feature_source: "A",
-      engine,
-    },
+  const calibrationOf = (engine: string): Calibration =>
+    calibrationWith({
+      identity: {
+        base_sha256: "b",
+        adapter_sha256: "a",
+        template_sha256: sha256(tokenizer.chatTemplate!),
+        feature_source: "A",
+        engine,
+      },
+      model: modelOf("logprob_mean", 10),
+    });
+  const behind = {
     calibrated: true,
+    n: 120,
     reason: null,
-    model: {
-      features: [featureNames.find((name) => name === "logprob_mean")!],
-      means: [0],
-      scales: [1],
-      weights: [10],
-      bias: 0,
-      platt: { a: 1, b: 0 },
-    },
-    statistics: { n: 120, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
-    date: "",
-  });
-  const rows: [string, string, object, { confidence_score: number; confidence: object }][] = [
+    date: "2026-01-01T00:00:00.000Z",
+    drift: { p_value: 0.5, reason: null },
+  };
+  const prior = "the prior of test serves";
+  const word = { text: "abcdef", start: 0, end: 6, probability: Math.exp(-0.6) };
+  type Answer = { confidence_score: number; confidence: Record<string, unknown> };
+  const rows: [string, string, object, Answer][] = [
     [
       "a score and what stands behind it",
       "this one",
-      {},
-      { confidence_score: 27, confidence: { calibrated: true, n: 120, reason: null } },
+      { max_tokens: 6 },
+      { confidence_score: 27, confidence: { ...behind, least_certain: word } },
     ],
     [
-      "one calibrated on another engine is not vouched for",
+      "one calibrated on another engine is void: the prior answers",
       "an older one",
-      {},
-      { confidence_score: 27, confidence: { calibrated: false, n: 0, reason: "Calibrated on another engine" } },
+      { max_tokens: 6 },
+      {
+        confidence_score: 50,
+        confidence: {
+          ...behind,
+          calibrated: false,
+          n: 0,
+          reason: `Calibrated on another engine; ${prior}`,
+          date: null,
+          least_certain: word,
+        },
+      },
     ],
     [
       "an empty answer",
       "this one",
       { max_tokens: 0 },
-      { confidence_score: 0, confidence: { calibrated: false, n: 0, reason: "The answer is empty" } },
+      {
+        confidence_score: 0,
+        confidence: {
+          calibrated: false,
+          n: 0,
+          reason: "The answer is empty",
+          date: null,
+          drift: { p_value: null, reason: "The answer is empty" },
+          least_certain: null,
+        },
+      },
     ],
   ];
+  const rounded = ({ confidence_score, confidence }: Answer): Answer =>
+    JSON.parse(JSON.stringify({ confidence_score, confidence }), (_, value) =>
+      typeof value === "number" ? Number(value.toFixed(9)) : value,
+    );
   for (const [name, engine, body, expected] of rows)
     test(name, async () => {
       const { ask } = open({}, calibrationOf(engine));
-      const answer = (await ask("inference.chat", { ...chat, ...body })) as never as typeof expected;
-      assert.deepEqual({ confidence_score: answer.confidence_score, confidence: answer.confidence }, expected);
+      const answer = (await ask("inference.chat", { ...chat, ...body })) as never as Answer;
+      assert.deepEqual(rounded(answer), rounded(expected));
     });
+
+  test("drift is measured once for all choices of a question, by what the user wrote last", async () => {
+    const asked: string[] = [];
+    const meter = {
+      of: async (_: Calibration, question: string) => {
+        asked.push(question);
+        return { pValue: 0.01, reason: null, foreign: 0.5 };
+      },
+    };
+    const { ask } = open({}, calibrationOf("this one"), meter);
+    const messages = [
+      { role: "user", content: "first" },
+      { role: "assistant", content: "said" },
+      { role: "user", content: "last" },
+    ];
+    const answer = (await ask("inference.chat", { messages, n: 2, max_tokens: 2 })) as never as Answer;
+    assert.deepEqual(asked, ["last"]);
+    assert.equal(answer.confidence_score, 13);
+    assert.deepEqual(answer.confidence.drift, { p_value: 0.01, reason: null });
+  });
 });
 
 describe("streams", () => {

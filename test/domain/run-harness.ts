@@ -216,7 +216,7 @@ export function partsOf(options: PartsOptions = {}): RunParts {
     grade,
     interval: wilson,
     replayPrompts: ["Say hello."],
-    prior,
+    prior: { prior, isOwnFamily: true },
     engine: "fake",
     ...options.over,
   };

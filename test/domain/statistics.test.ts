@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { auroc } from "../../src/engine/confidence.ts";
+import { auroc } from "../../src/base/statistics/ranking.ts";
 
 const near = (actual: number, expected: number, within: number): void =>
   assert.ok(Math.abs(actual - expected) <= within, `${actual} is not ${expected} ± ${within}`);

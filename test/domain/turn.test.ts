@@ -15,13 +15,21 @@ import { createResponses } from "../../src/domain/inference/responses.ts";
 import { type RunTurn, type TurnEnd, type TurnPiece, uncut } from "../../src/domain/inference/turn.ts";
 
 const caller: Caller = { userId: "user_1", userName: "ada", keyId: "key_1" } as Caller;
+const behind = {
+  calibrated: true,
+  n: 120,
+  reason: null,
+  date: "2026-01-01T00:00:00.000Z",
+  drift: { p_value: 0.5, reason: null },
+  least_certain: null,
+};
 const end = (more: Partial<TurnEnd> = {}): { end: TurnEnd } => ({
   end: {
     finish: "stop",
     stopString: null,
     usage: { promptTokens: 31, completionTokens: 7, cachedTokens: 16, reasoningTokens: 3, truncatedTokens: 0 },
     confidenceScore: 87,
-    confidence: { calibrated: true, n: 120, reason: null },
+    confidence: behind,
     ...more,
   },
 });
@@ -120,7 +128,7 @@ test("a message with thoughts, text and calls", async () => {
     stop_sequence: null,
     usage: { input_tokens: 15, output_tokens: 7, cache_creation_input_tokens: 0, cache_read_input_tokens: 16 },
     confidence_score: 87,
-    confidence: { calibrated: true, n: 120, reason: null },
+    confidence: behind,
   });
   const [{ tools: given, tool_choice, parallel_tool_calls, prompt_truncate_len } = {}] = asked;
   assert.deepEqual(given, [

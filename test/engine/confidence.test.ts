@@ -1,11 +1,12 @@
 // The calibrator on simulated answers whose true chance of being right is known.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { aurocOf } from "../../src/base/statistics/ranking.ts";
 import {
-  auroc,
   type ConfidenceIdentity,
   fitCalibration,
   fitModel,
+  isotonicFrom,
   type LabelledAnswer,
   leastLabels,
   type Prior,
@@ -58,8 +59,16 @@ const identity: ConfidenceIdentity = {
   feature_source: "A",
   engine: "4",
 };
-const fit = (answers: readonly LabelledAnswer[]) =>
-  fitCalibration({ answers, featureNames: names, prior, identity, date: "2026-01-01T00:00:00.000Z" });
+const fit = (answers: readonly LabelledAnswer[], isOwnFamily = true) =>
+  fitCalibration({
+    answers,
+    featureNames: names,
+    prior,
+    isOwnFamily,
+    identity,
+    drift: { missing: "No encoder" },
+    date: "2026-01-01T00:00:00.000Z",
+  });
 
 test("scores are close to the true chance, on answers the fit has not seen", () => {
   const { model, statistics } = fitModel(simulate(1000, 1), names);
@@ -68,9 +77,9 @@ test("scores are close to the true chance, on answers the fit has not seen", () 
   const scores = fresh.map((answer) => probability(model, names, answer.features));
   const off = scores.reduce((sum, score, at) => sum + Math.abs(score - fresh[at]!.truth), 0) / fresh.length;
   assert.ok(off < 0.05, `mean distance from the truth ${off}`);
-  const found = auroc(
-    scores.filter((_, at) => fresh[at]!.correct),
-    scores.filter((_, at) => !fresh[at]!.correct),
+  const found = aurocOf(
+    scores,
+    fresh.map((answer) => answer.correct),
   )!;
   assert.ok(Math.abs(found - statistics.auroc!) < 0.04, `${found} against ${statistics.auroc} out of fold`);
 });
@@ -85,7 +94,7 @@ test("few labels use the first six features, fewer still the prior, and say so",
   const score = scoreConfidence(few, names, simulate(1, 5)[0]!.features);
   assert.equal(score.calibrated, false);
   assert.equal(score.n, 0);
-  assert.match(fit([]).reason!, /No benchmark/);
+  assert.equal(fit([]).reason, "No benchmark; the prior of test serves");
   const oneSided = simulate(200, 6).map((answer) => ({ ...answer, correct: true }));
   assert.match(fit(oneSided).reason!, /at least 10 of each kind/);
 });
@@ -117,8 +126,77 @@ test("a calibrator refuses features it was not made for", () => {
   assert.throws(() => scoreConfidence(calibration, ["a", "b"], [1, 2]), /wants feature c/);
 });
 
-test("auroc counts ties half", () => {
-  assert.equal(auroc([3, 4], [1, 2]), 1);
-  assert.equal(auroc([1, 1], [1, 1]), 0.5);
-  assert.equal(auroc([1, 2], []), null);
+test("where it is void the prior answers, and says whose it is", () => {
+  const calibration = fit(simulate(400, 10), false);
+  const { features } = simulate(1, 11)[0]!;
+  const trusted = scoreConfidence(calibration, names, features);
+  assert.deepEqual([trusted.calibrated, trusted.n, trusted.date], [true, 400, "2026-01-01T00:00:00.000Z"]);
+  const voided = scoreConfidence(calibration, names, features, { voided: "Calibrated on another engine" });
+  assert.equal(voided.score, Math.round(100 * probability(prior.model, names, features)));
+  assert.notEqual(voided.score, trusted.score);
+  assert.deepEqual([voided.calibrated, voided.n, voided.date], [false, 0, null]);
+  assert.equal(voided.reason, "Calibrated on another engine; the prior of test, another family of models, serves");
+});
+
+test("a foreign question has a low score, and those about the documents lose nothing by the doubt", () => {
+  // The encoder takes every question for foreign with some chance; none of these is.
+  const random = randomFrom(12);
+  const doubted = (count: number, seed: number) =>
+    simulate(count, seed).map((answer) => ({ ...answer, foreign: 0.5 * random() ** 2 }));
+  const calibration = fit(doubted(1000, 13));
+  const fresh = doubted(4000, 14);
+  const scores = fresh.map(({ features, foreign }) => probability(calibration.model, names, features, foreign));
+  const mean = (values: number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+  assert.ok(Math.abs(mean(scores) - mean(fresh.map(({ truth }) => truth))) < 0.03);
+  const { features } = fresh[0]!;
+  const at = (foreign: number | null): number => scoreConfidence(calibration, names, features, { foreign }).score;
+  assert.ok(at(0) >= at(0.5) && at(0.5) > at(0.99));
+  assert.equal(at(1), 0);
+  // Where π is not known, that of the same answers without it.
+  const bare = fit(simulate(1000, 13).map(({ features, correct }) => ({ features, correct })));
+  assert.equal(bare.model.mixed, undefined);
+  assert.equal(at(null), Math.round(100 * probability(bare.model, names, features)));
+  // A prior knows of no π: it takes its part at the end.
+  assert.equal(probability(prior.model, names, features, 0.75), probability(prior.model, names, features) / 4);
+});
+
+test("Platt's two numbers below 2,000 labels, a curve that never falls from there on", () => {
+  assert.equal(fit(simulate(isotonicFrom - 1, 14)).model.isotonic, undefined);
+  const { model, statistics } = fitModel(simulate(isotonicFrom, 15), names);
+  const { xs, ys } = model.isotonic!;
+  assert.ok(xs.length > 10 && ys[0]! < 0.2 && ys.at(-1)! > 0.8);
+  for (let at = 1; at < ys.length; at++) assert.ok(ys[at]! >= ys[at - 1]!);
+  const fresh = simulate(4000, 16);
+  const scores = fresh.map((answer) => probability(model, names, answer.features));
+  const off = scores.reduce((sum, score, at) => sum + Math.abs(score - fresh[at]!.truth), 0) / fresh.length;
+  assert.ok(off < 0.04, `mean distance from the truth ${off}`);
+  const labels = fresh.map((answer) => answer.correct);
+  assert.ok(Math.abs(statistics.auroc! - aurocOf(scores, labels)!) < 0.03);
+});
+
+test("answers of one fact are not parted: what only tells facts apart tells nothing of others", () => {
+  // Feature a names the fact, and whether a fact is known is a coin's toss: to know the name is to know the toss.
+  const random = randomFrom(17);
+  const answers = Array.from({ length: 60 }, (_, fact) => {
+    const correct = random() < 0.5;
+    const place = random();
+    return Array.from({ length: 5 }, (): LabelledAnswer => {
+      const features = names.map((_, at) => (at < 6 ? Math.sin(place * 50 * (at + 1)) : 0));
+      return { features, correct, cluster: String(fact) };
+    });
+  }).flat();
+  const parted = answers.map(({ features, correct }) => ({ features, correct }));
+  const apart = fitModel(answers, names).statistics.auroc!;
+  assert.ok(apart < 0.6, `${apart} on facts that were not seen`);
+  assert.ok(fitModel(parted, names).statistics.auroc! > apart + 0.05);
+});
+
+test("held-out figures: counts of every answer, and an error inside the band of a perfect score", () => {
+  const { held_out: held, statistics } = fit(simulate(1000, 18));
+  const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
+  assert.equal(sum(held!.counts.n), 1000);
+  assert.equal(sum(held!.counts.right) / 1000, statistics.accuracy);
+  assert.ok(held!.calibration_error <= held!.perfect_calibration_error.p95);
+  assert.ok(held!.prr! > 0.3 && held!.brier_skill! > 0.15);
+  assert.equal(fit([]).held_out, null);
 });

@@ -4,9 +4,9 @@ import { Failure } from "../../src/base/errors.ts";
 import { sha256 } from "../../src/base/files.ts";
 import { newId } from "../../src/base/ids.ts";
 import { versionsInstalled } from "../../src/base/versions.ts";
-import { featureNames } from "../../src/engine/confidence-features.ts";
 import type { GeneratedToken, GenerateEnd, GenerateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
+import { calibrationWith } from "./calibration.ts";
 import { type TestHouse, testHouse } from "./house.ts";
 import { insertAlignment, insertBase } from "./rows.ts";
 
@@ -111,8 +111,7 @@ function insertModel(store: Store, alignmentId: string, engine: string): string 
        WHERE a.id = ?`,
     )
     .get(alignmentId)!;
-  const calibration = {
-    format: 1,
+  const calibration = calibrationWith({
     identity: {
       base_sha256: base.sha256,
       adapter_sha256: "x",
@@ -120,12 +119,7 @@ function insertModel(store: Store, alignmentId: string, engine: string): string 
       feature_source: "A",
       engine,
     },
-    calibrated: true,
-    reason: null,
-    model: { features: [featureNames[0]!], means: [0], scales: [1], weights: [0.5], bias: 0, platt: { a: 1, b: 0 } },
-    statistics: { n: 120, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
-    date: "2026-01-01T00:00:00.000Z",
-  };
+  });
   store
     .prepare<unknown[]>(
       `INSERT INTO aligned_model(id, owner_id, alignment_id, base_model_id, name, adapter_path, adapter_sha256,

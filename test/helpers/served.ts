@@ -6,11 +6,11 @@ import { sha256 } from "../../src/base/files.ts";
 import { newId } from "../../src/base/ids.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { Calibration } from "../../src/engine/confidence.ts";
-import { featureNames } from "../../src/engine/confidence-features.ts";
 import { openTokenizer } from "../../src/engine/generator.ts";
 import type { HouseParts } from "../../src/main.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { writeAdapter } from "./adapter.ts";
+import { calibrationWith } from "./calibration.ts";
 import { eventually, type TestHouse, testHouse } from "./house.ts";
 
 const starterModel = readConfig({}).starterModel;
@@ -26,27 +26,13 @@ export interface Served extends TestHouse {
   align(adapter?: string): { modelId: string; alignmentId: string };
 }
 
-/** One feature, halved: what matters is that a number comes of it. */
 async function calibrationOf(baseSha256: string, engine: string): Promise<Calibration> {
   const { tokenizer, dispose } = await openTokenizer(starterModel, createLog("error"));
   const template_sha256 = sha256(tokenizer.chatTemplate ?? "");
   await dispose();
-  return {
-    format: 1,
+  return calibrationWith({
     identity: { base_sha256: baseSha256, adapter_sha256: "x", template_sha256, feature_source: "A", engine },
-    calibrated: true,
-    reason: null,
-    model: {
-      features: [featureNames[0]!],
-      means: [0],
-      scales: [1],
-      weights: [0.5],
-      bias: 0,
-      platt: { a: 1, b: 0 },
-    },
-    statistics: { n: 120, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
-    date: "2026-01-01T00:00:00.000Z",
-  };
+  });
 }
 
 export async function servedHouse(

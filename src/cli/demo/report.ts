@@ -1,5 +1,5 @@
 // What the demo found: the object of --json, and the tables that people read.
-import { auroc } from "../../engine/confidence.ts";
+import { auroc } from "../../base/statistics/ranking.ts";
 import type { Replies } from "../client.ts";
 import { secondsText, table } from "../output.ts";
 import type { Results, Said, Status } from "./steps.ts";

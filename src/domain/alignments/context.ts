@@ -3,8 +3,8 @@
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Phase, RunRequest } from "../../contract/run-folder.ts";
-import type { Prior } from "../../engine/confidence.ts";
 import type { Generator, Tokenizer } from "../../engine/generator.ts";
+import type { ChosenPrior } from "../../engine/prior.ts";
 import type { Trainer } from "../../engine/trainer.ts";
 import type { Control } from "./control.ts";
 import type { Grade, Interval } from "./dev-check.ts";
@@ -25,8 +25,8 @@ export interface RunParts {
   interval: Interval;
   /** Generic prompts whose answers by the base itself are replayed, so that learning the documents does not cost the chat. */
   replayPrompts: readonly string[];
-  /** Answers where the dev split is too small to calibrate on. */
-  prior: Prior;
+  /** Answers where the dev split is too small to calibrate on; it may be that of another family of models. */
+  prior: ChosenPrior;
   /** Version of the inference library, part of a calibration's identity. */
   engine: string;
 }

@@ -52,6 +52,8 @@ export interface AlignParts {
   threads: number;
   /** Memory for a run, until released; null while others hold it. Throws out_of_memory when it can never be had. */
   grant: (want: { bytes: number; threads: number }, alignmentId: string) => Grant | null;
+  /** The sentence encoder that is installed; null where none is. */
+  encoder: () => { sha256: string; path: string } | null;
   versions: () => Promise<RunRequest["versions"]>;
   baseOf: (baseModelId: string) => BaseModel;
   /** Of all splits. */
@@ -192,7 +194,13 @@ async function begin(parts: AlignParts, claim: Claim, row: AlignmentRow, budget:
   const { sql, clock } = parts;
   const folder = join(parts.runs, row.id);
   const base = parts.baseOf(row.base_model_id);
-  await writeRequest(folder, { fence: claim.fence, basePath: base.path, budget, versions: await parts.versions() });
+  await writeRequest(folder, {
+    fence: claim.fence,
+    basePath: base.path,
+    budget,
+    encoder: parts.encoder(),
+    versions: await parts.versions(),
+  });
   const { jobId, fence } = claim;
   sql.start.run({ id: row.id, budget: JSON.stringify(budget), at: clock.now(), jobId, fence });
   const note = row.progress_json === null ? null : (JSON.parse(row.progress_json) as ProgressNote);

@@ -19,6 +19,7 @@ import { answerFeatures, featureNames } from "../../engine/confidence-features.t
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 import type { Run } from "./context.ts";
 import { answerTokens } from "./dev-check.ts";
+import { measureDrift } from "./drift.ts";
 import { identityOf } from "./request.ts";
 import { spread } from "./schedule.ts";
 import { adapterName, type Training } from "./training.ts";
@@ -174,6 +175,7 @@ async function calibrate(
   model: ModelRef,
 ): Promise<Calibration> {
   const { dev } = training.prepared;
+  const drift = await measureDrift(run, generator, dev);
   const answers: LabelledAnswer[] = [];
   const told: Promise<void>[] = [];
   await generator.evaluate({
@@ -186,7 +188,12 @@ async function calibrate(
       const { correct } = run.parts.grade(answer.text, dev[index]!.item);
       // An answer of no tokens has no features, and none is ever shown a score.
       if (answer.steps.length > 0)
-        answers.push({ features: answerFeatures(answer.steps, answer.finishReason), correct });
+        answers.push({
+          features: answerFeatures(answer.steps, answer.finishReason),
+          correct,
+          cluster: dev[index]!.item.cluster,
+          ...("foreign" in drift && { foreign: drift.foreign[index]! }),
+        });
       told.push(run.progress(index + 1, dev.length, "questions"));
     },
   });
@@ -195,7 +202,8 @@ async function calibrate(
   return fitCalibration({
     answers,
     featureNames,
-    prior: run.parts.prior,
+    ...run.parts.prior,
+    drift,
     identity: {
       base_sha256: run.request.base.sha256,
       adapter_sha256: exported.adapter.sha256,
@@ -287,6 +295,7 @@ function reportOf(
       calibrated: calibration.calibrated,
       reason: calibration.reason,
       features: calibration.model.features,
+      drift: calibration.drift === null ? calibration.drift_reason : calibration.drift.distances.length,
       ...calibration.statistics,
     },
     seconds: run.seconds,

@@ -2,7 +2,7 @@
 //
 //   snapshot/documents/<n>.json, snapshot/dev.jsonl   what the run reads; never the sealed split
 //   order.json                                        what was asked for, with the hashes of the above
-//   request.json                                      the order, with this claim's fence, budget and versions
+//   request.json                                      the order, with this claim's fence, budget, encoder and versions
 //
 // A folder is made under a temporary name, synced and renamed before the row of its alignment is written. A crash between the
 // two leaves a folder that no row knows: `tidyRuns` removes it at the next start.
@@ -32,7 +32,9 @@ export interface OrderedWork {
   dev: { benchmarkId: string; items: readonly SnapshotItem[] } | null;
 }
 
-type Order = Omit<RunRequest, "fence" | "budget" | "versions" | "base"> & { base: Omit<RunRequest["base"], "path"> };
+type Order = Omit<RunRequest, "fence" | "budget" | "versions" | "base" | "encoder"> & {
+  base: Omit<RunRequest["base"], "path">;
+};
 
 /** Durable once it resolves. */
 export async function makeRunFolder(runs: string, work: OrderedWork): Promise<void> {
@@ -76,7 +78,7 @@ async function writeDev(path: string, dev: NonNullable<OrderedWork["dev"]>): Pro
 /** request.json of this claim. */
 export async function writeRequest(
   folder: string,
-  claim: { fence: number; basePath: string; budget: RunRequest["budget"]; versions: RunRequest["versions"] },
+  claim: Pick<RunRequest, "fence" | "budget" | "versions" | "encoder"> & { basePath: string },
 ): Promise<void> {
   const { base, ...order } = await readOrder(join(folder, "order.json"));
   const request: RunRequest = {
@@ -84,6 +86,7 @@ export async function writeRequest(
     fence: claim.fence,
     base: { ...base, path: claim.basePath },
     budget: claim.budget,
+    encoder: claim.encoder ?? null,
     versions: claim.versions,
   };
   await writeJsonDurably(join(folder, "request.json"), request).catch((error) => {

@@ -1,5 +1,6 @@
 // Several choices at the same time, as one stream of pieces. The first that fails, and a reader or client that leaves, ends all.
 import { Failure } from "../../base/errors.ts";
+import type { ConfidenceScore } from "../../engine/confidence.ts";
 import type {
   FinishReason,
   GeneratedToken,
@@ -8,26 +9,27 @@ import type {
   Generator,
   PromptToken,
 } from "../../engine/generator.ts";
+import type { UncertainSpan } from "../../engine/least-certain.ts";
 
 export interface Choice {
   index: number;
   request: Omit<GenerateRequest, "signal" | "onPrompt">;
   /** Whether the log-probs of its prompt are wanted. */
   scoresPrompt: boolean;
+  /** What is asked, as its asker wrote it. */
+  question: string;
 }
 
-export interface Confidence {
-  /** 0–100 */
-  score: number;
-  calibrated: boolean;
-  reason: string | null;
-  n: number;
+/** 0–100, what stands behind it, and what else is known of the answer. */
+export interface Confidence extends ConfidenceScore {
+  drift: { p_value: number | null; reason: string | null };
+  leastCertain: UncertainSpan | null;
 }
 
-/** Listens to the tokens of one choice, and scores the answer at its end. */
+/** Listens to the tokens of one choice, those it was forced to take too, and scores the answer at its end. */
 export interface Listener {
   add(token: GeneratedToken): void;
-  score(finishReason: FinishReason): Confidence | null;
+  score(finishReason: FinishReason): Promise<Confidence | null>;
 }
 
 export interface ChoiceEnd {
@@ -56,7 +58,7 @@ export interface Answers {
 export function answer(
   generator: Generator,
   choices: readonly Choice[],
-  listen: () => Listener,
+  listen: (question: string) => Listener,
   signal: AbortSignal,
 ): Answers {
   const ending = new AbortController();
@@ -73,7 +75,7 @@ export function answer(
 
   const all = choices.map(async (choice) => {
     try {
-      await run(generator, choice, listen(), either, tell, count);
+      await run(generator, choice, listen(choice.question), either, tell, count);
     } catch (error) {
       ending.abort(error);
       throw error;
@@ -126,11 +128,12 @@ async function run(
       count(index, completionTokens);
       if (finishReason === "aborted") throw signal.reason;
       if (held.length > 0) tell({ index, text: "", tokens: held });
-      tell({ index, end: { finishReason, stopString, confidence: listener.score(finishReason), cachedTokens } });
+      const confidence = await listener.score(finishReason);
+      tell({ index, end: { finishReason, stopString, confidence, cachedTokens } });
       return;
     }
     count(index, ++drawn);
-    if (!next.value.isForced) listener.add(next.value);
+    listener.add(next.value);
     if (request.exact) held.push(next.value);
     if (next.value.text === "") continue;
     tell({ index, text: next.value.text, tokens: held });

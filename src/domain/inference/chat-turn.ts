@@ -124,6 +124,7 @@ export function planTurn(turn: Turn, tokenizer: Tokenizer, seatContext: number):
   const shown = marksShown(tokenizer, marks, format);
   const budget = budgetOf(turn.thinking, turn.maxTokens);
   const thinks = marks !== null && wanted !== false;
+  const question = turn.messages.findLast(({ role }) => role === "user")?.content ?? "";
   const choices: PlannedChoice[] = [];
   const answers: Answer[] = [];
   for (let index = 0; index < turn.choices; index++) {
@@ -134,6 +135,7 @@ export function planTurn(turn: Turn, tokenizer: Tokenizer, seatContext: number):
     choices.push({
       prompt: tokens,
       promptIndex: 0,
+      question,
       maxTokens,
       exact: turn.exact,
       shown,

@@ -34,6 +34,7 @@ function plan(body: Body, tokenizer: Tokenizer, seatContext: number): Plan {
       Array.from({ length: n }, () => ({
         prompt,
         promptIndex,
+        question: sentText(body, tokenizer, prompt, promptIndex),
         maxTokens: body.max_tokens,
         exact: scores,
         scoresPrompt: scores && body.echo === true,
@@ -69,7 +70,7 @@ async function* partsOf(session: Session, body: Body): AsyncGenerator<Part, void
   const prompted = (index: number, tokens: readonly PromptToken[]): Part =>
     part(
       index,
-      promptText(body, session, index),
+      session.choices[index]!.question,
       tokens.map((token) => scoredPrompt(token, most)),
     );
   const answered = (index: number, text: string, tokens: readonly GeneratedToken[]): Part =>
@@ -89,8 +90,7 @@ async function* partsOf(session: Session, body: Body): AsyncGenerator<Part, void
 }
 
 /** As it was sent; of ids, their text. */
-function promptText({ prompt }: Body, { choices, tokenizer }: Session, index: number): string {
-  const { prompt: tokens, promptIndex } = choices[index]!;
+function sentText({ prompt }: Body, tokenizer: Tokenizer, tokens: readonly number[], promptIndex: number): string {
   const sent = typeof prompt === "string" ? prompt : prompt[promptIndex];
   return typeof sent === "string" ? sent : tokenizer.decode(tokens);
 }

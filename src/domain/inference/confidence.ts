@@ -1,9 +1,12 @@
-// The confidence of an answer while it is made: features of its tokens, and at its end the score of the model's calibration.
+// The confidence of an answer while it is made: features of its tokens, how far its question is from the documents, and at its
+// end the score of the model's calibration.
 import { sha256 } from "../../base/files.ts";
 import { type Calibration, scoreConfidence, voidReason } from "../../engine/confidence.ts";
 import { createFeatures, featureNames } from "../../engine/confidence-features.ts";
-import type { Tokenizer } from "../../engine/generator.ts";
+import type { GeneratedToken, Tokenizer } from "../../engine/generator.ts";
+import { leastCertainSpan } from "../../engine/least-certain.ts";
 import type { Listener } from "./answers.ts";
+import type { DriftMeter } from "./drift.ts";
 
 export interface ScoredModel {
   /** null on a base model, which gets no score. */
@@ -13,10 +16,20 @@ export interface ScoredModel {
   adapterSha256: string | null;
 }
 
-/** A listener per choice. Figures that were measured on something else are no measure: the score stands, uncalibrated. */
-export function listenerOf(model: ScoredModel, tokenizer: Tokenizer, engine: string): () => Listener {
+export interface ListenerParts {
+  /** What the inference engine is: calibrations made with another are not vouched for. */
+  engine: string;
+  drift: DriftMeter;
+}
+
+/** Makes a listener per choice, of the question that it answers. Figures that were measured on something else are no measure. */
+export function listenerOf(
+  model: ScoredModel,
+  tokenizer: Tokenizer,
+  { engine, drift }: ListenerParts,
+): (question: string) => Listener {
   const { calibration } = model;
-  if (calibration === null) return () => ({ add: () => {}, score: () => null });
+  if (calibration === null) return () => ({ add: () => {}, score: async () => null });
   const voided = voidReason(calibration, {
     base_sha256: model.baseSha256,
     adapter_sha256: model.adapterSha256!,
@@ -24,19 +37,39 @@ export function listenerOf(model: ScoredModel, tokenizer: Tokenizer, engine: str
     feature_source: "A",
     engine,
   });
-  return () => {
+  /** Choices of one prompt have one question, which is measured once. */
+  const measured = new Map<string, ReturnType<DriftMeter["of"]>>();
+  const measure = (question: string): ReturnType<DriftMeter["of"]> => {
+    const known = measured.get(question) ?? drift.of(calibration, question);
+    measured.set(question, known);
+    return known;
+  };
+  return (question) => {
     const features = createFeatures();
-    let tokens = 0;
+    const tokens: GeneratedToken[] = [];
+    let [shown, drawn] = [0, 0];
     return {
       add(token) {
-        tokens++;
+        // With the first token the prompt is read, and the encoder does not hold it up.
+        if (tokens.length === 0) void measure(question);
+        tokens.push(token);
+        shown += token.text.length;
+        if (token.isForced) return;
+        drawn++;
         features.add(token);
       },
-      score(finishReason) {
+      async score(finishReason) {
         // Nothing said is never right: 0 is what a calibration would learn of empty answers.
-        if (tokens === 0) return { score: 0, calibrated: false, reason: "The answer is empty", n: 0 };
-        const score = scoreConfidence(calibration, featureNames, features.values(finishReason));
-        return voided === null ? score : { ...score, calibrated: false, reason: voided, n: 0 };
+        if (drawn === 0) {
+          const nothing = { score: 0, calibrated: false, reason: "The answer is empty", n: 0, date: null };
+          return { ...nothing, drift: { p_value: null, reason: "The answer is empty" }, leastCertain: null };
+        }
+        const { pValue, reason, foreign } = await measure(question);
+        return {
+          ...scoreConfidence(calibration, featureNames, features.values(finishReason), { foreign, voided }),
+          drift: { p_value: pValue, reason },
+          leastCertain: leastCertainSpan(tokens, tokenizer, shown),
+        };
       },
     };
   };

@@ -18,6 +18,7 @@ import { createTokens, type ListedModel } from "./tokens.ts";
 import { createCount, createTurn } from "./turn.ts";
 import { createForward, orUpstream, type Upstreams } from "./upstreams.ts";
 
+export { createDriftMeter } from "./drift.ts";
 export { upstreamsOf } from "./upstreams.ts";
 
 export interface InferenceParts extends Omit<SessionParts, "usage"> {

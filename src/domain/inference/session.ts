@@ -9,6 +9,7 @@ import type { Caller } from "../../contract/endpoint.ts";
 import type { GenerateRequest, Generator, ModelKind, ModelRef, Sampling, Tokenizer } from "../../engine/generator.ts";
 import { answer, type Choice, type Listener, type Piece } from "./answers.ts";
 import { listenerOf, type ScoredModel } from "./confidence.ts";
+import type { DriftMeter } from "./drift.ts";
 import { refuseProvider } from "./held.ts";
 import type { UsageOutcome, UsageSql } from "./store.ts";
 
@@ -29,6 +30,7 @@ export interface SessionParts {
   usage: UsageSql;
   /** What the inference engine is: calibrations made with another are not vouched for. */
   engine: string;
+  drift: DriftMeter;
   clock: Clock;
   log: Log;
   metrics: Pick<Metrics, "tokens" | "truncation" | "firstToken" | "token">;
@@ -73,6 +75,8 @@ export interface PlannedChoice extends Pick<GenerateRequest, "grammar" | "steer"
   maxTokens: number;
   /** Choices of one prompt share its place. */
   promptIndex: number;
+  /** What is asked in it: of a chat, the last thing its user wrote. */
+  question: string;
   scoresPrompt?: boolean;
 }
 
@@ -116,7 +120,7 @@ export async function openSession(
     const choices = choicesOf(planned, asked, caller, model, tokenizer);
     const promptTokens = promptTokensOf(planned);
     const close = admit(parts, asked, caller, model, { promptTokens, truncatedTokens: planned.truncatedTokens });
-    const listen = timed(listenerOf(model, tokenizer, parts.engine), arrivedMs, parts);
+    const listen = timed(listenerOf(model, tokenizer, parts), arrivedMs, parts);
     const answers = answer(generator, choices, listen, asked.signal);
     void answers.ended
       .then(
@@ -157,9 +161,9 @@ export function tellTruncation(
 
 /** Listeners that also say how long an answer's tokens took. */
 const timed =
-  (listen: () => Listener, arrivedMs: number, { clock, metrics }: SessionParts) =>
-  (): Listener => {
-    const inner = listen();
+  (listen: (question: string) => Listener, arrivedMs: number, { clock, metrics }: SessionParts) =>
+  (question: string): Listener => {
+    const inner = listen(question);
     let firstMs = 0;
     let tokens = 0;
     return {
@@ -222,8 +226,9 @@ function choicesOf(
   const seed = draw.seed ?? randomInt(2 ** 32);
   const sampling = samplingOf(draw, tokenizer);
   const stopStrings = typeof draw.stop === "string" ? [draw.stop] : (draw.stop ?? []);
-  return planned.choices.map(({ promptIndex: _, scoresPrompt, ...choice }, index) => ({
+  return planned.choices.map(({ promptIndex: _, question, scoresPrompt, ...choice }, index) => ({
     index,
+    question,
     scoresPrompt: scoresPrompt ?? false,
     request: {
       ...choice,

@@ -42,8 +42,20 @@ export function confidenceOf(ended: readonly Pick<ChoiceEnd, "confidence">[]) {
   const least = scored.reduce<Confidence | null>((low, one) => (low && low.score <= one.score ? low : one), null);
   return {
     confidence_score: least?.score ?? null,
-    confidence: least && { calibrated: least.calibrated, n: least.n, reason: least.reason },
+    confidence: least && behind(least),
   };
 }
+
+/** What stands behind a score. */
+export type Behind = ReturnType<typeof behind>;
+
+const behind = ({ calibrated, n, reason, date, drift, leastCertain }: Confidence) => ({
+  calibrated,
+  n,
+  reason,
+  date,
+  drift,
+  least_certain: leastCertain,
+});
 
 export const scoreOf = (end: Pick<ChoiceEnd, "confidence">): number | null => end.confidence?.score ?? null;

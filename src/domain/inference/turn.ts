@@ -8,7 +8,7 @@ import { turnOf, usageWithThoughts } from "./chat.ts";
 import { openTurn, planTurn, type RunningTurn, type TurnEvent } from "./chat-turn.ts";
 import { refuseProvider } from "./held.ts";
 import type { SessionParts } from "./session.ts";
-import { confidenceOf } from "./shapes.ts";
+import { type Behind, confidenceOf } from "./shapes.ts";
 import { turnOfChunks } from "./upstream-turn.ts";
 import { type Forward, isForwarded } from "./upstreams.ts";
 
@@ -36,7 +36,7 @@ export interface TurnEnd {
   stopString: string | null;
   usage: TurnUsage;
   confidenceScore: number | null;
-  confidence: { calibrated: boolean; n: number; reason: string | null } | null;
+  confidence: Behind | null;
 }
 
 export type TurnPiece =

@@ -79,6 +79,10 @@ export interface Models {
   lease(ref: ModelRef, use: Exclude<Use, "deployment">): Promise<Lease>;
   /** Unloads bases that are kept for the next request only; how many went. */
   freeIdle(): Promise<number>;
+  /** The installed sentence encoder of this hash; null when there is none. */
+  encoderOf(sha256: string): ModelRef | null;
+  /** What measures how unlike the documents a question is: of all sentence encoders the smallest. */
+  encoder(): { sha256: string; path: string } | null;
   /** By id, or by its name where only one base has it. */
   baseOf(name: string): BaseRow | null;
   /** By its name on a hub: what was imported under it, else fetched. Throws hub_unavailable, disk_full, model_invalid. */
@@ -194,6 +198,17 @@ export function createModels(parts: ModelsParts): Models {
     },
     lease,
     freeIdle: loads.freeIdle,
+    encoderOf(sha256) {
+      const row = sql.baseOfHash.get(sha256);
+      return row?.kind === "embedding" ? { baseId: row.id, basePath: row.path } : null;
+    },
+    encoder() {
+      const [smallest] = sql.bases
+        .all(-1, 0)
+        .filter(({ kind }) => kind === "embedding")
+        .sort((a, b) => a.parameters - b.parameters || a.sha256.localeCompare(b.sha256));
+      return smallest ? { sha256: smallest.sha256, path: smallest.path } : null;
+    },
     baseOf,
     hubBase,
     listBase: () => sql.bases.all(-1, 0).map(baseRecord),

@@ -1,0 +1,81 @@
+// Whether scores are the chances they say they are. Scores are in [0, 1].
+import { seeded } from "./random.ts";
+
+export interface ReliabilityBin {
+  /** Least and greatest score in it. */
+  low: number;
+  high: number;
+  n: number;
+  /** Means over the bin's answers. */
+  score: number;
+  accuracy: number;
+}
+
+/** Answers in order of their scores, cut into bins of as equal number as can be. Fewer bins where there are fewer answers. */
+export function reliability(scores: readonly number[], labels: readonly boolean[], bins: number): ReliabilityBin[] {
+  const n = scores.length;
+  const order = Array.from(scores.keys()).sort((a, b) => scores[a]! - scores[b]!);
+  const count = Math.min(bins, n);
+  return Array.from({ length: count }, (_, bin) => {
+    const within = order.slice(Math.round((bin * n) / count), Math.round(((bin + 1) * n) / count));
+    return {
+      low: scores[within[0]!]!,
+      high: scores[within.at(-1)!]!,
+      n: within.length,
+      score: within.reduce((sum, at) => sum + scores[at]!, 0) / within.length,
+      accuracy: within.filter((at) => labels[at]).length / within.length,
+    };
+  });
+}
+
+/** Bins of every figure here: of equal mass. */
+const binCount = 10;
+
+/** Expected calibration error: the mean distance of accuracy and score over ten bins of equal mass, by their sizes. */
+export function expectedCalibrationError(scores: readonly number[], labels: readonly boolean[]): number {
+  const bins = reliability(scores, labels, binCount);
+  return bins.reduce((sum, { n, score, accuracy }) => sum + n * Math.abs(accuracy - score), 0) / scores.length;
+}
+
+/**
+ * The root-mean-square calibration error over the same bins, without what chance adds to it (Kumar, Liang and Ma 2019,
+ * arXiv 1909.10155, definition 4.1); 0 where chance explains all of it. Bins of one answer say nothing.
+ */
+export function debiasedCalibrationError(scores: readonly number[], labels: readonly boolean[]): number {
+  let sum = 0;
+  for (const { n, score, accuracy } of reliability(scores, labels, binCount))
+    if (n > 1) sum += n * ((accuracy - score) ** 2 - (accuracy * (1 - accuracy)) / (n - 1));
+  return Math.sqrt(Math.max(0, sum / scores.length));
+}
+
+/**
+ * What `expectedCalibrationError` would be of scores that are exactly right: labels drawn by the scores themselves, many times.
+ * A real score is not refuted while its error is at most `p95`.
+ */
+export function perfectScoreBand(
+  scores: readonly number[],
+  { draws = 1000, seed = 1 } = {},
+): { mean: number; p95: number } {
+  const random = seeded(seed);
+  const errors = Array.from({ length: draws }, () =>
+    expectedCalibrationError(
+      scores,
+      scores.map((score) => random() < score),
+    ),
+  ).sort((a, b) => a - b);
+  return {
+    mean: errors.reduce((sum, error) => sum + error, 0) / draws,
+    p95: errors[Math.ceil(0.95 * draws) - 1]!,
+  };
+}
+
+/** Mean squared distance of score and outcome. */
+export const brierScore = (scores: readonly number[], labels: readonly boolean[]): number =>
+  scores.reduce((sum, score, at) => sum + (score - Number(labels[at])) ** 2, 0) / scores.length;
+
+/** 1 − Brier / (accuracy · (1 − accuracy)): what the scores add to knowing the accuracy alone. null where that says it all. */
+export function brierSkill(scores: readonly number[], labels: readonly boolean[]): number | null {
+  const accuracy = labels.filter(Boolean).length / labels.length;
+  const known = accuracy * (1 - accuracy);
+  return known === 0 ? null : 1 - brierScore(scores, labels) / known;
+}

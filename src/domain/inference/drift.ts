@@ -1,0 +1,68 @@
+// How unlike the documents a question is, by the encoder that the model's alignment measured with.
+import { Failure } from "../../base/errors.ts";
+import type { Log } from "../../base/log.ts";
+import type { Calibration } from "../../engine/confidence.ts";
+import { type DriftSpace, driftSpace } from "../../engine/drift.ts";
+import type { Generator, ModelRef } from "../../engine/generator.ts";
+
+export interface Drift {
+  /** Share of questions about the documents that are at least as far away; null where it is not known. */
+  pValue: number | null;
+  /** Why it is not. */
+  reason: string | null;
+  /** π, the chance that the question is none of the documents'; null where it is not known. */
+  foreign: number | null;
+}
+
+export interface DriftMeter {
+  /** Never rejects: an answer is worth giving without it. */
+  of(calibration: Calibration, question: string): Promise<Drift>;
+}
+
+export interface DriftMeterParts {
+  generator: Pick<Generator, "embed">;
+  /** The installed model of this hash; null when there is none. */
+  encoderOf: (sha256: string) => ModelRef | null;
+  lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
+  log: Log;
+}
+
+const unknown = (reason: string): Drift => ({ pValue: null, reason, foreign: null });
+/** Spaces kept decoded, of the models that were asked last. */
+const keptSpaces = 8;
+
+export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMeterParts): DriftMeter {
+  const spaces = new Map<string, DriftSpace>();
+
+  function spaceOf({ identity, drift }: Calibration): DriftSpace {
+    const key = identity.adapter_sha256;
+    const space = spaces.get(key) ?? driftSpace(drift!);
+    spaces.delete(key);
+    spaces.set(key, space);
+    if (spaces.size > keptSpaces) spaces.delete(spaces.keys().next().value!);
+    return space;
+  }
+
+  return {
+    async of(calibration, question) {
+      const { drift, drift_reason: reason } = calibration;
+      if (drift === null) return unknown(reason ?? "It was not measured");
+      const encoder = encoderOf(drift.encoder_sha256);
+      if (encoder === null) return unknown("The encoder that it was measured with is not installed");
+      try {
+        const held = await lease(encoder);
+        try {
+          // A long question is judged by its beginning.
+          const options = { truncate: true, signal: new AbortController().signal };
+          const [embedded] = await generator.embed(encoder, [question], options);
+          return { ...spaceOf(calibration).measure(embedded!.vector), reason: null };
+        } finally {
+          await held.release();
+        }
+      } catch (error) {
+        log("warn", "drift.failed", { error });
+        return unknown(error instanceof Failure ? error.message : "The question could not be embedded");
+      }
+    },
+  };
+}

@@ -1,0 +1,104 @@
+// What the scores of held-out answers promise: how often each score was right, and from which score on to trust an answer.
+import { lowerBound, upperBound } from "../base/statistics/clopper-pearson.ts";
+import type { HeldOut } from "./confidence.ts";
+
+type Counts = HeldOut["counts"];
+
+/** Chance that an interval or bound here misses. */
+const miss = 0.05;
+const reliabilityRows = 10;
+/** Thresholds that are tried: the best-scored tenth, two tenths … all. */
+const triedShares = 10;
+
+export interface ReliabilityRow {
+  /** Least and greatest score of the row's answers, 0–100. */
+  low: number;
+  high: number;
+  n: number;
+  /** Mean score, 0–100. */
+  score: number;
+  /** Share that was right, 0–100, and its 95 % interval. */
+  accuracy: number;
+  accuracy_low: number;
+  accuracy_high: number;
+}
+
+/** Rows of as equal numbers as whole scores allow. */
+export function reliabilityTable({ n, right }: Counts): ReliabilityRow[] {
+  const total = sumOf(n);
+  const rows: ReliabilityRow[] = [];
+  let [from, before] = [0, 0];
+  for (let left = reliabilityRows; before < total; left--) {
+    // A score that fills several rows leaves the others to the rest.
+    const wanted = before + (total - before) / left;
+    let [to, until] = [from, before];
+    while (until < wanted) until += n[to++]!;
+    const scores = Array.from({ length: to - from }, (_, at) => from + at).filter((score) => n[score]! > 0);
+    const count = until - before;
+    const good = sumOf(right.slice(from, to));
+    rows.push({
+      low: scores[0]!,
+      high: scores.at(-1)!,
+      n: count,
+      score: scores.reduce((sum, score) => sum + score * n[score]!, 0) / count,
+      accuracy: (100 * good) / count,
+      accuracy_low: 100 * lowerBound(good, count, miss / 2),
+      accuracy_high: 100 * upperBound(good, count, miss / 2),
+    });
+    [from, before] = [to, until];
+  }
+  return rows;
+}
+
+export interface CoveragePoint {
+  /** Answers of at least this score are accepted. */
+  threshold: number;
+  /** Share accepted, 0–100. */
+  coverage: number;
+  n: number;
+  /** Share of wrong answers among the accepted, 0–100. */
+  error: number;
+}
+
+/** From the strictest threshold that accepts anything to the one that accepts all. */
+export function riskCoverage({ n, right }: Counts): CoveragePoint[] {
+  const total = sumOf(n);
+  const points: CoveragePoint[] = [];
+  let [accepted, wrong] = [0, 0];
+  for (let threshold = 100; threshold >= 0; threshold--) {
+    if (n[threshold] === 0) continue;
+    accepted += n[threshold]!;
+    wrong += n[threshold]! - right[threshold]!;
+    points.push({ threshold, coverage: (100 * accepted) / total, n: accepted, error: (100 * wrong) / accepted });
+  }
+  return points;
+}
+
+export interface SuggestedThreshold extends CoveragePoint {
+  /** With 95 % certainty the error among accepted answers is at most this, 0–100, on questions like the benchmark's. */
+  error_bound: number;
+}
+
+/**
+ * The lowest threshold whose error is bounded by `maxError` (a share) at 95 %: Clopper-Pearson bounds at ten coverages that were
+ * set before the labels were looked at, Bonferroni's correction for choosing among them. null where none can be vouched for:
+ * 59 answers without an error bound it by 5 %, were there only one choice.
+ */
+export function suggestThreshold(counts: Counts, maxError: number): SuggestedThreshold | null {
+  const points = riskCoverage(counts);
+  const tried = new Set<CoveragePoint>();
+  for (let share = 1; share <= triedShares; share++) {
+    const point = points.find(({ coverage }) => coverage >= (100 * share) / triedShares - 1e-9);
+    // Without a single error it could be vouched for: whether it could is known from its size alone.
+    if (point && upperBound(0, point.n, miss / triedShares) <= maxError) tried.add(point);
+  }
+  let best: SuggestedThreshold | null = null;
+  for (const point of tried) {
+    const wrong = Math.round((point.error * point.n) / 100);
+    const bound = upperBound(wrong, point.n, miss / tried.size);
+    if (bound <= maxError && point.coverage > (best?.coverage ?? 0)) best = { ...point, error_bound: 100 * bound };
+  }
+  return best;
+}
+
+const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);

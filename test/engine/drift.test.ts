@@ -1,0 +1,64 @@
+// Drift in a made-up space where what is near is known, and with the real encoder on the demo's questions.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { seeded } from "../../src/base/statistics/random.ts";
+import { aurocOf } from "../../src/base/statistics/ranking.ts";
+import { driftSpace, fitDrift, leastQuestions } from "../../src/engine/drift.ts";
+
+const dimensions = 32;
+
+/** Unit vectors around a direction: the nearer, the smaller `width`. */
+function around(direction: number, width: number, count: number, seed: number): Float32Array[] {
+  const random = seeded(seed);
+  const normal = (): number => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+  return Array.from({ length: count }, () => {
+    const vector = Float32Array.from({ length: dimensions }, (_, at) => (at === direction ? 1 : 0) + width * normal());
+    const length = Math.hypot(...vector);
+    return vector.map((value) => value / length);
+  });
+}
+
+const questionsOf = (vectors: Float32Array[]) => vectors.map((vector, at) => ({ vector, cluster: String(at) }));
+const material = {
+  encoderSha256: "e",
+  passages: around(0, 0.15, 40, 1),
+  questions: questionsOf(around(0, 0.15, 150, 2)),
+  background: around(5, 0.3, 60, 3),
+};
+
+test("a question like the documents' has any p, one unlike them a small one and π near 1", () => {
+  const { reference } = fitDrift(material);
+  const space = driftSpace(JSON.parse(JSON.stringify(reference)));
+  const inside = around(0, 0.15, 400, 4).map(space.measure);
+  const outside = around(9, 0.3, 100, 5).map(space.measure);
+  // Conformal: under exchangeability P(p ≤ t) ≤ t, up to the chance of 150 and 400 draws.
+  for (const limit of [0.05, 0.1, 0.5]) {
+    const share = inside.filter(({ pValue }) => pValue <= limit).length / inside.length;
+    assert.ok(Math.abs(share - limit) < 0.08, `${share} of p-values are at most ${limit}`);
+  }
+  assert.ok(outside.every(({ pValue }) => pValue === 1 / 151));
+  assert.ok(outside.every(({ foreign }) => foreign > 0.6));
+  assert.ok(inside.filter(({ foreign }) => foreign < 0.1).length > 390);
+  const distances = [...inside, ...outside].map(({ foreign }) => -foreign);
+  assert.ok(aurocOf(distances, [...inside.map(() => true), ...outside.map(() => false)])! > 0.999);
+});
+
+test("a held-out question is not compared with those about its own fact", () => {
+  const [vector] = around(3, 0.01, 1, 6);
+  // Two of one fact, far from all others: each would vouch for the other.
+  const twins = [vector!, vector!].map((one) => ({ vector: one, cluster: "twin" }));
+  const { foreign, reference } = fitDrift({ ...material, questions: [...twins, ...material.questions] });
+  assert.ok(foreign[0]! > 0.5, `${foreign[0]}`);
+  assert.ok(reference.distances.at(-1)! > 0.5);
+});
+
+test("bytes keep what matters, and few questions are refused", () => {
+  const { reference } = fitDrift(material);
+  assert.equal(Buffer.from(reference.exemplars, "base64").length, (40 + 150) * dimensions);
+  assert.throws(
+    () => fitDrift({ ...material, questions: material.questions.slice(0, leastQuestions - 1) }),
+    RangeError,
+  );
+  const { foreign } = fitDrift({ ...material, background: [] });
+  assert.ok(foreign.every((value) => value === 0));
+});
