@@ -116,6 +116,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     audit: (act, subject, detail, by) =>
       access.audit(by ? { name: by.userName, keyId: by.keyId, requestId: null } : atTheMachine, act, subject, detail),
     hub: { mirror: config.hubMirror, freeDisk: config.freeDisk },
+    engine: installed.engine,
     seating: { seats: config.seats, seatContext: config.seatContext },
     startTrainer: () => startTrainer({ executable: config.trainer, log }),
     endpointUrl: () => `${url}${contract["inference.chat"].path}`,

@@ -3,6 +3,7 @@ import { access } from "./access.ts";
 import { agents } from "./agents.ts";
 import { alignments } from "./alignments.ts";
 import { benchmarks } from "./benchmarks.ts";
+import { confidences } from "./confidence.ts";
 import { documents } from "./documents.ts";
 import type { Handlers } from "./endpoint.ts";
 import { evaluations } from "./evaluations.ts";
@@ -20,6 +21,7 @@ export const contract = {
   ...benchmarks,
   ...alignments,
   ...models,
+  ...confidences,
   ...evaluations,
   ...inference,
   ...messages,

@@ -66,7 +66,7 @@ export function riskCoverage({ n, right }: Counts): CoveragePoint[] {
   const points: CoveragePoint[] = [];
   let [accepted, wrong] = [0, 0];
   for (let threshold = 100; threshold >= 0; threshold--) {
-    if (n[threshold] === 0) continue;
+    if (!n[threshold]) continue;
     accepted += n[threshold]!;
     wrong += n[threshold]! - right[threshold]!;
     points.push({ threshold, coverage: (100 * accepted) / total, n: accepted, error: (100 * wrong) / accepted });

@@ -87,6 +87,7 @@ function open(store: Store, onLoad?: (ref: ModelRef) => Promise<void>): Room {
     clock: systemClock,
     log,
     folder: join(folder, "models"),
+    engine: "this one",
     seating: { seats: 1, seatContext: 64 },
     audit: () => {},
     peftFolderOf: () => "/none",

@@ -7,8 +7,8 @@ import type { Generator, ModelRef } from "../../engine/generator.ts";
 import type { Run } from "./context.ts";
 import type { DevPrompt } from "./rows.ts";
 
-/** Characters of a passage: an encoder reads some hundred words, and a shorter text says one thing. */
-const passageLength = 600;
+/** Up to 600 characters, and whole words: an encoder reads some hundred of them, and a shorter text says one thing. */
+const passage = /\S[\s\S]{0,599}(?=\s|$)|\S{600}/g;
 
 export interface MeasuredDrift {
   reference: DriftReference;
@@ -52,9 +52,9 @@ export async function measureDrift(
   return measured;
 }
 
-/** Paragraphs, long ones cut between words. */
+/** Paragraphs, long ones cut. */
 export const passagesOf = (text: string): string[] =>
   text
     .split(/\n\s*\n/)
-    .flatMap((paragraph) => paragraph.match(new RegExp(`\\S[\\s\\S]{0,${passageLength - 1}}(?=\\s|$)`, "g")) ?? [])
-    .map((passage) => passage.trim());
+    .flatMap((paragraph) => paragraph.match(passage) ?? [])
+    .map((found) => found.trim());

@@ -1,10 +1,12 @@
 // The promises of contract/models.ts, kept.
 import { existsSync } from "node:fs";
 import { Failure } from "../../base/errors.ts";
+import type { confidences } from "../../contract/confidence.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import { chatBody } from "../../contract/inference.ts";
 import type { models } from "../../contract/models.ts";
 import type { Calibration } from "../../engine/confidence.ts";
+import { confidenceRecord } from "./confidence.ts";
 import type { Deployments } from "./deploy.ts";
 import { downloadAdapter } from "./download.ts";
 import { asked, modelNotFound } from "./resolve.ts";
@@ -14,6 +16,8 @@ export type BaseRecord = Reply<(typeof models)["models.base"]>["base_models"][nu
 export type AlignedRecord = Extract<Reply<(typeof models)["models.get"]>, { lineage: unknown }>;
 type ListRow = Reply<(typeof models)["models.aligned"]>["domain_aligned_models"][number];
 
+export type ModelContract = typeof models & typeof confidences;
+
 /** What other rooms know of a model. */
 export interface Told {
   evaluationsOf: (modelId: string) => AlignedRecord["evaluations"];
@@ -22,11 +26,13 @@ export interface Told {
   peftFolderOf: (alignmentId: string) => string;
   /** Tokens of one seat. */
   seating: { seatContext: number };
+  /** What the inference engine is: what was calibrated with another is not vouched for. */
+  engine: string;
   /** Called after a job was queued. */
   wake: () => void;
 }
 
-export function createHandlers(told: Told, sql: ModelsSql, deployments: Deployments): Handlers<typeof models> {
+export function createHandlers(told: Told, sql: ModelsSql, deployments: Deployments): Handlers<ModelContract> {
   const alignedOf = (caller: Caller, name: string): AlignedRow => {
     const row = sql.alignedOf.get(asked(caller.userId, name));
     if (!row) throw modelNotFound();
@@ -56,6 +62,9 @@ export function createHandlers(told: Told, sql: ModelsSql, deployments: Deployme
       if (!base) throw modelNotFound();
       return baseRecord(base);
     },
+
+    "models.confidence": async ({ params, query }, caller) =>
+      confidenceRecord(alignedOf(caller, params.model_id), told.engine, query.max_error),
 
     "models.download": async ({ params, query }, caller) => {
       const row = alignedOf(caller, params.model_id);

@@ -8,7 +8,6 @@ import { newId } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Caller, Handlers } from "../../contract/endpoint.ts";
-import type { models } from "../../contract/models.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import type { Generator, ModelKind, ModelRef } from "../../engine/generator.ts";
 import type { SavedFile, Trainer } from "../../engine/trainer.ts";
@@ -17,7 +16,7 @@ import type { Worker } from "../../jobs/runner.ts";
 import type { Store } from "../../store/open.ts";
 import { createDeployments } from "./deploy.ts";
 import { type ExportOrder, exportModel } from "./export.ts";
-import { type BaseRecord, baseRecord, createHandlers, type Told } from "./handlers.ts";
+import { type BaseRecord, baseRecord, createHandlers, type ModelContract, type Told } from "./handlers.ts";
 import { fetchFromHub, type HubName, sourceOf as hubSource, isHubName, parseHubName } from "./hub.ts";
 import { type ImportedFile, type ImportSource, importFile, removeFile, type Seating, storeAdapter } from "./import.ts";
 import { createLoads, type Lease, type Use } from "./loads.ts";
@@ -67,7 +66,7 @@ export interface NewAlignedModel {
 }
 
 export interface Models {
-  handlers: Handlers<typeof models>;
+  handlers: Handlers<ModelContract>;
   workers: { deploy: Worker; undeploy: Worker };
   /** The model that answers a request. Throws not_found, not_deployed. */
   resolve(caller: Caller, name: string): ResolvedModel;

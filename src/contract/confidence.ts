@@ -1,0 +1,171 @@
+import { idParam, nullableTimestamp } from "./common.ts";
+import { endpoint } from "./endpoint.ts";
+
+const share = { type: "number", minimum: 0, maximum: 100 } as const;
+const figure = { type: ["number", "null"] } as const;
+const count = { type: "integer", minimum: 0 } as const;
+const whole = { type: "integer", minimum: 0, maximum: 100 } as const;
+
+const coverage = {
+  threshold: { ...whole, description: "Answers of at least this confidence_score are accepted." },
+  coverage: { ...share, description: "Per cent of all answers that are accepted." },
+  n: { ...count, description: "Accepted answers." },
+  error: { ...share, description: "Per cent of the accepted answers that are wrong." },
+} as const;
+
+/** What the confidence scores of an aligned model promise, on answers to its benchmark that its calibrator had not seen. */
+export const confidenceRecord = {
+  type: "object",
+  additionalProperties: false,
+  required: [
+    "model_id",
+    "calibrated",
+    "reason",
+    "n",
+    "date",
+    "calibrator",
+    "features",
+    "depends_on",
+    "prior",
+    "statistics",
+    "reliability",
+    "risk_coverage",
+    "threshold",
+    "drift",
+  ],
+  properties: {
+    model_id: { type: "string" },
+    calibrated: { type: "boolean" },
+    reason: { type: ["string", "null"], description: "Why it is not calibrated." },
+    n: { ...count, description: "Graded answers behind the figures, whether or not they were enough to calibrate on." },
+    date: { ...nullableTimestamp, description: "When they were graded." },
+    calibrator: { enum: ["platt", "isotonic", "prior"] },
+    features: { type: "array", items: { type: "string" } },
+    depends_on: {
+      type: "object",
+      description: "What it was measured on: where one of these is another, the prior serves.",
+      additionalProperties: { type: "string" },
+    },
+    prior: {
+      type: "object",
+      additionalProperties: false,
+      required: ["family", "is_own_family", "about"],
+      properties: {
+        family: { type: "string", description: "Of base models, on whose answers the prior was fitted." },
+        is_own_family: { type: "boolean", description: "Whether the base of this model is one of them." },
+        about: { type: "string" },
+      },
+    },
+    statistics: {
+      type: "object",
+      additionalProperties: false,
+      required: [
+        "accuracy",
+        "auroc",
+        "prr",
+        "brier",
+        "brier_skill",
+        "calibration_error",
+        "perfect_calibration_error",
+        "debiased_calibration_error",
+      ],
+      properties: {
+        accuracy: { ...figure, description: "Share of right answers, 0–1." },
+        auroc: { ...figure, description: "The chance that a right answer scores above a wrong one." },
+        prr: { ...figure, description: "Prediction-rejection ratio up to half of the answers: 0 chance, 1 perfect." },
+        brier: figure,
+        brier_skill: figure,
+        calibration_error: {
+          ...figure,
+          description: "Mean distance of score and accuracy over ten bins of equal mass, 0–1.",
+        },
+        perfect_calibration_error: {
+          type: ["object", "null"],
+          additionalProperties: false,
+          required: ["mean", "p95"],
+          description: "What chance alone makes of the calibration error of scores that are exactly right.",
+          properties: { mean: { type: "number" }, p95: { type: "number" } },
+        },
+        debiased_calibration_error: { ...figure, description: "Root mean square, without what chance adds." },
+      },
+    },
+    reliability: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["low", "high", "n", "score", "accuracy", "accuracy_low", "accuracy_high"],
+        properties: {
+          low: whole,
+          high: whole,
+          n: count,
+          score: { ...share, description: "Mean confidence_score." },
+          accuracy: { ...share, description: "Per cent that was right." },
+          accuracy_low: { ...share, description: "Lower end of its 95 % interval." },
+          accuracy_high: share,
+        },
+      },
+    },
+    risk_coverage: {
+      type: "array",
+      description: "From the strictest threshold to none.",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["threshold", "coverage", "n", "error"],
+        properties: coverage,
+      },
+    },
+    threshold: {
+      anyOf: [
+        { type: "null" },
+        {
+          type: "object",
+          additionalProperties: false,
+          required: ["threshold", "coverage", "n", "error", "error_bound"],
+          properties: {
+            ...coverage,
+            error_bound: { ...share, description: "With 95 % certainty no more of the accepted answers are wrong." },
+          },
+        },
+      ],
+      description:
+        "The lowest threshold whose error is bounded by max_error, on questions like the benchmark's; null where none is.",
+    },
+    drift: {
+      type: "object",
+      additionalProperties: false,
+      required: ["n", "reason", "encoder_sha256"],
+      properties: {
+        n: { ...count, description: "Held-out questions that a question's drift is compared with." },
+        reason: { type: ["string", "null"], description: "Why drift is not known." },
+        encoder_sha256: { type: ["string", "null"] },
+      },
+    },
+  },
+} as const;
+
+export const confidences = {
+  "models.confidence": endpoint({
+    method: "GET",
+    path: "/api/v3/models/{model_id}/confidence",
+    tag: "models",
+    summary: "How far the confidence scores of an aligned model can be trusted, and from which score on.",
+    params: idParam("model_id"),
+    query: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        max_error: {
+          type: "integer",
+          minimum: 1,
+          maximum: 99,
+          default: 5,
+          description: "Per cent of wrong answers that the suggested threshold may let through.",
+        },
+      },
+    },
+    reply: confidenceRecord,
+    errors: ["not_found"],
+  }),
+} as const;

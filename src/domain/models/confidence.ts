@@ -1,0 +1,53 @@
+// GET models/{id}/confidence: what a calibration promises, from the counts it was stored with.
+import type { confidences } from "../../contract/confidence.ts";
+import type { Reply } from "../../contract/endpoint.ts";
+import { type Calibration, voidReason } from "../../engine/confidence.ts";
+import { reliabilityTable, riskCoverage, suggestThreshold } from "../../engine/confidence-report.ts";
+import type { AlignedRow } from "./store.ts";
+
+type Record = Reply<(typeof confidences)["models.confidence"]>;
+
+const noCounts = { n: [], right: [] };
+
+/** `engine`: the inference library that serves now; `maxError` in per cent. A base's template goes with its file. */
+export function confidenceRecord(row: AlignedRow, engine: string, maxError: number): Record {
+  const calibration = JSON.parse(row.calibration_json) as Calibration;
+  const { identity, model, statistics, held_out: held, prior, drift, drift_reason } = calibration;
+  const voided = voidReason(calibration, {
+    base_sha256: row.base_sha256,
+    adapter_sha256: row.adapter_sha256,
+    engine,
+  });
+  const counts = held?.counts ?? noCounts;
+  const isTrusted = calibration.calibrated && voided === null;
+  return {
+    model_id: row.id,
+    calibrated: isTrusted,
+    reason: voided ?? calibration.reason,
+    n: statistics.n,
+    date: held === null ? null : calibration.date,
+    calibrator: !isTrusted ? "prior" : (model.mixed ?? model).isotonic ? "isotonic" : "platt",
+    features: isTrusted ? model.features : prior.model.features,
+    depends_on: { ...identity, ...(drift && { encoder_sha256: drift.encoder_sha256 }) },
+    prior: { family: prior.family, is_own_family: prior.is_own_family, about: prior.about },
+    statistics: {
+      accuracy: statistics.accuracy,
+      auroc: statistics.auroc,
+      prr: held?.prr ?? null,
+      brier: statistics.brier,
+      brier_skill: held?.brier_skill ?? null,
+      calibration_error: held?.calibration_error ?? null,
+      perfect_calibration_error: held?.perfect_calibration_error ?? null,
+      debiased_calibration_error: held?.debiased_calibration_error ?? null,
+    },
+    reliability: reliabilityTable(counts),
+    risk_coverage: riskCoverage(counts),
+    // What was measured on something else vouches for nothing here.
+    threshold: voided === null ? suggestThreshold(counts, maxError / 100) : null,
+    drift: {
+      n: drift?.distances.length ?? 0,
+      reason: drift_reason,
+      encoder_sha256: drift?.encoder_sha256 ?? null,
+    },
+  };
+}

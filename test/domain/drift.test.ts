@@ -1,0 +1,75 @@
+// The drift of a question as it is served: which encoder, how often it is decoded, and what is said where there is none.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Failure } from "../../src/base/errors.ts";
+import { createLog } from "../../src/base/log.ts";
+import { passagesOf } from "../../src/domain/alignments/drift.ts";
+import { createDriftMeter, type DriftMeterParts } from "../../src/domain/inference/drift.ts";
+import { fitDrift } from "../../src/engine/drift.ts";
+import { calibrationWith } from "../helpers/calibration.ts";
+
+const unit = (angle: number): Float32Array => Float32Array.of(Math.cos(angle), Math.sin(angle));
+const { reference } = fitDrift({
+  encoderSha256: "minilm",
+  passages: [unit(0), unit(0.01)],
+  questions: Array.from({ length: 40 }, (_, at) => ({ vector: unit(at / 200), cluster: String(at) })),
+  background: Array.from({ length: 20 }, (_, at) => unit(2 + at / 100)),
+});
+const calibration = calibrationWith({ drift: reference, drift_reason: null });
+
+function meterWith(over: Partial<DriftMeterParts> = {}) {
+  const leases = { held: 0, taken: 0 };
+  const lease = async () => {
+    leases.held++;
+    leases.taken++;
+    return { release: async () => void leases.held-- };
+  };
+  const meter = createDriftMeter({
+    generator: {
+      embed: async (_, texts) =>
+        texts.map((text) => ({ vector: unit(text === "near" ? 0.1 : 2.1), tokens: 1, truncated: 0 })),
+    },
+    encoderOf: (sha256) => (sha256 === "minilm" ? { baseId: "encoder", basePath: "/e" } : null),
+    lease,
+    log: createLog("error", () => {}),
+    ...over,
+  });
+  return { meter, leases };
+}
+
+test("a near question and a far one, the encoder held while it reads", async () => {
+  const { meter, leases } = meterWith();
+  const [near, far] = [await meter.of(calibration, "near"), await meter.of(calibration, "far")];
+  assert.ok(near.pValue! > 0.2 && near.foreign! < 0.2 && near.reason === null);
+  assert.ok(far.pValue === 1 / 41 && far.foreign! > 0.8);
+  assert.deepEqual(leases, { held: 0, taken: 2 });
+});
+
+test("without a reference, without the encoder, and when it fails, the reason is given and the lease back", async () => {
+  const reasons: [DriftMeterParts | object, typeof calibration, RegExp][] = [
+    [{}, calibrationWith({ drift_reason: "No sentence encoder was installed" }), /^No sentence encoder was installed$/],
+    [{ encoderOf: () => null }, calibration, /is not installed/],
+    [{ lease: async () => Promise.reject(new Failure("out_of_memory", "No room")) }, calibration, /^No room$/],
+    [
+      { generator: { embed: async () => Promise.reject(new Error("/secret/path")) } },
+      calibration,
+      /^The question could/,
+    ],
+  ];
+  for (const [over, given, reason] of reasons) {
+    const { meter, leases } = meterWith(over);
+    const found = await meter.of(given, "near");
+    assert.deepEqual([found.pValue, found.foreign, leases.held], [null, null, 0]);
+    assert.match(found.reason!, reason);
+  }
+});
+
+test("passages are paragraphs, long ones cut between words, nothing lost", () => {
+  const long = Array.from({ length: 400 }, (_, at) => `word${at}`).join(" ");
+  const passages = passagesOf(`# Head\n\nA line\nand another.\n \n\n${long}\n`);
+  assert.deepEqual(passages.slice(0, 2), ["# Head", "A line\nand another."]);
+  assert.ok(passages.every((passage) => passage.length <= 600));
+  assert.equal(passages.slice(2).join(" "), long);
+  assert.equal(passagesOf("x".repeat(1500)).join("").length, 1500);
+  assert.deepEqual(passagesOf(" \n\n \n"), []);
+});
