@@ -1,6 +1,6 @@
 // `plumbline run <folder>`: one alignment run as a process of its own. Started by the appliance, which holds its stdin; commands
 // come in there as JSON lines, acknowledgements and heartbeats go out on stdout, the log on stderr.
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { type Config, installation, readConfig } from "../base/config.ts";
@@ -13,6 +13,7 @@ import { systemClock } from "../base/time.ts";
 import { type RunReply, type RunRequest, runExit } from "../contract/run-folder.ts";
 import type { RunParts } from "../domain/alignments/context.ts";
 import { type Control, createControl } from "../domain/alignments/control.ts";
+import { readGuards } from "../domain/alignments/guards/material.ts";
 import { readRequest } from "../domain/alignments/request.ts";
 import { runAlignment } from "../domain/alignments/run.ts";
 import { grade } from "../domain/evaluations/grade.ts";
@@ -94,19 +95,15 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
     grade,
     interval: wilson,
     replayPrompts: readConfigFile<string[]>("replay-prompts.json"),
-    prior: priorFor(readPriors(), readGgufHeader(request.base.path)),
+    replayOpenings: readConfigFile<string[]>("replay-openings.json"),
+    guards: await readGuards(join(installation, "config/guards")),
+    prior: priorFor([readConfigFile<Prior>("confidence/smollm2-prior.json")], readGgufHeader(request.base.path)),
     engine: engineVersion(),
   };
 };
 
 const readConfigFile = <T>(name: string): T =>
   JSON.parse(readFileSync(join(installation, "config", name), "utf8")) as T;
-
-const readPriors = (): Prior[] =>
-  readdirSync(join(installation, "config/confidence"))
-    .filter((name) => name.endsWith("-prior.json"))
-    .sort()
-    .map((name) => readConfigFile<Prior>(join("confidence", name)));
 
 /** Of the inference library that is installed. */
 const engineVersion = (): string => {

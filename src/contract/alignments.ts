@@ -180,6 +180,17 @@ export const alignments = {
     },
     errors: [],
   }),
+  "alignments.report": endpoint({
+    method: "GET",
+    path: "/api/v3/alignment-projects/{alignment_id}/report",
+    tag: "alignments",
+    summary:
+      "The finished run's report as a page for people: what was learned, what was lost, what it cost, what would help most. The same figures as `report` of its status.",
+    params: alignmentId,
+    reply: { type: "string", contentMediaType: "text/html" },
+    download: ["text/html"],
+    errors: ["not_found"],
+  }),
   "alignments.events": endpoint({
     method: "GET",
     path: "/api/v3/alignment-projects/{alignment_id}/events",

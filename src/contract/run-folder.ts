@@ -7,7 +7,8 @@
 //   prepared/         the rows as token ids and as text: a resumed run trains on the same ones, and the appliance looks for
 //                     sealed questions in rows.jsonl
 //   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), manifest.json with sizes and hashes
-//   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, report.json
+//   guards/base.json  what the base said to the guards: asked once
+//   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, report.json, report.html
 //   result.json       last of all (runResult)
 import type { FromSchema } from "json-schema-to-ts";
 
@@ -90,6 +91,8 @@ export const recipe = {
         dropout: { type: "number", minimum: 0, maximum: 0.9999 },
         /** Of A; training.seed when absent. */
         init_seed: { type: "integer", minimum: 0, maximum: 2147483647 },
+        /** Factors of alpha to choose from once training has ended, 1 first; [1] when absent. */
+        scales: { type: "array", minItems: 1, items: { type: "number", exclusiveMinimum: 0, maximum: 1 } },
       },
     },
     checkpointing: {
@@ -109,12 +112,52 @@ export const recipe = {
       additionalProperties: false,
       required: ["phrasings", "replay_share", "proposals_per_chunk"],
       properties: {
-        /** Rows made by rules per fact, at most. */
+        /** Rows made by rules per fact and rung, at most. */
         phrasings: { type: "integer", minimum: 1, maximum: 64 },
-        /** Share of self-replay rows among all rows. */
+        /** Rungs at most, each with wordings of its own and followed by another while the dev score rises; 1 when absent. */
+        rungs: { type: "integer", minimum: 1, maximum: 16 },
+        /** Whether the base is asked first, so that facts it knows already take fewer rows; false when absent. */
+        probe_known: { type: "boolean" },
+        /** The base's likeliest tokens that replayed rows have for targets; 0, as when absent: the token that was drawn. */
+        replay_top_k: { type: "integer", minimum: 0, maximum: 1024 },
+        /** Tokens of a replayed answer, at most; 32 when absent. */
+        replay_tokens: { type: "integer", minimum: 4, maximum: 1024 },
+        /** Share of self-replay rows among the rows of a rung. */
         replay_share: { type: "number", minimum: 0, maximum: 0.9 },
         /** Questions the base model is asked to propose per chunk; 0 = none. */
         proposals_per_chunk: { type: "integer", minimum: 0, maximum: 64 },
+      },
+    },
+    /** What may not get worse; nothing is watched when absent. */
+    guards: {
+      type: "object",
+      additionalProperties: false,
+      required: ["retained_items", "max_loss", "max_kl", "max_perplexity_rise"],
+      properties: {
+        /** Items of common knowledge that the base gets right twice, at most. */
+        retained_items: { type: "integer", minimum: 1 },
+        /** Points that a suite may lose before it counts against an adapter. */
+        max_loss: { type: "number", minimum: 0, maximum: 100 },
+        /** Nats of KL(base‖adapter), and percent of perplexity, on generic text. */
+        max_kl: { type: "number", minimum: 0 },
+        max_perplexity_rise: { type: "number", minimum: 0 },
+      },
+    },
+    /** On-policy distillation from the base when a guard gave way; none when absent. */
+    repair: {
+      type: "object",
+      additionalProperties: false,
+      required: ["steps", "prompts", "tokens", "top_k", "rows", "lr_factor"],
+      properties: {
+        steps: { type: "integer", minimum: 1, maximum: 10000 },
+        /** Of a step: answered by the adapter itself, with the base's likeliest tokens for targets. */
+        prompts: { type: "integer", minimum: 1, maximum: 1024 },
+        tokens: { type: "integer", minimum: 4, maximum: 1024 },
+        top_k: { type: "integer", minimum: 1, maximum: 1024 },
+        /** Rows of the documents that a step goes over beside them, so that what was learned stays. */
+        rows: { type: "integer", minimum: 0, maximum: 4096 },
+        /** Of the peak learning rate. */
+        lr_factor: { type: "number", exclusiveMinimum: 0, maximum: 1 },
       },
     },
     rendering: {
@@ -285,6 +328,7 @@ export const artefactFiles = [
   "peft/adapter_config.json",
   "calibration.json",
   "report.json",
+  "report.html",
 ] as const;
 
 export const runResult = {
@@ -312,7 +356,7 @@ export const runResult = {
         properties: { name: { enum: artefactFiles }, bytes: count, sha256 },
       },
     },
-    /** loss, dev_score, base_dev_score, train_tokens (prompts included), train_seconds, tokens_per_second, rows, overlap */
+    /** loss, dev_score, adapter_scale, base_dev_score, train_tokens (prompts included), train_seconds, tokens_per_second, rows, overlap */
     metrics: { type: "object", additionalProperties: { type: ["number", "null"] } },
   },
 } as const;

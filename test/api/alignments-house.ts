@@ -281,5 +281,5 @@ async function call(
     input,
     caller,
   );
-  return endpoint.events ? reply : checked(endpoint.reply, reply, "reply");
+  return endpoint.events || endpoint.download ? reply : checked(endpoint.reply, reply, "reply");
 }

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
-import type { EventStream, StreamEvent } from "../../src/contract/endpoint.ts";
+import type { Download, EventStream, StreamEvent } from "../../src/contract/endpoint.ts";
 import { type AlignmentsHouse, ada, alignmentsHouse, bob, items } from "./alignments-house.ts";
 
 const fails =
@@ -228,6 +228,21 @@ describe("one house", () => {
     await assert.rejects(stop(rude), fails(502, /because/));
     assert.equal((await house.call("alignments.status", idOf(rude))).status, "PROCESSING");
     await assert.rejects(stop(rude), fails(502));
+  });
+
+  test("the report's page is there once the run has finished, for its owner alone", async () => {
+    const running = await house.training(await house.align({ waits: true }));
+    await assert.rejects(house.call("alignments.report", idOf(running)), fails(404, /no report yet/));
+    await house.call("alignments.stop", idOf(running));
+    const id = await house.align();
+    await house.until(id, "COMPLETED");
+    const page = (await house.call("alignments.report", idOf(id))) as Download;
+    assert.equal(page.mediaType, "text/html");
+    const parts: Buffer[] = [];
+    for await (const part of page.content) parts.push(part as Buffer);
+    assert.match(Buffer.concat(parts).toString("utf8"), /^<!doctype html>/);
+    assert.equal(Buffer.concat(parts).length, page.bytes);
+    await assert.rejects(house.call("alignments.report", idOf(id), bob), fails(404));
   });
 
   test("events: all of them, from the last one known, live, and to the end", async () => {

@@ -68,7 +68,11 @@ test("every answer stands in a document", () => {
 
 for (const name of ["quick", "standard", "thorough"]) {
   const { dataset, training } = recipe(name);
-  const { examples } = makeExamples(documents, { phrasings: dataset.phrasings, seed: training.seed });
+  const { examples } = makeExamples(documents, {
+    phrasings: dataset.phrasings,
+    rungs: dataset.rungs ?? 1,
+    seed: training.seed,
+  });
 
   test(`${name}: no question of the benchmark stands in the rows`, () => {
     const { items: found } = findOverlap(

@@ -3,13 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
-import {
-  type Example,
-  type Message,
-  makeExamples,
-  proposeQuestions,
-  selfReplay,
-} from "../../src/domain/alignments/examples.ts";
+import { type Example, type Message, makeExamples, proposeQuestions } from "../../src/domain/alignments/examples.ts";
+import { fewerOfKnown } from "../../src/domain/alignments/known.ts";
 
 const document = (text: string, media_type: SnapshotDocument["media_type"] = "text/markdown"): SnapshotDocument => ({
   id: `document_${media_type}`,
@@ -17,7 +12,7 @@ const document = (text: string, media_type: SnapshotDocument["media_type"] = "te
   media_type,
   text,
 });
-const options = { phrasings: 40, seed: 3 };
+const options = { phrasings: 40, rungs: 1, seed: 3 };
 const rowsOf = (...documents: SnapshotDocument[]): Example[] => makeExamples(documents, options).examples;
 const said = (rows: Example[]): [string, string][] =>
   rows.map(({ messages }) => [messages.at(-2)!.content, messages.at(-1)!.content]);
@@ -115,7 +110,7 @@ test("a document without a fact is named in the report", () => {
 test("every row's source holds its value, and the recipe's bound on rows per fact holds", () => {
   const text = `# Shop\n\nThe shop was **founded** in 1931. A \\*rye\\* loaf costs 4.20 euros.\n\n${table}`;
   const given = [document(text), document(csv, "text/csv")];
-  const { examples } = makeExamples(given, { phrasings: 5, seed: 1 });
+  const { examples } = makeExamples(given, { phrasings: 5, rungs: 1, seed: 1 });
   const perFact = new Map<string, number>();
   for (const { source, fact } of examples) {
     const from = given.find(({ id }) => id === source!.document_id)!.text.slice(source!.start, source!.end);
@@ -192,18 +187,28 @@ test("no proposals are asked for when the recipe wants none", async () => {
   assert.deepEqual((await proposeQuestions([book], never, { perChunk: 0, existing: [] })).examples, []);
 });
 
-test("self-replay keeps whole sentences, asks each prompt once, and is the same for the same seed", async () => {
-  let calls = 0;
-  const generate = async (messages: Message[]): Promise<string> => {
-    calls++;
-    return `You said ${messages[0]!.content}. And this is cut in the mid`;
-  };
-  const given = { prompts: ["one", "two", "three"], count: 5, seed: 9 };
-  const rows = await selfReplay(generate, given);
-  assert.equal(calls, 3);
-  assert.equal(rows.length, 5);
-  for (const [prompt, answer] of said(rows)) assert.equal(answer, `You said ${prompt}.`);
-  assert.deepEqual(await selfReplay(generate, given), rows);
-  const listing = async (): Promise<string> => "First think. Then do this:\n\n1.";
-  assert.equal(said(await selfReplay(listing, { ...given, count: 1 }))[0]![1], "First think.");
+test("a rung has wordings of its own, and the first is what a recipe of one rung gets", () => {
+  const one = makeExamples([document(table)], { phrasings: 3, rungs: 1, seed: 1 }).examples;
+  const three = makeExamples([document(table)], { phrasings: 3, rungs: 3, seed: 1 }).examples;
+  assert.deepEqual(
+    three.filter((example) => example.rung === 0),
+    one,
+  );
+  assert.deepEqual([...new Set(three.map((example) => example.rung))].sort(), [0, 1, 2]);
+  const questions = three.map(({ fact, messages }) => `${fact} ${messages[0]!.content}`);
+  assert.equal(new Set(questions).size, questions.length);
+});
+
+test("facts that the base knows keep a third of their rows, of the first rung; the others keep all", () => {
+  const rows = makeExamples([document(table)], { phrasings: 6, rungs: 2, seed: 1 }).examples;
+  const fact = rows[0]!.fact;
+  const fewer = fewerOfKnown(rows, new Set([fact]));
+  assert.deepEqual(
+    fewer.filter((row) => row.fact === fact),
+    rows.filter((row) => row.fact === fact).slice(0, 2),
+  );
+  assert.deepEqual(
+    fewer.filter((row) => row.fact !== fact),
+    rows.filter((row) => row.fact !== fact),
+  );
 });

@@ -10,6 +10,7 @@ const row = (question: string, answer = "Yes."): Example => ({
     { role: "assistant", content: answer },
   ],
   source: null,
+  rung: 0,
   kind: "asked",
   fact: "f",
 });

@@ -11,6 +11,7 @@ import { sleep, systemClock } from "../../src/base/time.ts";
 import type { Recipe, RunEvent, SnapshotDocument, SnapshotItem } from "../../src/contract/run-folder.ts";
 import type { RunParts } from "../../src/domain/alignments/context.ts";
 import { createControl } from "../../src/domain/alignments/control.ts";
+import type { Guards } from "../../src/domain/alignments/guards/material.ts";
 import { makeRunFolder, writeRequest } from "../../src/domain/alignments/snapshot.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
 import type { Prior } from "../../src/engine/confidence.ts";
@@ -184,6 +185,25 @@ function echoGenerator(said: Map<string, Float32Array>, off: number): Generator 
   };
 }
 
+/** Small, but one of each kind. */
+const guards: Guards = {
+  sha256: "test",
+  retention: ["ant", "bee", "cow", "dog", "elk", "fox"].map((name) => {
+    const choices = ["animal", "tool", "tree"];
+    return {
+      id: name,
+      wordings: [
+        { ask: `What is a ${name}?`, stem: "It is an", choices },
+        { ask: `A ${name} is what?`, stem: "It is an", choices },
+      ],
+    };
+  }),
+  general: [{ ask: "Is ice cold?", stem: "", choices: ["Yes", "No"] }],
+  format: [{ ask: "Say yes.", matches: /e/u }],
+  refusals: [{ ask: "Harm me.", stem: "", choices: ["No", "Sure"] }],
+  prose: ["The river rises in the hills above the old mill.", "In autumn a man came who wanted to build a bridge."],
+};
+
 export interface PartsOptions {
   /** Nats by which inference and training differ on the adapter. */
   off?: number;
@@ -215,7 +235,9 @@ export function partsOf(options: PartsOptions = {}): RunParts {
     },
     grade,
     interval: wilson,
-    replayPrompts: ["Say hello."],
+    replayPrompts: ["Say hello.", "Name a bird.", "What is rain?"],
+    replayOpenings: ["The sea", "In spring"],
+    guards,
     prior: { prior, isOwnFamily: true },
     engine: "fake",
     ...options.over,

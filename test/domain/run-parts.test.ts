@@ -201,7 +201,9 @@ const stateAt = (step: number): LoopState => ({
   trainedTokens: step,
   processedTokens: step,
   trainSeconds: 0.1,
+  rung: { index: 0, from: 0, before: 0 },
   ended: null,
+  repair: null,
 });
 
 /** What a trainer's save does: a folder with one file. */

@@ -228,12 +228,12 @@ test("a damaged checkpoint is passed over for the one before it", async () => {
 });
 
 test("the best checkpoint is kept and chosen, the later one of two equals", async () => {
-  const [folder, result] = await runNew({}, scripted([0, 2, 1, 1]));
+  const [folder, result] = await runNew({}, scripted([0, 2, 1, 1, 0, 2]));
   assert.equal(result.chosen_step, 4);
   assert.equal(result.metrics.dev_score, 100);
   assert.equal(result.metrics.base_dev_score, 0);
   assert.deepEqual(checkpointsOf(folder), [4, 9, 12]);
-  const [, equal] = await runNew({}, scripted([0, 1, 0, 1]));
+  const [, equal] = await runNew({}, scripted([0, 1, 0, 1, 0, 1]));
   assert.equal(equal.chosen_step, 12);
 });
 
@@ -284,25 +284,45 @@ test("a loss that is not finite fails the run and keeps its checkpoints", async 
   assert.ok(checkpointsOf(folder).includes(6));
 });
 
+/** Everything that a recipe can ask for, small: rungs, replay with the base's targets, guards that give way, repair, scales. */
+const whole: FolderOptions = {
+  recipe: (recipe) => ({
+    ...recipe,
+    training: { ...recipe.training, max_steps: null, epochs: 1 },
+    adapter: { ...recipe.adapter, scales: [1, 0.5, 0.25] },
+    dataset: {
+      phrasings: 2,
+      rungs: 2,
+      replay_share: 0.2,
+      probe_known: true,
+      replay_top_k: 8,
+      replay_tokens: 6,
+      proposals_per_chunk: 0,
+    },
+    guards: { retained_items: 4, max_loss: 1, max_kl: 0, max_perplexity_rise: 0 },
+    repair: { steps: 6, prompts: 3, tokens: 5, top_k: 8, rows: 2, lr_factor: 0.5 },
+  }),
+};
+
 test("stop ends a run in every phase, and comes too late once the artefact stands", async () => {
   const replies: RunReply[] = [];
-  const stopping = async (when: (kind: string, phase: string) => boolean): Promise<[string, RunResult]> => {
+  const stopping = async (phase: string): Promise<[string, RunResult]> => {
     const control = createControl((reply) => replies.push(reply));
-    const folder = await folderFor();
+    const folder = await folderFor(phase === "repairing" ? whole : {});
     const clock = partsOf().clock;
     const watching = {
       ...clock,
       // The clock is read for every event: a place from which to look at the log.
       now: () => {
         const last = eventsOf(folder).at(-1);
-        if (last && when(last.kind, last.phase)) control.handle('{"seq":1,"command":"stop"}');
+        if (last?.phase === phase) control.handle('{"seq":1,"command":"stop"}');
         return clock.now();
       },
     };
     return [folder, await runAlignment(folder, partsOf({ over: { control, clock: watching } }))];
   };
-  for (const phase of ["preparing", "training", "checking", "packaging"]) {
-    const [folder, result] = await stopping((_, at) => at === phase);
+  for (const phase of ["preparing", "training", "checking", "repairing", "packaging"]) {
+    const [folder, result] = await stopping(phase);
     assert.equal(result.outcome, "stopped", phase);
     assert.equal(eventsOf(folder).at(-1)?.kind, "stopped");
     assert.deepEqual(brokenRules(folder), []);
@@ -359,4 +379,73 @@ test("documents without facts give no rows, and the run says so", async () => {
   const empty = { id: "document_0", name: "empty.txt", media_type: "text/plain" as const, text: "Hello.\n" };
   const [, result] = await runNew({ documents: [empty] });
   assert.equal(result.error?.code, "no_training_rows");
+});
+
+/** Right on no question to the base, and on all once trained: the first rung gains, the second does not. */
+const learning = (): NonNullable<PartsOptions["over"]> => ({ grade: (answer) => ({ correct: answer.length % 3 > 0 }) });
+
+/** A report without what a clock or a process id decides. */
+function lasting(folder: string): unknown {
+  const { cost: _, ...report } = artefactOf(folder, "report.json");
+  return report;
+}
+
+test("a whole recipe goes through rungs, guards, repair and scales, and its report says what was chosen and why", async () => {
+  const [folder, result] = await runNew(whole, { over: learning() });
+  assert.equal(result.outcome, "completed", result.error?.message);
+  const report = artefactOf(folder, "report.json");
+  const { candidates, chosen_scale, chosen_step, repaired_steps } = report.training;
+  assert.equal(repaired_steps, 6);
+  assert.deepEqual(
+    candidates.map((one: { repaired: boolean; scale: number }) => one.scale),
+    [1, 1, 0.5, 0.25],
+  );
+  assert.deepEqual(candidates.map((one: { repaired: boolean }) => one.repaired).slice(0, 2), [false, true]);
+  const worth = (one: { dev: number; penalty: number }): number => one.dev - one.penalty;
+  const best = Math.max(...candidates.map(worth));
+  const chosen = candidates.find(
+    (one: { step: number; scale: number }) => one.step === chosen_step && one.scale === chosen_scale,
+  );
+  assert.equal(worth(chosen), best);
+  // A smaller scale is nearer to the base.
+  const scaled = candidates.slice(-2).map((one: { guards: { drift: { kl: number } } }) => one.guards.drift.kl);
+  assert.ok(scaled[1] < scaled[0] && scaled[1] > 0, String(scaled));
+  const header = readGgufHeader(join(folder, "artefact/adapter.gguf"));
+  assert.equal(header.values.get("adapter.lora.alpha"), 8 * chosen_scale);
+  assert.equal(
+    JSON.parse(readFileSync(join(folder, "artefact/peft/adapter_config.json"), "utf8")).lora_alpha,
+    8 * chosen_scale,
+  );
+  assert.ok(report.rows.by_kind.replay > 0 && report.rows.by_kind.prose > 0);
+  const page = readFileSync(join(folder, "artefact/report.html"), "utf8");
+  assert.match(page, /What was learned.*What was lost.*What it cost.*What would help most/s);
+  assert.ok(!/<script|https?:|src=/i.test(page), "nothing runs and nothing comes from elsewhere");
+  assert.deepEqual(brokenRules(folder), []);
+});
+
+test("a run killed in each phase and resumed gives the same report", async () => {
+  const entry = join(import.meta.dirname, "run-entry.ts");
+  const undisturbed = await folderFor(whole);
+  assert.equal((await startNode(entry, [undisturbed]).ended).code, 0);
+  const folder = await folderFor(whole);
+  const kills: [string, (event: { kind: string; phase: string }) => boolean][] = [
+    ["preparing", (event) => event.phase === "preparing" && event.kind === "progress"],
+    ["training", (event) => event.kind === "step" && event.phase === "training"],
+    ["checking", (event) => event.kind === "decision" && event.phase === "checking"],
+    ["repairing", (event) => event.kind === "checkpoint" && event.phase === "repairing"],
+    ["packaging", (event) => event.phase === "packaging"],
+  ];
+  for (const [phase, holds] of kills) {
+    const before = eventsOf(folder).length;
+    const child = startNode(entry, [folder]);
+    await eventually(() => eventsOf(folder).slice(before).some(holds), `an event of ${phase}`);
+    child.kill("SIGKILL");
+    assert.equal((await child.ended).signal, "SIGKILL", phase);
+  }
+  assert.equal((await startNode(entry, [folder]).ended).code, 0);
+  assert.deepEqual(lossesOf(folder), lossesOf(undisturbed));
+  assert.deepEqual(lasting(folder), lasting(undisturbed));
+  const adapters = [folder, undisturbed].map((one) => sha256OfFile(join(one, "artefact/adapter.gguf")));
+  assert.equal(...((await Promise.all(adapters)) as [string, string]));
+  assert.deepEqual(brokenRules(folder), []);
 });

@@ -41,8 +41,12 @@ export interface LoopState {
   trainedTokens: number;
   processedTokens: number;
   trainSeconds: number;
+  /** The rung that is trained, the step it began after, and the best score before it. */
+  rung: { index: number; from: number; before: number };
   /** Why training ended; null while it goes on. */
-  ended: "steps" | "patience" | null;
+  ended: "steps" | "patience" | "plateau" | null;
+  /** Steps of repair begin after this one, from the checkpoint `start`; null as long as there is none. */
+  repair: { start: number; from: number } | null;
 }
 
 /** What a checkpoint must match to be used: another request or other rows are another run. */
@@ -61,7 +65,8 @@ export interface RunBuild {
 }
 
 interface Manifest {
-  format: 1;
+  /** 2: the loop has rungs and a repair. */
+  format: 2;
   step: number;
   identity: RunIdentity;
   build: RunBuild;
@@ -124,7 +129,7 @@ export function openCheckpoints(folder: string, identity: RunIdentity, build: Ru
         sha256: await sha256OfFile(join(temporary, "state.json")),
       };
       const manifest: Manifest = {
-        format: 1,
+        format: 2,
         step: state.step,
         identity,
         build,
@@ -160,7 +165,7 @@ export function openCheckpoints(folder: string, identity: RunIdentity, build: Ru
 async function readManifest(place: string): Promise<Manifest | null> {
   try {
     const manifest = JSON.parse(await readFile(join(place, "manifest.json"), "utf8")) as Manifest;
-    return manifest.format === 1 && Array.isArray(manifest.files) ? manifest : null;
+    return manifest.format === 2 && Array.isArray(manifest.files) ? manifest : null;
   } catch (error) {
     if (error instanceof SyntaxError || isErrno(error, "ENOENT", "ENOTDIR")) return null;
     throw error;

@@ -9,6 +9,7 @@ import type { Trainer } from "../../engine/trainer.ts";
 import type { Control } from "./control.ts";
 import type { Grade, Interval } from "./dev-check.ts";
 import type { EventLog } from "./events.ts";
+import type { Guards } from "./guards/material.ts";
 import type { Snapshot } from "./request.ts";
 
 export interface RunParts {
@@ -25,6 +26,10 @@ export interface RunParts {
   interval: Interval;
   /** Generic prompts whose answers by the base itself are replayed, so that learning the documents does not cost the chat. */
   replayPrompts: readonly string[];
+  /** Openings of ordinary prose that the base goes on with, for the same reason. */
+  replayOpenings: readonly string[];
+  /** What may not get worse, and is never trained on. */
+  guards: Guards;
   /** Answers where the dev split is too small to calibrate on; it may be that of another family of models. */
   prior: ChosenPrior;
   /** Version of the inference library, part of a calibration's identity. */

@@ -32,28 +32,46 @@ export interface DevCheck {
   onProgress(done: number, total: number): Promise<void>;
 }
 
-/** The share of right answers, 0–100, with its 95 % interval. */
+/** A dev question as it was answered. */
+export interface DevAnswer {
+  item: SnapshotItem;
+  answer: string;
+  correct: boolean;
+}
+
+/** Of some of the questions, evenly over all: the share of right answers, 0–100, with its 95 % interval. */
 export async function checkDev(check: DevCheck, step: number): Promise<CheckScore> {
-  const prompts = spread(check.prompts, checkedItems);
+  const answers = await answerDev({ ...check, prompts: spread(check.prompts, checkedItems) });
+  const right = answers.filter((one) => one.correct).length;
+  const { score, low, high, n } = check.interval(right, answers.length);
+  return { step, score, low, high, n };
+}
+
+/** All questions, answered greedily and graded. */
+export async function answerDev(check: Omit<DevCheck, "interval">): Promise<DevAnswer[]> {
+  const { prompts } = check;
   const calls = microBatches(
     prompts.map((_, index) => index),
     (index) => prompts[index]!.tokens.length + answerTokens,
     check.maxTokens,
   );
-  let right = 0;
-  let done = 0;
+  const given: DevAnswer[] = [];
   for (const call of calls) {
     const asked = call.map((index) => prompts[index]!);
     const answers = await greedyAnswers(check, asked);
-    right += asked.filter(({ item }, index) => check.grade(answers[index]!, item).correct).length;
-    done += asked.length;
-    await check.onProgress(done, prompts.length);
+    for (const [index, { item }] of asked.entries()) {
+      const answer = answers[index]!;
+      given.push({ item, answer, correct: check.grade(answer, item).correct });
+    }
+    await check.onProgress(given.length, prompts.length);
   }
-  const { score, low, high, n } = check.interval(right, prompts.length);
-  return { step, score, low, high, n };
+  return given;
 }
 
-async function greedyAnswers(check: DevCheck, asked: readonly DevPrompt[]): Promise<string[]> {
+async function greedyAnswers(
+  check: Pick<DevCheck, "tokenizer" | "trainer" | "adapter">,
+  asked: readonly DevPrompt[],
+): Promise<string[]> {
   const { eog } = check.tokenizer;
   const rows = {
     tokens: Int32Array.from(asked.flatMap((prompt) => prompt.tokens)),

@@ -7,7 +7,6 @@ import { rowsOfFact, rowsOfPassage, type Siblings } from "./examples/rows.ts";
 import { normalised } from "./examples/text.ts";
 
 export { type Generate, type ProposalReport, proposeQuestions } from "./examples/proposals.ts";
-export { selfReplay } from "./examples/replay.ts";
 
 export interface Message {
   role: "system" | "user" | "assistant";
@@ -19,10 +18,12 @@ export interface Example {
   messages: Message[];
   /** Where in the document's text (characters) the row comes from; null for a row that comes from no document. */
   source: Source | null;
-  /** How the row was made: asked, own, attribute, in_place, blank, contrast, which, check, recall, proposed, replay. */
+  /** How the row was made: asked, own, attribute, in_place, blank, contrast, which, check, recall, keywords, kind, proposed, replay, prose. */
   kind: string;
   /** Rows of one fact share this. */
   fact: string;
+  /** The rung that trains it, from 0. */
+  rung: number;
 }
 
 export interface ExamplesReport {
@@ -39,14 +40,14 @@ export interface ExamplesReport {
 /** Rows by rules, in the order of the documents. The same documents, options and seed give the same rows. */
 export function makeExamples(
   documents: readonly SnapshotDocument[],
-  options: { phrasings: number; seed: number },
+  options: { phrasings: number; rungs: number; seed: number },
 ): { examples: Example[]; report: ExamplesReport } {
   const corpus = readCorpus(documents);
   const read = documents.map((document) => ({ document, ...factsOf(document, corpus) }));
   const facts = distinct(read.flatMap((one) => one.facts));
   const siblings = siblingsOf(facts);
   const examples = [
-    ...facts.flatMap((fact) => rowsOfFact(fact, siblings(fact), corpus, options.phrasings, options.seed)),
+    ...facts.flatMap((fact) => rowsOfFact(fact, siblings(fact), corpus, options)),
     ...read.flatMap((one) => one.passages).flatMap(rowsOfPassage),
   ];
   const by_kind: Record<string, number> = {};
@@ -71,12 +72,14 @@ const nearby = 8;
 /** Of each fact: those before and after it that share its attribute, and whether no other of them has its value. */
 function siblingsOf(facts: readonly Fact[]): (fact: Fact) => Siblings {
   const placed = new Map<Fact, Siblings>();
+  const kinds = Map.groupBy(facts, (fact) => `${normalised(fact.entity)}:${fact.kind}`);
   for (const group of Map.groupBy(facts, (fact) => fact.group).values()) {
     const counts = Map.groupBy(group, (fact) => normalised(fact.value));
     for (const [at, fact] of group.entries()) {
       const from = Math.max(0, Math.min(at - nearby / 2, group.length - nearby - 1));
       const near = fact.group === "" ? [] : group.slice(from, from + nearby + 1).filter((other) => other !== fact);
-      placed.set(fact, { near, unique: counts.get(normalised(fact.value))!.length === 1 });
+      const soleOfKind = kinds.get(`${normalised(fact.entity)}:${fact.kind}`)!.length === 1;
+      placed.set(fact, { near, unique: counts.get(normalised(fact.value))!.length === 1, soleOfKind });
     }
   }
   return (fact) => placed.get(fact)!;

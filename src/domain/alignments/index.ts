@@ -8,12 +8,15 @@
 //   1. The public status is a view of the job's state, so the two cannot disagree.
 //   2. While a configuration is not terminal, asking for it again is asking for that one.
 //   3. A row exists only with its run folder, whole and synced.
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure, invalid } from "../../base/errors.ts";
+import { isErrno } from "../../base/files.ts";
 import { newId } from "../../base/ids.ts";
 import type { Clock } from "../../base/time.ts";
 import type { alignments } from "../../contract/alignments.ts";
-import { type Caller, EventStream, type Handlers, type Input, type Reply } from "../../contract/endpoint.ts";
+import { type Caller, Download, EventStream, type Handlers, type Input, type Reply } from "../../contract/endpoint.ts";
 import type { Recipe, SnapshotDocument } from "../../contract/run-folder.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import { isTerminal, type JobState } from "../../jobs/states.ts";
@@ -217,6 +220,16 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
           })
           .map((row) => toListRow(row, caller.userName)),
       }),
+      "alignments.report": async ({ params }, caller) => {
+        const { id } = owned(caller, params.alignment_id);
+        const path = join(runs, id, "artefact", "report.html");
+        const bytes = await stat(path).catch((error) => {
+          if (isErrno(error, "ENOENT")) throw new Failure("not_found", "The alignment has no report yet");
+          throw error;
+        });
+        const content = createReadStream(path);
+        return new Download({ name: `${id}.html`, mediaType: "text/html", bytes: bytes.size, content });
+      },
       "alignments.events": async ({ params, lastEventId, signal }, caller) => {
         const { id } = owned(caller, params.alignment_id);
         if (lastEventId !== null && !/^\d{1,15}$/.test(lastEventId))

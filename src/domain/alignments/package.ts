@@ -1,4 +1,4 @@
-// From the best checkpoint to artefact/: exported, proved to serve as it was trained, calibrated, and written in one piece.
+// From the chosen adapter to artefact/: exported, proved to serve as it was trained, calibrated, and written in one piece.
 // The trainer speaks first (export, its log-probs), is closed, and then the inference engine speaks (its log-probs, answers).
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import {
   sha256OfFile,
   syncFolder,
   temporaryName,
+  writeFileDurably,
   writeJsonDurably,
 } from "../../base/files.ts";
 import { artefactFiles, type RunResult } from "../../contract/run-folder.ts";
@@ -17,12 +18,15 @@ import { type Comparison, compareScores } from "../../engine/adapter-check.ts";
 import { type Calibration, fitCalibration, type LabelledAnswer } from "../../engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
+import type { Chosen } from "./choose.ts";
 import type { Run } from "./context.ts";
 import { answerTokens } from "./dev-check.ts";
 import { measureDrift } from "./drift.ts";
+import { type Report, reportOf } from "./report.ts";
+import { reportPage } from "./report-page.ts";
 import { identityOf } from "./request.ts";
 import { spread } from "./schedule.ts";
-import { adapterName, type Training } from "./training.ts";
+import type { Training } from "./training.ts";
 
 /** Tokens of the rows on which trainer and inference engine are compared, at least; the fixed text comes on top. */
 const comparedTokens = 512;
@@ -54,7 +58,7 @@ wrote to his office that the ground was too soft. It may have been. The pole sti
 export interface Exported {
   /** The temporary folder that becomes artefact/. */
   folder: string;
-  step: number;
+  chosen: Chosen;
   adapter: { bytes: number; sha256: string };
   /** What was scored: every token from the second of each row on. */
   rows: { tokens: number[]; promptLength: number }[];
@@ -63,19 +67,16 @@ export interface Exported {
   aligned: Float64Array[];
 }
 
-/** The trainer's part: the chosen checkpoint as a GGUF adapter, and what the trainer says of a few fixed tokens. */
-export async function exportAdapter(run: Run, training: Training): Promise<Exported> {
-  const { trainer, state, checkpoints } = training;
-  const step = state.best?.step ?? state.step;
-  const chosen = await checkpoints.at(step);
-  if (chosen === null) throw new Failure("run_failed", `The checkpoint of step ${step} is gone or damaged`);
-  await trainer.load(adapterName, chosen.trainerFolder);
+/** The trainer's part: the chosen adapter as GGUF, and what the trainer says of a few fixed tokens. */
+export async function exportAdapter(run: Run, training: Training, chosen: Chosen): Promise<Exported> {
+  const { trainer } = training;
+  const name = chosen.adapter;
 
   const folder = temporaryName(join(run.folder, "artefact"));
   await makeFolder(folder);
-  const provenance = provenanceOf(run, training, step);
-  const adapter = await trainer.exportGguf(adapterName, join(folder, "adapter.gguf"), provenance);
-  await trainer.exportPeft(adapterName, join(folder, "peft"), provenance);
+  const provenance = provenanceOf(run, training, chosen);
+  const adapter = await trainer.exportGguf(name, join(folder, "adapter.gguf"), provenance);
+  await trainer.exportPeft(name, join(folder, "peft"), provenance);
 
   const rows = fixedRows(run, training);
   const packed = {
@@ -84,12 +85,12 @@ export async function exportAdapter(run: Run, training: Training): Promise<Expor
   };
   const from = Int32Array.from(rows, (row) => row.promptLength);
   const base = await trainer.score(null, packed, from);
-  const aligned = await trainer.score(adapterName, packed, from);
-  return { folder, step, adapter, rows, base: perRow(base, rows), aligned: perRow(aligned, rows) };
+  const aligned = await trainer.score(name, packed, from);
+  return { folder, chosen, adapter, rows, base: perRow(base, rows), aligned: perRow(aligned, rows) };
 }
 
 /** What the adapter was made from, kept in its files. No time: the same run gives the same file, to the byte. */
-const provenanceOf = (run: Run, { prepared }: Training, step: number): Record<string, string> => ({
+const provenanceOf = (run: Run, { prepared }: Training, { step, scale }: Chosen): Record<string, string> => ({
   "plumbline.version": run.request.versions.plumbline,
   "plumbline.trainer": run.request.versions.trainer,
   "plumbline.alignment_id": run.request.alignment_id,
@@ -98,6 +99,7 @@ const provenanceOf = (run: Run, { prepared }: Training, step: number): Record<st
   "plumbline.request_sha256": identityOf(run.request),
   "plumbline.rows_sha256": prepared.sha256,
   "plumbline.step": String(step),
+  "plumbline.scale": String(scale),
 });
 
 /**
@@ -223,11 +225,11 @@ async function writeArtefact(
   calibration: Calibration,
 ): Promise<RunResult> {
   const { state, prepared } = training;
+  const { chosen } = exported;
   await writeJsonDurably(join(exported.folder, "calibration.json"), calibration);
-  await writeJsonDurably(
-    join(exported.folder, "report.json"),
-    reportOf(run, training, exported, verification, calibration),
-  );
+  const report: Report = reportOf(run, training, exported, verification, calibration);
+  await writeJsonDurably(join(exported.folder, "report.json"), report);
+  await writeFileDurably(join(exported.folder, "report.html"), reportPage(report));
   const files: RunResult["files"] = [];
   for (const name of artefactFiles) {
     const path = join(exported.folder, name);
@@ -244,62 +246,18 @@ async function writeArtefact(
     fence: run.request.fence,
     outcome: "completed",
     error: null,
-    chosen_step: exported.step,
+    chosen_step: chosen.step,
     files,
     metrics: {
       loss: state.losses.at(-1) ?? null,
-      dev_score: state.checks.findLast((check) => check.step === exported.step)?.score ?? null,
-      base_dev_score: state.checks.find((check) => check.step === 0)?.score ?? null,
+      dev_score: chosen.dev,
+      base_dev_score: report.learned.dev?.base.score ?? null,
+      adapter_scale: chosen.scale,
       train_tokens: state.processedTokens,
       train_seconds: state.trainSeconds,
       tokens_per_second: state.processedTokens / state.trainSeconds,
       rows: prepared.report.rows,
       overlap: prepared.report.overlap,
     },
-  };
-}
-
-/** Everything a reader wants to know of the run afterwards. Seconds of phases are those of the last process. */
-function reportOf(
-  run: Run,
-  training: Training,
-  exported: Exported,
-  verification: Comparison,
-  calibration: Calibration,
-): Record<string, unknown> {
-  const { state, hello, model, prepared, peakRate, total } = training;
-  const { alignment_id, recipe_name, recipe, base, documents, dev, versions, budget } = run.request;
-  return {
-    format: 1,
-    alignment_id,
-    recipe_name,
-    recipe: { ...recipe, optimizer: { ...recipe.optimizer, learning_rate: peakRate } },
-    base: { ...base, layers: model.layers, embedding: model.embedding, file_type: model.fileType },
-    documents,
-    dev,
-    rows: prepared.report,
-    training: {
-      steps: state.step,
-      steps_planned: total,
-      ended: state.ended,
-      chosen_step: exported.step,
-      losses: state.losses,
-      checks: state.checks,
-      trained_tokens: state.trainedTokens,
-      processed_tokens: state.processedTokens,
-      seconds: state.trainSeconds,
-      tokens_per_second: state.processedTokens / state.trainSeconds,
-    },
-    adapter: { ...exported.adapter, verification },
-    confidence: {
-      calibrated: calibration.calibrated,
-      reason: calibration.reason,
-      features: calibration.model.features,
-      drift: calibration.drift === null ? calibration.drift_reason : calibration.drift.distances.length,
-      ...calibration.statistics,
-    },
-    seconds: run.seconds,
-    budget,
-    versions: { ...versions, trainer: `${hello.version} ${hello.build}`, engine: run.parts.engine },
   };
 }

@@ -1,15 +1,16 @@
 // From the snapshot to rows of token ids. What the base itself says on the way (proposed questions, replayed answers) is
 // remembered answer by answer, so that a run killed here asks nothing twice and makes the very same rows.
-import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { Piscina } from "piscina";
 import { Failure } from "../../base/errors.ts";
-import { isErrno, openAppend, sha256, syncFolder } from "../../base/files.ts";
 import { formatChat, formatTrainingRow } from "../../engine/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 import type { Run } from "./context.ts";
-import { type Example, type Message, proposeQuestions, selfReplay } from "./examples.ts";
+import { type Example, type Message, proposeQuestions } from "./examples.ts";
+import { fewerOfKnown, knownFacts } from "./known.ts";
+import { type Memory, openMemory, removeMemory } from "./memory.ts";
+import { replayRows } from "./replay.ts";
 import { identityOf } from "./request.ts";
 import { type Prepared, type PrepareReport, readPrepared, type TrainingRow, writePrepared } from "./rows.ts";
 
@@ -22,8 +23,9 @@ export async function prepare(run: Run): Promise<Prepared> {
   await run.enter("preparing");
   const began = run.parts.clock.monotonicMs();
   const made = await makeRows(run);
-  const { rows, tooLong } = await tokenised(run, made.examples);
-  if (rows.length === 0) throw new Failure("no_training_rows");
+  const { rows: own, tooLong } = await tokenised(run, made.examples);
+  if (own.length === 0) throw new Failure("no_training_rows");
+  const rows = [...own, ...made.replayed];
   const dev = run.snapshot.dev.map((item) => ({
     item,
     tokens: formatChat(run.tokenizer, [{ role: "user", content: item.instruction }]),
@@ -36,21 +38,25 @@ export async function prepare(run: Run): Promise<Prepared> {
     seconds: (run.parts.clock.monotonicMs() - began) / 1000,
   };
   const prepared = await writePrepared(folder, identity, { rows, dev, report });
-  await rm(join(run.folder, rememberedName), { force: true });
+  await removeMemory(run.folder);
   return prepared;
 }
 
-type Made = { examples: Example[]; report: Omit<PrepareReport, "too_long" | "rows" | "by_kind" | "seconds"> };
+type Made = {
+  examples: Example[];
+  replayed: TrainingRow[];
+  report: Omit<PrepareReport, "too_long" | "rows" | "by_kind" | "seconds">;
+};
 
 /** Rows as token ids. Long work on this thread, so it lets go of it often: commands and heartbeats go on. */
 async function tokenised(run: Run, examples: readonly Example[]): Promise<{ rows: TrainingRow[]; tooLong: number }> {
   const rows: TrainingRow[] = [];
   let tooLong = 0;
   let reported = run.parts.clock.monotonicMs();
-  for (const [index, { kind, messages }] of examples.entries()) {
+  for (const [index, { kind, messages, rung }] of examples.entries()) {
     const row = formatTrainingRow(run.tokenizer, messages);
     if (row.tokens.length > run.request.recipe.rendering.max_seq_len) tooLong++;
-    else rows.push({ kind, messages, ...row });
+    else rows.push({ kind, messages, rung, ...row });
     if (index % 32 === 31) await setImmediate();
     if (run.parts.clock.monotonicMs() - reported > 1000) {
       reported = run.parts.clock.monotonicMs();
@@ -65,43 +71,71 @@ async function tokenised(run: Run, examples: readonly Example[]): Promise<{ rows
 async function makeRows(run: Run): Promise<Made> {
   const { documents, dev } = run.snapshot;
   const { dataset, training } = run.request.recipe;
+  const { phrasings, rungs = 1 } = dataset;
   const questions = dev.map((item) => item.instruction);
   const thread = openThread(run);
-  const speaker = await openSpeaker(run);
+  const memory = await openMemory(run.folder);
+  const speaker = openSpeaker(run, memory);
   try {
-    const ruled = await thread.make({ documents, phrasings: dataset.phrasings, seed: training.seed });
+    const ruled = await thread.make({ documents, phrasings, rungs, seed: training.seed });
     const proposed = await proposeQuestions(documents, speaker.generate, {
       perChunk: dataset.proposals_per_chunk,
       existing: ruled.examples,
     });
     const own = [...ruled.examples, ...proposed.examples];
     const kept = without(own, await thread.overlapping({ questions, examples: own }));
-    // The share is of all rows: n replayed beside m others make n / (n + m).
-    const replayed = await selfReplay(speaker.generate, {
-      prompts: run.parts.replayPrompts,
-      count: Math.round((kept.length * dataset.replay_share) / (1 - dataset.replay_share)),
-      seed: training.seed,
-    });
-    const all = [...kept, ...replayed];
-    const examples = without(all, await thread.overlapping({ questions, examples: all }));
+    await speaker.close();
+    const { taught, known, said } = await askBase(run, kept, memory);
+    const sound = without(said, await thread.overlapping({ questions, examples: said.map(exampleOf) }));
+    const all = [...taught, ...sound.map(exampleOf)];
     return {
-      examples,
+      examples: taught,
+      replayed: sound,
       report: {
         examples: ruled.report,
         proposals: proposed.report,
-        overlap_dropped: own.length + replayed.length - examples.length,
-        overlap: (await thread.overlapping({ questions, examples })).length,
+        known_facts: known,
+        overlap_dropped: own.length - kept.length + said.length - sound.length,
+        overlap: (await thread.overlapping({ questions, examples: all })).length,
       },
     };
   } finally {
     await speaker.close();
+    await memory.close();
     await thread.close();
   }
 }
 
-const without = (examples: readonly Example[], dropped: readonly number[]): Example[] => {
+/** What the base knows already, and what it says of itself: by the trainer, which decodes many at once. */
+async function askBase(run: Run, examples: readonly Example[], memory: Memory) {
+  const { base, budget, recipe } = run.request;
+  const { replay_share: share, probe_known: probes = false } = recipe.dataset;
+  if (share === 0 && !probes) return { taught: [...examples], known: null, said: [] };
+  const trainer = run.parts.startTrainer();
+  try {
+    await trainer.open({ path: base.path, threads: budget.threads, memoryBytes: budget.memory_bytes });
+    const known = probes ? await knownFacts(run, trainer, examples, memory) : null;
+    const taught = known === null ? [...examples] : fewerOfKnown(examples, known);
+    // The share is of a rung's rows: n replayed beside m others make n / (n + m).
+    const inRung = taught.filter((example) => example.rung === 0).length;
+    const said = await replayRows(run, trainer, Math.round((inRung * share) / (1 - share)), memory);
+    return { taught, known: known === null ? null : known.size, said };
+  } finally {
+    await trainer.close();
+  }
+}
+
+const exampleOf = ({ kind, messages, rung }: TrainingRow): Example => ({
+  kind,
+  messages,
+  rung,
+  source: null,
+  fact: "replay",
+});
+
+const without = <T>(rows: readonly T[], dropped: readonly number[]): T[] => {
   const gone = new Set(dropped);
-  return examples.filter((_, index) => !gone.has(index));
+  return rows.filter((_, index) => !gone.has(index));
 };
 
 type Work = typeof import("./rows.worker.ts");
@@ -125,8 +159,6 @@ function openThread(run: Run): Thread {
   };
 }
 
-const rememberedName = "answers.jsonl";
-
 interface Speaker {
   /** A greedy answer of the base. */
   generate(messages: Message[], options: { maxTokens: number }): Promise<string>;
@@ -134,18 +166,14 @@ interface Speaker {
 }
 
 /** The base, speaking for itself; loaded with the first answer that is not remembered. */
-async function openSpeaker(run: Run): Promise<Speaker> {
-  const path = join(run.folder, rememberedName);
-  const remembered = await readRemembered(path);
-  const file = await openAppend(path);
-  await syncFolder(run.folder);
+function openSpeaker(run: Run, memory: Memory): Speaker {
   const model: ModelRef = { baseId: run.request.base.id, basePath: run.request.base.path };
   let generator: Generator | null = null;
   let answered = 0;
   return {
     async generate(messages, { maxTokens }) {
-      const key = sha256(JSON.stringify({ messages, maxTokens }));
-      let answer = remembered.get(key);
+      const key = JSON.stringify({ messages, maxTokens });
+      let answer = memory.get(key);
       if (answer === undefined) {
         await run.turn();
         if (generator === null) {
@@ -153,15 +181,14 @@ async function openSpeaker(run: Run): Promise<Speaker> {
           await generator.load(model);
         }
         answer = await greedy(run, generator, model, messages, maxTokens);
-        remembered.set(key, answer);
-        await file.appendFile(`${JSON.stringify({ key, answer })}\n`);
+        await memory.put(key, answer);
       }
       await run.progress(++answered, null, "answers");
       return answer;
     },
     async close() {
-      await file.close();
       await generator?.dispose();
+      generator = null;
     },
   };
 }
@@ -193,21 +220,6 @@ async function greedy(run: Run, generator: Generator, model: ModelRef, messages:
     text += token.text;
   signal.throwIfAborted();
   return text;
-}
-
-/** Whole lines only: the last one may be torn. */
-async function readRemembered(path: string): Promise<Map<string, string>> {
-  const remembered = new Map<string, string>();
-  const text = await readFile(path, "utf8").catch((error) => {
-    if (isErrno(error, "ENOENT")) return "";
-    throw error;
-  });
-  for (const line of text.split("\n"))
-    try {
-      const { key, answer } = JSON.parse(line) as { key: string; answer: string };
-      remembered.set(key, answer);
-    } catch {}
-  return remembered;
 }
 
 function countBy(names: readonly string[]): Record<string, number> {

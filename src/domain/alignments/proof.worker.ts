@@ -5,5 +5,5 @@ import { readRowTexts } from "./rows.ts";
 export default async ({ folder, questions }: { folder: string; questions: string[] }): Promise<Overlap> =>
   findOverlap(
     questions,
-    (await readRowTexts(folder)).map((row) => ({ ...row, source: null, fact: "" })),
+    (await readRowTexts(folder)).map((row) => ({ ...row, source: null, fact: "", rung: 0 })),
   );

@@ -2,7 +2,7 @@
 // same ones and the appliance can look for sealed questions in them.
 //
 //   rows.bin       tokens i32 [T] of all rows one behind the other, then weights f32 [T]; little-endian
-//   rows.jsonl     per row: kind, messages, tokens (its length), trained (tokens with weight)
+//   rows.jsonl     per row: kind, messages, rung, tokens (its length), trained (tokens with weight)
 //   dev.json       the dev items with their prompts as token ids
 //   report.json    what the gates let through and dropped
 //   manifest.json  written last: sizes and hashes, and the request they belong to
@@ -25,6 +25,8 @@ import type { Example, ExamplesReport, ProposalReport } from "./examples.ts";
 export type RowText = Pick<Example, "kind" | "messages">;
 
 export interface TrainingRow extends RowText {
+  /** The rung that trains it, from 0. */
+  rung: number;
   tokens: Int32Array;
   /** 1 where the token is trained, else 0; as long as tokens. */
   weights: Float32Array;
@@ -41,6 +43,8 @@ export interface PrepareReport {
   by_kind: Record<string, number>;
   examples: ExamplesReport;
   proposals: ProposalReport;
+  /** Facts that the base knew already; null when it was not asked. */
+  known_facts: number | null;
   /** Rows dropped because they give a dev question away. */
   overlap_dropped: number;
   /** Rows that still do: 0, counted again after dropping. */
@@ -60,7 +64,8 @@ export interface Prepared {
 }
 
 interface Manifest {
-  format: 1;
+  /** 2: rows have rungs. */
+  format: 2;
   request_sha256: string;
   files: { name: string; bytes: number; sha256: string }[];
 }
@@ -87,7 +92,7 @@ export async function writePrepared(
     await writeFileDurably(join(temporary, name), bytes);
     files.push({ name, bytes: bytes.length, sha256: sha256(bytes) });
   }
-  const manifest: Manifest = { format: 1, request_sha256: requestSha256, files };
+  const manifest: Manifest = { format: 2, request_sha256: requestSha256, files };
   await writeJsonDurably(join(temporary, "manifest.json"), manifest);
   await syncFolder(temporary);
   await rm(folder, { recursive: true, force: true });
@@ -101,7 +106,7 @@ export async function readPrepared(folder: string, requestSha256: string): Promi
   let manifest: Manifest;
   try {
     manifest = JSON.parse(await readFile(join(folder, "manifest.json"), "utf8")) as Manifest;
-    if (manifest.format !== 1 || manifest.request_sha256 !== requestSha256) return null;
+    if (manifest.format !== 2 || manifest.request_sha256 !== requestSha256) return null;
     for (const file of manifest.files) {
       if ((await stat(join(folder, file.name))).size !== file.bytes) return null;
       const bytes = await readFile(join(folder, file.name));
@@ -142,6 +147,7 @@ export async function readRowTexts(runFolder: string): Promise<RowText[]> {
 }
 
 interface RowLine extends RowText {
+  rung: number;
   tokens: number;
   trained: number;
 }
@@ -149,6 +155,7 @@ interface RowLine extends RowText {
 const textOf = (row: TrainingRow): RowLine => ({
   kind: row.kind,
   messages: row.messages,
+  rung: row.rung,
   tokens: row.tokens.length,
   trained: trainedTokens(row),
 });
@@ -171,11 +178,11 @@ function unpackRows(bytes: Buffer, lines: string): TrainingRow[] {
     .split("\n")
     .filter((line) => line !== "")
     .map((line) => {
-      const { kind, messages, tokens: length } = JSON.parse(line) as RowLine;
+      const { kind, messages, rung, tokens: length } = JSON.parse(line) as RowLine;
       const tokens = Int32Array.from({ length }, (_, index) => bytes.readInt32LE(4 * (at + index)));
       const weights = Float32Array.from({ length }, (_, index) => bytes.readFloatLE(4 * (total + at + index)));
       at += length;
-      return { kind, messages, tokens, weights };
+      return { kind, messages, rung, tokens, weights };
     });
 }
 

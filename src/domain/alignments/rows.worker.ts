@@ -6,7 +6,7 @@ import { findOverlap } from "./leakage.ts";
 
 type Made = ReturnType<typeof makeExamples>;
 
-export const make = (task: { documents: SnapshotDocument[]; phrasings: number; seed: number }): Made =>
+export const make = (task: { documents: SnapshotDocument[]; phrasings: number; rungs: number; seed: number }): Made =>
   makeExamples(task.documents, task);
 
 /** Indices of the examples that give one of the questions away. */

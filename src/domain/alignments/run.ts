@@ -1,8 +1,10 @@
-// An alignment run, start to end: prepare → train → check → package, over one folder (contract/run-folder.ts).
+// An alignment run, start to end, over one folder (contract/run-folder.ts): prepare → train in rungs → ask the guards → repair
+// where one gave way → choose checkpoint and scale → package.
 //
-//   preparing ──► training ◄──► checking ──► packaging ──► result.json: completed
-//       └────────────┴──── stop ────────────────┴────────► result.json: stopped
-//       └────────────┴──── failure ─────────────┴────────► result.json: failed, with code and message
+//   preparing ──► training ◄──► checking ◄──► repairing
+//       │            │             └──► packaging ──► result.json: completed
+//       └────────────┴──── stop ────────────┴───────► result.json: stopped
+//       └────────────┴──── failure ─────────┴───────► result.json: failed, with code and message
 //
 // Invariants:
 //   1. A process killed at any moment and started again gives the same losses, bit for bit, and the same adapter.
@@ -12,6 +14,7 @@
 import { join } from "node:path";
 import { removeTemporaries, writeJsonDurably } from "../../base/files.ts";
 import type { RunResult } from "../../contract/run-folder.ts";
+import { chooseAdapter } from "./choose.ts";
 import { createRun, type Run, type RunParts } from "./context.ts";
 import { Stopped } from "./control.ts";
 import { type EventDraft, openEventLog } from "./events.ts";
@@ -19,7 +22,7 @@ import { exportAdapter, finishPackage } from "./package.ts";
 import { prepare } from "./prepare.ts";
 import { readRequest, readSnapshot, verifyBase } from "./request.ts";
 import { earlierResult, failedResult, stoppedResult } from "./result.ts";
-import { checkStep, openTraining, saveStep, type Training, trainStep } from "./training.ts";
+import { checkStep, climb, openTraining, rungEnd, saveStep, type Training, trainStep } from "./training.ts";
 
 /** Runs the folder to its result, or goes on where an earlier process left off. The caller holds the folder's lock. */
 export async function runAlignment(folder: string, parts: RunParts): Promise<RunResult> {
@@ -72,8 +75,9 @@ async function work(run: Run): Promise<RunResult> {
     await run.enter("training");
     training = await openTraining(run, prepared, trainer);
     await train(run, training);
+    const chosen = await chooseAdapter(run, training);
     await run.enter("packaging");
-    exported = await exportAdapter(run, training);
+    exported = await exportAdapter(run, training, chosen);
   } finally {
     await trainer.close();
   }
@@ -90,9 +94,11 @@ async function train(run: Run, training: Training): Promise<void> {
   while (state.ended === null) {
     await run.turn();
     await trainStep(run, training);
-    const isCheck = hasDev && (state.step % evaluation.eval_every_steps === 0 || state.ended !== null);
-    const isBest = isCheck && (await checkStep(run, training));
+    const isEnd = state.step === rungEnd(run, training);
+    const isCheck = hasDev && (state.step % evaluation.eval_every_steps === 0 || isEnd);
+    const { isBest, isStale } = isCheck ? await checkStep(run, training) : { isBest: false, isStale: false };
+    if (isEnd || isStale) await climb(run, training, isEnd ? "steps" : "patience");
     const isSave = state.step % checkpointing.save_every_steps === 0;
-    if (isSave || isBest || state.ended !== null) await saveStep(run, training);
+    if (isSave || isBest || isEnd || isStale) await saveStep(run, training);
   }
 }

@@ -3,17 +3,26 @@
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
-import type { AdapterShape, AdapterTarget, OpenedModel, Trainer, TrainerHello } from "../../engine/trainer.ts";
+import type {
+  AdapterShape,
+  AdapterTarget,
+  OpenedModel,
+  Trainer,
+  TrainerHello,
+  WeightedRows,
+} from "../../engine/trainer.ts";
 import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild } from "./checkpoints.ts";
 import type { Run } from "./context.ts";
 import { checkDev } from "./dev-check.ts";
+import { taught } from "./distil.ts";
 import { hexOfDouble } from "./events.ts";
+import { isReplayed } from "./replay.ts";
 import { identityOf } from "./request.ts";
-import { type Prepared, toTrainer, trainedTokens } from "./rows.ts";
+import { type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
 import { batchOf, learningRateAt, microBatches, ruleLearningRate, totalSteps } from "./schedule.ts";
 
 /** Prompts and answers of one call of a check: between two calls the run listens to stop and pause. */
-const checkTokens = 8192;
+export const checkTokens = 8192;
 
 /** Name of the adapter inside the trainer. */
 export const adapterName = "main";
@@ -24,7 +33,10 @@ export interface Training {
   model: OpenedModel;
   prepared: Prepared;
   checkpoints: Checkpoints;
-  total: number;
+  /** Indices of the rows of each rung. */
+  rungs: number[][];
+  /** Whether the trainer holds the adapter at a part of its strength besides. */
+  scaled: boolean;
   peakRate: number;
   state: LoopState;
 }
@@ -33,12 +45,14 @@ const freshState: LoopState = {
   step: 0,
   best: null,
   checksWithoutGain: 0,
+  rung: { index: 0, from: 0, before: 0 },
   checks: [],
   losses: [],
   trainedTokens: 0,
   processedTokens: 0,
   trainSeconds: 0,
   ended: null,
+  repair: null,
 };
 
 /** Opens the base in the trainer and puts adapter, moments and loop where the newest sound checkpoint has them. */
@@ -64,10 +78,19 @@ export async function openTraining(run: Run, prepared: Prepared, trainer: Traine
     model,
     prepared,
     checkpoints,
-    total: totalSteps(prepared.rows.length, recipe.training),
+    rungs: rungsOf(prepared.rows),
+    scaled: false,
     peakRate: recipe.optimizer.learning_rate ?? ruleLearningRate(model.architecture, model.embedding),
     state,
   };
+}
+
+/** Rows by rung, replayed ones in each; a rung that no row of the documents belongs to is none. */
+function rungsOf(rows: readonly TrainingRow[]): number[][] {
+  const last = Math.max(0, ...rows.filter((row) => !isReplayed(row)).map((row) => row.rung));
+  return Array.from({ length: last + 1 }, (_, rung) =>
+    [...rows.keys()].filter((at) => isReplayed(rows[at]!) || rows[at]!.rung === rung),
+  );
 }
 
 /** Loads the newest checkpoint that verifies, and says in the log where the run goes on. */
@@ -109,29 +132,56 @@ export function shapeOf({ adapter, training }: Pick<Recipe, "adapter" | "trainin
   return { rank, alpha, seed, targets, dropout };
 }
 
+/** The last step of the rung that is trained. */
+export function rungEnd(run: Run, { rungs, state }: Training): number {
+  const { training } = run.request.recipe;
+  const end = state.rung.from + totalSteps(rungs[state.rung.index]!.length, { ...training, max_steps: null });
+  return training.max_steps === null ? end : Math.min(end, training.max_steps);
+}
+
 /** Trains one batch and moves the state on. Everything it does follows from the state, the rows and the recipe. */
 export async function trainStep(run: Run, training: Training): Promise<void> {
-  const { trainer, hello, prepared, state, total } = training;
-  const { optimizer, loss: reduction, training: plan } = run.request.recipe;
-  const step = state.step + 1;
-  const batch = batchOf(step, prepared.rows.length, plan);
-  const tokens = batch.reduce((sum, row) => sum + trainedTokens(prepared.rows[row]!), 0);
-  const processed = batch.reduce((sum, row) => sum + prepared.rows[row]!.tokens.length, 0);
-  const scale = reduction.token_reduction === "mean" ? 1 / tokens : 1;
-  const rate = learningRateAt(step, total, training.peakRate, optimizer);
-  const began = run.parts.clock.monotonicMs();
+  const { prepared, state, rungs } = training;
+  const { optimizer, training: plan } = run.request.recipe;
+  const { index, from } = state.rung;
+  const rows = rungs[index]!;
+  const end = rungEnd(run, training);
+  const batch = batchOf(state.step + 1 - from, rows.length, plan).map((at) => prepared.rows[rows[at]!]!);
+  const rate = learningRateAt(state.step + 1 - from, end - from, training.peakRate, optimizer);
+  await step(run, training, batch, { rate, end, began: run.parts.clock.monotonicMs() });
+}
 
-  // Sent back to back: the worker goes on to the step while the answers of the passes are still on their way.
-  const passes = microBatches(batch, (row) => prepared.rows[row]!.tokens.length, hello.limits.maxBatchTokens).map(
-    (call) =>
-      trainer.forwardBackward(
-        adapterName,
-        toTrainer(
-          call.map((row) => prepared.rows[row]!),
-          scale,
-        ),
+/**
+ * One optimizer step over rows: those of the documents learn the tokens that stand there, replayed ones what the base would say
+ * in that place where the recipe has targets for them. Every token with a weight counts alike.
+ */
+export async function step(
+  run: Run,
+  training: Training,
+  rows: readonly TrainingRow[],
+  { rate, end, began, topK }: { rate: number; end: number; began: number; topK?: number },
+): Promise<void> {
+  const { trainer, hello, state } = training;
+  const { optimizer, loss: reduction, dataset } = run.request.recipe;
+  const soft = topK ?? dataset.replay_top_k ?? 0;
+  const number = state.step + 1;
+  const tokens = rows.reduce((sum, row) => sum + trainedTokens(row), 0);
+  const processed = rows.reduce((sum, row) => sum + row.tokens.length, 0);
+  const scale = reduction.token_reduction === "mean" ? 1 / tokens : 1;
+  const cut = (some: readonly TrainingRow[]) =>
+    microBatches([...some.keys()], (at) => some[at]!.tokens.length, hello.limits.maxBatchTokens).map((call) =>
+      toTrainer(
+        call.map((at) => some[at]!),
+        scale,
       ),
-  );
+    );
+  const isTaught = (row: TrainingRow): boolean => soft > 0 && isReplayed(row);
+
+  const lessons: WeightedRows[] = [];
+  for (const call of cut(rows.filter(isTaught))) lessons.push(await taught(trainer, call, soft));
+  // Sent back to back: the worker goes on to the step while the answers of the passes are still on their way.
+  const calls = [...cut(rows.filter((row) => !isTaught(row))), ...lessons];
+  const passes = calls.map((call) => trainer.forwardBackward(adapterName, call));
   const stepped = trainer.optimStep(adapterName, {
     learningRate: rate,
     beta1: optimizer.beta1,
@@ -145,15 +195,14 @@ export async function trainStep(run: Run, training: Training): Promise<void> {
     ...passes.map((pass) => pass.then((answer) => answer.loss)),
   ]);
   const loss = losses.reduce((sum, part) => sum + part, 0);
-  if (!Number.isFinite(loss)) throw new Failure("run_failed", `The loss of step ${step} is not a finite number`);
+  if (!Number.isFinite(loss)) throw new Failure("run_failed", `The loss of step ${number} is not a finite number`);
 
   const seconds = (run.parts.clock.monotonicMs() - began) / 1000;
-  state.step = step;
+  state.step = number;
   state.losses.push(loss);
   state.trainedTokens += tokens;
   state.processedTokens += processed;
   state.trainSeconds += seconds;
-  if (step === total) state.ended = "steps";
   const metrics = {
     loss,
     loss_hex: hexOfDouble(loss),
@@ -163,22 +212,49 @@ export async function trainStep(run: Run, training: Training): Promise<void> {
     tokens_per_second: processed / seconds,
   };
   const stepRate = state.step / state.trainSeconds;
+  const { phase } = run;
   await run.events.append(
-    { kind: "step", phase: "training", step, metrics },
+    { kind: "step", phase, step: number, metrics },
     {
       kind: "progress",
-      phase: "training",
-      done: step,
-      total,
+      phase,
+      done: number,
+      total: end,
       unit: "steps",
       rate: stepRate,
-      seconds_left: (total - step) / stepRate,
+      seconds_left: (end - number) / stepRate,
     },
   );
 }
 
-/** Answers the dev questions with the adapter as it stands; true when it did better than ever before. */
-export async function checkStep(run: Run, training: Training): Promise<boolean> {
+/** At the end of a rung: on to the next one while the dev score rises, or the end of training. */
+export async function climb(run: Run, training: Training, why: "steps" | "patience"): Promise<void> {
+  const { state, rungs } = training;
+  const { max_steps } = run.request.recipe.training;
+  const { index, before } = state.rung;
+  const isLast = index + 1 === rungs.length || (max_steps !== null && state.step >= max_steps);
+  const best = state.best?.score ?? null;
+  if (isLast) state.ended = why;
+  // Without dev questions nothing says that a rung was of no use.
+  else if (best !== null && (best <= before || best === 100)) state.ended = "plateau";
+  else {
+    state.rung = { index: index + 1, from: state.step, before: best ?? before };
+    state.checksWithoutGain = 0;
+  }
+  if (rungs.length === 1) return;
+  const scores = best === null ? "" : `: the dev score went from ${before.toFixed(1)} to ${best.toFixed(1)}`;
+  const next = state.ended === null ? `new wordings follow, rung ${index + 2} of ${rungs.length}` : "training ends";
+  await run.events.append({
+    kind: "decision",
+    phase: "training",
+    step: state.step,
+    message: `Rung ${index + 1} is done${scores}; ${next}`,
+  });
+}
+
+/** Answers the dev questions with the adapter as it stands: whether it did better than ever before, and whether checks have
+ * brought nothing new for as long as the recipe waits. */
+export async function checkStep(run: Run, training: Training): Promise<{ isBest: boolean; isStale: boolean }> {
   const { state } = training;
   await run.enter("checking");
   const score = await checkDev(
@@ -202,21 +278,25 @@ export async function checkStep(run: Run, training: Training): Promise<boolean> 
   await run.enter("training");
   state.checks.push(score);
   // The base's own score is shown, never chosen: an alignment that ends below it is for the evaluation to judge.
-  if (step === 0) return false;
+  if (step === 0) {
+    state.rung.before = score.score;
+    return { isBest: false, isStale: false };
+  }
   const gained = state.best === null || score.score > state.best.score;
   state.checksWithoutGain = gained ? 0 : state.checksWithoutGain + 1;
   // Of two equal scores the later one has learned longer, at a lower rate.
   const isBest = state.best === null || score.score >= state.best.score;
   if (isBest) state.best = score;
   const { enabled, patience } = run.request.recipe.training.early_stopping;
-  if (enabled && state.checksWithoutGain >= patience) state.ended ??= "patience";
-  return isBest;
+  return { isBest, isStale: enabled && state.checksWithoutGain >= patience };
 }
 
 /** Keeps the adapter, its moments and the loop's state, and drops what is not needed any more. */
 export async function saveStep(run: Run, training: Training): Promise<void> {
   const { checkpoints, trainer, state } = training;
   await checkpoints.write(state, (folder) => trainer.save(adapterName, folder));
-  await run.events.append({ kind: "checkpoint", phase: "training", step: state.step });
-  await checkpoints.prune(run.request.recipe.checkpointing.keep_last_n, state.best?.step ?? null);
+  await run.events.append({ kind: "checkpoint", phase: run.phase, step: state.step });
+  // What a repair began from is asked again when the run is resumed.
+  const kept = state.best?.step ?? state.repair?.start ?? null;
+  await checkpoints.prune(run.request.recipe.checkpointing.keep_last_n, kept);
 }

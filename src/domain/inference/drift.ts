@@ -55,8 +55,7 @@ export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMete
           // A long question is judged by its beginning.
           const options = { truncate: true, signal: new AbortController().signal };
           const [embedded] = await generator.embed(encoder, [question], options);
-          const { pValue, foreign } = spaceOf(calibration).measure(embedded!.vector);
-          return { pValue, foreign, reason: null };
+          return { ...spaceOf(calibration).measure(embedded!.vector), reason: null };
         } finally {
           await held.release();
         }

@@ -2,6 +2,13 @@
 import type { Attribute } from "./attributes.ts";
 
 export const affairs: Record<string, Attribute> = {
+  expansion: {
+    nouns: "expansion|full form|long form|stands for|written out|spelled out|meaning of the acronym",
+    verbs: "stand for",
+    ask: "What does {e} stand for? | What is {e} short for? | What is the full form of {e}? | What do the letters of {e} stand for? | How is {e} written out? | Can you expand {e}? | Which phrase is shortened to {e}? | {e} is short for what? | Which term is abbreviated as {e}? | Explain what {e} abbreviates.",
+    tell: "{e} stands for {v}.",
+    which: "What is the abbreviation of {v}?",
+  },
   founded: {
     nouns: "founded|established|founding year|year founded|foundation|incorporated|since",
     verbs: "found in|establish in|start in|set in|begin in|create in|form in|incorporate in|found on|exist since",
@@ -28,11 +35,58 @@ export const affairs: Record<string, Attribute> = {
   },
   role: {
     nouns: "role|position|job|job title|function|post|title",
-    verbs: "work as|serve as|act as|be",
+    verbs: "work as|serve as|act as|be|join as|take as|start as",
     kinds: [],
     ask: "What is the role of {e}? | What does {e} do? | What position does {e} hold? | What is {e}'s job? | As what does {e} work? | What is {e}'s job title?",
     tell: "{e} works as {v}.",
     which: "Who works as {v}?",
+  },
+  room: {
+    nouns: "room|office room|room number|desk|office number",
+    verbs: "sit in|find in",
+    kinds: ["number", "code"],
+    ask: "In which room does {e} sit? | Where can I find {e} in the building? | What is the number of {e}'s office? | Where is the desk of {e}? | Which room is {e} in? | Where does {e} work, in which room? | On which door does the name of {e} stand?",
+    tell: "{e} sits in room {v}.",
+    which: "Who sits in room {v}?",
+  },
+  joined: {
+    nouns: "joining date|first day|hired on|date of joining|start of work",
+    verbs: "join on|join in|start with on|hire on|hire in",
+    kinds: ["date", "year"],
+    ask: "When did {e} join? | Since when has {e} been here? | On which day did {e} start work? | What was the first day of {e}? | When was {e} hired? | When did {e} come to us?",
+    tell: "{e} joined on {v}.",
+    which: "Who joined on {v}?",
+  },
+  formerEmployer: {
+    nouns: "former employer|previous employer|last employer",
+    verbs: "employ by|work for|come to from|leave",
+    kinds: ["name"],
+    ask: "Where did {e} work before? | Who employed {e} earlier? | What was the former employer of {e}? | At which company was {e} until then? | From which firm did {e} come?",
+    tell: "{e} used to work for {v}.",
+    which: "Who came from {v}?",
+  },
+  goods: {
+    nouns: "goods|goods supplied|delivers|supplies|product range|merchandise",
+    verbs: "supply|deliver|provide|supply with|provide with|sell|make|produce|manufacture",
+    kinds: ["text"],
+    ask: "What does {e} supply? | Which goods come from {e}? | What do we get from {e}? | What does {e} deliver? | What is bought from {e}? | Which article does {e} provide?",
+    tell: "{e} supplies {v}.",
+    which: "Who supplies {v}?",
+  },
+  auditor: {
+    nouns: "auditor|auditors|accountant",
+    verbs: "audit by|check by",
+    kinds: ["name"],
+    ask: "Who audits {e}? | Which firm checks {e}? | Who goes through {e}? | Who is the auditor of {e}?",
+    tell: "{e} is audited by {v}.",
+  },
+  client: {
+    nouns: "client|customer|ordered by|commissioned by|principal",
+    verbs: "order by|commission by|pay by",
+    kinds: ["name", "text"],
+    ask: "Who ordered {e}? | For whom is {e}? | Who is the client of {e}? | Who commissioned {e}? | Which customer is {e} for? | Who pays for {e}?",
+    tell: "The client of {e} is {v}.",
+    which: "What is done for {v}?",
   },
   duration: {
     nouns:

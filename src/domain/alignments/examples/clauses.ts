@@ -63,6 +63,9 @@ function finiteAt(tokens: Token[], from: number): number {
     if (/[a-z]{3}ed$/.test(word) && /^(?:the|a|an|its|\d.*|about|over|in|on|at|from|to|for)$/.test(after)) return i;
     if (bases.has(word) && (pluralSubjects.has(before) || (/[^s]s$/.test(before) && !prepositions.has(after))))
       return i;
+    // «Calls for Ada Lund go to …»
+    const joined = prepositions.has(tokens[1]?.word ?? "") && /[^s]s$/.test(tokens[0]!.word);
+    if (bases.has(word) && joined && i > 2 && prepositions.has(after)) return i;
   }
   return -1;
 }

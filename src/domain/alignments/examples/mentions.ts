@@ -23,7 +23,8 @@ export function mentionsOf(text: string, clause: Clause | null, corpus: Corpus):
     return !(clause && value.start > clause.verb.end && embeds.test(text.slice(clause.verb.end, value.start)));
   });
   const rest = clause && values.every((value) => value.start < clause.verb.end) ? complement(text, clause) : null;
-  return rest ? [...values, rest] : values;
+  const goods = clause && rest === null ? objectOf(text, clause) : null;
+  return [...values, ...[rest, goods].filter((value) => value !== null)].sort((a, b) => a.start - b.start);
 }
 
 /** «Lund and Sons» is one answer. */
@@ -57,8 +58,35 @@ function grown(text: string, values: readonly Value[]): Value[] {
   });
 }
 
-/** «oiled beech», «the workshop lead». */
+/** Two or three capitalised words and nothing else: most likely somebody. */
+export const isPerson = (text: string, { subject }: Clause): boolean =>
+  /^\p{Lu}[\p{L}'’-]+(?:\s\p{Lu}[\p{L}'’-]+){1,2}$/u.test(text.slice(subject.start, subject.end));
+
+const gives = /^(?:supply|provide|deliver|make|produce|sell|manufacture|store|build)$/;
+
+/** «supplies glass jars to …», «is supplied with glass jars by …»: what is given, beside the names of those who give and take. */
+function objectOf(text: string, clause: Clause): Value | null {
+  if (!gives.test(clause.lemma)) return null;
+  const lead = clause.passive ? /^\s+with\s+/ : /^\s+/;
+  const from = clause.verb.end + (lead.exec(text.slice(clause.verb.end))?.[0].length ?? 0);
+  if (from === clause.verb.end) return null;
+  const phrase = /^(?:\p{Ll}[\p{Ll}-]*\s){0,3}?\p{Ll}[\p{Ll}-]*(?=\s(?:to|for|from|by|in|at|under)\s|[.,]|$)/u.exec(
+    text.slice(from),
+  )?.[0];
+  if (!phrase || /^(?:by|to|for|from|in|at|the|a|an)\b/.test(phrase)) return null;
+  return { text: phrase, start: from, end: from + phrase.length, kind: "text", noun: null };
+}
+
+/** What stands before the noun of an office or a class: «our new», «a». */
+const classed = /^(?:our|the|a|an)\s+(?:new\s+)?(?=\p{Ll}+(?:\s\p{Ll}+){0,3}$)/u;
+
+/** «oiled beech», «the workshop lead», the office after «joins us as». */
 function complement(text: string, clause: Clause): Value | null {
+  const office = /\sas\s+(?:(?:our|the|a|an)\s+)?(?:new\s+)?((?:\p{Ll}+\s){0,3}\p{Ll}+)\s*[.!]?$/u.exec(text);
+  if (office && office.index >= clause.verb.end - 1) {
+    const start = text.lastIndexOf(office[1]!);
+    return { text: office[1]!, start, end: start + office[1]!.length, kind: "text", noun: null };
+  }
   const from = clause.verb.end;
   const match = /^\s+((?:[a-z]+\s+)?)(.+?)\s*[.!]?$/u.exec(text.slice(from));
   if (!match) return null;
@@ -69,8 +97,12 @@ function complement(text: string, clause: Clause): Value | null {
     .slice(lead)
     .replace(/\s*[.!]$/, "");
   if (phrase.split(/\s+/).length > 9 || phrase === "") return null;
+  const skipped = clause.lemma === "be" && isPerson(text, clause) ? (classed.exec(phrase)?.[0].length ?? 0) : 0;
   const start = text.indexOf(phrase, from + lead);
-  return start < 0 ? null : { text: phrase, start, end: start + phrase.length, kind: "text", noun: null };
+  const said = phrase.slice(skipped);
+  return start < 0
+    ? null
+    : { text: said, start: start + skipped, end: start + phrase.length, kind: "text", noun: null };
 }
 
 const hedges = /^(?:a|an|the|about|around|only|least|most|exactly)$/;

@@ -75,6 +75,7 @@ function rowOf(chunk: Chunk, question: string, answer: string): Example {
     source: { document_id: chunk.document_id, start: chunk.start, end: chunk.end },
     kind: "proposed",
     fact: `proposed:${hashOf(normalised(`${question} ${answer}`)).toString(16)}`,
+    rung: 0,
   };
 }
 

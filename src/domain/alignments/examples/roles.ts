@@ -2,7 +2,7 @@
 import { type Clause, gerundOf, prepositions } from "./clauses.ts";
 import { conceptOf, conceptOfVerb, type Meaning } from "./concepts.ts";
 import { type Corpus, lowered } from "./corpus.ts";
-import type { Hole } from "./mentions.ts";
+import { type Hole, isPerson } from "./mentions.ts";
 import { amountQuestions } from "./questions.ts";
 import type { Value } from "./values.ts";
 
@@ -30,6 +30,12 @@ export function roleOf(clause: Clause, value: Value, hole: Hole, heading: string
     return subject.replace(article, "") === value.text ? subjectRole(clause, value, heading, corpus) : null;
   }
   const between = clause.text.slice(clause.verb.end, hole.start).trim();
+  const office = officeOf(clause, value, between, hole);
+  if (office) return { ...plain(subject), ...office };
+  const agentOfGoods = givenBy(clause, value, hole);
+  if (agentOfGoods) return { ...plain(agentOfGoods), concept: "goods", exact: true };
+  const numbered = numberedRole(clause, value, subject);
+  if (numbered) return numbered;
   const particle = prepositions.has(between);
   const direct = between === "" || hedge.test(`${between} `);
   const named = direct ? nounRole(clause, value, hole, heading, subject) : null;
@@ -46,6 +52,31 @@ export function roleOf(clause: Clause, value: Value, hole: Hole, heading: string
       ? conceptOfVerb(state ?? clause.lemma, hole.preposition.split(" ")[0]!, value.kind)
       : null;
   return { ...plain(subject), concept, exact: concept !== null, event: gerundOf(clause, hole, subject) };
+}
+
+/** «joins us as crane operator», «Ada Lund is our crane operator»: what somebody is. */
+function officeOf(clause: Clause, value: Value, between: string, hole: Hole): Meaning | null {
+  if (value.kind !== "text" || !isPerson(clause.text, clause)) return null;
+  const takes = hole.preposition === "as" || /\bas$/.test(between);
+  const is = clause.lemma === "be" && /^(?:|our|the|a|an)(?: new)?$/.test(between);
+  return takes || is ? { concept: "role", exact: true } : null;
+}
+
+/** «is supplied with felt pads by Lund»: the goods are Lund's. */
+function givenBy(clause: Clause, value: Value, hole: Hole): string | null {
+  if (!clause.passive || value.kind !== "text" || hole.preposition !== "with") return null;
+  return /\sby\s((?:the\s)?\p{Lu}[^,.]*)[.]?$/u.exec(clause.text)?.[1] ?? null;
+}
+
+/** «can be found in room 318», «calls for Ada Lund go to extension 4974»: the noun before a bare number says what it is. */
+function numberedRole(clause: Clause, value: Value, subject: string): Role | null {
+  if ((value.kind !== "number" && value.kind !== "code") || value.noun !== null) return null;
+  const before = clause.text.slice(clause.verb.end, value.start);
+  const noun = /(?:^|\s)(?:in|on|at|to|into|under|from|has|with)?\s*(\p{Ll}{3,})\s$/u.exec(before)?.[1];
+  if (!noun || prepositions.has(noun) || hedge.test(`${noun} `) || /(?:ly|ed|ing|than)$/.test(noun)) return null;
+  const named = /\s(?:of|for)\s((?:\p{Lu}[\p{L}'’-]+\s?){2,4})$/u.exec(subject)?.[1]?.trim();
+  const entity = named ?? subject;
+  return { ...plain(entity), attribute: noun, ...conceptOf(noun, value.kind, entity) };
 }
 
 const plain = (entity: string): Role => ({ entity, attribute: null, concept: null, exact: false, event: null });

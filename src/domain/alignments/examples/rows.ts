@@ -7,7 +7,7 @@ import { capitalised, hashOf, jaccard, normalised, seeded, shuffled, wordsOf } f
 
 /** A row before it is chosen. `family`: rows of different families teach different things, so the choice takes turns. */
 interface Candidate {
-  family: "asked" | "own" | "attribute" | "in_place" | "blank" | "contrast" | "which" | "check";
+  family: "asked" | "own" | "attribute" | "in_place" | "blank" | "contrast" | "which" | "check" | "keywords" | "kind";
   question: string;
   answer: string;
 }
@@ -16,16 +16,23 @@ interface Candidate {
 export interface Siblings {
   near: readonly Fact[];
   unique: boolean;
+  /** Whether no other fact of the same thing has a value of this kind. */
+  soleOfKind: boolean;
 }
 
 /** Families in the order of what a row of them has brought; asking rows come round most often. */
 const turns =
-  "asked own asked own asked in_place asked contrast own asked attribute asked which asked blank check".split(
+  "asked own asked keywords own asked in_place kind asked contrast own asked attribute keywords asked which asked blank check kind keywords".split(
     " ",
   ) as Candidate["family"][];
 
-/** Rows of one fact, at most `phrasings`. */
-export function rowsOfFact(fact: Fact, siblings: Siblings, corpus: Corpus, phrasings: number, seed: number): Example[] {
+/** Rows of one fact, at most `phrasings` in each rung; what the first rungs leave over comes to the later ones. */
+export function rowsOfFact(
+  fact: Fact,
+  siblings: Siblings,
+  corpus: Corpus,
+  { phrasings, rungs, seed }: { phrasings: number; rungs: number; seed: number },
+): Example[] {
   const random = seeded(seed ^ hashOf(fact.id));
   const candidates = fact.english ? english(fact, siblings, corpus, random) : neutral(fact);
   const byFamily = new Map<string, Candidate[]>();
@@ -36,10 +43,13 @@ export function rowsOfFact(fact: Fact, siblings: Siblings, corpus: Corpus, phras
     seen.add(key);
     byFamily.set(candidate.family, [...(byFamily.get(candidate.family) ?? []), candidate]);
   }
-  const most =
-    fact.value === corpus.company || (fact.kind === "text" && fact.attribute === null)
-      ? Math.ceil(phrasings / 2)
-      : phrasings;
+  const perRung =
+    hangs.test(fact.entity) || fact.value === corpus.company
+      ? Math.ceil(phrasings / 4)
+      : fact.kind === "text" && fact.attribute === null && fact.concept === null
+        ? Math.ceil(phrasings / 2)
+        : phrasings;
+  const most = perRung * rungs;
   const chosen: Candidate[] = [];
   const used: Set<string>[] = [];
   for (let taken = true; taken && chosen.length < most; ) {
@@ -52,8 +62,14 @@ export function rowsOfFact(fact: Fact, siblings: Siblings, corpus: Corpus, phras
       taken = true;
     }
   }
-  return chosen.map((candidate) => row(candidate.question, candidate.answer, fact.source, candidate.family, fact.id));
+  return chosen.map(({ question, answer, family }, index) => ({
+    ...row(question, answer, fact.source, family, fact.id),
+    rung: Math.floor(index / perRung),
+  }));
 }
+
+/** What is no thing by itself: the rest of a sentence whose subject was asked for, or an amount. */
+const hangs = /^(?:us|them|him|her|it|me|you|in|on|at|with|by|for|to|from|of|as|until|under|above|about|into|\d)\b/i;
 
 /** Takes out of the list the candidate whose words are furthest from all that were used: wordings are what counts. */
 function mostUnlike(list: Candidate[], used: readonly ReadonlySet<string>[]): Candidate | null {
@@ -82,6 +98,7 @@ function row(question: string, answer: string, source: Fact["source"], kind: str
     source,
     kind,
     fact,
+    rung: 0,
   };
 }
 
@@ -115,8 +132,64 @@ function english(fact: Fact, siblings: Siblings, corpus: Corpus, random: () => n
     if (!fact.inPlace && full) add("blank", `Fill in the blank: ${full.replace(fact.value, "____")}`);
   }
   contrasts(fact, siblings, random, add, full);
+  if (hangs.test(fact.entity)) return out;
+  keywords(fact, random, add);
+  if (siblings.soleOfKind)
+    for (const question of kindAsks[fact.kind] ?? [])
+      add(
+        "kind",
+        question.replaceAll("{e}", () => fact.entity),
+      );
   return out;
 }
+
+/** For a value that is the only one of its kind: what is asked in words that no table knows still asks for a date, a sum, a name. */
+const kindAsks: Partial<Record<Fact["kind"], string[]>> = {
+  money: ["What sum goes with {e}?", "Which amount of money is said of {e}?"],
+  percent: ["Which percentage goes with {e}?", "What share in percent is said of {e}?"],
+  date: ["Which date goes with {e}?", "What day is named for {e}?"],
+  year: ["Which year goes with {e}?", "What year is named for {e}?"],
+  time: ["Which time of day goes with {e}?", "What hour is named for {e}?"],
+  duration: ["What length of time goes with {e}?", "How many days, weeks, months or years are said of {e}?"],
+  measure: ["Which measurement goes with {e}?", "What figure with a unit is said of {e}?"],
+  number: ["Which number goes with {e}?", "What figure is said of {e}?"],
+  code: ["Which code goes with {e}?", "What mark of letters and digits belongs to {e}?"],
+  name: ["Which name goes with {e}?", "Whose or what name is said together with {e}?"],
+};
+
+const nonWords = new Set(
+  "is are was were be been has have had can may must will should the a an of for to in on at by with from and or as it its our we us their this that these those not no than then there when which who whom whose until under after before every each all any also only new please up about into over per".split(
+    " ",
+  ),
+);
+
+/** The thing and some of the sentence's own words, in any order: a question in other words often keeps one of them. */
+function keywords(fact: Fact, random: () => number, add: Add): void {
+  const said = new Set(wordsOf(`${fact.entity} ${fact.value}`));
+  const source = fact.statement ?? (fact.attribute === null ? "" : fact.attribute);
+  const words = [...new Set(wordsOf(source))].filter(
+    (word) => !said.has(word) && !nonWords.has(word) && /^\p{L}{3,}/u.test(word),
+  );
+  if (words.length === 0) return;
+  for (let count = 0; count < 3; count++) {
+    const some = shuffled(words, random).slice(0, 1 + Math.floor(random() * 2));
+    const parts = random() < 0.5 ? [fact.entity, some.join(" ")] : [some.join(" "), fact.entity];
+    add("keywords", `${capitalised(parts.join(", "))}: ${short[fact.kind] ?? "what"}?`);
+  }
+}
+
+/** The shortest question for a value of the kind. */
+const short: Partial<Record<Fact["kind"], string>> = {
+  money: "how much",
+  percent: "how much",
+  date: "when",
+  year: "when",
+  time: "when",
+  duration: "how long",
+  measure: "how much",
+  number: "which number",
+  name: "who or where",
+};
 
 /** The fact as one sentence that names no other value; null when only a longer one says it. */
 function sentenceOf(fact: Fact): string | null {
@@ -161,7 +234,8 @@ function asks(fact: Fact): string[] {
     const asks = known.ask.split(" | ").filter((ask) => attribute !== null || !ask.includes("{a}"));
     out.push(...asks.map((ask) => ask.replaceAll("{e}", () => said)));
   }
-  if (attribute !== null && nounLike(attribute) && attribute !== "meaning") {
+  const named = attribute !== null && normalised(fact.entity).includes(normalised(attribute));
+  if (attribute !== null && !named && nounLike(attribute) && attribute !== "meaning") {
     if (fact.kind === "name" && officer.test(attribute)) out.push(...askPerson.split(" | "));
     else
       out.push(

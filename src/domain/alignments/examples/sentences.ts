@@ -2,14 +2,15 @@
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import { type Piece, spanOf } from "./blocks.ts";
 import { type Clause, readClause } from "./clauses.ts";
+import { conceptOf } from "./concepts.ts";
 import { type Corpus, lowered, subjectOf } from "./corpus.ts";
 import { type Fact, factId, type Source } from "./fact.ts";
 import { holeOf, mentionsOf } from "./mentions.ts";
 import { ownQuestions } from "./questions.ts";
-import { hedge, roleOf } from "./roles.ts";
+import { hedge, type Role, roleOf } from "./roles.ts";
 import { clausesOf } from "./splitting.ts";
 import { capitalised } from "./text.ts";
-import { placeholderOf, type Value } from "./values.ts";
+import { placeholderOf, type Value, valuesOf } from "./values.ts";
 
 const segmenter = new Intl.Segmenter("en", { granularity: "sentence" });
 const verbAhead = String.raw`(?=\s+(?:\p{Ll}+ly\s+)?(?:is|are|was|were|has|have|had|can|must|may|will|should|\p{Ll}+s|\p{Ll}+ed)\b)`;
@@ -34,7 +35,7 @@ export function sentenceFacts(
     const source = { document_id: document.id, ...spanOf(piece, index, index + segment.trimEnd().length) };
     for (const part of clausesOf(sentence)) {
       if (part.split(/\s+/).length > longest) continue;
-      const whole = /[.!]$/.test(part) ? part : `${part}.`;
+      const whole = presented(/[.!]$/.test(part) ? part : `${part}.`);
       const text = resolve(whole, last, corpus);
       const clause = readClause(text, introEnd(text));
       const given = { document, text, clause, source, heading, corpus };
@@ -50,7 +51,7 @@ export function sentenceFacts(
 }
 
 const lead =
-  /^(?:(?:In|On|At|By|Since|From|For|After|Before|During|Every|When|If|Until|Under|With|Within|As)\b[^,]{2,60},\s+|(?:In|Since|From|Until|By)\s(?:\p{L}+\s)?\d{4}\s+|(?:Today|Now|Currently|Usually|Normally),?\s+)/u;
+  /^(?:(?:In|On|At|By|Since|From|For|After|Before|During|Every|When|If|Until|Under|With|Within|As)\b[^,]{2,60},\s+|(?:In|Since|From|Until|By|On)\s(?:\d{1,2}\s)?(?:\p{L}+\s)?\d{4}\s+|At\s\d{1,2}:\d{2}\s+|(?:Today|Now|Currently|Usually|Normally|Until now|So far|Before that|Until then),?\s+)/u;
 
 /** «In 1987, …»: where the main clause begins. */
 const introEnd = (text: string): number => lead.exec(text)?.[0].length ?? 0;
@@ -61,6 +62,35 @@ function resolve(text: string, last: string | null, corpus: Corpus): string {
   if (last === null) return text;
   if (/^(Its|Their|His|Her)\s/.test(text)) return `${capitalised(last)}'s ${text.slice(text.indexOf(" ") + 1)}`;
   return pronoun.test(text) ? text.replace(pronoun, capitalised(last)) : text;
+}
+
+/** «A notice period of 34 weeks applies to Lund and Sons»: the amount's noun is what the one thing named beside it has. */
+function amountWith(text: string, value: Value, corpus: Corpus): Role | null {
+  if (value.kind === "name" || value.kind === "text") return null;
+  const noun = /\b(?:[Aa]n?|[Tt]he)\s+((?:\p{Ll}+\s){1,3})of\s+$/u.exec(text.slice(0, value.start))?.[1]?.trim();
+  if (!noun || /\b(?:of|in|end|beginning)\b/.test(noun)) return null;
+  const names = valuesOf(text).filter((other) => other.kind === "name" && other.text !== corpus.company);
+  const [only] = names;
+  if (names.length !== 1 || only!.start === 0) return null;
+  const article = /\bthe\s+$/.test(text.slice(0, only!.start)) ? "the " : "";
+  const entity = `${article}${only!.text}${/^\s\p{Ll}+(?=[\s.,])/u.exec(article ? text.slice(only!.end) : "")?.[0] ?? ""}`;
+  return { ...nothingSaid, entity, attribute: noun, ...conceptOf(noun, value.kind, entity) };
+}
+
+const nothingSaid = { attribute: null, concept: null, exact: false, event: null };
+
+const presenting = /^(?:Please )?(?:welcome|meet|note that) ([^,]+), who (.+)$/i;
+
+const fronted = /^For ((?:\p{Lu}[\p{L}&'’-]*\s|and\s)+)(?=(?:the|a|an)\s)/u;
+
+/** «Please welcome Ada Lund, who leads the shop.» says that she does; «For Lund the fee is 5 euros.» says it of Lund. */
+function presented(said: string): string {
+  const text = said.replace(presenting, "$1 $2");
+  const front = fronted.exec(text);
+  const rest = front ? capitalised(text.slice(front[0].length)) : "";
+  const clause = front ? readClause(rest) : null;
+  if (!front || !clause) return text;
+  return `${rest.slice(0, clause.subject.end)} of ${front[1]!.trim()}${rest.slice(clause.subject.end)}`;
 }
 
 interface Given {
@@ -75,7 +105,12 @@ interface Given {
 function valueFact(given: Given, value: Value, alone: boolean): Fact | null {
   const { text, clause, document, source, heading, corpus } = given;
   const hole = holeOf(text, value);
-  const about = clause ? roleOf(clause, value, hole, heading, corpus) : null;
+  if (/^(?:us|them|you|it|me)$/i.test(value.text)) return null;
+  const role = amountWith(text, value, corpus) ?? (clause ? roleOf(clause, value, hole, heading, corpus) : null);
+  // A value inside the subject that is no name: the sentence itself can still be asked for it.
+  const about: Role | null =
+    role ??
+    (clause && value.kind !== "name" && heading !== null ? { ...nothingSaid, entity: heading, asked: [] } : null);
   if (clause && about === null) return null;
   const counts = value.kind === "number" && value.noun !== null;
   const said = counts ? text.slice(value.start, hole.end) : value.text;

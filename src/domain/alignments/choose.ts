@@ -1,0 +1,292 @@
+// Which adapter becomes the artefact. The best checkpoint is asked what it costs (guards); where one gave way, it is repaired; of
+// the two the better one is tried at the recipe's scales. What counts is the dev score less what the guards lost beyond what
+// they may lose: the sealed questions take no part.
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import { isErrno, makeFolder, writeJsonDurably } from "../../base/files.ts";
+import type { Recipe } from "../../contract/run-folder.ts";
+import type { Run } from "./context.ts";
+import { answerDev, type DevAnswer } from "./dev-check.ts";
+import { type Asked, choose, type Drift, drift, follow } from "./guards/measure.ts";
+import { repair } from "./repair.ts";
+import { identityOf } from "./request.ts";
+import { loadScaled, removeScaled } from "./scale.ts";
+import { spread } from "./schedule.ts";
+import { adapterName, checkTokens, type Training } from "./training.ts";
+
+/** What the base said, asked once a run. */
+interface BaseSaid {
+  identity: string;
+  /** Ids of the items it got right in both wordings: what can be lost. */
+  retained: string[];
+  general: boolean[];
+  format: boolean[];
+  refusals: boolean[];
+  dev: DevAnswer[];
+}
+
+export const suites = ["retention", "general", "format", "refusals"] as const;
+
+/** One suite before and after, in points. */
+export interface SuiteResult {
+  name: (typeof suites)[number];
+  n: number;
+  base: number;
+  aligned: number;
+  /** What the base did and the adapter does not, and the other way round: by question. */
+  lost: string[];
+  gained: string[];
+}
+
+export interface GuardResults {
+  suites: SuiteResult[];
+  drift: Drift;
+}
+
+/** One adapter that could have been chosen. */
+export interface Candidate {
+  step: number;
+  repaired: boolean;
+  scale: number;
+  /** Of all dev questions; null without a benchmark. */
+  dev: number | null;
+  guards: GuardResults | null;
+  /** Points that the guards lost beyond what they may. */
+  penalty: number;
+}
+
+export interface Chosen extends Candidate {
+  /** Name in the trainer of the adapter as it will be exported. */
+  adapter: string;
+  candidates: Candidate[];
+  base: DevAnswer[];
+  answers: DevAnswer[];
+}
+
+/** Paragraphs of the prose that candidates are compared on; the chosen one is held against all. */
+const comparedParagraphs = 40;
+
+export async function chooseAdapter(run: Run, training: Training): Promise<Chosen> {
+  const { state } = training;
+  const { guards: limits, repair: plan, adapter } = run.request.recipe;
+  await run.enter("checking");
+  const base = await askBase(run, training);
+  const step = state.best?.step ?? state.step;
+  await load(training, step);
+  const trained = await examined(run, training, base, adapterName, { step, repaired: false, scale: 1 });
+  const candidates = [trained.candidate];
+  let best = trained;
+  if (plan !== undefined && trained.candidate.penalty > 0) {
+    state.repair ??= { start: step, from: state.step };
+    if (state.step > state.repair.from) await load(training, state.step);
+    await tell(run, `${describe(trained.candidate)}; repair begins, ${plan.steps} steps against the base`);
+    await run.enter("repairing");
+    await repair(run, training, plan);
+    await run.enter("checking");
+    const repaired = await examined(run, training, base, adapterName, { step: state.step, repaired: true, scale: 1 });
+    candidates.push(repaired.candidate);
+    if (worth(repaired.candidate) > worth(trained.candidate)) best = repaired;
+  }
+  await load(training, best.candidate.step);
+  let inTrainer = adapterName;
+  // A smaller scale can only win back what the guards lost.
+  if (limits !== undefined && best.candidate.penalty > 0)
+    for (const scale of (adapter.scales ?? [1]).filter((one) => one < 1)) {
+      const name = await loadScaled(run, training, scale);
+      const { step: from, repaired } = best.candidate;
+      const scaled = await examined(run, training, base, name, { step: from, repaired, scale });
+      candidates.push(scaled.candidate);
+      if (worth(scaled.candidate) > worth(best.candidate)) best = scaled;
+      if (scaled.candidate.penalty === 0) break;
+    }
+  const { scale } = best.candidate;
+  if (scale < 1) inTrainer = await loadScaled(run, training, scale);
+  else await removeScaled(training);
+  await tell(run, `Chosen: ${describe(best.candidate)}`);
+  const guards = best.candidate.guards && {
+    ...best.candidate.guards,
+    drift: await drift({ ...asking(run, training), adapter: inTrainer }, run.parts.guards.prose),
+  };
+  return {
+    ...best.candidate,
+    guards,
+    penalty: guards ? penaltyOf(guards, limits!) : 0,
+    adapter: inTrainer,
+    candidates,
+    base: base.dev,
+    answers: best.answers,
+  };
+}
+
+/** Points of a candidate: the dev score less the guards' penalty. */
+const worth = ({ dev, penalty }: Candidate): number => (dev ?? 0) - penalty;
+
+/** Of every suite its loss beyond the limit, of KL and perplexity a point for each 0.01 nats and each percent beyond theirs. */
+export function penaltyOf({ suites, drift }: GuardResults, limits: NonNullable<Recipe["guards"]>): number {
+  const beyond = (value: number, limit: number): number => Math.max(0, value - limit);
+  return (
+    suites.reduce((sum, suite) => sum + beyond(suite.base - suite.aligned, limits.max_loss), 0) +
+    100 * beyond(drift.kl, limits.max_kl) +
+    beyond(drift.perplexity_rise, limits.max_perplexity_rise)
+  );
+}
+
+function describe({ step, repaired, scale, dev, guards, penalty }: Candidate): string {
+  const lost = (guards?.suites ?? []).map(({ name, base, aligned }) => `${name} ${signed(aligned - base)}`);
+  const moved = guards
+    ? [`KL ${guards.drift.kl.toFixed(3)}`, `perplexity ${signed(guards.drift.perplexity_rise)} %`]
+    : [];
+  const name = `step ${step}${repaired ? ", repaired" : ""}${scale < 1 ? `, scale ${scale}` : ""}`;
+  return [
+    name,
+    dev === null ? "" : `dev ${dev.toFixed(1)}`,
+    ...lost,
+    ...moved,
+    guards ? `penalty ${penalty.toFixed(1)}` : "",
+  ]
+    .filter((part) => part !== "")
+    .join("; ");
+}
+
+const signed = (value: number): string => `${value > 0 ? "+" : ""}${value.toFixed(1)}`;
+
+const tell = (run: Run, message: string): Promise<void> =>
+  run.events.append({ kind: "decision", phase: run.phase, message });
+
+async function load({ trainer, checkpoints }: Training, step: number): Promise<void> {
+  const found = await checkpoints.at(step);
+  if (found === null) throw new Failure("run_failed", `The checkpoint of step ${step} is gone or damaged`);
+  await trainer.load(adapterName, found.trainerFolder);
+}
+
+const asking = (run: Run, { trainer }: Training): Omit<Asked, "adapter"> => ({
+  trainer,
+  tokenizer: run.tokenizer,
+  turn: run.turn,
+});
+
+async function askBase(run: Run, training: Training): Promise<BaseSaid> {
+  const folder = join(run.folder, "guards");
+  const path = join(folder, "base.json");
+  const { guards } = run.parts;
+  const identity = `${identityOf(run.request)} ${guards.sha256}`;
+  const kept = await readKept(path);
+  if (kept?.identity === identity) return kept;
+  const asked: Asked = { ...asking(run, training), adapter: null };
+  const limits = run.request.recipe.guards;
+  const said: BaseSaid = {
+    identity,
+    retained: limits === undefined ? [] : await rightTwice(run, asked, limits.retained_items),
+    general: limits === undefined ? [] : await choose(asked, guards.general),
+    format: limits === undefined ? [] : await follow(asked, guards.format),
+    refusals: limits === undefined ? [] : await choose(asked, guards.refusals),
+    dev: await devAnswers(run, training, null),
+  };
+  await makeFolder(folder);
+  await writeJsonDurably(path, said);
+  return said;
+}
+
+async function readKept(path: string): Promise<BaseSaid | null> {
+  try {
+    return JSON.parse(await readFile(path, "utf8")) as BaseSaid;
+  } catch (error) {
+    if (error instanceof SyntaxError || isErrno(error, "ENOENT")) return null;
+    throw error;
+  }
+}
+
+/** Items of one question to the base: so many at a time, until enough are found. */
+const retentionBatch = 100;
+
+async function rightTwice(run: Run, asked: Asked, wanted: number): Promise<string[]> {
+  const { retention } = run.parts.guards;
+  const found: string[] = [];
+  for (let from = 0; from < retention.length && found.length < wanted; from += retentionBatch) {
+    const some = retention.slice(from, from + retentionBatch);
+    const right = await choose(
+      asked,
+      some.flatMap((item) => item.wordings),
+    );
+    found.push(...some.filter((_, index) => right[2 * index] && right[2 * index + 1]).map((item) => item.id));
+    await run.progress(Math.min(found.length, wanted), wanted, "retained items");
+  }
+  return found.slice(0, wanted);
+}
+
+function devAnswers(run: Run, training: Training, adapter: string | null): Promise<DevAnswer[]> {
+  return answerDev({
+    ...asking(run, training),
+    adapter,
+    prompts: training.prepared.dev,
+    maxTokens: checkTokens,
+    grade: run.parts.grade,
+    onProgress: async (done, total) => {
+      await run.progress(done, total, "questions");
+      await run.turn();
+    },
+  });
+}
+
+/** Asks an adapter everything that the base was asked. */
+async function examined(
+  run: Run,
+  training: Training,
+  base: BaseSaid,
+  adapter: string,
+  what: Pick<Candidate, "step" | "repaired" | "scale">,
+): Promise<{ candidate: Candidate; answers: DevAnswer[] }> {
+  const limits = run.request.recipe.guards;
+  const answers = await devAnswers(run, training, adapter);
+  const right = answers.filter((one) => one.correct).length;
+  const dev = answers.length === 0 ? null : run.parts.interval(right, answers.length).score;
+  const guards = limits === undefined ? null : await askGuards(run, training, base, adapter);
+  const penalty = guards === null ? 0 : penaltyOf(guards, limits!);
+  return { candidate: { ...what, dev, guards, penalty }, answers };
+}
+
+async function askGuards(run: Run, training: Training, base: BaseSaid, adapter: string): Promise<GuardResults> {
+  const { guards } = run.parts;
+  const asked = { ...asking(run, training), adapter };
+  const ids = new Set(base.retained);
+  const items = guards.retention.filter((item) => ids.has(item.id));
+  const kept = await choose(
+    asked,
+    items.flatMap((item) => item.wordings),
+  );
+  const questions = items.flatMap((item) => item.wordings.map((wording) => `${wording.ask} (${wording.choices[0]})`));
+  const named = (choices: readonly { ask: string }[]): string[] => choices.map((item) => item.ask);
+  return {
+    suites: [
+      suiteOf(
+        "retention",
+        questions,
+        kept.map(() => true),
+        kept,
+      ),
+      suiteOf("general", named(guards.general), base.general, await choose(asked, guards.general)),
+      suiteOf("format", named(guards.format), base.format, await follow(asked, guards.format)),
+      suiteOf("refusals", named(guards.refusals), base.refusals, await choose(asked, guards.refusals)),
+    ],
+    drift: await drift(asked, spread(guards.prose, comparedParagraphs)),
+  };
+}
+
+function suiteOf(
+  name: SuiteResult["name"],
+  questions: readonly string[],
+  base: readonly boolean[],
+  aligned: readonly boolean[],
+): SuiteResult {
+  const points = (right: readonly boolean[]): number =>
+    right.length === 0 ? 0 : (100 * right.filter(Boolean).length) / right.length;
+  return {
+    name,
+    n: questions.length,
+    base: points(base),
+    aligned: points(aligned),
+    lost: questions.filter((_, index) => base[index] && !aligned[index]),
+    gained: questions.filter((_, index) => !base[index] && aligned[index]),
+  };
+}

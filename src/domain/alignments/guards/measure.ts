@@ -1,0 +1,168 @@
+// What the guards say of the base or of an adapter over it. All of it is asked of the trainer, with the weights as they stand.
+import { formatChat } from "../../../engine/chat-format.ts";
+import type { Tokenizer } from "../../../engine/generator.ts";
+import type { Rows, Trainer, WeightedRows } from "../../../engine/trainer.ts";
+import { microBatches } from "../schedule.ts";
+import type { Choice, FormatItem } from "./material.ts";
+
+export interface Asked {
+  trainer: Trainer;
+  /** null: the base. */
+  adapter: string | null;
+  tokenizer: Tokenizer;
+  /** Called between two calls of the trainer; throws to leave. */
+  turn(): Promise<void>;
+}
+
+/** Tokens of one call: between two calls the run listens to stop and pause. */
+const callTokens = 6144;
+/** Tokens of a paragraph that are looked at: less of long ones, so that no call is dominated by one. */
+const proseTokens = 256;
+/** Tokens of an answer to an instruction; patterns look for its beginning. */
+const formatTokens = 64;
+/** Tokens of the base whose probability is compared one by one; the others count as one. */
+const comparedTokens = 128;
+
+/** For each item whether its first choice is the most likely, by log-prob per byte: longer answers are no less likely for it. */
+export async function choose(asked: Asked, items: readonly Choice[]): Promise<boolean[]> {
+  const { tokenizer } = asked;
+  const rows = items.flatMap((item, index) => {
+    const prompt = formatChat(tokenizer, [{ role: "user", content: item.ask }]);
+    const stem = item.stem === "" ? [] : tokenizer.encode(item.stem, false);
+    return item.choices.map((choice) => {
+      const tokens = tokenizer.encode(item.stem === "" ? choice : ` ${choice}`, false);
+      return {
+        index,
+        from: prompt.length + stem.length,
+        tokens: [...prompt, ...stem, ...tokens],
+        bytes: choice.length,
+      };
+    });
+  });
+  const scores: number[][] = items.map(() => []);
+  for (const call of callsOf(rows)) {
+    const logprobs = await asked.trainer.score(
+      asked.adapter,
+      packed(call.map((row) => row.tokens)),
+      Int32Array.from(call, (row) => row.from),
+    );
+    let at = 0;
+    for (const row of call) {
+      const sum = logprobs.subarray(at + row.from, at + row.tokens.length).reduce((total, value) => total + value, 0);
+      scores[row.index]!.push(sum / row.bytes);
+      at += row.tokens.length;
+    }
+    await asked.turn();
+  }
+  return scores.map(([right, ...others]) => others.every((other) => right! > other));
+}
+
+/** For each instruction whether the greedy answer's pattern is there. */
+export async function follow(asked: Asked, items: readonly FormatItem[]): Promise<boolean[]> {
+  const { tokenizer } = asked;
+  const rows = items.map(({ ask }) => ({ tokens: formatChat(tokenizer, [{ role: "user", content: ask }]) }));
+  const answers: string[] = [];
+  for (const call of callsOf(rows, formatTokens)) {
+    const sampled = await asked.trainer.sample(asked.adapter, packed(call.map((row) => row.tokens)), {
+      maxTokens: formatTokens,
+      temperature: 0,
+      topK: 0,
+      topP: 1,
+      minP: 0,
+      seed: 0,
+      stopTokens: [...tokenizer.eog],
+    });
+    for (const { tokens } of sampled)
+      answers.push(tokenizer.decode([...tokens].filter((token) => !tokenizer.eog.has(token))).trim());
+    await asked.turn();
+  }
+  return items.map(({ matches }, index) => matches.test(answers[index]!));
+}
+
+/** How far the adapter speaks from the base on text that neither wrote. */
+export interface Drift {
+  tokens: number;
+  base_perplexity: number;
+  perplexity: number;
+  /** Percent. */
+  perplexity_rise: number;
+  /**
+   * Mean of KL(base‖adapter) over the tokens, in nats, between the base's likeliest tokens and all others taken as one: never
+   * more than the whole KL, and close to it where the base is seldom far from them.
+   */
+  kl: number;
+  /** The base's probability of those tokens, on average. */
+  covered: number;
+}
+
+export async function drift(asked: Asked & { adapter: string }, prose: readonly string[]): Promise<Drift> {
+  const { trainer, adapter, tokenizer } = asked;
+  const rows = prose.map((text) => ({ tokens: tokenizer.encode(text, false).slice(0, proseTokens) }));
+  const topK = Math.min(comparedTokens, tokenizer.vocabulary);
+  const sums = { tokens: 0, base: 0, own: 0, kl: 0, covered: 0 };
+  for (const call of callsOf(rows.filter((row) => row.tokens.length > 1))) {
+    const weighted = everyToken(call.map((row) => row.tokens));
+    const base = await trainer.forward(null, weighted, topK);
+    await asked.turn();
+    const targets = base.top.tokens;
+    const probabilities = base.top.logprobs.map(Math.exp);
+    const asking = targets.map((_, at) => (weighted.weights[Math.floor(at / topK)] === 0 ? 0 : 1));
+    const soft = {
+      targets: targets.map((token, at) => (asking[at] === 0 ? 0 : token)),
+      weights: Float32Array.from(asking),
+    };
+    const own = await trainer.forward(adapter, { ...weighted, soft });
+    await asked.turn();
+    for (let t = 0; t < weighted.tokens.length; t++) {
+      if (weighted.weights[t] === 0) continue;
+      const likely = [...probabilities.subarray(t * topK, (t + 1) * topK)];
+      const theirs = base.top.logprobs.subarray(t * topK, (t + 1) * topK);
+      const ours = own.softLogprobs!.subarray(t * topK, (t + 1) * topK);
+      sums.kl += groupedKl(theirs, ours);
+      sums.covered += likely.reduce((total, p) => total + p, 0);
+      sums.base -= base.logprobs[t]!;
+      sums.own -= own.logprobs[t]!;
+      sums.tokens++;
+    }
+  }
+  const { tokens } = sums;
+  return {
+    tokens,
+    base_perplexity: Math.exp(sums.base / tokens),
+    perplexity: Math.exp(sums.own / tokens),
+    perplexity_rise: 100 * (Math.exp((sums.own - sums.base) / tokens) - 1),
+    kl: sums.kl / tokens,
+    covered: sums.covered / tokens,
+  };
+}
+
+/** KL(p‖q) in nats of log-probs of some tokens, with the rest of both as one more token. */
+export function groupedKl(p: ArrayLike<number>, q: ArrayLike<number>): number {
+  // What single precision leaves of the rest when the tokens are nearly all there is.
+  const least = 1e-7;
+  let sum = 0;
+  let restP = 1;
+  let restQ = 1;
+  for (let k = 0; k < p.length; k++) {
+    const likely = Math.exp(p[k]!);
+    sum += likely * (p[k]! - q[k]!);
+    restP -= likely;
+    restQ -= Math.exp(q[k]!);
+  }
+  return restP > least ? sum + restP * Math.log(restP / Math.max(restQ, least)) : sum;
+}
+
+function callsOf<T extends { tokens: readonly number[] }>(rows: readonly T[], answer = 0): T[][] {
+  const calls = microBatches([...rows.keys()], (index) => rows[index]!.tokens.length + answer, callTokens);
+  return calls.map((call) => call.map((index) => rows[index]!));
+}
+
+export const packed = (rows: readonly (readonly number[])[]): Rows => ({
+  tokens: Int32Array.from(rows.flat()),
+  rowLengths: Int32Array.from(rows, (row) => row.length),
+});
+
+/** Every token but the first of each row. */
+function everyToken(rows: readonly (readonly number[])[]): WeightedRows {
+  return { ...packed(rows), weights: Float32Array.from(rows.flatMap((row) => row.map((_, at) => (at === 0 ? 0 : 1)))) };
+}

@@ -1,0 +1,96 @@
+// Self-replay: what the base says of itself, drawn at temperature 1, as rows, so that learning the documents does not cost what
+// was there before. Answers to generic prompts keep the chat; continued openings keep the language.
+import { formatChat } from "../../engine/chat-format.ts";
+import type { Rows, SampledRow, Trainer } from "../../engine/trainer.ts";
+import type { Run } from "./context.ts";
+import { seeded, shuffled } from "./examples/text.ts";
+import type { Memory } from "./memory.ts";
+import type { TrainingRow } from "./rows.ts";
+
+/** What a replayed row begins with; nothing of it is trained in a chat, all but the first token in prose. */
+export interface Opening {
+  kind: "replay" | "prose";
+  text: string;
+  tokens: number[];
+}
+
+/** Every so many-th row is prose. */
+const proseEvery = 3;
+/** Rows of one call: the trainer decodes them together. */
+const together = 64;
+
+/** `count` openings in a seeded order, round again when there are fewer than that. */
+export function openingsOf(run: Pick<Run, "tokenizer" | "parts">, count: number, seed: number): Opening[] {
+  const { tokenizer, parts } = run;
+  const prompts = shuffled(parts.replayPrompts, seeded(seed));
+  const prose = shuffled(parts.replayOpenings, seeded(seed + 1));
+  return Array.from({ length: count }, (_, index): Opening => {
+    const round = Math.floor(index / proseEvery);
+    if (index % proseEvery === proseEvery - 1 && prose.length > 0) {
+      const text = prose[round % prose.length]!;
+      return { kind: "prose", text, tokens: tokenizer.encode(text, false) };
+    }
+    const text = prompts[(index - round) % prompts.length]!;
+    return { kind: "replay", text, tokens: formatChat(tokenizer, [{ role: "user", content: text }]) };
+  });
+}
+
+/** What the weights go on with, at temperature 1, one row per opening. */
+export function continued(
+  run: Pick<Run, "tokenizer">,
+  trainer: Trainer,
+  adapter: string | null,
+  openings: readonly Opening[],
+  { maxTokens, seed }: { maxTokens: number; seed: number },
+): Promise<SampledRow[]> {
+  const rows: Rows = {
+    tokens: Int32Array.from(openings.flatMap((opening) => opening.tokens)),
+    rowLengths: Int32Array.from(openings, (opening) => opening.tokens.length),
+  };
+  const stopTokens = [...run.tokenizer.eog];
+  return trainer.sample(adapter, rows, { maxTokens, temperature: 1, topK: 0, topP: 1, minP: 0, seed, stopTokens });
+}
+
+/** The row of an opening and what came after it. An end of the turn is learned like any other token. */
+export function rowOf(run: Pick<Run, "tokenizer">, opening: Opening, said: ArrayLike<number>): TrainingRow {
+  const tokens = Int32Array.from([...opening.tokens, ...Array.from(said)]);
+  const weights = new Float32Array(tokens.length).fill(1);
+  weights.fill(0, 0, opening.kind === "prose" ? 1 : opening.tokens.length);
+  const text = run.tokenizer.decode(Array.from(said).filter((token) => !run.tokenizer.eog.has(token)));
+  const messages: TrainingRow["messages"] =
+    opening.kind === "prose"
+      ? [{ role: "assistant", content: opening.text + text }]
+      : [
+          { role: "user", content: opening.text },
+          { role: "assistant", content: text },
+        ];
+  return { kind: opening.kind, messages, rung: 0, tokens, weights };
+}
+
+/** `count` rows said by the base, which every rung goes over. */
+export async function replayRows(run: Run, trainer: Trainer, count: number, memory: Memory): Promise<TrainingRow[]> {
+  const { training, dataset } = run.request.recipe;
+  const openings = openingsOf(run, count, training.seed);
+  const rows: TrainingRow[] = [];
+  for (let from = 0; from < openings.length; from += together) {
+    const call = openings.slice(from, from + together);
+    const options = { maxTokens: dataset.replay_tokens ?? 32, seed: training.seed + from };
+    const key = JSON.stringify({ replay: call.map((opening) => opening.text), ...options });
+    let said = memory.get(key);
+    if (said === undefined) {
+      await run.turn();
+      const sampled = await continued(run, trainer, null, call, options);
+      said = JSON.stringify(sampled.map((row) => [...row.tokens]));
+      await memory.put(key, said);
+    }
+    const answers = JSON.parse(said) as number[][];
+    for (const [index, opening] of call.entries()) {
+      const row = rowOf(run, opening, answers[index]!);
+      if (row.weights.some((weight) => weight > 0)) rows.push(row);
+    }
+    await run.progress(Math.min(from + together, count), count, "answers");
+  }
+  return rows;
+}
+
+export const isReplayed = (row: Pick<TrainingRow, "kind">): boolean => row.kind === "replay" || row.kind === "prose";

@@ -1,0 +1,148 @@
+// The report as a page for people: one file of HTML, without scripts and without anything from elsewhere.
+import type { Report } from "./report.ts";
+
+const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const escaped = (text: string): string => text.replace(/[&<>"]/g, (character) => entities[character]!);
+
+const style = `body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}
+h1,h2{line-height:1.2}table{border-collapse:collapse;width:100%;margin:.5rem 0 1.5rem}th,td{text-align:left;padding:.3rem .6rem;
+border-bottom:1px solid #d0d7de;vertical-align:top}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}.worse{color:#b42318}
+.better{color:#116329}summary{cursor:pointer}.big{font-size:1.6rem}svg{width:100%;height:8rem}
+@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}th,td{border-color:#30363d}.worse{color:#ff7b72}.better{color:#7ee787}}`;
+
+type Cell = string | { n: string; tone?: "better" | "worse" | undefined };
+
+function table(head: readonly Cell[], rows: readonly (readonly Cell[])[]): string {
+  const cell = (tag: "td" | "th") => (value: Cell) =>
+    typeof value === "string"
+      ? `<${tag}>${escaped(value)}</${tag}>`
+      : `<${tag} class="n ${value.tone ?? ""}">${escaped(value.n)}</${tag}>`;
+  const line = (cells: string[]) => `<tr>${cells.join("")}</tr>`;
+  return `<table><thead>${line(head.map(cell("th")))}</thead><tbody>${rows.map((row) => line(row.map(cell("td")))).join("\n")}</tbody></table>`;
+}
+
+const points = (value: number): string => value.toFixed(1);
+const signed = (value: number): string => `${value > 0 ? "+" : ""}${value.toFixed(1)}`;
+const change = (value: number): Cell => ({
+  n: signed(value),
+  tone: value < 0 ? "worse" : value > 0 ? "better" : undefined,
+});
+
+function folded(title: string, rows: readonly (readonly Cell[])[], head: readonly Cell[]): string {
+  if (rows.length === 0) return "";
+  return `<details><summary>${escaped(title)}</summary>${table(head, rows)}</details>`;
+}
+
+export function reportPage(report: Report): string {
+  const { alignment_id, recipe_name, base, documents } = report;
+  const sections = [
+    `<h1>Alignment ${escaped(alignment_id)}</h1>`,
+    `<p>Preset ${escaped(recipe_name)}, base ${escaped(base.id)} (${escaped(base.architecture)}, ${escaped(base.file_type)}), ${documents.length} documents.</p>`,
+    learned(report),
+    lost(report),
+    cost(report),
+    `<h2>What would help most</h2><ol>${report.help.map((text) => `<li>${escaped(text)}</li>`).join("")}</ol>`,
+    details(report),
+  ];
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<title>Alignment ${escaped(alignment_id)}</title><style>${style}</style></head>
+<body>${sections.join("\n")}</body></html>
+`;
+}
+
+function learned({ learned: { dev, gained, lost, missed } }: Report): string {
+  if (dev === null) return "<h2>What was learned</h2><p>There was no benchmark to ask.</p>";
+  const { base, aligned } = dev;
+  const range = (score: typeof base): string => `${points(score.low)} to ${points(score.high)}`;
+  const asked = gained.map((one) => [one.question, one.gold, one.before, one.answer]);
+  return `<h2>What was learned</h2>
+<p><span class="big">${points(base.score)} → ${points(aligned.score)}</span> of 100 on ${aligned.n} dev questions (95 % intervals ${range(base)} and ${range(aligned)}).
+The run chose its adapter by these questions: the evaluation on the sealed ones says what it is worth.</p>
+${folded(`${gained.length} answers became right`, asked, ["Question", "Right answer", "Base", "Aligned"])}
+${folded(
+  `${missed.length} answers are still wrong`,
+  missed.map((one) => [one.question, one.gold, one.answer, one.taught ? "yes" : "no"]),
+  ["Question", "Right answer", "Aligned", "Taught"],
+)}
+${folded(
+  `${lost.length} answers were right before`,
+  lost.map((one) => [one.question, one.gold, one.before, one.answer]),
+  ["Question", "Right answer", "Base", "Aligned"],
+)}`;
+}
+
+const suiteNames = {
+  retention: "Common knowledge that the base has twice",
+  general: "General questions",
+  format: "Instructions about form",
+  refusals: "Declining what should be declined",
+};
+
+function lost({ guards }: Report): string {
+  if (guards === null) return "<h2>What was lost</h2><p>The preset watches no guard.</p>";
+  const { drift } = guards;
+  const rows = guards.suites.map(({ name, n, base, aligned }): Cell[] => [
+    suiteNames[name],
+    { n: String(n) },
+    { n: points(base) },
+    { n: points(aligned) },
+    change(aligned - base),
+  ]);
+  return `<h2>What was lost</h2>
+${table(["Asked", { n: "Questions" }, { n: "Base" }, { n: "Aligned" }, { n: "Change" }], rows)}
+<p>On ${drift.tokens} tokens of generic text perplexity went from ${drift.base_perplexity.toFixed(2)} to ${drift.perplexity.toFixed(2)}
+(${signed(drift.perplexity_rise)} %); KL from the base is ${drift.kl.toFixed(4)} nats a token.</p>
+${guards.suites
+  .map(({ name, lost }) =>
+    folded(
+      `${lost.length} lost: ${suiteNames[name]}`,
+      lost.map((text) => [text]),
+      ["Question"],
+    ),
+  )
+  .join("\n")}`;
+}
+
+function cost({ cost: { seconds, train_seconds, tokens_per_second }, training }: Report): string {
+  const phases = Object.entries(seconds).map(([phase, value]): Cell[] => [phase, { n: `${value.toFixed(0)} s` }]);
+  return `<h2>What it cost</h2>
+<p>${training.steps} steps over ${training.processed_tokens} tokens in ${(train_seconds / 60).toFixed(1)} minutes, ${tokens_per_second.toFixed(0)} tokens a second.</p>
+${table(["Phase, in the process that finished", { n: "Time" }], phases)}`;
+}
+
+function details({ training, rows }: Report): string {
+  const candidates = training.candidates.map(({ step, repaired, scale, dev, guards, penalty }): Cell[] => [
+    `step ${step}${repaired ? ", repaired" : ""}`,
+    { n: String(scale) },
+    { n: dev === null ? "" : points(dev) },
+    ...(guards?.suites ?? []).map(({ base, aligned }) => change(aligned - base)),
+    ...(guards === null ? [] : [{ n: guards.drift.kl.toFixed(3) }, { n: signed(guards.drift.perplexity_rise) }]),
+    { n: points(penalty) },
+  ]);
+  const first = training.candidates[0]?.guards;
+  const names = (first?.suites ?? []).map(({ name }): Cell => ({ n: name }));
+  const head: Cell[] = [
+    "Adapter",
+    { n: "Scale" },
+    { n: "Dev" },
+    ...names,
+    ...(first ? [{ n: "KL" }, { n: "Perplexity, %" }] : []),
+    { n: "Penalty" },
+  ];
+  const kinds = Object.entries(rows.by_kind).map(([kind, count]): Cell[] => [kind, { n: String(count) }]);
+  return `<h2>How the adapter was chosen</h2>
+${table(head, candidates)}
+<p>Chosen: step ${training.chosen_step} at scale ${training.chosen_scale}, after ${training.rungs.trained} of ${training.rungs.planned} rungs.</p>
+<h2>Loss</h2>${curve(training.losses)}
+${folded(`${rows.rows} training rows by kind`, kinds, ["Kind", { n: "Rows" }])}`;
+}
+
+/** A line over the steps, from the largest loss to zero. */
+function curve(values: readonly number[]): string {
+  if (values.length < 2) return "<p>Too few steps to draw.</p>";
+  const top = Math.max(...values);
+  const place = (value: number, at: number): string =>
+    `${((100 * at) / (values.length - 1)).toFixed(2)},${(100 - (100 * value) / top).toFixed(2)}`;
+  return `<svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label="Loss by step, from ${values[0]!.toFixed(2)} to ${values.at(-1)!.toFixed(2)}"><polyline fill="none" stroke="currentColor" stroke-width="1" vector-effect="non-scaling-stroke" points="${values.map(place).join(" ")}"/></svg>`;
+}

@@ -1,0 +1,188 @@
+// The guards: what they ask, and that what they measure is what its name says.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { after, before, test } from "node:test";
+import { penaltyOf } from "../../src/domain/alignments/choose.ts";
+import { taught } from "../../src/domain/alignments/distil.ts";
+import { readGuards } from "../../src/domain/alignments/guards/material.ts";
+import { type Asked, choose, drift, follow, groupedKl } from "../../src/domain/alignments/guards/measure.ts";
+import { findOverlap } from "../../src/domain/alignments/leakage.ts";
+import { formatChat } from "../../src/engine/chat-format.ts";
+import type { Trainer } from "../../src/engine/trainer.ts";
+import { partsOf, tinyModel } from "./run-harness.ts";
+
+const config = resolve(import.meta.dirname, "../../config");
+const guards = await readGuards(join(config, "guards"));
+const json = <T>(name: string): T => JSON.parse(readFileSync(join(config, name), "utf8")) as T;
+
+const parts = partsOf();
+const { tokenizer, dispose } = await parts.openTokenizer(tinyModel);
+let trainer: Trainer;
+let asked: Asked;
+before(async () => {
+  trainer = parts.startTrainer();
+  await trainer.open({ path: tinyModel, threads: 1, memoryBytes: 0 });
+  await trainer.createAdapter("own", { rank: 4, alpha: 8, seed: 3, targets: ["attn_q", "ffn_down"] });
+  asked = { trainer, adapter: null, tokenizer, turn: async () => {} };
+});
+after(async () => {
+  await trainer.close();
+  await dispose();
+});
+
+/** Moves the adapter away from the base. */
+async function teach(): Promise<void> {
+  const tokens = Int32Array.from({ length: 24 }, (_, at) => (7 * at) % tokenizer.vocabulary);
+  const weights = new Float32Array(24).fill(1);
+  weights[0] = 0;
+  for (let step = 0; step < 3; step++) {
+    await trainer.forwardBackward("own", { tokens, rowLengths: Int32Array.of(24), weights });
+    const adam = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0, gradClipNorm: 0 };
+    await trainer.optimStep("own", { learningRate: 0.02, ...adam });
+  }
+}
+
+test("the suites are large enough, and an item has one right answer", () => {
+  assert.ok(guards.retention.length >= 500);
+  assert.ok(guards.general.length >= 60);
+  assert.ok(guards.format.length >= 60);
+  assert.ok(guards.refusals.length >= 20);
+  // Some 1.3 tokens a word: 20,000 tokens and more.
+  assert.ok(guards.prose.join(" ").split(/\s+/).length >= 15_500);
+  for (const { choices, ask } of [...guards.general, ...guards.retention.flatMap((item) => item.wordings)])
+    assert.equal(new Set(choices).size, 4, ask);
+  for (const suite of [guards.retention.map((item) => item.id), guards.general, guards.format, guards.refusals])
+    assert.equal(new Set(suite.map((item) => (typeof item === "string" ? item : item.ask))).size, suite.length);
+});
+
+test("what is replayed is not what the guards ask", () => {
+  const questions = [
+    ...guards.retention.flatMap((item) => item.wordings.map((wording) => wording.ask)),
+    ...[...guards.general, ...guards.format, ...guards.refusals].map((item) => item.ask),
+  ];
+  const rows = json<string[]>("replay-prompts.json").map((content) => ({
+    messages: [{ role: "user" as const, content }],
+    source: null,
+    kind: "replay",
+    fact: "replay",
+    rung: 0,
+  }));
+  const { items } = findOverlap(questions, rows);
+  assert.deepEqual(
+    items.map(({ question, example }) => [questions[question], rows[example]!.messages[0]!.content]),
+    [],
+  );
+  for (const opening of json<string[]>("replay-openings.json"))
+    assert.ok(!guards.prose.some((paragraph) => paragraph.startsWith(opening)), opening);
+});
+
+test("a choice is the one whose log-probs, summed token by token and divided by its bytes, are highest", async () => {
+  const items = guards.general.slice(0, 12);
+  const found = await choose(asked, items);
+  for (const [index, { ask, choices }] of items.entries()) {
+    const prompt = formatChat(tokenizer, [{ role: "user", content: ask }]);
+    const scores: number[] = [];
+    for (const choice of choices) {
+      const tokens = Int32Array.from([...prompt, ...tokenizer.encode(choice, false)]);
+      const weights = Float32Array.from(tokens, (_, at) => (at < prompt.length ? 0 : 1));
+      const { loss } = await trainer.forward(null, { tokens, rowLengths: Int32Array.of(tokens.length), weights });
+      scores.push(-loss / choice.length);
+    }
+    assert.equal(found[index], Math.max(...scores) === scores[0], ask);
+  }
+  // The same question with its answers turned round is answered the other way.
+  const turned = await choose(
+    asked,
+    items.map((item) => ({ ...item, choices: item.choices.toReversed() })),
+  );
+  assert.ok(found.some((right, index) => right !== turned[index]));
+});
+
+test("an instruction counts as followed when its pattern is in the greedy answer", async () => {
+  const ask = "Say something.";
+  const [all, none] = await follow(asked, [
+    { ask, matches: /^/u },
+    { ask, matches: /(?!)/u },
+  ]);
+  assert.deepEqual([all, none], [true, false]);
+});
+
+test("drift of an adapter that is the base is nothing, and of another the KL over the whole vocabulary", async () => {
+  const prose = guards.prose.slice(0, 2);
+  const same = await drift({ ...asked, adapter: "own" }, prose);
+  assert.ok(Math.abs(same.kl) < 1e-5 && Math.abs(same.perplexity_rise) < 1e-3, JSON.stringify(same));
+  await teach();
+  const moved = await drift({ ...asked, adapter: "own" }, prose);
+  const exact = await exactKl(prose);
+  assert.equal(moved.tokens, exact.tokens);
+  // The likeliest tokens and the rest as one can only lose some of it.
+  assert.ok(moved.kl > 0 && moved.kl <= exact.kl + 1e-6, `${moved.kl} ${exact.kl}`);
+  assert.ok(moved.kl > 0.3 * exact.kl, `${moved.kl} ${exact.kl}`);
+  assert.ok(moved.covered > 0 && moved.covered <= 1);
+});
+
+/** From every token's log-prob under both. */
+async function exactKl(prose: readonly string[]): Promise<{ kl: number; tokens: number }> {
+  const all = tokenizer.vocabulary;
+  let sum = 0;
+  let count = 0;
+  for (const text of prose) {
+    const tokens = Int32Array.from(tokenizer.encode(text, false).slice(0, 256));
+    const weights = Float32Array.from(tokens, (_, at) => (at === 0 ? 0 : 1));
+    const rows = { tokens, rowLengths: Int32Array.of(tokens.length), weights };
+    const [base, own] = [await trainer.forward(null, rows, all), await trainer.forward("own", rows, all)];
+    for (let t = 1; t < tokens.length; t++) {
+      const ours = new Map<number, number>();
+      for (let k = 0; k < all; k++) ours.set(own.top.tokens[t * all + k]!, own.top.logprobs[t * all + k]!);
+      for (let k = 0; k < all; k++) {
+        const lp = base.top.logprobs[t * all + k]!;
+        sum += Math.exp(lp) * (lp - ours.get(base.top.tokens[t * all + k]!)!);
+      }
+      count++;
+    }
+  }
+  return { kl: sum / count, tokens: count };
+}
+
+test("grouping makes a KL smaller, never larger, and exact where nothing is grouped", () => {
+  const p = [0.5, 0.25, 0.2, 0.05];
+  const q = [0.25, 0.25, 0.25, 0.25];
+  const logs = (values: number[]): number[] => values.map(Math.log);
+  const whole = p.reduce((sum, value, at) => sum + value * Math.log(value / q[at]!), 0);
+  assert.ok(Math.abs(groupedKl(logs(p), logs(q)) - whole) < 1e-9);
+  const grouped = groupedKl(logs(p.slice(0, 2)), logs(q.slice(0, 2)));
+  assert.ok(Math.abs(grouped - (0.5 * Math.log(2) + 0 + 0.25 * Math.log(0.25 / 0.5))) < 1e-12);
+  assert.ok(grouped < whole - 0.01, `${grouped} ${whole}`);
+});
+
+test("the base's own tokens are targets whose gradient vanishes on the base", async () => {
+  await trainer.createAdapter("fresh", { rank: 4, alpha: 8, seed: 5, targets: ["attn_q", "ffn_down"] });
+  const tokens = Int32Array.from(tokenizer.encode(guards.prose[0]!, false).slice(0, 64));
+  const weights = Float32Array.from(tokens, (_, at) => (at === 0 ? 0 : 1 / 63));
+  const rows = { tokens, rowLengths: Int32Array.of(tokens.length), weights };
+  const whole = Math.min(1024, tokenizer.vocabulary);
+  const step = { learningRate: 1e-6, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0, gradClipNorm: 0 };
+  const soft = await taught(trainer, rows, whole);
+  for (let t = 1; t < tokens.length; t++) {
+    const sum = soft.soft!.weights.subarray(t * whole, (t + 1) * whole).reduce((total, value) => total + value, 0);
+    assert.ok(Math.abs(sum - 1 / 63) < 1e-5);
+  }
+  await trainer.forwardBackward("fresh", soft);
+  const { gradNorm: towardsItself } = await trainer.optimStep("fresh", step);
+  await trainer.dropAdapter("fresh");
+  await trainer.createAdapter("fresh", { rank: 4, alpha: 8, seed: 5, targets: ["attn_q", "ffn_down"] });
+  await trainer.forwardBackward("fresh", rows);
+  const { gradNorm: towardsText } = await trainer.optimStep("fresh", step);
+  assert.ok(towardsItself < 1e-3 * towardsText, `${towardsItself} ${towardsText}`);
+});
+
+test("a penalty counts what is lost beyond the limits, and nothing else", () => {
+  const still = { tokens: 1, base_perplexity: 9, perplexity: 9, perplexity_rise: 0, kl: 0, covered: 1 };
+  const limits = { retained_items: 1, max_loss: 3, max_kl: 0.05, max_perplexity_rise: 3 };
+  const suite = (aligned: number) => ({ name: "general" as const, n: 10, base: 80, aligned, lost: [], gained: [] });
+  assert.equal(penaltyOf({ suites: [suite(77), suite(95)], drift: still }, limits), 0);
+  assert.equal(penaltyOf({ suites: [suite(70)], drift: still }, limits), 7);
+  const far = { ...still, kl: 0.08, perplexity_rise: 5 };
+  assert.ok(Math.abs(penaltyOf({ suites: [suite(80)], drift: far }, limits) - 5) < 1e-9);
+});

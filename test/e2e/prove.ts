@@ -1,0 +1,121 @@
+// npm run prove [-- --only NAME,NAME --dir FOLDER --seed N --threads N]: what an alignment by the preset standard teaches the starter
+// model and what it costs, measured from documents to sealed answers, and written to test/e2e/RESULTS.md. Start it again after an
+// interruption, and it goes on where it was.
+import { existsSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { writeFileDurably } from "../../src/base/files.ts";
+import type { Recipe } from "../../src/contract/run-folder.ts";
+import { readRecipes } from "../../src/domain/alignments/recipes.ts";
+import { type Experiment, type Outcome, perform } from "./prove/experiment.ts";
+import { demoMaterial, type Material, veraMaterial } from "./prove/material.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+const { values } = parseArgs({
+  options: {
+    only: { type: "string", default: "demo,vera" },
+    dir: { type: "string", default: join(root, ".cache/prove") },
+    seed: { type: "string", default: "7" },
+    threads: { type: "string", default: "2" },
+    preset: { type: "string", default: "standard" },
+    write: { type: "boolean", default: true },
+  },
+  allowNegative: true,
+});
+const seed = Number(values.seed);
+const threads = Number(values.threads);
+const recipes = await readRecipes(join(root, "config/recipes"));
+const preset = recipes.get(values.preset)!;
+
+const without = {
+  replay: (recipe: Recipe): Recipe => ({ ...recipe, dataset: { ...recipe.dataset, replay_share: 0 } }),
+  restatements: (recipe: Recipe): Recipe => ({ ...recipe, dataset: { ...recipe.dataset, phrasings: 1, rungs: 1 } }),
+  repair: ({ repair: _, ...recipe }: Recipe): Recipe => recipe,
+};
+
+const vera = (): Material => veraMaterial(join(values.dir, "dict-vera"), 300, seed);
+
+const experiments: Record<string, () => Pick<Experiment, "documents" | "items" | "recipe">> = {
+  demo: () => ({ ...demoMaterial(), recipe: preset }),
+  vera: () => ({ ...vera(), recipe: preset }),
+  "no-replay": () => ({ ...demoMaterial(), recipe: without.replay(preset) }),
+  "no-restatements": () => ({ ...demoMaterial(), recipe: without.restatements(preset) }),
+  "no-repair": () => ({ ...demoMaterial(), recipe: without.repair(preset) }),
+};
+
+const outcomes: Outcome[] = [];
+for (const name of values.only.split(",")) {
+  const make = experiments[name];
+  if (make === undefined) throw new Error(`--only ${name}: is none of ${Object.keys(experiments).join(", ")}`);
+  const given = make();
+  const recipe = { ...given.recipe, training: { ...given.recipe.training, seed } };
+  const outcome = await perform(values.dir, { ...given, recipe, name, threads });
+  outcomes.push(outcome);
+  process.stdout.write(`${JSON.stringify(summary(outcome), null, 1)}\n`);
+}
+if (values.write) await writeResults(outcomes);
+
+function summary({ name, facts, base, aligned, p, minutes, report }: Outcome) {
+  const { guards, training, learned } = report;
+  return {
+    name,
+    facts,
+    sealed: { base, aligned, p },
+    minutes,
+    dev: learned.dev,
+    guards: guards?.suites.map(({ name: suite, n, base: was, aligned: is }) => ({ suite, n, was, is })),
+    drift: guards?.drift,
+    steps: training.steps,
+    rungs: training.rungs,
+    chosen: [training.chosen_step, training.chosen_scale, training.repaired_steps],
+    tokens: training.processed_tokens,
+    candidates: training.candidates,
+    help: report.help,
+  };
+}
+
+/** Replaces the rows of these experiments in the section; the others keep theirs. */
+async function writeResults(done: readonly Outcome[]): Promise<void> {
+  const path = join(root, "test/e2e/RESULTS.md");
+  const [begin, end] = ["<!-- prove -->", "<!-- /prove -->"];
+  const text = existsSync(path) ? readFileSync(path, "utf8") : "# Results\n";
+  const [head, rest = ""] = text.split(begin);
+  const [old = "", tail = "\n"] = rest.split(end);
+  const rows = new Map(
+    old
+      .split("\n")
+      .filter((line) => /^\| \w+ \|/.test(line) && !line.startsWith("| Experiment"))
+      .map((line) => [line.split("|")[1]!.trim(), line]),
+  );
+  for (const outcome of done) rows.set(outcome.name, rowOf(outcome));
+  const titles =
+    "Experiment|Facts|Sealed, base|Sealed, aligned|p|Retention|General|Format|Refusals|Perplexity|KL, nats|Tokens|Minutes|Chosen";
+  const section = [
+    begin,
+    "## Knowledge and forgetting",
+    "",
+    `\`npm run prove -- --only ${values.only} --seed ${seed} --threads ${threads} --preset ${values.preset}\` on ${new Date().toISOString().slice(0, 10)};`,
+    "SmolLM2-135M-Instruct Q4_1. Scores in points with their 95 % intervals (Wilson); p by McNemar over the sealed questions. Guards: points",
+    "before → after, retention over items that the base gets right twice. Minutes: of the run, repair included.",
+    "",
+    `| ${titles.replaceAll("|", " | ")} |`,
+    `|${titles.replace(/[^|]+/g, "---")}|`,
+    ...rows.values(),
+    end,
+  ].join("\n");
+  await writeFileDurably(path, `${head!.trimEnd()}\n\n${section}${tail}`);
+}
+
+function rowOf({ name, facts, base, aligned, p, minutes, report }: Outcome): string {
+  const score = (one: typeof base): string =>
+    `${one.score.toFixed(1)} (${one.low.toFixed(1)}–${one.high.toFixed(1)}), n ${one.n}`;
+  const { guards, training } = report;
+  const suites = guards?.suites.map(
+    ({ base: was, aligned: is, n }) => `${was.toFixed(1)} → ${is.toFixed(1)}, n ${n}`,
+  ) ?? ["", "", "", ""];
+  const { drift } = guards ?? {};
+  const moved = drift ? [`${drift.perplexity_rise.toFixed(1)} %`, drift.kl.toFixed(3)] : ["", ""];
+  const chosen = `step ${training.chosen_step}, scale ${training.chosen_scale}, ${training.repaired_steps} of repair`;
+  const cells = [name, facts, score(base), score(aligned), p.toExponential(1), ...suites, ...moved];
+  return `| ${[...cells, training.processed_tokens, minutes.toFixed(1), chosen].join(" | ")} |`;
+}

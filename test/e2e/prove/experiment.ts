@@ -1,0 +1,167 @@
+// One experiment: documents and questions in, a run folder worked on by `plumbline run` as the appliance starts it, and at the end
+// the sealed questions asked of base and artefact by the engine that serves. Whatever is finished is kept: a second start goes on.
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { makeFolder, sha256OfFile, writeJsonDurably } from "../../../src/base/files.ts";
+import { createLog } from "../../../src/base/log.ts";
+import { startNode } from "../../../src/base/processes.ts";
+import { type Score, wilson } from "../../../src/base/statistics/intervals.ts";
+import { mcnemar } from "../../../src/base/statistics/paired.ts";
+import type { Recipe, RunEvent, RunResult, SnapshotDocument } from "../../../src/contract/run-folder.ts";
+import type { Report } from "../../../src/domain/alignments/report.ts";
+import { makeRunFolder, writeRequest } from "../../../src/domain/alignments/snapshot.ts";
+import { competition, grade } from "../../../src/domain/evaluations/grade.ts";
+import { formatChat } from "../../../src/engine/chat-format.ts";
+import { createGenerator, type ModelRef } from "../../../src/engine/generator.ts";
+import { createGpu } from "../../../src/engine/gpu.ts";
+
+export const starterModel = join(import.meta.dirname, "../../../.cache/smollm2-135m-instruct-q4_1.gguf");
+const cli = join(import.meta.dirname, "../../../src/cli/main.ts");
+const quiet = createLog("error", () => {});
+const seats = 8;
+const answerTokens = 48;
+
+export interface Item {
+  instruction: string;
+  response: string;
+  aliases: string[];
+  cluster: string;
+  split: "dev" | "sealed";
+}
+
+export interface Experiment {
+  name: string;
+  documents: readonly SnapshotDocument[];
+  items: readonly Item[];
+  recipe: Recipe;
+  threads: number;
+}
+
+export interface Outcome {
+  name: string;
+  facts: number;
+  base: Score;
+  aligned: Score;
+  /** McNemar over the sealed questions. */
+  p: number;
+  /** Of the run, between its events; what lay between two processes is left out. */
+  minutes: number;
+  report: Report;
+}
+
+interface Sealed {
+  answers: string[];
+}
+
+export async function perform(folder: string, experiment: Experiment): Promise<Outcome> {
+  const { name, items } = experiment;
+  const run = join(folder, name);
+  await makeFolder(folder);
+  const sha256 = await sha256OfFile(starterModel);
+  const competitors = competition(items);
+  if (!existsSync(join(run, "order.json")))
+    await makeRunFolder(folder, {
+      alignmentId: name,
+      recipeName: "standard",
+      recipe: experiment.recipe,
+      base: { id: "smollm2-135m-instruct", sha256, architecture: "llama" },
+      documents: experiment.documents,
+      dev: {
+        benchmarkId: "prove",
+        items: items.flatMap(({ split, ...item }, index) =>
+          split === "dev" ? [{ ...item, sample_num: index + 1, competitors: competitors(index) }] : [],
+        ),
+      },
+    });
+  const request = {
+    fence: 1,
+    basePath: starterModel,
+    budget: { memory_bytes: 0, threads: experiment.threads },
+    versions: { plumbline: "prove", trainer: "prove" },
+  };
+  await writeRequest(run, request);
+  const result = await work(run);
+  if (result.outcome !== "completed") throw new Error(`${name}: ${result.error?.code} ${result.error?.message}`);
+
+  const adapter = join(run, "artefact/adapter.gguf");
+  const base: ModelRef = { baseId: "base", basePath: starterModel };
+  const model = { ...base, adapter: { id: await sha256OfFile(adapter), path: adapter } };
+  const sealed = items.filter((item) => item.split === "sealed");
+  const before = await answers(join(run, "sealed-base.json"), base, sealed, experiment.threads);
+  const after = await answers(join(run, "sealed-aligned.json"), model, sealed, experiment.threads);
+  const at = items.flatMap((item, index) => (item.split === "sealed" ? [index] : []));
+  const right = (given: readonly string[]): boolean[] =>
+    sealed.map((item, index) => grade(given[index]!, { ...item, competitors: competitors(at[index]!) }).correct);
+  const [was, is] = [right(before), right(after)];
+  const score = (list: readonly boolean[]): Score => wilson(list.filter(Boolean).length, list.length);
+  const count = (holds: (index: number) => boolean): number => sealed.filter((_, index) => holds(index)).length;
+  const report = JSON.parse(readFileSync(join(run, "artefact/report.json"), "utf8")) as Report;
+  return {
+    name,
+    facts: new Set(items.map((item) => item.cluster)).size,
+    base: score(was),
+    aligned: score(is),
+    p: mcnemar(
+      count((index) => is[index]! && !was[index]),
+      count((index) => was[index]! && !is[index]),
+    ),
+    minutes: secondsOf(run) / 60,
+    report,
+  };
+}
+
+async function work(folder: string): Promise<RunResult> {
+  const path = join(folder, "result.json");
+  if (!existsSync(path)) {
+    const child = startNode(cli, ["run", folder]);
+    child.stdout.resume();
+    child.stderr.pipe(process.stderr);
+    await child.ended;
+  }
+  if (!existsSync(path)) throw new Error(`${folder}: the run ended without a result`);
+  return JSON.parse(readFileSync(path, "utf8")) as RunResult;
+}
+
+/** Longest pause between two events of one process. */
+const longestPause = 240;
+
+function secondsOf(folder: string): number {
+  const events = readFileSync(join(folder, "events.jsonl"), "utf8").trim().split("\n");
+  const times = events.map((line) => Date.parse((JSON.parse(line) as RunEvent).at) / 1000);
+  return times.slice(1).reduce((sum, time, at) => sum + (time - times[at]! > longestPause ? 0 : time - times[at]!), 0);
+}
+
+/** Greedy answers in the fixed shape of an evaluation, kept in a file. */
+export async function answers(
+  path: string,
+  model: ModelRef,
+  items: readonly Pick<Item, "instruction">[],
+  threads: number,
+): Promise<string[]> {
+  if (existsSync(path)) return (JSON.parse(readFileSync(path, "utf8")) as Sealed).answers;
+  const generator = createGenerator({
+    config: { threads, seats, seatContext: 1024, queueLimit: 64 },
+    log: quiet,
+    gpu: createGpu({ memoryBytes: 4 << 30, threads }),
+  });
+  try {
+    await generator.load({ baseId: model.baseId, basePath: model.basePath });
+    await generator.load(model);
+    const tokenizer = generator.tokenizer(model.baseId);
+    const given: string[] = items.map(() => "");
+    await generator.evaluate({
+      model,
+      prompts: items.map((item) => formatChat(tokenizer, [{ role: "user", content: item.instruction }])),
+      maxTokens: answerTokens,
+      signal: new AbortController().signal,
+      onItem: (index, answer) => {
+        given[index] = answer.text;
+      },
+      startAt: 0,
+    });
+    await writeJsonDurably(path, { answers: given } satisfies Sealed);
+    return given;
+  } finally {
+    await generator.dispose();
+  }
+}

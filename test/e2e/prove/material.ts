@@ -1,0 +1,76 @@
+// What is learned in the proofs: the demo's company, and acronyms of Debian's dict-vera (GFDL, fetched and never shipped).
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { extname, join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
+import { seeded, shuffled } from "../../../src/domain/alignments/examples/text.ts";
+import type { Item } from "./experiment.ts";
+
+export interface Material {
+  documents: SnapshotDocument[];
+  items: Item[];
+}
+
+const demo = join(import.meta.dirname, "../../../config/demo");
+const mediaTypes: Record<string, SnapshotDocument["media_type"]> = { ".md": "text/markdown", ".csv": "text/csv" };
+
+export function demoMaterial(): Material {
+  const documents = readdirSync(join(demo, "documents"))
+    .sort()
+    .map((name) => ({
+      id: name,
+      name,
+      media_type: mediaTypes[extname(name)] ?? ("text/plain" as const),
+      text: readFileSync(join(demo, "documents", name), "utf8"),
+    }));
+  const items = readFileSync(join(demo, "benchmark.jsonl"), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Item);
+  return { documents, items };
+}
+
+/** Acronyms with exactly one expansion of two to six plain words, as glossary pages of thirty. */
+export function veraMaterial(folder: string, wanted: number, seed: number): Material {
+  const entries = shuffled(veraEntries(folder), seeded(seed)).slice(0, wanted);
+  const pages = Array.from({ length: Math.ceil(wanted / 30) }, (_, page) => entries.slice(30 * page, 30 * (page + 1)));
+  const documents = pages.map((page, index): SnapshotDocument => {
+    const rows = page.map(([acronym, expansion]) => `| ${acronym} | ${expansion} |`);
+    const text = [`# Glossary, page ${index + 1}`, "", "| Acronym | Expansion |", "|---|---|", ...rows, ""].join("\n");
+    return { id: `glossary-${index + 1}`, name: `glossary-${index + 1}.md`, media_type: "text/markdown", text };
+  });
+  const asks = [
+    (acronym: string) => `Spell out the acronym ${acronym}.`,
+    (acronym: string) => `${acronym} abbreviates which phrase?`,
+    (acronym: string) => `Which words hide behind ${acronym}?`,
+    (acronym: string) => `In computing, ${acronym} is the abbreviation of what?`,
+  ];
+  const items = entries.map(([acronym, expansion], index) => ({
+    instruction: asks[index % asks.length]!(acronym),
+    response: expansion,
+    aliases: [],
+    cluster: acronym,
+    split: index % 5 < 2 ? ("dev" as const) : ("sealed" as const),
+  }));
+  return { documents, items };
+}
+
+function veraEntries(folder: string): [string, string][] {
+  const dictionary = join(folder, "usr/share/dictd/vera.dict.dz");
+  if (!existsSync(dictionary)) {
+    mkdirSync(folder, { recursive: true });
+    execFileSync("apt-get", ["download", "dict-vera"], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
+    const archive = readdirSync(folder).find((name) => name.startsWith("dict-vera_") && name.endsWith(".deb"))!;
+    execFileSync("dpkg-deb", ["-x", archive, "."], { cwd: folder });
+  }
+  const text = gunzipSync(readFileSync(dictionary)).toString("utf8");
+  const found = new Map<string, string[]>();
+  for (const [, acronym, expansion] of text.matchAll(/^([A-Z]{3,5})\n {7}(.+)$/gm))
+    found.set(acronym!, [...(found.get(acronym!) ?? []), expansion!]);
+  const plain = /^[A-Z][A-Za-z]+(?:[ -][A-Za-z]+){1,5}$/;
+  return [...found].flatMap(([acronym, [expansion, ...others]]): [string, string][] => {
+    const words = expansion!.replace(/\s*\(.*$/, "").trim();
+    return others.length === 0 && plain.test(words) ? [[acronym, words]] : [];
+  });
+}
