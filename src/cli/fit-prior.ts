@@ -1,9 +1,9 @@
-// `plumbline fit-prior`: makes config/confidence/smollm2-prior.json again. Aligns the starter model to made-up documents, asks it
-// what they say and what they do not say, and fits the calibrator that answers wherever a benchmark is too small for one of its
-// own. For whoever builds plumbline; takes some minutes.
+// `plumbline fit-prior`: makes config/confidence/<family>-prior.json. Aligns a base of the family (the starter model, of smollm2) to
+// made-up documents, asks it what they say and what they do not say, and fits the calibrator that answers wherever a benchmark is
+// too small for one of its own. For whoever builds plumbline; takes some minutes.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import type { Command } from "commander";
 import { installation, readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
@@ -18,6 +18,7 @@ import { grade } from "../domain/evaluations/grade.ts";
 import { formatChat } from "../engine/chat-format.ts";
 import { fitModel, type LabelledAnswer, type Prior } from "../engine/confidence.ts";
 import { answerFeatures, featureNames } from "../engine/confidence-features.ts";
+import { readGgufHeader } from "../engine/gguf-header.ts";
 import { type Answer, answers, note } from "./output.ts";
 import { type PriorQuestion, priorMaterial } from "./prior-material.ts";
 import { partsOf } from "./run.ts";
@@ -36,31 +37,46 @@ const placeholder: Prior = {
 };
 
 export function register(program: Command): void {
-  answers<{ seed: string; recipe: string }>(
+  answers<FitPrior>(
     program
       .command("fit-prior", { hidden: true })
-      .description("fit the prior calibrator of the starter model's family again")
+      .description("fit the prior calibrator of a family of base models")
+      .option("--base <file>", "GGUF of the family; the starter model when left out")
+      .option(
+        "--family <name>",
+        "as general.basename begins in its header, in small letters and without blanks",
+        "smollm2",
+      )
       .option("--seed <number>", "seed of the material", "20")
       .option("--recipe <name>", "preset of the alignment", "quick"),
-    (options) => fitPrior(Number(options.seed), options.recipe),
+    fitPrior,
   );
 }
 
-async function fitPrior(seed: number, recipeName: string): Promise<Answer> {
+interface FitPrior {
+  base?: string;
+  family: string;
+  seed: string;
+  recipe: string;
+}
+
+async function fitPrior({ base, family, seed: seedText, recipe: recipeName }: FitPrior): Promise<Answer> {
+  const seed = Number(seedText);
+  const basePath = base === undefined ? readConfig().starterModel : resolve(base);
   const runs = await mkdtemp(join(tmpdir(), "fit-prior-"));
   try {
-    const { labelled, answered } = await labelAnswers(runs, seed, recipeName);
+    const { labelled, answered } = await labelAnswers(runs, basePath, seed, recipeName);
     const { model, statistics } = fitModel(labelled, featureNames);
     const prior: Prior = {
       format: 1,
-      family: "smollm2",
+      family,
       about:
-        `SmolLM2-135M aligned to made-up documents (seed ${seed}, recipe ${recipeName}); ${answered} questions that they ` +
+        `${basename(basePath, ".gguf")} aligned to made-up documents (seed ${seed}, recipe ${recipeName}); ${answered} questions that they ` +
         `answer and ${labelled.length - answered} that they do not, the latter counted as wrong`,
       model,
       statistics,
     };
-    const path = join(installation, "config/confidence/smollm2-prior.json");
+    const path = join(installation, "config/confidence", `${family}-prior.json`);
     await makeFolder(join(installation, "config/confidence"));
     await writeJsonDurably(path, prior);
     return { json: prior, text: `${path}: ${JSON.stringify(statistics)}` };
@@ -71,6 +87,7 @@ async function fitPrior(seed: number, recipeName: string): Promise<Answer> {
 
 async function labelAnswers(
   runs: string,
+  path: string,
   seed: number,
   recipeName: string,
 ): Promise<{ labelled: LabelledAnswer[]; answered: number }> {
@@ -78,8 +95,8 @@ async function labelAnswers(
   const log = createLog(config.logLevel as Level);
   const { documents, questions } = priorMaterial(seed, size);
   const recipe = JSON.parse(await readFile(join(installation, `config/recipes/${recipeName}.json`), "utf8")) as Recipe;
-  const path = config.starterModel;
-  const base = { id: "starter", sha256: await sha256OfFile(path), architecture: "llama" };
+  const architecture = String(readGgufHeader(path).values.get("general.architecture"));
+  const base = { id: "base", sha256: await sha256OfFile(path), architecture };
   await makeRunFolder(runs, { alignmentId: "fit-prior", recipeName, recipe, base, documents, dev: null });
   const folder = join(runs, "fit-prior");
   await writeRequest(folder, {

@@ -1,6 +1,6 @@
 // `plumbline run <folder>`: one alignment run as a process of its own. Started by the appliance, which holds its stdin; commands
 // come in there as JSON lines, acknowledgements and heartbeats go out on stdout, the log on stderr.
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { type Config, installation, readConfig } from "../base/config.ts";
@@ -97,13 +97,19 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
     replayPrompts: readConfigFile<string[]>("replay-prompts.json"),
     replayOpenings: readConfigFile<string[]>("replay-openings.json"),
     guards: await readGuards(join(installation, "config/guards")),
-    prior: priorFor([readConfigFile<Prior>("confidence/smollm2-prior.json")], readGgufHeader(request.base.path)),
+    prior: priorFor(readPriors(), readGgufHeader(request.base.path)),
     engine: engineVersion(),
   };
 };
 
 const readConfigFile = <T>(name: string): T =>
   JSON.parse(readFileSync(join(installation, "config", name), "utf8")) as T;
+
+const readPriors = (): Prior[] =>
+  readdirSync(join(installation, "config/confidence"))
+    .filter((name) => name.endsWith("-prior.json"))
+    .sort()
+    .map((name) => readConfigFile<Prior>(join("confidence", name)));
 
 /** Of the inference library that is installed. */
 const engineVersion = (): string => {

@@ -23,7 +23,7 @@ export interface DriftReference {
 }
 
 export interface DriftSpace {
-  measure(vector: Float32Array): { pValue: number; foreign: number };
+  measure(vector: Float32Array): { distance: number; pValue: number; foreign: number };
 }
 
 /** Fewer held-out questions say too little of where such questions lie. */
@@ -98,6 +98,7 @@ export function driftSpace({ dimensions, exemplars, distances, foreign }: DriftR
     measure(vector) {
       const d = distance(vector, vectors);
       return {
+        distance: d,
         pValue: (1 + distances.length - below(distances, d)) / (1 + distances.length),
         foreign: sigmoid(foreign.a * d + foreign.b),
       };

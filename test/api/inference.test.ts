@@ -389,7 +389,11 @@ describe("inference", { skip: withoutModel }, () => {
     const scores = whole.choices.map((choice: { confidence_score: number }) => choice.confidence_score);
     assert(scores.every((score: unknown) => typeof score === "number"));
     assert.equal(whole.confidence_score, Math.min(...scores));
-    assert.deepEqual(whole.confidence, { calibrated: true, n: 120, reason: null });
+    const { least_certain: least, ...behind } = whole.confidence;
+    const drift = { p_value: null, reason: "No encoder is installed" };
+    assert.deepEqual(behind, { calibrated: true, n: 120, reason: null, date: "2026-01-01T00:00:00.000Z", drift });
+    const said = whole.choices.map((choice: { message: { content: string } }) => choice.message.content);
+    assert(said.some((text: string) => text.slice(least.start, least.end) === least.text && least.text !== ""));
     const empty = (await it.call(chat, { body: { ...body, max_tokens: 0 } })).body;
     assert.equal(empty.confidence_score, 0);
     const chunks = eventsOf(await (await stream("/api/v3/inference/chat/completions", { ...body, n: 1 })).text()) as {

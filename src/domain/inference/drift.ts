@@ -55,7 +55,8 @@ export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMete
           // A long question is judged by its beginning.
           const options = { truncate: true, signal: new AbortController().signal };
           const [embedded] = await generator.embed(encoder, [question], options);
-          return { ...spaceOf(calibration).measure(embedded!.vector), reason: null };
+          const { pValue, foreign } = spaceOf(calibration).measure(embedded!.vector);
+          return { pValue, foreign, reason: null };
         } finally {
           await held.release();
         }
