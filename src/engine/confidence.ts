@@ -223,10 +223,10 @@ export function fitModel(
   return { model, statistics: statisticsOf(scores, labels), scores };
 }
 
-/** The log-odds of (1 − π) · p, from those of p. */
+/** The log-odds of (1 − π) · p, from those of p; nothing is surer than a million to one, so that one answer bends no curve. */
 function mix(margin: number, foreign: number): number {
-  const p = (1 - foreign) * sigmoid(margin);
-  return Math.log(Math.max(p, Number.MIN_VALUE) / Math.max(1 - p, Number.EPSILON));
+  const p = Math.min(1 - 1e-6, Math.max(1e-6, (1 - foreign) * sigmoid(margin)));
+  return Math.log(p / (1 - p));
 }
 
 const fitCalibrator = (margins: readonly number[], labels: readonly boolean[]): Calibrator => ({

@@ -1,9 +1,17 @@
 // Drift in a made-up space where what is near is known, and with the real encoder on the demo's questions.
 import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
+import { installation } from "../../src/base/config.ts";
 import { seeded } from "../../src/base/statistics/random.ts";
 import { aurocOf } from "../../src/base/statistics/ranking.ts";
+import { passagesOf } from "../../src/domain/alignments/drift.ts";
 import { driftSpace, fitDrift, leastQuestions } from "../../src/engine/drift.ts";
+import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
+import { createEngine } from "./engine-fixture.ts";
 
 const dimensions = 32;
 
@@ -61,4 +69,46 @@ test("bytes keep what matters, and few questions are refused", () => {
   );
   const { foreign } = fitDrift({ ...material, background: [] });
   assert.ok(foreign.every((value) => value === 0));
+});
+
+const encoder = join(installation, ".cache/all-minilm-l6-v2");
+const demo = join(installation, "config/demo");
+
+test("MiniLM tells the demo's questions from those about anything", { skip: !existsSync(encoder) }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "plumbline-drift-"));
+  const it = createEngine();
+  try {
+    const model = { baseId: "minilm", basePath: join(folder, "minilm.gguf") };
+    const file = await open(model.basePath, "wx");
+    await convertSentenceTransformer(encoder, file).finally(() => file.close());
+    await it.generator.load(model);
+    const options = { truncate: true, signal: new AbortController().signal };
+    const embed = async (texts: string[]) =>
+      (await it.generator.embed(model, texts, options)).map(({ vector }) => vector);
+    const items = readFileSync(join(demo, "benchmark.jsonl"), "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { instruction: string; cluster: string; split: string });
+    const vectors = await embed(items.map(({ instruction }) => instruction));
+    const questions = vectors.map((vector, at) => ({ vector, ...items[at]! }));
+    const documents = readdirSync(join(demo, "documents")).map((name) => join(demo, "documents", name));
+    const passages = documents.flatMap((path) => passagesOf(readFileSync(path, "utf8")));
+    const background = JSON.parse(readFileSync(join(installation, "config/replay-prompts.json"), "utf8")) as string[];
+    const { reference } = fitDrift({
+      encoderSha256: "",
+      passages: await embed(passages),
+      questions: questions.filter(({ split }) => split === "dev"),
+      background: await embed(background),
+    });
+    const space = driftSpace(reference);
+    const away = await embed(JSON.parse(readFileSync(join(demo, "off-topic.json"), "utf8")) as string[]);
+    const own = questions.filter(({ split }) => split === "sealed").map(({ vector }) => space.measure(vector));
+    const other = away.map(space.measure);
+    const nearness = [...own, ...other].map(({ distance }) => -distance);
+    const apart = aurocOf(nearness, [...own.map(() => true), ...other.map(() => false)])!;
+    assert.ok(apart >= 0.95, `AUROC ${apart}`);
+  } finally {
+    await it.generator.dispose();
+    rmSync(folder, { recursive: true, force: true });
+  }
 });
