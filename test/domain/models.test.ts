@@ -10,11 +10,11 @@ import { systemClock } from "../../src/base/time.ts";
 import type { Caller, Input } from "../../src/contract/endpoint.ts";
 import { createModels, type Models } from "../../src/domain/models/index.ts";
 import { createLoads } from "../../src/domain/models/loads.ts";
-import type { Calibration } from "../../src/engine/confidence.ts";
 import type { Generator, LoadedInfo, ModelRef } from "../../src/engine/generator.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner, type Runner } from "../../src/jobs/runner.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
+import { calibrationWith } from "../helpers/calibration.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "plumbline-models-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -40,7 +40,7 @@ function fakeGenerator(onLoad: (ref: ModelRef) => Promise<void> = async () => {}
   return { generator, loaded };
 }
 
-const calibration = { calibrated: false, reason: "none", statistics: { n: 0 } } as unknown as Calibration;
+const calibration = calibrationWith({ calibrated: false, reason: "none" });
 
 /** A database with two users, a base, and one aligned model of ada's. */
 function prepare(name: string): Store {

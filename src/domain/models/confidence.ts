@@ -9,15 +9,15 @@ type Record = Reply<(typeof confidences)["models.confidence"]>;
 
 const noCounts = { n: [], right: [] };
 
-/** `engine`: the inference library that serves now; `maxError` in per cent. A base's template goes with its file. */
+/** Why a model's calibration is not to be trusted with what serves now; a base's template goes with its file. */
+export const voidNow = (calibration: Calibration, row: AlignedRow, engine: string): string | null =>
+  voidReason(calibration, { base_sha256: row.base_sha256, adapter_sha256: row.adapter_sha256, engine });
+
+/** `engine`: the inference library that serves now; `maxError` in per cent. */
 export function confidenceRecord(row: AlignedRow, engine: string, maxError: number): Record {
   const calibration = JSON.parse(row.calibration_json) as Calibration;
   const { identity, model, statistics, held_out: held, prior, drift, drift_reason } = calibration;
-  const voided = voidReason(calibration, {
-    base_sha256: row.base_sha256,
-    adapter_sha256: row.adapter_sha256,
-    engine,
-  });
+  const voided = voidNow(calibration, row, engine);
   const counts = held?.counts ?? noCounts;
   const isTrusted = calibration.calibrated && voided === null;
   return {

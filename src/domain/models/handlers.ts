@@ -6,7 +6,7 @@ import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import { chatBody } from "../../contract/inference.ts";
 import type { models } from "../../contract/models.ts";
 import type { Calibration } from "../../engine/confidence.ts";
-import { confidenceRecord } from "./confidence.ts";
+import { confidenceRecord, voidNow } from "./confidence.ts";
 import type { Deployments } from "./deploy.ts";
 import { downloadAdapter } from "./download.ts";
 import { asked, modelNotFound } from "./resolve.ts";
@@ -120,7 +120,9 @@ const listRow = (row: AlignedRow): ListRow => ({
 
 function alignedRecord(row: AlignedRow, sql: ModelsSql, told: Told): AlignedRecord {
   const lineage = sql.lineage.get(row.alignment_id)!;
-  const { calibrated, reason, statistics } = JSON.parse(row.calibration_json) as Calibration;
+  const calibration = JSON.parse(row.calibration_json) as Calibration;
+  const voided = voidNow(calibration, row, told.engine);
+  const calibrated = calibration.calibrated && voided === null;
   return {
     ...listRow(row),
     error: row.error,
@@ -135,7 +137,7 @@ function alignedRecord(row: AlignedRow, sql: ModelsSql, told: Told): AlignedReco
       document_sha256s: JSON.parse(lineage.document_sha256s_json) as string[],
       benchmark_id: lineage.benchmark_id,
     },
-    confidence: { calibrated, reason, n: calibrated ? statistics.n : 0 },
+    confidence: { calibrated, reason: voided ?? calibration.reason, n: calibrated ? calibration.statistics.n : 0 },
     downloadable: { gguf: existsSync(row.adapter_path), peft: existsSync(told.peftFolderOf(row.alignment_id)) },
     conversation: {
       context_tokens: told.seating.seatContext,
