@@ -10,13 +10,17 @@ export interface UncertainSpan {
   probability: number;
 }
 
-type Step = Pick<GeneratedToken, "token" | "logprob" | "isForced">;
+export type AnswerStep = Pick<GeneratedToken, "token" | "logprob" | "isForced">;
 
 /** Longer than words are; where no blanks part the words, the token stands alone. */
 const longestWord = 40;
 
 /** `shown`: UTF-16 units of the text that was given out; what a stop string cut off is no part of it. null of no text. */
-export function leastCertainSpan(steps: readonly Step[], tokenizer: Tokenizer, shown: number): UncertainSpan | null {
+export function leastCertainSpan(
+  steps: readonly AnswerStep[],
+  tokenizer: Tokenizer,
+  shown: number,
+): UncertainSpan | null {
   const bytes = steps.map((step) => tokenizer.bytesOf(step.token));
   const text = Buffer.concat(bytes).toString("utf8").slice(0, shown);
   const starts = startsOf(bytes);

@@ -3,8 +3,8 @@
 import { sha256 } from "../../base/files.ts";
 import { type Calibration, scoreConfidence, voidReason } from "../../engine/confidence.ts";
 import { createFeatures, featureNames } from "../../engine/confidence-features.ts";
-import type { GeneratedToken, Tokenizer } from "../../engine/generator.ts";
-import { leastCertainSpan } from "../../engine/least-certain.ts";
+import type { Tokenizer } from "../../engine/generator.ts";
+import { type AnswerStep, leastCertainSpan } from "../../engine/least-certain.ts";
 import type { Listener } from "./answers.ts";
 import type { DriftMeter } from "./drift.ts";
 
@@ -46,13 +46,14 @@ export function listenerOf(
   };
   return (question) => {
     const features = createFeatures();
-    const tokens: GeneratedToken[] = [];
+    const steps: AnswerStep[] = [];
     let [shown, drawn] = [0, 0];
     return {
       add(token) {
         // With the first token the prompt is read, and the encoder does not hold it up.
-        if (tokens.length === 0) void measure(question);
-        tokens.push(token);
+        if (steps.length === 0) void measure(question);
+        // Without its logits, which a long answer would fill the memory with.
+        steps.push({ token: token.token, logprob: token.logprob, isForced: token.isForced });
         shown += token.text.length;
         if (token.isForced) return;
         drawn++;
@@ -68,7 +69,7 @@ export function listenerOf(
         return {
           ...scoreConfidence(calibration, featureNames, features.values(finishReason), { foreign, voided }),
           drift: { p_value: pValue, reason },
-          leastCertain: leastCertainSpan(tokens, tokenizer, shown),
+          leastCertain: leastCertainSpan(steps, tokenizer, shown),
         };
       },
     };
