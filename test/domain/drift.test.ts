@@ -2,10 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
+import { sha256OfFile } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
-import { passagesOf } from "../../src/domain/alignments/drift.ts";
+import type { Run } from "../../src/domain/alignments/context.ts";
+import { measureDrift, passagesOf } from "../../src/domain/alignments/drift.ts";
+import type { DevPrompt } from "../../src/domain/alignments/rows.ts";
 import { createDriftMeter, type DriftMeterParts } from "../../src/domain/inference/drift.ts";
 import { fitDrift } from "../../src/engine/drift.ts";
+import type { Generator } from "../../src/engine/generator.ts";
 import { calibrationWith } from "../helpers/calibration.ts";
 
 const unit = (angle: number): Float32Array => Float32Array.of(Math.cos(angle), Math.sin(angle));
@@ -72,4 +76,62 @@ test("passages are paragraphs, long ones cut between words, nothing lost", () =>
   assert.equal(passages.slice(2).join(" "), long);
   assert.equal(passagesOf("x".repeat(1500)).join("").length, 1500);
   assert.deepEqual(passagesOf(" \n\n \n"), []);
+});
+
+/** What a run tells of itself, as far as drift asks. */
+const runWith = (encoder: { sha256: string; path: string } | null): Run =>
+  ({
+    request: { encoder },
+    snapshot: { documents: [{ text: "One passage.\n\nAnother." }], dev: [] },
+    parts: { control: { signal: new AbortController().signal }, replayPrompts: ["far 1", "far 2"] },
+  }) as unknown as Run;
+const devOf = (count: number): DevPrompt[] =>
+  Array.from(
+    { length: count },
+    (_, at) => ({ item: { instruction: `near ${at}`, cluster: `fact ${Math.floor(at / 2)}` }, tokens: [] }) as never,
+  );
+
+function fakeEncoder(load: () => Promise<void> = async () => {}) {
+  const loaded: string[] = [];
+  const generator = {
+    load: async ({ baseId }: { baseId: string }) => {
+      await load();
+      loaded.push(baseId);
+    },
+    unload: async ({ baseId }: { baseId: string }) => void loaded.splice(loaded.indexOf(baseId), 1),
+    embed: async (_: unknown, texts: string[]) =>
+      texts.map((text) => ({ vector: unit(text.startsWith("far") ? 2 : text.length / 100), tokens: 1, truncated: 0 })),
+  } as unknown as Generator;
+  return { generator, loaded };
+}
+
+test("a run measures its dev questions, and gives the encoder back", async () => {
+  const path = import.meta.filename;
+  const run = runWith({ path, sha256: await sha256OfFile(path) });
+  const { generator, loaded } = fakeEncoder();
+  const measured = await measureDrift(run, generator, devOf(24));
+  assert.ok("reference" in measured);
+  assert.equal(measured.foreign.length, 24);
+  assert.equal(measured.reference.encoder_sha256, await sha256OfFile(path));
+  // Two passages and all dev questions, of two values each.
+  assert.equal(Buffer.from(measured.reference.exemplars, "base64").length, 26 * 2);
+  assert.deepEqual(loaded, []);
+});
+
+test("a run without an encoder, with few questions, or whose encoder is gone or does not fit, says so", async () => {
+  const path = import.meta.filename;
+  const there = { path, sha256: await sha256OfFile(path) };
+  const full = () => Promise.reject(new Failure("out_of_memory", "No room"));
+  const ways: [Parameters<typeof runWith>[0], number, () => Promise<void>, RegExp][] = [
+    [null, 24, async () => {}, /^No sentence encoder was installed/],
+    [there, 19, async () => {}, /^19 dev questions are too few .* 20 are needed$/],
+    [{ ...there, sha256: "0" }, 24, async () => {}, /was changed or removed/],
+    [{ ...there, path: "/none" }, 24, async () => {}, /was changed or removed/],
+    [there, 24, full, /could not be loaded: No room$/],
+  ];
+  for (const [encoder, count, load, reason] of ways) {
+    const measured = await measureDrift(runWith(encoder), fakeEncoder(load).generator, devOf(count));
+    assert.ok("missing" in measured);
+    assert.match(measured.missing, reason);
+  }
 });
