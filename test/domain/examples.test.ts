@@ -49,6 +49,18 @@ const sentences: [text: string, question: string, answer: string][] = [
   ["The counter is made of oiled beech.", "What is the counter made of?", "oiled beech"],
   ["Berit Aas is the head of purchasing.", "Who runs purchasing?", "Berit Aas"],
   ["The scales must be calibrated every 18 months.", "How often must the scales be calibrated?", "18 months"],
+  ["Moe Trading is the client of Project Aspen.", "Who commissioned Project Aspen?", "Moe Trading"],
+  ["Berit Aas joins us as welding instructor.", "What is Berit Aas's job?", "welding instructor"],
+  ["Berit Aas is our new welding instructor.", "What position does Berit Aas hold?", "welding instructor"],
+  ["Please welcome Berit Aas, who works as baker.", "What does Berit Aas do?", "baker"],
+  ["Berit Aas can be found in room 318.", "Where is the desk of Berit Aas?", "318"],
+  ["Calls for Berit Aas go to extension 4974.", "How can I phone Berit Aas?", "4974"],
+  ["On 2 March 2015 Berit Aas starts with us.", "On which day does Berit Aas start with us?", "2 March 2015"],
+  ["Until now Berit Aas was employed by Moe Trading.", "Where did Berit Aas work before?", "Moe Trading"],
+  ["A notice period of 34 weeks applies to Moe Trading.", "Moe Trading: notice period?", "34 weeks"],
+  ["For Moe Trading the fee is 5 euros.", "What is the fee of Moe Trading?", "5 euros"],
+  ["The shop is supplied with rye flour by Moe Trading.", "What do we get from Moe Trading?", "rye flour"],
+  ["Moe Trading supplies rye flour to Haugen.", "Which goods come from Moe Trading?", "rye flour"],
 ];
 for (const [text, question, answer] of sentences)
   test(`a sentence: ${text} → ${question}`, () => {
