@@ -16,7 +16,7 @@ import { spread } from "./schedule.ts";
 import { adapterName, checkTokens, type Training } from "./training.ts";
 
 /** What the base said, asked once a run. */
-interface BaseSaid {
+export interface BaseSaid {
   identity: string;
   /** Ids of the items it got right in both wordings: what can be lost. */
   retained: string[];
@@ -67,11 +67,10 @@ export interface Chosen extends Candidate {
 /** Paragraphs of the prose that candidates are compared on; the chosen one is held against all. */
 const comparedParagraphs = 40;
 
-export async function chooseAdapter(run: Run, training: Training): Promise<Chosen> {
+export async function chooseAdapter(run: Run, training: Training, base: BaseSaid): Promise<Chosen> {
   const { state } = training;
   const { guards: limits, repair: plan, adapter } = run.request.recipe;
   await run.enter("checking");
-  const base = await askBase(run, training);
   const step = state.best?.step ?? state.step;
   await load(training, step);
   const trained = await examined(run, training, base, adapterName, { step, repaired: false, scale: 1 });
@@ -166,13 +165,15 @@ const asking = (run: Run, { trainer }: Training): Omit<Asked, "adapter"> => ({
   turn: run.turn,
 });
 
-async function askBase(run: Run, training: Training): Promise<BaseSaid> {
+/** Before anything is trained: what can be lost, and the score to rise from. */
+export async function askBase(run: Run, training: Training): Promise<BaseSaid> {
   const folder = join(run.folder, "guards");
   const path = join(folder, "base.json");
   const { guards } = run.parts;
   const identity = `${identityOf(run.request)} ${guards.sha256}`;
   const kept = await readKept(path);
   if (kept?.identity === identity) return kept;
+  await run.enter("checking");
   const asked: Asked = { ...asking(run, training), adapter: null };
   const limits = run.request.recipe.guards;
   const said: BaseSaid = {
@@ -185,6 +186,7 @@ async function askBase(run: Run, training: Training): Promise<BaseSaid> {
   };
   await makeFolder(folder);
   await writeJsonDurably(path, said);
+  await run.enter("training");
   return said;
 }
 

@@ -41,7 +41,12 @@ export interface DevAnswer {
 
 /** Of some of the questions, evenly over all: the share of right answers, 0–100, with its 95 % interval. */
 export async function checkDev(check: DevCheck, step: number): Promise<CheckScore> {
-  const answers = await answerDev({ ...check, prompts: spread(check.prompts, checkedItems) });
+  return scoreOf(await answerDev({ ...check, prompts: spread(check.prompts, checkedItems) }), check, step);
+}
+
+/** The same of answers that are there: of all questions those that a check asks. */
+export function scoreOf(given: readonly DevAnswer[], check: Pick<DevCheck, "interval">, step: number): CheckScore {
+  const answers = spread(given, checkedItems);
   const right = answers.filter((one) => one.correct).length;
   const { score, low, high, n } = check.interval(right, answers.length);
   return { step, score, low, high, n };

@@ -14,7 +14,7 @@
 import { join } from "node:path";
 import { removeTemporaries, writeJsonDurably } from "../../base/files.ts";
 import type { RunResult } from "../../contract/run-folder.ts";
-import { chooseAdapter } from "./choose.ts";
+import { askBase, type BaseSaid, chooseAdapter } from "./choose.ts";
 import { createRun, type Run, type RunParts } from "./context.ts";
 import { Stopped } from "./control.ts";
 import { type EventDraft, openEventLog } from "./events.ts";
@@ -22,7 +22,7 @@ import { exportAdapter, finishPackage } from "./package.ts";
 import { prepare } from "./prepare.ts";
 import { readRequest, readSnapshot, verifyBase } from "./request.ts";
 import { earlierResult, failedResult, stoppedResult } from "./result.ts";
-import { checkStep, climb, openTraining, rungEnd, saveStep, type Training, trainStep } from "./training.ts";
+import { checkBase, checkStep, climb, openTraining, rungEnd, saveStep, type Training, trainStep } from "./training.ts";
 
 /** Runs the folder to its result, or goes on where an earlier process left off. The caller holds the folder's lock. */
 export async function runAlignment(folder: string, parts: RunParts): Promise<RunResult> {
@@ -74,8 +74,9 @@ async function work(run: Run): Promise<RunResult> {
   try {
     await run.enter("training");
     training = await openTraining(run, prepared, trainer);
-    await train(run, training);
-    const chosen = await chooseAdapter(run, training);
+    const base = await askBase(run, training);
+    await train(run, training, base);
+    const chosen = await chooseAdapter(run, training, base);
     await run.enter("packaging");
     exported = await exportAdapter(run, training, chosen);
   } finally {
@@ -86,11 +87,11 @@ async function work(run: Run): Promise<RunResult> {
 }
 
 /** The loop. Between two steps, and nowhere else, it looks at stop and pause. */
-async function train(run: Run, training: Training): Promise<void> {
+async function train(run: Run, training: Training, base: BaseSaid): Promise<void> {
   const { state } = training;
   const { checkpointing, evaluation } = run.request.recipe;
   const hasDev = training.prepared.dev.length > 0;
-  if (hasDev && state.checks.length === 0) await checkStep(run, training);
+  if (hasDev && state.checks.length === 0) await checkBase(run, training, base.dev);
   while (state.ended === null) {
     await run.turn();
     await trainStep(run, training);

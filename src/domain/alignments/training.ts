@@ -13,7 +13,7 @@ import type {
 } from "../../engine/trainer.ts";
 import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild } from "./checkpoints.ts";
 import type { Run } from "./context.ts";
-import { checkDev } from "./dev-check.ts";
+import { checkDev, type DevAnswer, scoreOf } from "./dev-check.ts";
 import { taught } from "./distil.ts";
 import { hexOfDouble } from "./events.ts";
 import { isReplayed } from "./replay.ts";
@@ -252,6 +252,15 @@ export async function climb(run: Run, training: Training, why: "steps" | "patien
   });
 }
 
+/** The check before the first step, of what the base has answered already. Shown, never chosen. */
+export async function checkBase(run: Run, { state }: Training, answers: readonly DevAnswer[]): Promise<void> {
+  const score = scoreOf(answers, run.parts, 0);
+  const { step, ...metrics } = score;
+  await run.events.append({ kind: "check", phase: "training", step, metrics });
+  state.checks.push(score);
+  state.rung.before = score.score;
+}
+
 /** Answers the dev questions with the adapter as it stands: whether it did better than ever before, and whether checks have
  * brought nothing new for as long as the recipe waits. */
 export async function checkStep(run: Run, training: Training): Promise<{ isBest: boolean; isStale: boolean }> {
@@ -277,11 +286,7 @@ export async function checkStep(run: Run, training: Training): Promise<{ isBest:
   await run.events.append({ kind: "check", phase: "checking", step, metrics });
   await run.enter("training");
   state.checks.push(score);
-  // The base's own score is shown, never chosen: an alignment that ends below it is for the evaluation to judge.
-  if (step === 0) {
-    state.rung.before = score.score;
-    return { isBest: false, isStale: false };
-  }
+  // It need not be better than the base: an alignment that ends below it is for the evaluation to judge.
   const gained = state.best === null || score.score > state.best.score;
   state.checksWithoutGain = gained ? 0 : state.checksWithoutGain + 1;
   // Of two equal scores the later one has learned longer, at a lower rate.

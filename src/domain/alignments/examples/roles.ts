@@ -115,7 +115,8 @@ function subjectRole(clause: Clause, value: Value, heading: string | null, corpu
     const [office, of] = object.replace(article, "").split(/\s+(?:of|for|at)\s+/);
     const entity = of ?? corpus.company ?? heading;
     const meaning = office ? conceptOf(office, value.kind, entity ?? "") : { concept: null, exact: false };
-    if (office && entity && (meaning.concept === "head" || (of && meaning.exact))) return { ...plain(entity), attribute: office, ...meaning };
+    if (office && entity && (meaning.concept === "head" || (of && meaning.exact)))
+      return { ...plain(entity), attribute: office, ...meaning };
   }
   const verbal = clause.passive || clause.lemma === "be" ? null : conceptOfVerb(clause.lemma, "by", value.kind);
   if (object === "" || (value.kind !== "name" && verbal === null)) return null;
