@@ -1,6 +1,7 @@
 // The one place that starts processes. A child gets an empty environment but for what is listed, no shell, and its stdin held
 // by us: every worker of the house leaves when its stdin closes, so none outlives a parent that was killed.
 import { spawn } from "node:child_process";
+import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 
@@ -72,14 +73,29 @@ export interface Finished extends Ended {
   stdout: string;
   stderr: string;
   timedOut: boolean;
+  /** Killed for its memory or the length of its output. */
+  tooLarge: boolean;
 }
 
-/** Runs a child to its end: stdin is closed after `input`, output kept up to maxBytes, killed after timeoutMs. */
+/**
+ * Runs a child to its end: stdin is closed after `input`, output kept up to maxBytes, killed after timeoutMs or with more than
+ * memoryBytes resident.
+ */
 export async function finish(
   child: Child,
-  limits: { timeoutMs: number; maxBytes: number; input?: string | Uint8Array },
+  limits: { timeoutMs: number; maxBytes: number; memoryBytes?: number; input?: string | Uint8Array },
 ): Promise<Finished> {
   let timedOut = false;
+  let tooLarge = false;
+  const tooMuch = (): void => {
+    tooLarge = true;
+    child.kill("SIGKILL");
+  };
+  const { memoryBytes = Number.POSITIVE_INFINITY } = limits;
+  // A heap limit does not see native memory.
+  const watch = setInterval(async () => {
+    if ((await residentBytes(child.pid)) > memoryBytes) tooMuch();
+  }, 100);
   const timer = setTimeout(() => {
     timedOut = true;
     child.kill("SIGKILL");
@@ -90,7 +106,7 @@ export async function finish(
       let bytes = 0;
       stream.on("data", (part: Buffer) => {
         bytes += part.length;
-        if (bytes > limits.maxBytes) child.kill("SIGKILL");
+        if (bytes > limits.maxBytes) tooMuch();
         else parts.push(part);
       });
       stream.on("close", () => resolve(Buffer.concat(parts).toString("utf8")));
@@ -100,10 +116,19 @@ export async function finish(
   try {
     const ended = await child.ended;
     const [stdout, stderr] = await output;
-    return { ...ended, stdout, stderr, timedOut };
+    return { ...ended, stdout, stderr, timedOut, tooLarge };
   } finally {
     clearTimeout(timer);
+    clearInterval(watch);
   }
+}
+
+const pageBytes = 4096;
+
+/** 0 when the process is gone, or this is no Linux. */
+async function residentBytes(pid: number): Promise<number> {
+  const pages = await readFile(`/proc/${pid}/statm`, "utf8").catch(() => "");
+  return Number(pages.split(" ")[1] ?? 0) * pageBytes;
 }
 
 /** Lines of a stream, each without its end. */

@@ -1,9 +1,8 @@
 // Examines a model file that nobody has vouched for, in a child process: a malformed file can abort the library it is loaded with,
 // a hostile template can loop for ever, and neither may take the server along.
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
-import { type Child, finish, startNode } from "../base/processes.ts";
+import { finish, startNode } from "../base/processes.ts";
 import { defaultSeating, type ModelFacts } from "./model-facts.ts";
 
 export type { ModelFacts } from "./model-facts.ts";
@@ -35,15 +34,14 @@ export async function probeModel(path: string, options: ProbeOptions = {}): Prom
   const script = join(import.meta.dirname, "probe-child.ts");
   const args = [path, JSON.stringify(seating), String(2 * timeoutMs)];
   const child = startNode(script, args, { nodeFlags: ["--max-old-space-size=256"] });
-  const watch = watchMemory(child, memoryBytes);
-  const finished = await finish(child, { timeoutMs, maxBytes: 1 << 20 }).finally(() => watch.stop());
+  const finished = await finish(child, { timeoutMs, maxBytes: 1 << 20, memoryBytes });
   const lines = finished.stdout.split("\n").flatMap(lineOf);
   const facts = lines.find((line) => "facts" in line);
   if (facts !== undefined && finished.code === 0) return facts.facts;
   const refused = lines.find((line) => "refused" in line);
   if (refused !== undefined) throw new Failure("model_invalid", refused.refused.message);
   const stage = lines.findLast((line) => "stage" in line)?.stage ?? "start";
-  const how = watch.exceeded
+  const how = finished.tooLarge
     ? `took more than ${memoryBytes >> 20} MiB`
     : finished.timedOut
       ? `took more than ${timeoutMs / 1000} s`
@@ -61,25 +59,4 @@ function lineOf(text: string): ProbeLine[] {
   } catch {
     return [];
   }
-}
-
-const pageBytes = 4096;
-
-/** Kills the child once it has too much memory. Looks ten times a second: a heap limit does not see native memory. */
-function watchMemory(child: Child, limit: number): { stop(): void; readonly exceeded: boolean } {
-  let exceeded = false;
-  const look = async (): Promise<void> => {
-    // Gone already, or no Linux: then time and heap limits have to do.
-    const pages = await readFile(`/proc/${child.pid}/statm`, "utf8").catch(() => "");
-    if (Number(pages.split(" ")[1]) * pageBytes <= limit || pages === "") return;
-    exceeded = true;
-    child.kill("SIGKILL");
-  };
-  const timer = setInterval(() => void look(), 100);
-  return {
-    stop: () => clearInterval(timer),
-    get exceeded() {
-      return exceeded;
-    },
-  };
 }
