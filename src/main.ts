@@ -103,7 +103,7 @@ async function furnish(parts: HouseParts): Promise<House> {
 
   // The rooms, and what each is told of the others.
   const access = createAccess({ store, clock, onFirstKey: () => void openAddress() });
-  const documents = createDocuments({ store, clock, log, folder: at.blobs });
+  const documents = createDocuments({ store, clock, log, folder: at.blobs, personalData: config.personalData });
   const benchmarks = createBenchmarks({ store, clock, keepDocument: documents.keepBenchmark });
   const models = createModels({
     store,

@@ -163,6 +163,12 @@ export const settings = {
   upstreamKeys: pairs("PLUMBLINE_UPSTREAM_KEYS", "Keys for those servers, as name=key by comma."),
   uploadBytes: whole("PLUMBLINE_UPLOAD_BYTES", 64 * MiB, 1, GiB, "Most bytes of one uploaded file."),
   uploadFiles: whole("PLUMBLINE_UPLOAD_FILES", 100, 1, 10_000, "Most files of one upload."),
+  personalData: oneOf(
+    "PLUMBLINE_PERSONAL_DATA",
+    "flag",
+    ["off", "flag", "mask"],
+    "What becomes of e-mail addresses, phone and account numbers, keys and the like in documents.",
+  ),
   bodyBytes: whole(
     "PLUMBLINE_BODY_BYTES",
     MiB,

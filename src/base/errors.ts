@@ -58,7 +58,26 @@ export const failures = {
   stop_rejected: row(502, "The run rejected the stop request", "Read the run's events."),
   stop_unreachable: row(503, "The run does not answer", "It is killed if it stays silent; read its status.", true),
   benchmark_invalid: row(422, "The benchmark file has a bad row", "The message names the row and the field."),
-  document_invalid: row(422, "The document cannot be read", "Text, Markdown and CSV in UTF-8 are read."),
+  document_invalid: row(
+    422,
+    "The document cannot be read",
+    "Open it in its own program, repair it, and export it again.",
+  ),
+  document_encrypted: row(422, "The document is encrypted", "Remove its password and upload it again."),
+  document_no_text: row(
+    422,
+    "No page of the document has text",
+    "Install tesseract-ocr so that scanned pages are read, or upload a file with text in it.",
+  ),
+  archive_limit: row(422, "The archive unpacks to more than is read", "Split the document, or export it again."),
+  entities_refused: row(422, "The document declares XML entities", "Export it again from the program that made it."),
+  too_many_pages: row(422, "The document has too many pages", "Split it into smaller files."),
+  extension_mismatch: row(
+    415,
+    "The file is not what its name says",
+    "Rename it to what it is, or upload the right one.",
+  ),
+  document_limit: row(422, "The document takes too much time or memory to read", "Split it into smaller files."),
   disk_full: row(
     507,
     "The disk is too full for new work",

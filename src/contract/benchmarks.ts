@@ -63,7 +63,7 @@ export const benchmarks = {
       "Upload a benchmark: JSONL or CSV rows of instruction, response, and optional aliases, cluster, split, tolerance.",
     upload: { many: false },
     reply: benchmarkRecord,
-    errors: ["benchmark_invalid", "too_large", "disk_full", "unsupported_media_type"],
+    errors: ["benchmark_invalid", "document_limit", "too_large", "disk_full", "unsupported_media_type"],
   }),
   "benchmarks.list": endpoint({
     method: "GET",

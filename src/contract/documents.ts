@@ -1,18 +1,229 @@
+import type { FromSchema } from "json-schema-to-ts";
 import { idParam, name, pageQuery, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
+
+/** What a file is by its content. */
+export const documentFormats = [
+  "text",
+  "markdown",
+  "csv",
+  "json",
+  "jsonl",
+  "html",
+  "email",
+  "pdf",
+  "docx",
+  "pptx",
+  "xlsx",
+  "epub",
+] as const;
+export type DocumentFormat = (typeof documentFormats)[number];
+
+export const personalDataModes = ["off", "flag", "mask"] as const;
+const mediaTypes = ["text/plain", "text/markdown", "text/csv"] as const;
+
+const count = { type: "integer", minimum: 0 } as const;
+const share = { type: "number", minimum: 0, maximum: 1 } as const;
+const language = { type: "string", description: "ISO 639-1." } as const;
+
+/** What reading a document found out about it. Null in documents that an older version took in. */
+export const documentReport = {
+  type: "object",
+  additionalProperties: false,
+  required: ["pages", "language", "quality", "personal_data", "warnings"],
+  properties: {
+    pages: {
+      description: "Pages, slides, sheets or chapters; null where the format has none.",
+      anyOf: [
+        { type: "null" },
+        {
+          type: "object",
+          additionalProperties: false,
+          required: ["count", "characters", "without_text"],
+          properties: {
+            count,
+            characters: { type: "array", items: count, description: "Of each page, as it was read." },
+            without_text: { type: "array", items: { type: "integer", minimum: 1 }, description: "Their numbers." },
+          },
+        },
+      ],
+    },
+    language: {
+      type: "object",
+      additionalProperties: false,
+      required: ["main", "share", "others"],
+      properties: {
+        main: { anyOf: [language, { type: "null" }] },
+        share: { ...share, description: "Of the characters whose language could be told." },
+        others: {
+          type: "array",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["language", "share"],
+            properties: { language, share },
+          },
+        },
+      },
+    },
+    quality: {
+      type: "object",
+      additionalProperties: false,
+      required: [
+        "words",
+        "mean_word_length",
+        "symbols",
+        "wordless",
+        "stop_words",
+        "repeated_lines",
+        "repeated_phrases",
+      ],
+      properties: {
+        words: count,
+        mean_word_length: { type: "number", minimum: 0 },
+        symbols: { type: "number", minimum: 0, description: "Symbols (#, …) per word." },
+        wordless: { ...share, description: "Of words without a letter." },
+        stop_words: {
+          anyOf: [share, { type: "null" }],
+          description: "Of all words; null without a list for the language.",
+        },
+        repeated_lines: { ...share, description: "Of lines that stood before." },
+        repeated_phrases: { ...share, description: "Of characters in runs of ten words that stood before." },
+      },
+    },
+    personal_data: {
+      type: "object",
+      additionalProperties: false,
+      required: ["mode", "found"],
+      properties: {
+        mode: { enum: personalDataModes },
+        found: { type: "object", additionalProperties: count, description: "How many of each kind." },
+      },
+    },
+    warnings: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["code", "message"],
+        properties: { code: { type: "string" }, message: { type: "string" } },
+      },
+    },
+  },
+} as const;
+
+export type DocumentReport = FromSchema<typeof documentReport>;
+export type DocumentWarning = DocumentReport["warnings"][number];
+
+/**
+ * Where a stretch of clean text stands in the original. Offsets count UTF-16 code units: of the decoded file in text, Markdown,
+ * CSV, JSON and HTML; of the chapter's decoded file in EPUB; of the text in reading order of the page in PDF, the slide in PPTX,
+ * the sheet in XLSX, the whole in DOCX and e-mail.
+ */
+export interface Place {
+  /** From 1; null where the format has no pages. */
+  page: number | null;
+  start: number;
+  /** The page of the last character. */
+  last_page: number | null;
+  /** After the last character, on last_page. */
+  end: number;
+}
+
+/** A paragraph, a heading, an item of a list, a row of a table, or lines kept as they are. */
+export interface Block {
+  type: "heading" | "paragraph" | "item" | "row" | "code";
+  /** Of headings, from 1. Of rows 1 in the first row of a table, else 2. Else 0. */
+  level: number;
+  /** In the clean text, UTF-16 code units; marks of Markdown around the words are left out. */
+  start: number;
+  end: number;
+  place: Place;
+}
+
+/** Neighbouring blocks, or a part of a long one: what a question is made from. Chunks follow each other without overlap. */
+export interface Chunk {
+  /** The same text under the same headings has the same id. */
+  id: string;
+  /** In the clean text, UTF-16 code units. */
+  start: number;
+  end: number;
+  /** The clean text from start to end. */
+  text: string;
+  /** Headings above it, outermost first. */
+  path: string[];
+  /** The first row of the table that its first row belongs to, where that stands in an earlier chunk. */
+  header: string | null;
+  place: Place;
+}
+
+/** A paragraph that stands in another of the owner's documents as well. */
+export interface DuplicateParagraph {
+  /** In the clean text, UTF-16 code units. */
+  start: number;
+  end: number;
+  of: { document_id: string; start: number; end: number };
+  /** Estimated Jaccard similarity of the runs of five words; 1 only where the words are the same. */
+  similarity: number;
+}
+
+/** A document as other rooms read it. */
+export interface ReadDocument {
+  id: string;
+  name: string;
+  /** Of the original file. */
+  sha256: string;
+  format: DocumentFormat;
+  /** How the clean text is to be read. */
+  media_type: (typeof mediaTypes)[number];
+  /** ISO 639-1; null where it could not be told. */
+  language: string | null;
+  /** The clean text. */
+  text: string;
+  blocks: Block[];
+  chunks: Chunk[];
+  duplicates: DuplicateParagraph[];
+}
 
 export const documentRecord = {
   type: "object",
   additionalProperties: false,
-  required: ["document_id", "name", "media_type", "bytes", "characters", "sha256", "created_at"],
+  required: [
+    "document_id",
+    "name",
+    "format",
+    "media_type",
+    "bytes",
+    "characters",
+    "sha256",
+    "created_at",
+    "report",
+    "duplicates",
+  ],
   properties: {
     document_id: { type: "string" },
     name,
-    media_type: { enum: ["text/plain", "text/markdown", "text/csv"] },
+    format: { enum: documentFormats, description: "Of the original, by its content." },
+    media_type: { enum: mediaTypes, description: "Of the clean text." },
     bytes: { type: "integer", minimum: 0 },
-    characters: { type: "integer", minimum: 0 },
+    characters: { type: "integer", minimum: 0, description: "Of the clean text." },
     sha256: { type: "string" },
     created_at: timestamp,
+    report: {
+      anyOf: [documentReport, { type: "null" }],
+      description: "What reading it found out; null in documents that an older version took in.",
+    },
+    duplicates: {
+      type: "object",
+      additionalProperties: false,
+      required: ["exact", "near", "documents"],
+      description: "Paragraphs that stand in other documents of yours too, word for word or nearly.",
+      properties: {
+        exact: count,
+        near: count,
+        documents: { type: "array", items: { type: "string" }, description: "Which, a hundred at most." },
+      },
+    },
   },
 } as const;
 
@@ -21,7 +232,19 @@ export const documents = {
     method: "POST",
     path: "/api/v3/documents/upload",
     tag: "documents",
-    summary: "Upload documents: text, Markdown or CSV in UTF-8. All are kept, or none.",
+    summary:
+      "Upload documents: PDF, DOCX, PPTX, XLSX, HTML, Markdown, EPUB, e-mail, CSV, JSON, JSON Lines or text in any charset. All are kept, or none.",
+    query: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        personal_data: {
+          enum: personalDataModes,
+          description:
+            "Count it, or put the same stand-in for the same value in all documents; a setting when left out.",
+        },
+      },
+    },
     upload: { many: true },
     reply: {
       type: "object",
@@ -29,7 +252,19 @@ export const documents = {
       required: ["documents"],
       properties: { documents: { type: "array", items: documentRecord } },
     },
-    errors: ["document_invalid", "too_large", "disk_full", "unsupported_media_type"],
+    errors: [
+      "document_invalid",
+      "document_limit",
+      "document_encrypted",
+      "document_no_text",
+      "archive_limit",
+      "entities_refused",
+      "too_many_pages",
+      "extension_mismatch",
+      "too_large",
+      "disk_full",
+      "unsupported_media_type",
+    ],
   }),
   "documents.list": endpoint({
     method: "GET",

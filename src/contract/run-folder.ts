@@ -251,6 +251,8 @@ export const snapshotDocument = {
     name: { type: "string" },
     media_type: { enum: ["text/plain", "text/markdown", "text/csv"] },
     text: { type: "string" },
+    /** Where each page begins in the text, in UTF-16 code units; absent where the format has no pages. */
+    pages: { type: "array", items: { type: "integer", minimum: 0 } },
   },
 } as const;
 

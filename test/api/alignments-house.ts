@@ -142,7 +142,8 @@ function seed(store: ReturnType<typeof openStore>): void {
   );
   base.run("model_base", 1, null, sha256("base"));
   base.run("model_odd", 0, "its architecture is unknown", sha256("odd"));
-  const document = "INSERT INTO document VALUES(?, ?, 'benchmark', 'b', 'text/plain', 1, 1, 'x', 'x', 1, '')";
+  const document =
+    "INSERT INTO document VALUES(?, ?, 'benchmark', 'b', 'text/plain', 1, 1, 'x', 'x', 1, '', NULL, NULL, NULL)";
   store.prepare<[string, string]>(document).run("document_benchmark", ada.userId);
   store
     .prepare<[string, string]>("INSERT INTO benchmark VALUES(?, ?, 'document_benchmark', 'b', 'x', 1, '', '')")

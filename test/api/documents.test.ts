@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { sha256 } from "../../src/base/files.ts";
+import { lines, pdf } from "../helpers/document-files.ts";
 import { eventually, type TestHouse, testHouse } from "../helpers/house.ts";
 
 let it: TestHouse;
@@ -38,6 +39,9 @@ describe("an upload", () => {
     ["CSV", { name: "a.CSV", content: 'a,b\n1,"x, y"\n' }, "text/csv", 13],
     ["a byte order mark and other line ends", { name: "a.txt", content: "\ufeffone\r\ntwo\rthree" }, "text/plain", 13],
     ["control characters", { name: "a.txt", content: "a\u0007b\u001b[0mc" }, "text/plain", 6],
+    ["UTF-16", { name: "a.txt", content: Buffer.from("\ufeffwörds", "utf16le") }, "text/plain", 5],
+    ["UTF-16 without a mark", { name: "a.txt", content: Buffer.from("plain words", "utf16le") }, "text/plain", 11],
+    ["an old charset", { name: "a.txt", content: Buffer.from("Straßenverkäufe für Öl", "latin1") }, "text/plain", 22],
     ["letters beyond the first plane", { name: "a.txt", content: "𝒳 e\u0301" }, "text/plain", 3],
   ];
   for (const [what, file, mediaType, characters] of cases)
@@ -47,7 +51,7 @@ describe("an upload", () => {
       const [record] = body.documents;
       assert.equal(record.media_type, mediaType);
       assert.equal(record.characters, characters);
-      assert.equal(record.bytes, Buffer.byteLength(file.content as string));
+      assert.equal(record.bytes, Buffer.from(file.content as string).length);
       assert.equal(record.sha256, sha256(file.content));
       assert.deepEqual((await get(record.document_id)).body, record);
     });
@@ -55,14 +59,20 @@ describe("an upload", () => {
   const refused: [string, File, number, string][] = [
     ["an empty file", { name: "a.txt", content: "" }, 422, "document_invalid"],
     ["only space", { name: "a.md", content: " \n\t\u00a0\n" }, 422, "document_invalid"],
-    ["invalid UTF-8", { name: "a.txt", content: Uint8Array.of(0x61, 0xff, 0x62) }, 422, "document_invalid"],
-    ["UTF-16", { name: "a.txt", content: Buffer.from("\ufeffwords", "utf16le") }, 415, "unsupported_media_type"],
     ["NUL bytes", { name: "a.txt", content: "a\0b" }, 415, "unsupported_media_type"],
     ["a program", { name: "a.md", content: "\x7fELF words" }, 415, "unsupported_media_type"],
-    ["a PDF named as text", { name: "a.txt", content: "%PDF-1.7\nwords" }, 415, "unsupported_media_type"],
-    ["a ZIP", { name: "a.txt", content: "PK\x03\x04words" }, 415, "unsupported_media_type"],
+    ["a PDF named as text", { name: "a.txt", content: "%PDF-1.7\nwords" }, 415, "extension_mismatch"],
+    ["a ZIP named as text", { name: "a.txt", content: "PK\x03\x04words" }, 415, "extension_mismatch"],
+    ["text named as a PDF", { name: "a.pdf", content: "words" }, 415, "extension_mismatch"],
+    ["a damaged ZIP", { name: "a", content: "PK\x03\x04words" }, 422, "document_invalid"],
+    ["a damaged PDF", { name: "a", content: "%PDF-1.7\nwords" }, 422, "document_invalid"],
     ["a model", { name: "a.md", content: "GGUF words" }, 415, "unsupported_media_type"],
-    ["HTML", { name: "a.md", content: "\n<!DOCTYPE html><script>1</script>" }, 415, "unsupported_media_type"],
+    [
+      "HTML named as Markdown",
+      { name: "a.md", content: "\n<!DOCTYPE html><script>1</script>" },
+      415,
+      "extension_mismatch",
+    ],
     ["a broken CSV", { name: "a.csv", content: 'a,b\n1,"never closed' }, 422, "document_invalid"],
     ["a file over the limit", { name: "a.txt", content: "x".repeat((4 << 20) + 1) }, 413, "too_large"],
   ];
@@ -72,7 +82,7 @@ describe("an upload", () => {
       const answer = await upload({ name: "good.txt", content: `good ${what}` }, file);
       assert.equal(answer.status, status, JSON.stringify(answer.body));
       assert.equal(answer.body.error.code, code);
-      if (status === 415) assert.match(answer.body.detail, /text, Markdown and CSV/);
+      if (status === 415) assert.match(answer.body.detail, /^\w+\.\w+ is /);
       assert.doesNotMatch(JSON.stringify(answer.body), /plumbline-house/);
       assert.deepEqual([await total(), blobs().length], before);
       await eventually(() => readdirSync(join(it.data, "uploads")).length === 0);
@@ -80,7 +90,7 @@ describe("an upload", () => {
 
   test("declared types are not believed", async () => {
     const form = new FormData();
-    form.append("file", new Blob(["words"], { type: "application/pdf" }), "a.pdf");
+    form.append("file", new Blob(["words"], { type: "application/pdf" }), "a.txt");
     const response = await it.get("/api/v3/documents/upload", { method: "POST", body: form });
     assert.equal(response.status, 200);
   });
@@ -183,6 +193,86 @@ describe("lists and owners", () => {
     assert.ok(blobs().some((name) => name.endsWith(sha256(content))));
     await Promise.all(left.map((id) => remove(id)));
     assert.ok(!blobs().some((name) => name.endsWith(sha256(content))));
+  });
+});
+
+describe("what is found out about a document", () => {
+  const words = (from: number) =>
+    Array.from({ length: 40 }, (_, i) => `word${(from * 7919 + i * i * 31) % 997}`).join(" ");
+  const record = async (id: string) => (await get(id)).body;
+
+  test("pages, language, quality, warnings", async () => {
+    const prose = Array.from(
+      { length: 12 },
+      (_, i) => `The master m${i} keeps book b${i} of the ships s${i} that come to berth t${i}.`,
+    );
+    const { body } = await upload({ name: "a.pdf", content: pdf([lines(prose, 72, 700), []]) });
+    const [{ format, media_type, report }] = body.documents;
+    assert.deepEqual([format, media_type], ["pdf", "text/markdown"]);
+    assert.equal(report.pages.count, 2);
+    assert.deepEqual(report.pages.without_text, [2]);
+    assert.equal(report.language.main, "en");
+    assert.equal(report.quality.words, 12 * 15);
+    assert.deepEqual(
+      report.warnings.map(({ code }: { code: string }) => code),
+      ["pages_without_text"],
+    );
+  });
+
+  test("paragraphs that other documents of the same owner have, as long as they have them", async () => {
+    const near = words(2).replace("word", "another");
+    const [older, newer, third] = (
+      await upload(
+        { name: "older", content: `${words(1)}\n\n${words(2)}` },
+        { name: "newer", content: `${words(1)}\n\n${near}\n\n${words(3)}` },
+        { name: "third", content: words(4) },
+      )
+    ).body.documents.map(({ document_id }: { document_id: string }) => document_id);
+    await it.call("documents.upload", { files: [{ name: "foreign", content: words(4) }], key: it.otherKey });
+    const found = async (id: string) => (await record(id)).duplicates;
+    assert.deepEqual(await found(older), { exact: 1, near: 1, documents: [newer] });
+    assert.deepEqual(await found(newer), { exact: 1, near: 1, documents: [older] });
+    assert.deepEqual(await found(third), { exact: 0, near: 0, documents: [] });
+    await remove(older);
+    assert.deepEqual(await found(newer), { exact: 0, near: 0, documents: [] });
+  });
+
+  test("two uploads at once find each other", async () => {
+    const answers = await Promise.all([
+      upload({ name: "a", content: words(7) }),
+      upload({ name: "b", content: words(7) }),
+    ]);
+    const found = await Promise.all(answers.map(({ body }) => record(body.documents[0].document_id)));
+    assert.deepEqual(
+      found.map(({ duplicates }) => duplicates.exact),
+      [1, 1],
+    );
+  });
+
+  test("personal data is counted, left alone or masked, as the upload says", async () => {
+    const text = "Write to ada@example.org or call +49 30 901820.";
+    const send = async (personal_data?: string) =>
+      (
+        await it.call("documents.upload", {
+          files: [{ name: "a", content: text }],
+          ...(personal_data ? { query: `personal_data=${personal_data}` } : {}),
+        })
+      ).body;
+    const reports = [await send(), await send("flag"), await send("off"), await send("mask")].map(
+      ({ documents: [{ report, characters }] }) => [report.personal_data, characters === text.length],
+    );
+    const found = { email: 1, phone: 1 };
+    assert.deepEqual(reports, [
+      [{ mode: "flag", found }, true],
+      [{ mode: "flag", found }, true],
+      [{ mode: "off", found: {} }, true],
+      [{ mode: "mask", found }, false],
+    ]);
+    const wrong = await it.call("documents.upload", {
+      files: [{ name: "a", content: text }],
+      query: "personal_data=hide",
+    });
+    assert.equal(wrong.status, 422);
   });
 });
 

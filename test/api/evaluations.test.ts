@@ -211,7 +211,9 @@ function seed(store: ReturnType<typeof openStore>): void {
     )
     .run();
   store
-    .prepare("INSERT INTO document VALUES('d', 'user_ada', 'benchmark', 'b', 'text/plain', 1, 1, 'x', 'x', 1, '')")
+    .prepare(
+      "INSERT INTO document VALUES('d', 'user_ada', 'benchmark', 'b', 'text/plain', 1, 1, 'x', 'x', 1, '', NULL, NULL, NULL)",
+    )
     .run();
   store.prepare("INSERT INTO benchmark VALUES('benchmark_ada', 'user_ada', 'd', 'things', 'x', 1, '', '')").run();
   const add = store.prepare<[number, string, string, string]>(

@@ -1,17 +1,27 @@
 // Documents: text that alignments learn from. An upload is kept whole or not at all; a snapshot outlives its document.
+import { randomBytes } from "node:crypto";
 import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
-import type { documents as promises } from "../../contract/documents.ts";
+import type {
+  DocumentFormat,
+  DocumentReport,
+  DuplicateParagraph,
+  documents as promises,
+  ReadDocument,
+} from "../../contract/documents.ts";
 import type { Handlers, UploadedFile } from "../../contract/endpoint.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
 import type { Store } from "../../store/open.ts";
 import { createBlobs } from "./blobs.ts";
+import type { Duplicate } from "./duplicates.ts";
 import { label } from "./label.ts";
-import type { Parsed } from "./parse.ts";
+import type { Parsed, ParseOptions } from "./parse.ts";
 import { createParser } from "./parser.ts";
+import { pageStarts } from "./source-map.ts";
 import { type DocumentKind, type DocumentRow, documentRows } from "./store.ts";
+import type { Structure } from "./structure.ts";
 
 export interface Snapshot {
   document: SnapshotDocument;
@@ -33,6 +43,8 @@ export interface Documents {
   handlers: Handlers<typeof promises>;
   /** Clean texts in the order asked, each once. Throws not_found unless every one is the owner's. */
   snapshot(ownerId: string, ids: readonly string[]): Promise<Snapshot[]>;
+  /** With blocks and chunks, in the order asked, each once. Throws not_found unless every one is the owner's. */
+  read(ownerId: string, ids: readonly string[]): Promise<ReadDocument[]>;
   /** Keeps an upload as one document of kind benchmark. */
   keepBenchmark: KeepBenchmark;
   /** Before anything is taken in. */
@@ -42,22 +54,61 @@ export interface Documents {
   close(): Promise<void>;
 }
 
+/** Documents that a record names as having the same paragraphs. */
+const mostListed = 100;
+
 interface Arrival {
   file: UploadedFile;
   name: string;
   parsed: Parsed;
 }
 
-export function createDocuments(parts: { store: Store; clock: Clock; log: Log; folder: string }): Documents {
+type PersonalData = ParseOptions["personalData"];
+
+export function createDocuments(parts: {
+  store: Store;
+  clock: Clock;
+  log: Log;
+  folder: string;
+  /** Where an upload does not say. */
+  personalData: PersonalData;
+}): Documents {
   const { store, clock, log } = parts;
   const rows = documentRows(store);
-  const blobs = createBlobs(parts.folder, (digest) => rows.isReferenced.get(digest, digest)?.any === 1);
+  const blobs = createBlobs(parts.folder, (digest) => rows.isReferenced.get({ digest })?.any === 1);
   const parser = createParser();
 
-  const read = (file: UploadedFile, signal: AbortSignal): Promise<Arrival> => {
+  const read = (
+    file: UploadedFile,
+    options: Omit<ParseOptions, "name" | "maskKey">,
+    signal: AbortSignal,
+  ): Promise<Arrival> => {
     const name = label(file.name);
-    return parser.parse(file.path, name, signal).then((parsed) => ({ file, name, parsed }));
+    const parsed = parser.parse(file.path, { ...options, name, maskKey: maskKey() }, signal);
+    return parsed.then((parsed) => ({ file, name, parsed }));
   };
+
+  /** The same for as long as the database lives: a value has one stand-in in all documents. */
+  const maskKey = (): string => rows.maskKey.get(randomBytes(32).toString("hex"))!.key;
+
+  /** One upload after the other, so that two at once find each other's paragraphs. */
+  let comparing: Promise<unknown> = Promise.resolve();
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = comparing.then(work);
+    comparing = turn.catch(() => {});
+    return turn;
+  }
+
+  /** Of each arrival: its paragraphs that documents of the owner, or arrivals before it (by their index), have too. */
+  async function compared(arrivals: readonly Arrival[], ownerId: string): Promise<Duplicate[][]> {
+    const others = rows.signatures.all(ownerId) as { id: string; signatures: Uint8Array }[];
+    const found: Duplicate[][] = [];
+    for (const [index, { name, parsed }] of arrivals.entries()) {
+      found.push(others.length === 0 ? [] : await parser.compare({ name, own: parsed.signatures, others }));
+      others.push({ id: String(index), signatures: parsed.signatures });
+    }
+    return found;
+  }
 
   /** Contents first, durably; then all rows in one transaction; or nothing of either. */
   async function keep<T>(
@@ -66,18 +117,38 @@ export function createDocuments(parts: { store: Store; clock: Clock; log: Log; f
     kind: DocumentKind,
     also: (rows: DocumentRow[]) => T,
   ): Promise<T> {
-    const digests = arrivals.flatMap(({ file, parsed }) => [file.sha256, parsed.textSha256]);
+    const digests = arrivals.flatMap(({ file, parsed }) => [file.sha256, parsed.textSha256, parsed.structureSha256]);
     const release = blobs.hold(digests);
     try {
       for (const { file, parsed } of arrivals) {
         await blobs.keepFile(file.path, file.sha256);
         if (parsed.textSha256 !== file.sha256) await blobs.keep(parsed.text, parsed.textSha256);
+        await blobs.keep(parsed.structure, parsed.structureSha256);
       }
-      return store.transaction(() => also(arrivals.map((arrival) => addRow(arrival, ownerId, kind))));
+      return await inTurn(async () => {
+        const found = kind === "document" ? await compared(arrivals, ownerId) : [];
+        return store.transaction(() => {
+          const added = arrivals.map((arrival) => addRow(arrival, ownerId, kind));
+          for (const [index, duplicates] of found.entries()) addDuplicates(added, index, arrivals[index]!, duplicates);
+          return also(added);
+        });
+      });
     } finally {
       release();
       blobs.removeUnused(digests);
     }
+  }
+
+  function addDuplicates(
+    added: readonly DocumentRow[],
+    index: number,
+    { parsed }: Arrival,
+    duplicates: Duplicate[],
+  ): void {
+    const document_id = added[index]!.id;
+    rows.addSignatures.run(document_id, parsed.signatures);
+    for (const { document_id: other, ...duplicate } of duplicates)
+      rows.addDuplicate.run({ ...duplicate, document_id, other_id: added[Number(other)]?.id ?? other });
   }
 
   function addRow({ file, name, parsed }: Arrival, ownerId: string, kind: DocumentKind): DocumentRow {
@@ -91,6 +162,9 @@ export function createDocuments(parts: { store: Store; clock: Clock; log: Log; f
       characters: parsed.characters,
       sha256: file.sha256,
       text_sha256: parsed.textSha256,
+      format: parsed.format,
+      structure_sha256: parsed.structureSha256,
+      report_json: JSON.stringify(parsed.report),
       created_seq: store.nextSeq(),
       created_at: clock.now(),
     };
@@ -98,10 +172,69 @@ export function createDocuments(parts: { store: Store; clock: Clock; log: Log; f
     return row;
   }
 
+  /** The clean text, and the JSON of its parts where they were kept. */
+  async function contentOf(row: DocumentRow): Promise<{ text: string; structure: string | null }> {
+    const read = async (digest: string): Promise<string> => (await blobs.read(digest)).toString("utf8");
+    const structure = row.structure_sha256 === null ? null : await read(row.structure_sha256);
+    return { text: await read(row.text_sha256), structure };
+  }
+
+  /** What `look` makes of each document, whose contents stay while it does, deleted or not. */
+  async function held<T>(
+    ownerId: string,
+    ids: readonly string[],
+    look: (row: DocumentRow) => Promise<T>,
+  ): Promise<T[]> {
+    const wanted = [...new Set(ids)].map((id) => rows.get.get(ownerId, id));
+    const found = wanted.filter((row) => row !== undefined);
+    if (found.length < wanted.length) throw new Failure("not_found", "A document was not found");
+    const digests = found.flatMap(digestsOf);
+    const release = blobs.hold(digests);
+    try {
+      const seen: T[] = [];
+      for (const row of found) seen.push(await look(row));
+      return seen;
+    } finally {
+      release();
+      blobs.removeUnused(digests);
+    }
+  }
+
+  const duplicatesOf = (id: string): DuplicateParagraph[] =>
+    rows.duplicates.all({ id }).map(({ start, end, other_id, other_start, other_end, similarity }) => ({
+      start,
+      end,
+      of: { document_id: other_id, start: other_start, end: other_end },
+      similarity,
+    }));
+
+  function toRecord(row: DocumentRow) {
+    const { id, name, media_type, bytes, characters, sha256, created_at } = row;
+    const found = duplicatesOf(id);
+    const exact = new Set(found.filter((one) => one.similarity === 1).map((one) => one.start));
+    const all = new Set(found.map((one) => one.start));
+    const documents = [...new Set(found.map((one) => one.of.document_id))].slice(0, mostListed);
+    const duplicates = { exact: exact.size, near: all.size - exact.size, documents };
+    const report = reportOf(row);
+    return {
+      document_id: id,
+      name,
+      format: formatOf(row),
+      media_type,
+      bytes,
+      characters,
+      sha256,
+      created_at,
+      report,
+      duplicates,
+    };
+  }
+
   const handlers: Documents["handlers"] = {
-    "documents.upload": async ({ files, signal }, { userId }) => {
+    "documents.upload": async ({ files, query, signal }, { userId }) => {
+      const personalData: PersonalData = query.personal_data ?? parts.personalData;
       const arrivals: Arrival[] = [];
-      for (const file of files) arrivals.push(await read(file, signal));
+      for (const file of files) arrivals.push(await read(file, { asIs: false, personalData }, signal));
       const kept = await keep(arrivals, userId, "document", (added) => added);
       log("info", "documents.added", { userId, count: kept.length });
       return { documents: kept.map(toRecord) };
@@ -121,7 +254,7 @@ export function createDocuments(parts: { store: Store; clock: Clock; log: Log; f
     "documents.delete": async ({ params }, { userId }) => {
       const row = rows.get.get(userId, params.document_id);
       if (!row || rows.remove.run(userId, row.id).changes === 0) throw new Failure("not_found");
-      blobs.removeUnused([row.sha256, row.text_sha256]);
+      blobs.removeUnused(digestsOf(row));
       return { document_id: row.id, message: "Deleted. Alignments keep the snapshot they took." };
     },
   };
@@ -129,26 +262,36 @@ export function createDocuments(parts: { store: Store; clock: Clock; log: Log; f
   return {
     handlers,
 
-    async snapshot(ownerId, ids) {
-      const wanted = [...new Set(ids)].map((id) => rows.get.get(ownerId, id));
-      const found = wanted.filter((row) => row !== undefined);
-      if (found.length < wanted.length) throw new Failure("not_found", "A document was not found");
-      const release = blobs.hold(found.map((row) => row.text_sha256));
-      try {
-        const snapshots: Snapshot[] = [];
-        for (const { id, name, media_type, sha256, text_sha256 } of found) {
-          const text = (await blobs.read(text_sha256)).toString("utf8");
-          snapshots.push({ document: { id, name, media_type, text }, sha256 });
-        }
-        return snapshots;
-      } finally {
-        release();
-        blobs.removeUnused(found.map((row) => row.text_sha256));
-      }
-    },
+    snapshot: (ownerId, ids) =>
+      held(ownerId, ids, async (row) => {
+        const { id, name, media_type, sha256 } = row;
+        const { text, structure } = await contentOf(row);
+        const { paged, map } = structure === null ? { paged: false, map: [] } : (JSON.parse(structure) as Structure);
+        const pages = paged ? { pages: pageStarts(map) } : {};
+        return { document: { id, name, media_type, text, ...pages }, sha256 };
+      }),
+
+    read: (ownerId, ids) =>
+      held(ownerId, ids, async (row) => {
+        const { text, structure } = await contentOf(row);
+        const { id, name, sha256, media_type } = row;
+        const found = await parser.parts({ text, structure, mediaType: media_type, name });
+        const language = reportOf(row)?.language.main ?? null;
+        return {
+          id,
+          name,
+          sha256,
+          format: formatOf(row),
+          media_type,
+          language,
+          text,
+          ...found,
+          duplicates: duplicatesOf(id),
+        };
+      }),
 
     async keepBenchmark(ownerId, file, signal, readText, add) {
-      const arrival = await read(file, signal);
+      const arrival = await read(file, { asIs: true, personalData: "off" }, signal);
       const made = await readText(Buffer.from(arrival.parsed.text).toString("utf8"));
       return keep([arrival], ownerId, "benchmark", ([row]) => add(row!, made));
     },
@@ -159,12 +302,11 @@ export function createDocuments(parts: { store: Store; clock: Clock; log: Log; f
   };
 }
 
-const toRecord = ({ id, name, media_type, bytes, characters, sha256, created_at }: DocumentRow) => ({
-  document_id: id,
-  name,
-  media_type,
-  bytes,
-  characters,
-  sha256,
-  created_at,
-});
+const digestsOf = ({ sha256, text_sha256, structure_sha256 }: DocumentRow): string[] =>
+  [sha256, text_sha256, structure_sha256].filter((digest) => digest !== null);
+
+const textFormats = { "text/plain": "text", "text/markdown": "markdown", "text/csv": "csv" } as const;
+const formatOf = (row: DocumentRow): DocumentFormat => row.format ?? textFormats[row.media_type];
+
+const reportOf = ({ report_json }: DocumentRow): DocumentReport | null =>
+  report_json === null ? null : (JSON.parse(report_json) as DocumentReport);

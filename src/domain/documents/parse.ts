@@ -1,92 +1,166 @@
-// What a file is, by its content, and its clean text. Runs in a thread of its own.
-import { readFileSync } from "node:fs";
-import { parse as parseCsv } from "csv-parse/sync";
+// A file's clean text, its parts and the way back from them to the original. Runs in a thread of its own.
+import { readFile } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
+import type { DocumentFormat, DocumentReport } from "../../contract/documents.ts";
+import { decode, decodeUtf8 } from "./charset.ts";
+import { checkClaim, claimOf, textFormat } from "./detect.ts";
+import { signaturesOf } from "./duplicates.ts";
+import type { Page, Reading, Warning } from "./elements.ts";
+import { languagesOf } from "./language.ts";
+import { cleanOriginal } from "./normalise.ts";
+import { countKinds, findPersonalData, mask, type PersonalDataMode } from "./personal.ts";
+import { qualityOf } from "./quality.ts";
+import { readEmail } from "./read/email.ts";
+import { readHtml } from "./read/html.ts";
+import { readJson, readJsonLines } from "./read/json.ts";
+import { render } from "./render.ts";
+import type { SourceMap } from "./source-map.ts";
 import type { MediaType } from "./store.ts";
+import { type PlainBlock, type Structure, structureOf } from "./structure.ts";
+import { blocksOfText } from "./text-blocks.ts";
 
 export interface Parsed {
+  format: DocumentFormat;
+  /** Of the clean text. */
   mediaType: MediaType;
   /** UTF-8 */
   text: Uint8Array;
   textSha256: string;
   characters: number;
+  /** JSON of a Structure. */
+  structure: Uint8Array;
+  structureSha256: string;
+  report: DocumentReport;
+  /** Of its paragraphs; see duplicates. */
+  signatures: Uint8Array;
 }
 
-/** How files that are no text begin. */
-const others: [string, string][] = [
-  ["\x7fELF", "a program"],
-  ["%PDF-", "a PDF"],
-  ["PK\x03\x04", "a ZIP archive or an Office document"],
-  ["GGUF", "a model"],
-  ["\x1f\x8b", "a gzip archive"],
-  ["\x89PNG", "an image"],
-  ["\xff\xd8\xff", "an image"],
-  ["{\\rtf", "rich text"],
-  ["\xd0\xcf\x11\xe0", "an old Office document"],
-];
-
-const readable = "text, Markdown and CSV in UTF-8 are read";
-
-export function parseFile(path: string, name: string): Parsed {
-  const bytes = readFileSync(path);
-  refuseOthers(bytes, name);
-  const text = clean(decode(bytes, name));
-  if (text.trim() === "") throw new Failure("document_invalid", `${name} is empty`);
-  const mediaType = typeOf(text, name);
-  if (mediaType === "text/csv") checkCsv(text, name);
-  const encoded = new TextEncoder().encode(text);
-  return { mediaType, text: encoded, textSha256: sha256(encoded), characters: countCharacters(text) };
+export interface ParseOptions {
+  name: string;
+  /** Only text is taken, and its words are not changed. */
+  asIs: boolean;
+  personalData: PersonalDataMode;
+  /** Of the stand-ins for personal data. */
+  maskKey: string;
 }
 
-function refuseOthers(bytes: Buffer, name: string): void {
-  const head = bytes.subarray(0, 16).toString("latin1");
-  const what = others.find(([start]) => head.startsWith(start))?.[1];
-  if (what) throw new Failure("unsupported_media_type", `${name} is ${what}; ${readable}`);
-  if (bytes.includes(0)) throw new Failure("unsupported_media_type", `${name} is not text; ${readable}`);
-  if (/^\s*<(!doctype html|html[\s>])/i.test(bytes.subarray(0, 512).toString("latin1")))
-    throw new Failure("unsupported_media_type", `${name} is HTML; ${readable}`);
+interface Clean {
+  text: string;
+  blocks: PlainBlock[];
+  map: SourceMap;
 }
 
-function decode(bytes: Buffer, name: string): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch (error) {
-    throw new Failure("document_invalid", `${name} is not UTF-8; ${readable}`, { cause: error });
+/** A file that is text. */
+export async function parseText(path: string, options: ParseOptions): Promise<Parsed> {
+  const { name, asIs } = options;
+  const bytes = await readFile(path);
+  const original = asIs ? decodeUtf8(bytes, name) : decode(bytes, name, declaredCharset(bytes));
+  if (original.trim() === "") throw new Failure("document_invalid", `${name} is empty`);
+  const format = asIs ? (claimOf(name) === "csv" ? "csv" : "text") : textFormat(original, name);
+  if (!asIs) checkClaim(name, format);
+  switch (format) {
+    case "html":
+      return parsedReading(
+        "html",
+        { pages: null, elements: readHtml(original, 0, name).elements, warnings: [] },
+        options,
+      );
+    case "json":
+      return parsedReading("json", readJson(original, name), options);
+    case "jsonl":
+      return parsedReading("jsonl", readJsonLines(original, name), options);
+    case "email":
+      return parsedReading("email", await readEmail(bytes, name), options);
+    default: {
+      const mediaType = format === "csv" ? "text/csv" : format === "markdown" ? "text/markdown" : "text/plain";
+      const { text, map } = cleanOriginal(original);
+      if (text.trim() === "") throw new Failure("document_invalid", `${name} is empty`);
+      const clean = { text, map, blocks: blocksOfText(text, mediaType, name) };
+      return finished(format, mediaType, clean, null, [], options);
+    }
   }
 }
 
-/** One form of line end, no control characters, composed letters: the same words are then the same bytes. */
-function clean(text: string): string {
-  return text
-    .replace(/\r\n?/g, "\n")
-    .replace(/[\p{Cc}\u{feff}]/gu, (character) => (character === "\n" || character === "\t" ? character : ""))
-    .normalize("NFC");
-}
-
-function typeOf(text: string, name: string): MediaType {
-  if (/\.csv$/i.test(name)) return "text/csv";
-  if (/\.(md|markdown)$/i.test(name)) return "text/markdown";
-  if (/\.txt$/i.test(name)) return "text/plain";
-  const looksLikeMarkdown =
-    /^#{1,6} \S/m.test(text) || /^\|?( *:?-{3,}:? *\|)+ *:?-*:? *$/m.test(text) || /^```/m.test(text);
-  return looksLikeMarkdown ? "text/markdown" : "text/plain";
-}
-
-/** The records are not kept: only whether they could be read matters here. */
-function checkCsv(text: string, name: string): void {
-  try {
-    parseCsv(text, {
-      relax_column_count: true,
-      skip_empty_lines: true,
-      max_record_size: 1 << 20,
-      on_record: () => null,
-    });
-  } catch (error) {
-    throw new Failure("document_invalid", `${name} is not readable as CSV: ${(error as Error).message}`, {
-      cause: error,
-    });
+/** What a reader made of a file. */
+export function parsedReading(format: DocumentFormat, reading: Reading, options: ParseOptions): Parsed {
+  const { name } = options;
+  checkClaim(name, format);
+  const clean = render(reading.elements);
+  if (clean.text.trim() === "") {
+    const pages = reading.pages?.length ?? 0;
+    if (format === "pdf") throw new Failure("document_no_text", `None of the ${pages} pages of ${name} has text`);
+    throw new Failure("document_invalid", `${name} has no text`);
   }
+  return finished(format, "text/markdown", clean, reading.pages, reading.warnings, options);
+}
+
+function finished(
+  format: DocumentFormat,
+  mediaType: MediaType,
+  read: Clean,
+  pages: readonly Page[] | null,
+  warnings: readonly Warning[],
+  { personalData, maskKey }: ParseOptions,
+): Parsed {
+  const found = personalData === "off" ? [] : findPersonalData(read.text);
+  const { text, blocks, map } = personalData === "mask" ? mask(read, found, maskKey) : read;
+  const language = languagesOf(text, blocks);
+  const { quality, warnings: doubts } = qualityOf(text, blocks, language.main);
+  const encode = (content: string): Uint8Array => new TextEncoder().encode(content);
+  const [encoded, parts] = [encode(text), encode(JSON.stringify(structureOf(blocks, map, pages !== null)))];
+  return {
+    format,
+    mediaType,
+    text: encoded,
+    textSha256: sha256(encoded),
+    characters: countCharacters(text),
+    structure: parts,
+    structureSha256: sha256(parts),
+    report: {
+      pages: pages && pagesReport(pages),
+      language,
+      quality,
+      personal_data: { mode: personalData, found: countKinds(found) },
+      warnings: [...emptyPages(pages), ...warnings, ...doubts],
+    },
+    signatures: signaturesOf(text, blocks),
+  };
+}
+
+const withoutText = (pages: readonly Page[]): number[] =>
+  pages.flatMap((page, index) => (page.characters === 0 ? [index + 1] : []));
+
+const pagesReport = (pages: readonly Page[]): DocumentReport["pages"] => ({
+  count: pages.length,
+  characters: pages.map((page) => page.characters),
+  without_text: withoutText(pages),
+});
+
+function emptyPages(pages: readonly Page[] | null): Warning[] {
+  const empty = withoutText(pages ?? []);
+  return empty.length === 0
+    ? []
+    : [
+        {
+          code: "pages_without_text",
+          message: `${empty.length} of ${pages!.length} pages have no text: ${empty.join(", ")}`,
+        },
+      ];
+}
+
+/** Of a clean text that was taken in before its parts were kept: it stands for the original. */
+export function structureOfText(text: string, mediaType: MediaType, name: string): Structure {
+  const { map } = cleanOriginal(text);
+  return structureOf(blocksOfText(text, mediaType, name), map, false);
+}
+
+/** As an HTML or XML file says itself in its first lines. */
+function declaredCharset(bytes: Uint8Array): string | null {
+  const head = Buffer.from(bytes.subarray(0, 2048)).toString("latin1");
+  const found =
+    /<meta[^>]+charset\s*=\s*["']?\s*([\w-]+)/i.exec(head) ?? /^<\?xml[^>]+encoding\s*=\s*["']([\w-]+)/.exec(head);
+  return found?.[1] ?? null;
 }
 
 function countCharacters(text: string): number {

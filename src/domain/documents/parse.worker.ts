@@ -1,14 +1,51 @@
 // A thread that reads documents. What it refuses comes back as plain data: an error would lose its code on the way.
-import { Failure, type FailureCode } from "../../base/errors.ts";
-import { type Parsed, parseFile } from "./parse.ts";
+import { type Duplicate, duplicatesOf } from "./duplicates.ts";
+import { type Parsed, type ParseOptions, parsedReading, parseText, structureOfText } from "./parse.ts";
+import type { ProbeAnswer } from "./probe.ts";
+import { type Refused, refusalOf } from "./refusal.ts";
+import type { MediaType } from "./store.ts";
+import { readStructure, type Structure } from "./structure.ts";
 
-export type ParseResult = { parsed: Parsed } | { code: FailureCode; message: string };
+const asData = <Task extends { name: string }, Result>(work: (task: Task) => Result | Promise<Result>) => {
+  return async (task: Task): Promise<{ done: Result } | Refused> => {
+    try {
+      return { done: await work(task) };
+    } catch (error) {
+      const refused = refusalOf(error, task.name);
+      if (refused) return refused;
+      throw error;
+    }
+  };
+};
 
-export default function parse({ path, name }: { path: string; name: string }): ParseResult {
-  try {
-    return { parsed: parseFile(path, name) };
-  } catch (error) {
-    if (error instanceof Failure) return { code: error.code, message: error.message };
-    throw error;
-  }
+export const text = asData((task: ParseOptions & { path: string }): Promise<Parsed> => parseText(task.path, task));
+
+/** `answer`: the probe's, as it came. */
+export const reading = asData((task: ParseOptions & { answer: string }): Parsed => {
+  const { format, reading: read } = JSON.parse(task.answer) as Extract<ProbeAnswer, { reading: unknown }>;
+  return parsedReading(format, read, task);
+});
+
+export interface CompareTask {
+  name: string;
+  own: Uint8Array;
+  others: { id: string; signatures: Uint8Array }[];
 }
+
+export const compare = asData((task: CompareTask): Duplicate[] => duplicatesOf(task.own, task.others));
+
+export interface StructureTask {
+  text: string;
+  /** JSON; null where none was kept. */
+  structure: string | null;
+  mediaType: MediaType;
+  name: string;
+}
+
+export const parts = asData((task: StructureTask) => {
+  const kept =
+    task.structure === null
+      ? structureOfText(task.text, task.mediaType, task.name)
+      : (JSON.parse(task.structure) as Structure);
+  return readStructure(task.text, kept);
+});

@@ -1,4 +1,5 @@
 // All SQL of documents. Whose a document is, is part of every predicate.
+import type { DocumentFormat } from "../../contract/documents.ts";
 import type { Store } from "../../store/open.ts";
 
 export type DocumentKind = "document" | "benchmark";
@@ -14,8 +15,24 @@ export interface DocumentRow {
   characters: number;
   sha256: string;
   text_sha256: string;
+  /** Null in rows older than the column: what media_type says. */
+  format: DocumentFormat | null;
+  /** Of the parts of the clean text, which lie in the blob store; null in rows older than the column. */
+  structure_sha256: string | null;
+  /** JSON of a DocumentReport; null likewise. */
+  report_json: string | null;
   created_seq: number;
   created_at: string;
+}
+
+export interface DuplicateRow {
+  document_id: string;
+  start: number;
+  end: number;
+  other_id: string;
+  other_start: number;
+  other_end: number;
+  similarity: number;
 }
 
 const own = "owner_id = ? AND kind = 'document'";
@@ -23,8 +40,10 @@ const own = "owner_id = ? AND kind = 'document'";
 export function documentRows(store: Store) {
   return {
     add: store.prepare<DocumentRow>(
-      `INSERT INTO document(id, owner_id, kind, name, media_type, bytes, characters, sha256, text_sha256, created_seq, created_at)
-       VALUES(:id, :owner_id, :kind, :name, :media_type, :bytes, :characters, :sha256, :text_sha256, :created_seq, :created_at)`,
+      `INSERT INTO document(id, owner_id, kind, name, media_type, bytes, characters, sha256, text_sha256,
+                            format, structure_sha256, report_json, created_seq, created_at)
+       VALUES(:id, :owner_id, :kind, :name, :media_type, :bytes, :characters, :sha256, :text_sha256,
+              :format, :structure_sha256, :report_json, :created_seq, :created_at)`,
     ),
     page: store.prepare<[string, number, number], DocumentRow>(
       `SELECT * FROM document WHERE ${own} ORDER BY created_seq DESC LIMIT ? OFFSET ?`,
@@ -32,8 +51,31 @@ export function documentRows(store: Store) {
     count: store.prepare<[string], { n: number }>(`SELECT count(*) AS n FROM document WHERE ${own}`),
     get: store.prepare<[string, string], DocumentRow>(`SELECT * FROM document WHERE ${own} AND id = ?`),
     remove: store.prepare<[string, string]>(`DELETE FROM document WHERE ${own} AND id = ?`),
-    isReferenced: store.prepare<[string, string], { any: number }>(
-      "SELECT EXISTS(SELECT 1 FROM document WHERE sha256 = ? OR text_sha256 = ?) AS any",
+    addSignatures: store.prepare<[string, Uint8Array]>(
+      "INSERT INTO document_signature(document_id, signatures) VALUES(?, ?)",
+    ),
+    signatures: store.prepare<[string], { id: string; signatures: Buffer }>(
+      `SELECT id, signatures FROM document JOIN document_signature ON document_id = id WHERE ${own} ORDER BY created_seq`,
+    ),
+    addDuplicate: store.prepare<DuplicateRow>(
+      `INSERT OR IGNORE INTO document_duplicate(document_id, start, end, other_id, other_start, other_end, similarity)
+       SELECT :document_id, :start, :end, :other_id, :other_start, :other_end, :similarity
+       WHERE EXISTS(SELECT 1 FROM document WHERE id = :other_id)`,
+    ),
+    /** Of one document, whichever of the two came first. */
+    duplicates: store.prepare<{ id: string }, Omit<DuplicateRow, "document_id">>(
+      `SELECT start, end, other_id, other_start, other_end, similarity FROM document_duplicate WHERE document_id = :id
+       UNION ALL
+       SELECT other_start, other_end, document_id, start, end, similarity FROM document_duplicate WHERE other_id = :id
+       ORDER BY 1, 6 DESC, 3`,
+    ),
+    /** The key that there is, else this one from now on. */
+    maskKey: store.prepare<[string], { key: string }>(
+      "INSERT INTO mask_key(id, key) VALUES(1, ?) ON CONFLICT DO UPDATE SET key = key RETURNING key",
+    ),
+    isReferenced: store.prepare<{ digest: string }, { any: number }>(
+      `SELECT EXISTS(SELECT 1 FROM document
+                     WHERE sha256 = :digest OR text_sha256 = :digest OR structure_sha256 = :digest) AS any`,
     ),
   };
 }

@@ -1,0 +1,69 @@
+// Bytes to characters, whatever the charset. UTF-8 is believed where it is valid; else a byte order mark; else the guess of
+// chardet, which knows how often letters stand beside each other in the languages that the old charsets were made for.
+import { analyse } from "chardet";
+import { Failure } from "../../base/errors.ts";
+
+/** `declared`: a charset that the file itself names; believed where it can be read so. */
+export function decode(bytes: Uint8Array, name: string, declared: string | null = null): string {
+  const marked = byteOrderMark(bytes);
+  if (marked !== null) return decodeAs(marked, bytes) ?? refuse(name, marked);
+  const utf8 = bytes.includes(0) ? null : decodeAs("utf-8", bytes);
+  if (utf8 !== null) return utf8;
+  const wide = wideZeros(bytes);
+  if (wide !== null) return readable(decodeAs(wide, bytes)) ?? refuse(name, wide);
+  if (bytes.includes(0)) throw new Failure("unsupported_media_type", `${name} is not text`);
+  const guesses = [declared, ...analyse(bytes.subarray(0, sampleBytes)).map((guess) => guess.name)];
+  for (const charset of guesses) {
+    const text = charset === null ? null : readable(decodeAs(charset, bytes));
+    if (text !== null) return text;
+  }
+  return refuse(name, "any charset");
+}
+
+/** For what is read by programs as well: nothing is guessed. */
+export function decodeUtf8(bytes: Uint8Array, name: string): string {
+  const text = bytes.includes(0) ? null : decodeAs("utf-8", bytes);
+  if (text === null) throw new Failure("document_invalid", `${name} is not text in UTF-8`);
+  return text;
+}
+
+const sampleBytes = 1 << 20;
+
+function refuse(name: string, charset: string): never {
+  throw new Failure("unsupported_media_type", `${name} is not text in ${charset}`);
+}
+
+function byteOrderMark(bytes: Uint8Array): string | null {
+  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return "utf-8";
+  if (bytes[0] === 0xff && bytes[1] === 0xfe) return "utf-16le";
+  if (bytes[0] === 0xfe && bytes[1] === 0xff) return "utf-16be";
+  return null;
+}
+
+/** UTF-16 without a mark shows in zeros that stand nearly all on one side of the pairs. */
+function wideZeros(bytes: Uint8Array): string | null {
+  const zeros = [0, 0];
+  const seen = Math.min(bytes.length & ~1, 4096);
+  for (let i = 0; i < seen; i++) if (bytes[i] === 0) zeros[i & 1]!++;
+  const most = Math.max(...zeros);
+  if (most < seen / 8 || Math.min(...zeros) > most / 20) return null;
+  return zeros[1] === most ? "utf-16le" : "utf-16be";
+}
+
+/** Null where a byte does not fit, or the charset is unknown. */
+function decodeAs(charset: string, bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder(charset, { fatal: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+/** Null where the characters are such as no text has: a byte file that some charset happens to take. */
+function readable(text: string | null): string | null {
+  if (text === null) return null;
+  const sample = text.slice(0, sampleBytes);
+  let strange = 0;
+  for (const _ of sample.matchAll(/[\p{Cn}\p{Co}\ufffd]|(?![\t\n\f\r\u0085])\p{Cc}/gu)) strange++;
+  return strange * 100 > sample.length ? null : text;
+}

@@ -1,0 +1,57 @@
+// Reads a PDF or an archive in a process of its own that may read that file and our code, and nothing else: no other file, no
+// process, no addon. What goes wrong there ends there.
+import { realpathSync } from "node:fs";
+import { join } from "node:path";
+import { installation } from "../../base/config.ts";
+import { Failure } from "../../base/errors.ts";
+import { finish, startProcess } from "../../base/processes.ts";
+import type { DocumentFormat } from "../../contract/documents.ts";
+import type { Reading } from "./elements.ts";
+import type { Refused } from "./refusal.ts";
+
+export type ProbeAnswer = { format: DocumentFormat; reading: Reading } | { refused: Refused };
+
+const timeoutMs = 120_000;
+const heapMiB = 1024;
+const memoryBytes = 2 ** 31;
+/** Of its answer. A string cannot be longer than twice that. */
+const answerBytes = 2 ** 28;
+
+/** Resolves to the JSON of a ProbeAnswer with a reading. Throws what is wrong with the file. */
+export async function probeDocument(
+  path: string,
+  kind: "pdf" | "zip",
+  name: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const readable = [installation, realpathSync(join(installation, "node_modules"))].map((folder) => `${folder}/*`);
+  const child = startProcess(process.execPath, [
+    "--permission",
+    "--allow-worker",
+    ...[...readable, path].map((what) => `--allow-fs-read=${what}`),
+    `--max-old-space-size=${heapMiB}`,
+    "--no-warnings",
+    join(import.meta.dirname, "probe-child.ts"),
+    path,
+    kind,
+    name,
+    String(2 * timeoutMs),
+  ]);
+  const stop = (): void => child.kill("SIGKILL");
+  signal.addEventListener("abort", stop, { once: true });
+  const finished = await finish(child, { timeoutMs, maxBytes: answerBytes, memoryBytes }).finally(() =>
+    signal.removeEventListener("abort", stop),
+  );
+  if (signal.aborted) throw new Failure("bad_request", "The upload was cut off");
+  if (finished.timedOut) throw new Failure("document_limit", `${name} takes too long to read`);
+  if (finished.tooLarge || /heap out of memory|Array buffer allocation failed/.test(finished.stderr))
+    throw new Failure("document_limit", `${name} takes too much memory to read`);
+  if (finished.stdout.startsWith('{"refused"') && finished.code === 0) {
+    const { refused } = JSON.parse(finished.stdout) as Extract<ProbeAnswer, { refused: unknown }>;
+    throw new Failure(refused.code, refused.message);
+  }
+  if (finished.code === 0 && finished.stdout.startsWith('{"format"')) return finished.stdout;
+  throw new Failure("document_invalid", `${name} is damaged: reading it crashed`, {
+    context: { code: finished.code, signal: finished.signal, stderr: finished.stderr.slice(-4000) },
+  });
+}

@@ -1,0 +1,170 @@
+// DOCX to elements: headings by style or outline level, lists, tables, footnotes at the end. What was deleted or is hidden is not
+// read; headers and footers are other parts and never looked at.
+import { type Element, isBlank, PageText, type Piece, type Reading } from "../elements.ts";
+import type { Archive } from "./archive.ts";
+import { isOn, neededPart, partOf, relationsOf } from "./office.ts";
+import { at, nodes, type XmlNode } from "./xml.ts";
+
+interface Style {
+  /** 0 = no heading. */
+  heading: number;
+  numbering: XmlNode | undefined;
+}
+
+export async function readDocx(archive: Archive, main: string, name: string): Promise<Reading> {
+  const document = await neededPart(archive, main, name);
+  const relations = await relationsOf(archive, main, name);
+  const related = async (type: string): Promise<XmlNode | null> => {
+    const target = relations.find((relation) => relation.type === type)?.target;
+    return target === undefined ? null : partOf(archive, target, name);
+  };
+  const [styles, numbering] = [stylesOf(await related("styles")), numberingOf(await related("numbering"))];
+  const reader = new Body(styles, numbering);
+  reader.blocks(at(document, "body"));
+  // The lines between text and notes are notes of a type of their own.
+  for (const type of ["footnotes", "endnotes"])
+    for (const note of nodes((await related(type)) ?? undefined))
+      if (note.attributes.type === undefined) reader.blocks(note);
+  return { pages: null, elements: reader.elements, warnings: [] };
+}
+
+function stylesOf(root: XmlNode | null): Map<string, Style> {
+  const found = new Map<string, XmlNode>();
+  for (const style of nodes(root ?? undefined))
+    if (style.tag === "style" && style.attributes.styleId) found.set(style.attributes.styleId, style);
+  const read = (id: string, seen: number): Style => {
+    const style = found.get(id);
+    if (!style || seen > 20) return { heading: 0, numbering: undefined };
+    const base = read(at(style, "basedOn")?.attributes.val ?? "", seen + 1);
+    const named = /^(?:heading (\d)|(title))$/i.exec(at(style, "name")?.attributes.val ?? "");
+    const outline = at(style, "pPr", "outlineLvl")?.attributes.val;
+    const own = named ? Number(named[1] ?? 1) : outline === undefined ? null : outlineLevel(outline);
+    return { heading: own ?? base.heading, numbering: at(style, "pPr", "numPr") ?? base.numbering };
+  };
+  return new Map([...found.keys()].map((id) => [id, read(id, 0)]));
+}
+
+/** 9 means body text. */
+const outlineLevel = (value: string): number => (Number(value) < 9 ? Number(value) + 1 : 0);
+
+/** By number and level: whether its items are counted. */
+function numberingOf(root: XmlNode | null): (id: string, level: number) => boolean | null {
+  const abstract = new Map<string, XmlNode>();
+  const instances = new Map<string, string>();
+  for (const node of nodes(root ?? undefined)) {
+    if (node.tag === "abstractNum") abstract.set(node.attributes.abstractNumId ?? "", node);
+    if (node.tag === "num") instances.set(node.attributes.numId ?? "", at(node, "abstractNumId")?.attributes.val ?? "");
+  }
+  return (id, level) => {
+    const list = abstract.get(instances.get(id) ?? "");
+    if (!list) return null;
+    const own = nodes(list).find((node) => node.tag === "lvl" && node.attributes.ilvl === String(level));
+    const format = at(own, "numFmt")?.attributes.val ?? "bullet";
+    return format === "none" ? null : format !== "bullet";
+  };
+}
+
+class Body {
+  readonly elements: Element[] = [];
+  #text = new PageText(0);
+  #styles: Map<string, Style>;
+  #isCounted: (id: string, level: number) => boolean | null;
+  /** Items so far, by list and level. */
+  #counts = new Map<string, number>();
+
+  constructor(styles: Map<string, Style>, isCounted: (id: string, level: number) => boolean | null) {
+    this.#styles = styles;
+    this.#isCounted = isCounted;
+  }
+
+  blocks(parent: XmlNode | undefined): void {
+    for (const node of nodes(parent)) {
+      if (node.tag === "p") this.#paragraph(node);
+      else if (node.tag === "tbl") this.#table(node);
+      else if (node.tag === "sdt") this.blocks(at(node, "sdtContent"));
+      else if (/^(ins|moveTo|customXml|smartTag)$/.test(node.tag)) this.blocks(node);
+    }
+  }
+
+  #paragraph(paragraph: XmlNode): void {
+    const boxes: XmlNode[] = [];
+    this.#text.part();
+    const pieces = this.#runs(paragraph, boxes);
+    if (!isBlank(pieces)) this.elements.push(this.#kindOf(paragraph, pieces));
+    for (const box of boxes) this.blocks(box);
+  }
+
+  #kindOf(paragraph: XmlNode, pieces: Piece[]): Element {
+    const properties = at(paragraph, "pPr");
+    const style = this.#styles.get(at(properties, "pStyle")?.attributes.val ?? "");
+    const outline = at(properties, "outlineLvl")?.attributes.val;
+    const level = outline === undefined ? (style?.heading ?? 0) : outlineLevel(outline);
+    if (level > 0) return { type: "heading", level, pieces };
+    const numbering = at(properties, "numPr") ?? style?.numbering;
+    const list = at(numbering, "numId")?.attributes.val ?? "0";
+    const depth = Number(at(numbering, "ilvl")?.attributes.val ?? 0) || 0;
+    const counted = this.#isCounted(list, depth);
+    if (counted === null) return { type: "paragraph", pieces };
+    return { type: "item", depth, mark: counted ? `${this.#count(list, depth)}.` : null, pieces };
+  }
+
+  /** An item starts the counts below it anew. */
+  #count(list: string, depth: number): number {
+    const key = `${list} ${depth}`;
+    for (let below = depth + 1; below < 9; below++) this.#counts.delete(`${list} ${below}`);
+    const count = (this.#counts.get(key) ?? 0) + 1;
+    this.#counts.set(key, count);
+    return count;
+  }
+
+  /** Text boxes stand within a run but are read after their paragraph. */
+  #runs(parent: XmlNode, boxes: XmlNode[]): Piece[] {
+    const pieces: Piece[] = [];
+    for (const node of nodes(parent)) {
+      if (node.tag === "t")
+        pieces.push(this.#text.take(node.children.filter((child) => typeof child === "string").join("")));
+      else if (node.tag === "tab" || node.tag === "ptab") pieces.push(this.#text.take("\t"));
+      else if (node.tag === "br" || node.tag === "cr") pieces.push(this.#text.take("\n"));
+      else if (node.tag === "noBreakHyphen") pieces.push(this.#text.take("-"));
+      else if (node.tag === "txbxContent") boxes.push(node);
+      else if (!skipped.has(node.tag) && !isOn(at(node, "rPr", "vanish"))) pieces.push(...this.#runs(node, boxes));
+    }
+    return pieces;
+  }
+
+  #table(table: XmlNode): void {
+    let first = true;
+    for (const row of nodes(table).filter((node) => node.tag === "tr")) {
+      const cells: Piece[][] = [];
+      for (const cell of cellsOf(row)) {
+        const properties = at(cell, "tcPr");
+        const merge = at(properties, "vMerge");
+        const goesOn = merge !== undefined && merge.attributes.val !== "restart";
+        cells.push(goesOn ? [] : this.#cell(cell));
+        const columns = Math.min(Number(at(properties, "gridSpan")?.attributes.val ?? 1) || 1, 100);
+        for (let i = 1; i < columns; i++) cells.push([]);
+      }
+      if (cells.every(isBlank)) continue;
+      this.elements.push({ type: "row", first, cells });
+      first = false;
+    }
+  }
+
+  /** Everything within, on one line; a table within is read cell by cell. */
+  #cell(parent: XmlNode): Piece[] {
+    const pieces: Piece[] = [];
+    for (const node of nodes(parent)) {
+      if (node.tag === "p") {
+        pieces.push(this.#text.take("\n"), ...this.#runs(node, []));
+      } else if (node.tag !== "tcPr") pieces.push(...this.#cell(node));
+    }
+    return pieces;
+  }
+}
+
+const skipped = new Set("pPr rPr del moveFrom Fallback instrText delText delInstrText fldData footnoteRef".split(" "));
+
+const cellsOf = (row: XmlNode): XmlNode[] =>
+  nodes(row).flatMap((node) =>
+    node.tag === "tc" ? [node] : node.tag === "sdt" ? cellsOf(at(node, "sdtContent")!) : [],
+  );

@@ -1,0 +1,43 @@
+// EPUB to elements: the chapters of the spine in order, each a page. The table of contents of the book is left out: the headings
+// say the same.
+import { Failure } from "../../../base/errors.ts";
+import { decode } from "../charset.ts";
+import type { Element, Page, Reading } from "../elements.ts";
+import type { Archive } from "./archive.ts";
+import { readHtml } from "./html.ts";
+import { neededPart, partOf, resolvePart } from "./office.ts";
+import { all, at, nodes } from "./xml.ts";
+
+export async function readEpub(archive: Archive, name: string): Promise<Reading> {
+  const locked = await partOf(archive, "META-INF/encryption.xml", name);
+  // Fonts alone may be obfuscated.
+  for (const method of all(locked ?? undefined, "EncryptionMethod"))
+    if (!/obfuscation|#RC$/i.test(method.attributes.Algorithm ?? ""))
+      throw new Failure("document_encrypted", `${name} is encrypted`);
+  const [root] = [...all(await neededPart(archive, "META-INF/container.xml", name), "rootfile")];
+  const packagePart = root?.attributes["full-path"];
+  if (packagePart === undefined) throw new Failure("document_invalid", `${name} does not name its contents`);
+  const book = await neededPart(archive, packagePart, name);
+  const folder = packagePart.slice(0, packagePart.lastIndexOf("/") + 1);
+  const manifest = new Map(nodes(at(book, "manifest")).map(({ attributes }) => [attributes.id ?? "", attributes]));
+  const elements: Element[] = [];
+  const pages: Page[] = [];
+  for (const { attributes } of nodes(at(book, "spine"))) {
+    const item = manifest.get(attributes.idref ?? "");
+    if (!item?.href || attributes.linear === "no" || /(^|\s)nav(\s|$)/.test(item.properties ?? "")) continue;
+    if (!/^(application\/xhtml\+xml|text\/html)$/.test(item["media-type"] ?? "")) continue;
+    const part = resolvePart(folder, decodeURI(item.href));
+    const bytes = await archive.read(part);
+    if (bytes === null) throw new Failure("document_invalid", `${name} lacks its chapter ${part}`);
+    const chapter = readHtml(decode(bytes, `${name}: ${part}`), pages.length, `${name}: ${part}`, false);
+    elements.push(...chapter.elements);
+    const characters = chapter.elements.reduce(
+      (sum, element) =>
+        sum +
+        (element.type === "row" ? element.cells.flat() : element.pieces).reduce((n, piece) => n + piece.text.length, 0),
+      0,
+    );
+    pages.push({ label: chapter.title ?? part, characters });
+  }
+  return { pages, elements, warnings: [] };
+}

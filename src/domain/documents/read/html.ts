@@ -1,0 +1,362 @@
+// HTML to elements. parse5 reads it as browsers do and knows where each text stands in the source; readability says which parts
+// are the article, where the page is one.
+import { Readability } from "@mozilla/readability";
+import { parseHTML } from "linkedom";
+import {
+  type DefaultTreeAdapterMap,
+  type DefaultTreeAdapterTypes,
+  defaultTreeAdapter,
+  parse,
+  serialize,
+  type TreeAdapter,
+} from "parse5";
+import { Failure } from "../../../base/errors.ts";
+import { type Element, isBlank, type Piece, wordsOf } from "../elements.ts";
+
+type Node = DefaultTreeAdapterTypes.ChildNode;
+type Tag = DefaultTreeAdapterTypes.Element;
+
+/**
+ * `source`: decoded. Offsets count in it; `page` is where it stands among others. `isPage`: made for a browser, so that what is
+ * around an article may have to go.
+ */
+export function readHtml(
+  source: string,
+  page: number,
+  name: string,
+  isPage = true,
+): { title: string | null; elements: Element[] } {
+  const document = parse(source, { sourceCodeLocationInfo: true, treeAdapter: shallowTree(name) });
+  const root = document.childNodes.find(isTag);
+  const body = root?.childNodes.filter(isTag).find((tag) => tag.tagName === "body");
+  const head = root?.childNodes.filter(isTag).find((tag) => tag.tagName === "head");
+  if (!root || !body) throw new Failure("document_invalid", `${name} has no HTML body`);
+  const main = mainPart(body);
+  const article = isPage && main === body ? articleOf(document, body) : null;
+  const reader = new Reader(source, page, article);
+  reader.block(main);
+  reader.close();
+  const title = head?.childNodes.filter(isTag).find((tag) => tag.tagName === "title");
+  return { title: title ? textOf(title).replace(/\s+/g, " ").trim() || null : null, elements: reader.elements };
+}
+
+/** Browsers stop nesting at 512; a page that goes deeper costs the square of it. */
+const mostDepth = 1000;
+
+function shallowTree(name: string): TreeAdapter<DefaultTreeAdapterMap> {
+  let depth = 0;
+  return {
+    ...defaultTreeAdapter,
+    onItemPush() {
+      if (++depth > mostDepth) throw new Failure("document_limit", `${name} is nested more than ${mostDepth} deep`);
+    },
+    onItemPop() {
+      depth--;
+    },
+  };
+}
+
+const isTag = (node: Node | DefaultTreeAdapterTypes.Node): node is Tag => "tagName" in node;
+const attribute = (tag: Tag, name: string): string | null => tag.attrs.find((one) => one.name === name)?.value ?? null;
+
+/** Never shown, or not for reading. */
+const unread = new Set(
+  "head script style noscript template svg math iframe object embed form button select textarea input nav audio video canvas dialog menu map".split(
+    " ",
+  ),
+);
+const aside = new Set(["navigation", "banner", "contentinfo", "search", "complementary", "dialog", "alert"]);
+
+function isUnread(tag: Tag, within: Tag | null): boolean {
+  if (unread.has(tag.tagName)) return true;
+  if (aside.has(attribute(tag, "role") ?? "")) return true;
+  if (attribute(tag, "hidden") !== null || attribute(tag, "aria-hidden") === "true") return true;
+  if (/(^|;)\s*(display\s*:\s*none|visibility\s*:\s*hidden)/i.test(attribute(tag, "style") ?? "")) return true;
+  // The signs that documentation generators put beside headings to link to them.
+  if (tag.tagName === "a" && /(^|\s)(headerlink|anchor|heading-anchor)(\s|$)/.test(attribute(tag, "class") ?? ""))
+    return true;
+  // A header or footer of the page; those of an article or a section belong to it.
+  return /^(header|footer|aside)$/.test(tag.tagName) && (within === null || within.tagName === "body");
+}
+
+/** The one part that the page itself calls its main one, else the whole body. */
+function mainPart(body: Tag): Tag {
+  const found: Tag[] = [];
+  visit(body, (tag) => {
+    if (tag.tagName === "main" || attribute(tag, "role") === "main") found.push(tag);
+  });
+  return found.length === 1 && textOf(found[0]!).trim() !== "" ? found[0]! : body;
+}
+
+function visit(tag: Tag, look: (tag: Tag) => void): void {
+  const open: Tag[] = [tag];
+  while (open.length > 0) {
+    const next = open.pop()!;
+    look(next);
+    open.push(...next.childNodes.filter(isTag).toReversed());
+  }
+}
+
+function textOf(tag: Tag): string {
+  let text = "";
+  const open: Node[] = [tag];
+  while (open.length > 0) {
+    const next = open.pop()!;
+    if ("value" in next) text += next.value;
+    else if (isTag(next) && (next === tag || !unread.has(next.tagName))) open.push(...next.childNodes.toReversed());
+  }
+  return text;
+}
+
+const mark = "data-plumbline-at";
+/** Below this share of the body's text, readability took a part for the whole: an index, a manual, a list of links. */
+const leastShare = 0.5;
+
+/**
+ * The blocks of the article, or null where the page is none. Readability works on a copy in which every element bears its number:
+ * what it leaves is then found again in the tree whose places are known.
+ */
+function articleOf(document: DefaultTreeAdapterTypes.Document, body: Tag): Set<Tag> | null {
+  const tags: Tag[] = [];
+  visit(body, (tag) => {
+    tag.attrs.push({ name: mark, value: String(tags.length) });
+    tags.push(tag);
+  });
+  const copy = serialize(document);
+  for (const tag of tags) tag.attrs = tag.attrs.filter((one) => one.name !== mark);
+  const parsed = new Readability<{
+    querySelectorAll(selector: string): Iterable<{ getAttribute(name: string): string | null }>;
+    textContent: string | null;
+  }>(parseHTML(copy).document, { serializer: (node) => node as never }).parse();
+  if (!parsed?.content) return null;
+  const words = (text: string): number => text.replace(/\s+/g, "").length;
+  if (words(parsed.content.textContent ?? "") < leastShare * words(readableText(body))) return null;
+  return new Set(
+    [...parsed.content.querySelectorAll(`[${mark}]`)].map((found) => tags[Number(found.getAttribute(mark))]!),
+  );
+}
+
+function readableText(body: Tag): string {
+  const reader = new Reader("", 0, null);
+  reader.block(body);
+  reader.close();
+  return reader.elements
+    .map((element) => (element.type === "row" ? element.cells.flat() : element.pieces))
+    .map(wordsOf)
+    .join("");
+}
+
+const blockTags = new Set(
+  "address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer h1 h2 h3 h4 h5 h6 header hgroup hr legend li main ol p pre section summary table tbody td tfoot th thead tr ul caption".split(
+    " ",
+  ),
+);
+
+interface Item {
+  depth: number;
+  mark: string | null;
+}
+
+/** Walks a tree and gathers elements: text until a block begins or ends is one of them. */
+class Reader {
+  readonly elements: Element[] = [];
+  #source: string;
+  #page: number;
+  #article: Set<Tag> | null;
+  #pieces: Piece[] = [];
+  #lists: { counts: number | null }[] = [];
+  /** What the text to come opens: an item, or a heading of this level. */
+  #item: Item | null = null;
+  #heading: number | null = null;
+
+  constructor(source: string, page: number, article: Set<Tag> | null) {
+    this.#source = source;
+    this.#page = page;
+    this.#article = article;
+  }
+
+  close(): void {
+    const pieces = this.#pieces;
+    this.#pieces = [];
+    if (isBlank(pieces)) return;
+    if (this.#heading !== null) this.elements.push({ type: "heading", level: this.#heading, pieces });
+    else if (this.#item !== null) this.elements.push({ type: "item", ...this.#item, pieces });
+    else this.elements.push({ type: "paragraph", pieces });
+    this.#item = null;
+  }
+
+  block(tag: Tag, within: Tag | null = null, wanted = true): void {
+    const inner = /^(body|article|section|main)$/.test(tag.tagName) ? tag : within;
+    const only = tag.childNodes.filter(isTag).length === 1;
+    for (const child of tag.childNodes) {
+      if ("value" in child) {
+        if (wanted) this.#take(child);
+      } else if (isTag(child) && !isUnread(child, inner)) {
+        const isBlock = blockTags.has(child.tagName);
+        // Readability merges a block into its only child, which then bears the other's number.
+        const kept = this.#article === null || this.#article.has(child) || (wanted && (only || !isBlock));
+        this.#tag(child, inner, kept, isBlock);
+      }
+    }
+  }
+
+  #tag(tag: Tag, within: Tag | null, wanted: boolean, isBlock: boolean): void {
+    const name = tag.tagName;
+    if (!isBlock) {
+      if (name === "br" && wanted) this.#space(tag);
+      this.block(tag, within, wanted);
+      return;
+    }
+    this.close();
+    if (name === "pre") {
+      if (wanted) this.#code(tag);
+    } else if (name === "table" && isData(tag)) {
+      if (wanted) this.#table(tag);
+    } else if (/^h[1-6]$/.test(name)) {
+      this.#heading = Number(name[1]);
+      this.block(tag, within, wanted);
+      this.close();
+      this.#heading = null;
+    } else if (name === "ul" || name === "ol") {
+      this.#lists.push({ counts: name === "ol" ? Number.parseInt(attribute(tag, "start") ?? "1", 10) || 1 : null });
+      this.block(tag, within, wanted);
+      this.close();
+      this.#lists.pop();
+    } else if (name === "li") {
+      const list = this.#lists.at(-1);
+      const mark = list?.counts == null ? null : `${list.counts++}.`;
+      this.#item = { depth: Math.max(0, this.#lists.length - 1), mark };
+      this.block(tag, within, wanted);
+      this.close();
+      this.#item = null;
+    } else this.block(tag, within, wanted);
+    this.close();
+  }
+
+  #take(node: DefaultTreeAdapterTypes.TextNode): void {
+    this.#pieces.push(...this.#piecesOf(node));
+  }
+
+  #space(tag: Tag): void {
+    this.#pieces.push({ text: "\n", page: this.#page, start: tag.sourceCodeLocation?.startOffset ?? 0 });
+  }
+
+  /** A text as it stands in the source, parted at what is written as an entity there. */
+  #piecesOf(node: DefaultTreeAdapterTypes.TextNode): Piece[] {
+    const page = this.#page;
+    const start = node.sourceCodeLocation?.startOffset ?? 0;
+    const written = this.#source.slice(start, node.sourceCodeLocation?.endOffset ?? start);
+    const { value } = node;
+    // A line feed right after <pre> is dropped.
+    if (written.endsWith(value)) return [{ text: value, page, start: start + written.length - value.length }];
+    if (written.length === value.length) return [{ text: value, page, start }];
+    const pieces: Piece[] = [];
+    let at = 0;
+    let read = 0;
+    for (const { 0: entity, index } of [
+      ...written.matchAll(/&[^\s;&<]{1,32};?|\r\n/g),
+      { 0: "", index: written.length },
+    ]) {
+      const plain = written.slice(at, index);
+      const found = plain === "" ? read : value.indexOf(plain, read);
+      // Not as it is written: the parser moved text about. Then the node's start has to do.
+      if (found < 0 || found - read > 4) return [{ text: value, page, start }];
+      if (found > read) pieces.push({ text: value.slice(read, found), page, start: start + at - 1 });
+      if (plain !== "") pieces.push({ text: plain, page, start: start + at });
+      read = found + plain.length;
+      at = index + entity.length;
+    }
+    if (read < value.length) pieces.push({ text: value.slice(read), page, start: start + written.length - 1 });
+    return pieces;
+  }
+
+  #code(tag: Tag): void {
+    const pieces = this.#textsIn(tag);
+    if (!isBlank(pieces)) this.elements.push({ type: "code", pieces: trimLines(pieces) });
+  }
+
+  #textsIn(tag: Tag): Piece[] {
+    const pieces: Piece[] = [];
+    const walk = (node: Tag): void => {
+      for (const child of node.childNodes)
+        if ("value" in child) pieces.push(...this.#piecesOf(child));
+        else if (isTag(child) && child.tagName === "br")
+          pieces.push({ text: "\n", page: this.#page, start: child.sourceCodeLocation?.startOffset ?? 0 });
+        else if (isTag(child) && !isUnread(child, node)) {
+          walk(child);
+          // Blocks in a cell part words as lines do.
+          const end = child.sourceCodeLocation?.endOffset;
+          if (blockTags.has(child.tagName) && end !== undefined)
+            pieces.push({ text: " ", page: this.#page, start: end });
+        }
+    };
+    walk(tag);
+    return pieces;
+  }
+
+  #table(table: Tag): void {
+    for (const caption of table.childNodes.filter(isTag).filter((tag) => tag.tagName === "caption")) {
+      this.block(caption);
+      this.close();
+    }
+    /** Rows that a cell above still reaches into, by column. */
+    const reaching: number[] = [];
+    let first = true;
+    for (const row of rowsOf(table)) {
+      const cells: Piece[][] = [];
+      for (const cell of row.childNodes.filter(isTag).filter((tag) => /^t[dh]$/.test(tag.tagName))) {
+        while ((reaching[cells.length] ?? 0) > 0) {
+          reaching[cells.length]!--;
+          cells.push([]);
+        }
+        const [columns, rows] = [spanOf(cell, "colspan"), spanOf(cell, "rowspan")];
+        for (let i = 0; i < columns; i++) {
+          reaching[cells.length] = rows - 1;
+          cells.push(i === 0 ? this.#textsIn(cell) : []);
+        }
+      }
+      if (cells.every(isBlank)) continue;
+      this.elements.push({ type: "row", first, cells });
+      first = false;
+    }
+  }
+}
+
+const spanOf = (cell: Tag, name: string): number => Math.min(Math.max(Number(attribute(cell, name)) || 1, 1), 100);
+
+function rowsOf(table: Tag): Tag[] {
+  return table.childNodes.filter(isTag).flatMap((tag) => {
+    if (tag.tagName === "tr") return [tag];
+    return /^t(head|body|foot)$/.test(tag.tagName)
+      ? tag.childNodes.filter(isTag).filter((row) => row.tagName === "tr")
+      : [];
+  });
+}
+
+/** A table of data has rows with cells beside each other and no table within; others only place things on the page. */
+function isData(table: Tag): boolean {
+  let tables = 0;
+  visit(table, (tag) => {
+    if (tag.tagName === "table") tables++;
+  });
+  const widths = rowsOf(table).map((row) => row.childNodes.filter(isTag).length);
+  return tables === 1 && widths.some((width) => width > 1);
+}
+
+/** Without blank lines at either end. */
+function trimLines(pieces: Piece[]): Piece[] {
+  const kept = pieces.filter((piece) => piece.text !== "");
+  while (kept.length > 0) {
+    const lead = /^(?:[ \t]*\r?\n)*/.exec(kept[0]!.text)![0].length;
+    kept[0] = { ...kept[0]!, text: kept[0]!.text.slice(lead), start: kept[0]!.start + lead };
+    if (kept[0].text !== "") break;
+    kept.shift();
+  }
+  while (kept.length > 0) {
+    const last = kept.at(-1)!;
+    kept[kept.length - 1] = { ...last, text: last.text.trimEnd() };
+    if (kept.at(-1)!.text !== "") break;
+    kept.pop();
+  }
+  return kept;
+}

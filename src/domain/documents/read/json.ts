@@ -1,0 +1,157 @@
+// JSON and JSON Lines to elements: lists of flat objects are tables, names lead to values as «name: value», what lies deeper has
+// its name as heading. jsonc-parser says where each value stands.
+import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
+import { Failure } from "../../../base/errors.ts";
+import type { Element, Piece, Reading } from "../elements.ts";
+
+const mostDepth = 100;
+
+/** `text`: decoded; offsets count in it. */
+export const readJson = (text: string, name: string): Reading => reading(text, [parsed(text, 0, name)], false);
+
+export function readJsonLines(text: string, name: string): Reading {
+  const values: Node[] = [];
+  for (const { 0: line, index } of text.matchAll(/[^\r\n]+/g))
+    if (line.trim() !== "") values.push(parsed(line, index, name));
+  return reading(text, values, true);
+}
+
+/** Whether the whole is JSON: an object or a list, no mere word or number. */
+export function looksLikeJson(text: string): boolean {
+  if (!/^\s*[[{]/.test(text) || !/[\]}]\s*$/.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Two lines or more, each an object or a list of its own. */
+export function looksLikeJsonLines(text: string): boolean {
+  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "");
+  return lines.length > 1 && lines.slice(0, 20).every((line) => /^\s*[[{]/.test(line) && looksLikeJson(line));
+}
+
+function parsed(text: string, offset: number, name: string): Node {
+  checkDepth(text, name);
+  const errors: ParseError[] = [];
+  const root = parseTree(text, errors, { disallowComments: true, allowTrailingComma: false, allowEmptyContent: false });
+  const [error] = errors;
+  if (error || !root)
+    throw new Failure(
+      "document_invalid",
+      `${name} is not JSON: ${error ? printParseErrorCode(error.error) : "nothing"} at character ${offset + (error?.offset ?? 0)}`,
+    );
+  if (offset > 0) shift(root, offset);
+  return root;
+}
+
+function shift(node: Node, by: number): void {
+  (node as { offset: number }).offset += by;
+  for (const child of node.children ?? []) shift(child, by);
+}
+
+/** Brackets that open, strings left out: the parser goes one call deeper for each. */
+function checkDepth(text: string, name: string): void {
+  let depth = 0;
+  for (const { 0: token } of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {
+    if (token === "[" || token === "{") depth++;
+    else if (token === "]" || token === "}") depth--;
+    if (depth > mostDepth) throw new Failure("document_limit", `${name} is nested more than ${mostDepth} deep`);
+  }
+}
+
+function reading(text: string, values: Node[], lines: boolean): Reading {
+  const writer = new Writer(text);
+  if (lines) writer.list(values, 1, null);
+  else writer.value(values[0]!, 1, null);
+  return { pages: null, elements: writer.elements, warnings: [] };
+}
+
+const isFlat = (node: Node): boolean => node.type !== "object" && node.type !== "array";
+const propertiesOf = (node: Node): [Node, Node][] =>
+  (node.children ?? []).flatMap((property) =>
+    property.children?.length === 2 ? [property.children as [Node, Node]] : [],
+  );
+
+const mostColumns = 100;
+
+class Writer {
+  readonly elements: Element[] = [];
+  #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  value(node: Node, level: number, key: Piece[] | null): void {
+    if (node.type === "array") this.list(node.children ?? [], level, key);
+    else if (node.type === "object") {
+      this.#heading(key, level);
+      for (const [name, value] of propertiesOf(node)) {
+        if (isFlat(value))
+          this.elements.push({
+            type: "paragraph",
+            pieces: [...this.#pieces(name), mark(": ", value), ...this.#pieces(value)],
+          });
+        else this.value(value, key === null ? level : level + 1, this.#pieces(name));
+      }
+    } else this.elements.push({ type: "paragraph", pieces: this.#pieces(node) });
+  }
+
+  list(values: readonly Node[], level: number, key: Piece[] | null): void {
+    this.#heading(key, level);
+    const columns = columnsOf(values);
+    if (columns !== null) {
+      this.#table(values, columns);
+      return;
+    }
+    for (const value of values) {
+      if (isFlat(value)) this.elements.push({ type: "item", depth: 0, mark: null, pieces: this.#pieces(value) });
+      else this.value(value, level + 1, null);
+    }
+  }
+
+  #heading(key: Piece[] | null, level: number): void {
+    if (key !== null) this.elements.push({ type: "heading", level: Math.min(level, 6), pieces: key });
+  }
+
+  #table(values: readonly Node[], columns: Map<string, Node>): void {
+    this.elements.push({ type: "row", first: true, cells: [...columns.values()].map((name) => this.#pieces(name)) });
+    for (const value of values) {
+      const own = new Map(propertiesOf(value).map(([name, held]) => [name.value as string, held]));
+      const cells = [...columns.keys()].map((name) => {
+        const held = own.get(name);
+        return held === undefined || held.type === "null" ? [] : this.#pieces(held);
+      });
+      this.elements.push({ type: "row", first: false, cells });
+    }
+  }
+
+  /** As it is written; a string without its quotes, and read where it has escapes. */
+  #pieces(node: Node): Piece[] {
+    const written = this.#text.slice(node.offset, node.offset + node.length);
+    if (node.type !== "string" && node.type !== "property") return [{ text: written, page: 0, start: node.offset }];
+    return [{ text: String(node.value), page: 0, start: node.offset + 1 }];
+  }
+}
+
+const mark = (text: string, before: Node): Piece => ({
+  text,
+  page: 0,
+  start: Math.max(0, before.offset - text.length),
+});
+
+/** Names of the columns with where each is first written; null where this is no list of flat objects. */
+function columnsOf(values: readonly Node[]): Map<string, Node> | null {
+  const columns = new Map<string, Node>();
+  for (const value of values) {
+    if (value.type !== "object") return null;
+    for (const [name, held] of propertiesOf(value)) {
+      if (!isFlat(held)) return null;
+      if (!columns.has(name.value)) columns.set(name.value, name);
+    }
+  }
+  return columns.size > 0 && columns.size <= mostColumns ? columns : null;
+}

@@ -1,0 +1,577 @@
+// Text items of PDF pages, of which only the places are known, to elements: lines, columns, tables, paragraphs, headings. Knows
+// nothing of PDF. Lengths are in points, y grows downwards from the top of the page.
+import { type Element, PageText, type Piece } from "../elements.ts";
+
+export interface TextItem {
+  text: string;
+  /** Left end and baseline. */
+  x: number;
+  y: number;
+  width: number;
+  /** Height of the letters. */
+  size: number;
+  font: string;
+  fixedWidth: boolean;
+  rightToLeft: boolean;
+}
+
+export interface TextPage {
+  width: number;
+  height: number;
+  items: TextItem[];
+}
+
+/** Items beside each other with no wide gap between. */
+interface Segment {
+  items: TextItem[];
+  left: number;
+  right: number;
+  y: number;
+  size: number;
+}
+
+/** Segments on one baseline. */
+interface Row {
+  segments: Segment[];
+  y: number;
+  size: number;
+  left: number;
+  right: number;
+}
+
+const startsItem = /^(?:[•◦▪‣●○■□–—∙·*-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)/u;
+
+export function layOut(pages: readonly TextPage[]): { elements: Element[]; characters: number[] } {
+  const rows = pages.map((page) => rowsOf(page.items));
+  const body = bodyOf(rows);
+  const running = runningRows(rows, pages, body);
+  const flow = new Flow(body, wordsWithin(rows));
+  const characters = pages.map((_, index) => {
+    const text = new PageText(index);
+    const [kept, dropped] = [[] as Row[], [] as Row[]];
+    for (const row of rows[index]!) (running.has(row) ? dropped : kept).push(row);
+    flow.page(kept, text);
+    // What is left out of the clean text is part of what the page says.
+    for (const row of dropped)
+      lineOf(
+        row.segments.flatMap((segment) => segment.items),
+        text,
+      );
+    return text.characters;
+  });
+  return { elements: flow.finished(), characters };
+}
+
+// ---- lines
+
+function rowsOf(items: readonly TextItem[]): Row[] {
+  const visible = items.filter((item) => item.text.trim() !== "" && item.size > 0);
+  const lines: TextItem[][] = [];
+  const open: TextItem[][] = [];
+  for (const item of visible.toSorted((a, b) => a.y - b.y || a.x - b.x)) {
+    const found = open.findLast((line) => Math.abs(line[0]!.y - item.y) < 0.45 * Math.max(sizeOf(line), item.size));
+    if (found) found.push(item);
+    else {
+      const line = [item];
+      lines.push(line);
+      open.push(line);
+      if (open.length > 8) open.shift();
+    }
+  }
+  return lines.map(rowOf).sort((a, b) => a.y - b.y);
+}
+
+const sizeOf = (items: readonly TextItem[]): number => Math.max(...items.map((item) => item.size));
+
+function rowOf(items: TextItem[]): Row {
+  const sorted = items.toSorted((a, b) => a.x - b.x);
+  const size = mostCommon(sorted.map((item) => [item.size, item.text.length]));
+  const segments: Segment[] = [];
+  for (const item of sorted) {
+    const last = segments.at(-1);
+    const right = item.x + item.width;
+    if (last && item.x - last.right < 1.4 * size) {
+      last.items.push(item);
+      last.right = Math.max(last.right, right);
+    } else segments.push({ items: [item], left: item.x, right, y: item.y, size });
+  }
+  // The baseline of the letters that there are most of: a footnote's number stands higher.
+  const y = mostCommon(sorted.map((item) => [item.y, item.text.length]));
+  return { segments, y, size, left: segments[0]!.left, right: Math.max(...segments.map((segment) => segment.right)) };
+}
+
+/** The value with the most weight. */
+function mostCommon<T>(values: Iterable<[T, number]>): T {
+  const weights = new Map<T, number>();
+  for (const [value, weight] of values) weights.set(value, (weights.get(value) ?? 0) + weight);
+  return [...weights].reduce((best, one) => (one[1] > best[1] ? one : best))[0];
+}
+
+const textIn = (items: readonly TextItem[]): string => items.map((item) => item.text).join(" ");
+const textOfRow = (row: Row): string => textIn(row.segments.flatMap((segment) => segment.items));
+
+// ---- headers and footers
+
+/** Rows at the top or bottom of a page that say at the same height of three pages the same but for numbers, or count the pages. */
+function runningRows(rows: readonly Row[][], pages: readonly TextPage[], body: BodyStyle): Set<Row> {
+  const seen = new Map<string, number>();
+  const edges = rows.flatMap((page, index) => {
+    const height = pages[index]!.height;
+    // A chapter's title stands at the same height in every chapter too, but in larger letters.
+    const small = page.filter((row) => row.size <= body.size * 1.12);
+    const [top, bottom] = [small.slice(0, 3), small.slice(-3)];
+    return [...top.filter((row) => row.y < height * 0.15), ...bottom.filter((row) => row.y > height * 0.85)].map(
+      (row) => {
+        const text = textOfRow(row).replace(/\s+/g, " ").trim();
+        const numbers = [/^\d+\b/.exec(text)?.[0], /\b\d+$/.exec(text)?.[0]].filter((number) => number !== undefined);
+        // What is left of a page's number without its place is the same on every page.
+        const counted = numbers.map((number) => `counts ${Number(number) - index}`);
+        return { row, signs: [text.replace(/\d+|\b[ivxlc]+\b/g, "#"), ...counted] };
+      },
+    );
+  });
+  const at = (row: Row): number => Math.round(row.y / 3);
+  for (const { row, signs } of edges)
+    for (const sign of signs) seen.set(`${at(row)} ${sign}`, (seen.get(`${at(row)} ${sign}`) ?? 0) + 1);
+  const times = (row: Row, sign: string): number =>
+    [-1, 0, 1].reduce((sum, off) => sum + (seen.get(`${at(row) + off} ${sign}`) ?? 0), 0);
+  return new Set(edges.filter(({ row, signs }) => signs.some((sign) => times(row, sign) >= 3)).map(({ row }) => row));
+}
+
+// ---- what the document is set in
+
+interface BodyStyle {
+  size: number;
+  font: string;
+  /** Sizes larger than the body's, largest first. */
+  headings: number[];
+  /** Distance of two lines, in sizes. */
+  leading: number;
+}
+
+const roughly = (size: number): number => Math.round(size * 2) / 2;
+
+function bodyOf(pages: readonly Row[][]): BodyStyle {
+  const rows = pages.flat();
+  if (rows.length === 0) return { size: 10, font: "", headings: [], leading: 1.2 };
+  const items = rows
+    .flatMap((row) => row.segments.flatMap((segment) => segment.items))
+    .filter((item) => !item.fixedWidth);
+  const size = mostCommon(rows.map((row) => [roughly(row.size), textOfRow(row).length]));
+  const font = items.length === 0 ? "" : mostCommon(items.map((item) => [item.font, item.text.length]));
+  const headings = [...new Set(rows.map((row) => roughly(row.size)))]
+    .filter((one) => one > size * 1.12)
+    .sort((a, b) => b - a);
+  const steps: [number, number][] = [];
+  for (const page of pages)
+    for (const [index, row] of page.entries()) {
+      const step = row.y - (page[index - 1]?.y ?? row.y);
+      if (step > 0.8 * size && step < 2.5 * size) steps.push([Math.round((step / size) * 20) / 20, 1]);
+    }
+  return { size, font, headings, leading: steps.length === 0 ? 1.2 : mostCommon(steps) };
+}
+
+/** Words as they stand within lines: what tells a hyphen at a line's end from a break. */
+function wordsWithin(pages: readonly Row[][]): Set<string> {
+  const words = new Set<string>();
+  for (const row of pages.flat())
+    for (const word of textOfRow(row).split(/\s+/).slice(0, -1))
+      words.add(word.toLowerCase().replace(/^[^\p{L}]+|[^\p{L}]+$/gu, ""));
+  return words;
+}
+
+// ---- regions
+
+type Region = { columns: Row[][] } | { table: Row[]; gutters: Gutter[] };
+interface Gutter {
+  left: number;
+  right: number;
+}
+
+/** A page's rows from top to bottom: stretches of one column, of several, and tables. */
+function regionsOf(rows: readonly Row[], body: BodyStyle): Region[] {
+  const regions: Region[] = [];
+  let plain: Row[] = [];
+  const closePlain = (): void => {
+    if (plain.length > 0) regions.push({ columns: [plain] });
+    plain = [];
+  };
+  let at = 0;
+  while (at < rows.length) {
+    const band = bandFrom(rows, at, body);
+    if (band === null) {
+      plain.push(rows[at]!);
+      at++;
+      continue;
+    }
+    closePlain();
+    regions.push(band.region);
+    at += band.length;
+  }
+  closePlain();
+  return regions;
+}
+
+/** The longest stretch of rows from `at` on that leaves gaps free all the way down, when it is a table or columns. */
+function bandFrom(rows: readonly Row[], at: number, body: BodyStyle): { region: Region; length: number } | null {
+  const isOther = (row: Row): boolean => fixed(row) || row.size > body.size * 1.12;
+  if (isOther(rows[at]!) || (rows[at]!.segments.length < 2 && !besideNext(rows, at))) return null;
+  let gutters = gapsOf(rows[at]!);
+  if (gutters.length === 0) gutters = gapsOf(mergedRow(rows[at]!, rows[at + 1]!));
+  let end = at + 1;
+  for (; end < rows.length; end++) {
+    const row = rows[end]!;
+    if (isOther(row) || row.y - rows[end - 1]!.y > 4 * body.leading * body.size) break;
+    const left = gutters.flatMap((gutter) => narrowed(gutter, row));
+    if (left.length === 0) break;
+    gutters = left;
+  }
+  // Rows at the end that stand on one side only, apart from the others, are what follows.
+  const isColumns = fillsColumns(rows.slice(at, end), gutters, body);
+  if (!isColumns)
+    while (end - 1 > at && rows[end - 1]!.segments.length === 1 && apart(rows, end - 1, body, gutters)) end--;
+  const band = rows.slice(at, end);
+  const both = band.filter((row) => row.segments.length > 1).length;
+  if (isColumns) return { region: { columns: columnsOf(band, gutters) }, length: band.length };
+  if (both >= 2 && both * 3 >= band.length && !isContents(band))
+    return { region: { table: band, gutters }, length: band.length };
+  return null;
+}
+
+/** Columns whose lines do not share baselines: two rows that overlap in height and stand beside each other. */
+function besideNext(rows: readonly Row[], at: number): boolean {
+  const [row, next] = [rows[at]!, rows[at + 1]];
+  if (!next || next.y - row.y > 0.8 * row.size) return false;
+  return next.left > row.right || next.right < row.left;
+}
+
+const mergedRow = (a: Row, b: Row): Row => ({
+  ...a,
+  segments: [...a.segments, ...b.segments].sort((x, y) => x.left - y.left),
+});
+
+const gapsOf = (row: Row): Gutter[] =>
+  row.segments.slice(1).map((segment, index) => ({ left: row.segments[index]!.right, right: segment.left }));
+
+/** What a row leaves of a gap, where that is wide enough. */
+function narrowed(gutter: Gutter, row: Row): Gutter[] {
+  let { left, right } = gutter;
+  for (const segment of row.segments) {
+    if (segment.right <= left || segment.left >= right) continue;
+    if (segment.left <= left && segment.right < right) left = segment.right;
+    else if (segment.left > left && segment.right >= right) right = segment.left;
+    else return [];
+  }
+  return right - left >= 0.7 * row.size ? [{ left, right }] : [];
+}
+
+/** A single row at the end of a band belongs to what follows when it stands apart, or is set otherwise. */
+function apart(rows: readonly Row[], at: number, body: BodyStyle, gutters: readonly Gutter[]): boolean {
+  const [row, above] = [rows[at]!, rows[at - 1]!];
+  const step = row.y - above.y;
+  return step > 1.5 * body.leading * body.size || row.left < gutters[0]!.left || row.size > body.size * 1.12;
+}
+
+/** Whether the lines on each side of every gap run from edge to edge, as prose does and cells do not. */
+function fillsColumns(band: readonly Row[], gutters: readonly Gutter[], body: BodyStyle): boolean {
+  if (band.length < 4) return false;
+  const segments = band.flatMap((row) => row.segments);
+  const edges = [
+    Math.min(...segments.map((one) => one.left)),
+    ...gutters.flatMap((one) => [one.left, one.right]),
+    Math.max(...segments.map((one) => one.right)),
+  ];
+  for (let i = 0; i < edges.length; i += 2) {
+    const [left, right] = [edges[i]!, edges[i + 1]!];
+    const within = segments.filter((one) => one.left >= left - 1 && one.right <= right + 1);
+    const widths = within.map((one) => one.right - one.left).sort((a, b) => a - b);
+    const median = widths[widths.length >> 1] ?? 0;
+    if (within.length < 4 || right - left < 9 * body.size || median < 0.7 * (right - left)) return false;
+  }
+  return true;
+}
+
+/** Led by dots to a page's number. */
+const isEntry = (row: Row): boolean => /(?:\.\s*){4,}\d+\s*$/.test(textOfRow(row));
+
+/** Rows of a table of contents: entries, and chapters, which end in numbers without dots. */
+const isContents = (band: readonly Row[]): boolean =>
+  band.some(isEntry) && band.filter((row) => /\d$/.test(textOfRow(row))).length * 2 > band.length;
+
+function columnsOf(band: readonly Row[], gutters: readonly Gutter[]): Row[][] {
+  const columns: Row[][] = Array.from({ length: gutters.length + 1 }, () => []);
+  for (const row of band)
+    for (const [column, items] of cellsOf(row, gutters).entries())
+      if (items.length > 0) columns[column]!.push(rowOf(items));
+  return columns;
+}
+
+function cellsOf(row: Row, gutters: readonly Gutter[]): TextItem[][] {
+  const cells: TextItem[][] = Array.from({ length: gutters.length + 1 }, () => []);
+  for (const segment of row.segments)
+    for (const item of segment.items)
+      cells[gutters.filter((gutter) => item.x >= (gutter.left + gutter.right) / 2).length]!.push(item);
+  return cells;
+}
+
+/** Lines of a table to its rows: one begins where the first cell does, or after more space than there is within a row. */
+function tableRows(band: readonly Row[], gutters: readonly Gutter[], body: BodyStyle): TextItem[][][][] {
+  const logical: TextItem[][][][] = [];
+  const lines = band.map((row) => ({ row, cells: cellsOf(row, gutters) }));
+  const wrapped = lines.some(({ cells }) => cells[0]!.length === 0);
+  for (const [index, { row, cells }] of lines.entries()) {
+    const step = index === 0 ? Number.POSITIVE_INFINITY : row.y - lines[index - 1]!.row.y;
+    const begins = cells[0]!.length > 0 || step > 1.6 * body.leading * body.size;
+    // A first cell alone, right under another, is the rest of that one.
+    const rest = wrapped && cells.slice(1).every((cell) => cell.length === 0) && step < 1.3 * body.leading * body.size;
+    if (index === 0 || (begins && !rest)) logical.push(cells.map((cell) => [cell]));
+    else for (const [column, cell] of cells.entries()) if (cell.length > 0) logical.at(-1)![column]!.push(cell);
+  }
+  return logical;
+}
+
+// ---- lines to text
+
+/** A line's words as pieces. Items that touch are one word. */
+function lineOf(items: readonly TextItem[], text: PageText): Piece[] {
+  if (items.length === 0) return [];
+  text.part();
+  const backwards = items.filter((item) => item.rightToLeft).length * 2 > items.length;
+  const sorted = items.toSorted((a, b) => (backwards ? b.x - a.x : a.x - b.x));
+  const pieces: Piece[] = [];
+  for (const [index, item] of sorted.entries()) {
+    const before = sorted[index - 1];
+    if (before) {
+      const gap = backwards ? before.x - item.x - item.width : item.x - before.x - before.width;
+      const spaces = item.fixedWidth && before.fixedWidth ? Math.round(gap / letterWidth(item)) : 1;
+      if (gap > 0.12 * Math.max(item.size, before.size))
+        pieces.push(text.take(" ".repeat(Math.max(1, Math.min(spaces, 200)))));
+    }
+    pieces.push(text.take(item.text));
+  }
+  return withoutLeaders(pieces);
+}
+
+const letterWidth = (item: TextItem): number => item.width / Math.max(1, item.text.length) || item.size / 2;
+
+/** Dots that lead the eye to a page number say nothing. */
+function withoutLeaders(pieces: Piece[]): Piece[] {
+  if (!/(?:\.\s*){4}/.test(pieces.map((piece) => piece.text).join(""))) return pieces;
+  return pieces.flatMap((piece) => {
+    const parts: Piece[] = [];
+    let at = 0;
+    for (const { 0: dots, index } of piece.text.matchAll(/(?:\s*\.){2,}\s*|^\s*\.\s*$/g)) {
+      parts.push({ ...piece, text: piece.text.slice(at, index), start: piece.start + at });
+      parts.push({ ...piece, text: " ", start: piece.start + index });
+      at = index + dots.length;
+    }
+    parts.push({ ...piece, text: piece.text.slice(at), start: piece.start + at });
+    return parts;
+  });
+}
+
+// ---- lines to elements
+
+interface OpenParagraph {
+  element: Extract<Element, { pieces: Piece[] }>;
+  last: Row;
+  /** Of the region: a line that ends well before it is a paragraph's last. */
+  right: number;
+  left: number;
+  column: number;
+}
+
+class Flow {
+  #elements: Element[] = [];
+  #body: BodyStyle;
+  #words: Set<string>;
+  #open: OpenParagraph | null = null;
+  /** The paragraph that the next page may go on with. */
+  #carried: OpenParagraph | null = null;
+  #column = 0;
+
+  constructor(body: BodyStyle, words: Set<string>) {
+    this.#body = body;
+    this.#words = words;
+  }
+
+  page(rows: readonly Row[], text: PageText): void {
+    const { main, notes } = this.#withoutNotes(rows);
+    for (const region of regionsOf(main, this.#body)) {
+      if ("table" in region) this.#table(region.table, region.gutters, text);
+      else for (const column of region.columns) this.#prose(column, text);
+    }
+    this.#carried = this.#open ?? this.#carried;
+    this.#open = null;
+    const carried = this.#carried;
+    if (notes.length > 0) this.#prose(notes, text);
+    this.#carried = carried;
+    this.#open = null;
+  }
+
+  finished(): Element[] {
+    return this.#elements;
+  }
+
+  /** Footnotes: the rows in smaller letters that end a page. */
+  #withoutNotes(rows: readonly Row[]): { main: readonly Row[]; notes: readonly Row[] } {
+    let from = rows.length;
+    while (from > 0 && rows[from - 1]!.size < this.#body.size * 0.93 && !fixed(rows[from - 1]!)) from--;
+    return from === 0 ? { main: rows, notes: [] } : { main: rows.slice(0, from), notes: rows.slice(from) };
+  }
+
+  #table(band: readonly Row[], gutters: readonly Gutter[], text: PageText): void {
+    this.#open = null;
+    this.#carried = null;
+    for (const [index, row] of tableRows(band, gutters, this.#body).entries()) {
+      const cells = row.map((lines) => this.#joinedLines(lines, text));
+      this.#elements.push({ type: "row", first: index === 0, cells });
+    }
+  }
+
+  #joinedLines(lines: readonly TextItem[][], text: PageText): Piece[] {
+    const pieces: Piece[] = [];
+    for (const line of lines) this.#join(pieces, lineOf(line, text));
+    return pieces;
+  }
+
+  #prose(rows: readonly Row[], text: PageText): void {
+    const right = Math.max(...rows.map((row) => row.right));
+    const left = Math.min(...rows.map((row) => row.left));
+    const column = this.#column++;
+    for (const [index, row] of rows.entries()) {
+      const line = lineOf(
+        row.segments.flatMap((segment) => segment.items),
+        text,
+      );
+      const words = line
+        .map((piece) => piece.text)
+        .join("")
+        .trimStart();
+      const open = this.#open ?? (index === 0 ? this.#carried : null);
+      if (open && this.#goesOn(open, row, words, column)) {
+        if (open.element.type === "code")
+          open.element.pieces.push(text.take("\n"), ...this.#indent(row, left, text), ...line);
+        else this.#join(open.element.pieces, line);
+        this.#open = { ...open, last: row, right: column === open.column ? open.right : right, left, column };
+        continue;
+      }
+      this.#carried = null;
+      const element = this.#begin(row, line, words, right - left, rows[index - 1] ?? null, left, text);
+      this.#elements.push(element);
+      this.#open = { element, last: row, right, left, column };
+    }
+  }
+
+  #begin(
+    row: Row,
+    line: Piece[],
+    words: string,
+    width: number,
+    above: Row | null,
+    left: number,
+    text: PageText,
+  ): OpenParagraph["element"] {
+    const level = this.#headingLevel(row, words, width, above);
+    if (level > 0) return { type: "heading", level, pieces: line };
+    if (fixed(row)) return { type: "code", pieces: [...this.#indent(row, left, text), ...line] };
+    const mark = startsItem.exec(words)?.[0];
+    if (mark === undefined) return { type: "paragraph", pieces: line };
+    const counted = /^\d+[.)]/.exec(mark)?.[0].replace(")", ".") ?? null;
+    return { type: "item", depth: 0, mark: counted, pieces: dropStart(line, mark.length) };
+  }
+
+  /** 0 = none. Larger letters; or another face on a short line by itself, numbered or capitalised. */
+  #headingLevel(row: Row, words: string, width: number, above: Row | null): number {
+    const { size, font, headings, leading } = this.#body;
+    if (fixed(row) || !/\p{L}/u.test(words) || words.length > 200) return 0;
+    const larger = headings.indexOf(roughly(row.size));
+    if (larger >= 0) return Math.min(larger + 1, 5);
+    const items = row.segments.flatMap((segment) => segment.items);
+    const otherFace = items.every((item) => item.font !== font && item.font === items[0]!.font);
+    const alone = above === null || row.y - above.y > 1.3 * leading * size;
+    if (!otherFace || !alone || row.size < size * 0.98 || row.right - row.left > 0.7 * width) return 0;
+    return /^(?:\d|\p{Lu})/u.test(words) && !/[.,;:!?]$/.test(words.trimEnd()) ? Math.min(headings.length + 1, 6) : 0;
+  }
+
+  /** Whether a line belongs to the paragraph above it, or before it on the last page or in the last column. */
+  #goesOn(open: OpenParagraph, row: Row, words: string, column: number): boolean {
+    const { element, last } = open;
+    const { size, leading } = this.#body;
+    if (element.type === "code") return fixed(row) && column === open.column && row.y - last.y < 2.2 * leading * size;
+    if (fixed(row) || Math.abs(row.size - last.size) > 0.08 * last.size) return false;
+    if (startsItem.test(words) || isEntry(last)) return false;
+    const ended = /[.:!?…]["'”’)\]]*\s*$/.test(element.pieces.map((piece) => piece.text).join(""));
+    if (element.type === "heading")
+      return (
+        column === open.column &&
+        row.y - last.y < 1.6 * row.size &&
+        row.segments[0]!.items[0]!.font === last.segments[0]!.items[0]!.font
+      );
+    if (column !== open.column) return !ended && /^[\p{Ll}\p{Lo}(“"'\d]/u.test(words);
+    const step = row.y - last.y;
+    if (step > 1.3 * leading * Math.max(size, last.size) || step < 0) return false;
+    const short = last.right < open.right - 0.2 * (open.right - open.left);
+    if (short && ended) return false;
+    // A first line's indent begins a paragraph; under an item the lines after the first stand further in.
+    return !(element.type === "paragraph" && ended && row.left > last.left + 0.8 * size);
+  }
+
+  #indent(row: Row, left: number, text: PageText): Piece[] {
+    const spaces = Math.round((row.left - left) / letterWidth(row.segments[0]!.items[0]!));
+    return spaces > 0 && spaces < 200 ? [text.take(" ".repeat(spaces))] : [];
+  }
+
+  /** Adds a line: without a space between letters of scripts that have none, and whole where a word was broken. */
+  #join(pieces: Piece[], line: Piece[]): void {
+    if (line.length === 0) return;
+    const end = pieces.at(-1);
+    if (end === undefined) {
+      pieces.push(...line);
+      return;
+    }
+    const first = line[0]!;
+    const before = pieces
+      .map((piece) => piece.text)
+      .join("")
+      .slice(-60);
+    const after = line
+      .map((piece) => piece.text)
+      .join("")
+      .slice(0, 60);
+    const broken = /(\p{L}+)[-\u00ad‐]$/u.exec(before);
+    const rest = /^\p{Ll}[\p{L}\p{M}]*/u.exec(after);
+    if (broken && rest && !this.#isHyphenated(broken[1]!, rest[0], before, after)) {
+      pieces[pieces.length - 1] = { ...end, text: end.text.slice(0, -1) };
+      pieces.push(...line);
+      return;
+    }
+    const keepsHyphen = /[\p{L}\p{N}][-‐]$/u.test(before) && /^[\p{L}\p{N}]/u.test(after);
+    const unspaced =
+      /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\u3000-\u303f\uff00-\uffef]$/u.test(before) &&
+      /^[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\u3000-\u303f\uff00-\uffef]/u.test(after);
+    if (!keepsHyphen && !unspaced) pieces.push({ text: " ", page: first.page, start: Math.max(0, first.start - 1) });
+    pieces.push(...line);
+  }
+
+  /** A word that stands with its hyphen elsewhere keeps it; one that stands without it, or is found nowhere, was broken. */
+  #isHyphenated(start: string, rest: string, before: string, after: string): boolean {
+    const whole = (text: string): string => text.toLowerCase();
+    if (this.#words.has(whole(start + rest))) return false;
+    const head = /[\p{L}-]+[-‐]$/u.exec(before)?.[0] ?? `${start}-`;
+    const tail = /^[\p{L}-]+/u.exec(after)?.[0] ?? rest;
+    return this.#words.has(whole(`${start}-${rest}`)) || this.#words.has(whole(head.replace("‐", "-") + tail));
+  }
+}
+
+const fixed = (row: Row): boolean => row.segments.every((segment) => segment.items.every((item) => item.fixedWidth));
+
+/** Without the first characters. */
+function dropStart(line: Piece[], count: number): Piece[] {
+  let left = count + (/^\s*/.exec(line.map((piece) => piece.text).join(""))?.[0].length ?? 0);
+  return line.flatMap((piece) => {
+    const cut = Math.min(left, piece.text.length);
+    left -= cut;
+    return cut === piece.text.length ? [] : [{ ...piece, text: piece.text.slice(cut), start: piece.start + cut }];
+  });
+}

@@ -1,0 +1,112 @@
+// PDF to elements. pdfjs finds the text and its places; the layout makes lines and tables of it. Runs in the probe child only.
+import { getDocument, type PDFDocumentProxy, Util } from "pdfjs-dist/legacy/build/pdf.mjs";
+import { Failure } from "../../../base/errors.ts";
+import type { Reading, Warning } from "../elements.ts";
+import { layOut, type TextItem, type TextPage } from "./pdf-layout.ts";
+
+export const mostPages = 5000;
+/** Of one document: several hundred books. */
+const mostItems = 20_000_000;
+
+export async function readPdf(bytes: Buffer, name: string): Promise<Reading> {
+  // A reader rebuilds what it can of a file that was cut off, and says nothing of what is missing.
+  if (!/startxref|%%EOF/.test(bytes.subarray(-4096).toString("latin1")))
+    throw new Failure("document_invalid", `${name} is a PDF without its end: it was cut off`);
+  const strict = await opened(bytes, name, true);
+  const { numPages } = strict;
+  if (numPages > mostPages)
+    throw new Failure("too_many_pages", `${name} has ${numPages} pages; ${mostPages} are the most`);
+  let lenient: PDFDocumentProxy | null = null;
+  const pages: TextPage[] = [];
+  const [damagedPages, turned] = [[] as number[], [] as number[]];
+  let items = 0;
+  for (let number = 1; number <= numPages; number++) {
+    const read = await pageOf(strict, number).catch(async () => {
+      damagedPages.push(number);
+      lenient ??= await opened(bytes, name, false);
+      return pageOf(lenient, number).catch(() => ({ page: { width: 0, height: 0, items: [] }, isTurned: false }));
+    });
+    items += read.page.items.length;
+    if (items > mostItems) throw new Failure("document_limit", `${name} has more text than is read`);
+    pages.push(read.page);
+    if (read.isTurned) turned.push(number);
+  }
+  if (damagedPages.length === numPages)
+    throw new Failure("document_invalid", `${name} is a damaged PDF: no page is sound`);
+  const { elements, characters } = layOut(pages);
+  const warnings: Warning[] = [
+    ...warning("pages_damaged", "Damaged, read as far as possible", damagedPages),
+    ...warning("pages_turned", "Read along their long side", turned),
+  ];
+  return { pages: characters.map((count) => ({ label: null, characters: count })), elements, warnings };
+}
+
+const warning = (code: string, message: string, numbers: readonly number[]): Warning[] =>
+  numbers.length === 0 ? [] : [{ code, message: `${message}: pages ${numbers.join(", ")}` }];
+
+async function pageOf(document: PDFDocumentProxy, number: number): Promise<{ page: TextPage; isTurned: boolean }> {
+  const page = await document.getPage(number);
+  const content = await page.getTextContent();
+  const { width, height, transform } = page.getViewport({ scale: 1 });
+  const found = content.items.flatMap((item) => {
+    if (!("str" in item) || item.str === "") return [];
+    const { fontFamily = "" } = content.styles[item.fontName] ?? {};
+    return [placed(item, transform, fontFamily === "monospace")];
+  });
+  page.cleanup();
+  const upright = found.filter((item) => item.upright);
+  // A page set on its side is read along its own lines.
+  const isTurned = upright.length * 2 < found.length;
+  return isTurned
+    ? {
+        page: { width: height, height: width, items: found.filter((item) => !item.upright).map(({ side }) => side) },
+        isTurned,
+      }
+    : { page: { width, height, items: upright.map(({ straight }) => straight) }, isTurned };
+}
+
+async function opened(bytes: Buffer, name: string, stopAtErrors: boolean): Promise<PDFDocumentProxy> {
+  try {
+    return await getDocument({
+      data: new Uint8Array(bytes),
+      verbosity: 0,
+      // Nothing from the system, nothing that needs a network.
+      useSystemFonts: false,
+      disableFontFace: true,
+      enableXfa: false,
+      stopAtErrors,
+    }).promise;
+  } catch (error) {
+    const { name: kind, message } = error as Error;
+    if (kind === "PasswordException")
+      throw new Failure("document_encrypted", `${name} needs a password`, { cause: error });
+    throw new Failure("document_invalid", `${name} is a damaged PDF: ${message}`, { cause: error });
+  }
+}
+
+interface Placed {
+  upright: boolean;
+  straight: TextItem;
+  /** As read by a person who turns the page. */
+  side: TextItem;
+}
+
+type Item = { str: string; dir: string; transform: number[]; width: number; fontName: string };
+
+function placed(item: Item, view: number[], fixedWidth: boolean): Placed {
+  const [a, b, c, d, e, f] = Util.transform(view, item.transform) as [number, number, number, number, number, number];
+  const size = Math.hypot(c, d);
+  const common = {
+    text: item.str,
+    width: item.width,
+    size,
+    font: item.fontName,
+    fixedWidth,
+    rightToLeft: item.dir === "rtl",
+  };
+  return {
+    upright: Math.abs(a) >= Math.abs(b) && a >= 0,
+    straight: { ...common, x: e, y: f },
+    side: b < 0 ? { ...common, x: -f, y: e } : b > 0 ? { ...common, x: f, y: -e } : { ...common, x: -e, y: -f },
+  };
+}

@@ -1,0 +1,182 @@
+// XLSX to elements: each sheet is a page with its name as heading; rows that stand together are a table. Values are those last
+// computed, dates as ISO dates, percentages as such.
+import { Failure } from "../../../base/errors.ts";
+import { type Element, type Page, PageText, type Reading, type Warning } from "../elements.ts";
+import type { Archive } from "./archive.ts";
+import { neededPart, relationsOf } from "./office.ts";
+import { at, nodes, parseXml, textOf, type XmlNode } from "./xml.ts";
+
+const mostCells = 2_000_000;
+const mostColumns = 16_384;
+
+type Show = (value: number) => string;
+
+export async function readXlsx(archive: Archive, main: string, name: string): Promise<Reading> {
+  const workbook = await neededPart(archive, main, name);
+  const relations = await relationsOf(archive, main, name);
+  const byType = async (type: string): Promise<XmlNode | null> => {
+    const part = relations.find((relation) => relation.type === type)?.target;
+    const bytes = part === undefined ? null : await archive.read(part);
+    return bytes && parseXml(bytes, `${name}: ${part}`);
+  };
+  const strings = nodes((await byType("sharedStrings")) ?? undefined).map(sharedText);
+  const from1904 = /^(1|true)$/.test(at(workbook, "workbookPr")?.attributes.date1904 ?? "");
+  const shows = formatsOf(await byType("styles"), from1904);
+  const elements: Element[] = [];
+  const pages: Page[] = [];
+  const hidden: string[] = [];
+  let left = mostCells;
+  for (const { attributes } of nodes(at(workbook, "sheets"))) {
+    const label = attributes.name ?? `Sheet ${pages.length + 1}`;
+    const part = relations.find(({ id, type }) => id === attributes["r:id"] && type === "worksheet")?.target;
+    const bytes = part === undefined ? null : await archive.read(part);
+    if (bytes === null) continue;
+    if (attributes.state === "hidden" || attributes.state === "veryHidden") {
+      hidden.push(label);
+      continue;
+    }
+    const text = new PageText(pages.length);
+    elements.push({ type: "heading", level: 2, pieces: [text.take(label)] });
+    const sheet = new Sheet(text, strings, shows);
+    parseXml(bytes, `${name}: ${label}`, "row", (row) => {
+      left -= row.children.length;
+      if (left < 0) throw new Failure("document_limit", `${name} has more than ${mostCells} cells`);
+      sheet.row(row);
+    });
+    sheet.end();
+    elements.push(...sheet.elements);
+    pages.push({ label, characters: text.characters });
+  }
+  const warnings: Warning[] =
+    hidden.length > 0 ? [{ code: "sheets_hidden", message: `Not read, because hidden: ${hidden.join(", ")}` }] : [];
+  return { pages, elements, warnings };
+}
+
+/** Without the readings beside Japanese words. */
+const sharedText = (item: XmlNode): string =>
+  nodes(item)
+    .map((node) => (node.tag === "t" ? textOf(node) : node.tag === "r" ? textOf(at(node, "t")) : ""))
+    .join("");
+
+/** By the style of a cell. */
+function formatsOf(styles: XmlNode | null, from1904: boolean): Show[] {
+  const own = new Map(
+    nodes(at(styles ?? undefined, "numFmts")).map(({ attributes }) => [
+      Number(attributes.numFmtId),
+      attributes.formatCode ?? "",
+    ]),
+  );
+  return nodes(at(styles ?? undefined, "cellXfs")).map(({ attributes }) => {
+    const id = Number(attributes.numFmtId ?? 0);
+    const code = own.get(id) ?? builtIn[id] ?? "General";
+    // Words in quotes, escaped signs, colours and conditions say nothing of the kind of number.
+    const kind = code.split(";")[0]!.replace(/"[^"]*"|\\.|\[(?!h|m|s)[^\]]*\]/gi, "");
+    if (/%/.test(kind)) return (value) => `${plain(value * 100)} %`;
+    if (/[dmyhs]/i.test(kind) && !/general/i.test(kind)) return (value) => dateText(value, kind, from1904);
+    return plain;
+  });
+}
+
+/** Of ECMA-376 part 1, 18.8.30: those that are no plain numbers. */
+const builtIn: Record<number, string> = {
+  9: "0%",
+  10: "0.00%",
+  14: "m/d/yyyy",
+  15: "d-mmm-yy",
+  16: "d-mmm",
+  17: "mmm-yy",
+  18: "h:mm",
+  19: "h:mm:ss",
+  20: "h:mm",
+  21: "h:mm:ss",
+  22: "m/d/yyyy h:mm",
+  45: "mm:ss",
+  46: "[h]:mm:ss",
+  47: "mm:ss",
+};
+
+/** Fifteen digits, as the programs show them: 0.1 + 0.2 is 0.3. */
+const plain = (value: number): string => String(Number(value.toPrecision(15)));
+
+/** Days since the end of 1899 (1904 in old files of one system), the day's part behind the point. */
+function dateText(value: number, kind: string, from1904: boolean): string {
+  if (value < 0 || value > 2_958_466) return plain(value);
+  // 1900 is counted as a leap year: before March of it days are one ahead.
+  const days = from1904 ? value + 1462 : value < 60 ? value + 1 : value;
+  const iso = new Date(Math.round((days - 25_569) * 86_400) * 1000).toISOString();
+  const hasDay = /[dy]/i.test(kind);
+  const time = iso.slice(11, 19).replace(/:00$/, "");
+  if (!hasDay) return time;
+  return /h/i.test(kind) ? `${iso.slice(0, 10)} ${time}` : iso.slice(0, 10);
+}
+
+class Sheet {
+  readonly elements: Element[] = [];
+  #text: PageText;
+  #strings: readonly string[];
+  #shows: readonly Show[];
+  /** Rows that stand together, by column. */
+  #open: Map<number, string>[] = [];
+  #last = 0;
+
+  constructor(text: PageText, strings: readonly string[], shows: readonly Show[]) {
+    this.#text = text;
+    this.#strings = strings;
+    this.#shows = shows;
+  }
+
+  row(row: XmlNode): void {
+    const number = Number(row.attributes.r ?? this.#last + 1);
+    const cells = new Map<number, string>();
+    let column = -1;
+    for (const cell of nodes(row)) {
+      column = cell.attributes.r === undefined ? column + 1 : columnOf(cell.attributes.r);
+      const value = this.#valueOf(cell).trim();
+      if (value !== "" && column < mostColumns) cells.set(column, value);
+    }
+    if (cells.size === 0 || number > this.#last + 1) this.end();
+    if (cells.size > 0) this.#open.push(cells);
+    this.#last = number;
+  }
+
+  /** Closes the table: rows with one cell above the others are lines of text. */
+  end(): void {
+    const rows = this.#open;
+    this.#open = [];
+    const text = this.#text;
+    while (rows[0]?.size === 1) {
+      const [value] = rows.shift()!.values();
+      text.part();
+      this.elements.push({ type: "paragraph", pieces: [text.take(value!)] });
+    }
+    const columns = [...new Set(rows.flatMap((row) => [...row.keys()]))].sort((a, b) => a - b);
+    for (const [index, row] of rows.entries()) {
+      text.part();
+      const cells = columns.map((column, at) => {
+        if (at > 0) text.take("\t");
+        const value = row.get(column);
+        return value === undefined ? [] : [text.take(value)];
+      });
+      this.elements.push({ type: "row", first: index === 0, cells });
+    }
+  }
+
+  #valueOf(cell: XmlNode): string {
+    const { t, s } = cell.attributes;
+    const value = textOf(at(cell, "v"));
+    if (t === "s") return this.#strings[Number(value)] ?? "";
+    if (t === "inlineStr") return sharedText(at(cell, "is") ?? cell);
+    if (t === "b") return value === "1" ? "TRUE" : "FALSE";
+    if (t === "str" || t === "d") return value;
+    const number = Number(value);
+    if (t === "e" || value === "" || !Number.isFinite(number)) return value;
+    return (this.#shows[Number(s ?? 0)] ?? plain)(number);
+  }
+}
+
+/** «AB12» is in column 27. */
+function columnOf(reference: string): number {
+  let column = 0;
+  for (const letter of /^[A-Z]{1,3}/.exec(reference)?.[0] ?? "A") column = column * 26 + letter.charCodeAt(0) - 64;
+  return column - 1;
+}

@@ -1,0 +1,92 @@
+// The way from clean text back to the original, as stretches that run alike in both.
+import type { Place } from "../../contract/documents.ts";
+
+/**
+ * Stretches in the order of the clean text, five numbers each: start in the clean text, length there, page (from 0), start on
+ * that page, length there. Where the two lengths differ, the stretch is one thing that was written otherwise.
+ */
+export type SourceMap = number[];
+const width = 5;
+
+/** Clean text in the making. What is added with a place is found again; marks of our own have none. */
+export class CleanText {
+  readonly map: SourceMap = [];
+  #parts: string[] = [];
+  length = 0;
+
+  /** `text`, which stands as `span` characters at `start` on page `page` (from 0). */
+  add(text: string, page: number, start: number, span: number = text.length): void {
+    if (text === "") return;
+    const { map } = this;
+    const last = map.length - width;
+    const straight = span === text.length && last >= 0 && map[last + 1] === map[last + 4];
+    const follows =
+      last >= 0 &&
+      map[last]! + map[last + 1]! === this.length &&
+      map[last + 2] === page &&
+      map[last + 3]! + map[last + 4]! === start;
+    if (straight && follows) {
+      map[last + 1]! += text.length;
+      map[last + 4]! += span;
+    } else map.push(this.length, text.length, page, start, span);
+    this.mark(text);
+  }
+
+  /** Text that the original does not have. */
+  mark(text: string): void {
+    this.#parts.push(text);
+    this.length += text.length;
+  }
+
+  toString(): string {
+    return this.#parts.join("");
+  }
+}
+
+/** Index of the first stretch that ends after `at`. */
+function stretchAfter(map: SourceMap, at: number): number {
+  let low = 0;
+  let high = map.length / width;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (map[middle * width]! + map[middle * width + 1]! > at) high = middle;
+    else low = middle + 1;
+  }
+  return low * width;
+}
+
+/** Where clean text from start to end stands in the original. `paged`: whether its pages have numbers. */
+export function placeOf(map: SourceMap, start: number, end: number, paged: boolean): Place {
+  const number = (page: number): number | null => (paged ? page + 1 : null);
+  if (map.length === 0) return { page: number(0), start: 0, last_page: number(0), end: 0 };
+  const first = Math.min(stretchAfter(map, start), map.length - width);
+  let last = Math.min(stretchAfter(map, Math.max(start, end - 1)), map.length - width);
+  // The end may lie in a mark of ours: then what stands before it counts.
+  if (last > first && map[last]! >= end) last -= width;
+  const exact = (stretch: number): boolean => map[stretch + 1] === map[stretch + 4];
+  const into = Math.max(0, Math.min(start - map[first]!, map[first + 1]!));
+  const upTo = Math.max(0, Math.min(end - map[last]!, map[last + 1]!));
+  return {
+    page: number(map[first + 2]!),
+    start: map[first + 3]! + (exact(first) ? into : 0),
+    last_page: number(map[last + 2]!),
+    end: map[last + 3]! + (exact(last) ? upTo : map[last + 4]!),
+  };
+}
+
+/** Where each page begins in the clean text; a page without text, where the next one does. */
+export function pageStarts(map: SourceMap): number[] {
+  const starts: number[] = [];
+  for (let i = 0; i < map.length; i += width) while (starts.length <= map[i + 2]!) starts.push(map[i]!);
+  return starts;
+}
+
+/** The stretches that clean text from start to end touches. */
+export function* stretchesOf(
+  map: SourceMap,
+  from: number,
+  to: number,
+): Generator<{ clean: number; length: number; page: number; start: number; span: number }> {
+  for (let i = stretchAfter(map, from); i < map.length && map[i]! < to; i += width)
+    yield { clean: map[i]!, length: map[i + 1]!, page: map[i + 2]!, start: map[i + 3]!, span: map[i + 4]! };
+}

@@ -1,0 +1,51 @@
+// The parts of a clean text: what is kept beside it, and what other rooms are given.
+import type { Block, Chunk } from "../../contract/documents.ts";
+import { type ChunkSpan, chunkSpans } from "./chunk.ts";
+import { placeOf, type SourceMap } from "./source-map.ts";
+
+export interface PlainBlock {
+  type: Block["type"];
+  level: number;
+  start: number;
+  end: number;
+}
+
+const types = ["heading", "paragraph", "item", "row", "code"] as const;
+
+/** As it is kept, in JSON. */
+export interface Structure {
+  /** Four numbers a block: type, level, start, end. */
+  blocks: number[];
+  map: SourceMap;
+  /** Whether pages have numbers. */
+  paged: boolean;
+}
+
+export const structureOf = (blocks: readonly PlainBlock[], map: SourceMap, paged: boolean): Structure => ({
+  blocks: blocks.flatMap(({ type, level, start, end }) => [types.indexOf(type), level, start, end]),
+  map,
+  paged,
+});
+
+function plainBlocks({ blocks }: Structure): PlainBlock[] {
+  const plain: PlainBlock[] = [];
+  for (let i = 0; i < blocks.length; i += 4)
+    plain.push({ type: types[blocks[i]!]!, level: blocks[i + 1]!, start: blocks[i + 2]!, end: blocks[i + 3]! });
+  return plain;
+}
+
+/** Blocks and chunks with their places in the original. */
+export function readStructure(text: string, structure: Structure): { blocks: Block[]; chunks: Chunk[] } {
+  const plain = plainBlocks(structure);
+  const place = (start: number, end: number) => placeOf(structure.map, start, end, structure.paged);
+  return {
+    blocks: plain.map((block) => ({ ...block, place: place(block.start, block.end) })),
+    chunks: chunkSpans(text, plain).map(
+      (span: ChunkSpan): Chunk => ({
+        ...span,
+        text: text.slice(span.start, span.end),
+        place: place(span.start, span.end),
+      }),
+    ),
+  };
+}

@@ -1,0 +1,373 @@
+// Documents of every format: what is read, what is left out, and where it stood.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { docx, epub, lines, type PdfText, pdf, pptx, xlsx } from "../helpers/document-files.ts";
+import { type DocumentReader, documentReader, type Read } from "../helpers/read-document.ts";
+
+let it: DocumentReader;
+before(() => {
+  it = documentReader();
+});
+after(() => it.close());
+
+const blocksOf = (read: Read): [string, string][] =>
+  read.blocks.map(({ type, level, start, end }) => [
+    level > 0 ? `${type} ${level}` : type,
+    read.text.slice(start, end),
+  ]);
+
+describe("HTML", () => {
+  const page = `<!doctype html><html><head><title>Harbour</title><style>p{}</style></head><body>
+<nav><a href="/">Home</a></nav><header>Cookies?</header><main>
+<h1>Harbour &amp; docks<a class="headerlink" href="#x">¶</a></h1>
+<p>The harbour opens at <b>six</b>&nbsp;o&#8217;clock.<br>It closes late.</p>
+<ol start="3"><li>moor<ul><li>ask *first*</li></ul></li><li>pay</li></ol>
+<table><tr><th>Ship</th><th>Berth</th></tr><tr><td rowspan="2">Ada | Lund</td><td>7</td></tr><tr><td>8</td></tr></table>
+<pre>
+  $ moor --now
+</pre><script>alert(1)</script><p style="display:none">secret</p></main><footer>© 2020</footer></body></html>`;
+
+  test("is read as a person sees it, without what surrounds it", async () => {
+    const read = await it.read("a.html", page);
+    assert.equal(read.format, "html");
+    assert.deepEqual(blocksOf(read), [
+      ["heading 1", "Harbour & docks"],
+      ["paragraph", "The harbour opens at six o’clock. It closes late."],
+      ["item", "moor"],
+      ["item", "ask \\*first\\*"],
+      ["item", "pay"],
+      ["row 1", "| Ship | Berth |"],
+      ["row 2", "| Ada \\| Lund | 7 |"],
+      ["row 2", "|  | 8 |"],
+      ["code", "  $ moor --now"],
+    ]);
+    assert.match(read.text, /^3\. moor\n {2}- ask/m);
+  });
+
+  test("keeps where each word stands in the file", async () => {
+    const read = await it.read("a.html", page);
+    for (const words of ["Harbour", "docks", "six", "o’clock", "closes late", "Ada", "moor --now"]) {
+      const at = read.text.indexOf(words);
+      const block = read.blocks.find(({ start, end }) => start <= at && at < end)!;
+      assert.ok(page.slice(block.place.start, block.place.end).includes(words.replace("’", "&#8217;")), words);
+    }
+  });
+
+  test("an article is found among what is beside it", async () => {
+    const prose = (n: number) =>
+      `<p>${`The pilot boards ships, sentence ${n}, at the outer buoy, and guides them in with care. `.repeat(6)}</p>`;
+    const links = `<div class="sidebar"><ul>${Array.from({ length: 12 }, (_, i) => `<li><a href="/${i}">Other news ${i}</a></li>`).join("")}</ul></div>`;
+    const read = await it.read(
+      "a.html",
+      `<html><body>${links}<div class="post"><h1>Pilots</h1>${[1, 2, 3, 4].map(prose).join("")}</div>${links}</body></html>`,
+    );
+    assert.doesNotMatch(read.text, /Other news/);
+    assert.equal(read.text.match(/sentence \d/g)?.length, 24);
+  });
+});
+
+describe("Word", () => {
+  const p = (text: string, properties = "") =>
+    `<w:p><w:pPr>${properties}</w:pPr><w:r><w:t xml:space="preserve">${text}</w:t></w:r></w:p>`;
+  const item = (text: string, level: number) =>
+    p(text, `<w:numPr><w:ilvl w:val="${level}"/><w:numId w:val="3"/></w:numPr>`);
+  test("headings by style and outline, lists, tables, notes; nothing deleted or hidden", async () => {
+    const read = await it.read(
+      "a.docx",
+      docx(
+        `${p("Harbour", '<w:pStyle w:val="Heading1"/>')}${p("Rules", '<w:pStyle w:val="Own"/>')}` +
+          `<w:p><w:r><w:t>Open </w:t></w:r><w:ins><w:r><w:t>daily</w:t></w:r></w:ins><w:del><w:r><w:delText>never</w:delText></w:r></w:del><w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r><w:r><w:t>.</w:t></w:r></w:p>` +
+          `${item("moor", 0)}${item("ask", 1)}${item("pay", 0)}` +
+          `<w:tbl><w:tr><w:tc>${p("Ship")}</w:tc><w:tc>${p("Berth")}</w:tc></w:tr><w:tr><w:tc><w:tcPr><w:vMerge w:val="restart"/></w:tcPr>${p("Ada")}${p("Lund")}</w:tc><w:tc>${p("7")}</w:tc></w:tr><w:tr><w:tc><w:tcPr><w:vMerge/></w:tcPr>${p("x")}</w:tc><w:tc>${p("8")}</w:tc></w:tr></w:tbl>`,
+      ),
+    );
+    assert.deepEqual(blocksOf(read), [
+      ["heading 1", "Harbour"],
+      ["heading 2", "Rules"],
+      ["paragraph", "Open daily."],
+      ["item", "moor"],
+      ["item", "ask"],
+      ["item", "pay"],
+      ["row 1", "| Ship | Berth |"],
+      ["row 2", "| Ada Lund | 7 |"],
+      ["row 2", "|  | 8 |"],
+      ["paragraph", "Since May."],
+    ]);
+    assert.match(read.text, /^1\. moor\n {2}- ask\n2\. pay$/m);
+  });
+});
+
+test("PowerPoint: slides are pages, titles headings; numbers and dates of slides are left out", async () => {
+  const shape = (type: string, ...texts: string[]) =>
+    `<p:sp><p:nvSpPr><p:nvPr><p:ph${type && ` type="${type}"`}/></p:nvPr></p:nvSpPr><p:txBody>${texts.map((text) => `<a:p><a:r><a:t>${text}</a:t></a:r></a:p>`).join("")}</p:txBody></p:sp>`;
+  const table = `<p:graphicFrame><a:graphic><a:graphicData><a:tbl>${[
+    ["Ship", "Berth"],
+    ["Ada", "7"],
+  ]
+    .map(
+      (row) =>
+        `<a:tr>${row.map((cell) => `<a:tc><a:txBody><a:p><a:r><a:t>${cell}</a:t></a:r></a:p></a:txBody></a:tc>`).join("")}</a:tr>`,
+    )
+    .join("")}</a:tbl></a:graphicData></a:graphic></p:graphicFrame>`;
+  const read = await it.read(
+    "a.pptx",
+    pptx([shape("", "first", "second") + shape("title", "Harbour") + shape("sldNum", "1"), table]),
+  );
+  assert.deepEqual(blocksOf(read), [
+    ["heading 2", "Harbour"],
+    ["item", "first"],
+    ["item", "second"],
+    ["row 1", "| Ship | Berth |"],
+    ["row 2", "| Ada | 7 |"],
+  ]);
+  assert.deepEqual(
+    read.blocks.map((block) => block.place.page),
+    [1, 1, 1, 2, 2],
+  );
+  assert.equal(read.report.pages?.count, 2);
+});
+
+test("Excel: sheets are pages; dates, percentages and sums as people see them; hidden sheets are named", async () => {
+  const rows =
+    '<row r="1"><c r="B1" t="s"><v>0</v></c></row>' +
+    '<row r="3"><c r="B3" t="inlineStr"><is><t>Day</t></is></c><c r="C3" t="inlineStr"><is><t>Share</t></is></c><c r="D3" t="inlineStr"><is><t>Sum</t></is></c></row>' +
+    '<row r="4"><c r="B4" s="1"><v>45292</v></c><c r="C4" s="2"><v>0.125</v></c><c r="D4"><f>0.1+0.2</f><v>0.30000000000000004</v></c></row>' +
+    '<row r="5"><c r="B5" s="3"><v>45292.75</v></c><c r="D5" t="b"><v>1</v></c></row>';
+  const read = await it.read(
+    "a.xlsx",
+    xlsx(
+      [
+        { name: "Fees", rows },
+        { name: "Old", rows, state: "hidden" },
+      ],
+      ["All &lt;fees&gt;"],
+    ),
+  );
+  assert.deepEqual(blocksOf(read), [
+    ["heading 2", "Fees"],
+    ["paragraph", "All \\<fees>"],
+    ["row 1", "| Day | Share | Sum |"],
+    ["row 2", "| 2024-01-01 | 12.5 % | 0.3 |"],
+    ["row 2", "| 2024-01-01 18:00 |  | TRUE |"],
+  ]);
+  assert.deepEqual(
+    read.report.warnings.map(({ code }) => code),
+    ["sheets_hidden"],
+  );
+});
+
+test("EPUB: chapters are pages, with places in their files; the contents page is left out", async () => {
+  const chapters = ["<h1>One</h1><p>The first &eacute;lan.</p>", "<h1>Two</h1><p>The second.</p>"];
+  const read = await it.read("a.epub", epub(chapters));
+  assert.deepEqual(blocksOf(read), [
+    ["heading 1", "One"],
+    ["paragraph", "The first élan."],
+    ["heading 1", "Two"],
+    ["paragraph", "The second."],
+  ]);
+  assert.deepEqual(
+    read.blocks.map((block) => block.place.page),
+    [1, 1, 2, 2],
+  );
+});
+
+test("e-mail: who, when, what; attachments are named", async () => {
+  const mail = [
+    "From: =?utf-8?q?Ada_L=C3=BCnd?= <ada@example.com>",
+    "To: bo@example.com",
+    "Subject: Harbour =?iso-8859-1?Q?gr=F6=DFe?=",
+    "Date: Mon, 4 May 2026 12:00:00 +0000",
+    "MIME-Version: 1.0",
+    'Content-Type: multipart/mixed; boundary="b"',
+    "",
+    "--b",
+    "Content-Type: text/plain; charset=utf-8",
+    "Content-Transfer-Encoding: quoted-printable",
+    "",
+    "The harbour opens =",
+    "at six=E2=80=A6",
+    "",
+    "Yours",
+    "--b",
+    'Content-Type: application/pdf; name="plan.pdf"',
+    'Content-Disposition: attachment; filename="plan.pdf"',
+    "Content-Transfer-Encoding: base64",
+    "",
+    "JVBERi0=",
+    "--b--",
+  ].join("\r\n");
+  const read = await it.read("mail", mail);
+  assert.equal(read.format, "email");
+  assert.match(
+    read.text,
+    /^# Harbour größe\n\nFrom: Ada Lünd \\?<ada@example.com>\n\nTo: bo@example.com\n\nDate: [^\n]+\n\nThe harbour opens at six…\n\nYours\n$/,
+  );
+  assert.match(read.report.warnings[0]!.message, /plan\.pdf/);
+});
+
+describe("JSON", () => {
+  test("lists of flat objects are tables, the rest is named, each with its place", async () => {
+    const json =
+      '{ "site": "Harbour", "open": true, "ships": [ { "name": "A\\u00dfa", "berth": 7 }, { "name": "Bo", "crew": null } ], "rules": { "moor": ["ask", "pay"] } }';
+    const read = await it.read("a.json", json);
+    assert.deepEqual(blocksOf(read), [
+      ["paragraph", "site: Harbour"],
+      ["paragraph", "open: true"],
+      ["heading 1", "ships"],
+      ["row 1", "| name | berth | crew |"],
+      ["row 2", "| Aßa | 7 |  |"],
+      ["row 2", "| Bo |  |  |"],
+      ["heading 1", "rules"],
+      ["heading 2", "moor"],
+      ["item", "ask"],
+      ["item", "pay"],
+    ]);
+    const harbour = read.blocks[0]!;
+    assert.match(json.slice(harbour.place.start, harbour.place.end), /site.*Harbour/);
+  });
+
+  test("JSON Lines are one list", async () => {
+    const read = await it.read("rows", '{"q":"When?","a":"Six."}\n\n{"q":"Where?","a":"Here."}\n');
+    assert.equal(read.format, "jsonl");
+    assert.equal(read.text, "| q | a |\n| --- | --- |\n| When? | Six. |\n| Where? | Here. |\n");
+  });
+});
+
+describe("PDF", () => {
+  const words =
+    "The harbour master keeps the register of all vessels that enter or leave the outer basin during the night shift and".split(
+      " ",
+    );
+  const line = (n: number, length = 9) => Array.from({ length }, (_, i) => words[(n * 5 + i) % words.length]).join(" ");
+  const prose = (from: number, count: number, length?: number) =>
+    Array.from({ length: count }, (_, i) => line(from + i, length));
+
+  test("running headers and footers go, a word broken at a line's end is whole, pages are counted", async () => {
+    const page = (n: number): PdfText[] => [
+      { text: `Harbour Rules, Release ${n}`, x: 72, y: 760 },
+      ...lines([`Chapter ${n}`], 72, 700, { size: 16, font: "Helvetica-Bold" }),
+      ...lines(
+        [...prose(n, 4), "all vessels must be regis-", "tered with the well-", `known office, rule number ${n}.`],
+        72,
+        670,
+      ),
+      ...lines([line(n + 3), "a well-known office."], 72, 560),
+      { text: `Page ${n} of 6`, x: 280, y: 40 },
+    ];
+    const read = await it.read("a.pdf", pdf([1, 2, 3, 4, 5, 6].map(page)));
+    assert.equal(read.report.pages?.count, 6);
+    assert.ok(read.report.pages.characters.every((count) => count > 300));
+    assert.doesNotMatch(read.text, /Release|of 6/);
+    assert.equal(read.text.match(/registered with the well-known office, rule number \d\./g)?.length, 6);
+    assert.deepEqual(
+      read.blocks.slice(0, 3).map(({ type, level, place }) => [type, level, place.page]),
+      [
+        ["heading", 1, 1],
+        ["paragraph", 0, 1],
+        ["paragraph", 0, 1],
+      ],
+    );
+    const last = read.blocks.at(-1)!;
+    assert.deepEqual([last.place.page, last.place.last_page], [6, 6]);
+  });
+
+  test("two columns are read one after the other, what spans them where it stands", async () => {
+    const left = prose(0, 20, 6).map((text) => text.slice(0, 44));
+    const right = prose(40, 20, 6).map((text) => text.slice(0, 44));
+    const read = await it.read(
+      "a.pdf",
+      pdf([
+        [
+          ...lines(["Two columns"], 72, 740, { size: 18 }),
+          ...lines(
+            [
+              "An abstract that runs over the whole width of the page, from the left edge to the right one, in one line.",
+            ],
+            72,
+            710,
+          ),
+          ...lines(["LEFT", ...left, "LEFT end."], 72, 680),
+          ...lines(["RIGHT", ...right, "RIGHT end."], 330, 680),
+        ],
+      ]),
+    );
+    const order = ["Two columns", "An abstract", "LEFT", "LEFT end.", "RIGHT", "RIGHT end."].map((text) =>
+      read.text.indexOf(text),
+    );
+    assert.deepEqual(
+      order,
+      order.toSorted((a, b) => a - b),
+    );
+    assert.ok(order.every((at) => at >= 0));
+    assert.ok(read.blocks.every((block) => block.type !== "row"));
+  });
+
+  test("a table is rows, with cells of several lines whole", async () => {
+    const row = (y: number, ...cells: string[]): PdfText[] => cells.map((text, i) => ({ text, x: 72 + i * 160, y }));
+    const read = await it.read(
+      "a.pdf",
+      pdf([
+        [
+          ...lines(prose(0, 4, 16), 72, 740),
+          ...row(670, "Ship", "Berth", "Remark"),
+          ...row(656, "Ada Lund", "7", "comes at night"),
+          ...row(644, "", "", "and leaves early"),
+          ...row(630, "Bo", "8", "none"),
+          ...row(616, "Cleo", "12", "none"),
+          ...lines(prose(9, 4, 16), 72, 580),
+        ].filter(({ text }) => text !== ""),
+      ]),
+    );
+    assert.deepEqual(
+      blocksOf(read).filter(([type]) => type.startsWith("row")),
+      [
+        ["row 1", "| Ship | Berth | Remark |"],
+        ["row 2", "| Ada Lund | 7 | comes at night and leaves early |"],
+        ["row 2", "| Bo | 8 | none |"],
+        ["row 2", "| Cleo | 12 | none |"],
+      ],
+    );
+  });
+
+  test("listings keep their lines, items their marks", async () => {
+    const read = await it.read(
+      "a.pdf",
+      pdf([
+        [
+          ...lines(prose(0, 4), 72, 740),
+          ...lines(["if open:", "    moor()"], 72, 660, { font: "Courier" }).map((one, i) =>
+            i === 1 ? { ...one, text: "moor()", x: 96 } : one,
+          ),
+          ...lines(
+            ["\u2022 ask first", "\u2022 then pay"].map((text) => text.replace("\u2022", "\x95")),
+            72,
+            600,
+          ),
+        ],
+      ]),
+    );
+    assert.deepEqual(blocksOf(read).slice(1), [
+      ["code", "if open:\n    moor()"],
+      ["item", "ask first"],
+      ["item", "then pay"],
+    ]);
+  });
+
+  test("a paragraph that goes on on the next page is one, on both pages", async () => {
+    const read = await it.read(
+      "a.pdf",
+      pdf([lines(prose(0, 5), 72, 700), lines(["and so it ends here, on the next page, at last."], 72, 700)]),
+    );
+    assert.equal(read.blocks.length, 1);
+    assert.deepEqual([read.blocks[0]!.place.page, read.blocks[0]!.place.last_page], [1, 2]);
+  });
+
+  test("pages without text are named", async () => {
+    const read = await it.read("a.pdf", pdf([lines(prose(0, 5), 72, 700), [], lines(prose(9, 5), 72, 700), []]));
+    assert.deepEqual(read.report.pages?.without_text, [2, 4]);
+    assert.deepEqual(
+      read.report.warnings.map(({ code, message }) => [code, message]),
+      [["pages_without_text", "2 of 4 pages have no text: 2, 4"]],
+    );
+  });
+});

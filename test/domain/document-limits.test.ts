@@ -1,0 +1,204 @@
+// Documents made to hurt: each is refused with its own code, in time.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { Failure, type FailureCode } from "../../src/base/errors.ts";
+import { docx, epub, lines, pdf, pptx, xlsx, zip } from "../helpers/document-files.ts";
+import { type DocumentReader, documentReader } from "../helpers/read-document.ts";
+
+let it: DocumentReader;
+before(() => {
+  it = documentReader();
+});
+after(() => it.close());
+
+async function refused(name: string, content: string | Uint8Array): Promise<Failure> {
+  const error = await it.read(name, content).then(
+    (read) => assert.fail(`read: ${read.text.slice(0, 200)}`),
+    (cause) => cause,
+  );
+  assert.ok(error instanceof Failure, String((error as Error).stack));
+  assert.ok(error.message.includes(name), error.message);
+  assert.ok(error.status === 415 || error.status === 422);
+  return error;
+}
+
+const paragraph = "<w:p><w:r><w:t>words</w:t></w:r></w:p>";
+const laughs = `<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha">${Array.from({ length: 20 }, (_, i) => `<!ENTITY ${"a".repeat(i + 2)} "${`&${"a".repeat(i + 1)};`.repeat(10)}">`).join("")}]><l>&${"a".repeat(21)};</l>`;
+const outside = '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY x SYSTEM "file:///etc/passwd">]><l>&x;</l>';
+const nested = (open: string, inner: string, close: string, times: number) =>
+  open.repeat(times) + inner + close.repeat(times);
+const page = lines(["words on a page"], 72, 700);
+
+const cases: [string, FailureCode, string, () => string | Uint8Array, RegExp][] = [
+  [
+    "a ZIP bomb",
+    "archive_limit",
+    "a.docx",
+    () => docx(paragraph, [{ name: "word/media/x", content: new Uint8Array(64 << 20) }]),
+    /200 times/,
+  ],
+  [
+    "parts that overlap",
+    "archive_limit",
+    "a.xlsx",
+    () =>
+      zip([
+        { name: "[Content_Types].xml", content: "x".repeat(100) },
+        { name: "b", content: "y", claims: { offset: 0 } },
+      ]),
+    /overlap/,
+  ],
+  [
+    "ten thousand and one parts",
+    "archive_limit",
+    "a.epub",
+    () => zip(Array.from({ length: 10_001 }, (_, i) => ({ name: `${i}`, content: "" }))),
+    /10001 parts/,
+  ],
+  [
+    "a part that is longer than it says",
+    "document_invalid",
+    "a.docx",
+    () => zip([{ name: "[Content_Types].xml", content: "x".repeat(1 << 20), claims: { size: 10 } }]),
+    /damaged archive/,
+  ],
+  [
+    "a part with another check sum",
+    "document_invalid",
+    "a.docx",
+    () => zip([{ name: "[Content_Types].xml", content: "<a/>", claims: { crc: 1 } }]),
+    /check sum/,
+  ],
+  [
+    "a part that leaves the archive",
+    "document_invalid",
+    "a.docx",
+    () => zip([{ name: "../../x", content: "x" }]),
+    /damaged archive/,
+  ],
+  [
+    "an archive with a password",
+    "document_encrypted",
+    "a.pptx",
+    () => zip([{ name: "[Content_Types].xml", content: "x", claims: { flags: 0x801 } }]),
+    /encrypted/,
+  ],
+  [
+    "an EPUB with a key",
+    "document_encrypted",
+    "a.epub",
+    () =>
+      epub(
+        ["<p>x</p>"],
+        [
+          {
+            name: "META-INF/encryption.xml",
+            content:
+              '<encryption><EncryptedData><EncryptionMethod Algorithm="http://www.w3.org/2001/04/xmlenc#aes128-cbc"/></EncryptedData></encryption>',
+          },
+        ],
+      ),
+    /encrypted/,
+  ],
+  [
+    "an archive that is no document",
+    "unsupported_media_type",
+    "a.zip",
+    () => zip([{ name: "a.txt", content: "words" }]),
+    /no document/,
+  ],
+  [
+    "entities in Office",
+    "entities_refused",
+    "a.docx",
+    () => zip([{ name: "[Content_Types].xml", content: laughs }]),
+    /entities/,
+  ],
+  [
+    "entities from outside",
+    "entities_refused",
+    "a.pptx",
+    () => zip([{ name: "[Content_Types].xml", content: outside }]),
+    /entities/,
+  ],
+  ["entities in XML", "entities_refused", "a.xml", () => laughs, /entities/],
+  ["XML nested without end", "document_limit", "a.docx", () => docx(nested("<w:sdt>", "", "</w:sdt>", 5000)), /deep/],
+  [
+    "HTML nested without end",
+    "document_limit",
+    "a.html",
+    () => `<!doctype html><body>${nested("<div>", "words", "</div>", 50_000)}`,
+    /deep/,
+  ],
+  ["JSON nested without end", "document_limit", "a.json", () => nested("[", "1", "]", 100_000), /deep/],
+  [
+    "a sheet of too many cells",
+    "document_limit",
+    "a.xlsx",
+    () => xlsx([{ name: "x", rows: `<row>${"<c/>".repeat(2000)}</row>`.repeat(1001) }]),
+    /cells/,
+  ],
+  [
+    "a PDF of ten thousand pages",
+    "too_many_pages",
+    "a.pdf",
+    () => pdf(Array.from({ length: 10_000 }, () => [])),
+    /10000 pages/,
+  ],
+  [
+    "a PDF with a password",
+    "document_encrypted",
+    "a.pdf",
+    () =>
+      pdf(
+        [page],
+        `/ID [<00><00>] /Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <${"41".repeat(32)}> /U <${"42".repeat(32)}> >> `,
+      ),
+    /password/,
+  ],
+  ["a PDF without text", "document_no_text", "a.pdf", () => pdf([[], []]), /None of the 2 pages/],
+  [
+    "a PDF that was cut off",
+    "document_invalid",
+    "a.pdf",
+    () => pdf(Array.from({ length: 200 }, () => page)).subarray(0, 40_000),
+    /cut off/,
+  ],
+  ["slides without text", "document_invalid", "a.pptx", () => pptx(["", ""]), /no text/],
+];
+
+describe("refused", () => {
+  for (const [what, code, name, make, message] of cases)
+    test(what, { timeout: 60_000 }, async () => {
+      const failure = await refused(name, make());
+      assert.equal(failure.code, code, failure.message);
+      assert.match(failure.message, message);
+    });
+});
+
+describe("a name that says something else", () => {
+  const contents: Record<string, () => string | Uint8Array> = {
+    pdf: () => pdf([page]),
+    docx: () => docx(paragraph),
+    xlsx: () => xlsx([{ name: "x", rows: "<row><c><v>1</v></c></row>" }]),
+    epub: () => epub(["<p>words</p>"]),
+    html: () => "<!doctype html><p>words</p>",
+    txt: () => "words",
+  };
+  const endings = [...Object.keys(contents), "json", "eml", "pptx"];
+  for (const [is, make] of Object.entries(contents))
+    test(`${is} under every other ending`, { timeout: 60_000 }, async () => {
+      // Where the content has to be opened to be known, one ending of each kind will do.
+      const wrong = endings.filter((ending) => ending !== is && (is !== "epub" || !["xlsx", "pptx"].includes(ending)));
+      for (const ending of wrong)
+        assert.equal((await refused(`a.${ending}`, make())).code, "extension_mismatch", ending);
+    });
+
+  test("but one that says nothing is no hindrance", async () => {
+    const names = ["a", "b.x1", "report"];
+    for (const [is, make] of Object.entries(contents)) {
+      const { format } = await it.read(names.pop() ?? "a", make());
+      assert.equal(format, is === "txt" ? "text" : is);
+    }
+  });
+});

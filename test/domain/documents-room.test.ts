@@ -1,0 +1,88 @@
+// What other rooms are given of a document: its parts with their places, and a snapshot that knows its pages.
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { sha256 } from "../../src/base/files.ts";
+import { createLog } from "../../src/base/log.ts";
+import { systemClock } from "../../src/base/time.ts";
+import { createDocuments, type Documents } from "../../src/domain/documents/index.ts";
+import { openStore, type Store } from "../../src/store/open.ts";
+import { lines, pdf } from "../helpers/document-files.ts";
+
+let folder: string;
+let store: Store;
+let documents: Documents;
+before(async () => {
+  folder = mkdtempSync(join(tmpdir(), "plumbline-room-"));
+  store = openStore(join(folder, "db"), { onIoError: (error) => assert.fail(error) });
+  store.prepare("INSERT INTO user(id, name, created_at) VALUES('u', 'ann', '2026-05-04T12:00:00Z')").run();
+  documents = createDocuments({
+    store,
+    clock: systemClock,
+    log: createLog("error"),
+    folder: join(folder, "blobs"),
+    personalData: "flag",
+  });
+  await documents.prepare();
+});
+after(async () => {
+  await documents.close();
+  store.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function upload(name: string, content: string | Uint8Array): Promise<string> {
+  const path = join(folder, `${sha256(content)}.upload`);
+  writeFileSync(path, content);
+  const file = { name, declaredType: "", path, bytes: statSync(path).size, sha256: sha256(content) };
+  const handler = documents.handlers["documents.upload"];
+  const input = { files: [file], query: {}, signal: new AbortController().signal };
+  const answer = await handler(input as unknown as Parameters<typeof handler>[0], {
+    userId: "u",
+    userName: "ann",
+    keyId: "k",
+  });
+  return answer.documents[0]!.document_id;
+}
+
+test("a PDF's parts cite their pages", async () => {
+  const page = (n: number) =>
+    lines([`Berth ${n} is the berth of the ship called number ${n}, and of no other ship.`], 72, 700);
+  const id = await upload("a.pdf", pdf([page(1), [], page(3)]));
+  const [read] = await documents.read("u", [id, id]);
+  assert.deepEqual([read!.id, read!.format, read!.media_type, read!.language], [id, "pdf", "text/markdown", "en"]);
+  assert.deepEqual(
+    read!.blocks.map(({ place }) => [place.page, place.start, place.last_page]),
+    [
+      [1, 0, 1],
+      [3, 0, 3],
+    ],
+  );
+  assert.equal(read!.chunks.map((chunk) => chunk.text).join("\n\n"), read!.text.trim());
+  const { document } = (await documents.snapshot("u", [id]))[0]!;
+  assert.equal(document.pages!.length, 3);
+  assert.ok(document.text.slice(document.pages![2]).startsWith("Berth 3"));
+});
+
+test("a document that was taken in before its parts were kept is read all the same", async () => {
+  const id = await upload("a.md", "# Title\r\n\r\nWords.");
+  const [now] = await documents.read("u", [id]);
+  store
+    .prepare<[string]>("UPDATE document SET structure_sha256 = NULL, report_json = NULL, format = NULL WHERE id = ?")
+    .run(id);
+  const [then] = await documents.read("u", [id]);
+  assert.equal(then!.format, "markdown");
+  assert.deepEqual(
+    then!.blocks.map(({ start, end }) => [start, end]),
+    now!.blocks.map(({ start, end }) => [start, end]),
+  );
+  const { document } = (await documents.snapshot("u", [id]))[0]!;
+  assert.deepEqual(Object.keys(document), ["id", "name", "media_type", "text"]);
+});
+
+test("another's documents are not found", async () => {
+  const id = await upload("a.md", "Words.");
+  await assert.rejects(documents.read("other", [id]), { code: "not_found" });
+});
