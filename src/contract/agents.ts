@@ -71,7 +71,14 @@ const headers = {
 } as const;
 
 const agentId = idParam("agent_id");
-const answering = ["not_found", "not_deployed", "prompt_too_long", "engine_busy", "out_of_memory"] as const;
+const answering = [
+  "not_found",
+  "not_deployed",
+  "prompt_too_long",
+  "template_failed",
+  "engine_busy",
+  "out_of_memory",
+] as const;
 
 export const agents = {
   "agents.create": endpoint({
@@ -93,7 +100,7 @@ export const agents = {
       },
     },
     reply: oneAgent,
-    errors: ["not_found"],
+    errors: ["not_found", "wrong_kind"],
   }),
   "agents.list": endpoint({
     method: "GET",

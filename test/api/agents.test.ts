@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import OpenAI from "openai";
+import { insertBase } from "../helpers/rows.ts";
 import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they are.
@@ -67,6 +68,10 @@ describe("agents", () => {
       const body = { name: "a", base_model: it.baseId, ...changes };
       assert.equal((await it.call("agents.create", { body })).status, status, JSON.stringify(changes));
     }
+    const embedding = insertBase(it.store, "vectors");
+    it.store.prepare<[string]>("UPDATE base_model SET kind = 'embedding' WHERE id = ?").run(embedding);
+    const refused = await it.call("agents.create", { body: { name: "a", base_model: embedding } });
+    assert.deepEqual([refused.status, refused.body.error.code], [422, "wrong_kind"]);
     const { modelId } = await it.align();
     it.store.prepare<[string]>("UPDATE aligned_model SET deployment_status = 'UNDEPLOYED' WHERE id = ?").run(modelId);
     const theirs = { name: "a", base_model: modelId };

@@ -1,5 +1,7 @@
 // Chats and completions over a real model in a listening house.
 import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
 import type { Contract } from "../../src/contract/index.ts";
@@ -54,6 +56,15 @@ function refusedCompletions() {
     loc: ["body", ...at.map((part) => (part === "0" ? 0 : /^\d+$/.test(part) ? Number(part) : part))],
   })) as { name: string; endpoint: typeof complete; body: Record<string, unknown>; status: number; loc: string[] }[];
 }
+
+const eventsOf = (text: string): unknown[] => {
+  const data = text
+    .split("\n\n")
+    .filter((part) => part.startsWith("data: "))
+    .map((part) => part.slice(6));
+  assert.equal(data.pop(), "[DONE]");
+  return data.map((part) => JSON.parse(part));
+};
 
 describe("inference", { skip: withoutModel }, () => {
   let it: Served;
@@ -201,14 +212,6 @@ describe("inference", { skip: withoutModel }, () => {
       body: JSON.stringify({ model: it.baseId, stream: true, ...body }),
       ...init,
     });
-  const eventsOf = (text: string): unknown[] => {
-    const data = text
-      .split("\n\n")
-      .filter((part) => part.startsWith("data: "))
-      .map((part) => part.slice(6));
-    assert.equal(data.pop(), "[DONE]");
-    return data.map((part) => JSON.parse(part));
-  };
   const outcomes = (): string[] =>
     it.store
       .prepare<[], { outcome: string }>("SELECT outcome FROM usage ORDER BY created_at")
@@ -466,5 +469,52 @@ describe("inference", { skip: withoutModel }, () => {
   test("every request that was admitted has one row, and none is open", () => {
     const all = outcomes();
     assert(all.length > 0 && all.every((outcome) => outcome === "done" || outcome === "aborted"), all.join());
+  });
+});
+
+describe("what is taken away under a running stream", { skip: withoutModel }, () => {
+  let it: Served;
+  before(async () => {
+    it = await servedHouse();
+  });
+  after(() => it.close());
+
+  /** Begins a long answer of `model`, takes the model away, and reads to the end. */
+  async function finished(model: string, takeAway: () => Promise<unknown>): Promise<Record<string, unknown>[]> {
+    const body = { model, prompt: "Count: 1, 2,", max_tokens: 150, ignore_eos: true, temperature: 0, stream: true };
+    const response = await it.get("/api/v3/inference/completions", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    const reader = response.body!.getReader();
+    const decoder = new TextDecoder();
+    let text = decoder.decode((await reader.read()).value, { stream: true });
+    await takeAway();
+    for (let next = await reader.read(); !next.done; next = await reader.read())
+      text += decoder.decode(next.value, { stream: true });
+    assert.ok(text.endsWith("data: [DONE]\n\n"), text.slice(-300));
+    return eventsOf(text) as Record<string, unknown>[];
+  }
+  const next = (model: string) => it.call("inference.completions", { body: { model, prompt: "One", max_tokens: 1 } });
+
+  test("an aligned model finishes it and refuses the next", async () => {
+    const { modelId } = it.align();
+    assert.equal(await deployed(it, modelId), "READY");
+    const chunks = await finished(modelId, () => it.call("models.undeploy", { params: { model_id: modelId } }));
+    assert.equal((chunks.at(-1)!.usage as { completion_tokens: number }).completion_tokens, 150);
+    assert.equal((await next(modelId)).status, 409);
+  });
+
+  test("so does a base, whose file is gone", async () => {
+    const path = join(it.data, "copy.gguf");
+    // A file of its own: one bit of its last weight differs.
+    const bytes = readFileSync(starterModel);
+    bytes.writeUInt8(bytes.readUInt8(bytes.length - 1) ^ 1, bytes.length - 1);
+    writeFileSync(path, bytes);
+    const { model_id: model } = (await it.house.admin("model.import", { path })) as { model_id: string };
+    const chunks = await finished(model, () => it.house.admin("model.remove", { id: model }));
+    assert.equal((chunks.at(-1)!.usage as { completion_tokens: number }).completion_tokens, 150);
+    assert.equal((await next(model)).status, 404);
   });
 });

@@ -12,7 +12,10 @@ export interface AgentsParts {
   store: Store;
   clock: Clock;
   /** The owner's aligned model, or a base model; null when there is none of that name. */
-  describeModel: (ownerId: string, name: string) => { modelId: string; name: string; isServing: boolean } | null;
+  describeModel: (
+    ownerId: string,
+    name: string,
+  ) => { modelId: string; name: string; kind: string; isServing: boolean } | null;
   chat: AnswersParts["chat"];
   /** The appliance's address, as clients have it. */
   baseUrl: () => string;
@@ -112,6 +115,8 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
       "agents.create": async ({ body }, caller) => {
         const model = parts.describeModel(caller.userId, body.base_model);
         if (!model) throw new Failure("not_found", "Model not found");
+        if (model.kind !== "text")
+          throw new Failure("wrong_kind", `The model is for ${model.kind} and does not answer; use another one`);
         const id = newId("agent");
         store.transaction(() =>
           sql.insert.run({

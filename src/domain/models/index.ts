@@ -55,6 +55,13 @@ export interface ServableModel {
   createdAt: string;
 }
 
+export interface Described {
+  modelId: string;
+  name: string;
+  kind: ModelKind;
+  isServing: boolean;
+}
+
 export interface NewAlignedModel {
   ownerId: string;
   alignmentId: string;
@@ -72,8 +79,8 @@ export interface Models {
   resolve(caller: Caller, name: string): ResolvedModel;
   /** Deployed or not, for evaluations. Throws not_found. */
   find(ownerId: string, name: string): ResolvedModel;
-  /** What a model is called, and whether it answers now; null when there is none of that name. */
-  describe(ownerId: string, name: string): { modelId: string; name: string; isServing: boolean } | null;
+  /** What a model is called and for, and whether it serves now; null when there is none of that name. */
+  describe(ownerId: string, name: string): Described | null;
   /** Keeps a model loaded until released, whatever its deployment. */
   lease(ref: ModelRef, use: Exclude<Use, "deployment">): Promise<Lease>;
   /** Unloads bases that are kept for the next request only; how many went. */
@@ -190,10 +197,12 @@ export function createModels(parts: ModelsParts): Models {
     find: (ownerId, name) => find(sql, ownerId, name),
     describe(ownerId, name) {
       const aligned = sql.alignedOf.get(asked(ownerId, name));
-      if (aligned)
-        return { modelId: aligned.id, name: aligned.name, isServing: aligned.deployment_status === "DEPLOYED" };
+      if (aligned) {
+        const isServing = aligned.deployment_status === "DEPLOYED";
+        return { modelId: aligned.id, name: aligned.name, kind: "text", isServing };
+      }
       const base = baseOf(name);
-      return base && { modelId: base.id, name: base.name, isServing: true };
+      return base && { modelId: base.id, name: base.name, kind: base.kind, isServing: true };
     },
     lease,
     freeIdle: loads.freeIdle,

@@ -16,9 +16,10 @@ test(`schemathesis finds nothing in ${seconds} seconds${tag === undefined ? "" :
 }, async () => {
   const it = await scriptedHouse();
   try {
-    // A key that may not manage keys: it would revoke itself.
-    const scopes = ["inference", "documents", "alignments", "models", "agents"];
-    const { key } = (await it.house.admin("key.create", { user: "ada", scopes })) as { key: string };
+    const keyOf = async (user: string, ...scopes: string[]) =>
+      ((await it.house.admin("key.create", { user, scopes })) as { key: string }).key;
+    const key = await keyOf("ada", "inference", "documents", "alignments", "models", "agents");
+    const others = { KEYS_KEY: await keyOf("eve", "keys"), ADMIN_KEY: await keyOf("root", "admin") };
     const { modelId, alignmentId } = await it.align();
     const upload = async (name: "documents.upload" | "benchmarks.upload", file: string, content: string) =>
       (await it.call(name, { files: [{ name: file, content }] })).body;
@@ -36,15 +37,28 @@ test(`schemathesis finds nothing in ${seconds} seconds${tag === undefined ? "" :
     ] as string[];
     mkdirSync(outputFolder, { recursive: true });
     writeFileSync(join(outputFolder, "ids.txt"), ids.map((id) => `"${id}"\n`).join(""));
-    const { code, output } = await run(program("schemathesis"), [
-      ...["--config-file", join(installation, "test/conformance/python/schemathesis.toml"), "run"],
-      `${it.url}/openapi.json`,
-      ...["--header", `Authorization: Bearer ${key}`],
-      // The first two say 401 where the contract says 422; test/contract and test/api/access try both.
-      ...["--exclude-checks", "ignored_auth,missing_required_header"],
-      ...(tag === undefined ? [] : ["--include-tag", tag]),
-      ...["--max-time", seconds, "--seed", "1", "--continue-on-failure", "--no-color", "--generation-database", "none"],
-    ]);
+    const { code, output } = await run(
+      program("schemathesis"),
+      [
+        ...["--config-file", join(installation, "test/conformance/python/schemathesis.toml"), "run"],
+        `${it.url}/openapi.json`,
+        ...["--header", `Authorization: Bearer ${key}`],
+        // The first two say 401 where the contract says 422; test/contract and test/api/access try both.
+        ...["--exclude-checks", "ignored_auth,missing_required_header"],
+        ...(tag === undefined ? [] : ["--include-tag", tag]),
+        ...[
+          "--max-time",
+          seconds,
+          "--seed",
+          "1",
+          "--continue-on-failure",
+          "--no-color",
+          "--generation-database",
+          "none",
+        ],
+      ],
+      others,
+    );
     const report = join(outputFolder, "schemathesis.txt");
     writeFileSync(report, output);
     assert.equal(code, 0, `${output.slice(-2000)}\nAll of it is in ${report}`);
