@@ -8,6 +8,7 @@ const limits = {
   tokens_per_minute: limit,
   tokens_per_day: { ...limit, description: "A day of UTC." },
 } as const;
+const date = "^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])";
 const scopeList = { type: "array", minItems: 1, uniqueItems: true, items: { enum: scopes } } as const;
 
 export const keySettings = {
@@ -19,7 +20,7 @@ export const keySettings = {
     scopes: { ...scopeList, description: "Default: those of the key that asks; where it has admin, all but admin." },
     expires_at: {
       type: ["string", "null"],
-      pattern: "^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,3})?Z$",
+      pattern: `${date}T([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,3})?Z$`,
       default: null,
       description: "ISO 8601, UTC",
     },
@@ -58,7 +59,7 @@ export const newKey = {
 export const graceSeconds = { type: "integer", minimum: 0, maximum: 2_592_000, default: 3600 } as const;
 
 const keyId = idParam("key_id");
-const day = { type: "string", pattern: "^\\d{4}-\\d\\d-\\d\\d$" } as const;
+const day = { type: "string", pattern: `${date}$` } as const;
 const ofUser = { ...userName, description: "Another user; asks for the scope admin." } as const;
 
 export const access = {

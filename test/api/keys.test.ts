@@ -76,6 +76,7 @@ describe("a new key", () => {
       [{ scopes: ["documents", "documents"] }, "scopes"],
       [{ expires_at: "tomorrow" }, "expires_at"],
       [{ expires_at: "2026-02-31T99:00:00Z" }, "expires_at"],
+      [{ expires_at: "2999-02-31T00:00:00Z" }, "expires_at"],
       [{ expires_at: "2001-01-01T00:00:00Z" }, "expires_at"],
       [{ requests_per_minute: 0 }, "requests_per_minute"],
       [{ tokens_per_minute: 1.5 }, "tokens_per_minute"],

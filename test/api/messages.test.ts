@@ -24,6 +24,7 @@ describe("messages", { skip: withoutModel }, () => {
       .all()
       .map((row) => row.outcome);
 
+  const tool = { name: "weather", input_schema: { type: "object", properties: {} } };
   const block = (type: string, more: object = {}) => [{ role: "user", content: [{ type, ...more }] }];
   const cases: {
     name: string;
@@ -77,6 +78,41 @@ describe("messages", { skip: withoutModel }, () => {
       body: { stop_sequences: ["a", "b", "c", "d", "e"] },
       status: 422,
       loc: ["body", "stop_sequences"],
+    },
+    { name: "a call of no tools", body: { tool_choice: { type: "any" } }, status: 422, loc: ["body", "tools"] },
+    {
+      name: "a tool that is not offered",
+      body: { tools: [tool], tool_choice: { type: "tool", name: "other" } },
+      status: 422,
+      loc: ["body", "tool_choice"],
+    },
+    {
+      name: "a tool without its name",
+      body: { tools: [tool], tool_choice: { type: "tool" } },
+      status: 422,
+      loc: ["body", "tool_choice", "name"],
+    },
+    { name: "a tool twice", body: { tools: [tool, tool] }, status: 422, loc: ["body", "tools", 1, "name"] },
+    {
+      name: "a schema that no grammar holds",
+      body: {
+        tools: [{ name: "f", input_schema: { type: "object", properties: { a: { multipleOf: 3 } } } }],
+        tool_choice: { type: "any" },
+      },
+      status: 422,
+      loc: ["body", "tools", 0, "input_schema", "properties", "a", "multipleOf"],
+    },
+    {
+      name: "thinking of a model that cannot",
+      body: { thinking: { type: "enabled", budget_tokens: 10 } },
+      status: 422,
+      loc: ["body", "thinking", "type"],
+    },
+    {
+      name: "a call by the system",
+      body: { messages: [{ role: "system", content: [{ type: "tool_use", id: "a", name: "b", input: {} }] }] },
+      status: 422,
+      words: /In a message of role system/,
     },
     { name: "temperature over 2", body: { temperature: 2.1 }, status: 422, loc: ["body", "temperature"] },
     {

@@ -105,7 +105,9 @@ function newSecret(): { key: string; prefix: string; sha256: string } {
 
 function checkExpiry(expiresAt: string | null, clock: Clock): void {
   if (expiresAt === null) return;
-  if (Number.isNaN(Date.parse(expiresAt))) throw invalid(["body", "expires_at"], "is no date that exists");
+  // 31 June would be read as 1 July.
+  if (new Date(expiresAt).toISOString().slice(0, 19) !== expiresAt.slice(0, 19))
+    throw invalid(["body", "expires_at"], "is no date that exists");
   if (Date.parse(expiresAt) <= Date.parse(clock.now())) throw invalid(["body", "expires_at"], "is in the past");
 }
 

@@ -4,7 +4,7 @@ import { Failure } from "../../base/errors.ts";
 import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { messages } from "../../contract/messages.ts";
-import { type RunTurn, type Turn, type TurnEnd, uncut } from "./turn.ts";
+import { type FieldNames, type RunTurn, type Turn, type TurnEnd, uncut } from "./turn.ts";
 
 type Endpoint = (typeof messages)["inference.messages"];
 type Body = Input<Endpoint>["body"];
@@ -28,7 +28,15 @@ export const createCountTokens =
   });
 
 /** What a field of the chat's body is called here. */
-const chatNames = { stop: "stop_sequences", reasoning: "thinking", max_completion_tokens: "max_tokens" } as const;
+const chatNames: FieldNames = [
+  ["stop", "stop_sequences"],
+  ["reasoning.enabled", "thinking.type"],
+  ["reasoning.max_tokens", "thinking.budget_tokens"],
+  ["reasoning", "thinking"],
+  ["tools.*.function.parameters", "tools.*.input_schema"],
+  ["tools.*.function", "tools.*"],
+  ["messages.**", "messages"],
+];
 
 const chatOf = (body: Body): Record<string, unknown> => ({
   ...promptOf(body),

@@ -8,7 +8,7 @@ import { EventStream } from "../../contract/endpoint.ts";
 import type { responses } from "../../contract/responses.ts";
 import { type Answer, type ChatMessage, messageOf, messagesOf, type ResponseBody, toolsOf } from "./response-items.ts";
 import type { ResponseSql } from "./store.ts";
-import { type RunTurn, type Turn, type TurnEnd, type TurnPiece, uncut } from "./turn.ts";
+import { type FieldNames, type RunTurn, type Turn, type TurnEnd, type TurnPiece, uncut } from "./turn.ts";
 
 type Endpoint = (typeof responses)["inference.responses"];
 type Response = Reply<Endpoint>;
@@ -24,12 +24,13 @@ export interface ResponseParts {
 }
 
 /** What a field of the chat's body is called here. */
-const chatNames = {
-  messages: "input",
-  max_tokens: "max_output_tokens",
-  response_format: "text",
-  reasoning_effort: "reasoning",
-} as const;
+const chatNames: FieldNames = [
+  ["messages.**", "input"],
+  ["max_tokens", "max_output_tokens"],
+  ["response_format.json_schema.schema", "text.format.schema"],
+  ["response_format", "text.format"],
+  ["tools.*.function", "tools.*"],
+];
 
 export const createResponses = (parts: ResponseParts): Handlers<typeof responses> => ({
   "inference.responses": answering(parts),

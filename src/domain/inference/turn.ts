@@ -55,17 +55,17 @@ export interface Turn {
   pieces: AsyncGenerator<TurnPiece, void, void>;
 }
 
-/** `names`: what a field of the chat's body is called in the asker's, for errors about it. */
-export type RunTurn = (
-  body: Record<string, unknown>,
-  asked: Asked,
-  caller: Caller,
-  names: Readonly<Record<string, string>>,
-) => Promise<Turn>;
+/**
+ * What a field of the chat's body is called in the asker's, for errors about it: the first pair whose path begins the field's counts.
+ * `*` is any index, and stands for the same one on the other side; after `**` no more of the path is told.
+ */
+export type FieldNames = readonly (readonly [chat: string, asker: string])[];
+
+export type RunTurn = (body: Record<string, unknown>, asked: Asked, caller: Caller, names: FieldNames) => Promise<Turn>;
 
 const check = compile(chatBody);
 
-/** Throws validation that names the asker's fields. */
+/** Throws validation. */
 function chatBodyOf(body: Record<string, unknown>): ChatBody {
   const checked = check(body, ["body"]);
   if (checked.ok) return checked.value;
@@ -74,18 +74,28 @@ function chatBodyOf(body: Record<string, unknown>): ChatBody {
 }
 
 /** What is wrong with a field of the chat's body is wrong with the asker's field that it was made of. */
-async function inWordsOf<T>(names: Readonly<Record<string, string>>, work: () => Promise<T>): Promise<T> {
+async function inWordsOf<T>(names: FieldNames, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof Failure && error.details)) throw error;
-    const details = error.details.map(({ loc: [place, field, ...rest], ...detail }) => ({
-      ...detail,
-      loc: place === "body" && field !== undefined ? [place, names[field] ?? field, ...rest] : [place!, ...rest],
-    }));
+    const details = error.details.map(({ loc, ...detail }) => ({ ...detail, loc: renamed(loc, names) }));
     const message = details.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; ");
     throw new Failure(error.code, message, { details, cause: error });
   }
+}
+
+function renamed(loc: readonly (string | number)[], names: FieldNames): (string | number)[] {
+  const [place, ...path] = loc;
+  for (const [chat, asker] of place === "body" ? names : []) {
+    const from = chat.split(".").filter((part) => part !== "**");
+    const isOfField = from.every((part, at) => (part === "*" ? typeof path[at] === "number" : part === path[at]));
+    if (!isOfField) continue;
+    const indexes = path.filter((_, at) => from[at] === "*");
+    const to = asker.split(".").map((part) => (part === "*" ? indexes.shift()! : part));
+    return ["body", ...to, ...(chat.endsWith("**") ? [] : path.slice(from.length))];
+  }
+  return [...loc];
 }
 
 export function createTurn(parts: SessionParts, forward: Forward): RunTurn {
