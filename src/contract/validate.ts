@@ -38,7 +38,7 @@ function told(errors: readonly ErrorObject[]): ErrorObject[] {
   let kept = errors.slice(0, mostErrors).filter(({ keyword }) => keyword !== "if");
   for (const union of kept.filter(({ keyword }) => keyword === "anyOf")) {
     const isOfUnion = ({ schemaPath, instancePath }: ErrorObject): boolean =>
-      schemaPath.startsWith(`${union.schemaPath}/`) && instancePath.startsWith(union.instancePath);
+      schemaPath.startsWith(`${union.schemaPath}/`) && `${instancePath}/`.startsWith(`${union.instancePath}/`);
     const branchOf = ({ schemaPath }: ErrorObject): string =>
       schemaPath.slice(union.schemaPath.length + 1).split("/")[0]!;
     const isOfAnother = ({ keyword, instancePath }: ErrorObject): boolean =>

@@ -1,0 +1,67 @@
+// What a client reads of a body that does not fit: which field, what was wrong with it, and nothing about what it did not mean.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { having, rules, textPart, whenever, where } from "../../src/contract/common.ts";
+import { compile } from "../../src/contract/validate.ts";
+
+const schema = {
+  type: "object",
+  properties: {
+    content: { anyOf: [{ type: "string" }, { type: "array", items: textPart }] },
+    list: { type: "array", items: { anyOf: [{ type: "string" }, having("text")] } },
+    choice: { anyOf: [{ enum: ["auto", "none"] }, having("name")] },
+    best_of: { type: "null", description: "Not served: ask for n." },
+    tools: { type: "array" },
+    format: { type: "string" },
+  },
+  ...rules(
+    whenever(where("format", "json"), {
+      type: "object",
+      properties: { tools: { not: {}, description: "does not go with format" } },
+    }),
+  ),
+} as const;
+const check = compile(schema as never) as (value: unknown, at: string[]) => { ok: boolean; details: unknown[] };
+const said = (value: unknown) =>
+  (check(value, ["body"]).details as { loc: unknown[]; msg: string }[]).map(({ loc, msg }) => [loc.join("."), msg]);
+
+describe("of what does not fit", () => {
+  test("only the alternative speaks that was meant", () => {
+    assert.deepEqual(said({ content: [{ type: "text" }] }), [["body.content.0.text", "field required"]]);
+    const [[at, msg] = [], ...others] = said({ content: [{ type: "image" }] });
+    assert.deepEqual([at, others], ["body.content.0.type", []]);
+    assert.match(msg!, /must be equal to constant: text\. Images, files and documents are not read\.$/);
+    assert.deepEqual(said({ choice: {} }), [["body.choice.name", "field required"]]);
+  });
+
+  test("all alternatives speak where none was meant", () => {
+    const wrong = said({ content: 5 });
+    assert.deepEqual(new Set(wrong.map(([at]) => at)), new Set(["body.content"]));
+    assert.deepEqual(
+      wrong.map(([, msg]) => msg),
+      ["must be string", "must be array", "must match a schema in anyOf"],
+    );
+  });
+
+  test("an item's alternatives are its own, whatever its index begins with", () => {
+    const list = Array.from({ length: 11 }, (_, at) => (at === 1 ? {} : at === 10 ? 5 : "fine"));
+    assert.deepEqual(said({ list }), [
+      ["body.list.1.text", "field required"],
+      ["body.list.10", "must be string"],
+      ["body.list.10", "must be object"],
+      ["body.list.10", "must match a schema in anyOf"],
+    ]);
+  });
+
+  test("what is not taken says why not, and a rule says what it misses", () => {
+    assert.deepEqual(said({ best_of: 2 }), [["body.best_of", "Not served: ask for n."]]);
+    assert.deepEqual(said({ format: "json", tools: [] }), [["body.tools", "does not go with format"]]);
+    assert(check({ format: "text", tools: [] }, ["body"]).ok);
+  });
+
+  test("ten thousand wrong items are looked through in a moment", () => {
+    const started = performance.now();
+    assert(!check({ list: Array(10_000).fill({}) }, ["body"]).ok);
+    assert(performance.now() - started < 1_000);
+  });
+});
