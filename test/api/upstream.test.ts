@@ -99,6 +99,14 @@ describe("upstreams", () => {
     const { parameters } = document.paths["/api/v3/inference/chat/completions"].post;
     const header = parameters.find((one: { name: string }) => one.name === "x-provider");
     assert.deepEqual(header.schema, { enum: ["far", "gone"] });
+    const forwarding = Object.entries(
+      document.paths as Record<string, Record<string, { parameters?: typeof parameters }>>,
+    )
+      .filter(([, methods]) =>
+        JSON.stringify(Object.values(methods).map((one) => one.parameters)).includes("x-provider"),
+      )
+      .map(([path]) => path.replace("/api/v3/inference/", ""));
+    assert.deepEqual(forwarding.sort(), ["chat/completions", "completions", "embeddings", "messages/v2", "responses"]);
     assert.doesNotMatch(JSON.stringify(renderOpenApi(contract, "1")), /x-provider/);
   });
 
@@ -140,6 +148,14 @@ describe("upstreams", () => {
       assert.deepEqual(chunks.at(-1)!.usage, include_usage ? usage : undefined);
       assert.deepEqual(lastUsage(), { model_id: "far/big", prompt_tokens: 11, completion_tokens: 4, outcome: "done" });
     }
+  });
+
+  test("responses go there too, in their own form", async () => {
+    const reply = await it.call("inference.responses", { body: { model: "big", input: "Say hello." }, headers });
+    assert.equal(reply.body.output[0].content[0].text, "From afar.");
+    assert.deepEqual([reply.body.usage.input_tokens, reply.body.confidence_score], [11, null]);
+    const unnamed = await it.call("inference.responses", { body: { input: "Say hello." }, headers });
+    assert.deepEqual([unnamed.status, unnamed.body.detail[0].loc], [422, ["body", "model"]]);
   });
 
   test("messages go there too, in their own form", async () => {
