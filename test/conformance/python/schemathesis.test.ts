@@ -19,7 +19,11 @@ test(`schemathesis finds nothing in ${seconds} seconds${tag === undefined ? "" :
     const keyOf = async (user: string, ...scopes: string[]) =>
       ((await it.house.admin("key.create", { user, scopes })) as { key: string }).key;
     const key = await keyOf("ada", "inference", "documents", "alignments", "models", "agents");
-    const others = { KEYS_KEY: await keyOf("eve", "keys"), ADMIN_KEY: await keyOf("root", "admin") };
+    const environment = {
+      PYTHONDONTWRITEBYTECODE: "1",
+      KEYS_KEY: await keyOf("eve", "keys"),
+      ADMIN_KEY: await keyOf("root", "admin"),
+    };
     const { modelId, alignmentId } = await it.align();
     const upload = async (name: "documents.upload" | "benchmarks.upload", file: string, content: string) =>
       (await it.call(name, { files: [{ name: file, content }] })).body;
@@ -57,7 +61,7 @@ test(`schemathesis finds nothing in ${seconds} seconds${tag === undefined ? "" :
           "none",
         ],
       ],
-      others,
+      environment,
     );
     const report = join(outputFolder, "schemathesis.txt");
     writeFileSync(report, output);
