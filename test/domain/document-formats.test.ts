@@ -64,6 +64,14 @@ describe("HTML", () => {
     assert.doesNotMatch(read.text, /Other news/);
     assert.equal(read.text.match(/sentence \d/g)?.length, 24);
   });
+
+  test("an article keeps the heading that says what it is about", async () => {
+    const table =
+      "<table><tr><th>Lead</th><td>Ada Lund</td></tr><tr><th>Budget</th><td>206,000 euros</td></tr></table>";
+    const page = `<html><head><title>Project Aspen</title></head><body><h1>Project Aspen</h1><p>The group has approved the plan.</p>${table}</body></html>`;
+    const read = await it.read("a.html", page);
+    assert.deepEqual(blocksOf(read)[0], ["heading 1", "Project Aspen"]);
+  });
 });
 
 describe("Word", () => {

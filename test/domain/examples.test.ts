@@ -103,6 +103,15 @@ test("key-value lines belong to their heading; a key explained by a sentence is 
   asks(rows, "What does Proofing mean?", "dough rises");
 });
 
+test("a table of names and values without a header is read from its first row on", () => {
+  const text =
+    "# Project Aspen\n\n| Lead | Ada Lund |\n| --- | --- |\n| Budget | 206,000 euros |\n| Client | Moe Trading |\n";
+  const rows = rowsOf(document(text));
+  asks(rows, "Who leads Project Aspen?", "Ada Lund");
+  asks(rows, "Project Aspen: budget?", "206,000 euros");
+  assert.ok(!said(rows).some(([question]) => /lund of|lund for/i.test(question)));
+});
+
 test("another language gives language-neutral rows only, and the report says so", () => {
   const german = document(
     "# Preise\n\nDie Firma wurde im Jahr 1931 von Ada Lund gegründet und hat ihren Sitz in Tarnby.\n\n| Brot | Preis |\n|---|---|\n| Roggen | 4,20 |\n| Dinkel | 5,10 |\n",

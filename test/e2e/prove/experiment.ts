@@ -68,8 +68,10 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
       documents: experiment.documents,
       dev: {
         benchmarkId: "prove",
-        items: items.flatMap(({ split, ...item }, index) =>
-          split === "dev" ? [{ ...item, sample_num: index + 1, competitors: competitors(index) }] : [],
+        items: items.flatMap(({ instruction, response, aliases, cluster, split }, index) =>
+          split === "dev"
+            ? [{ sample_num: index + 1, instruction, response, aliases, cluster, competitors: competitors(index) }]
+            : [],
         ),
       },
     });

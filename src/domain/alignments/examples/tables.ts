@@ -1,9 +1,11 @@
 // Tables → facts: one per cell, about the row's key; and one passage per row.
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import { type Block, type Piece, spanOf } from "./blocks.ts";
+import { conceptOf } from "./concepts.ts";
 import { type Corpus, lowered, subjectOf } from "./corpus.ts";
 import { attributeFact, type DocumentFacts, type Source } from "./fact.ts";
 import { normalised } from "./text.ts";
+import { kindOf } from "./values.ts";
 
 type Table = Extract<Block, { type: "table" }>;
 
@@ -57,10 +59,11 @@ export function tableFacts(
   const out: Pick<DocumentFacts, "facts" | "passages"> = { facts: [], passages: [] };
   if (table.header.length < 2) return out;
   const subject = subjectOf(table.path, corpus);
-  const pairs = table.header.length === 2 && valueHeader.test(table.header[1]!.text) && subject !== null;
+  const headless = subject !== null && isHeadless(table, subject);
+  const pairs = headless || (table.header.length === 2 && valueHeader.test(table.header[1]!.text) && subject !== null);
   const keys = pairs ? [0] : keyColumns(table);
   const title = table.path.join(" › ");
-  for (const row of table.rows) {
+  for (const row of headless ? [table.header, ...table.rows] : table.rows) {
     const written = keys
       .map((column) => row[column]?.text ?? "")
       .join(" ")
@@ -89,6 +92,17 @@ export function tableFacts(
       out.passages.push({ title: key, text: `${key}: ${said.join(", ")}.`, source, english });
   }
   return out;
+}
+
+/** Two columns of attribute and value whose first row is one of them, and no header: «Lead | Ada Lund». */
+function isHeadless({ header, rows }: Table, subject: string): boolean {
+  if (header.length !== 2) return false;
+  const known = ([key, value]: readonly Piece[]): boolean =>
+    value !== undefined && conceptOf(key!.text, kindOf(value.text), subject).exact;
+  const all = [header, ...rows];
+  return known(header) && kindOf(header[1]!.text) !== "text"
+    ? all.filter(known).length * 2 >= all.length
+    : known(header) && all.every(known);
 }
 
 /** Columns that number the rows say nothing. */

@@ -194,7 +194,9 @@ class Reader {
       } else if (isTag(child) && !isUnread(child, inner)) {
         const isBlock = blockTags.has(child.tagName);
         // Readability merges a block into its only child, which then bears the other's number.
-        const kept = this.#article === null || this.#article.has(child) || (wanted && (only || !isBlock));
+        // Its page's heading it takes for the title, and drops.
+        const isTitle = child.tagName === "h1";
+        const kept = this.#article === null || this.#article.has(child) || isTitle || (wanted && (only || !isBlock));
         this.#tag(child, inner, kept, isBlock);
       }
     }
