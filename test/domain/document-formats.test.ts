@@ -1,7 +1,12 @@
 // Documents of every format: what is read, what is left out, and where it stood.
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { docx, epub, lines, type PdfText, pdf, pptx, xlsx } from "../helpers/document-files.ts";
+import { type Element, wordsOf } from "../../src/domain/documents/elements.ts";
+import { layOut, type TextItem } from "../../src/domain/documents/read/pdf-layout.ts";
+import { docx, epub, lines, type PdfText, pdf, pptx, scan, xlsx } from "../helpers/document-files.ts";
 import { type DocumentReader, documentReader, type Read } from "../helpers/read-document.ts";
 
 let it: DocumentReader;
@@ -377,5 +382,102 @@ describe("PDF", () => {
       read.report.warnings.map(({ code, message }) => [code, message]),
       [["pages_without_text", "2 of 4 pages have no text: 2, 4"]],
     );
+  });
+
+  test("a scanned page is read where tesseract is installed, from its own picture, and marked", async () => {
+    // In place of tesseract: says how large the picture is that it was given, and its first pixel.
+    const folder = mkdtempSync(join(tmpdir(), "plumbline-tesseract-"));
+    writeFileSync(
+      join(folder, "tesseract"),
+      `#!/bin/sh\n[ "$1" = --list-langs ] && { echo deu; echo eng; echo osd; exit; }\necho "languages $4 pic-"\nhead -c 11 | tr '\\n' ' ' | sed 's/^/ture /'\n`,
+      { mode: 0o755 },
+    );
+    const path = process.env.PATH;
+    process.env.PATH = `${folder}:${path}`;
+    try {
+      const grey = new Uint8Array(300 * 200).fill(0x41);
+      const read = await it.read("a.pdf", scan(300, 200, grey));
+      assert.equal(read.text.trim(), "languages deu+eng picture P5 300 200");
+      assert.deepEqual(
+        read.report.warnings.map(({ code }) => code),
+        ["pages_recognised"],
+      );
+      assert.deepEqual(read.report.pages?.without_text, []);
+      assert.equal(read.blocks[0]!.place.page, 1);
+    } finally {
+      process.env.PATH = path;
+      rmSync(folder, { recursive: true });
+    }
+    const error = await it.read("a.pdf", scan(300, 200, new Uint8Array(300 * 200))).catch((cause) => cause);
+    // On a machine that has the real one it finds nothing on a black page.
+    assert.equal(error.code, "document_no_text");
+  });
+});
+
+describe("the layout of PDF pages", () => {
+  const item = (text: string, y: number, size = 10): TextItem => ({
+    text,
+    x: 72,
+    y,
+    width: text.length * size * 0.5,
+    size,
+    font: "f",
+    fixedWidth: false,
+    rightToLeft: false,
+  });
+  const words = (elements: readonly Element[]): string[] =>
+    elements.map((element) => ("pieces" in element ? wordsOf(element.pieces) : "table"));
+  const body = (n: number): TextItem[] =>
+    Array.from({ length: 6 }, (_, i) =>
+      item(`Page ${n} has a line ${i} of text that is as long as the others are.`, 100 + i * 12),
+    );
+  const page = (...items: TextItem[]) => ({ width: 612, height: 792, items });
+
+  test("footnotes follow their chapter where chapters are known, else their page; their marks are no part of words", () => {
+    const pages = [1, 2, 3].map((n) => {
+      const mark = { ...item(String(n), 168, 7), x: 72 + 70 * 5 };
+      return page(
+        ...body(n),
+        item(
+          `A sentence ${n} that has a mark behind its last word, this${n === 1 ? " one" : "."}`.padEnd(70, "x"),
+          172,
+        ),
+        mark,
+        item(`${n} Note on ${["ships", "berths", "locks"][n - 1]}.`, 700, 8),
+      );
+    });
+    const noted = (chapters: ReadonlySet<number> | null) =>
+      words(layOut(pages, chapters).elements).flatMap(
+        (text) =>
+          /^(\d) Note|^Page (\d)/
+            .exec(text)
+            ?.slice(1)
+            .filter(Boolean)
+            .map((n) => (text.includes("Note") ? `note ${n}` : `page ${n}`)) ?? [],
+      );
+    assert.deepEqual(noted(null), ["page 1", "note 1", "page 2", "note 2", "page 3", "note 3"]);
+    assert.deepEqual(noted(new Set([0, 2])), ["page 1", "page 2", "note 1", "note 2", "page 3", "note 3"]);
+    assert.match(words(layOut(pages, null).elements).join(), /onex+ 1/);
+  });
+
+  test("what recurs at the top of neighbouring pages is no text; what recurs far apart is", () => {
+    const pages = Array.from({ length: 30 }, (_, n) =>
+      page(item(`${n + 1} Rules`, 40), ...(n % 9 === 4 ? [item("Released in May.", 60)] : []), ...body(n)),
+    );
+    const text = words(layOut(pages, null).elements).join("\n");
+    assert.doesNotMatch(text, /Rules/);
+    assert.equal(text.match(/Released in May/g)?.length, 3);
+  });
+
+  test("letters of scripts without spaces are joined without one, lines that run from right to left are read so", () => {
+    const chinese = [item("港口早上六点开放。船只在外面等待，直到船", 100), item("闸打开。", 112)];
+    assert.deepEqual(words(layOut([page(...chinese)], null).elements), [
+      "港口早上六点开放。船只在外面等待，直到船闸打开。",
+    ]);
+    const hebrew = [
+      { ...item("הנמל", 100), x: 300, width: 40, rightToLeft: true },
+      { ...item("נפתח", 100), x: 250, width: 40, rightToLeft: true },
+    ];
+    assert.deepEqual(words(layOut([page(...hebrew)], null).elements), ["הנמל נפתח"]);
   });
 });

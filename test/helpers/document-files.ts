@@ -219,6 +219,23 @@ export function pdf(pages: readonly (readonly PdfText[])[], trailer = ""): Buffe
     );
   });
   objects[1] = `<< /Type /Pages /Kids [${kids.map((kid) => `${kid} 0 R`).join(" ")}] /Count ${pages.length} >>`;
+  return pdfOf(objects, trailer);
+}
+
+/** One page that is a picture: eight bits of grey for each pixel. */
+export function scan(width: number, height: number, grey: Uint8Array): Buffer {
+  const picture = Buffer.from(grey).toString("latin1");
+  const content = `${width} 0 0 ${height} 0 0 cm /I Do`;
+  return pdfOf([
+    "<< /Type /Catalog /Pages 2 0 R >>",
+    "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+    `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 ${width} ${height}] /Contents 4 0 R /Resources << /XObject << /I 5 0 R >> >> >>`,
+    `<< /Length ${content.length} >>\nstream\n${content}\nendstream`,
+    `<< /Type /XObject /Subtype /Image /Width ${width} /Height ${height} /ColorSpace /DeviceGray /BitsPerComponent 8 /Length ${picture.length} >>\nstream\n${picture}\nendstream`,
+  ]);
+}
+
+function pdfOf(objects: readonly string[], trailer = ""): Buffer {
   let file = "%PDF-1.4\n";
   const places = objects.map((body, i) => {
     const place = file.length;

@@ -3,6 +3,7 @@ import { type Duplicate, duplicatesOf } from "./duplicates.ts";
 import { type Parsed, type ParseOptions, parsedReading, parseText, structureOfText } from "./parse.ts";
 import type { ProbeAnswer } from "./probe.ts";
 import { type Refused, refusalOf } from "./refusal.ts";
+import { type Recognised, withScans } from "./scans.ts";
 import type { MediaType } from "./store.ts";
 import { readStructure, type Structure } from "./structure.ts";
 
@@ -21,9 +22,9 @@ const asData = <Task extends { name: string }, Result>(work: (task: Task) => Res
 export const text = asData((task: ParseOptions & { path: string }): Promise<Parsed> => parseText(task.path, task));
 
 /** `answer`: the probe's, as it came. */
-export const reading = asData((task: ParseOptions & { answer: string }): Parsed => {
+export const reading = asData((task: ParseOptions & { answer: string; recognised: Recognised[] }): Parsed => {
   const { format, reading: read } = JSON.parse(task.answer) as Extract<ProbeAnswer, { reading: unknown }>;
-  return parsedReading(format, read, task);
+  return parsedReading(format, withScans(read, task.recognised), task);
 });
 
 export interface CompareTask {

@@ -9,6 +9,7 @@ import type { Parsed, ParseOptions } from "./parse.ts";
 import type { CompareTask, StructureTask } from "./parse.worker.ts";
 import { probeDocument } from "./probe.ts";
 import type { Refused } from "./refusal.ts";
+import { recognise } from "./scans.ts";
 
 export interface Parser {
   parse(path: string, options: ParseOptions, signal: AbortSignal): Promise<Parsed>;
@@ -46,11 +47,11 @@ export function createParser(): Parser {
   let probes = 0;
   const waiting: (() => void)[] = [];
 
-  async function probing(...what: Parameters<typeof probeDocument>): Promise<string> {
+  async function probing<T>(work: () => Promise<T>): Promise<T> {
     if (probes >= mostProbes) await new Promise<void>((resolve) => waiting.push(resolve));
     else probes++;
     try {
-      return await probeDocument(...what);
+      return await work();
     } finally {
       const next = waiting.shift();
       if (next) next();
@@ -81,8 +82,12 @@ export function createParser(): Parser {
       const kind = binaryKind(await headOf(path), name);
       if (kind === null) return within({ ...options, path }, "text", name, signal);
       if (asIs) throw new Failure("unsupported_media_type", `${name} is not text`);
-      const answer = await probing(path, kind, name, signal);
-      return within({ ...options, answer }, "reading", name, signal);
+      return probing(async () => {
+        const answer = await probeDocument(path, kind, name, signal);
+        const empty = /^\{"format":"\w+","empty":\[([\d,]+)\]/.exec(answer)?.[1]?.split(",").map(Number) ?? [];
+        const recognised = await recognise(path, empty, name, signal);
+        return within({ ...options, answer, recognised }, "reading", name, signal);
+      });
     },
     compare: (task) => within(task, "compare", task.name, null),
     parts: (task) => within(task, "parts", task.name, null),

@@ -11,12 +11,18 @@ async function examine(path: string, kind: string, name: string): Promise<ProbeA
   const bytes = readFileSync(path);
   if (kind === "pdf") {
     const { readPdf } = await import("./read/pdf.ts");
-    return { format: "pdf", reading: await readPdf(bytes, name) };
+    const reading = await readPdf(bytes, name);
+    const empty = reading.pages!.flatMap((page, index) => (page.characters === 0 ? [index + 1] : []));
+    return { format: "pdf", empty, reading };
+  }
+  if (kind.startsWith("scan ")) {
+    const { pictureOf } = await import("./read/pdf-picture.ts");
+    return { picture: await pictureOf(bytes, Number(kind.slice(5))) };
   }
   const archive = await openArchive(bytes, name);
   if (archive.names.has("META-INF/container.xml")) {
     const { readEpub } = await import("./read/epub.ts");
-    return { format: "epub", reading: await readEpub(archive, name) };
+    return { format: "epub", empty: [], reading: await readEpub(archive, name) };
   }
   const { officeFile } = await import("./read/office.ts");
   const office = archive.names.has("[Content_Types].xml") ? await officeFile(archive, name) : null;
@@ -28,7 +34,7 @@ async function examine(path: string, kind: string, name: string): Promise<ProbeA
     xlsx: async () => (await import("./read/xlsx.ts")).readXlsx,
   };
   const read = await readers[format]();
-  return { format, reading: await read(archive, main, name) };
+  return { format, empty: [], reading: await read(archive, main, name) };
 }
 
 const [path, kind, name, deadlineMs] = process.argv.slice(2) as [string, string, string, string];

@@ -9,7 +9,12 @@ import type { DocumentFormat } from "../../contract/documents.ts";
 import type { Reading } from "./elements.ts";
 import type { Refused } from "./refusal.ts";
 
-export type ProbeAnswer = { format: DocumentFormat; reading: Reading } | { refused: Refused };
+/** `empty`: numbers of the pages without text; stands first, so that it is found without reading all. */
+export type ProbeAnswer =
+  | { format: DocumentFormat; empty: number[]; reading: Reading }
+  /** A page's picture: a PGM file in base 64; null where it has none. */
+  | { picture: string | null }
+  | { refused: Refused };
 
 const timeoutMs = 120_000;
 const heapMiB = 1024;
@@ -18,12 +23,28 @@ const memoryBytes = 2 ** 31;
 const answerBytes = 2 ** 28;
 
 /** Resolves to the JSON of a ProbeAnswer with a reading. Throws what is wrong with the file. */
-export async function probeDocument(
+export const probeDocument = (path: string, kind: "pdf" | "zip", name: string, signal: AbortSignal): Promise<string> =>
+  probe([path, kind, name], '{"format"', signal);
+
+/** The picture that a page of a PDF is, as a PGM file; null where it is none. */
+export async function probeScan(
   path: string,
-  kind: "pdf" | "zip",
+  page: number,
   name: string,
   signal: AbortSignal,
+): Promise<Uint8Array | null> {
+  const { picture } = JSON.parse(await probe([path, `scan ${page}`, name], '{"picture"', signal)) as {
+    picture: string | null;
+  };
+  return picture === null ? null : Buffer.from(picture, "base64");
+}
+
+async function probe(
+  task: [path: string, kind: string, name: string],
+  start: string,
+  signal: AbortSignal,
 ): Promise<string> {
+  const [path, , name] = task;
   const readable = [installation, realpathSync(join(installation, "node_modules"))].map((folder) => `${folder}/*`);
   const child = startProcess(process.execPath, [
     "--permission",
@@ -32,9 +53,7 @@ export async function probeDocument(
     `--max-old-space-size=${heapMiB}`,
     "--no-warnings",
     join(import.meta.dirname, "probe-child.ts"),
-    path,
-    kind,
-    name,
+    ...task,
     String(2 * timeoutMs),
   ]);
   const stop = (): void => child.kill("SIGKILL");
@@ -50,7 +69,7 @@ export async function probeDocument(
     const { refused } = JSON.parse(finished.stdout) as Extract<ProbeAnswer, { refused: unknown }>;
     throw new Failure(refused.code, refused.message);
   }
-  if (finished.code === 0 && finished.stdout.startsWith('{"format"')) return finished.stdout;
+  if (finished.code === 0 && finished.stdout.startsWith(start)) return finished.stdout;
   throw new Failure("document_invalid", `${name} is damaged: reading it crashed`, {
     context: { code: finished.code, signal: finished.signal, stderr: finished.stderr.slice(-4000) },
   });

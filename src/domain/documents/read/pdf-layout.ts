@@ -41,7 +41,14 @@ interface Row {
 
 const startsItem = /^(?:[•◦▪‣●○■□–—∙·*-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)/u;
 
-export function layOut(pages: readonly TextPage[]): { elements: Element[]; characters: number[] } {
+/**
+ * `chapters`: pages (from 0) where chapters begin, where the file says so. Footnotes are read at the end of their chapter, as HTML
+ * and EPUB have them, else after their page.
+ */
+export function layOut(
+  pages: readonly TextPage[],
+  chapters: ReadonlySet<number> | null,
+): { elements: Element[]; characters: number[] } {
   const rows = pages.map((page) => rowsOf(page.items));
   const body = bodyOf(rows);
   const running = runningRows(rows, pages, body);
@@ -50,7 +57,7 @@ export function layOut(pages: readonly TextPage[]): { elements: Element[]; chara
     const text = new PageText(index);
     const [kept, dropped] = [[] as Row[], [] as Row[]];
     for (const row of rows[index]!) (running.has(row) ? dropped : kept).push(row);
-    flow.page(kept, text);
+    flow.page(kept, text, chapters === null || chapters.has(index));
     // What is left out of the clean text is part of what the page says.
     for (const row of dropped)
       lineOf(
@@ -90,7 +97,7 @@ function rowOf(items: TextItem[]): Row {
   for (const item of sorted) {
     const last = segments.at(-1);
     const right = item.x + item.width;
-    if (last && item.x - last.right < 1.4 * size) {
+    if (last && item.x - last.right < 1.15 * size) {
       last.items.push(item);
       last.right = Math.max(last.right, right);
     } else segments.push({ items: [item], left: item.x, right, y: item.y, size });
@@ -114,7 +121,8 @@ const textOfRow = (row: Row): string => textIn(row.segments.flatMap((segment) =>
 
 /** Rows at the top or bottom of a page that say at the same height of three pages the same but for numbers, or count the pages. */
 function runningRows(rows: readonly Row[][], pages: readonly TextPage[], body: BodyStyle): Set<Row> {
-  const seen = new Map<string, number>();
+  /** Numbers of the pages with that sign at that height. */
+  const seen = new Map<string, number[]>();
   const edges = rows.flatMap((page, index) => {
     const height = pages[index]!.height;
     // A chapter's title stands at the same height in every chapter too, but in larger letters.
@@ -123,19 +131,31 @@ function runningRows(rows: readonly Row[][], pages: readonly TextPage[], body: B
     return [...top.filter((row) => row.y < height * 0.15), ...bottom.filter((row) => row.y > height * 0.85)].map(
       (row) => {
         const text = textOfRow(row).replace(/\s+/g, " ").trim();
-        const numbers = [/^\d+\b/.exec(text)?.[0], /\b\d+$/.exec(text)?.[0]].filter((number) => number !== undefined);
+        // Footnotes count too, in smaller letters.
+        const first = row.size < 0.93 * body.size ? /^\d+$/ : /^\d+\b/;
+        const numbers = [first.exec(text)?.[0], /\b\d+$/.exec(text)?.[0]].filter((number) => number !== undefined);
         // What is left of a page's number without its place is the same on every page.
         const counted = numbers.map((number) => `counts ${Number(number) - index}`);
-        return { row, signs: [text.replace(/\d+|\b[ivxlc]+\b/g, "#"), ...counted] };
+        return { row, index, signs: [text.replace(/\d+|\b[ivxlc]+\b/g, "#"), ...counted] };
       },
     );
   });
   const at = (row: Row): number => Math.round(row.y / 3);
-  for (const { row, signs } of edges)
-    for (const sign of signs) seen.set(`${at(row)} ${sign}`, (seen.get(`${at(row)} ${sign}`) ?? 0) + 1);
-  const times = (row: Row, sign: string): number =>
-    [-1, 0, 1].reduce((sum, off) => sum + (seen.get(`${at(row) + off} ${sign}`) ?? 0), 0);
-  return new Set(edges.filter(({ row, signs }) => signs.some((sign) => times(row, sign) >= 3)).map(({ row }) => row));
+  for (const { row, index, signs } of edges)
+    for (const sign of signs) {
+      const key = `${at(row)} ${sign}`;
+      const found = seen.get(key);
+      if (found) found.push(index);
+      else seen.set(key, [index]);
+    }
+  const isRunning = (row: Row, index: number, sign: string): boolean => {
+    const others = [-1, 0, 1].flatMap((off) => seen.get(`${at(row) + off} ${sign}`) ?? []);
+    // Left and right pages may differ; what recurs farther apart is text.
+    return others.length >= 3 && others.some((other) => other !== index && Math.abs(other - index) <= 2);
+  };
+  return new Set(
+    edges.filter(({ row, index, signs }) => signs.some((sign) => isRunning(row, index, sign))).map(({ row }) => row),
+  );
 }
 
 // ---- what the document is set in
@@ -231,11 +251,23 @@ function bandFrom(rows: readonly Row[], at: number, body: BodyStyle): { region: 
   if (!isColumns)
     while (end - 1 > at && rows[end - 1]!.segments.length === 1 && apart(rows, end - 1, body, gutters)) end--;
   const band = rows.slice(at, end);
+  gutters = mostGaps(band) ?? gutters;
   const both = band.filter((row) => row.segments.length > 1).length;
   if (isColumns) return { region: { columns: columnsOf(band, gutters) }, length: band.length };
   if (both >= 2 && both * 3 >= band.length && !isContents(band))
     return { region: { table: band, gutters }, length: band.length };
   return null;
+}
+
+/** The gaps of whichever row has the most that all others leave free: the first row of a table may have empty cells. */
+function mostGaps(band: readonly Row[]): Gutter[] | null {
+  let most: Gutter[] | null = null;
+  for (const row of band) {
+    let gaps = gapsOf(row);
+    for (const other of band) gaps = gaps.flatMap((gap) => narrowed(gap, other));
+    if (gaps.length > (most?.length ?? 0)) most = gaps;
+  }
+  return most;
 }
 
 /** Columns whose lines do not share baselines: two rows that overlap in height and stand beside each other. */
@@ -332,8 +364,10 @@ function tableRows(band: readonly Row[], gutters: readonly Gutter[], body: BodyS
 
 // ---- lines to text
 
-/** A line's words as pieces. Items that touch are one word. */
-function lineOf(items: readonly TextItem[], text: PageText): Piece[] {
+const noMarks: ReadonlySet<string> = new Set();
+
+/** A line's words as pieces. Items that touch are one word, but for the `marks` of footnotes, which stand raised behind one. */
+function lineOf(items: readonly TextItem[], text: PageText, marks: ReadonlySet<string> = noMarks): Piece[] {
   if (items.length === 0) return [];
   text.part();
   const backwards = items.filter((item) => item.rightToLeft).length * 2 > items.length;
@@ -344,7 +378,9 @@ function lineOf(items: readonly TextItem[], text: PageText): Piece[] {
     if (before) {
       const gap = backwards ? before.x - item.x - item.width : item.x - before.x - before.width;
       const spaces = item.fixedWidth && before.fixedWidth ? Math.round(gap / letterWidth(item)) : 1;
-      if (gap > 0.12 * Math.max(item.size, before.size))
+      const isMark =
+        marks.has(item.text.trim()) && item.size < 0.85 * before.size && item.y < before.y - 0.15 * before.size;
+      if (isMark || gap > 0.12 * Math.max(item.size, before.size))
         pieces.push(text.take(" ".repeat(Math.max(1, Math.min(spaces, 200)))));
     }
     pieces.push(text.take(item.text));
@@ -383,6 +419,10 @@ interface OpenParagraph {
 
 class Flow {
   #elements: Element[] = [];
+  /** Footnotes held back. */
+  #notes: Element[] = [];
+  /** Numbers of this page's footnotes. */
+  #marks: ReadonlySet<string> = noMarks;
   #body: BodyStyle;
   #words: Set<string>;
   #open: OpenParagraph | null = null;
@@ -395,21 +435,34 @@ class Flow {
     this.#words = words;
   }
 
-  page(rows: readonly Row[], text: PageText): void {
+  /** `ends`: what was held back so far comes before this page. */
+  page(rows: readonly Row[], text: PageText, ends: boolean): void {
     const { main, notes } = this.#withoutNotes(rows);
+    if (ends) this.#release();
+    this.#marks = new Set(notes.flatMap((row) => /^\d+\b/.exec(textOfRow(row).trim())?.[0] ?? []));
     for (const region of regionsOf(main, this.#body)) {
       if ("table" in region) this.#table(region.table, region.gutters, text);
       else for (const column of region.columns) this.#prose(column, text);
     }
-    this.#carried = this.#open ?? this.#carried;
+    const carried = this.#open ?? this.#carried;
     this.#open = null;
-    const carried = this.#carried;
-    if (notes.length > 0) this.#prose(notes, text);
+    if (notes.length > 0) {
+      const main = this.#elements;
+      this.#elements = this.#notes;
+      this.#prose(notes, text);
+      this.#elements = main;
+    }
     this.#carried = carried;
     this.#open = null;
   }
 
+  #release(): void {
+    this.#elements.push(...this.#notes);
+    this.#notes = [];
+  }
+
   finished(): Element[] {
+    this.#release();
     return this.#elements;
   }
 
@@ -431,7 +484,7 @@ class Flow {
 
   #joinedLines(lines: readonly TextItem[][], text: PageText): Piece[] {
     const pieces: Piece[] = [];
-    for (const line of lines) this.#join(pieces, lineOf(line, text));
+    for (const line of lines) this.#join(pieces, lineOf(line, text, this.#marks));
     return pieces;
   }
 
@@ -443,6 +496,7 @@ class Flow {
       const line = lineOf(
         row.segments.flatMap((segment) => segment.items),
         text,
+        this.#marks,
       );
       const words = line
         .map((piece) => piece.text)

@@ -33,12 +33,29 @@ export async function readPdf(bytes: Buffer, name: string): Promise<Reading> {
   }
   if (damagedPages.length === numPages)
     throw new Failure("document_invalid", `${name} is a damaged PDF: no page is sound`);
-  const { elements, characters } = layOut(pages);
+  const { elements, characters } = layOut(pages, await chaptersOf(strict));
   const warnings: Warning[] = [
     ...warning("pages_damaged", "Damaged, read as far as possible", damagedPages),
     ...warning("pages_turned", "Read along their long side", turned),
   ];
   return { pages: characters.map((count) => ({ label: null, characters: count })), elements, warnings };
+}
+
+/** Pages where the entries of the outermost outline lead; null where there is no outline. */
+async function chaptersOf(document: PDFDocumentProxy): Promise<Set<number> | null> {
+  try {
+    const outline = await document.getOutline();
+    if (!outline?.length) return null;
+    const found = new Set<number>();
+    for (const { dest } of outline) {
+      const place = typeof dest === "string" ? await document.getDestination(dest) : dest;
+      if (place?.[0]) found.add(typeof place[0] === "number" ? place[0] : await document.getPageIndex(place[0]));
+    }
+    return found;
+  } catch {
+    // A broken outline says nothing of the text.
+    return null;
+  }
 }
 
 const warning = (code: string, message: string, numbers: readonly number[]): Warning[] =>

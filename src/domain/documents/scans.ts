@@ -1,0 +1,87 @@
+// Pages that are pictures, read by tesseract where it is installed. The picture comes out of the PDF in a process of its own.
+import { Failure } from "../../base/errors.ts";
+import { finish, startProcess } from "../../base/processes.ts";
+import type { Element, Reading } from "./elements.ts";
+import { PageText } from "./elements.ts";
+import { probeScan } from "./probe.ts";
+
+export interface Recognised {
+  /** From 1. */
+  page: number;
+  text: string;
+}
+
+const timeoutMs = 120_000;
+/** A page takes seconds; a book has to come with its text. */
+const mostPages = 200;
+/** One thread: pages of several documents are read at once. */
+const env = { OMP_THREAD_LIMIT: "1" };
+
+/** All languages installed, as tesseract takes them; null where there is no tesseract. */
+async function languages(): Promise<string | null> {
+  const limits = { timeoutMs: 10_000, maxBytes: 1 << 20 };
+  const listed = await finish(startProcess("tesseract", ["--list-langs"], { env }), limits).catch(() => null);
+  if (listed?.code !== 0) return null;
+  const names = listed.stdout.split("\n").filter((line) => /^[a-z]{3}(_\w+)?$/.test(line) && line !== "osd");
+  return names.length > 0 ? names.join("+") : null;
+}
+
+/** The words on these pages of a PDF; nothing where there is no tesseract, or a page has no picture. */
+export async function recognise(
+  path: string,
+  pages: readonly number[],
+  name: string,
+  signal: AbortSignal,
+): Promise<Recognised[]> {
+  const known = pages.length === 0 ? null : await languages();
+  if (known === null) return [];
+  if (pages.length > mostPages)
+    throw new Failure("document_limit", `${name} has ${pages.length} scanned pages; ${mostPages} are the most`);
+  const read: Recognised[] = [];
+  for (const page of pages) {
+    const picture = await probeScan(path, page, name, signal);
+    if (picture === null) continue;
+    const child = startProcess("tesseract", ["stdin", "stdout", "-l", known], { env });
+    const stop = (): void => child.kill("SIGKILL");
+    signal.addEventListener("abort", stop, { once: true });
+    const finished = await finish(child, {
+      timeoutMs,
+      maxBytes: 1 << 24,
+      memoryBytes: 2 ** 31,
+      input: picture,
+    }).finally(() => signal.removeEventListener("abort", stop));
+    if (signal.aborted) throw new Failure("bad_request", "The upload was cut off");
+    if (finished.code !== 0)
+      throw new Failure("document_invalid", `${name}: page ${page} is a picture that tesseract does not read`, {
+        context: { stderr: finished.stderr.slice(-4000) },
+      });
+    if (finished.stdout.trim() !== "") read.push({ page, text: finished.stdout });
+  }
+  return read;
+}
+
+/** The reading with the recognised pages in their places, and a word on which they are. */
+export function withScans(reading: Reading, recognised: readonly Recognised[]): Reading {
+  if (recognised.length === 0) return reading;
+  const pages = reading.pages?.slice() ?? [];
+  const elements = reading.elements.slice();
+  for (const { page, text } of recognised) {
+    const words = new PageText(page - 1);
+    const found = text.split(/\n\s*\n/).flatMap((paragraph): Element[] => {
+      words.part();
+      const lines = paragraph.trim().split("\n");
+      // A hyphen at a line's end that has a letter on each side broke a word.
+      const joined = lines.join("\n").replace(/(?<=\p{L})-\n(?=\p{Ll})/gu, "");
+      return joined === "" ? [] : [{ type: "paragraph", pieces: [words.take(joined)] }];
+    });
+    const next = elements.findIndex((element) => firstPage(element) > page - 1);
+    elements.splice(next < 0 ? elements.length : next, 0, ...found);
+    pages[page - 1] = { label: null, characters: words.characters };
+  }
+  const numbers = recognised.map(({ page }) => page).join(", ");
+  const warning = { code: "pages_recognised", message: `Pictures read by tesseract, which errs: pages ${numbers}` };
+  return { pages, elements, warnings: [...reading.warnings, warning] };
+}
+
+const firstPage = (element: Element): number =>
+  (element.type === "row" ? element.cells.flat() : element.pieces)[0]?.page ?? -1;
