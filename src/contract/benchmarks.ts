@@ -35,19 +35,55 @@ export const benchmarkRecord = {
   },
 } as const;
 
-/** A row of an uploaded benchmark: JSONL, or CSV with these columns (aliases separated by "|"). */
+/** How an item is answered and graded. */
+export const itemTypes = ["short", "numeric", "choice", "long", "refusal"] as const;
+
+const text = { type: "string", minLength: 1, maxLength: 20_000, pattern: "\\S" } as const;
+const offset = { type: ["integer", "null"], minimum: 0 } as const;
+
+/** What a long answer has to say, point by point. */
+export const rubricPoint = {
+  type: "object",
+  additionalProperties: false,
+  required: ["text"],
+  properties: {
+    id: { type: "string", minLength: 1, maxLength: 200 },
+    text,
+    weight: { type: "number", exclusiveMinimum: 0, maximum: 1000, default: 1 },
+    level: { enum: ["essential", "important", "optional"], default: "important" },
+  },
+} as const;
+
+/** Where the answer stands: characters of the document's clean text, and those characters. */
+export const citation = {
+  type: "object",
+  additionalProperties: false,
+  required: ["document", "quote"],
+  properties: {
+    document: { ...text, maxLength: 1000, description: "Its id, or its name where it is no document here." },
+    page: { type: ["integer", "null"], minimum: 1 },
+    start: offset,
+    end: offset,
+    quote: text,
+  },
+} as const;
+
+/**
+ * A row of an uploaded benchmark: JSONL, or CSV with these columns (aliases and choices separated by "|", rubric and citations
+ * as JSON). Without a type it is told by what else is there.
+ */
 export const benchmarkRow = {
   type: "object",
   additionalProperties: false,
   required: ["instruction", "response"],
   properties: {
-    instruction: { type: "string", minLength: 1, maxLength: 20_000, pattern: "\\S" },
-    response: { type: "string", minLength: 1, maxLength: 20_000, pattern: "\\S" },
-    aliases: {
-      type: "array",
-      maxItems: 100,
-      items: { type: "string", minLength: 1, maxLength: 20_000, pattern: "\\S" },
-    },
+    instruction: text,
+    response: text,
+    aliases: { type: "array", maxItems: 100, items: text },
+    type: { enum: itemTypes },
+    choices: { type: "array", minItems: 2, maxItems: 26, uniqueItems: true, items: text },
+    rubric: { type: "array", maxItems: 50, items: rubricPoint },
+    citations: { type: "array", maxItems: 50, items: citation },
     cluster: { type: "string", minLength: 1, maxLength: 200 },
     split: { enum: splits },
     tolerance: { type: "number", minimum: 0, description: "Numbers within this absolute distance are right." },
@@ -60,7 +96,7 @@ export const benchmarks = {
     path: "/api/v3/benchmarks/upload",
     tag: "benchmarks",
     summary:
-      "Upload a benchmark: JSONL or CSV rows of instruction, response, and optional aliases, cluster, split, tolerance.",
+      "Upload a benchmark: JSONL or CSV rows of instruction, response, and optional aliases, type, choices, rubric, citations, cluster, split, tolerance.",
     upload: { many: false },
     reply: benchmarkRecord,
     errors: ["benchmark_invalid", "document_limit", "too_large", "disk_full", "unsupported_media_type"],
@@ -106,12 +142,27 @@ export const benchmarks = {
           items: {
             type: "object",
             additionalProperties: false,
-            required: ["sample_num", "instruction", "response", "aliases", "cluster", "split"],
+            required: [
+              "sample_num",
+              "instruction",
+              "response",
+              "aliases",
+              "type",
+              "choices",
+              "rubric",
+              "citations",
+              "cluster",
+              "split",
+            ],
             properties: {
               sample_num: { type: "integer" },
               instruction: { type: "string" },
               response: { type: "string" },
               aliases: { type: "array", items: { type: "string" } },
+              type: { enum: itemTypes },
+              choices: { type: "array", items: { type: "string" } },
+              rubric: { type: "array", items: rubricPoint },
+              citations: { type: "array", items: citation },
               cluster: { type: "string" },
               split: { enum: splits },
               tolerance: { type: ["number", "null"] },

@@ -41,11 +41,15 @@ describe("an upload", () => {
       instruction: "Who?",
       response: "Ada",
       aliases: ["A. L.", "Lovelace"],
+      type: "short",
+      choices: [],
+      rubric: [],
+      citations: [],
       cluster: "people",
       split: "dev",
       tolerance: null,
     });
-    assert.equal(data.samples[1].tolerance, 0.5);
+    assert.deepEqual([data.samples[1].type, data.samples[1].tolerance], ["numeric", 0.5]);
     assert.deepEqual((await it.call("benchmarks.get", { params: { benchmark_id: body.benchmark_id } })).body, body);
   });
 
@@ -62,6 +66,39 @@ describe("an upload", () => {
     );
     assert.equal(csv.status, 200, JSON.stringify(csv.body));
     assert.equal(csv.body.sha256, jsonl.body.sha256);
+  });
+
+  const choice = { instruction: "Which pier?", response: "North", choices: ["South", "North"] };
+  const long = {
+    instruction: "How is a gauge returned?",
+    response: "With form R2.",
+    rubric: [{ text: "Names form R2" }],
+  };
+  const cited = [{ document: "handbook.pdf", page: 2, start: 10, end: 17, quote: "form R2" }];
+
+  test("keeps what each type is graded by, and where the answer stands", async () => {
+    const refusal = { instruction: "Who?", response: "Not known.", type: "refusal" };
+    const { status, body } = await upload(lines(choice, { ...long, citations: cited }, refusal));
+    assert.equal(status, 200, JSON.stringify(body));
+    const { samples } = await dataOf(body.benchmark_id);
+    assert.deepEqual(
+      samples.map(({ type }: Row) => type),
+      ["choice", "long", "refusal"],
+    );
+    assert.deepEqual(samples[0].choices, ["South", "North"]);
+    assert.deepEqual(samples[1].rubric, [{ id: "r1", text: "Names form R2", weight: 1, level: "important" }]);
+    assert.deepEqual(samples[1].citations, cited);
+    const cell = (value: unknown) => `"${JSON.stringify(value).replaceAll('"', '""')}"`;
+    const rows = [
+      "instruction,response,choices,rubric,citations",
+      "Which pier?,North,South|North,,",
+      `How is a gauge returned?,With form R2.,,${cell(long.rubric)},${cell(cited)}`,
+    ];
+    const csv = await upload(rows.join("\n"), "types.csv");
+    assert.equal(csv.status, 200, JSON.stringify(csv.body));
+    const plain = ({ split: _, ...sample }: Row) => sample;
+    const again = (await dataOf(csv.body.benchmark_id)).samples;
+    assert.deepEqual(again.map(plain), samples.slice(0, 2).map(plain));
   });
 
   test("a formula in a cell stays text", async () => {
@@ -88,6 +125,28 @@ describe("an upload", () => {
       lines({ ...ok, cluster: "c", split: "dev" }, { instruction: "R?", response: "A", cluster: "c", split: "sealed" }),
       [2, "split"],
       /row 1/,
+    ],
+    ["an unknown type", lines({ ...ok, type: "essay" }), [1, "type"], /short, numeric, choice, long, refusal/],
+    ["a choice without choices", lines({ ...ok, type: "choice" }), [1, "choices"], /required where/],
+    ["an answer that is no choice", lines({ ...choice, response: "East" }), [1, "response"], /none of the choices/],
+    ["the same choice twice", lines({ ...choice, choices: ["North", "North"] }), [1, "choices"], /row 1/],
+    ["choices of a short item", lines({ ...choice, type: "short" }), [1, "choices"], /not short/],
+    ["a long item without rubric", lines({ ...ok, type: "long" }), [1, "rubric"], /required where/],
+    ["a rubric of a numeric item", lines({ ...long, type: "numeric" }), [1, "rubric"], /not numeric/],
+    ["a rubric that is no JSON", "instruction,response,rubric\nQ,A,say R2\n", [1, "rubric"], /array/],
+    ["a numeric item without number", lines({ ...ok, type: "numeric" }), [1, "response"], /no number/],
+    ["a tolerance of a short item", lines({ ...ok, type: "short", tolerance: 1 }), [1, "tolerance"], /not short/],
+    [
+      "a citation that ends before it starts",
+      lines({ ...ok, citations: [{ ...cited[0], end: 3 }] }),
+      [1, "citations", 0],
+      /start before end/,
+    ],
+    [
+      "a citation without words",
+      lines({ ...ok, citations: [{ document: "d" }] }),
+      [1, "citations", 0, "quote"],
+      /quired/,
     ],
     ["a CSV without the column", "question,answer\nQ,A\n", [0], /instruction and response is missing/],
     ["a CSV with another column", "instruction,response,id\nQ,A,1\n", [0], /unknown column: id/],

@@ -9,7 +9,7 @@ import type { Handlers, UploadedFile } from "../../contract/endpoint.ts";
 import type { Store } from "../../store/open.ts";
 import type { Item } from "./read.ts";
 import type { ReadResult } from "./read.worker.ts";
-import { type BenchmarkRow, benchmarkRows } from "./store.ts";
+import { type BenchmarkRow, benchmarkRows, type ItemRow } from "./store.ts";
 
 export type { Item } from "./read.ts";
 
@@ -77,16 +77,11 @@ export function createBenchmarks({ store, clock, keepDocument }: BenchmarksParts
       updated_at: now,
     };
     rows.add.run(row);
-    for (const { aliases, ...item } of items)
-      rows.addItem.run({ ...item, benchmark_id: row.id, aliases_json: JSON.stringify(aliases) });
+    for (const item of items) rows.addItem.run(toRow(row.id, item));
     return row;
   }
 
-  const items = (benchmarkId: string): Item[] =>
-    rows.items.all(benchmarkId).map(({ benchmark_id: _, aliases_json, ...item }) => ({
-      ...item,
-      aliases: JSON.parse(aliases_json) as string[],
-    }));
+  const items = (benchmarkId: string): Item[] => rows.items.all(benchmarkId).map(fromRow);
 
   function toRecord(row: BenchmarkRow) {
     const splits = { dev: 0, sealed: 0, retention: 0 };
@@ -149,5 +144,25 @@ export function createBenchmarks({ store, clock, keepDocument }: BenchmarksParts
     },
     items,
     close: () => pool.destroy(),
+  };
+}
+
+const toRow = (benchmark_id: string, { aliases, choices, rubric, citations, ...item }: Item): ItemRow => ({
+  ...item,
+  benchmark_id,
+  aliases_json: JSON.stringify(aliases),
+  choices_json: JSON.stringify(choices),
+  rubric_json: JSON.stringify(rubric),
+  citations_json: JSON.stringify(citations),
+});
+
+function fromRow(row: ItemRow): Item {
+  const { benchmark_id: _, aliases_json, choices_json, rubric_json, citations_json, ...item } = row;
+  return {
+    ...item,
+    aliases: JSON.parse(aliases_json) as Item["aliases"],
+    choices: JSON.parse(choices_json) as Item["choices"],
+    rubric: JSON.parse(rubric_json) as Item["rubric"],
+    citations: JSON.parse(citations_json) as Item["citations"],
   };
 }

@@ -5,13 +5,35 @@ import { Failure, type ValidationDetail } from "../../base/errors.ts";
 import { benchmarkRow } from "../../contract/benchmarks.ts";
 import { compile } from "../../contract/validate.ts";
 import { assignSplits } from "./splits.ts";
-import type { Split } from "./store.ts";
+import type { ItemType, Split } from "./store.ts";
+
+export interface RubricPoint {
+  id: string;
+  text: string;
+  weight: number;
+  /** A failed essential point caps the score of the answer. */
+  level: "essential" | "important" | "optional";
+}
+
+/** `start`, `end`: characters of the document's clean text; null where only the words are known. */
+export interface Citation {
+  document: string;
+  page: number | null;
+  start: number | null;
+  end: number | null;
+  quote: string;
+}
 
 export interface Item {
   sample_num: number;
   instruction: string;
   response: string;
   aliases: string[];
+  type: ItemType;
+  /** In the order they are shown in; the response is one of them. Empty unless the type is choice. */
+  choices: string[];
+  rubric: RubricPoint[];
+  citations: Citation[];
   cluster: string;
   split: Split;
   tolerance: number | null;
@@ -44,9 +66,54 @@ export function readBenchmark(text: string): Item[] {
     instruction: row.instruction,
     response: row.response,
     aliases: row.aliases ?? [],
+    type: typeOf(row),
+    choices: row.choices ?? [],
+    rubric: (row.rubric ?? []).map(({ id, text, weight, level }, at) => ({
+      id: id ?? `r${at + 1}`,
+      text,
+      weight,
+      level,
+    })),
+    citations: (row.citations ?? []).map(({ document, page = null, start = null, end = null, quote }) => ({
+      document,
+      page,
+      start,
+      end,
+      quote,
+    })),
     tolerance: row.tolerance ?? null,
     ...splits[index]!,
   }));
+}
+
+const hasNumber = (text: string): boolean => /\p{N}/u.test(text);
+
+/** As it says, else by what only one type has. */
+function typeOf({ type, choices, rubric, tolerance, response }: Row): ItemType {
+  if (type !== undefined) return type;
+  if (choices !== undefined) return "choice";
+  if (rubric !== undefined && rubric.length > 0) return "long";
+  return tolerance !== undefined && hasNumber(response) ? "numeric" : "short";
+}
+
+/** Each type has what its grading needs, and nothing that would be passed over in silence. */
+function checkType(row: Row, complain: (field: (string | number)[], message: string) => void): void {
+  const type = typeOf(row);
+  const { response, choices, rubric = [], tolerance, citations = [] } = row;
+  if (type === "choice" && choices === undefined) complain(["choices"], "field required where the type is choice");
+  if (type !== "choice" && choices !== undefined) complain(["choices"], `belong to the type choice, not ${type}`);
+  if (choices !== undefined && !choices.includes(response)) complain(["response"], "is none of the choices");
+  if (type === "long" && rubric.length === 0) complain(["rubric"], "field required where the type is long");
+  if (type !== "long" && rubric.length > 0) complain(["rubric"], `belongs to the type long, not ${type}`);
+  if (type === "numeric" && !hasNumber(response)) complain(["response"], "has no number, but the type is numeric");
+  if (row.type !== undefined && type !== "numeric" && tolerance !== undefined)
+    complain(["tolerance"], `belongs to the type numeric, not ${type}`);
+  const ids = rubric.flatMap(({ id }) => (id === undefined ? [] : [id]));
+  if (new Set(ids).size < ids.length) complain(["rubric"], "two points have the same id");
+  citations.forEach(({ start = null, end = null }, at) => {
+    if ((start === null) !== (end === null) || (start !== null && end !== null && end <= start))
+      complain(["citations", at], "needs start and end, start before end, or neither");
+  });
 }
 
 /** Stands for a row that was complained about already. */
@@ -115,11 +182,21 @@ function fromCells(cells: Record<string, string>): Record<string, unknown> {
   const row: Record<string, unknown> = {};
   for (const [name, cell] of Object.entries(cells)) {
     if (cell === "") continue;
-    if (name === "aliases") row[name] = cell.split("|").map((alias) => alias.trim());
+    if (name === "aliases" || name === "choices") row[name] = cell.split("|").map((part) => part.trim());
+    else if (name === "rubric" || name === "citations") row[name] = jsonOf(cell);
     else if (name === "tolerance" && /^\d+(\.\d+)?([eE]-?\d+)?$/.test(cell)) row[name] = Number(cell);
     else row[name] = cell;
   }
   return row;
+}
+
+/** A cell that is no JSON stays text, which the schema refuses by name. */
+function jsonOf(cell: string): unknown {
+  try {
+    return JSON.parse(cell);
+  } catch {
+    return cell;
+  }
 }
 
 function check(value: unknown, row: number, complain: Complain): Row | null {
@@ -129,13 +206,20 @@ function check(value: unknown, row: number, complain: Complain): Row | null {
     for (const { loc, msg } of result.details) complain(row, loc, msg);
     return null;
   }
-  const { instruction, response, aliases = [], cluster = "" } = result.value;
-  if ([instruction, response, ...aliases, cluster].some((part) => !part.isWellFormed() || part.includes("\0"))) {
+  if (textsOf(result.value).some((part) => !part.isWellFormed() || part.includes("\0"))) {
     complain(row, [], "has a NUL character or half a surrogate pair");
     return null;
   }
+  checkType(result.value, (field, message) => complain(row, field, message));
   return result.value;
 }
+
+const textsOf = (value: unknown): string[] =>
+  typeof value === "string"
+    ? [value]
+    : typeof value === "object" && value !== null
+      ? Object.values(value).flatMap(textsOf)
+      : [];
 
 function findDuplicates(rows: Row[], complain: Complain): void {
   const seen = new Map<string, number>();

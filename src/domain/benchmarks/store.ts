@@ -1,7 +1,10 @@
 // All SQL of benchmarks.
+import type { itemTypes } from "../../contract/benchmarks.ts";
 import type { Store } from "../../store/open.ts";
 
 export type Split = "dev" | "sealed" | "retention";
+
+export type ItemType = (typeof itemTypes)[number];
 
 export interface BenchmarkRow {
   id: string;
@@ -20,6 +23,10 @@ export interface ItemRow {
   instruction: string;
   response: string;
   aliases_json: string;
+  type: ItemType;
+  choices_json: string;
+  rubric_json: string;
+  citations_json: string;
   cluster: string;
   split: Split;
   tolerance: number | null;
@@ -32,8 +39,10 @@ export function benchmarkRows(store: Store) {
        VALUES(:id, :owner_id, :document_id, :name, :sha256, :created_seq, :created_at, :updated_at)`,
     ),
     addItem: store.prepare<ItemRow>(
-      `INSERT INTO benchmark_item(benchmark_id, sample_num, instruction, response, aliases_json, cluster, split, tolerance)
-       VALUES(:benchmark_id, :sample_num, :instruction, :response, :aliases_json, :cluster, :split, :tolerance)`,
+      `INSERT INTO benchmark_item(benchmark_id, sample_num, instruction, response, aliases_json, type, choices_json, rubric_json, citations_json,
+         cluster, split, tolerance)
+       VALUES(:benchmark_id, :sample_num, :instruction, :response, :aliases_json, :type, :choices_json, :rubric_json, :citations_json,
+         :cluster, :split, :tolerance)`,
     ),
     page: store.prepare<[string, number, number], BenchmarkRow>(
       "SELECT * FROM benchmark WHERE owner_id = ? ORDER BY created_seq DESC LIMIT ? OFFSET ?",
