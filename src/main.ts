@@ -121,6 +121,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     startTrainer: () => startTrainer({ executable: config.trainer, log }),
     endpointUrl: () => `${url}${contract["inference.chat"].path}`,
     evaluationsOf: (modelId) => evaluations.ofModel(modelId),
+    judgePromotion: (ownerId, modelId, inPlaceOf) => evaluations.judgePromotion(ownerId, modelId, inPlaceOf),
     usageOf: (modelId) => inference.usageOf(modelId),
     peftFolderOf: (alignmentId) => join(at.runs, alignmentId, "artefact/peft"),
   });
@@ -158,8 +159,9 @@ async function furnish(parts: HouseParts): Promise<House> {
     findBenchmark: (ownerId, id) => {
       const found = benchmarks.owned(ownerId, id);
       if (!found) throw new Failure("not_found", "Benchmark not found");
-      return { name: found.name, items: found.samples };
+      return { name: found.name };
     },
+    itemsOf: benchmarks.items,
   });
   const grading = createGrading();
   const evaluate = createEvaluateWorker({
@@ -205,6 +207,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     questionsOf: benchmarks.items,
     storeAdapter: models.storeAdapter,
     registerModel: models.registerAligned,
+    keepGuards: evaluations.keepGuards,
     enqueueEvaluation: evaluations.enqueue,
   });
   const alignments = createAlignments({

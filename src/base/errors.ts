@@ -55,6 +55,11 @@ export const failures = {
   not_started: row(400, "The alignment has not started training", "It is still queued."),
   no_aligned_models: row(404, "No aligned models found", "Create an alignment project first."),
   not_deployed: row(409, "The model is not deployed", "POST /api/v3/models/deploy-model/{model_id} first."),
+  promotion_refused: row(
+    409,
+    "The model does worse than what it would replace",
+    "`detail` lists the items; POST evaluations/compare shows all. Promote it all the same with `override` and a `reason`.",
+  ),
   stop_rejected: row(502, "The run rejected the stop request", "Read the run's events."),
   stop_unreachable: row(503, "The run does not answer", "It is killed if it stays silent; read its status.", true),
   benchmark_invalid: row(422, "The benchmark file has a bad row", "The message names the row and the field."),

@@ -10,6 +10,7 @@ import { evaluations } from "./evaluations.ts";
 import { inference } from "./inference.ts";
 import { messages } from "./messages.ts";
 import { models } from "./models.ts";
+import { promotions } from "./promotions.ts";
 import { responses } from "./responses.ts";
 import { system } from "./system.ts";
 import { tokens } from "./tokens.ts";
@@ -22,6 +23,7 @@ export const contract = {
   ...alignments,
   ...models,
   ...confidences,
+  ...promotions,
   ...evaluations,
   ...inference,
   ...messages,

@@ -59,7 +59,8 @@ CREATE TABLE benchmark_item(
   aliases_json TEXT NOT NULL,
   cluster TEXT NOT NULL,
   split TEXT NOT NULL CHECK(split IN('dev', 'sealed', 'retention')),
-  tolerance REAL,
+  tolerance REAL, type TEXT NOT NULL DEFAULT 'short'
+  CHECK(type IN('short', 'numeric', 'choice', 'long', 'refusal')), choices_json TEXT NOT NULL DEFAULT '[]', rubric_json TEXT NOT NULL DEFAULT '[]', citations_json TEXT NOT NULL DEFAULT '[]',
   PRIMARY KEY(benchmark_id, sample_num)
 ) STRICT, WITHOUT ROWID;
 
@@ -158,7 +159,7 @@ CREATE TABLE evaluation(
   created_at TEXT NOT NULL,
   updated_at TEXT NOT NULL,
   completed_at TEXT
-) STRICT;
+, splits_json TEXT NOT NULL DEFAULT '["dev","sealed","retention"]') STRICT;
 
 CREATE INDEX evaluation_owner ON evaluation(owner_id, created_seq);
 
@@ -172,7 +173,8 @@ CREATE TABLE evaluation_answer(     -- a row per answered item, so that a restar
   correct INTEGER NOT NULL CHECK(correct IN(0, 1)),
   confidence REAL,
   features_json TEXT NOT NULL,
-  prompt_sha256 TEXT NOT NULL,
+  prompt_sha256 TEXT NOT NULL, type TEXT NOT NULL DEFAULT 'short'
+ CHECK(type IN('short', 'numeric', 'choice', 'long', 'refusal')), score REAL NOT NULL DEFAULT 0 CHECK(score BETWEEN 0 AND 1), method_json TEXT NOT NULL DEFAULT '{"by":"answer"}',
   PRIMARY KEY(evaluation_id, sample_num)
 ) STRICT, WITHOUT ROWID;
 
@@ -370,3 +372,73 @@ CREATE TABLE mask_key(              -- one row: what makes the stand-ins for per
   id INTEGER PRIMARY KEY CHECK(id = 1),
   key TEXT NOT NULL
 ) STRICT;
+
+CREATE TABLE sealed_touch(          -- each use of a benchmark's sealed split: whoever looks often enough finds what is not there
+  seq INTEGER PRIMARY KEY,
+  benchmark_id TEXT NOT NULL REFERENCES benchmark(id),
+  evaluation_id TEXT NOT NULL REFERENCES evaluation(id),
+  model_id TEXT NOT NULL,           -- base or aligned
+  purpose TEXT NOT NULL CHECK(purpose IN('evaluation', 'comparison', 'promotion')),
+  at TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX sealed_touch_benchmark ON sealed_touch(benchmark_id, seq);
+
+CREATE UNIQUE INDEX sealed_touch_evaluation ON sealed_touch(evaluation_id) WHERE purpose = 'evaluation';
+
+CREATE TRIGGER sealed_touch_fixed BEFORE UPDATE ON sealed_touch
+  BEGIN SELECT RAISE(ABORT, 'sealed_touch: append-only'); END;
+
+CREATE TRIGGER sealed_touch_kept BEFORE DELETE ON sealed_touch
+  BEGIN SELECT RAISE(ABORT, 'sealed_touch: append-only'); END;
+
+CREATE TABLE guard_result(          -- what a run measured of its model beside its base: abilities that it must not lose
+  model_id TEXT NOT NULL REFERENCES aligned_model(id),
+  name TEXT NOT NULL,
+  n INTEGER NOT NULL CHECK(n >= 0),
+  base REAL NOT NULL,
+  aligned REAL NOT NULL,
+  most REAL,                        -- where less is better: the aligned model's value at most; else scores are compared by item
+  items_json TEXT NOT NULL,         -- [{item, text, base, aligned}], scores in [0, 1]
+  PRIMARY KEY(model_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE promotion(             -- append-only
+  seq INTEGER PRIMARY KEY,
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  base_model_id TEXT NOT NULL REFERENCES base_model(id),
+  line TEXT NOT NULL CHECK(length(line) BETWEEN 1 AND 200),
+  act TEXT NOT NULL CHECK(act IN('promote', 'rollback')),
+  model_id TEXT REFERENCES aligned_model(id),             -- promoted from now on; null: none, as before the first
+  replaced_model_id TEXT REFERENCES aligned_model(id),    -- promoted until now
+  before_seq INTEGER REFERENCES promotion(seq),           -- the promotion that a rollback of this one goes back to
+  overridden INTEGER NOT NULL CHECK(overridden IN(0, 1)), -- a refusal stood against it
+  reason TEXT CHECK(length(trim(reason)) > 0),
+  verdict_json TEXT NOT NULL,       -- what was compared, and what spoke against it
+  key_id TEXT NOT NULL,
+  at TEXT NOT NULL,
+  CHECK(overridden = 0 OR reason IS NOT NULL),
+  CHECK(act = 'rollback' OR model_id IS NOT NULL),
+  CHECK(act = 'promote' OR (replaced_model_id IS NOT NULL AND overridden = 0)),
+  CHECK(model_id IS NOT replaced_model_id),
+  CHECK(before_seq < seq)
+) STRICT;
+
+CREATE INDEX promotion_line ON promotion(owner_id, base_model_id, line, seq);
+
+CREATE INDEX promotion_model ON promotion(model_id);
+
+CREATE TRIGGER promotion_fixed BEFORE UPDATE ON promotion BEGIN SELECT RAISE(ABORT, 'promotion: append-only'); END;
+
+CREATE TRIGGER promotion_kept BEFORE DELETE ON promotion BEGIN SELECT RAISE(ABORT, 'promotion: append-only'); END;
+
+CREATE TABLE promoted(              -- the pointer: the act that says which model of a line is promoted
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  base_model_id TEXT NOT NULL REFERENCES base_model(id),
+  line TEXT NOT NULL,
+  model_id TEXT NOT NULL REFERENCES aligned_model(id),
+  promotion_seq INTEGER NOT NULL REFERENCES promotion(seq),   -- the promotion that first put it there
+  PRIMARY KEY(owner_id, base_model_id, line)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX promoted_model ON promoted(model_id);

@@ -59,7 +59,7 @@ export interface AlignmentsHouse {
   queue: ReturnType<typeof createQueue>;
   runs: string;
   /** What was registered and queued in completing transactions. */
-  made: { models: string[]; evaluations: string[] };
+  made: { models: string[]; evaluations: string[]; guards: string[] };
   grants: { live: Grant[]; most: number };
   /** Goes down in order and starts again over the same folder. */
   restart(): Promise<void>;
@@ -158,7 +158,7 @@ async function build(data: string, settings: Settings) {
   const queue = createQueue({ store, clock, log });
   const sql = prepareAlignments(store);
   const recipes = await readRecipes(join(installation, "config/recipes"));
-  const made = { models: [] as string[], evaluations: [] as string[] };
+  const made = { models: [] as string[], evaluations: [] as string[], guards: [] as string[] };
   const grants = { live: [] as Grant[], most: 0 };
   const memory = settings.memory ?? 2 ** 40;
   const prover = createProver();
@@ -205,6 +205,7 @@ async function build(data: string, settings: Settings) {
       made.models.push(id);
       return id;
     },
+    keepGuards: (modelId, guards) => void made.guards.push(...guards.map(({ name }) => `${modelId} ${name}`)),
     enqueueEvaluation: ({ modelId, benchmarkId }) => void made.evaluations.push(`${modelId} ${benchmarkId}`),
     wake: () => runner.wake(),
   });

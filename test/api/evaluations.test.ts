@@ -49,7 +49,10 @@ const items: BenchmarkItem[] = Array.from({ length: 20 }, (_, index) => ({
   response: String(10 * (index + 1)),
   aliases: [],
   split: index < 4 ? "dev" : index < 18 ? "sealed" : "retention",
+  type: "short",
   tolerance: null,
+  choices: [],
+  rubric: [],
 }));
 
 /** What a model says to item n. */
@@ -65,7 +68,10 @@ interface Engine {
   gate: Promise<void> | null;
 }
 
-function fakeGenerator(engine: Engine, says: Record<string, Says>): Generator {
+/** What a model finds likely: the log-prob of a text after a prompt. */
+type Likes = (prompt: string, text: string) => number;
+
+function fakeGenerator(engine: Engine, says: Record<string, Says>, likes: Likes): Generator {
   const answerOf = (text: string): EvaluatedAnswer => ({
     text,
     tokens: tokenizer.encode(text),
@@ -95,7 +101,13 @@ function fakeGenerator(engine: Engine, says: Record<string, Says>): Generator {
       }
     }
   }
-  return { evaluate, tokenizer: () => tokenizer } as unknown as Generator;
+  const score: Generator["score"] = async (_, rows) =>
+    rows.map(({ tokens, promptLength }) => {
+      const text = tokenizer.decode(tokens.slice(promptLength));
+      const logprob = likes(tokenizer.decode(tokens.slice(0, promptLength)), text);
+      return new Float64Array(text.length).fill(logprob / text.length);
+    });
+  return { evaluate, score, tokenizer: () => tokenizer } as unknown as Generator;
 }
 
 const folders: string[] = [];
@@ -105,13 +117,13 @@ after(() => {
 
 const right: Says = (n) => `It is ${10 * n}.`;
 
-async function evaluationsHouse(says: Record<string, Says>) {
+async function evaluationsHouse(says: Record<string, Says>, asked = items, likes: Likes = () => -1) {
   const data = mkdtempSync(join(tmpdir(), "plumbline-evaluations-"));
   folders.push(data);
   const engine: Engine = { asked: [], leased: 0, failsAt: null, gate: null };
-  const generator = fakeGenerator(engine, says);
+  const generator = fakeGenerator(engine, says, likes);
   let parts = build();
-  seed(parts.store);
+  seed(parts.store, asked);
 
   function build(engineName = "fake 1") {
     const log = createLog("error", () => {});
@@ -134,8 +146,9 @@ async function evaluationsHouse(says: Record<string, Says>) {
       findModel,
       findBenchmark: (ownerId, id) => {
         if (id !== "benchmark_ada" || ownerId !== ada.userId) throw new Failure("not_found");
-        return { name: "things", items: items.length };
+        return { name: "things" };
       },
+      itemsOf: () => asked,
     });
     const evaluate = createEvaluateWorker({
       store,
@@ -145,7 +158,7 @@ async function evaluationsHouse(says: Record<string, Says>) {
       generator,
       grading,
       engine: engineName,
-      itemsOf: () => items,
+      itemsOf: () => asked,
       findModel,
       lease: async () => {
         engine.leased++;
@@ -180,8 +193,9 @@ async function evaluationsHouse(says: Record<string, Says>) {
     get parts() {
       return parts;
     },
-    async evaluate(model_id: string) {
-      const { evaluation_id } = await call("evaluations.create", { model_id, benchmark_id: "benchmark_ada" });
+    async evaluate(model_id: string, more: object = {}) {
+      const body = { model_id, benchmark_id: "benchmark_ada", ...more };
+      const { evaluation_id } = await call("evaluations.create", body);
       return evaluation_id as string;
     },
     // biome-ignore lint/suspicious/noExplicitAny: likewise
@@ -202,7 +216,7 @@ async function evaluationsHouse(says: Record<string, Says>) {
   };
 }
 
-function seed(store: ReturnType<typeof openStore>): void {
+function seed(store: ReturnType<typeof openStore>, items: readonly BenchmarkItem[]): void {
   for (const { userId, userName } of [ada, bob])
     store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')").run(userId, userName);
   store
@@ -216,10 +230,12 @@ function seed(store: ReturnType<typeof openStore>): void {
     )
     .run();
   store.prepare("INSERT INTO benchmark VALUES('benchmark_ada', 'user_ada', 'd', 'things', 'x', 1, '', '')").run();
-  const add = store.prepare<[number, string, string, string]>(
-    "INSERT INTO benchmark_item VALUES('benchmark_ada', ?, ?, ?, '[]', 'c', ?, NULL)",
+  const add = store.prepare<[number, string, string, string, string, string]>(
+    `INSERT INTO benchmark_item(benchmark_id, sample_num, instruction, response, aliases_json, cluster, split, choices_json)
+     VALUES('benchmark_ada', ?, ?, ?, '[]', ?, ?, ?)`,
   );
-  for (const { sample_num, instruction, response, split } of items) add.run(sample_num, instruction, response, split);
+  for (const { sample_num, instruction, response, split, choices } of items)
+    add.run(sample_num, instruction, response, `item ${sample_num}`, split, JSON.stringify(choices));
 }
 
 const fails =
@@ -357,7 +373,10 @@ test("going down in the middle: it goes on at a group's border, and no item is a
       Array.from({ length: 20 }, (_, index) => index + 1),
     );
     const found = await house.call("evaluations.results", { evaluation_id: id });
-    assert.deepEqual({ ...found, evaluation_id: "" }, { ...expected, evaluation_id: "" });
+    // What the first did to the sealed split is on record beside the second.
+    assert.equal(found.sealed_touches.n, expected.sealed_touches.n + 1);
+    const same = { evaluation_id: "", sealed_touches: null };
+    assert.deepEqual({ ...found, ...same }, { ...expected, ...same });
     assert.equal(house.parts.queue.of(id, "evaluate")!.fence, 2);
   } finally {
     await house.close();
@@ -400,6 +419,171 @@ test("an engine that fails is the evaluation's error, and the model is given bac
     assert.equal(found.n_samples_completed, 8);
     assert.equal(house.engine.leased, 0);
     assert.equal(house.parts.room.ofModel("model_base")[0]!.result, null);
+  } finally {
+    await house.close();
+  }
+});
+
+const typed = (sample_num: number, more: Partial<BenchmarkItem>): BenchmarkItem => ({
+  ...items[4]!,
+  sample_num,
+  instruction: `What is the value of thing ${sample_num}?`,
+  split: "sealed",
+  ...more,
+});
+
+const rubric: BenchmarkItem["rubric"] = [
+  { id: "r1", text: "Names the pier", weight: 3, level: "essential" },
+  { id: "r2", text: "Names the hour", weight: 1, level: "important" },
+];
+
+/** Two of each type, in an order that no group has. */
+const ofAllTypes: BenchmarkItem[] = [
+  typed(1, { type: "choice", response: "the north pier", choices: ["a", "the north pier", "south"] }),
+  typed(2, { type: "long", response: "At the pier, at six.", rubric }),
+  typed(3, { type: "short", response: "Ada" }),
+  typed(4, { type: "numeric", response: "40 km", tolerance: 0.5 }),
+  typed(5, { type: "refusal", response: "Not stated in the documents." }),
+  typed(6, { type: "choice", response: "south", choices: ["a", "the north pier", "south"] }),
+  typed(7, { type: "long", response: "At the gate, at seven.", rubric }),
+  typed(8, { type: "numeric", response: "12" }),
+  typed(9, { type: "refusal", response: "Not stated in the documents." }),
+  typed(10, { type: "short", response: "Lovelace" }),
+];
+
+test("each type is answered and graded its own way, and the record of each item says how", async () => {
+  const answers: Record<number, string> = {
+    2: "At the pier.",
+    3: "It is Ada.",
+    4: "40.4 kilometres",
+    5: "I'm sorry, the documents do not say.",
+    7: "At six",
+    8: "13",
+    9: "It is 5 euros.",
+    10: "Ada",
+  };
+  // Item 1: the long choice is less likely as a whole, and more likely by character. Of item 6 it is wrong both ways.
+  const likes = (prompt: string, text: string): number => {
+    if (/Requirement: (.*)\n/.test(prompt)) {
+      const [, answer, requirement] = /to be checked: (.*)\nRequirement: Names the (.*)\n/.exec(prompt)!;
+      const met = requirement === "pier" ? answer!.includes("pier") : /six|seven/.test(answer!);
+      return (text === "Yes") === met ? -0.1 : -3;
+    }
+    return text === "a" ? -2 : text === "south" ? -12 : -14 * 0.5;
+  };
+  const house = await evaluationsHouse({ model_base: right, model_mine: (n) => answers[n]! }, ofAllTypes, likes);
+  try {
+    const id = await house.evaluate("model_mine");
+    await house.until(id, "READY");
+    const results = await house.call("evaluations.results", { evaluation_id: id });
+    // biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they are.
+    const byNumber = new Map<number, any>(results.items.map((item: any) => [item.sample_num, item]));
+    const scores = Array.from({ length: 10 }, (_, index) => byNumber.get(index + 1).score);
+    assert.deepEqual(scores, [1, 0.75, 1, 1, 1, 0, 0.25, 0, 0, 0]);
+    assert.deepEqual(
+      ofAllTypes.map(({ sample_num }) => byNumber.get(sample_num).correct),
+      [true, false, true, true, true, false, false, false, false, false],
+    );
+    const { graded_by } = byNumber.get(1);
+    assert.deepEqual(
+      [graded_by.by, graded_by.chosen, graded_by.chosen_unnormalised, graded_by.seed],
+      ["likelihood", 1, 0, null],
+    );
+    assert.deepEqual(graded_by.logprobs.map(Math.round), [-2, -7, -12]);
+    assert.equal(byNumber.get(1).confidence_score, null);
+    assert.deepEqual(
+      byNumber.get(2).graded_by.points.map(({ id, met }: { id: string; met: boolean }) => [id, met]),
+      [
+        ["r1", true],
+        ["r2", false],
+      ],
+    );
+    assert.equal(byNumber.get(5).graded_by.reason, "declined");
+    assert.equal(byNumber.get(4).graded_by.reason, "within_tolerance");
+    assert.equal(byNumber.get(2).graded_by.max_tokens, 256);
+    // Of four points that references meet, the judge misses the pier of item 7; what other items say, it finds to lack all four.
+    const { judge } = results;
+    assert.deepEqual([judge.model_id, judge.same_base], ["model_base", true]);
+    assert.deepEqual([judge.sensitivity.score, judge.sensitivity.n], [75, 4]);
+    assert.deepEqual([judge.specificity.score, judge.specificity.n], [100, 4]);
+    assert.equal(judge.observed, 50);
+    assert.ok(Math.abs(judge.corrected - 50 / 0.75) < 1e-9);
+    assert.equal(results.method, "cluster_bootstrap");
+    // biome-ignore lint/suspicious/noExplicitAny: likewise
+    const choice = results.types.find(({ type }: any) => type === "choice");
+    assert.deepEqual([choice.score, choice.n, Math.round(choice.chance)], [50, 2, 33]);
+    assert.deepEqual(results.settings.judge, { model_id: "model_base" });
+    assert.equal(house.engine.leased, 0);
+  } finally {
+    await house.close();
+  }
+});
+
+test("the dev split alone leaves the sealed one untouched; each use of that is on record", async () => {
+  const house = await evaluationsHouse({ model_base: right, model_mine: right });
+  try {
+    const dev = await house.evaluate("model_mine", { splits: ["dev"] });
+    await house.until(dev, "READY");
+    const early = await house.call("evaluations.results", { evaluation_id: dev });
+    assert.deepEqual([early.items.length, early.n, early.splits.dev.n, early.sealed_touches.n], [4, 0, 4, 0]);
+    assert.equal(early.minimum_detectable, 100);
+    await assert.rejects(house.evaluate("model_mine", { splits: [] }), fails(422));
+    await assert.rejects(house.evaluate("model_mine", { splits: ["test"] }), fails(422));
+
+    const [mine, base] = [await house.evaluate("model_mine"), await house.evaluate("model_base")];
+    for (const id of [mine, base]) await house.until(id, "READY");
+    await house.call("evaluations.compare", {
+      model_id: "model_mine",
+      compared_with: "model_base",
+      benchmark_id: "benchmark_ada",
+    });
+    const { sealed_touches, minimum_detectable } = await house.call("evaluations.results", { evaluation_id: mine });
+    assert.deepEqual([sealed_touches.n, sealed_touches.models], [4, 2]);
+    assert.deepEqual(
+      sealed_touches.latest.map(({ purpose, model_id }: Record<string, string>) => [purpose, model_id]),
+      [
+        ["comparison", "model_base"],
+        ["comparison", "model_mine"],
+        ["evaluation", "model_base"],
+        ["evaluation", "model_mine"],
+      ],
+    );
+    assert.ok(minimum_detectable > 30, "14 items show only large differences");
+    assert.throws(() => house.parts.store.prepare("DELETE FROM sealed_touch").run(), /append-only/);
+  } finally {
+    await house.close();
+  }
+});
+
+test("two models side by side, item by item; what cannot be compared says why", async () => {
+  const house = await evaluationsHouse({
+    model_base: (n) => (n % 2 === 0 ? right(n) : "No idea"),
+    model_mine: (n) => (n === 6 ? "No idea" : right(n)),
+    model_other: right,
+  });
+  const compare = (model_id: string, compared_with: string, caller = ada) =>
+    house.call("evaluations.compare", { model_id, compared_with, benchmark_id: "benchmark_ada" }, caller);
+  try {
+    await assert.rejects(compare("model_mine", "model_none"), fails(404));
+    await assert.rejects(compare("model_mine", "model_base", bob), fails(404));
+    await assert.rejects(compare("model_mine", "model_base"), fails(409, /model_mine has no finished evaluation/));
+    for (const id of [await house.evaluate("model_mine"), await house.evaluate("model_base")])
+      await house.until(id, "READY");
+    const dev = await house.evaluate("model_other", { splits: ["dev"] });
+    await house.until(dev, "READY");
+    const found = await compare("model_mine", "model_base");
+    const { sealed } = found.splits;
+    // Of 14 sealed items, 5 to 18, the base has the 7 even ones.
+    assert.deepEqual([sealed.n, sealed.gained, sealed.lost, sealed.method], [14, 7, 1, "mcnemar"]);
+    assert.ok(Math.abs(sealed.difference - (100 * 6) / 14) < 1e-9 && sealed.low < sealed.difference);
+    assert.ok(Math.abs(sealed.p_value - (2 * 9) / 2 ** 8) < 1e-12);
+    assert.equal(found.items.length, 20);
+    // biome-ignore lint/suspicious/noExplicitAny: likewise
+    const six = found.items.find(({ sample_num }: any) => sample_num === 6);
+    assert.deepEqual([six.outcome, six.model.answer, six.compared.answer], ["lost", "No idea", "It is 60."]);
+    assert.ok(found.scores.sealed.score > found.compared_scores.sealed.score);
+    // One that was only asked dev items has no sealed evaluation.
+    await assert.rejects(compare("model_other", "model_base"), fails(409, /model_other/));
   } finally {
     await house.close();
   }

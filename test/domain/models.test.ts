@@ -96,6 +96,7 @@ function open(store: Store, onLoad?: (ref: ModelRef) => Promise<void>): Room {
     endpointUrl: () => "http://here/chat",
     wake: () => runner.wake(),
     evaluationsOf: () => [],
+    judgePromotion: () => assert.fail("nothing is promoted here"),
     usageOf: () => ({ requests: 0, prompt_tokens: 0, completion_tokens: 0 }),
   });
   const modelId = store.transaction(() =>

@@ -4,7 +4,14 @@ import { Failure } from "../../src/base/errors.ts";
 import { sha256 } from "../../src/base/files.ts";
 import { newId } from "../../src/base/ids.ts";
 import { versionsInstalled } from "../../src/base/versions.ts";
-import type { GeneratedToken, GenerateEnd, GenerateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
+import type {
+  EvaluateRequest,
+  GeneratedToken,
+  GenerateEnd,
+  GenerateRequest,
+  Generator,
+  Tokenizer,
+} from "../../src/engine/generator.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { calibrationWith } from "./calibration.ts";
 import { type TestHouse, testHouse } from "./house.ts";
@@ -41,7 +48,11 @@ export interface Scripted extends TestHouse {
 /** Each answer says how long its prompt was, which no two different conversations share by chance. */
 export const scriptedAnswer = (prompt: string): string => `${sha256(prompt).slice(0, 6)} to ${prompt.length}`;
 
-export async function scriptedHouse(settings: Record<string, string> = {}): Promise<Scripted> {
+/** `says`: what a model, by its id, answers to a prompt of an evaluation. */
+export async function scriptedHouse(
+  settings: Record<string, string> = {},
+  says: (modelId: string, prompt: string) => string = (_, prompt) => scriptedAnswer(prompt),
+): Promise<Scripted> {
   const requests: Scripted["requests"] = [];
   async function* generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
     const prompt = String.fromCharCode(...request.prompt);
@@ -60,12 +71,19 @@ export async function scriptedHouse(settings: Record<string, string> = {}): Prom
     }
     return { finishReason: "stop", promptTokens: prompt.length, cachedTokens: 0, completionTokens: text.length };
   }
+  const evaluate = async ({ model, prompts, startAt, onItem }: EvaluateRequest): Promise<void> => {
+    for (const [offset, prompt] of prompts.slice(startAt).entries()) {
+      const text = says(model.adapter?.id ?? model.baseId, String.fromCharCode(...prompt));
+      onItem(startAt + offset, { text, tokens: [], steps: [], finishReason: "stop", seconds: 0 });
+    }
+  };
   const refuse = async () => {
     throw new Failure("wrong_kind");
   };
   const info = { architecture: "llama", context: 4096, parameters: 1, bytes: 1, seats: 1 };
   const generator = {
     generate,
+    evaluate,
     load: async () => info,
     unload: async () => {},
     isLoaded: () => true,

@@ -20,6 +20,7 @@ import type { Calibration } from "../../engine/confidence.ts";
 import type { Executor } from "../../jobs/executor.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
+import { guardsOf, type KeptGuard } from "./guards/results.ts";
 import { type ProgressNote, type RunProgress, remainingMs, take } from "./progress.ts";
 import type { AskedQuestion, Prover } from "./proof.ts";
 import { writeRequest } from "./snapshot.ts";
@@ -69,6 +70,8 @@ export interface AlignParts {
     adapter: { path: string; sha256: string };
     calibration: Calibration;
   }) => string;
+  /** Likewise: what was measured of it beside its base. */
+  keepGuards: (modelId: string, guards: readonly KeptGuard[]) => void;
   /** Likewise. */
   enqueueEvaluation: (evaluation: {
     ownerId: string;
@@ -355,6 +358,7 @@ async function complete(parts: AlignParts, attempt: Attempt, result: RunResult):
       at: clock.now(),
     });
     const modelId = parts.registerModel({ ownerId, alignmentId, baseModelId: baseId, name, adapter, calibration });
+    parts.keepGuards(modelId, guardsOf(report));
     if (benchmarkId !== null) parts.enqueueEvaluation({ ownerId, modelId, baseId, benchmarkId, alignmentId });
   });
 }

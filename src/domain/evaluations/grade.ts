@@ -1,6 +1,7 @@
 // Is a short answer right? A gold or one of its aliases stands, as whole tokens, in the first 20 tokens of the answer, and no
 // competing value does: another item's gold of the same kind, so that naming everything is not knowing anything.
 // Not judged: negation, arithmetic, long answers; a gold without a letter or digit is never matched.
+import { declines } from "./declines.ts";
 import { isMonth, isNumber, isSignUnit, type Token, tokensOf } from "./tokens.ts";
 
 /** Tokens of an answer that count; a longer gold widens it to its own length. */
@@ -12,14 +13,17 @@ export interface GradedItem {
   competitors: readonly string[];
   /** Absolute, for golds that are numbers: the first number of the answer within it is right. */
   tolerance?: number | null;
+  /** Nothing answers the question: to decline is right, in whatever words. */
+  declines?: boolean;
 }
 
 export interface Grade {
   correct: boolean;
-  reason: "match" | "within_tolerance" | "no_match" | "competing_value";
+  reason: "match" | "within_tolerance" | "declined" | "no_match" | "competing_value";
 }
 
 export function grade(answer: string, item: GradedItem): Grade {
+  if (item.declines && declines(answer)) return { correct: true, reason: "declined" };
   const { golds, competitors, keepArticles } = prepare(item);
   const window = tokensOf(answer, keepArticles).slice(0, Math.max(answerWindow, ...golds.map((gold) => gold.length)));
   const reason = golds.some((gold) => states(window, gold))

@@ -7,15 +7,21 @@
 // Invariant: the public status is a view of the job's state, so the two cannot disagree.
 import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
+import { bootstrapSeed } from "../../base/statistics/intervals.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Handlers, Reply } from "../../contract/endpoint.ts";
 import type { evaluations } from "../../contract/evaluations.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import { isTerminal, type JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
-import { answerTokens, groupSize, pairWithBase } from "./job.ts";
-import type { Summary } from "./results.ts";
-import type { EvaluationRow, EvaluationsSql } from "./store.ts";
+import { createComparing, type Verdict } from "./compare.ts";
+import { fromGuardRow, type Guard, toGuardRow } from "./guards.ts";
+import { answerTokens, type BenchmarkItem, groupSize, longAnswerTokens, type Method, pairWithBase } from "./job.ts";
+import { clustersOf, type Summary, splitNames, summarise } from "./results.ts";
+import type { EvaluationRow, EvaluationsSql, ItemRow, Split } from "./store.ts";
+
+export type { Verdict } from "./compare.ts";
+export type { Guard } from "./guards.ts";
 
 type EvaluationRecord = Reply<(typeof evaluations)["evaluations.get"]>;
 type Results = Reply<(typeof evaluations)["evaluations.results"]>;
@@ -29,8 +35,10 @@ export interface EvaluationParts {
   wake: () => void;
   /** The caller's model or a base, deployed or not. Throws not_found. */
   findModel: (ownerId: string, modelId: string) => { modelId: string; baseId: string };
-  /** The caller's benchmark and how many items it has. Throws not_found. */
-  findBenchmark: (ownerId: string, benchmarkId: string) => { name: string; items: number };
+  /** The caller's benchmark. Throws not_found. */
+  findBenchmark: (ownerId: string, benchmarkId: string) => { name: string };
+  /** Of all splits, in order. */
+  itemsOf: (benchmarkId: string) => Pick<BenchmarkItem, "split" | "type">[];
 }
 
 export interface NewEvaluation {
@@ -41,6 +49,10 @@ export interface NewEvaluation {
   benchmarkId: string;
   /** When a run asks for it. */
   alignmentId: string | null;
+  /** All of them, where it does not say. */
+  splits?: readonly Split[];
+  /** Of long answers; the model's base, where it does not say. */
+  judgeModelId?: string;
 }
 
 export interface Evaluations {
@@ -54,6 +66,12 @@ export interface Evaluations {
     status: string;
     result: { score: number; low: number; high: number; n: number } | null;
   }[];
+  /** What a run measured of the model it made, in the transaction that registers it. The same again changes nothing. */
+  keepGuards(modelId: string, guards: readonly Guard[]): void;
+  /**
+   * What speaks against a model in another one's place; see verdict.ts. A look at sealed splits: it is recorded as one.
+   */
+  judgePromotion(ownerId: string, modelId: string, inPlaceOf: string): Verdict;
 }
 
 const statusOf: Record<JobState, EvaluationRecord["status"]> = {
@@ -75,8 +93,10 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
   };
 
   const enqueue = (wanted: NewEvaluation): string => {
-    const { ownerId, modelId, baseId, benchmarkId, alignmentId } = wanted;
+    const { ownerId, modelId, baseId, benchmarkId, alignmentId, splits = splitNames } = wanted;
     const benchmark = parts.findBenchmark(ownerId, benchmarkId);
+    const items = parts.itemsOf(benchmarkId).filter(({ split }) => splits.includes(split));
+    if (items.length === 0) throw new Failure("conflict", `${benchmark.name} has no items in ${splits.join(", ")}`);
     const id = newId("evaluation");
     sql.insert.run({
       id,
@@ -86,12 +106,17 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
       baseModelId: baseId,
       benchmarkId,
       alignmentId,
-      nSamples: benchmark.items,
+      nSamples: items.length,
+      splits: JSON.stringify(splitNames.filter((split) => splits.includes(split))),
       settings: JSON.stringify({
         decoding: "greedy",
         batch: `groups of ${groupSize} in item order`,
         max_tokens: answerTokens,
+        max_tokens_long: longAnswerTokens,
         format: "chat, one user message",
+        choices: "log-prob per character of each choice as the answer",
+        judge: items.some(({ type }) => type === "long") ? { model_id: wanted.judgeModelId ?? baseId } : null,
+        bootstrap_seed: bootstrapSeed,
       }),
       seq: store.nextSeq(),
       at: clock.now(),
@@ -99,6 +124,8 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
     queue.enqueue({ kind: "evaluate", subjectId: id, ownerId });
     return id;
   };
+
+  const comparing = createComparing({ store, sql, clock });
 
   return {
     enqueue,
@@ -112,10 +139,16 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
           result: summary && { score: summary.score, low: summary.low, high: summary.high, n: summary.n },
         };
       }),
+    keepGuards(modelId, guards) {
+      for (const guard of guards) sql.saveGuard.run(toGuardRow(modelId, guard));
+    },
+    judgePromotion: comparing.judgePromotion,
     handlers: {
       "evaluations.create": async ({ body }, caller) => {
         const model = parts.findModel(caller.userId, body.model_id);
         parts.findBenchmark(caller.userId, body.benchmark_id);
+        const judge =
+          body.judge_model_id === undefined ? undefined : parts.findModel(caller.userId, body.judge_model_id).modelId;
         const id = store.transaction(() =>
           enqueue({
             ownerId: caller.userId,
@@ -123,6 +156,8 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
             baseId: model.baseId,
             benchmarkId: body.benchmark_id,
             alignmentId: null,
+            splits: body.splits,
+            ...(judge === undefined ? {} : { judgeModelId: judge }),
             ...(body.evaluation_name === undefined ? {} : { name: body.evaluation_name }),
           }),
         );
@@ -132,6 +167,11 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
       },
       "evaluations.get": async ({ params }, caller) => toRecord(owned(caller.userId, params.evaluation_id)),
       "evaluations.results": async ({ params }, caller) => toResults(sql, owned(caller.userId, params.evaluation_id)),
+      "evaluations.compare": async ({ body }, { userId }) => {
+        const [first, second] = [body.model_id, body.compared_with].map((name) => parts.findModel(userId, name));
+        parts.findBenchmark(userId, body.benchmark_id);
+        return comparing.compare(userId, first!.modelId, second!.modelId, body.benchmark_id);
+      },
     },
   };
 }
@@ -171,27 +211,52 @@ function toRecord(row: EvaluationRow): EvaluationRecord {
   };
 }
 
+/** Uses of a sealed split are listed so far. */
+const latestTouches = 50;
+
 function toResults(sql: EvaluationsSql, row: EvaluationRow): Results {
-  const summary = summaryOf(row);
-  if (summary === null || row.state !== "succeeded")
+  const kept = summaryOf(row);
+  if (kept === null || row.state !== "succeeded")
     throw new Failure("conflict", `The evaluation is ${statusOf[row.state]}: results are there once it is READY`);
+  const items = sql.items.all(row.id);
+  // The base may have been evaluated since. An older version kept less than is told today.
+  const paired = pairWithBase(sql, row) ?? kept.paired;
+  const summary = "types" in kept && paired === null ? kept : summarise(items, paired, kept.judge ?? null);
+  const { clusters } = clustersOf(items);
+  const touches = sql.touches.all(row.benchmark_id);
   return {
     evaluation_id: row.id,
     model_id: row.model_id,
     benchmark_id: row.benchmark_id,
     ...summary,
-    // The base may have been evaluated since.
-    paired: summary.paired ?? pairWithBase(sql, row),
+    guards: sql.guards
+      .all(row.model_id)
+      .map(fromGuardRow)
+      .map((guard) => ({ ...guard, most: guard.most ?? null })),
+    sealed_touches: {
+      n: touches.length,
+      models: new Set(touches.map(({ model_id }) => model_id)).size,
+      latest: touches.slice(-latestTouches).reverse(),
+    },
     settings: JSON.parse(row.settings_json) as Results["settings"],
-    items: sql.items.all(row.id).map((item) => ({
+    items: items.map((item, index) => ({
       sample_num: item.sample_num,
       split: item.split,
+      type: item.type,
       instruction: item.instruction,
       response: item.response,
       answer: item.answer,
       correct: item.correct === 1,
+      score: item.score,
+      cluster: clusters[index]!,
       confidence_score: item.confidence,
       prompt_sha256: item.prompt_sha256,
+      graded_by: gradedBy(item),
     })),
   };
 }
+
+const gradedBy = ({ method_json }: ItemRow): Results["items"][number]["graded_by"] => ({
+  ...(JSON.parse(method_json) as Method),
+  seed: null,
+});

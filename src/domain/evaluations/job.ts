@@ -1,12 +1,18 @@
 // The worker behind an evaluation: questions in, graded answers out, a group at a time.
 //
+//   short, numeric, refusal   answered briefly and matched            ┐ each kind in item order, in groups of its own, so that
+//   long                      answered at length and judged by rubric │ a group's batch has one shape
+//   choice                    each choice scored as the answer        ┘
+//
 // Invariants:
 //   1. A group's answers are written in one transaction under the claim: a restart goes on at a group's border, so that the
 //      engine's batches, and with them the texts, are the same as without it.
 //   2. No item is answered twice; none is left out.
 //   3. All answers of one evaluation were made under the same settings.
+//   4. The first answer to a sealed item is written together with the touch that records it.
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
+import { wilson } from "../../base/statistics/intervals.ts";
 import type { Clock } from "../../base/time.ts";
 import { formatChat } from "../../engine/chat-format.ts";
 import { type Calibration, scoreConfidence } from "../../engine/confidence.ts";
@@ -15,10 +21,20 @@ import type { EvaluatedAnswer, Generator, ModelRef } from "../../engine/generato
 import type { Claim, Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import type { Store } from "../../store/open.ts";
-import { competition } from "./grade.ts";
+import { competition, type Grade, type GradedItem } from "./grade.ts";
 import type { Grading } from "./grading.ts";
-import { type Paired, pair, summarise } from "./results.ts";
-import type { EvaluationRow, EvaluationsSql, Split } from "./store.ts";
+import {
+  correctedShare,
+  createJudge,
+  type Judge,
+  measureJudge,
+  type RubricPoint,
+  rubricScore,
+  type Verdict,
+} from "./judge.ts";
+import { type Chosen, choose } from "./likelihood.ts";
+import { type JudgeRecord, type Paired, pair, type Side, summarise } from "./results.ts";
+import type { EvaluationRow, EvaluationsSql, ItemType, Split } from "./store.ts";
 
 export interface BenchmarkItem {
   sample_num: number;
@@ -26,11 +42,23 @@ export interface BenchmarkItem {
   response: string;
   aliases: string[];
   split: Split;
+  type: ItemType;
   /** Absolute; null where numbers must be exact. */
   tolerance: number | null;
+  /** Of a choice; the response is one of them. */
+  choices: string[];
+  /** Of a long answer. */
+  rubric: RubricPoint[];
 }
 
+/** How an item was answered and graded, as it is kept. Greedy answers draw nothing, and so have no seed. */
+export type Method =
+  | { by: "answer"; max_tokens: number; reason: Grade["reason"] }
+  | { by: "likelihood"; chosen: number; chosen_unnormalised: number; logprobs: number[] }
+  | { by: "judge"; max_tokens: number; points: Verdict[] };
+
 export interface EvaluatedModel {
+  modelId: string;
   ref: ModelRef;
   /** null on a base model. */
   calibration: Calibration | null;
@@ -57,11 +85,8 @@ export interface EvaluateParts {
 export const groupSize = 8;
 /** A short answer stands in the first words; calibration answers with as many. */
 export const answerTokens = 48;
-
-interface Group {
-  index: number;
-  answer: EvaluatedAnswer;
-}
+/** Of an answer that a rubric judges. */
+export const longAnswerTokens = 256;
 
 export function createEvaluateWorker(parts: EvaluateParts): Worker {
   return {
@@ -69,67 +94,227 @@ export function createEvaluateWorker(parts: EvaluateParts): Worker {
     concurrency: 1,
     async run(claim, signal) {
       const row = parts.sql.byId.get(claim.subjectId)!;
-      const model = parts.findModel(row.owner_id, row.model_id);
-      const lease = await parts.lease(model.ref);
+      const work = workOf(parts, claim, row);
+      const leases = [await parts.lease(work.model.ref)];
       try {
-        await answerAll(parts, claim, row, model, signal);
-        finish(parts, claim, row);
+        if (work.judgeModel) leases.push(await parts.lease(work.judgeModel.ref));
+        await answerAll(work, signal);
+        await finish(work, signal);
       } finally {
-        await lease.release();
+        for (const lease of leases) await lease.release();
       }
     },
   };
 }
 
-async function answerAll(
-  parts: EvaluateParts,
-  claim: Claim,
-  row: EvaluationRow,
-  model: EvaluatedModel,
-  signal: AbortSignal,
-): Promise<void> {
-  const { clock, generator } = parts;
-  const items = parts.itemsOf(row.benchmark_id);
-  if (row.answered === items.length) return;
-  const tokenizer = generator.tokenizer(model.ref.baseId);
-  keepSettings(parts, claim, row, sha256(tokenizer.chatTemplate ?? ""));
-  const prompts = items.map((item) => formatChat(tokenizer, [{ role: "user", content: item.instruction }]));
-  const record = recorder(parts, claim, row, model, items, prompts);
+/** An evaluation that is being worked on. */
+interface Work {
+  parts: EvaluateParts;
+  claim: Claim;
+  row: EvaluationRow;
+  model: EvaluatedModel;
+  judgeModel: EvaluatedModel | null;
+  items: BenchmarkItem[];
+  rivalsOf: (item: BenchmarkItem) => string[];
+}
 
+function workOf(parts: EvaluateParts, claim: Claim, row: EvaluationRow): Work {
+  const all = parts.itemsOf(row.benchmark_id);
+  const splits = JSON.parse(row.splits_json) as Split[];
+  const { judge } = JSON.parse(row.settings_json) as { judge?: { model_id: string } | null };
+  const rivals = competition(all);
+  const places = new Map(all.map((item, index) => [item.sample_num, index]));
+  return {
+    parts,
+    claim,
+    row,
+    model: parts.findModel(row.owner_id, row.model_id),
+    judgeModel: judge ? parts.findModel(row.owner_id, judge.model_id) : null,
+    items: all.filter((item) => splits.includes(item.split)),
+    rivalsOf: (item) => rivals(places.get(item.sample_num)!),
+  };
+}
+
+/** An answered and graded item. */
+interface Answered {
+  item: BenchmarkItem;
+  prompt: readonly number[];
+  text: string;
+  score: number;
+  method: Method;
+  /** Of a text that was generated; null of a choice, and where nothing was said. */
+  features: number[] | null;
+}
+
+/** Items in order, less those that are answered: whole groups, by invariant 1. */
+function open(work: Work, types: readonly ItemType[]): { items: BenchmarkItem[]; startAt: number } {
+  const items = work.items.filter(({ type }) => types.includes(type));
+  const answered = new Set(work.parts.sql.answered.all(work.row.id).map(({ sample_num }) => sample_num));
+  return { items, startAt: items.filter(({ sample_num }) => answered.has(sample_num)).length };
+}
+
+async function answerAll(work: Work, signal: AbortSignal): Promise<void> {
+  const { parts, model, row } = work;
+  if (row.answered === work.items.length) return;
+  keepSettings(work, sha256(parts.generator.tokenizer(model.ref.baseId).chatTemplate ?? ""));
+  await answerBriefly(work, signal);
+  await inGroups(work, ["long"], (group) => answerLong(work, group, signal));
+  await inGroups(work, ["choice"], (group) => chooseAnswers(work, group, signal));
+  signal.throwIfAborted();
+}
+
+/** What the model reads for a question. */
+const promptOf = ({ parts, model }: Work, item: BenchmarkItem): number[] =>
+  formatChat(parts.generator.tokenizer(model.ref.baseId), [{ role: "user", content: item.instruction }]);
+
+/** One request of the engine: grading and writing go on beside it. */
+async function answerBriefly(work: Work, signal: AbortSignal): Promise<void> {
+  const { clock, generator } = work.parts;
+  const { items, startAt } = open(work, ["short", "numeric", "refusal"]);
+  if (startAt === items.length) return;
+  const prompts = items.map((item) => promptOf(work, item));
   const giveUp = new AbortController();
-  let group: Group[] = [];
+  let group: { item: BenchmarkItem; prompt: number[]; answer: EvaluatedAnswer }[] = [];
   let since = clock.monotonicMs();
   let written: Promise<void> = Promise.resolve();
   const onItem = (index: number, answer: EvaluatedAnswer): void => {
-    group.push({ index, answer });
+    group.push({ item: items[index]!, prompt: prompts[index]!, answer });
     if ((index + 1) % groupSize !== 0 && index !== items.length - 1) return;
     const full = group;
     const seconds = (clock.monotonicMs() - since) / 1000;
     group = [];
     since = clock.monotonicMs();
-    written = written.then(() => record(full, seconds));
+    written = written.then(async () => write(work, await matched(work, full), seconds));
     // What cannot be written must not be computed either; the error itself is met below.
     written.catch((error) => giveUp.abort(error));
   };
   try {
     await generator.evaluate({
-      model: model.ref,
+      model: work.model.ref,
       prompts,
       maxTokens: answerTokens,
       signal: AbortSignal.any([signal, giveUp.signal]),
       onItem,
-      startAt: row.answered,
+      startAt,
     });
   } catch (error) {
     await written;
     throw error;
   }
   await written;
-  signal.throwIfAborted();
 }
 
+/** Brief answers, graded by the thread that grades. */
+async function matched(
+  work: Work,
+  group: readonly { item: BenchmarkItem; prompt: number[]; answer: EvaluatedAnswer }[],
+): Promise<Answered[]> {
+  const tasks = group.map(({ item, answer }) => ({ answer: answer.text, item: gradedItem(work, item) }));
+  const grades = await work.parts.grading.grade(tasks);
+  return group.map(({ item, prompt, answer }, at) => ({
+    item,
+    prompt,
+    text: answer.text,
+    score: grades[at]!.correct ? 1 : 0,
+    method: { by: "answer", max_tokens: answerTokens, reason: grades[at]!.reason },
+    features: featuresOf(answer),
+  }));
+}
+
+function gradedItem(work: Work, item: BenchmarkItem): GradedItem {
+  const { type, response, aliases } = item;
+  // A number must be the number, also where the benchmark allows no distance from it.
+  const tolerance = type === "numeric" ? (item.tolerance ?? 0) : item.tolerance;
+  return {
+    response,
+    aliases,
+    tolerance,
+    competitors: work.rivalsOf(item),
+    ...(type === "refusal" ? { declines: true } : {}),
+  };
+}
+
+/** One group after the other: answered, graded and written before the next begins. */
+async function inGroups(
+  work: Work,
+  types: readonly ItemType[],
+  answer: (group: readonly BenchmarkItem[]) => Promise<Answered[]>,
+): Promise<void> {
+  const { items, startAt } = open(work, types);
+  for (let first = startAt; first < items.length; first += groupSize) {
+    const began = work.parts.clock.monotonicMs();
+    const answered = await answer(items.slice(first, first + groupSize));
+    write(work, answered, (work.parts.clock.monotonicMs() - began) / 1000);
+  }
+}
+
+async function answerLong(work: Work, group: readonly BenchmarkItem[], signal: AbortSignal): Promise<Answered[]> {
+  const prompts = group.map((item) => promptOf(work, item));
+  const answers: EvaluatedAnswer[] = [];
+  await work.parts.generator.evaluate({
+    model: work.model.ref,
+    prompts,
+    maxTokens: longAnswerTokens,
+    signal,
+    onItem: (index, answer) => {
+      answers[index] = answer;
+    },
+    startAt: 0,
+  });
+  const judged = group.map((item, at) => ({ item, answer: answers[at]!.text }));
+  const verdicts = await judgeOf(work).judge(judged, signal);
+  return group.map((item, at) => ({
+    item,
+    prompt: prompts[at]!,
+    text: answers[at]!.text,
+    score: rubricScore(item.rubric, verdicts[at]!),
+    method: { by: "judge", max_tokens: longAnswerTokens, points: verdicts[at]! },
+    features: featuresOf(answers[at]!),
+  }));
+}
+
+const judgeOf = ({ parts, judgeModel }: Work): Judge => createJudge(parts.generator, judgeModel!.ref);
+
+async function chooseAnswers(work: Work, group: readonly BenchmarkItem[], signal: AbortSignal): Promise<Answered[]> {
+  const { generator } = work.parts;
+  const tokenizer = generator.tokenizer(work.model.ref.baseId);
+  const asked = group.map((item) => {
+    const prompt = promptOf(work, item);
+    return {
+      item,
+      prompt,
+      rows: item.choices.map((choice) => ({
+        tokens: [...prompt, ...tokenizer.encode(choice, false)],
+        promptLength: prompt.length,
+      })),
+    };
+  });
+  const scored = await generator.score(
+    work.model.ref,
+    asked.flatMap(({ rows }) => rows),
+    signal,
+  );
+  return asked.map(({ item, prompt, rows }) => {
+    const { index, rawIndex, scores }: Chosen = choose(item.choices, scored.splice(0, rows.length));
+    const text = item.choices[index]!;
+    const logprobs = scores.map(({ logprob }) => logprob);
+    return {
+      item,
+      // The choices belong to what was asked.
+      prompt: rows.flatMap(({ tokens }) => tokens).concat(prompt),
+      text,
+      score: text === item.response ? 1 : 0,
+      method: { by: "likelihood", chosen: index, chosen_unnormalised: rawIndex, logprobs },
+      features: null,
+    };
+  });
+}
+
+const featuresOf = (answer: EvaluatedAnswer): number[] | null =>
+  answer.steps.length === 0 ? null : answerFeatures(answer.steps, answer.finishReason);
+
 /** Invariant 3: an engine that was replaced in the middle would make one score of two different things. */
-function keepSettings(parts: EvaluateParts, claim: Claim, row: EvaluationRow, templateSha256: string): void {
+function keepSettings({ parts, claim, row }: Work, templateSha256: string): void {
   const asked = JSON.parse(row.settings_json) as object;
   const settings = JSON.stringify({ ...asked, template_sha256: templateSha256, engine: parts.engine });
   if (row.answered > 0 && settings !== row.settings_json)
@@ -138,44 +323,39 @@ function keepSettings(parts: EvaluateParts, claim: Claim, row: EvaluationRow, te
   parts.sql.saveSettings.run({ id: row.id, settings, at, jobId: claim.jobId, fence: claim.fence });
 }
 
-/** Grades a group and writes it: invariant 1. */
-function recorder(
-  parts: EvaluateParts,
-  claim: Claim,
-  row: EvaluationRow,
-  model: EvaluatedModel,
-  items: readonly BenchmarkItem[],
-  prompts: readonly number[][],
-): (group: readonly Group[], seconds: number) => Promise<void> {
-  const { store, sql, clock, grading } = parts;
-  const rivalsOf = competition(items);
-  return async (group, seconds) => {
-    const grades = await grading.grade(
-      group.map(({ index, answer }) => {
-        const { response, aliases, tolerance } = items[index]!;
-        return { answer: answer.text, item: { response, aliases, tolerance, competitors: rivalsOf(index) } };
-      }),
-    );
-    store.transaction(() => {
-      for (const [at, { index, answer }] of group.entries()) {
-        const features = answer.steps.length === 0 ? null : answerFeatures(answer.steps, answer.finishReason);
-        const { changes } = sql.insertAnswer.run({
-          evaluationId: row.id,
-          sample_num: items[index]!.sample_num,
-          split: items[index]!.split,
-          answer: answer.text,
-          correct: grades[at]!.correct ? 1 : 0,
-          confidence: confidenceOf(model, features),
-          features: JSON.stringify(features ?? []),
-          prompt_sha256: sha256(JSON.stringify(prompts[index])),
-          jobId: claim.jobId,
-          fence: claim.fence,
-        });
-        if (changes !== 1) throw new Failure("conflict", "The evaluation was taken over");
-      }
-      sql.addSeconds.run({ id: row.id, seconds, at: clock.now() });
-    });
-  };
+/** Invariants 1 and 4. */
+function write({ parts, claim, row, model }: Work, group: readonly Answered[], seconds: number): void {
+  const { store, sql, clock } = parts;
+  store.transaction(() => {
+    for (const { item, prompt, text, score, method, features } of group) {
+      const { changes } = sql.insertAnswer.run({
+        evaluationId: row.id,
+        sample_num: item.sample_num,
+        split: item.split,
+        type: item.type,
+        answer: text,
+        correct: score === 1 ? 1 : 0,
+        score,
+        method_json: JSON.stringify(method),
+        confidence: item.type === "choice" ? null : confidenceOf(model, features),
+        features: JSON.stringify(features ?? []),
+        prompt_sha256: sha256(JSON.stringify(prompt)),
+        jobId: claim.jobId,
+        fence: claim.fence,
+      });
+      if (changes !== 1) throw new Failure("conflict", "The evaluation was taken over");
+    }
+    const at = clock.now();
+    if (group.some(({ item }) => item.split === "sealed"))
+      sql.touch.run({
+        benchmarkId: row.benchmark_id,
+        evaluation_id: row.id,
+        model_id: row.model_id,
+        purpose: "evaluation",
+        at,
+      });
+    sql.addSeconds.run({ id: row.id, seconds, at });
+  });
 }
 
 /** Nothing said is nothing right: 0, as where answers are served. */
@@ -184,21 +364,56 @@ function confidenceOf({ calibration }: EvaluatedModel, features: number[] | null
   return features === null ? 0 : scoreConfidence(calibration, featureNames, features).score;
 }
 
-function finish(parts: EvaluateParts, claim: Claim, row: EvaluationRow): void {
+async function finish(work: Work, signal: AbortSignal): Promise<void> {
+  const { parts, claim, row } = work;
   const { sql, queue, clock } = parts;
-  queue.move(claim, "succeeded", {}, () => {
-    const answers = sql.answers.all(row.id);
-    if (answers.length !== row.n_samples) throw new Error(`${answers.length} of ${row.n_samples} items are answered`);
-    const summary = summarise(answers, pairWithBase(sql, row));
-    sql.finish.run({ id: row.id, result: JSON.stringify(summary), at: clock.now() });
-  });
+  const answers = sql.items.all(row.id);
+  if (answers.length !== row.n_samples) throw new Error(`${answers.length} of ${row.n_samples} items are answered`);
+  const judge = await judgeRecord(work, signal);
+  const result = JSON.stringify(summarise(answers, pairWithBase(sql, row), judge));
+  queue.move(claim, "succeeded", {}, () => sql.finish.run({ id: row.id, result, at: clock.now() }));
 }
+
+/** Who judged the long answers, and how often it errs on this benchmark; null where there are none. */
+async function judgeRecord(work: Work, signal: AbortSignal): Promise<JudgeRecord | null> {
+  const { judgeModel, items, parts, row } = work;
+  const long = items.filter(({ type }) => type === "long");
+  if (judgeModel === null || long.length === 0) return null;
+  // Another item's reference answers another question.
+  const all = parts.itemsOf(row.benchmark_id);
+  const others = long.map(
+    (item) => all[(all.findIndex((one) => one.sample_num === item.sample_num) + 1) % all.length]!.response,
+  );
+  const error = await measureJudge(judgeOf(work), long, others, signal);
+  const points = pointsJudged(work);
+  const observed = wilson(points.filter(({ met }) => met).length, points.length).score;
+  return {
+    model_id: judgeModel.modelId,
+    same_base: judgeModel.ref.baseId === work.model.ref.baseId,
+    ...error,
+    observed,
+    corrected: correctedShare(observed, error),
+  };
+}
+
+const pointsJudged = ({ parts, row }: Work): Verdict[] =>
+  parts.sql.items.all(row.id).flatMap(({ method_json }) => {
+    const method = JSON.parse(method_json) as Method;
+    return method.by === "judge" ? method.points : [];
+  });
 
 /** With the owner's latest finished evaluation of the base; null on a base, and while there is none. */
 export function pairWithBase(sql: EvaluationsSql, row: EvaluationRow): Paired | null {
+  if (row.model_id === row.base_model_id) return null;
   const { owner_id: ownerId, base_model_id: modelId, benchmark_id: benchmarkId } = row;
-  if (row.model_id === modelId) return null;
   const other = sql.latestReady.get({ ownerId, modelId, benchmarkId });
-  if (other === undefined) return null;
-  return pair(sql.answers.all(row.id), { modelId, evaluationId: other.id, answers: sql.answers.all(other.id) });
+  return other === undefined ? null : pair(sideOf(sql, row), sideOf(sql, other));
 }
+
+/** A finished evaluation as one side of a comparison. */
+export const sideOf = (sql: EvaluationsSql, row: EvaluationRow): Side => ({
+  modelId: row.model_id,
+  baseModelId: row.base_model_id,
+  evaluationId: row.id,
+  answers: sql.items.all(row.id),
+});

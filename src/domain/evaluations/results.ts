@@ -1,57 +1,125 @@
-// From graded answers to what may be claimed: scores by split, and the paired comparison with the base. Pure.
-import { type Score, wilson } from "../../base/statistics/intervals.ts";
-import { mcnemar, minimumDetectableEffect } from "../../base/statistics/paired.ts";
+// From graded answers to what may be claimed: scores by split and by type, and the paired comparison of two models. Pure.
+import { type ClusteredScore, type Score, scoreOf } from "../../base/statistics/intervals.ts";
+import { type Comparison, compareScores, minimumDetectableEffect } from "../../base/statistics/paired.ts";
 import type { Reply } from "../../contract/endpoint.ts";
 import type { evaluations } from "../../contract/evaluations.ts";
-import type { AnswerRow, Split } from "./store.ts";
+import type { ItemRow, ItemType, Split } from "./store.ts";
 
 type Results = Reply<(typeof evaluations)["evaluations.results"]>;
 export type Paired = NonNullable<Results["paired"]>;
+export type JudgeRecord = NonNullable<Results["judge"]>;
 
 /** As it is kept in result_json. */
-export interface Summary extends Score {
-  splits: Partial<Record<Split, Score>>;
+export interface Summary extends ClusteredScore {
+  splits: Partial<Record<Split, ClusteredScore>>;
+  /** Of the sealed split. */
+  types: TypeScore[];
+  clustered_by: ClusteredBy;
+  minimum_detectable: number;
   paired: Paired | null;
+  judge: JudgeRecord | null;
 }
 
+export type TypeScore = Score & { type: ItemType; chance: number | null };
+export type ClusteredBy = "document" | "fact";
+
+export const splitNames = ["dev", "sealed", "retention"] as const;
+const typeNames = ["short", "numeric", "choice", "long", "refusal"] as const;
+
+/** Documents that items must come from for these to be the clusters: of fewer, an interval would say next to nothing. */
+const fewestDocuments = 10;
+
+/** What each item belongs to: the first document it cites, or, where those are few, the fact that it asks for. */
+export function clustersOf(items: readonly Pick<ItemRow, "cluster" | "citations_json">[]): {
+  by: ClusteredBy;
+  clusters: string[];
+} {
+  const documents = items.map(({ citations_json }) => {
+    const [first] = JSON.parse(citations_json) as { document: string }[];
+    return first?.document ?? null;
+  });
+  if (new Set(documents).size < fewestDocuments || documents.includes(null))
+    return { by: "fact", clusters: items.map(({ cluster }) => cluster) };
+  return { by: "document", clusters: documents.map((document) => document!) };
+}
+
+/** Of two models that were not compared: how often they disagree is assumed. */
+const assumedDiscordance = 0.2;
+
 /** `score` is of the sealed split: the others were seen while the model was made. */
-export function summarise(answers: readonly AnswerRow[], paired: Paired | null): Summary {
-  const of = (split: Split): Score => {
-    const asked = answers.filter((answer) => answer.split === split);
-    return wilson(asked.filter((answer) => answer.correct === 1).length, asked.length);
-  };
+export function summarise(answers: readonly ItemRow[], paired: Paired | null, judge: JudgeRecord | null): Summary {
+  const of = (some: readonly ItemRow[]): ClusteredScore =>
+    scoreOf(
+      some.map(({ score }) => score),
+      clustersOf(some).clusters,
+    );
+  const inSplit = (split: Split): ItemRow[] => answers.filter((answer) => answer.split === split);
   const splits: Summary["splits"] = {};
-  for (const split of ["dev", "sealed", "retention"] as const) {
-    const score = of(split);
-    if (score.n > 0) splits[split] = score;
-  }
-  return { ...of("sealed"), splits, paired };
+  for (const split of splitNames) if (inSplit(split).length > 0) splits[split] = of(inSplit(split));
+  const sealed = inSplit("sealed");
+  const score = of(sealed);
+  return {
+    ...score,
+    splits,
+    types: typeNames.flatMap((type) => {
+      const some = sealed.filter((answer) => answer.type === type);
+      if (some.length === 0) return [];
+      const { score, low, high, n } = of(some);
+      return [{ type, score, low, high, n, chance: type === "choice" ? chanceOf(some) : null }];
+    }),
+    clustered_by: clustersOf(sealed).by,
+    minimum_detectable:
+      paired?.minimum_detectable ??
+      minimumDetectableEffect(Math.round(score.n / Math.max(1, score.design_effect)), assumedDiscordance),
+    paired,
+    judge,
+  };
+}
+
+/** Points that guessing gets. */
+const chanceOf = (items: readonly ItemRow[]): number =>
+  (100 / items.length) *
+  items.reduce((sum, { choices_json }) => sum + 1 / (JSON.parse(choices_json) as string[]).length, 0);
+
+/** Two models' answers to the items of one split, in order; null where they were not asked the same items. */
+export interface Side {
+  modelId: string;
+  baseModelId: string;
+  evaluationId: string;
+  answers: readonly ItemRow[];
+}
+
+export interface ItemPair {
+  first: ItemRow;
+  second: ItemRow;
 }
 
 /**
- * Item by item over the sealed split; null when the two were not asked the very same prompts, which a changed template or
- * benchmark would mean.
+ * Item by item; null when the two were not asked the very same prompts, which a changed template or benchmark would mean. Models
+ * over different bases are asked the same questions each in its own template.
  */
-export function pair(
-  answers: readonly AnswerRow[],
-  other: { modelId: string; evaluationId: string; answers: readonly AnswerRow[] },
-): Paired | null {
-  const sealed = answers.filter((answer) => answer.split === "sealed");
-  const theirs = new Map(other.answers.map((answer) => [answer.sample_num, answer]));
-  const isSame = sealed.every((answer) => theirs.get(answer.sample_num)?.prompt_sha256 === answer.prompt_sha256);
-  if (!isSame || sealed.length === 0) return null;
-  const won = (answer: AnswerRow): number => answer.correct - theirs.get(answer.sample_num)!.correct;
-  const gained = sealed.filter((answer) => won(answer) > 0).length;
-  const lost = sealed.filter((answer) => won(answer) < 0).length;
-  const n = sealed.length;
-  return {
-    compared_with: other.modelId,
-    evaluation_id: other.evaluationId,
-    difference: (100 * (gained - lost)) / n,
-    gained,
-    lost,
-    p_value: mcnemar(gained, lost),
-    // Two models that never differed do not show that no difference could have hidden: one item is the least that counts.
-    minimum_detectable: minimumDetectableEffect(n, Math.max(1, gained + lost) / n),
-  };
+export function pairItems(first: Side, second: Side, split: Split): ItemPair[] | null {
+  const theirs = new Map(second.answers.map((answer) => [answer.sample_num, answer]));
+  const pairs: ItemPair[] = [];
+  for (const answer of first.answers.filter((one) => one.split === split)) {
+    const other = theirs.get(answer.sample_num);
+    if (other === undefined) return null;
+    if (first.baseModelId === second.baseModelId && other.prompt_sha256 !== answer.prompt_sha256) return null;
+    pairs.push({ first: answer, second: other });
+  }
+  return pairs;
+}
+
+export const comparePairs = (pairs: readonly ItemPair[]): Comparison =>
+  compareScores(
+    pairs.map(({ first }) => first.score),
+    pairs.map(({ second }) => second.score),
+    clustersOf(pairs.map(({ first }) => first)).clusters,
+  );
+
+/** Over the sealed split; null where there is nothing to compare. */
+export function pair(first: Side, second: Side): Paired | null {
+  const pairs = pairItems(first, second, "sealed");
+  if (pairs === null || pairs.length === 0) return null;
+  return { compared_with: second.modelId, evaluation_id: second.evaluationId, ...comparePairs(pairs) };
 }

@@ -1,8 +1,12 @@
 // All SQL of evaluations. An evaluation has one job for life; its public status is read from there.
+import type { itemTypes } from "../../contract/benchmarks.ts";
 import type { JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 
 export type Split = "dev" | "sealed" | "retention";
+export type ItemType = (typeof itemTypes)[number];
+/** What a sealed split is looked at for. */
+export type Purpose = "evaluation" | "comparison" | "promotion";
 
 export interface EvaluationRow {
   id: string;
@@ -13,6 +17,8 @@ export interface EvaluationRow {
   benchmark_id: string;
   alignment_id: string | null;
   n_samples: number;
+  /** A list of splits. */
+  splits_json: string;
   settings_json: string;
   result_json: string | null;
   /** Spent answering, by the monotonic clock. */
@@ -29,15 +35,42 @@ export interface EvaluationRow {
 export interface AnswerRow {
   sample_num: number;
   split: Split;
+  type: ItemType;
   answer: string;
+  /** Wholly right. */
   correct: 0 | 1;
+  /** In [0, 1]. */
+  score: number;
+  /** How it was answered and graded. */
+  method_json: string;
   confidence: number | null;
   prompt_sha256: string;
 }
 
+/** With what the benchmark says of the item. */
 export interface ItemRow extends AnswerRow {
   instruction: string;
   response: string;
+  cluster: string;
+  choices_json: string;
+  citations_json: string;
+}
+
+export interface TouchRow {
+  evaluation_id: string;
+  model_id: string;
+  purpose: Purpose;
+  at: string;
+}
+
+export interface GuardRow {
+  model_id: string;
+  name: string;
+  n: number;
+  base: number;
+  aligned: number;
+  most: number | null;
+  items_json: string;
 }
 
 interface NewEvaluation {
@@ -49,6 +82,7 @@ interface NewEvaluation {
   benchmarkId: string;
   alignmentId: string | null;
   nSamples: number;
+  splits: string;
   settings: string;
   seq: number;
   at: string;
@@ -71,8 +105,8 @@ const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence
 export const prepareEvaluations = (store: Store) => ({
   insert: store.prepare<NewEvaluation>(
     `INSERT INTO evaluation(id, owner_id, name, model_id, base_model_id, benchmark_id, alignment_id, n_samples,
-     settings_json, created_seq, created_at, updated_at)
-     VALUES(:id, :ownerId, :name, :modelId, :baseModelId, :benchmarkId, :alignmentId, :nSamples, :settings, :seq, :at, :at)`,
+     splits_json, settings_json, created_seq, created_at, updated_at)
+     VALUES(:id, :ownerId, :name, :modelId, :baseModelId, :benchmarkId, :alignmentId, :nSamples, :splits, :settings, :seq, :at, :at)`,
   ),
   owned: store.prepare<[string, string], EvaluationRow>(`${evaluation} WHERE e.id = ? AND e.owner_id = ?`),
   byId: store.prepare<[string], EvaluationRow>(`${evaluation} WHERE e.id = ?`),
@@ -80,27 +114,36 @@ export const prepareEvaluations = (store: Store) => ({
     `${evaluation} WHERE e.model_id = ? ORDER BY e.created_seq DESC LIMIT 100`,
   ),
   /** The caller's latest finished one of a model on a benchmark. */
-  latestReady: store.prepare<{ ownerId: string; modelId: string; benchmarkId: string }, { id: string }>(
-    `SELECT e.id FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'
-     WHERE e.owner_id = :ownerId AND e.model_id = :modelId AND e.benchmark_id = :benchmarkId AND j.state = 'succeeded'
+  latestReady: store.prepare<{ ownerId: string; modelId: string; benchmarkId: string }, EvaluationRow>(
+    `${evaluation} WHERE e.owner_id = :ownerId AND e.model_id = :modelId AND e.benchmark_id = :benchmarkId
+     AND j.state = 'succeeded' AND EXISTS(SELECT 1 FROM json_each(e.splits_json) WHERE value = 'sealed')
      ORDER BY e.created_seq DESC LIMIT 1`,
+  ),
+  /** On which the caller's model was evaluated, and that have sealed items; the latest first. */
+  benchmarksOf: store.prepare<{ ownerId: string; modelId: string }, { benchmark_id: string }>(
+    `SELECT e.benchmark_id FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'
+     WHERE e.owner_id = :ownerId AND e.model_id = :modelId AND j.state = 'succeeded'
+     AND EXISTS(SELECT 1 FROM evaluation_answer WHERE evaluation_id = e.id AND split = 'sealed')
+     GROUP BY e.benchmark_id ORDER BY max(e.created_seq) DESC`,
   ),
   saveSettings: store.prepare<{ id: string; settings: string; at: string; jobId: string; fence: number }>(
     `UPDATE evaluation SET settings_json = :settings, updated_at = :at WHERE id = :id AND ${isClaimed}`,
   ),
   insertAnswer: store.prepare<NewAnswer>(
-    `INSERT INTO evaluation_answer(evaluation_id, sample_num, split, answer, correct, confidence, features_json, prompt_sha256)
-     SELECT :evaluationId, :sample_num, :split, :answer, :correct, :confidence, :features, :prompt_sha256 WHERE ${isClaimed}`,
+    `INSERT INTO evaluation_answer(evaluation_id, sample_num, split, type, answer, correct, score, method_json, confidence,
+     features_json, prompt_sha256)
+     SELECT :evaluationId, :sample_num, :split, :type, :answer, :correct, :score, :method_json, :confidence,
+     :features, :prompt_sha256 WHERE ${isClaimed}`,
+  ),
+  answered: store.prepare<[string], { sample_num: number }>(
+    "SELECT sample_num FROM evaluation_answer WHERE evaluation_id = ?",
   ),
   addSeconds: store.prepare<{ id: string; seconds: number; at: string }>(
     "UPDATE evaluation SET seconds = seconds + :seconds, updated_at = :at WHERE id = :id",
   ),
-  answers: store.prepare<[string], AnswerRow>(
-    `SELECT sample_num, split, answer, correct, confidence, prompt_sha256 FROM evaluation_answer
-     WHERE evaluation_id = ? ORDER BY sample_num`,
-  ),
   items: store.prepare<[string], ItemRow>(
-    `SELECT a.sample_num, a.split, a.answer, a.correct, a.confidence, a.prompt_sha256, i.instruction, i.response
+    `SELECT a.sample_num, a.split, a.type, a.answer, a.correct, a.score, a.method_json, a.confidence, a.prompt_sha256,
+     i.instruction, i.response, i.cluster, i.choices_json, i.citations_json
      FROM evaluation_answer AS a JOIN evaluation AS e ON e.id = a.evaluation_id
      JOIN benchmark_item AS i ON i.benchmark_id = e.benchmark_id AND i.sample_num = a.sample_num
      WHERE a.evaluation_id = ? ORDER BY a.sample_num`,
@@ -108,6 +151,18 @@ export const prepareEvaluations = (store: Store) => ({
   finish: store.prepare<{ id: string; result: string; at: string }>(
     "UPDATE evaluation SET result_json = :result, completed_at = :at, updated_at = :at WHERE id = :id",
   ),
+  touch: store.prepare<TouchRow & { benchmarkId: string }>(
+    `INSERT INTO sealed_touch(benchmark_id, evaluation_id, model_id, purpose, at)
+     VALUES(:benchmarkId, :evaluation_id, :model_id, :purpose, :at) ON CONFLICT DO NOTHING`,
+  ),
+  touches: store.prepare<[string], TouchRow>(
+    "SELECT evaluation_id, model_id, purpose, at FROM sealed_touch WHERE benchmark_id = ? ORDER BY seq",
+  ),
+  saveGuard: store.prepare<GuardRow>(
+    `INSERT INTO guard_result(model_id, name, n, base, aligned, most, items_json)
+     VALUES(:model_id, :name, :n, :base, :aligned, :most, :items_json) ON CONFLICT DO NOTHING`,
+  ),
+  guards: store.prepare<[string], GuardRow>("SELECT * FROM guard_result WHERE model_id = ? ORDER BY name"),
 });
 
 export type EvaluationsSql = ReturnType<typeof prepareEvaluations>;

@@ -8,6 +8,7 @@ import { newId } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Caller, Handlers } from "../../contract/endpoint.ts";
+import type { promotions } from "../../contract/promotions.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import type { Generator, ModelKind, ModelRef } from "../../engine/generator.ts";
 import type { SavedFile, Trainer } from "../../engine/trainer.ts";
@@ -20,6 +21,7 @@ import { type BaseRecord, baseRecord, createHandlers, type ModelContract, type T
 import { fetchFromHub, type HubName, sourceOf as hubSource, isHubName, parseHubName } from "./hub.ts";
 import { type ImportedFile, type ImportSource, importFile, removeFile, type Seating, storeAdapter } from "./import.ts";
 import { createLoads, type Lease, type Use } from "./loads.ts";
+import { createPromotions, type Verdict } from "./promotion.ts";
 import { asked, find, modelNotFound, type ResolvedModel, resolve } from "./resolve.ts";
 import { type BaseRow, type ModelsSql, prepareModels } from "./store.ts";
 
@@ -40,6 +42,8 @@ export interface ModelsParts extends Told {
   startTrainer: () => Trainer;
   /** The whole URL of chat completions. */
   endpointUrl: () => string;
+  /** What speaks against a model in another one's place. */
+  judgePromotion: (ownerId: string, modelId: string, inPlaceOf: string) => Verdict;
 }
 
 export { type ExportOrder, exportFormats } from "./export.ts";
@@ -73,7 +77,7 @@ export interface NewAlignedModel {
 }
 
 export interface Models {
-  handlers: Handlers<ModelContract>;
+  handlers: Handlers<ModelContract & typeof promotions>;
   workers: { deploy: Worker; undeploy: Worker };
   /** The model that answers a request. Throws not_found, not_deployed. */
   resolve(caller: Caller, name: string): ResolvedModel;
@@ -191,7 +195,7 @@ export function createModels(parts: ModelsParts): Models {
   }
 
   return {
-    handlers: createHandlers(parts, sql, deployments),
+    handlers: { ...createHandlers(parts, sql, deployments), ...createPromotions({ ...parts, sql, deployments }) },
     workers: deployments.workers,
     resolve: (caller, name) => resolve(sql, caller, name),
     find: (ownerId, name) => find(sql, ownerId, name),

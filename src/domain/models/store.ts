@@ -60,7 +60,10 @@ export interface DeploymentRow {
   ended_at: string | null;
 }
 
-/** What a request may run: a base model, or the caller's aligned one. The adapter's columns are null on a base. */
+/**
+ * What a request may run: a base model, the caller's aligned one, or what is promoted on the caller's line of that name. The adapter's
+ * columns are null on a base.
+ */
 export interface TargetRow {
   id: string;
   base_id: string;
@@ -173,6 +176,11 @@ function prepareAligned(store: Store) {
        WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)
        UNION ALL
        SELECT id, id, path, sha256, NULL, NULL, NULL, NULL, id <> :name FROM base_model WHERE id = :name OR (${isNamed})
+       UNION ALL
+       SELECT m.id, b.id, b.path, b.sha256, m.adapter_path, m.adapter_sha256, m.calibration_json, m.deployment_status, 2
+       FROM promoted AS p JOIN aligned_model AS m ON m.id = p.model_id JOIN base_model AS b ON b.id = m.base_model_id
+       WHERE p.owner_id = :ownerId AND p.line = :name
+       AND (SELECT count(*) FROM promoted WHERE owner_id = :ownerId AND line = :name) = 1
        ORDER BY rank LIMIT 1`,
     ),
   };
@@ -199,10 +207,71 @@ function prepareDeployments(store: Store) {
   };
 }
 
+export interface PromotionRow {
+  seq: number;
+  owner_id: string;
+  base_model_id: string;
+  line: string;
+  act: "promote" | "rollback";
+  model_id: string | null;
+  replaced_model_id: string | null;
+  before_seq: number | null;
+  overridden: 0 | 1;
+  reason: string | null;
+  verdict_json: string;
+  key_id: string;
+  at: string;
+}
+
+/** Where a line stands. */
+export interface PromotedRow {
+  base_model_id: string;
+  line: string;
+  model_id: string;
+  promotion_seq: number;
+}
+
+interface Line {
+  ownerId: string;
+  baseId: string;
+  line: string;
+}
+
+function preparePromotions(store: Store) {
+  const onLine = "owner_id = :ownerId AND base_model_id = :baseId AND line = :line";
+  const promoted = "SELECT base_model_id, line, model_id, promotion_seq FROM promoted";
+  return {
+    promotedOn: store.prepare<Line, PromotedRow>(`${promoted} WHERE ${onLine}`),
+    linesOfModel: store.prepare<[string], PromotedRow>(`${promoted} WHERE model_id = ? ORDER BY line`),
+    linesOfOwner: store.prepare<[string], PromotedRow>(`${promoted} WHERE owner_id = ? ORDER BY line, base_model_id`),
+    insertPromotion: store.prepare<Omit<PromotionRow, "seq">, { seq: number }>(
+      `INSERT INTO promotion(owner_id, base_model_id, line, act, model_id, replaced_model_id, before_seq, overridden, reason,
+       verdict_json, key_id, at)
+       VALUES(:owner_id, :base_model_id, :line, :act, :model_id, :replaced_model_id, :before_seq, :overridden, :reason,
+       :verdict_json, :key_id, :at) RETURNING seq`,
+    ),
+    promotion: store.prepare<[number], PromotionRow>("SELECT * FROM promotion WHERE seq = ?"),
+    promotions: store.prepare<{ ownerId: string; line: string | null; limit: number; offset: number }, PromotionRow>(
+      `SELECT * FROM promotion WHERE owner_id = :ownerId AND (:line IS NULL OR line = :line)
+       ORDER BY seq DESC LIMIT :limit OFFSET :offset`,
+    ),
+    countPromotions: store.prepare<{ ownerId: string; line: string | null }, { n: number }>(
+      "SELECT count(*) AS n FROM promotion WHERE owner_id = :ownerId AND (:line IS NULL OR line = :line)",
+    ),
+    point: store.prepare<Line & { modelId: string; seq: number }>(
+      `INSERT INTO promoted(owner_id, base_model_id, line, model_id, promotion_seq)
+       VALUES(:ownerId, :baseId, :line, :modelId, :seq)
+       ON CONFLICT(owner_id, base_model_id, line) DO UPDATE SET model_id = :modelId, promotion_seq = :seq`,
+    ),
+    unpoint: store.prepare<Line>(`DELETE FROM promoted WHERE ${onLine}`),
+  };
+}
+
 export const prepareModels = (store: Store) => ({
   ...prepareBases(store),
   ...prepareAligned(store),
   ...prepareDeployments(store),
+  ...preparePromotions(store),
 });
 
 export type ModelsSql = ReturnType<typeof prepareModels>;

@@ -1,0 +1,115 @@
+import { id, idParam, name, page, timestamp } from "./common.ts";
+import { endpoint } from "./endpoint.ts";
+import { verdict } from "./evaluations.ts";
+
+/** A line is what an application stands on: one name of one owner over one base. At most one model of it is promoted. */
+const line = {
+  ...name,
+  description: "The model's name where none is given. Inference answers to it with whatever model is promoted there.",
+} as const;
+
+export const promotionRecord = {
+  type: "object",
+  additionalProperties: false,
+  required: [
+    "line",
+    "base_model_id",
+    "act",
+    "model_id",
+    "replaced_model_id",
+    "overridden",
+    "reason",
+    "verdict",
+    "key_id",
+    "at",
+  ],
+  properties: {
+    line: { type: "string" },
+    base_model_id: { type: "string" },
+    act: { enum: ["promote", "rollback"] },
+    model_id: {
+      type: ["string", "null"],
+      description: "Promoted since; null after the first promotion was rolled back.",
+    },
+    replaced_model_id: { type: ["string", "null"], description: "Promoted until then." },
+    overridden: { type: "boolean", description: "It was refused, and done for the reason given." },
+    reason: { type: ["string", "null"] },
+    verdict: { anyOf: [verdict, { type: "null" }], description: "null of a rollback, which asks for no proof." },
+    key_id: { type: "string" },
+    at: timestamp,
+  },
+} as const;
+
+const reason = { type: "string", minLength: 1, maxLength: 2000, pattern: "\\S" } as const;
+
+export const promotions = {
+  "models.promote": endpoint({
+    method: "POST",
+    path: "/api/v3/models/{model_id}/promote",
+    tag: "models",
+    summary:
+      "Promote an aligned model on its line, deploying it where it is not. Refused with the items where it does worse beyond chance than what it replaces.",
+    params: idParam("model_id"),
+    body: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        line,
+        override: {
+          type: "boolean",
+          description: "Promote it also where it is refused; needs a reason. A reason alone overrides too.",
+        },
+        reason: { ...reason, description: "Kept with the promotion." },
+      },
+    },
+    reply: promotionRecord,
+    errors: ["not_found", "conflict", "promotion_refused", "disk_full"],
+  }),
+  "models.rollback": endpoint({
+    method: "POST",
+    path: "/api/v3/models/{model_id}/rollback",
+    tag: "models",
+    summary: "Take a promoted model's promotion back: the model before it is promoted again, and deployed.",
+    params: idParam("model_id"),
+    body: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        line: { ...name, description: "Needed only where the model is promoted on several lines." },
+        reason,
+      },
+    },
+    reply: promotionRecord,
+    errors: ["not_found", "conflict", "disk_full"],
+  }),
+  "models.promotions": endpoint({
+    method: "GET",
+    path: "/api/v3/promotions",
+    tag: "models",
+    summary: "Which models are promoted, and every promotion and rollback, newest first.",
+    query: { type: "object", additionalProperties: false, properties: { line: id, ...page } },
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["promoted", "promotions", "total"],
+      properties: {
+        promoted: {
+          type: "array",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["line", "base_model_id", "model_id"],
+            properties: {
+              line: { type: "string" },
+              base_model_id: { type: "string" },
+              model_id: { type: "string" },
+            },
+          },
+        },
+        promotions: { type: "array", items: promotionRecord },
+        total: { type: "integer" },
+      },
+    },
+    errors: [],
+  }),
+} as const;

@@ -1,0 +1,203 @@
+// Promotions: which model of a line answers to its name.
+//
+//   promote   the line's model gives way to another, unless that does worse beyond chance or nothing is proven; a reason overrides
+//   rollback  one promotion is taken back: what it replaced is promoted again, or nothing where it was the line's first
+//
+// Invariants:
+//   1. A move is a row of the history and the pointer, written in one transaction with the audit and the deployment it asks for.
+//   2. The pointer names the promotion that put its model there. Rolling back goes to the promotion before that one, never to a
+//      rollback, so that each call takes one step back.
+//   3. A model that is refused is promoted only with a reason.
+import { Failure, invalid, type ValidationDetail } from "../../base/errors.ts";
+import type { Log } from "../../base/log.ts";
+import type { Clock } from "../../base/time.ts";
+import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
+import type { promotions } from "../../contract/promotions.ts";
+import type { Store } from "../../store/open.ts";
+import type { Deployments } from "./deploy.ts";
+import { asked, modelNotFound } from "./resolve.ts";
+import type { AlignedRow, ModelsSql, PromotedRow, PromotionRow } from "./store.ts";
+
+export type PromotionRecord = Reply<(typeof promotions)["models.promote"]>;
+export type Verdict = NonNullable<PromotionRecord["verdict"]>;
+
+export interface PromotionParts {
+  store: Store;
+  sql: ModelsSql;
+  deployments: Deployments;
+  clock: Clock;
+  log: Log;
+  audit: (act: string, subject: string, detail: Record<string, unknown>, by?: Caller) => void;
+  /** What speaks against a model in another one's place. */
+  judgePromotion: (ownerId: string, modelId: string, inPlaceOf: string) => Verdict;
+  wake: () => void;
+}
+
+export function createPromotions(parts: PromotionParts): Handlers<typeof promotions> {
+  const { store, sql, deployments, clock, log } = parts;
+
+  function alignedOf(caller: Caller, name: string): AlignedRow {
+    const row = sql.alignedOf.get(asked(caller.userId, name));
+    if (row) return row;
+    if (sql.baseNamed.get({ name })) throw new Failure("conflict", "A base model is not promoted; an aligned one is");
+    throw modelNotFound();
+  }
+
+  /** Invariant 1. `before`: the promotion that a rollback goes back to; `current`: what the move replaces. */
+  function move(
+    caller: Caller,
+    row: Omit<PromotionRow, "seq" | "owner_id" | "key_id" | "at">,
+    pointTo: { modelId: string; seq: number | null } | null,
+  ): PromotionRecord {
+    const whole = { ...row, owner_id: caller.userId, key_id: caller.keyId, at: clock.now() };
+    const line = { ownerId: caller.userId, baseId: row.base_model_id, line: row.line };
+    store.transaction(() => {
+      const { seq } = sql.insertPromotion.get(whole)!;
+      if (pointTo === null) sql.unpoint.run(line);
+      else {
+        sql.point.run({ ...line, modelId: pointTo.modelId, seq: pointTo.seq ?? seq });
+        const model = sql.alignedById.get(pointTo.modelId)!;
+        if (model.deployment_status !== "DEPLOYED") deployments.deploy(model);
+      }
+      const { model_id, replaced_model_id, reason, overridden } = row;
+      const detail = { line: row.line, replaced_model_id, reason, overridden: overridden === 1 };
+      parts.audit(`model.${row.act}`, model_id ?? replaced_model_id!, detail, caller);
+    });
+    parts.wake();
+    log("info", `model.${row.act}d`, { line: row.line, modelId: row.model_id, replaced: row.replaced_model_id });
+    return toRecord(whole);
+  }
+
+  /** The line on which a model is promoted; by its name where there are several. */
+  function lineOf(model: AlignedRow, line: string | undefined): PromotedRow {
+    const lines = sql.linesOfModel.all(model.id).filter((one) => line === undefined || one.line === line);
+    if (lines.length === 0)
+      throw new Failure("conflict", `${model.id} is not promoted${line === undefined ? "" : ` on ${line}`}`);
+    if (lines.length > 1)
+      throw invalid(
+        ["body", "line"],
+        `the model is promoted on ${lines.map((one) => one.line).join(", ")}; name one`,
+        "missing",
+      );
+    return lines[0]!;
+  }
+
+  return {
+    "models.promote": async ({ params, body }, caller) => {
+      const model = alignedOf(caller, params.model_id);
+      const { line = model.name, reason = null, override = reason !== null } = body;
+      if (override && reason === null) throw invalid(["body", "reason"], "an override needs its reason", "missing");
+      const current = sql.promotedOn.get({ ownerId: caller.userId, baseId: model.base_model_id, line });
+      if (current?.model_id === model.id) return toRecord(sql.promotion.get(current.promotion_seq)!);
+      const verdict = parts.judgePromotion(caller.userId, model.id, current?.model_id ?? model.base_model_id);
+      const against = refusals(verdict);
+      if (against.length > 0 && !override)
+        throw new Failure("promotion_refused", against.map(({ msg }) => msg).join("; "), {
+          details: withItems(verdict),
+        });
+      return move(
+        caller,
+        {
+          base_model_id: model.base_model_id,
+          line,
+          act: "promote",
+          model_id: model.id,
+          replaced_model_id: current?.model_id ?? null,
+          before_seq: current?.promotion_seq ?? null,
+          overridden: against.length > 0 ? 1 : 0,
+          reason,
+          verdict_json: JSON.stringify(verdict),
+        },
+        { modelId: model.id, seq: null },
+      );
+    },
+
+    "models.rollback": async ({ params, body }, caller) => {
+      const model = alignedOf(caller, params.model_id);
+      const current = lineOf(model, body.line);
+      const { before_seq } = sql.promotion.get(current.promotion_seq)!;
+      const before = before_seq === null ? null : sql.promotion.get(before_seq)!;
+      return move(
+        caller,
+        {
+          base_model_id: current.base_model_id,
+          line: current.line,
+          act: "rollback",
+          model_id: before?.model_id ?? null,
+          replaced_model_id: model.id,
+          before_seq,
+          overridden: 0,
+          reason: body.reason ?? null,
+          verdict_json: "null",
+        },
+        before && { modelId: before.model_id!, seq: before.seq },
+      );
+    },
+
+    "models.promotions": async ({ query: { line = null, limit, offset } }, { userId }) => ({
+      promoted: sql.linesOfOwner
+        .all(userId)
+        .filter((one) => line === null || one.line === line)
+        .map(({ promotion_seq: _, ...one }) => one),
+      promotions: sql.promotions.all({ ownerId: userId, line, limit, offset }).map(toRecord),
+      total: sql.countPromotions.get({ ownerId: userId, line })!.n,
+    }),
+  };
+}
+
+const toRecord = (row: Omit<PromotionRow, "seq">): PromotionRecord => ({
+  line: row.line,
+  base_model_id: row.base_model_id,
+  act: row.act,
+  model_id: row.model_id,
+  replaced_model_id: row.replaced_model_id,
+  overridden: row.overridden === 1,
+  reason: row.reason,
+  verdict: JSON.parse(row.verdict_json) as Verdict | null,
+  key_id: row.key_id,
+  at: row.at,
+});
+
+const points = (value: number): string => value.toFixed(1);
+
+/** What keeps a model from being promoted, each in a line. */
+function refusals({ comparisons, limits, unproven }: Verdict): ValidationDetail[] {
+  return [
+    ...(unproven === null ? [] : [{ loc: ["sealed"], msg: unproven, type: "unproven" }]),
+    ...comparisons
+      .filter(({ regressed }) => regressed)
+      .map(({ about, name, compared_with, lost, gained, n, difference, p_worse }) => ({
+        loc: [about, name],
+        msg:
+          `${about} ${name}: ${points(difference)} points against ${compared_with}, ` +
+          `${lost} of ${n} items lost and ${gained} gained, p ${p_worse.toPrecision(2)}`,
+        type: "regression",
+      })),
+    ...limits
+      .filter(({ exceeded }) => exceeded)
+      .map(({ name, value, most }) => ({
+        loc: ["guard", name],
+        msg: `guard ${name}: ${value.toPrecision(4)}, at most ${most.toPrecision(4)} is allowed`,
+        type: "limit",
+      })),
+  ];
+}
+
+/** The same, each regression followed by the items that were lost. */
+const withItems = (verdict: Verdict): ValidationDetail[] => [
+  ...refusals(verdict),
+  ...verdict.comparisons
+    .filter(({ regressed }) => regressed)
+    .flatMap(({ about, name, lost_items }) =>
+      lost_items.map(({ item, text, expected, answer, former_answer }) => ({
+        loc: [about, name, item],
+        msg: [
+          text,
+          ...(expected === null ? [] : [`expected: ${expected}`]),
+          ...(former_answer === null ? [] : [`before: ${former_answer}`]),
+          ...(answer === null ? [] : [`now: ${answer}`]),
+        ].join(" | "),
+        type: "lost_item",
+      })),
+    ),
+];
