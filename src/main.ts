@@ -1,9 +1,10 @@
 // The whole house on one page: what is built, in which order, and who may call whom. Rooms meet here and nowhere else.
-import { readdir, rm } from "node:fs/promises";
+import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Config, environmentOf, installation, places } from "./base/config.ts";
 import { Failure } from "./base/errors.ts";
-import { makeFolder } from "./base/files.ts";
+import { makeFolder, sha256 } from "./base/files.ts";
+import { randomWord } from "./base/ids.ts";
 import { type Lock, tryLock } from "./base/lock.ts";
 import type { Log } from "./base/log.ts";
 import { createMetrics } from "./base/metrics.ts";
@@ -19,7 +20,10 @@ import { createProver } from "./domain/alignments/proof.ts";
 import { readRecipes } from "./domain/alignments/recipes.ts";
 import { prepareAlignments } from "./domain/alignments/store.ts";
 import { createBenchmarks } from "./domain/benchmarks/index.ts";
+import { createCaptures } from "./domain/captures/index.ts";
 import { createDocuments } from "./domain/documents/index.ts";
+import { findPersonalData } from "./domain/documents/personal.ts";
+import { declines } from "./domain/evaluations/declines.ts";
 import { competitorsOf } from "./domain/evaluations/grade.ts";
 import { createGrading } from "./domain/evaluations/grading.ts";
 import { createEvaluations } from "./domain/evaluations/index.ts";
@@ -233,6 +237,26 @@ async function furnish(parts: HouseParts): Promise<House> {
     chat: inference.handlers["inference.chat"],
     baseUrl: () => url,
   });
+  const captures = createCaptures({
+    store,
+    clock,
+    log,
+    findPersonalData,
+    declines,
+    audit: (act, subject, detail, by) =>
+      access.audit({ name: by.userName, keyId: by.keyId, requestId: null }, act, subject, detail),
+    upload: {
+      document: async (name, text, caller) => {
+        const input = await uploadOf(at.uploads, name, text, "text/markdown");
+        const { documents: kept } = await documents.handlers["documents.upload"](input, caller);
+        return kept[0]!.document_id;
+      },
+      benchmark: async (name, text, caller) => {
+        const input = await uploadOf(at.uploads, name, text, "application/jsonl");
+        return (await benchmarks.handlers["benchmarks.upload"](input, caller)).benchmark_id;
+      },
+    },
+  });
   const system = createSystem({
     version: installed.version,
     clock,
@@ -252,6 +276,10 @@ async function furnish(parts: HouseParts): Promise<House> {
     ...alignments.handlers,
     ...agents.handlers,
     ...access.handlers,
+    ...captures.handlers,
+    "inference.chat": captures.ofKey(inference.handlers["inference.chat"]),
+    "agents.completions": captures.ofAgent(agents.handlers["agents.completions"]),
+    "agents.run": captures.ofAgentRun(agents.handlers["agents.run"]),
   };
   const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes } = config;
   const upload = { folder: at.uploads, fileBytes, files, freeDisk };
@@ -352,6 +380,19 @@ async function enter(config: Config): Promise<Lock> {
   if (!lock) throw new Failure("data_locked", `Another plumbline uses ${config.data}`);
   for (const name of await readdir(at.uploads)) await rm(join(at.uploads, name), { recursive: true, force: true });
   return lock;
+}
+
+/** A text made here, taken in like one that was sent. */
+async function uploadOf(folder: string, name: string, text: string, declaredType: string) {
+  const path = join(folder, randomWord());
+  const bytes = Buffer.from(text);
+  await writeFile(path, bytes, { mode: 0o600 });
+  return {
+    ...{ params: {}, query: {}, headers: {}, body: {}, raw: {}, requestId: randomWord(), lastEventId: null },
+    files: [{ name, declaredType, path, bytes: bytes.length, sha256: sha256(bytes) }],
+    signal: new AbortController().signal,
+    setHeader: () => {},
+  };
 }
 
 function textOf(args: unknown, name: string): string {

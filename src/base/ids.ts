@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 export type IdKind =
   | "document"
   | "benchmark"
+  | "capture"
   | "model"
   | "alignment"
   | "evaluation"

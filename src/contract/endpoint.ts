@@ -52,6 +52,7 @@ export type Scope = (typeof scopes)[number];
 export const scopeOfTag: Readonly<Record<string, Scope>> = {
   documents: "documents",
   benchmarks: "documents",
+  captures: "documents",
   alignments: "alignments",
   evaluations: "alignments",
   models: "models",

@@ -3,6 +3,7 @@ import { access } from "./access.ts";
 import { agents } from "./agents.ts";
 import { alignments } from "./alignments.ts";
 import { benchmarks } from "./benchmarks.ts";
+import { captures } from "./captures.ts";
 import { confidences } from "./confidence.ts";
 import { documents } from "./documents.ts";
 import type { Handlers } from "./endpoint.ts";
@@ -32,6 +33,7 @@ export const contract = {
   ...tokens,
   ...agents,
   ...access,
+  ...captures,
 } as const;
 
 export type Contract = typeof contract;

@@ -13,6 +13,7 @@ export const pathIds = [
   "alignment_id",
   "auto_align_id",
   "benchmark_id",
+  "capture_id",
   "document_id",
   "evaluation_id",
   "key_id",
@@ -26,12 +27,14 @@ export const named: Record<string, Kind> = {
   base_model: "model_id",
   base_model_id: "model_id",
   benchmark_id: "benchmark_id",
+  capture_id: "capture_id",
   compared_with: "model_id",
   document_ids: "document_id",
   judge_model_id: "model_id",
   model: "model_id",
   model_id: "model_id",
   previous_response_id: "response_id",
+  subject_id: "agent_id",
 };
 
 export interface Schema {
@@ -90,7 +93,15 @@ export async function ownedBy(it: Scripted, user: string, key: string): Promise<
        VALUES(?, (SELECT id FROM user WHERE name = ?), '{}', '[]', '2026-01-01T00:00:00.000Z')`,
     )
     .run(response_id, user);
+  const capture_id = `capture_${user}`;
+  it.store
+    .prepare<string[]>(
+      `INSERT INTO capture(id, owner_id, kind, subject_id, model_id, question, answer, masked, created_seq, created_at)
+       SELECT ?, id, 'agent', ?, 'm', ?, 'One.', 0, 1, '2026-01-01T00:00:00.000Z' FROM user WHERE name = ?`,
+    )
+    .run(capture_id, agent.data.id, `Who is ${user}-secret?`, user);
   return {
+    capture_id,
     document_id,
     benchmark_id,
     model_id,

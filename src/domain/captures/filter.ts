@@ -1,0 +1,69 @@
+// Which captured questions are worth a place in a document or a benchmark. Pure.
+import type { CaptureRow } from "./store.ts";
+
+/** In the order they are asked. */
+export const reasons = ["unsure", "sure", "short", "declined", "duplicate", "in_benchmark", "unanswered"] as const;
+export type Reason = (typeof reasons)[number];
+
+export interface Wanted {
+  into: "document" | "benchmark";
+  leastConfidence: number | null;
+  mostConfidence: number | null;
+  limit: number;
+  /** Right answers by a person, by the capture's id. */
+  responses: ReadonlyMap<string, string>;
+  /** Whether an answer declines. */
+  declines: (answer: string) => boolean;
+  /** The owner's benchmark questions. */
+  benchmarkQuestions: readonly string[];
+}
+
+export interface Filtered {
+  taken: { row: CaptureRow; response: string }[];
+  left: Record<Reason, number>;
+}
+
+/** Characters of a question that says anything. */
+const shortestQuestion = 8;
+
+/** Letters and digits only: what differs in case, spaces or punctuation asks the same. */
+const asked = (question: string): string =>
+  question
+    .normalize("NFKC")
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}]+/gu, " ")
+    .trim();
+
+/** Rows in the order they were captured. */
+export function filter(rows: readonly CaptureRow[], wanted: Wanted): Filtered {
+  const left = Object.fromEntries(reasons.map((reason) => [reason, 0])) as Record<Reason, number>;
+  const taken: Filtered["taken"] = [];
+  const seen = new Set<string>();
+  const inBenchmark = new Set(wanted.benchmarkQuestions.map(asked));
+
+  function reasonAgainst(row: CaptureRow): Reason | null {
+    const response = wanted.responses.get(row.id);
+    const { leastConfidence: least, mostConfidence: most } = wanted;
+    if (least !== null && (row.confidence ?? -1) < least) return "unsure";
+    if (most !== null && (row.confidence ?? 0) > most) return "sure";
+    if (row.question.trim().length < shortestQuestion || (response ?? row.answer).trim() === "") return "short";
+    if (response === undefined && wanted.declines(row.answer)) return "declined";
+    if (seen.has(asked(row.question))) return "duplicate";
+    if (inBenchmark.has(asked(row.question))) return "in_benchmark";
+    // A model's own answer is no truth to measure models by.
+    if (wanted.into === "benchmark" && response === undefined) return "unanswered";
+    return null;
+  }
+
+  for (const row of rows) {
+    if (taken.length === wanted.limit) break;
+    const reason = reasonAgainst(row);
+    if (reason !== null) {
+      left[reason]++;
+      continue;
+    }
+    seen.add(asked(row.question));
+    taken.push({ row, response: wanted.responses.get(row.id) ?? row.answer });
+  }
+  return { taken, left };
+}

@@ -1,0 +1,186 @@
+// Captures over HTTP: nothing is kept until asked for, personal data is replaced before it is written, and what passes the filters
+// becomes a document or a benchmark.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { filter, type Wanted } from "../../src/domain/captures/filter.ts";
+import type { CaptureRow } from "../../src/domain/captures/store.ts";
+import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
+
+describe("captures", () => {
+  let it: Scripted;
+  let keyId: string;
+  let agentId: string;
+  before(async () => {
+    it = await scriptedHouse();
+    keyId = it.store
+      .prepare<[], { id: string }>(
+        "SELECT k.id FROM api_key AS k JOIN user AS u ON u.id = k.user_id WHERE u.name = 'ada'",
+      )
+      .get()!.id;
+    const agent = { name: "desk", description: "d", base_model: it.baseId, system_prompt: "Be brief.", temperature: 0 };
+    const made = await it.call("agents.create", { body: agent });
+    assert.equal(made.status, 200, JSON.stringify(made.body));
+    agentId = made.body.data.id;
+  });
+  after(() => it.close());
+
+  const chat = async (content: string, more: object = {}, key?: string): Promise<string> => {
+    const { status, body } = await it.call("inference.chat", {
+      body: { model: it.baseId, messages: [{ role: "user", content }], ...more },
+      ...(key === undefined ? {} : { key }),
+    });
+    assert.equal(status, 200, JSON.stringify(body));
+    return typeof body === "string" ? body : body.choices[0].message.content;
+  };
+  const set = (subject_id: string, enabled: boolean, more: object = {}, key?: string) =>
+    it.call("captures.set", {
+      body: { kind: subject_id === agentId ? "agent" : "key", subject_id, enabled, ...more },
+      ...(key === undefined ? {} : { key }),
+    });
+  const kept = async (query = "limit=100") => (await it.call("captures.list", { query })).body;
+
+  test("off by default, for each key and agent by itself, and only for its owner to switch", async () => {
+    await chat("When does the harbour open?");
+    assert.deepEqual(await kept(), { captures: [], total: 0 });
+    assert.equal((await set(keyId, true, {}, it.otherKey)).status, 404);
+    assert.equal((await set(agentId, true, {}, it.otherKey)).status, 404);
+    assert.equal((await set("key_none", true)).status, 404);
+    assert.deepEqual((await set(keyId, true)).body, { kind: "key", subject_id: keyId, enabled: true, masking: true });
+    const answer = await chat("When does the harbour open?");
+    await chat("And of bob?", {}, it.otherKey);
+    const { captures, total } = await kept();
+    assert.equal(total, 1);
+    assert.deepEqual([captures[0].question, captures[0].answer], ["When does the harbour open?", answer]);
+    assert.deepEqual((await it.call("captures.list", { key: it.otherKey })).body.total, 0);
+    const gone = await it.call("captures.delete", {
+      params: { capture_id: captures[0].capture_id },
+      key: it.otherKey,
+    });
+    assert.equal(gone.status, 404);
+    assert.equal((await it.call("captures.delete", { params: { capture_id: captures[0].capture_id } })).status, 200);
+    assert.equal((await set(keyId, false)).body.enabled, false);
+    await chat("When does the harbour close?");
+    assert.equal((await kept()).total, 0);
+  });
+
+  test("personal data is replaced before anything is written, unless the owner says otherwise", async () => {
+    await set(keyId, true);
+    const asked = "Write to ada.lovelace@example.org or call +44 20 7946 0958, then ada.lovelace@example.org again";
+    await chat(asked);
+    const [row] = (await kept()).captures;
+    assert.equal(row.question, "Write to [email 1] or call [phone 2], then [email 1] again");
+    assert.equal(row.masked, 2);
+    const stored = JSON.stringify(it.store.prepare("SELECT * FROM capture").all());
+    assert.ok(!stored.includes("lovelace") && !stored.includes("7946"));
+    await set(keyId, true, { masking: false });
+    await chat(asked);
+    assert.equal((await kept()).captures[0].question, asked);
+    await set(keyId, false);
+  });
+
+  test("streams are kept once they have ended, agents' answers by the agent", async () => {
+    await set(keyId, true);
+    await set(agentId, true);
+    const whole = await chat("How long is the north pier?");
+    const stream = await chat("How long is the north pier?", { stream: true });
+    assert.match(stream, /data: \[DONE\]/);
+    const run = await it.call("agents.run", {
+      params: { agent_id: agentId },
+      body: { message: "Who keeps the keys?" },
+    });
+    const completion = await it.call("agents.completions", {
+      params: { agent_id: agentId },
+      body: { messages: [{ role: "user", content: [{ type: "text", text: "Who locks up?" }] }] },
+    });
+    const { captures } = await kept("limit=4");
+    assert.deepEqual(
+      captures.map(({ kind, question, answer }: Record<string, string>) => [kind, question, answer]),
+      [
+        ["agent", "Who locks up?", completion.body.choices[0].message.content],
+        ["agent", "Who keeps the keys?", run.body.response],
+        ["key", "How long is the north pier?", whole],
+        ["key", "How long is the north pier?", whole],
+      ],
+    );
+    assert.equal((await kept(`subject_id=${agentId}`)).total, 2);
+  });
+
+  test("what passes the filters becomes a document, once, and benchmark items with a person's answers", async () => {
+    const made = await it.call("captures.select", {
+      body: { into: "document", name: "Asked in May", subject_id: keyId },
+    });
+    assert.equal(made.status, 200, JSON.stringify(made.body));
+    assert.match(made.body.id, /^document_/);
+    assert.equal(made.body.left.duplicate, 1);
+    const listed = (await it.call("documents.list")).body;
+    assert.ok(JSON.stringify(listed).includes("Asked in May"));
+    const used = (await kept()).captures.filter(({ used_in }: { used_in: string | null }) => used_in !== null);
+    assert.equal(used.length, made.body.taken.length);
+    const ofAgent = (await kept(`subject_id=${agentId}`)).captures;
+    const responses = [{ capture: ofAgent[0].capture_id, response: "The warden" }];
+    const items = await it.call("captures.select", {
+      body: { into: "benchmark", name: "Desk", subject_id: agentId, responses },
+    });
+    assert.deepEqual([items.status, items.body.left.unanswered], [200, 1]);
+    const data = await it.call("benchmarks.data", { params: { benchmark_id: items.body.id } });
+    assert.deepEqual(
+      [data.body.samples.length, data.body.samples[0].instruction, data.body.samples[0].response],
+      [1, ofAgent[0].question, "The warden"],
+    );
+    // Now a benchmark's question, it is trained on no more.
+    await it.call("agents.run", { params: { agent_id: agentId }, body: { message: "who locks up" } });
+    const left = await it.call("captures.select", { body: { into: "document", name: "More", subject_id: agentId } });
+    assert.equal(left.body.left.in_benchmark, 1);
+  });
+});
+
+const row = (id: string, question: string, answer: string, confidence: number | null = null): CaptureRow => ({
+  ...{ id, question, answer, confidence, owner_id: "o", kind: "key", subject_id: "k", model_id: "m" },
+  ...{ masked: 0, used_in: null, created_seq: 0, created_at: "" },
+});
+
+test("each filter leaves behind what it is for, and counts it", () => {
+  const rows = [
+    row("unsure", "What is the harbour fee?", "5", 20),
+    row("unscored", "What is the pier fee?", "5"),
+    row("sure", "What is the gate fee?", "5", 99),
+    row("short", "Hi", "Hello", 80),
+    row("empty", "What is the lock fee?", " ", 80),
+    row("declined", "What is the dock fee?", "I don't know", 80),
+    row("taken", "What is the quay fee?", "5 euros", 80),
+    row("duplicate", "what is the QUAY fee", "6 euros", 80),
+    row("known", "What is the crane fee?", "7 euros", 80),
+    row("answered", "What is the berth fee?", "I don't know", 80),
+  ];
+  const wanted: Wanted = {
+    into: "document",
+    leastConfidence: 50,
+    mostConfidence: 90,
+    limit: 100,
+    responses: new Map([["answered", "8 euros"]]),
+    declines: (answer) => answer === "I don't know",
+    benchmarkQuestions: ["What is the crane fee"],
+  };
+  const found = filter(rows, wanted);
+  assert.deepEqual(
+    found.taken.map(({ row: { id }, response }) => [id, response]),
+    [
+      ["taken", "5 euros"],
+      ["answered", "8 euros"],
+    ],
+  );
+  assert.deepEqual(found.left, {
+    unsure: 2,
+    sure: 1,
+    short: 2,
+    declined: 1,
+    duplicate: 1,
+    in_benchmark: 1,
+    unanswered: 0,
+  });
+  assert.deepEqual(
+    filter(rows, { ...wanted, into: "benchmark" }).taken.map(({ row: { id } }) => id),
+    ["answered"],
+  );
+  assert.equal(filter(rows, { ...wanted, limit: 1 }).taken.length, 1);
+});
