@@ -1,6 +1,6 @@
 // Sound requests to every endpoint of the contract, made from the contract: what tests that go through all of them start from.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Endpoint } from "../../src/contract/endpoint.ts";
 import { exampleOf } from "../../src/http/examples.ts";
@@ -76,6 +76,9 @@ export async function ownedBy(it: Scripted, user: string, key: string): Promise<
   it.store
     .prepare<string[]>("UPDATE aligned_model SET adapter_path = ? WHERE id = ?")
     .run(join(it.data, `${user}.gguf`), model_id);
+  const artefact = join(it.data, "runs", alignment_id, "artefact");
+  mkdirSync(artefact, { recursive: true });
+  writeFileSync(join(artefact, "report.html"), `<title>${user}-secret</title>`);
   const post = async (path: string, body: object) => {
     const response = await send(it, path, "POST", key, body);
     assert.ok(response.ok, `${path}: ${response.status} ${await response.clone().text()}`);
