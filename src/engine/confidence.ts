@@ -14,6 +14,7 @@ import {
   expectedCalibrationError,
   perfectScoreBand,
 } from "../base/statistics/calibration.ts";
+import { designEffect } from "../base/statistics/intervals.ts";
 import { type Curve, fitCentredIsotonic, interpolate } from "../base/statistics/isotonic.ts";
 import { fitLogistic, fitPlatt, type Logistic, marginOf, type Platt, sigmoid } from "../base/statistics/logistic.ts";
 import { aurocOf, predictionRejectionRatio } from "../base/statistics/ranking.ts";
@@ -113,7 +114,10 @@ export interface ConfidenceScore {
   date: string | null;
 }
 
-/** Below this nothing is fitted; below `allFeatures` only the first six features. Thresholds are judgement. */
+/**
+ * Below this nothing is fitted; below `allFeatures` only the first six features. Thresholds are judgement, and count what answers
+ * are worth: five wordings of a fact that are all right or all wrong are hardly more than one.
+ */
 export const leastLabels = 100;
 const allFeatures = 300;
 const fewFeatures = 6;
@@ -121,8 +125,8 @@ const fewFeatures = 6;
 export const isotonicFrom = 2000;
 /** A regression needs some of both kinds. */
 const leastOfEachKind = 10;
-/** L2 penalty on standardised weights, on the sum of the loss. */
-const penalty = 1;
+/** L2 penalties on standardised weights, on the sum of the loss: the one that foretells answers not seen best is taken. */
+const penalties = [1, 3, 10, 30, 100, 300, 1000];
 const folds = 10;
 
 export interface CalibrationInput {
@@ -169,13 +173,29 @@ const priorText = (family: string, isOwnFamily: boolean): string =>
 
 function reasonNotToFit(answers: readonly LabelledAnswer[]): string | null {
   if (answers.length === 0) return "No benchmark";
-  if (answers.length < leastLabels)
-    return `${answers.length} graded answers are too few to calibrate on, ${leastLabels} are needed`;
+  const worth = worthOf(answers);
+  if (worth < leastLabels) {
+    const alike = worth < answers.length ? `, which are worth ${worth} that stand alone,` : "";
+    return `${answers.length} graded answers${alike} are too few to calibrate on, ${leastLabels} are needed`;
+  }
   const right = answers.filter((answer) => answer.correct).length;
   if (Math.min(right, answers.length - right) < leastOfEachKind)
     return `${right} of ${answers.length} graded answers are right: at least ${leastOfEachKind} of each kind are needed`;
   return null;
 }
+
+/** Answers about one fact are right or wrong together: how many that stand alone say as much, rounded down. */
+function worthOf(answers: readonly LabelledAnswer[]): number {
+  const groups = [...clustersOf(answers).values()].map((members) => members.map((at) => Number(answers[at]!.correct)));
+  return groups.length < 2 ? groups.length : Math.floor(answers.length / designEffect(groups));
+}
+
+/** Places of answers by their cluster, in order of appearance. */
+const clustersOf = (answers: readonly LabelledAnswer[]): Map<string, number[]> =>
+  Map.groupBy(answers.keys(), (at) => {
+    const { cluster } = answers[at]!;
+    return cluster === undefined ? `#${at}` : `=${cluster}`;
+  });
 
 /**
  * Fits regression and calibrator. `scores` are of regressions and calibrators that had not seen the answer, so that every answer
@@ -185,10 +205,12 @@ export function fitModel(
   answers: readonly LabelledAnswer[],
   featureNames: readonly string[],
 ): { model: CalibratorModel; statistics: CalibrationStatistics; scores: number[] } {
-  const used = answers.length < allFeatures ? Math.min(fewFeatures, featureNames.length) : featureNames.length;
+  const worth = worthOf(answers);
+  const used = worth < allFeatures ? Math.min(fewFeatures, featureNames.length) : featureNames.length;
   const rows = answers.map((answer) => answer.features.slice(0, used));
   const labels = answers.map((answer) => answer.correct);
   const fold = foldsOf(answers);
+  const curved = worth >= isotonicFrom;
   const heldOut = <T>(fit: (isIn: (at: number) => boolean) => (at: number) => T): T[] => {
     const found = new Array<T>(rows.length);
     for (let held = 0; held < folds; held++) {
@@ -197,28 +219,33 @@ export function fitModel(
     }
     return found;
   };
-  const margins = heldOut((isIn) => {
-    const part = fitLogistic(
-      rows.filter((_, at) => isIn(at)),
-      labels.filter((_, at) => isIn(at)),
-      penalty,
-    );
-    return (at) => marginOf(part, rows[at]!);
-  });
+  const marginsUnder = (penalty: number): number[] =>
+    heldOut((isIn) => {
+      const part = fitLogistic(
+        rows.filter((_, at) => isIn(at)),
+        labels.filter((_, at) => isIn(at)),
+        penalty,
+      );
+      return (at) => marginOf(part, rows[at]!);
+    });
+  const { penalty, margins } = penalties
+    .map((value) => ({ penalty: value, margins: marginsUnder(value) }))
+    .reduce((best, one) => (logLoss(one.margins, labels) < logLoss(best.margins, labels) ? one : best));
   const isMixed = answers.every(({ foreign }) => foreign !== undefined);
   const served = isMixed ? margins.map((margin, at) => mix(margin, answers[at]!.foreign!)) : margins;
   const scores = heldOut((isIn) => {
     const part = fitCalibrator(
       served.filter((_, at) => isIn(at)),
       labels.filter((_, at) => isIn(at)),
+      curved,
     );
     return (at) => calibrated(part, served[at]!);
   });
   const model: CalibratorModel = {
     features: featureNames.slice(0, used),
     ...fitLogistic(rows, labels, penalty),
-    ...fitCalibrator(margins, labels),
-    ...(isMixed && { mixed: fitCalibrator(served, labels) }),
+    ...fitCalibrator(margins, labels, curved),
+    ...(isMixed && { mixed: fitCalibrator(served, labels, curved) }),
   };
   return { model, statistics: statisticsOf(scores, labels), scores };
 }
@@ -229,22 +256,23 @@ function mix(margin: number, foreign: number): number {
   return Math.log(p / (1 - p));
 }
 
-const fitCalibrator = (margins: readonly number[], labels: readonly boolean[]): Calibrator => ({
+const fitCalibrator = (margins: readonly number[], labels: readonly boolean[], curved: boolean): Calibrator => ({
   platt: fitPlatt(margins, labels),
-  ...(margins.length >= isotonicFrom && { isotonic: fitCentredIsotonic(margins, labels.map(Number)) }),
+  ...(curved && { isotonic: fitCentredIsotonic(margins, labels.map(Number)) }),
 });
 
 const calibrated = ({ platt, isotonic }: Calibrator, margin: number): number =>
   isotonic ? interpolate(isotonic, margin) : sigmoid(platt.a * margin + platt.b);
 
+/** The mean of −ln p of what came true. */
+const logLoss = (margins: readonly number[], labels: readonly boolean[]): number =>
+  mean(margins.map((margin, at) => Math.log1p(Math.exp(labels[at] ? -margin : margin))));
+
 /** Whole clusters in turn, those mostly right and those mostly wrong each for themselves, so that folds are alike. */
 function foldsOf(answers: readonly LabelledAnswer[]): number[] {
-  const nameOf = ({ cluster }: LabelledAnswer, at: number): string =>
-    cluster === undefined ? `#${at}` : `=${cluster}`;
-  const clusters = Map.groupBy(answers.keys(), (at) => nameOf(answers[at]!, at));
   const fold = new Array<number>(answers.length);
   const seen = { true: 0, false: 0 };
-  for (const members of clusters.values()) {
+  for (const members of clustersOf(answers).values()) {
     const right = members.filter((at) => answers[at]!.correct).length;
     const chosen = seen[`${2 * right > members.length}`]++ % folds;
     for (const at of members) fold[at] = chosen;

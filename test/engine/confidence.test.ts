@@ -191,6 +191,26 @@ test("answers of one fact are not parted: what only tells facts apart tells noth
   assert.ok(fitModel(parted, names).statistics.auroc! > apart + 0.05);
 });
 
+test("wordings of a fact that are right or wrong together count for one", () => {
+  const answers = simulate(40, 19).flatMap((answer, fact) =>
+    Array.from({ length: 5 }, (): LabelledAnswer => ({ ...answer, cluster: String(fact) })),
+  );
+  const few = fit(answers);
+  assert.equal(few.calibrated, false);
+  assert.match(few.reason!, /^200 graded answers, which are worth 4\d that stand alone, are too few to calibrate on/);
+  // Where wordings go their own ways, each is worth nearly one.
+  const apart = simulate(200, 20).map((answer, at) => ({ ...answer, cluster: String(at % 40) }));
+  assert.equal(fit(apart).calibrated, true);
+});
+
+test("features that say nothing leave every score near the accuracy", () => {
+  const random = randomFrom(21);
+  const answers = Array.from({ length: 150 }, () => ({ features: names.map(random), correct: random() < 0.5 }));
+  const { scores, statistics } = fitModel(answers, names);
+  const off = scores.map((score) => Math.abs(score - statistics.accuracy!));
+  assert.ok(Math.max(...off) < 0.15, `${Math.max(...off)}`);
+});
+
 test("held-out figures: counts of every answer, and an error inside the band of a perfect score", () => {
   const { held_out: held, statistics } = fit(simulate(1000, 18));
   const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);

@@ -73,9 +73,12 @@ function newton(rows: readonly number[][], targets: readonly number[], penalties
       const p = sigmoid(dot(row, weights));
       for (let i = 0; i < width; i++) {
         gradient[i]! += (p - targets[index]!) * row[i]!;
-        for (let j = 0; j < width; j++) hessian[i]![j]! += p * (1 - p) * row[i]! * row[j]!;
+        const weight = p * (1 - p) * row[i]!;
+        const line = hessian[i]!;
+        for (let j = 0; j <= i; j++) line[j]! += weight * row[j]!;
       }
     }
+    for (let i = 0; i < width; i++) for (let j = 0; j < i; j++) hessian[j]![i] = hessian[i]![j]!;
     const direction = solve(hessian, gradient);
     // Newton's full step can overshoot where the curve is flat: halve it until the loss falls.
     let length = 1;
@@ -133,5 +136,8 @@ function solve(a: number[][], b: number[]): number[] {
   return b;
 }
 
-const dot = (a: readonly number[], b: readonly number[]): number =>
-  a.reduce((sum, value, index) => sum + value * b[index]!, 0);
+function dot(a: readonly number[], b: readonly number[]): number {
+  let sum = 0;
+  for (let at = 0; at < a.length; at++) sum += a[at]! * b[at]!;
+  return sum;
+}
