@@ -84,7 +84,7 @@ async function writeResults(done: readonly Outcome[]): Promise<void> {
   const rows = new Map(
     old
       .split("\n")
-      .filter((line) => /^\| \w+ \|/.test(line) && !line.startsWith("| Experiment"))
+      .filter((line) => /^\| [\w-]+ \|/.test(line) && !line.startsWith("| Experiment"))
       .map((line) => [line.split("|")[1]!.trim(), line]),
   );
   for (const outcome of done) rows.set(outcome.name, rowOf(outcome));
