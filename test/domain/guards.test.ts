@@ -180,9 +180,18 @@ test("the base's own tokens are targets whose gradient vanishes on the base", as
 test("a penalty counts what is lost beyond the limits, and nothing else", () => {
   const still = { tokens: 1, base_perplexity: 9, perplexity: 9, perplexity_rise: 0, kl: 0, covered: 1 };
   const limits = { retained_items: 1, max_loss: 3, max_kl: 0.05, max_perplexity_rise: 3 };
-  const suite = (aligned: number) => ({ name: "general" as const, n: 10, base: 80, aligned, lost: [], gained: [] });
+  const suite = (aligned: number) => ({
+    name: "general" as const,
+    n: 10,
+    base: 80,
+    aligned,
+    gates: true,
+    lost: [],
+    gained: [],
+  });
   assert.equal(penaltyOf({ suites: [suite(77), suite(95)], drift: still }, limits), 0);
   assert.equal(penaltyOf({ suites: [suite(70)], drift: still }, limits), 7);
+  assert.equal(penaltyOf({ suites: [{ ...suite(70), gates: false }], drift: still }, limits), 0);
   const far = { ...still, kl: 0.08, perplexity_rise: 5 };
   assert.ok(Math.abs(penaltyOf({ suites: [suite(80)], drift: far }, limits) - 5) < 1e-9);
 });

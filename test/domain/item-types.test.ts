@@ -141,10 +141,14 @@ test("a guard is held against the base, and against what another model made of i
 });
 
 test("a run's report becomes guards that a promotion can read", () => {
-  const suite = { name: "general" as const, n: 60, base: 50, aligned: 35, lost: ["Who?", "What?"], gained: ["Why?"] };
+  const told = { name: "general" as const, n: 60, base: 50, aligned: 35, lost: ["Who?", "What?"], gained: ["Why?"] };
+  const suites = [
+    { ...told, gates: true },
+    { ...told, name: "refusals" as const, gates: false },
+  ];
   const drift = { tokens: 20_000, base_perplexity: 20, perplexity: 20.4, perplexity_rise: 2, kl: 0.03, covered: 0.9 };
   const limits = { retained_items: 10, max_loss: 5, max_kl: 0.05, max_perplexity_rise: 1.5 };
-  const report = { guards: { suites: [suite], drift }, recipe: { guards: limits } } as unknown as Report;
+  const report = { guards: { suites, drift }, recipe: { guards: limits } } as unknown as Report;
   const [general, ...others] = guardsOf(report);
   const compared = compareGuard(general!, "base")!;
   assert.deepEqual([compared.n, compared.lost, compared.gained], [60, 2, 1]);

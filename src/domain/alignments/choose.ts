@@ -8,6 +8,7 @@ import { isErrno, makeFolder, writeJsonDurably } from "../../base/files.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
 import type { Run } from "./context.ts";
 import { answerDev, type DevAnswer } from "./dev-check.ts";
+import type { Choice } from "./guards/material.ts";
 import { type Asked, choose, type Drift, drift, follow } from "./guards/measure.ts";
 import { repair } from "./repair.ts";
 import { identityOf } from "./request.ts";
@@ -34,6 +35,8 @@ export interface SuiteResult {
   n: number;
   base: number;
   aligned: number;
+  /** Whether a loss counts against an adapter: the base does better than chance for certain. The others are only told. */
+  gates: boolean;
   /** What the base did and the adapter does not, and the other way round: by question. */
   lost: string[];
   gained: string[];
@@ -125,7 +128,7 @@ const worth = ({ dev, penalty }: Candidate): number => (dev ?? 0) - penalty;
 export function penaltyOf({ suites, drift }: GuardResults, limits: NonNullable<Recipe["guards"]>): number {
   const beyond = (value: number, limit: number): number => Math.max(0, value - limit);
   return (
-    suites.reduce((sum, suite) => sum + beyond(suite.base - suite.aligned, limits.max_loss), 0) +
+    suites.reduce((sum, { base, aligned, gates }) => sum + (gates ? beyond(base - aligned, limits.max_loss) : 0), 0) +
     100 * beyond(drift.kl, limits.max_kl) +
     beyond(drift.perplexity_rise, limits.max_perplexity_rise)
   );
@@ -259,6 +262,8 @@ async function askGuards(run: Run, training: Training, base: BaseSaid, adapter: 
   );
   const questions = items.flatMap((item) => item.wordings.map((wording) => `${wording.ask} (${wording.choices[0]})`));
   const named = (choices: readonly { ask: string }[]): string[] => choices.map((item) => item.ask);
+  const aboveChance = (suite: readonly boolean[], chance: number): boolean =>
+    run.parts.interval(suite.filter(Boolean).length, suite.length).low > chance;
   return {
     suites: [
       suiteOf(
@@ -266,20 +271,44 @@ async function askGuards(run: Run, training: Training, base: BaseSaid, adapter: 
         questions,
         kept.map(() => true),
         kept,
+        true,
       ),
-      suiteOf("general", named(guards.general), base.general, await choose(asked, guards.general)),
-      suiteOf("format", named(guards.format), base.format, await follow(asked, guards.format)),
-      suiteOf("refusals", named(guards.refusals), base.refusals, await choose(asked, guards.refusals)),
+      suiteOf(
+        "general",
+        named(guards.general),
+        base.general,
+        await choose(asked, guards.general),
+        aboveChance(base.general, chanceOf(guards.general)),
+      ),
+      suiteOf(
+        "format",
+        named(guards.format),
+        base.format,
+        await follow(asked, guards.format),
+        aboveChance(base.format, 0),
+      ),
+      suiteOf(
+        "refusals",
+        named(guards.refusals),
+        base.refusals,
+        await choose(asked, guards.refusals),
+        aboveChance(base.refusals, chanceOf(guards.refusals)),
+      ),
     ],
     drift: await drift(asked, spread(guards.prose, comparedParagraphs)),
   };
 }
+
+/** Points of whoever picks any of an item's choices. */
+const chanceOf = (items: readonly Choice[]): number =>
+  (100 / items.length) * items.reduce((sum, { choices }) => sum + 1 / choices.length, 0);
 
 function suiteOf(
   name: SuiteResult["name"],
   questions: readonly string[],
   base: readonly boolean[],
   aligned: readonly boolean[],
+  gates: boolean,
 ): SuiteResult {
   const points = (right: readonly boolean[]): number =>
     right.length === 0 ? 0 : (100 * right.filter(Boolean).length) / right.length;
@@ -288,6 +317,7 @@ function suiteOf(
     n: questions.length,
     base: points(base),
     aligned: points(aligned),
+    gates,
     lost: questions.filter((_, index) => base[index] && !aligned[index]),
     gained: questions.filter((_, index) => !base[index] && aligned[index]),
   };

@@ -82,8 +82,8 @@ const suiteNames = {
 function lost({ guards }: Report): string {
   if (guards === null) return "<h2>What was lost</h2><p>The preset watches no guard.</p>";
   const { drift } = guards;
-  const rows = guards.suites.map(({ name, n, base, aligned }): Cell[] => [
-    suiteNames[name],
+  const rows = guards.suites.map(({ name, n, base, aligned, gates }): Cell[] => [
+    gates ? suiteNames[name] : `${suiteNames[name]} (the base is not above chance: for information)`,
     { n: String(n) },
     { n: points(base) },
     { n: points(aligned) },

@@ -12,7 +12,7 @@ export interface KeptGuard {
   items: { item: string; text: string; base: number; aligned: number }[];
 }
 
-/** None of a run whose preset watches no guard. */
+/** Those that a loss counts for; none of a run whose preset watches no guard. */
 export function guardsOf({ guards, recipe }: Partial<Pick<Report, "guards" | "recipe">>): KeptGuard[] {
   if (!guards || !recipe?.guards) return [];
   const { suites, drift } = guards;
@@ -20,14 +20,16 @@ export function guardsOf({ guards, recipe }: Partial<Pick<Report, "guards" | "re
   const changed = (texts: readonly string[], base: number) =>
     texts.map((text) => ({ item: text, text, base, aligned: 1 - base }));
   return [
-    ...suites.map(({ name, n, base, aligned, lost, gained }) => ({
-      name,
-      n,
-      base,
-      aligned,
-      most: null,
-      items: [...changed(lost, 1), ...changed(gained, 0)],
-    })),
+    ...suites
+      .filter((suite) => suite.gates)
+      .map(({ name, n, base, aligned, lost, gained }) => ({
+        name,
+        n,
+        base,
+        aligned,
+        most: null,
+        items: [...changed(lost, 1), ...changed(gained, 0)],
+      })),
     { name: "kl", n: drift.tokens, base: 0, aligned: drift.kl, most: max_kl, items: [] },
     {
       name: "perplexity_rise",
