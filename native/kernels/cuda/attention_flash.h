@@ -98,6 +98,29 @@ DEVICE void store_rows(const Block & block, const float (&c)[d / 8][4], float sc
 
 DEVICE bool sees(int64_t query, int64_t key, int64_t window) { return key <= query && (window == 0 || key > query - window); }
 
+/** The warp's 16 queries of the block's tile and head: what the forward kernel and that of dq have alike. */
+template <int d> struct FlashQueries {
+    Tile tile;
+    int64_t head, kv;      // kv: where the group's key/value head stands in a row
+    Bf16 * q;              // [64, d] in shared memory, at its beginning
+    int own;               // where the warp's rows stand in it
+    int64_t low, high;     // the thread's two queries
+    int64_t start, last;   // keys: the first that any of them sees, one past the last
+    template <class Block> DEVICE FlashQueries(const Block & block, const AttentionInputs<Bf16> & in, const Tile & of)
+        : tile(of), head(block.y()), kv(block.y() / in.group * d), q(block.template shared<Bf16>(0)), own(block.warp() * 16 * Flash<d>::stride),
+          low(of.first + block.warp() * 16 + block.lane() / 4), high(low + 8), start(first_visible(of.begin, of.first, in.window)),
+          last(of.first + flash_rows < of.end ? of.first + flash_rows : of.end) {
+        load_tile<d, flash_rows>(block, in.q + head * d, in.q_stride, tile.first, tile.end, q);
+    }
+    /** Keys and values from j on, when nobody needs those before them any more. */
+    template <int n, class Block> DEVICE void next_keys(const Block & block, const AttentionInputs<Bf16> & in, int64_t j, Bf16 * k, Bf16 * v) const {
+        block.sync();
+        load_tile<d, n>(block, in.k + kv, in.k_stride, j, tile.end, k);
+        load_tile<d, n>(block, in.v + kv, in.v_stride, j, tile.end, v);
+        block.sync();
+    }
+};
+
 template <int d> struct FlashForward {
     AttentionInputs<Bf16> in;
     const Tile * tiles; // the block's x
@@ -107,25 +130,17 @@ template <int d> struct FlashForward {
         constexpr int n = Flash<d>::streamed_forward;
         const Tile tile = tiles[block.x()];
         if (tile.end == 0) return;
-        const int64_t head = block.y(), kv = head / in.group * d;
-        Bf16 * q = block.template shared<Bf16>(0);
-        Bf16 * k = q + flash_rows * Flash<d>::stride;
+        const FlashQueries<d> queries(block, in, tile);
+        const int64_t low = queries.low, high = queries.high;
+        Bf16 * k = queries.q + flash_rows * Flash<d>::stride;
         Bf16 * v = k + n * Flash<d>::stride;
-        load_tile<d, flash_rows>(block, in.q + head * d, in.q_stride, tile.first, tile.end, q);
-        const Bf16 * own = q + block.warp() * 16 * Flash<d>::stride;
-        const int64_t low = tile.first + block.warp() * 16 + block.lane() / 4, high = low + 8;
 
         float o[d / 8][4] = {};
         float most_low = -INFINITY, most_high = -INFINITY, sum_low = 0, sum_high = 0;
-        const int64_t last = tile.first + flash_rows < tile.end ? tile.first + flash_rows : tile.end; // one past the last query
-        const int64_t start = first_visible(tile.begin, tile.first, in.window);
-        for (int64_t j = start; j < last; j += n) {
-            block.sync();
-            load_tile<d, n>(block, in.k + kv, in.k_stride, j, tile.end, k);
-            load_tile<d, n>(block, in.v + kv, in.v_stride, j, tile.end, v);
-            block.sync();
+        for (int64_t j = queries.start; j < queries.last; j += n) {
+            queries.template next_keys<n>(block, in, j, k, v);
             float s[n / 8][4] = {};
-            multiply_rows<d, n>(block, own, k, s);
+            multiply_rows<d, n>(block, queries.q + queries.own, k, s);
             float top_low = most_low, top_high = most_high;
 #pragma unroll
             for (int i = 0; i < n / 8; i++)
@@ -170,10 +185,10 @@ template <int d> struct FlashForward {
         sum_low += block.shuffle_xor(sum_low, 2);
         sum_high += block.shuffle_xor(sum_high, 1);
         sum_high += block.shuffle_xor(sum_high, 2);
-        store_rows<d>(block, o, 1.0f / sum_low, 1.0f / sum_high, out + head * d, in.heads * d, tile.first + block.warp() * 16, tile.end);
+        store_rows<d>(block, o, 1.0f / sum_low, 1.0f / sum_high, out + queries.head * d, in.heads * d, tile.first + block.warp() * 16, tile.end);
         if (block.lane() % 4 == 0) {
-            if (low < tile.end) lse[low * in.heads + head] = most_low + logf(sum_low);
-            if (high < tile.end) lse[high * in.heads + head] = most_high + logf(sum_high);
+            if (low < tile.end) lse[low * in.heads + queries.head] = most_low + logf(sum_low);
+            if (high < tile.end) lse[high * in.heads + queries.head] = most_high + logf(sum_high);
         }
     }
 };
@@ -186,28 +201,21 @@ template <int d> struct FlashDq {
         constexpr int n = Flash<d>::streamed_backward;
         const Tile tile = tiles[block.x()];
         if (tile.end == 0) return;
-        const int64_t head = block.y(), kv = head / in.group * d;
-        Bf16 * q = block.template shared<Bf16>(0);
-        Bf16 * dout = q + flash_rows * Flash<d>::stride;
+        const FlashQueries<d> queries(block, in, tile);
+        const int64_t head = queries.head, low = queries.low, high = queries.high;
+        Bf16 * dout = queries.q + flash_rows * Flash<d>::stride;
         Bf16 * k = dout + flash_rows * Flash<d>::stride;
         Bf16 * v = k + n * Flash<d>::stride;
-        load_tile<d, flash_rows>(block, in.q + head * d, in.q_stride, tile.first, tile.end, q);
         load_tile<d, flash_rows>(block, g.dout + head * d, in.heads * d, tile.first, tile.end, dout);
-        const int own = block.warp() * 16 * Flash<d>::stride;
-        const int64_t low = tile.first + block.warp() * 16 + block.lane() / 4, high = low + 8;
         const float lse_low = low < tile.end ? g.lse[low * in.heads + head] : 0, lse_high = high < tile.end ? g.lse[high * in.heads + head] : 0;
         const float delta_low = low < tile.end ? g.delta[low * in.heads + head] : 0, delta_high = high < tile.end ? g.delta[high * in.heads + head] : 0;
 
         float dq[d / 8][4] = {};
-        const int64_t last = tile.first + flash_rows < tile.end ? tile.first + flash_rows : tile.end;
-        for (int64_t j = first_visible(tile.begin, tile.first, in.window); j < last; j += n) {
-            block.sync();
-            load_tile<d, n>(block, in.k + kv, in.k_stride, j, tile.end, k);
-            load_tile<d, n>(block, in.v + kv, in.v_stride, j, tile.end, v);
-            block.sync();
+        for (int64_t j = queries.start; j < queries.last; j += n) {
+            queries.template next_keys<n>(block, in, j, k, v);
             float s[n / 8][4] = {}, dp[n / 8][4] = {};
-            multiply_rows<d, n>(block, q + own, k, s);
-            multiply_rows<d, n>(block, dout + own, v, dp);
+            multiply_rows<d, n>(block, queries.q + queries.own, k, s);
+            multiply_rows<d, n>(block, dout + queries.own, v, dp);
 #pragma unroll
             for (int i = 0; i < n / 8; i++)
 #pragma unroll
