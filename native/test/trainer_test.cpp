@@ -88,12 +88,19 @@ void test_same_to_the_bit(const std::string & model, int threads, const AdapterS
     CHECK(first.back() != first.front(), "something must have been learnt");
 }
 
-/** One optimizer step as 1 request of 8 rows, 2 of 4 and 8 of 1: the same loss and norm to 1e-6, parameters to a hundredth of the
- *  rate: Adam divides a gradient that is next to nothing by its own size, so that its rounding moves by a share of the rate. */
+/**
+ * One optimizer step as 1 request of 8 rows, 2 of 4 and 8 of 1: loss, norm and every tensor's gradient are the same but for the order
+ * of sums: the gradients to half of what gate 1 allows either. Of the parameters less can be asked: in its second step Adam, lr · m / (√v + eps), changes with a gradient by at most
+ * 1.25 · lr / eps (0.53 of it goes into m, 0.72 into √v, and |m| ≤ √v), so that with a small eps the rounding of a gradient that is
+ * next to nothing moves its parameter by a share of lr. With this eps each parameter is held to that slope times what its gradient differs by.
+ */
 void test_splits(const std::string & model, const AdapterShape & shape) {
     const TestBatch batch = test_batch(320, {20, 9, 66, 31, 2, 14, 40, 25}, 21);
+    const AdamW step{3e-4, 0.9, 0.95, 1e-3, 0.01, 0};
+    constexpr double slope = 1.25 * 3e-4 / 1e-3, rounding = 0x1p-22;
     std::vector<double> norms, losses;
-    std::vector<std::vector<float>> after;
+    std::vector<std::vector<float>> gradients, after;
+    double worst = 0;
     for (size_t parts : {1, 2, 8}) {
         Trainer trainer;
         trainer.open(model, 2, 0);
@@ -105,16 +112,27 @@ void test_splits(const std::string & model, const AdapterShape & shape) {
             loss += trainer.forward_backward("a", request.rows, request.weights).loss;
         }
         losses.push_back(loss);
-        norms.push_back(trainer.optim_step("a", {3e-4, 0.9, 0.95, 1e-8, 0.01, 1}).stepped.grad_norm);
+        gradients.emplace_back(adapter.gradients.data(), adapter.gradients.data() + adapter.parameters);
+        norms.push_back(trainer.optim_step("a", step).stepped.grad_norm);
         after.emplace_back(adapter.weights.data(), adapter.weights.data() + adapter.parameters);
+        CHECK(std::abs(losses.back() - losses[0]) <= 1e-6 * std::abs(losses[0]), "%zu parts: %.9g and %.9g", parts, losses.back(), losses[0]);
+        CHECK(std::abs(norms.back() - norms[0]) <= 1e-6 * norms[0], "%zu parts: %.9g and %.9g", parts, norms.back(), norms[0]);
+        const auto compare = [&](const std::string & name, size_t start, int64_t count) {
+            const double error = relative_l2(gradients.back().data() + start, gradients[0].data() + start, static_cast<size_t>(count));
+            CHECK(error <= 5e-6, "%zu parts: the gradient of %s differs by %g", parts, name.c_str(), error);
+            worst = std::max(worst, error);
+        };
+        adapter.each_site([&](const std::string & name, const Site & site) {
+            compare(name + ".lora_a", site.a, shape.rank * site.columns);
+            compare(name + ".lora_b", site.b, shape.rank * site.rows);
+        });
+        for (size_t p = 0; p < adapter.parameters; p++) {
+            const auto apart = [&](const std::vector<std::vector<float>> & values) { return std::abs(static_cast<double>(values.back()[p]) - static_cast<double>(values[0][p])); };
+            const double bound = slope * apart(gradients) + rounding * (std::abs(static_cast<double>(after[0][p])) + step.learning_rate);
+            CHECK(apart(after) <= bound, "%zu parts: parameter %zu differs by %g, its gradient by %g", parts, p, apart(after), apart(gradients));
+        }
     }
-    for (size_t i = 1; i < losses.size(); i++) {
-        CHECK(std::abs(losses[i] - losses[0]) <= 1e-6 * std::abs(losses[0]), "%.9g and %.9g", losses[i], losses[0]);
-        CHECK(std::abs(norms[i] - norms[0]) <= 1e-6 * norms[0], "%.9g and %.9g", norms[i], norms[0]);
-        double apart = 0;
-        for (size_t p = 0; p < after[i].size(); p++) apart = std::max(apart, static_cast<double>(std::abs(after[i][p] - after[0][p])));
-        CHECK(apart <= 3e-6, "parameters: %g", apart);
-    }
+    std::printf("split or not: gradients within %.1e\n", worst);
 }
 
 /** Gate 4: ten steps, clipped, with a rate that rises and falls, against the whole step in double precision. */
