@@ -8,7 +8,16 @@ import { Failure } from "../../src/base/errors.ts";
 import { type Child, type Ended, startProcess } from "../../src/base/processes.ts";
 import { startTrainer } from "../../src/engine/trainer.ts";
 import { type Answer, encodeRequest, readAnswers, WireError, wireLimits, write } from "../../src/engine/wire.ts";
-import { executable, openWorker, rowsOf, silentLog, startWorker, tinyModel, tinyShape } from "./trainer-fixture.ts";
+import {
+  executable,
+  openWorker,
+  rowsOf,
+  scratch,
+  silentLog,
+  startWorker,
+  tinyModel,
+  tinyShape,
+} from "./trainer-fixture.ts";
 
 interface Exchange {
   head: Record<string, unknown>;
@@ -141,6 +150,7 @@ test("a request that is wrong leaves the worker as it was", { timeout: 20_000 },
   const open = { path: tinyModel("tiny-f32"), threads: 1, memory_bytes: 0 };
   const sampling = { temperature: 0, top_k: 0, top_p: 1, min_p: 0, seed: 1, stop_tokens: [], max_tokens: 2 };
   const one = { tokens: Int32Array.of(1, 2), row_lengths: Int32Array.of(2) };
+  const unwritten = join(scratch(), "adapter.gguf");
   const cases: [string, Record<string, unknown>, Record<string, Int32Array | Float32Array>, string, RegExp][] = [
     ["hello", { protocol: 2 }, {}, "bad_request", /protocol/],
     ["hello", {}, {}, "bad_request", /protocol is missing/],
@@ -182,10 +192,10 @@ test("a request that is wrong leaves the worker as it was", { timeout: 20_000 },
       /row_lengths/,
     ],
     ["adapter_create", { adapter: "a", ...tinyShape }, {}, "", /./],
-    ["export", { adapter: "a", path: "/tmp/x", format: "zip", metadata: {} }, {}, "bad_request", /format/],
+    ["export", { adapter: "a", path: unwritten, format: "zip", metadata: {} }, {}, "bad_request", /format/],
     [
       "export",
-      { adapter: "a", path: "/tmp/x", format: "gguf", metadata: { "general.type": "x" } },
+      { adapter: "a", path: unwritten, format: "gguf", metadata: { "general.type": "x" } },
       {},
       "bad_request",
       /metadata/,
