@@ -15,7 +15,7 @@ std::string mebibytes(int64_t bytes) { return std::to_string((bytes + (1 << 20) 
 
 OpenedDevice fitting(std::unique_ptr<Backend> backend, int64_t memory_bytes, std::string reason) {
     const int64_t limit = memory_bytes == 0 ? backend->memory() : std::min(memory_bytes, backend->memory());
-    const int64_t least = backend->shape().weight_bytes + backend->pass_bytes(nullptr, 1, 1, Keep::nothing);
+    const int64_t least = backend->model_bytes() + backend->pass_bytes(nullptr, 1, 1, Keep::nothing);
     if (least > limit)
         throw Failure("out_of_memory", "the model needs " + mebibytes(least) + " in all, the limit is " + mebibytes(limit), "Allow more memory, or use a smaller model.");
     return {std::move(backend), limit, std::move(reason)};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/plan.h"
 #include "model/transformer.h"
 
 namespace {
@@ -13,6 +14,12 @@ Estimate estimate_cpu(const ModelShape & m, const EstimateOptions & o) {
     const int64_t tokens = std::max(o.pass_tokens, o.longest_row);
     return {m.weight_bytes, Adapter::bytes(m, o.adapter), Transformer::pass_bytes(m, &o.adapter, o.threads, tokens, o.longest_row, Keep::activations),
             own_bytes + o.threads * own_bytes_per_thread};
+}
+
+Estimate estimate_gpu(const GgufModel & model, const EstimateOptions & o, Number precision) {
+    const int64_t tokens = std::max(o.pass_tokens, o.longest_row);
+    return {device_model_bytes(model, precision), device_adapter_bytes(model.shape, o.adapter, precision), device_pass_bytes(model.shape, &o.adapter, tokens, Keep::activations, precision),
+            device_workspace_bytes + device_reserve_bytes};
 }
 
 double training_flops_per_token(const ModelShape & m, const AdapterShape & adapter, int64_t length) {

@@ -1,9 +1,10 @@
-// What training a shape costs, before anything is loaded: bytes by the sizes that the passes really take, arithmetic by a formula.
+// What training a model costs, before anything is loaded: bytes by the sizes that the passes really take, arithmetic by a formula.
 #pragma once
 #include <cstdint>
 
+#include "cuda/gemm.h"
 #include "model/adapter.h"
-#include "model/backend.h"
+#include "model/gguf_model.h"
 
 struct EstimateOptions {
     AdapterShape adapter;
@@ -14,12 +15,15 @@ struct EstimateOptions {
 
 struct Estimate {
     int64_t weight_bytes, adapter_bytes, pass_bytes;
-    int64_t process_bytes; // of the worker itself
+    int64_t process_bytes; // of the worker itself; on a GPU what products and the driver are given beside
     int64_t total_bytes() const { return weight_bytes + adapter_bytes + pass_bytes + process_bytes; }
 };
 
 /** Peak of training on the CPU: all weights read, adapter with gradients and moments, a pass with its activations. */
 Estimate estimate_cpu(const ModelShape & shape, const EstimateOptions & options);
+
+/** Peak of a GPU's memory by the plans that training there follows. Needs neither a GPU nor a build for one, nor weights that are made up. */
+Estimate estimate_gpu(const GgufModel & model, const EstimateOptions & options, Number precision);
 
 /**
  * Multiplications and additions a token of a training step needs when nothing is computed again, every token is trained on and rows

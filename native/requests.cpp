@@ -96,27 +96,48 @@ std::vector<Target> targets_of(Fields & fields) {
     return targets;
 }
 
-Answer estimate(Trainer &, Fields & fields) {
-    const ModelSource source = source_of(fields);
-    const AdapterShape adapter{fields.whole("rank", 1, 1024), 1, 0, targets_of(fields)};
-    const int64_t longest_row = fields.whole("longest_row", 1, limits::max_row_tokens), pass_tokens = fields.whole("pass_tokens", 1, limits::max_batch_tokens);
-    const auto threads = static_cast<int>(fields.whole("threads", 1, 64));
-    if (fields.text("device") != "cpu") Fields::bad("device", "must be cpu");
-    fields.expect_no_more();
-    ModelShape shape = source.path.empty() ? source.shape : GgufModel(source).shape;
-    if (source.path.empty()) shape.weight_bytes = stored_bytes(shape, source.type);
-    const Estimate bytes = estimate_cpu(shape, {adapter, pass_tokens, longest_row, threads});
+/** Above 0.9999 the rounded rate would be 1. */
+double dropout_of(Fields & fields) { return fields.number("dropout", 0, 0.9999); }
+
+/** Nothing when the request does not say. */
+std::optional<Number> precision_of(Fields & fields) {
+    if (!fields.has("precision")) return std::nullopt;
+    const std::string name = fields.text("precision");
+    if (name != "bf16" && name != "fp32") Fields::bad("precision", "must be bf16 or fp32");
+    return name == "bf16" ? Number::bf16 : Number::f32;
+}
+
+double cpu_gemm_rate(int threads) {
     gemm_prepare();
     Pool pool(threads);
-    const double rate = gemm_rate(pool), flops = training_flops_per_token(shape, adapter, longest_row);
+    return gemm_rate(pool);
+}
+
+Answer estimate(Trainer &, Fields & fields) {
+    const ModelSource source = source_of(fields);
+    AdapterShape adapter{fields.whole("rank", 1, 1024), 1, 0, targets_of(fields)};
+    if (fields.has("dropout")) adapter.dropout = dropout_of(fields);
+    const int64_t longest_row = fields.whole("longest_row", 1, limits::max_row_tokens), pass_tokens = fields.whole("pass_tokens", 1, limits::max_batch_tokens);
+    const auto threads = static_cast<int>(fields.whole("threads", 1, 64));
+    const std::string device = fields.text("device");
+    if (device != "cpu" && device != "cuda") Fields::bad("device", "must be cpu or cuda");
+    const Number precision = precision_of(fields).value_or(device == "cpu" ? Number::f32 : Number::bf16);
+    if (device == "cpu" && precision == Number::bf16) Fields::bad("precision", "bf16 is for GPUs");
+    fields.expect_no_more();
+    const GgufModel model(source, MadeUp::outlined);
+    adapter.check(model.shape);
+    const EstimateOptions options{adapter, pass_tokens, longest_row, threads};
+    const Estimate bytes = device == "cpu" ? estimate_cpu(model.shape, options) : estimate_gpu(model, options, precision);
+    const std::optional<double> rate = device == "cpu" ? cpu_gemm_rate(threads) : gpu_gemm_rate(precision);
+    const double flops = training_flops_per_token(model.shape, adapter, longest_row);
     return {{{"weight_bytes", bytes.weight_bytes},
              {"adapter_bytes", bytes.adapter_bytes},
              {"pass_bytes", bytes.pass_bytes},
              {"process_bytes", bytes.process_bytes},
              {"total_bytes", bytes.total_bytes()},
              {"flops_per_token", flops},
-             {"gemm_flops_per_second", rate},
-             {"tokens_per_second", rate / flops}},
+             {"gemm_flops_per_second", rate ? json(*rate) : json()},
+             {"tokens_per_second", rate ? json(*rate / flops) : json()}},
             {}};
 }
 
@@ -125,7 +146,7 @@ Answer profile(Trainer & trainer, Fields & fields) {
     json ops = json::array();
     const Profile::All figures = trainer.profile();
     for (size_t i = 0; i < figures.size(); i++) ops.push_back({{"name", op_names[i]}, {"seconds", figures[i].seconds}, {"flops", figures[i].flops}});
-    return {{{"ops", ops}}, {}};
+    return {{{"ops", ops}, {"peak_device_bytes", trainer.peak_device_bytes()}}, {}};
 }
 
 Answer open(Trainer & trainer, Fields & fields) {
@@ -138,11 +159,7 @@ Answer open(Trainer & trainer, Fields & fields) {
         if (name != "auto" && name != "cpu" && name != "cuda") Fields::bad("device", "must be auto, cpu or cuda");
         device.choice = name == "auto" ? DeviceChoice::automatic : name == "cpu" ? DeviceChoice::cpu : DeviceChoice::cuda;
     }
-    if (fields.has("precision")) {
-        const std::string name = fields.text("precision");
-        if (name != "bf16" && name != "fp32") Fields::bad("precision", "must be bf16 or fp32");
-        device.precision = name == "bf16" ? Number::bf16 : Number::f32;
-    }
+    device.precision = precision_of(fields);
     fields.expect_no_more();
     const ModelShape & m = trainer.open(source, threads, memory, device);
     return {{{"architecture", m.architecture},
@@ -164,8 +181,7 @@ Answer open(Trainer & trainer, Fields & fields) {
 Answer adapter_create(Trainer & trainer, Fields & fields) {
     const std::string name = name_of(fields);
     AdapterShape shape{fields.whole("rank", 1, 1024), fields.number("alpha", 1e-6, 1e6), static_cast<uint64_t>(fields.whole("seed", 0, most_exact)), targets_of(fields)};
-    // Above this the rounded rate would be 1.
-    if (fields.has("dropout")) shape.dropout = fields.number("dropout", 0, 0.9999);
+    if (fields.has("dropout")) shape.dropout = dropout_of(fields);
     fields.expect_no_more();
     const Adapter & adapter = trainer.create_adapter(name, shape);
     return {{{"parameters", adapter.parameters}, {"version", adapter.version}}, {}};

@@ -80,9 +80,7 @@ Adapter * Trainer::adapter_or_base(const std::optional<std::string> & name) {
 const Adapter & Trainer::create_adapter(const std::string & name, const AdapterShape & shape) {
     const ModelShape & m = model().shape();
     if (adapters_.count(name)) throw Failure("adapter_exists", "there is an adapter " + name + " already", "Drop it, or choose another name.");
-    if (m.tied && shape.has(output_head))
-        throw Failure("tied_head", "targets has output, but this model's head is its token embedding: no adapter file can hold a change of the head alone",
-                      "Leave output out (train_unembed: false).");
+    shape.check(m);
     const int64_t needed = resident_bytes() + model_->adapter_bytes(shape) + model_->pass_bytes(&shape, 1, 1, Keep::activations);
     if (needed > memory_limit_) out_of_memory("the adapter", needed, memory_limit_);
     return *(adapters_[name] = std::make_unique<Adapter>(m, shape));
@@ -95,7 +93,7 @@ void Trainer::drop_adapter(const std::string & name) {
 }
 
 int64_t Trainer::resident_bytes() const {
-    int64_t bytes = model_->shape().weight_bytes;
+    int64_t bytes = model_->model_bytes();
     for (const auto & [name, adapter] : adapters_) bytes += model_->adapter_bytes(adapter->shape);
     return bytes;
 }

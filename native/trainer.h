@@ -9,14 +9,10 @@
 #include <vector>
 
 #include "base/durable_file.h"
+#include "base/limits.h"
 #include "devices.h"
 #include "kernels/draw.h"
 #include "packing.h"
-
-namespace limits {
-constexpr int64_t max_row_tokens = 32768;
-constexpr int64_t max_batch_tokens = 262144;
-} // namespace limits
 
 /** What each token weighs in the loss. Arrays are [T]; one that is empty is all 0. */
 struct LossWeights {
@@ -47,8 +43,9 @@ public:
     /** Of the open model: "cpu" or "cuda", and why. */
     std::string device() { return model().device(); }
     const std::string & device_reason() const { return device_reason_; }
-    /** Where the time went since then. */
+    /** Where the time went since then, and the most its device held. */
     Profile::All profile() { return model().profile(); }
+    int64_t peak_device_bytes() { return model().peak_device_bytes(); }
     const Adapter & create_adapter(const std::string & name, const AdapterShape & shape);
     void drop_adapter(const std::string & name);
 

@@ -1,5 +1,7 @@
 #include "cuda/cuda_backend.h"
 
+#include <chrono>
+
 #include "cuda/cuda_device.cuh"
 #include "cuda/device_transformer.h"
 #include "cuda/driver.h"
@@ -9,8 +11,7 @@ extern template void attention_backward(CudaDevice &, const gpu::AttentionInputs
 
 namespace {
 
-constexpr int least_major = 8;                              // the kernels need the bf16 instructions of Ampere
-constexpr int64_t reserve_bytes = int64_t{256} << 20;       // for the driver, graphs and what else runs on the device
+constexpr int least_major = 8; // the kernels need the bf16 instructions of Ampere
 
 } // namespace
 
@@ -31,12 +32,35 @@ std::string why_no_gpu() {
     return "";
 }
 
+std::optional<double> gpu_gemm_rate(Number precision) {
+    if (!why_no_gpu().empty()) return std::nullopt;
+    using Clock = std::chrono::steady_clock;
+    constexpr int64_t size = 4096, at_once = 8;
+    CudaDevice device(0);
+    // Random values: a device computes with zeros at a higher clock.
+    std::vector<float> values(size * size);
+    for (size_t i = 0; i < values.size(); i++) values[i] = static_cast<float>(2 * random_uniform(1, i) - 1);
+    std::vector<ggml_bf16_t> narrow(values.size());
+    ggml_fp32_to_bf16_row(values.data(), narrow.data(), size * size);
+    const int64_t bytes = size * size * bytes_of(precision);
+    const DeviceMemory<CudaDevice> a(device, bytes), b(device, bytes), c(device, bytes);
+    for (const auto * matrix : {&a, &b}) device.write(matrix->at<void>(), precision == Number::bf16 ? static_cast<const void *>(narrow.data()) : values.data(), bytes);
+    double best = 0;
+    const auto start = Clock::now();
+    while (Clock::now() - start < std::chrono::milliseconds(200)) {
+        const auto begin = Clock::now();
+        for (int64_t i = 0; i < at_once; i++) device.gemm({false, true, size, size, size, 1, a.at<void>(), size, b.at<void>(), size, 0, c.at<void>(), size, precision, precision});
+        uint32_t waited_for;
+        device.read(&waited_for, c.at<void>(), sizeof waited_for);
+        best = std::max(best, 2.0 * size * size * size * at_once / std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+    return best;
+}
+
 std::unique_ptr<Backend> open_on_gpu(const ModelSource & source, int threads, Number precision) {
     if (const std::string why = why_no_gpu(); !why.empty()) throw Failure("device_unavailable", why, "Open with device cpu or auto.");
     auto device = std::make_unique<CudaDevice>(0);
-    size_t free = 0, total = 0;
-    if (cudaMemGetInfo(&free, &total) != cudaSuccess) throw Failure("device_unavailable", "the device does not say how much memory is free", "Open with device cpu.");
-    const int64_t memory = std::max<int64_t>(0, static_cast<int64_t>(free) - reserve_bytes);
+    const int64_t memory = std::max<int64_t>(0, device->free_bytes() - device_reserve_bytes);
     auto model = std::make_unique<GgufModel>(source);
     if (precision == Number::f32) return std::make_unique<DeviceTransformer<CudaDevice, float>>(std::move(model), threads, std::move(device), "cuda", memory);
     return std::make_unique<DeviceTransformer<CudaDevice, gpu::Bf16>>(std::move(model), threads, std::move(device), "cuda", memory);

@@ -3,11 +3,13 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
 #include "base/failure.h"
 #include "cuda/cublas_lt.h"
+#include "cuda/plan.h"
 #include "kernels/cuda/block.h"
 
 /** The Block of kernels/cuda/block.h. */
@@ -77,7 +79,8 @@ public:
     explicit CudaDevice(int index) : index_(index) {
         check(cudaSetDevice(index), "choosing the device");
         check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
-        workspace_ = allocate(workspace_bytes);
+        free_at_first_ = free_bytes();
+        workspace_ = allocate(device_workspace_bytes);
     }
     ~CudaDevice() {
         forget_replays();
@@ -92,14 +95,20 @@ public:
         const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
         if (error == cudaErrorMemoryAllocation) {
             cudaGetLastError(); // it is answered, and must not be found by the next check
-            size_t free = 0, total = 0;
-            cudaMemGetInfo(&free, &total);
-            throw Failure("out_of_memory", std::to_string(bytes >> 20) + " MiB are needed on the device, which has " + std::to_string(free >> 20) + " MiB free",
+            throw Failure("out_of_memory", std::to_string(bytes >> 20) + " MiB are needed on the device, which has " + std::to_string(free_bytes() >> 20) + " MiB free",
                           "Free the device, use shorter rows or a smaller adapter, or open with device cpu.");
         }
         check(error, "allocating memory");
+        peak_bytes_ = std::max(peak_bytes_, free_at_first_ - free_bytes());
         return memory;
     }
+    int64_t free_bytes() const {
+        size_t free = 0, total = 0;
+        check(cudaMemGetInfo(&free, &total), "asking for its memory");
+        return static_cast<int64_t>(free);
+    }
+    /** The most that was in use after any allocation: what others take on the device meanwhile counts too. */
+    int64_t peak_bytes() const { return peak_bytes_; }
     void release(void * memory) { cudaFree(memory); }
     void write(void * to, const void * from, int64_t bytes) {
         check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream_), "copying to the device");
@@ -120,7 +129,7 @@ public:
         check(cudaGetLastError(), "launching a kernel");
     }
 
-    void gemm(const Gemm & g) { blas_.gemm(g, workspace_, workspace_bytes, stream_); }
+    void gemm(const Gemm & g) { blas_.gemm(g, workspace_, device_workspace_bytes, stream_); }
 
     /**
      * f's work, which depends on its key alone. The second time it is recorded into a graph, and from then on one launch
@@ -159,7 +168,6 @@ private:
         cudaGraphExec_t graph = nullptr;
     };
     static constexpr size_t most_recorded = 64; // graphs take memory of the device
-    static constexpr int64_t workspace_bytes = int64_t{32} << 20; // what NVIDIA recommends for Hopper
 
     static void check(cudaError_t error, const char * what) {
         if (error != cudaSuccess) throw Failure("internal", std::string("CUDA, ") + what + ": " + cudaGetErrorString(error));
@@ -168,6 +176,7 @@ private:
     int index_;
     cudaStream_t stream_ = nullptr;
     void * workspace_ = nullptr;
+    int64_t free_at_first_ = 0, peak_bytes_ = 0;
     CublasLt blas_;
     std::map<uint64_t, Recorded> recorded_;
 };

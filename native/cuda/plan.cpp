@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/limits.h"
+#include "kernels/cuda/adamw.h"
+#include "kernels/cuda/dequantise.h"
+
 namespace {
 
 constexpr int64_t tile_rows = 64;
@@ -23,13 +27,13 @@ int64_t place(std::vector<Need> & needs) {
     int64_t total = 0;
     for (size_t i : order) {
         Need & need = needs[i];
-        const int64_t bytes = rounded(need.bytes, device_alignment);
+        const int64_t bytes = device_aligned(need.bytes);
         // `placed` is in order of offsets: the first gap that is wide enough.
         int64_t at = 0;
         for (size_t other : placed) {
             if (!overlap(need, needs[other])) continue;
             if (at + bytes <= needs[other].offset) break;
-            at = std::max(at, needs[other].offset + rounded(needs[other].bytes, device_alignment));
+            at = std::max(at, needs[other].offset + device_aligned(needs[other].bytes));
         }
         need.offset = at;
         total = std::max(total, at + bytes);
@@ -140,9 +144,44 @@ PassPlan plan_pass(const ModelShape & m, const AdapterShape * adapter, const Pas
     return plan;
 }
 
-int64_t device_adapter_bytes(int64_t parameters, Number precision) {
-    // Weights, gradients and two moments in single precision, and the weights as the products read them.
-    return parameters * (4 * 4 + (precision == Number::bf16 ? 2 : 0));
+bool device_reads(ggml_type type) {
+    return gpu::with_type(type, [](auto) {});
+}
+
+int64_t device_matrix_bytes(const Matrix & m, Number precision) {
+    return device_aligned(device_reads(m.type) ? m.rows * static_cast<int64_t>(ggml_row_size(m.type, m.columns)) : m.rows * m.columns * bytes_of(precision));
+}
+
+int64_t device_rope_positions(const ModelShape & m) { return std::clamp<int64_t>(m.context, 128, limits::max_row_tokens); }
+
+int64_t device_model_bytes(const GgufModel & model, Number precision) {
+    const ModelShape & shape = model.shape;
+    const auto floats = [](int64_t count) { return device_aligned(count * static_cast<int64_t>(sizeof(float))); };
+    const int64_t layer_norms = (shape.post_norms ? 4 : 2) * floats(shape.embedding) + (shape.head_norms ? 2 * floats(shape.head_values) : 0);
+    int64_t bytes = device_matrix_bytes(model.token_embd, precision) + (shape.tied ? 0 : device_matrix_bytes(model.head, precision)) + floats(shape.embedding);
+    for (const LayerWeights & l : model.layers) {
+        bytes += layer_norms;
+        for (const Matrix * m : {&l.attn_q, &l.attn_k, &l.attn_v, &l.attn_output, &l.ffn_gate, &l.ffn_up, &l.ffn_down}) bytes += device_matrix_bytes(*m, precision);
+        for (const std::vector<float> * bias : {&l.q_bias, &l.k_bias, &l.v_bias}) bytes += floats(static_cast<int64_t>(bias->size()));
+    }
+    return bytes + static_cast<int64_t>(model.ropes.size()) * floats(device_rope_positions(shape) * shape.head_values);
+}
+
+AdapterPlan plan_adapter(int64_t parameters, Number precision) {
+    AdapterPlan plan{};
+    const auto next = [&](int64_t bytes) {
+        const int64_t at = plan.total;
+        plan.total += device_aligned(bytes);
+        return at;
+    };
+    for (int64_t * array : {&plan.weights, &plan.gradients, &plan.first_moments, &plan.second_moments}) *array = next(parameters * 4);
+    plan.narrow = precision == Number::bf16 ? next(parameters * 2) : plan.weights;
+    plan.partial = next((parameters + gpu::SquaredNorm::chunk - 1) / gpu::SquaredNorm::chunk * 4);
+    return plan;
+}
+
+int64_t device_adapter_bytes(const ModelShape & m, const AdapterShape & adapter, Number precision) {
+    return plan_adapter(Adapter::bytes(m, adapter) / static_cast<int64_t>(4 * sizeof(float)), precision).total;
 }
 
 int64_t device_cache_bytes(const ModelShape & m, int64_t places, Number precision) { return places * 2 * m.layers * m.kv_heads * m.head_values * bytes_of(precision); }

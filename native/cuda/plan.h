@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "cuda/gemm.h"
+#include "model/adapter.h"
 #include "model/backend.h"
+#include "model/gguf_model.h"
 
 /** The parts of a pass, in order. */
 enum class Phase { forward, head, backward };
@@ -19,6 +21,10 @@ struct Need {
 };
 
 constexpr int64_t device_alignment = 256;
+inline int64_t device_aligned(int64_t bytes) { return (bytes + device_alignment - 1) / device_alignment * device_alignment; }
+
+constexpr int64_t device_workspace_bytes = int64_t{32} << 20; // scratch of the products: what NVIDIA recommends for Hopper
+constexpr int64_t device_reserve_bytes = int64_t{256} << 20;  // left to the driver, to graphs and to what else runs on the device
 
 /** Gives every need an offset, a multiple of device_alignment, so that no two which are alive together overlap; returns the bytes in all. */
 int64_t place(std::vector<Need> & needs);
@@ -68,8 +74,24 @@ struct PassPlan {
 
 PassPlan plan_pass(const ModelShape & model, const AdapterShape * adapter, const PassSize & size, Number precision);
 
-/** Bytes on a device that weights, an adapter with gradients and moments, and a cache take. */
-int64_t device_adapter_bytes(int64_t parameters, Number precision);
+/** Whether kernels read the type as it is stored; matrices of others are kept in the precision of the passes. */
+bool device_reads(ggml_type type);
+int64_t device_matrix_bytes(const Matrix & matrix, Number precision);
+/** Positions that the tables of a device's ropes reach to; padding stands on the first 128. */
+int64_t device_rope_positions(const ModelShape & model);
+
+/** Bytes of all that opening a model puts on a device and that stays there: weights, norms and biases, tables of the ropes. */
+int64_t device_model_bytes(const GgufModel & model, Number precision);
+
+/** Where an adapter's arrays lie in its memory. All have `parameters` values; where passes compute in f32 they read the weights. */
+struct AdapterPlan {
+    int64_t weights, gradients, first_moments, second_moments; // f32
+    int64_t narrow;  // bf16: the weights as products read them
+    int64_t partial; // f32: parts of the gradients' norm
+    int64_t total;
+};
+AdapterPlan plan_adapter(int64_t parameters, Number precision);
+int64_t device_adapter_bytes(const ModelShape & model, const AdapterShape & adapter, Number precision);
 int64_t device_cache_bytes(const ModelShape & model, int64_t places, Number precision);
-/** Of a pass over `tokens` tokens all of which are asked, besides the model and the adapters. */
+/** Bytes of a pass over `tokens` tokens all of which are asked, besides the model and the adapters. */
 int64_t device_pass_bytes(const ModelShape & model, const AdapterShape * adapter, int64_t tokens, Keep keep, Number precision);

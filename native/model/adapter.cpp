@@ -58,6 +58,12 @@ double squared_norm(Pool & pool, const float * values, int64_t count) {
 
 } // namespace
 
+void AdapterShape::check(const ModelShape & model) const {
+    if (model.tied && has(output_head))
+        throw Failure("tied_head", "targets has output, but this model's head is its token embedding: no adapter file can hold a change of the head alone",
+                      "Leave output out (train_unembed: false).");
+}
+
 Adapter::Adapter(const ModelShape & model, const AdapterShape & shape_)
     : shape(shape_), parameters(count_parameters(model, shape_)), weights(parameters), gradients(parameters), first_moments(parameters),
       second_moments(parameters) {

@@ -29,6 +29,9 @@ struct AdapterShape {
     std::vector<Target> targets; // ascending, each once
     double dropout = 0;          // of the inputs of every A while training, in [0, 1)
 
+    /** Throws tied_head where the model's head cannot be a target. */
+    void check(const ModelShape & model) const;
+
     bool has(Target target) const { return std::find(targets.begin(), targets.end(), target) != targets.end(); }
 };
 

@@ -70,7 +70,8 @@ public:
     virtual int64_t pass_tokens() const = 0;
     /** Whether segments may have parents; if not, every segment is a row. */
     virtual bool trees() const = 0;
-    /** Bytes on the device: of an adapter with gradients and moments, of a pass besides the model, of a cache. */
+    /** Bytes on the device: of the model, of an adapter with gradients and moments, of a pass besides them, of a cache. */
+    virtual int64_t model_bytes() const { return shape().weight_bytes; }
     virtual int64_t adapter_bytes(const AdapterShape & adapter) const = 0;
     virtual int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep) const = 0;
     virtual int64_t cache_bytes(int64_t places) const = 0;
@@ -93,6 +94,9 @@ public:
     /** One step of the optimizer with the gradients so far, as Adapter::optimise. */
     virtual Adapter::Stepped optimise(Adapter & adapter, const AdamW & options) = 0;
     virtual void clear_gradients(Adapter & adapter) = 0;
+
+    /** The most that a device with memory of its own has held; 0 on the CPU, whose memory is the process's. */
+    virtual int64_t peak_device_bytes() const { return 0; }
 
     /** Where the time went since the model was opened; all zeros on a device that does not say. */
     virtual Profile::All profile() const { return {}; }

@@ -164,9 +164,9 @@ std::string file_type_of(const Tensors & tensors) {
 
 } // namespace
 
-GgufModel::GgufModel(const ModelSource & source) : shape(source.shape) {
+GgufModel::GgufModel(const ModelSource & source, MadeUp made_up) : shape(source.shape) {
     if (source.path.empty())
-        make_up(source.type);
+        make_up(source.type, made_up);
     else
         read(source.path);
 }

@@ -47,10 +47,13 @@ struct ModelSource {
     ggml_type type = GGML_TYPE_F32;
 };
 
+/** Whether a model that has no file gets weights, or is there to be measured: matrices then have no data, norms no values. */
+enum class MadeUp { filled, outlined };
+
 class GgufModel {
 public:
     /** Throws io_error, invalid_model or unsupported_architecture. */
-    explicit GgufModel(const ModelSource & source);
+    explicit GgufModel(const ModelSource & source, MadeUp made_up = MadeUp::filled);
 
     ModelShape shape;
     Matrix token_embd, head;
@@ -60,7 +63,7 @@ public:
 
 private:
     void read(const std::string & path);
-    void make_up(ggml_type type);
+    void make_up(ggml_type type, MadeUp made_up);
 
     std::optional<MappedFile> mapped_;
     Buffer<uint8_t> made_; // weights that no file has

@@ -77,20 +77,20 @@ int64_t stored_bytes(const ModelShape & m, ggml_type type) {
     return m.layers * layer + (m.tied ? 1 : 2) * bytes_of(type, m.vocabulary, d) + 4 * d;
 }
 
-void GgufModel::make_up(ggml_type type) {
+void GgufModel::make_up(ggml_type type, MadeUp made_up) {
     shape.file_type = ggml_type_name(type);
     shape.weight_bytes = stored_bytes(shape, type);
-    made_.ensure(static_cast<size_t>(shape.weight_bytes));
-    uint8_t * next = made_.data();
+    uint8_t * next = made_up == MadeUp::filled ? made_.ensure(static_cast<size_t>(shape.weight_bytes)) : nullptr;
     uint64_t key = 1;
     const auto matrix = [&](int64_t rows, int64_t columns) {
         const Matrix m{next, type_for(type, columns), rows, columns};
+        if (!next) return m;
         fill(m.type, rows, columns, key++, next);
         next += bytes_of(type, rows, columns);
         return m;
     };
     const int64_t d = shape.embedding, q = shape.heads * shape.head_values, kv = shape.kv_heads * shape.head_values;
-    const auto ones = [](int64_t count) { return std::vector<float>(static_cast<size_t>(count), 1.0f); };
+    const auto ones = [&](int64_t count) { return std::vector<float>(static_cast<size_t>(made_up == MadeUp::filled ? count : 0), 1.0f); };
     token_embd = matrix(shape.vocabulary, d);
     head = shape.tied ? token_embd : matrix(shape.vocabulary, d);
     output_norm = ones(d);

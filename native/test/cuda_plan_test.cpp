@@ -83,6 +83,13 @@ void test_bytes() {
     CHECK(PassSize::of(1024, 1, 1, 0, Keep::activations).tokens == 1024, "a full pass is not padded");
 }
 
+/** What kernels cannot read is kept in the precision of the passes; every matrix begins where copies are fast. */
+void test_matrices() {
+    CHECK(device_matrix_bytes({nullptr, GGML_TYPE_Q4_K, 10, 256}, Number::bf16) == 1536, "ten rows of 144 bytes, rounded up");
+    CHECK(device_matrix_bytes({nullptr, GGML_TYPE_IQ4_NL, 10, 256}, Number::bf16) == 10 * 256 * 2, "in bf16");
+    CHECK(device_matrix_bytes({nullptr, GGML_TYPE_IQ4_NL, 10, 256}, Number::f32) == 10 * 256 * 4, "in single precision");
+}
+
 std::string code_of(const std::string & path, const DeviceOptions & options) {
     try {
         open_device(path, 1, 0, options);
@@ -110,6 +117,7 @@ void test_choice(const std::string & model) {
 int main(int, char ** arguments) {
     test_placing();
     test_bytes();
+    test_matrices();
     test_choice(std::string(arguments[1]) + "/tiny-f32.gguf");
     CHECK(cuda_version_text(13000) == "13.0" && cuda_version_text(12080) == "12.8", "versions");
     return failed_checks == 0 ? 0 : 1;

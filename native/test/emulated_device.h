@@ -5,8 +5,10 @@
 #include <setjmp.h> // switches between coroutines without asking the kernel, as swapcontext does
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -230,9 +232,17 @@ public:
     void * allocate(int64_t bytes) {
         void * memory = std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256));
         std::memset(memory, 0xff, static_cast<size_t>(bytes)); // NaNs: whoever reads what nobody wrote is found
+        held_[memory] = bytes;
+        held_bytes_ += bytes;
+        peak_bytes_ = std::max(peak_bytes_, held_bytes_);
         return memory;
     }
-    void release(void * memory) { std::free(memory); }
+    void release(void * memory) {
+        held_bytes_ -= held_.at(memory);
+        held_.erase(memory);
+        std::free(memory);
+    }
+    int64_t peak_bytes() const { return peak_bytes_; }
     void write(void * to, const void * from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
     void read(void * to, const void * from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
     void copy(void * to, const void * from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
@@ -272,5 +282,7 @@ public:
     void forget_replays() {}
 
 private:
+    std::map<void *, int64_t> held_;
+    int64_t held_bytes_ = 0, peak_bytes_ = 0;
     EmulatedGrid grid_;
 };

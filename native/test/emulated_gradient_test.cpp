@@ -3,6 +3,7 @@
 #include "cuda/device_transformer.h"
 #include "device_gates.h"
 #include "emulated_device.h"
+#include "estimate.h"
 
 Fault planted_fault = Fault::none;
 
@@ -10,6 +11,24 @@ namespace {
 
 template <class T> std::unique_ptr<Backend> emulated(const std::string & path) {
     return std::make_unique<DeviceTransformer<EmulatedDevice, T>>(std::make_unique<GgufModel>(path), 1, std::make_unique<EmulatedDevice>(), "emulated", int64_t{1} << 30);
+}
+
+/** The estimate is what the device gave: to the byte where the pass has the size asked for. */
+void test_estimate(Backend & device, const std::string & path, Number precision) {
+    constexpr int64_t tokens = 64;
+    const ModelShape & shape = device.shape();
+    Adapter adapter = device_test_adapter(shape, targets_of(shape), 0.1);
+    const TestBatch test = test_batch(shape.vocabulary, {tokens}, 3);
+    Asked asked;
+    asked.batch.add_row(test.rows[0].data(), tokens);
+    asked.batch.origins.assign(tokens, 0);
+    for (int64_t i = 0; i < tokens; i++) asked.asks.push_back({i, 5, {0.1f, 0, 0}, {}});
+    device.forward_backward(asked.batch, adapter, asked.asks);
+    device.optimise(adapter, {0.01, 0.9, 0.95, 1e-8, 0, 1});
+    const Estimate e = estimate_gpu(GgufModel(path), {adapter.shape, tokens, tokens, 1}, precision);
+    const int64_t expected = e.weight_bytes + e.adapter_bytes + e.pass_bytes;
+    CHECK(device.peak_device_bytes() == expected, "%s: %lld bytes were held, %lld foretold", path.c_str(), static_cast<long long>(device.peak_device_bytes()), static_cast<long long>(expected));
+    device.forget(adapter);
 }
 
 } // namespace
@@ -24,6 +43,7 @@ int main(int, char ** arguments) {
         for (const char * kind : {"f32-untied", "q4_k"}) {
             const std::string other = tiny_model(arguments[1], architecture, kind);
             const std::unique_ptr<Backend> device = open(narrow, other);
+            test_estimate(*device, other, narrow ? Number::bf16 : Number::f32);
             const Asked asked = asked_of(test_batch(device->shape().vocabulary, {7, 66}, 11), !narrow);
             gate_3(architecture + " " + kind, narrow, parity_with_cpu(*device, other, asked, targets_of(device->shape())));
         }

@@ -63,6 +63,41 @@ void test_weights() {
     CHECK(stored_bytes(smollm2, GGML_TYPE_Q4_K) > stored_bytes(smollm2, GGML_TYPE_Q4_1), "%lld bytes", static_cast<long long>(stored_bytes(smollm2, GGML_TYPE_Q4_K)));
 }
 
+/**
+ * On a GPU, in bf16, rank 16 on all matrices, every token trained on. Hand-counted: weights at 4.5 bits, norms, and a table of 32768
+ * positions; the adapter's 18 bytes a parameter and a part of the norm for every 16384 (rounded up to 256 bytes); of a pass, what a token keeps in each layer (two
+ * streams, q, k, v, attention, gate, up, the seven u's; f32: two norms and a log-sum a head), then what the head holds beside it: stream,
+ * its gradient and the copy of that, norm and product; the head's weights, asked rows and their gradient, logits and their gradient. Inputs and sums
+ * of a few bytes a token are what the pass may differ by.
+ */
+void test_gpu() {
+    struct Known {
+        const char * name;
+        ModelShape shape;
+        int64_t tokens, weights, adapter, kept_a_token, head;
+    };
+    const Known known[] = {
+        {"Llama-3-8B", shape_of("llama", 32, 4096, 32, 8, 128, 14336, 128256, false), 4096, int64_t{8029995008} * 9 / 16 + 65 * 4096 * 4 + 8192 * 128 * 4, 41943040 * 18 + 2560 * 4,
+         32 * ((2 * 4096 + 6144 + 4096 + 28672 + 7 * 16) * 2 + (2 + 32) * 4),
+         int64_t{4096} * (4096 * (4 + 2 + 4 + 2) + 14336 * 2) + int64_t{128256} * 4096 * 2 + int64_t{4096} * 4096 * (2 + 4) + int64_t{512} * 128256 * (4 + 2)},
+        {"Llama-3.2-1B", shape_of("llama", 16, 2048, 32, 8, 64, 8192, 128256, true), 4096, int64_t{1235746816} * 9 / 16 + 33 * 2048 * 4 + 8192 * 64 * 4, 11272192 * 18 + 11 * 256,
+         16 * ((2 * 2048 + 3072 + 2048 + 16384 + 7 * 16) * 2 + (2 + 32) * 4),
+         int64_t{4096} * (2048 * (4 + 2 + 4 + 2) + 8192 * 2) + int64_t{128256} * 2048 * 2 + int64_t{4096} * 2048 * (2 + 4) + int64_t{512} * 128256 * (4 + 2)},
+    };
+    const AdapterShape adapter{16, 32, 0, all_targets};
+    for (const Known & k : known) {
+        const Estimate e = estimate_gpu(GgufModel({k.shape, GGML_TYPE_Q4_K}, MadeUp::outlined), {adapter, k.tokens, k.tokens, 1}, Number::bf16);
+        CHECK(e.weight_bytes == k.weights, "%s: weights %lld, not %lld", k.name, static_cast<long long>(e.weight_bytes), static_cast<long long>(k.weights));
+        CHECK(e.adapter_bytes == k.adapter, "%s: adapter %lld, not %lld", k.name, static_cast<long long>(e.adapter_bytes), static_cast<long long>(k.adapter));
+        const int64_t pass = k.tokens * k.kept_a_token + k.head;
+        const double ratio = static_cast<double>(e.pass_bytes) / static_cast<double>(pass);
+        std::printf("%s on a GPU: %.2f GB, of them weights %.2f, adapter %.2f, pass %.2f (counted %.2f)\n", k.name, static_cast<double>(e.total_bytes()) / 1e9,
+                    static_cast<double>(e.weight_bytes) / 1e9, static_cast<double>(e.adapter_bytes) / 1e9, static_cast<double>(e.pass_bytes) / 1e9, static_cast<double>(pass) / 1e9);
+        CHECK(ratio >= 1 && ratio < 1.01, "%s: pass %lld, not %lld", k.name, static_cast<long long>(e.pass_bytes), static_cast<long long>(pass));
+        CHECK(e.total_bytes() == e.weight_bytes + e.adapter_bytes + e.pass_bytes + (int64_t{288} << 20), "%s: in all", k.name);
+    }
+}
+
 /** One real step over a made-up model: what the process took at most, and the arithmetic its ops counted. */
 void test_peak() {
     ModelShape m = smollm2;
@@ -107,5 +142,6 @@ int main() {
     test_peak(); // first: the peak is the process's
     test_flops();
     test_weights();
+    test_gpu();
     return failed_checks == 0 ? 0 : 1;
 }

@@ -44,6 +44,7 @@ function registerTrain(bench: Command): void {
       (text) => (text === "0" ? 0 : positive(text)),
       0,
     )
+    .option("--dropout <x>", "of the adapter's inputs, in [0, 1)", dropoutRate, 0)
     .option("--threads <n>", "threads of the trainer", wholeNumber, availableParallelism())
     .option(
       "--seed <n>",
@@ -113,6 +114,12 @@ function registerServe(bench: Command): void {
       progress.end();
     }
   });
+}
+
+function dropoutRate(text: string): number {
+  const rate = Number(text);
+  if (text.trim() === "" || !(rate >= 0 && rate < 1)) throw new InvalidArgumentError("must be in [0, 1)");
+  return rate;
 }
 
 function wholeNumber(text: string): number {

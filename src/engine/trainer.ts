@@ -128,21 +128,22 @@ export interface TrainingEstimate {
   weightBytes: number;
   adapterBytes: number;
   passBytes: number;
-  /** Peak of a worker that trains on the CPU. */
+  /** Peak of the worker on the CPU; of the GPU's memory on a GPU. */
   totalBytes: number;
   /** Of a training step without anything computed twice, rows of longestRow tokens. */
   flopsPerToken: number;
-  /** Measured in matrix products on this machine. */
-  gemmFlopsPerSecond: number;
+  /** Measured in matrix products on the device; null for a GPU where none can be used. */
+  gemmFlopsPerSecond: number | null;
   /** What that rate allows at most. */
-  tokensPerSecond: number;
+  tokensPerSecond: number | null;
 }
 
-/** What the worker's ops took since the model was opened, and the arithmetic they needed. */
-export interface OpFigures {
-  name: string;
-  seconds: number;
-  flops: number;
+/** Since the model was opened. */
+export interface TrainerProfile {
+  /** What the ops took, and the arithmetic they needed; all 0 on a GPU, which does not say. */
+  ops: { name: string; seconds: number; flops: number }[];
+  /** The most a GPU's memory held; 0 on the CPU. */
+  peakDeviceBytes: number;
 }
 
 export interface OptimStep {
@@ -191,17 +192,20 @@ export interface SavedFile {
 export interface Trainer {
   hello(): Promise<TrainerHello>;
   open(model: ModelSource & DeviceChoice & { threads: number; memoryBytes: number }): Promise<OpenedModel>;
-  /** Memory and time of training on the CPU, without opening anything. passTokens: computed at the same time. */
+  /** Memory and time of training, without opening anything and without the device. passTokens: computed at the same time. */
   estimate(
     training: ModelSource & {
       rank: number;
       targets: AdapterTarget[];
+      dropout?: number;
       longestRow: number;
       passTokens: number;
       threads: number;
+      device: "cpu" | "cuda";
+      precision?: "bf16" | "fp32";
     },
   ): Promise<TrainingEstimate>;
-  profile(): Promise<OpFigures[]>;
+  profile(): Promise<TrainerProfile>;
   createAdapter(adapter: string, shape: AdapterShape): Promise<{ parameters: number; version: number }>;
   dropAdapter(adapter: string): Promise<void>;
   forward(adapter: string | null, rows: WeightedRows): Promise<Losses>;
@@ -380,10 +384,12 @@ class TrainerProcess implements Trainer {
       ...sourceFields(training),
       rank: training.rank,
       targets: training.targets,
+      ...(training.dropout !== undefined && { dropout: training.dropout }),
       longest_row: training.longestRow,
       pass_tokens: training.passTokens,
       threads: training.threads,
-      device: "cpu",
+      device: training.device,
+      ...(training.precision && { precision: training.precision }),
     });
     return {
       weightBytes: fields.weight_bytes as number,
@@ -391,14 +397,14 @@ class TrainerProcess implements Trainer {
       passBytes: fields.pass_bytes as number,
       totalBytes: fields.total_bytes as number,
       flopsPerToken: fields.flops_per_token as number,
-      gemmFlopsPerSecond: fields.gemm_flops_per_second as number,
-      tokensPerSecond: fields.tokens_per_second as number,
+      gemmFlopsPerSecond: fields.gemm_flops_per_second as number | null,
+      tokensPerSecond: fields.tokens_per_second as number | null,
     };
   }
 
-  async profile(): Promise<OpFigures[]> {
+  async profile(): Promise<TrainerProfile> {
     const { fields } = await this.#call("profile");
-    return fields.ops as OpFigures[];
+    return { ops: fields.ops as TrainerProfile["ops"], peakDeviceBytes: fields.peak_device_bytes as number };
   }
 
   async createAdapter(adapter: string, shape: AdapterShape): Promise<{ parameters: number; version: number }> {

@@ -27,6 +27,7 @@ export interface TrainBench {
   warmup: number;
   lr: number;
   lrSchedule: Recipe["optimizer"]["lr_schedule"];
+  dropout: number;
   gradClip: number;
   threads: number;
   seed: number;
@@ -40,15 +41,17 @@ export interface TrainFigures {
   tokens_per_second: number;
   tokens: number;
   seconds: number;
+  /** Of the trainer's process; on a GPU of its memory. */
   peak_memory_bytes: number;
+  device: "cpu" | "cuda";
   adapter_parameters: number;
   /** Mean over the trained tokens, per step. */
   loss: number[];
   /** Tokens that went through the layers: beginnings that rows share count once, and what nothing asks for not at all. */
   computed_tokens: number;
-  /** Share of the timed steps' time per op. */
+  /** Share of the timed steps' time per op; empty on a GPU, which does not say. */
   ops: Record<string, number>;
-  /** Time that the needed arithmetic takes at the rate of this machine's matrix products / time it took. */
+  /** Time that the needed arithmetic takes at the rate of the device's matrix products / time it took. */
   floor_fraction: number;
   gemm_flops_per_second: number;
   /** Which kernels the trainer's matrix products run on: a setting of OpenBLAS may hold back what the processor has. */
@@ -76,28 +79,33 @@ export async function benchTraining(
   const rows = await readRows(bench.rows);
   const trainer = startTrainer({ executable: trainerPath, log: createLog("warn") });
   try {
-    await trainer.open({ ...bench.source, threads: bench.threads, memoryBytes: 0 });
-    const shape = { ...(await adapterShape(bench)), seed: bench.seed };
+    const { device } = await trainer.open({ ...bench.source, threads: bench.threads, memoryBytes: 0 });
+    const shape = { ...(await adapterShape(bench)), dropout: bench.dropout, seed: bench.seed };
     const { parameters } = await trainer.createAdapter("bench", shape);
     if (bench.init !== undefined) await trainer.load("bench", bench.init);
     const timed = await steps(bench, rows, trainer, onStep);
     // Read before the rate is measured, which takes memory of its own.
-    const peak = await peakMemoryOfChildren();
-    const { flops, ...rest } = timed;
-    const { gemmFlopsPerSecond } = await trainer.estimate({
+    const peak = device === "cuda" ? (await trainer.profile()).peakDeviceBytes : await peakMemoryOfChildren();
+    const { counted, ...rest } = timed;
+    const meanRow = Math.max(1, Math.round(rows.reduce((sum, row) => sum + row.tokens.length, 0) / rows.length));
+    const { flopsPerToken, gemmFlopsPerSecond } = await trainer.estimate({
       ...bench.source,
       rank: shape.rank,
       targets: shape.targets,
-      longestRow: 1,
-      passTokens: 1,
+      longestRow: meanRow,
+      passTokens: meanRow,
       threads: bench.threads,
+      device,
     });
+    // Where ops do not count their arithmetic, the formula does.
+    const flops = counted > 0 ? counted : flopsPerToken * timed.computed_tokens;
     return {
       ...rest,
+      device,
       peak_memory_bytes: peak,
       adapter_parameters: parameters,
-      floor_fraction: flops / gemmFlopsPerSecond / timed.seconds,
-      gemm_flops_per_second: gemmFlopsPerSecond,
+      floor_fraction: flops / gemmFlopsPerSecond! / timed.seconds,
+      gemm_flops_per_second: gemmFlopsPerSecond!,
       kernels: (await trainer.hello()).devices[0]!.name,
     };
   } finally {
@@ -134,7 +142,8 @@ async function adapterShape(bench: TrainBench): Promise<{ rank: number; alpha: n
 }
 
 type Steps = Pick<TrainFigures, "tokens_per_second" | "tokens" | "seconds" | "loss" | "computed_tokens" | "ops"> & {
-  flops: number;
+  /** Arithmetic of the ops; 0 where they do not count it. */
+  counted: number;
 };
 
 async function steps(
@@ -155,11 +164,11 @@ async function steps(
   };
   let tokens = 0;
   let startedMs = performance.now();
-  let before = await trainer.profile();
+  let before = (await trainer.profile()).ops;
   for (let step = 0; step < bench.steps; step++) {
     if (step === bench.warmup) {
       while (sent.length > 0) await receive();
-      before = await trainer.profile();
+      before = (await trainer.profile()).ops;
       startedMs = performance.now();
       tokens = 0;
       computed = 0;
@@ -174,7 +183,7 @@ async function steps(
   }
   while (sent.length > 0) await receive();
   const seconds = (performance.now() - startedMs) / 1000;
-  const after = await trainer.profile();
+  const after = (await trainer.profile()).ops;
   const timed = after.map((op, index) => ({
     name: op.name,
     seconds: op.seconds - before[index]!.seconds,
@@ -187,8 +196,8 @@ async function steps(
     seconds,
     loss,
     computed_tokens: computed,
-    ops: Object.fromEntries(timed.map((op) => [op.name, op.seconds / total])),
-    flops: timed.reduce((sum, op) => sum + op.flops, 0),
+    ops: total > 0 ? Object.fromEntries(timed.map((op) => [op.name, op.seconds / total])) : {},
+    counted: timed.reduce((sum, op) => sum + op.flops, 0),
   };
 }
 
