@@ -7,29 +7,34 @@ Needs torch==2.13.0 transformers==5.23.0 peft==0.21.2 gguf==0.19.0 safetensors==
     venv/bin/python native/test/peft_check.py names
 
 `check` trains an adapter for a few steps on each model, exports it, and compares the log-probs of every token of a few rows: the
-base's, PEFT's over it, and those of the merged models that the worker exports. Every base is dequantised to F32 on both sides.
-A control that leaves q and k rows in llama.cpp's order must fail. `names` writes peft_names.json, the tensors that PEFT itself
-saves, which export_test compares with.
+base's, PEFT's over it, and those of the merged models that the worker exports. Every base is dequantised to F32 on both sides. The
+tiny models have every form that the worker takes: biases, norms of heads, post-norms, windows, linear scaling, YaRN, an adapted head,
+and factors of pairs, once more as Transformers makes them for Llama 3. A control that leaves q and k rows in llama.cpp's order must
+fail. `names` writes peft_names.json, the tensors that PEFT itself saves, which export_test compares with.
 """
 
 import json
-import re
 import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import gguf
 import numpy as np
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.numpy import load_file, save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from tiny_transformers import MODULES, Gguf, build, config_of
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-TARGETS = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
+TARGETS = list(MODULES)
 RANK, ALPHA = 8, 16
 BOUND = 1e-3  # nats
+
+
+class Refused(Exception):
+    """What the worker said to a request."""
 
 
 class Worker:
@@ -48,7 +53,7 @@ class Worker:
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         if not answer["ok"]:
-            raise RuntimeError(answer["error"])
+            raise Refused(answer["error"]["message"])
         for array in answer.pop("payload", []):
             kind = np.float32 if array["dtype"] == "f32" else np.int32
             answer[array["name"]] = np.frombuffer(self.process.stdout.read(4 * array["count"]), kind)
@@ -59,59 +64,31 @@ class Worker:
         self.process.wait()
 
 
-def metadata_of(reader):
-    return {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
+def with_llama3_factors(path, folder):
+    """A llama whose factors of pairs are those of Llama 3, as Transformers computes them; and its parameters."""
+    parameters = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 128}
+    source = Gguf(path)
+    config = config_of(source)
+    config.rope_parameters = parameters
+    stretched, _ = ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")
+    plain = 10000.0 ** (-torch.arange(0, config.head_dim, 2) / config.head_dim)
+    factors = (plain / stretched).to(torch.float32)
+    assert (factors == 1).any() and (factors > 7).any(), factors
+    copy = folder / "tiny-llama3.gguf"
+    content = bytearray(path.read_bytes())
+    at = source.offsets["rope_freqs.weight"]
+    content[at : at + 4 * factors.numel()] = factors.numpy().astype("<f4").tobytes()
+    copy.write_bytes(content)
+    return copy, stretched
 
 
-def llamas_rows(weights, heads):
-    """llama.cpp's converter interleaves the halves of every head of q and k (LlamaModel.permute); this is the way back."""
-    return weights.reshape(heads, weights.shape[0] // heads // 2, 2, *weights.shape[1:]).swapaxes(1, 2).reshape(weights.shape)
-
-
-MODULES = {
-    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
-    "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
-    "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
-}
-CLASSES = {"llama": (LlamaConfig, LlamaForCausalLM), "qwen2": (Qwen2Config, Qwen2ForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM)}
-
-
-def module_name(name):
-    if name in ("token_embd.weight", "output_norm.weight", "output.weight"):
-        return {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}[name.split(".")[0]] + ".weight"
-    layer, part, kind = re.fullmatch(r"blk\.(\d+)\.(\w+)\.(weight|bias)", name).groups()
-    return f"model.layers.{layer}.{MODULES[part]}.{kind}"
-
-
-def tiny_model(path):
-    """The Hugging Face form of a tiny GGUF, made by hand: its tensors, dequantised, under their own names."""
-    reader = gguf.GGUFReader(path)
-    meta = metadata_of(reader)
-    a = meta["general.architecture"]
-    make_config, make_model = CLASSES[a]
-    tensors = {t.name: gguf.quants.dequantize(t.data, t.tensor_type).astype(np.float32) for t in reader.tensors}
-    factors = tensors.pop("rope_freqs.weight", np.float32(1))
-    heads, kv_heads, width = meta[f"{a}.attention.head_count"], meta[f"{a}.attention.head_count_kv"], meta[f"{a}.embedding_length"]
-    head = meta.get(f"{a}.attention.key_length", width // heads)
-    model = make_model(make_config(
-        vocab_size=tensors["token_embd.weight"].shape[0], hidden_size=width, intermediate_size=meta[f"{a}.feed_forward_length"],
-        num_hidden_layers=meta[f"{a}.block_count"], num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=head,
-        rms_norm_eps=meta[f"{a}.attention.layer_norm_rms_epsilon"], max_position_embeddings=meta[f"{a}.context_length"],
-        tie_word_embeddings="output.weight" not in tensors, attn_implementation="eager",
-    ))
-    state = {}
-    for name, weights in tensors.items():
-        if a == "llama" and ".attn_q." in name:
-            weights = llamas_rows(weights, heads)
-        if a == "llama" and ".attn_k." in name:
-            weights = llamas_rows(weights, kv_heads)
-        state[module_name(name)] = torch.from_numpy(weights.copy())
-    missing, unexpected = model.load_state_dict(state, strict=False)
-    assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
-    model.tie_weights()
-    base, scale = meta.get(f"{a}.rope.freq_base", 10000.0), 1 / (meta.get(f"{a}.rope.scaling.factor", 0) or 1)
-    model.model.rotary_emb.inv_freq = torch.from_numpy((base ** (-np.arange(0, head, 2) / head) * scale / factors).astype(np.float32))
-    return model.eval()
+def tiny_model(path, frequencies=None):
+    """frequencies: what Transformers says they are, where the file has only their factors."""
+    source = Gguf(path)
+    model, _ = build(source, torch.float32)
+    if frequencies is not None:
+        model.model.rotary_emb.inv_freq = frequencies / source.get("rope.scaling.factor", 1)
+    return model
 
 
 def real_model(path):
@@ -155,38 +132,34 @@ def with_swapped_rows(folder, to, heads, kv_heads):
     (to / "adapter_config.json").write_bytes((folder / "adapter_config.json").read_bytes())
 
 
-def check(build, path):
-    meta = metadata_of(gguf.GGUFReader(path))
+def check(build_folder, path, llama3=False):
+    folder = Path(tempfile.mkdtemp())
+    path, frequencies = with_llama3_factors(path, folder) if llama3 else (path, None)
+    meta = Gguf(path)
     tiny = path.name.startswith("tiny-")
-    a = meta["general.architecture"]
-    # The form made by hand below is of plain models: gemma3's norms and windows, and YaRN, are held against PyTorch in goldens/.
-    if tiny and (a not in CLASSES or meta.get(f"{a}.rope.scaling.type") == "yarn"):
-        print(f"not checked: {path.name}", flush=True)
-        return True
-    worker = Worker(build / "plumbline-trainer")
-    opened = worker("open", path=str(path), threads=1, memory_bytes=0)
+    transformers_model = (lambda: tiny_model(path, frequencies)) if tiny else (lambda: real_model(path))
+    worker = Worker(build_folder / "plumbline-trainer")
+    opened = worker("open", path=str(path), threads=1, memory_bytes=0, device="cpu")
     # The same rows every time; those of a real model are text of a kind: rising numbers, of which every token is likely.
     draw = np.random.default_rng(5)
     rows = [draw.integers(3, opened["vocabulary"], n).tolist() if tiny else (np.arange(n) * 7 % 900 + 300).tolist() for n in (60, 33, 90, 9)]
-    worker("adapter_create", adapter="a", rank=RANK, alpha=ALPHA, seed=1, targets=TARGETS)
+    worker("adapter_create", adapter="a", rank=RANK, alpha=ALPHA, seed=1, targets=TARGETS + ([] if opened["tied"] else ["output"]))
     train(worker, rows, 20 if tiny else 6, 0.01 if tiny else 0.003)
-    folder = Path(tempfile.mkdtemp())
     worker("export", adapter="a", path=str(folder / "peft"), format="peft", metadata={"plumbline.test": "peft"})
     base, aligned = worker_logprobs(worker, None, rows), worker_logprobs(worker, "a", rows)
 
-    model = tiny_model(path) if tiny else real_model(path)
+    model = transformers_model()
     result = {"model": path.name, "shift": np.abs(aligned - base).max(), "base": np.abs(logprobs_of(model, rows) - base).max()}
     result["peft"] = np.abs(logprobs_of(PeftModel.from_pretrained(model, folder / "peft"), rows) - aligned).max()
     failed = not (result["base"] <= BOUND and result["peft"] <= BOUND and result["shift"] > 100 * BOUND)
-    if a == "llama":
-        with_swapped_rows(folder / "peft", folder / "swapped", meta[f"{a}.attention.head_count"], meta[f"{a}.attention.head_count_kv"])
-        model = tiny_model(path) if tiny else real_model(path)
-        result["control"] = np.abs(logprobs_of(PeftModel.from_pretrained(model, folder / "swapped"), rows) - aligned).max()
+    if meta.architecture == "llama":
+        with_swapped_rows(folder / "peft", folder / "swapped", meta.get("attention.head_count"), meta.get("attention.head_count_kv"))
+        result["control"] = np.abs(logprobs_of(PeftModel.from_pretrained(transformers_model(), folder / "swapped"), rows) - aligned).max()
         failed |= not result["control"] > BOUND
     for kind in ("f32", "f16", "bf16"):
         worker("export", adapter="a", path=str(folder / f"{kind}.gguf"), format="gguf_merged", weight_type=kind, metadata={})
-        merged = Worker(build / "plumbline-trainer")
-        merged("open", path=str(folder / f"{kind}.gguf"), threads=1, memory_bytes=0)
+        merged = Worker(build_folder / "plumbline-trainer")
+        merged("open", path=str(folder / f"{kind}.gguf"), threads=1, memory_bytes=0, device="cpu")
         difference = np.abs(worker_logprobs(merged, None, rows) - aligned)
         result[f"merged {kind}"], result[f"merged {kind} mean"] = difference.max(), difference.mean()
         merged.close()
@@ -194,6 +167,20 @@ def check(build, path):
     worker.close()
     print(("FAILED " if failed else "") + ", ".join(f"{key} {value if isinstance(value, str) else f'{value:.1e}'}" for key, value in result.items()), flush=True)
     return not failed
+
+
+def check_all(build_folder, paths):
+    """Every model, and a llama with a tensor of factors once more with those of Llama 3."""
+    sound = True
+    for path in paths:
+        try:
+            sound &= check(build_folder, path)
+            if "rope_freqs.weight" in Gguf(path).tensors:
+                sound &= check(build_folder, path, llama3=True)
+        except Refused as refusal:
+            print(f"FAILED model {path.name}: {refusal}", flush=True)
+            sound = False
+    return sound
 
 
 def names():
@@ -213,7 +200,6 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["names"]:
         names()
     elif len(sys.argv) > 3 and sys.argv[1] == "check":
-        results = [check(Path(sys.argv[2]).resolve(), Path(path).resolve()) for path in sys.argv[3:]]
-        sys.exit(0 if all(results) else 1)
+        sys.exit(0 if check_all(Path(sys.argv[2]).resolve(), [Path(path).resolve() for path in sys.argv[3:]]) else 1)
     else:
         sys.exit(__doc__)
