@@ -191,7 +191,7 @@ test("a run that has finished refuses to stop", () => {
 });
 
 const identity = { request_sha256: "a", rows_sha256: "b" };
-const build = { plumbline: "1", trainer: "1", threads: 1, memory_bytes: 8 };
+const build = { plumbline: "1", trainer: "1", device: "OpenBLAS Haswell", threads: 1, memory_bytes: 8 };
 const stateAt = (step: number): LoopState => ({
   step,
   best: null,

@@ -59,6 +59,8 @@ export interface RunIdentity {
 export interface RunBuild {
   plumbline: string;
   trainer: string;
+  /** The GPU, or the kernels that the processor's products run on. */
+  device: string;
   threads: number;
   /** Decides how the trainer cuts a batch into passes, and so the order of its sums. */
   memory_bytes: number;

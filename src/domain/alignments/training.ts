@@ -65,6 +65,7 @@ export async function openTraining(run: Run, prepared: Prepared, trainer: Traine
   const build: RunBuild = {
     plumbline: versions.plumbline,
     trainer: `${hello.version} ${hello.build}`,
+    device: hello.devices.find(({ kind }) => kind === model.device)!.name,
     threads: budget.threads,
     memory_bytes: budget.memory_bytes,
   };
@@ -111,7 +112,7 @@ async function goBack(run: Run, trainer: Trainer, checkpoints: Checkpoints, buil
       phase: "training",
       code: "resume_not_bitwise",
       message:
-        "The checkpoint was made by another build, thread count or budget: later losses may differ in the last bits",
+        "The checkpoint was made by another build, device, thread count or budget: later losses may differ in the last bits",
     });
   await run.events.append({ kind: "resumed", phase: "training", from_step: found?.step ?? 0 });
   return found?.state ?? structuredClone(freshState);
