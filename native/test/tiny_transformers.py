@@ -80,6 +80,8 @@ def config_of(model):
         "rope_parameters": rope_parameters(model),
         "attn_implementation": "eager",
     }
+    if any(name.endswith(".bias") for name in model.tensors):
+        values["attention_bias"] = True
     if model.architecture == "gemma3":
         values["layer_types"] = ["sliding_attention" if windowed else "full_attention" for windowed in windowed_layers(model, layers)]
         values["sliding_window"] = model.get("attention.sliding_window") or model.get("context_length")  # it wants one even where no layer has it
@@ -134,8 +136,9 @@ def build(source, dtype):
             permuted = head if source.architecture == "llama" and name in ("attn_q", "attn_k") else None
             weights = left.pop(full)
             put(linear.weight, weights if permuted is None else halves(weights, head))
-            if f"blk.{index}.{name}.bias" in left:
-                put(linear.bias, left.pop(f"blk.{index}.{name}.bias"))
+            if linear.bias is not None:
+                bias = left.pop(f"blk.{index}.{name}.bias", torch.zeros(linear.out_features))
+                put(linear.bias, bias if permuted is None else halves(bias[:, None], head)[:, 0])
             linears[full] = (layer, module, permuted)
     assert not left, f"tensors without a place: {list(left)}"
     return model, linears
