@@ -78,7 +78,7 @@ void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions
     const std::unique_ptr<Cache> cache = model_->make_cache(wave.places);
     std::vector<Live> live; // in the order of the passes
     const int64_t vocabulary = model_->shape().vocabulary;
-    std::atomic<bool> broken{false};
+    std::atomic<int64_t> broken_row{-1}; // of the request
     // Draws the next token of live[offset + i] from the last pass's hidden state at positions[i].
     const auto draw_tokens = [&](const std::vector<int64_t> & positions, size_t offset) {
         model_->each_logits(positions, [&](int64_t first, int64_t count, float * logits) {
@@ -88,7 +88,7 @@ void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions
                 float * row = logits + i * vocabulary;
                 // Before the draw: nothing orders what is not a number.
                 if (!std::all_of(row, row + vocabulary, [](float logit) { return std::isfinite(logit); })) {
-                    broken = true;
+                    broken_row = static_cast<int64_t>(l.row);
                     return;
                 }
                 const double uniform = random_uniform(random_key(options.seed, static_cast<uint64_t>(l.row)), result.tokens.size());
@@ -100,7 +100,7 @@ void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions
                 result.stopped = std::find(options.stop_tokens.begin(), options.stop_tokens.end(), token) != options.stop_tokens.end();
             });
         });
-        if (broken) not_finite("a logit");
+        if (broken_row >= 0) not_finite("a logit of row " + std::to_string(broken_row));
     };
 
     int64_t next = 0; // place
