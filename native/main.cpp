@@ -14,7 +14,7 @@ namespace {
 /** Standard output, for frames alone: whatever else the process prints there goes to the log. */
 int take_standard_output() {
     const int out = ::dup(STDOUT_FILENO);
-    if (out < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) throw Failure("io_error", "standard output is not open", "", true);
+    if (out < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) throw Failure("io_error", "standard output is not open", "Start the worker with a pipe.", true);
     return out;
 }
 

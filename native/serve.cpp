@@ -24,10 +24,10 @@ bool serve_one(Wire & wire, Trainer & trainer) {
         std::fprintf(stderr, "out_of_memory: the machine gave no more\n");
         // Without its payload a frame's end is lost.
         wire.refuse(wire.last_id(), "out_of_memory", "the machine gave no more memory", "Allow less at once.", !frame);
-        if (!frame) throw Failure("out_of_memory", "", "", true);
+        if (!frame) throw Failure("out_of_memory", "the machine gave no more memory", "Allow less at once.", true);
     } catch (const std::exception & error) {
         std::fprintf(stderr, "internal: %s\n", error.what());
-        wire.refuse(wire.last_id(), "internal", error.what(), "Please report a bug.", false);
+        wire.refuse(wire.last_id(), "internal", error.what(), report_bug, false);
     }
     return true;
 }

@@ -14,6 +14,8 @@ std::string mebibytes(int64_t bytes) { return std::to_string((bytes + (1 << 20) 
                   "Allow more memory, or use shorter rows or a smaller adapter.");
 }
 
+[[noreturn]] void bad_rows(const std::string & what) { throw Failure("bad_request", what, "See the rows and their arrays in protocol.md."); }
+
 /** "token 3 of row 1" for an index into the tokens of a request. */
 std::string place_of(const Rows & rows, size_t token) {
     size_t row = 0;
@@ -105,12 +107,12 @@ void Trainer::check_rows(const Rows & rows, int64_t more_tokens) {
         throw Failure("batch_too_large", std::to_string(rows.tokens.size()) + " tokens, at most " + std::to_string(limits::max_batch_tokens), "Send fewer rows at once.");
     int64_t total = 0;
     for (int32_t length : rows.lengths) {
-        if (length < 1) throw Failure("bad_request", "row_lengths must be at least 1");
+        if (length < 1) bad_rows("row_lengths must be at least 1");
         if (length + more_tokens > longest)
             throw Failure("row_too_long", "a row of " + std::to_string(length + more_tokens) + " tokens, at most " + std::to_string(longest), "Cut the row.");
         total += length;
     }
-    if (total != static_cast<int64_t>(rows.tokens.size())) throw Failure("bad_request", "row_lengths must sum to the number of tokens");
+    if (total != static_cast<int64_t>(rows.tokens.size())) bad_rows("row_lengths must sum to the number of tokens");
     for (int32_t token : rows.tokens)
         if (token < 0 || token >= m.vocabulary)
             throw Failure("token_out_of_range", "token " + std::to_string(token) + ", the vocabulary has " + std::to_string(m.vocabulary), "Tokenise with this model's tokenizer.");
@@ -121,17 +123,17 @@ void Trainer::check_weights(const Rows & rows, const LossWeights & w) {
     const std::pair<const char *, const std::vector<float> *> arrays[] = {
         {"weights", &w.weights}, {"entropy_weights", &w.entropy_weights}, {"z_weights", &w.z_weights}, {"soft_weights", &w.soft_weights}};
     for (const auto & [name, values] : arrays) {
-        if (values != &w.soft_weights && !values->empty() && values->size() != tokens) throw Failure("bad_request", std::string(name) + " must have one value per token");
+        if (values != &w.soft_weights && !values->empty() && values->size() != tokens) bad_rows(std::string(name) + " must have one value per token");
         for (float value : *values)
-            if (!std::isfinite(value)) throw Failure("bad_request", std::string(name) + " must be finite");
+            if (!std::isfinite(value)) bad_rows(std::string(name) + " must be finite");
     }
     if (w.soft_weights.size() != w.soft_targets.size() || (tokens > 0 && w.soft_targets.size() % tokens != 0))
-        throw Failure("bad_request", "soft_targets and soft_weights must both have the same number of values for every token");
+        bad_rows("soft_targets and soft_weights must both have the same number of values for every token");
     for (int32_t token : w.soft_targets)
         if (token < 0 || token >= model().shape().vocabulary) throw Failure("token_out_of_range", "soft target " + std::to_string(token), "Use this model's token ids; where there is none, 0 with weight 0.");
     size_t first = 0;
     for (int32_t length : rows.lengths) {
-        if (weights_of(w, first, tokens).any) throw Failure("bad_request", "the first token of a row is never predicted: its weights must be 0");
+        if (weights_of(w, first, tokens).any) bad_rows("the first token of a row is never predicted: its weights must be 0");
         first += static_cast<size_t>(length);
     }
 }
@@ -218,7 +220,7 @@ Trainer::Losses Trainer::forward(const std::optional<std::string> & name, const 
     Adapter * with = adapter_or_base(name);
     check_rows(rows, 0);
     check_weights(rows, weights);
-    if (top_k > model_->shape().vocabulary) throw Failure("bad_request", "top_k is more than the vocabulary of " + std::to_string(model_->shape().vocabulary));
+    if (top_k > model_->shape().vocabulary) throw Failure("bad_request", "top_k is more than the vocabulary of " + std::to_string(model_->shape().vocabulary), "Ask for fewer.");
     return run(with, rows, weights, Keep::nothing, top_k);
 }
 
@@ -247,12 +249,12 @@ Trainer::Step Trainer::optim_step(const std::string & name, const AdamW & option
 Trainer::Losses Trainer::score(const std::optional<std::string> & name, const Rows & rows, const std::vector<int32_t> & prompt_lengths) {
     Adapter * with = adapter_or_base(name);
     check_rows(rows, 0);
-    if (prompt_lengths.size() != rows.lengths.size()) throw Failure("bad_request", "prompt_lengths must have one value per row");
+    if (prompt_lengths.size() != rows.lengths.size()) bad_rows("prompt_lengths must have one value per row");
     std::vector<float> weights(rows.tokens.size(), 0);
     size_t first = 0;
     for (size_t r = 0; r < rows.lengths.size(); r++) {
         const int32_t length = rows.lengths[r], prompt = prompt_lengths[r];
-        if (prompt < 0 || prompt > length) throw Failure("bad_request", "prompt_lengths must lie between 0 and the row's length");
+        if (prompt < 0 || prompt > length) bad_rows("prompt_lengths must lie between 0 and the row's length");
         for (int32_t i = std::max(prompt, 1); i < length; i++) weights[first + static_cast<size_t>(i)] = 1;
         first += static_cast<size_t>(length);
     }

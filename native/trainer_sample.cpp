@@ -19,12 +19,12 @@ struct Trainer::Wave {
 
 Trainer::Samples Trainer::sample(const std::optional<std::string> & name, std::optional<int64_t> version, const Rows & prompts, const SampleOptions & options) {
     Adapter * with = adapter_or_base(name);
-    if (version && !with) throw Failure("bad_request", "version: the base has none");
+    if (version && !with) throw Failure("bad_request", "version: the base has none", "Leave version out, or name an adapter.");
     if (version && *version != with->version)
         throw Failure("stale_version", "adapter " + *name + " has version " + std::to_string(with->version) + ", not " + std::to_string(*version), "Sample again from the present weights.");
     check_rows(prompts, options.max_tokens);
     for (int32_t token : options.stop_tokens)
-        if (token < 0 || token >= model().shape().vocabulary) throw Failure("token_out_of_range", "stop token " + std::to_string(token));
+        if (token < 0 || token >= model().shape().vocabulary) throw Failure("token_out_of_range", "stop token " + std::to_string(token) + ", the vocabulary has " + std::to_string(model().shape().vocabulary), "Use this model's token ids.");
 
     Samples samples{std::vector<Sampled>(prompts.lengths.size()), 0};
     for (size_t row = 0, token = 0; row < prompts.lengths.size();) {

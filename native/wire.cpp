@@ -116,7 +116,7 @@ void Wire::write_bytes(const void * data, size_t bytes) {
     while (bytes > 0) {
         const ssize_t put = ::write(out_, from, bytes);
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) throw Failure("io_error", std::string("nobody reads the answers: ") + std::strerror(errno));
+        if (put < 0) throw Failure("io_error", std::string("nobody reads the answers: ") + std::strerror(errno), "Read the worker's standard output until it ends.");
         from += put;
         bytes -= static_cast<size_t>(put);
     }

@@ -76,16 +76,16 @@ std::vector<uint8_t> read_whole_file(const std::string & path, uint64_t max_byte
     Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
     struct stat info {};
     if (file.fd < 0 || ::fstat(file.fd, &info) != 0) fail("cannot open", path);
-    if (!S_ISREG(info.st_mode)) throw Failure("io_error", path + " is not a regular file");
+    if (!S_ISREG(info.st_mode)) throw Failure("io_error", path + " is not a regular file", "Name a file, not a folder or a device.");
     if (static_cast<uint64_t>(info.st_size) > max_bytes)
-        throw Failure("io_error", path + " has " + std::to_string(info.st_size) + " bytes, more than " + std::to_string(max_bytes));
+        throw Failure("io_error", path + " has " + std::to_string(info.st_size) + " bytes, more than " + std::to_string(max_bytes), "Check that it is the right file.");
     std::vector<uint8_t> content(static_cast<size_t>(info.st_size));
     size_t done = 0;
     while (done < content.size()) {
         const ssize_t got = ::read(file.fd, content.data() + done, content.size() - done);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) fail("cannot read", path);
-        if (got == 0) throw Failure("io_error", path + " ended while it was read");
+        if (got == 0) throw Failure("io_error", path + " ended while it was read", "Leave files as they are while the worker reads them.");
         done += static_cast<size_t>(got);
     }
     return content;

@@ -3,8 +3,11 @@
 #include <stdexcept>
 #include <string>
 
+/** The hint of what should not happen. */
+inline constexpr const char * report_bug = "Please report a bug.";
+
 struct Failure : std::runtime_error {
-    Failure(std::string code_, const std::string & message, std::string hint_ = "", bool fatal_ = false)
+    Failure(std::string code_, const std::string & message, std::string hint_, bool fatal_ = false)
         : std::runtime_error(message), code(std::move(code_)), hint(std::move(hint_)), fatal(fatal_) {}
     std::string code;
     std::string hint;

@@ -30,7 +30,7 @@ static_assert(sizeof(HeuristicResult) == 64 + 8 + 4 + 4 + 16, "");
 const char * const libraries[] = {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.12"};
 
 void check(int status, const char * what) {
-    if (status != success) throw Failure("internal", std::string("cuBLASLt, ") + what + ": status " + std::to_string(status));
+    if (status != success) throw Failure("internal", std::string("cuBLASLt, ") + what + ": status " + std::to_string(status), report_bug);
 }
 
 /** The largest power of two up to 256 that divides an address. */
@@ -141,7 +141,7 @@ const CublasLt::Prepared & CublasLt::prepared(const Gemm & g, int64_t workspace_
     int found = 0;
     const int status = api_->heuristic(handle_, fresh->desc, fresh->a, fresh->b, fresh->c, fresh->c, preference.data, 1, &fresh->chosen, &found);
     if (status != success || found < 1 || fresh->chosen.state != success)
-        throw Failure("internal", "cuBLASLt knows no way for a product of " + std::to_string(g.m) + " × " + std::to_string(g.n) + " × " + std::to_string(g.k) + ", status " + std::to_string(status));
+        throw Failure("internal", "cuBLASLt knows no way for a product of " + std::to_string(g.m) + " × " + std::to_string(g.n) + " × " + std::to_string(g.k) + ", status " + std::to_string(status), report_bug);
     kept = std::move(fresh);
     return *kept;
 }

@@ -122,7 +122,7 @@ public:
 
     template <class Kernel> void launch(const Kernel & kernel, int64_t x, int64_t y, int threads, int64_t shared_bytes = 0) {
         if (x == 0 || y == 0) return;
-        if (x > INT32_MAX || y > 65535) throw Failure("internal", "a grid of " + std::to_string(x) + " × " + std::to_string(y) + " blocks");
+        if (x > INT32_MAX || y > 65535) throw Failure("internal", "a grid of " + std::to_string(x) + " × " + std::to_string(y) + " blocks", report_bug);
         if (shared_bytes > 48 * 1024)
             check(cudaFuncSetAttribute(run_kernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)), "asking for shared memory");
         run_kernel<Kernel><<<dim3(static_cast<unsigned>(x), static_cast<unsigned>(y)), static_cast<unsigned>(threads), static_cast<size_t>(shared_bytes), stream_>>>(kernel);
@@ -170,7 +170,7 @@ private:
     static constexpr size_t most_recorded = 64; // graphs take memory of the device
 
     static void check(cudaError_t error, const char * what) {
-        if (error != cudaSuccess) throw Failure("internal", std::string("CUDA, ") + what + ": " + cudaGetErrorString(error));
+        if (error != cudaSuccess) throw Failure("internal", std::string("CUDA, ") + what + ": " + cudaGetErrorString(error), "Look into the driver's log; open with device cpu.");
     }
 
     int index_;

@@ -32,7 +32,7 @@ void DeviceTransformer<Device, T>::upload_tokens(const Batch & batch, const Cach
     positions.resize(t);
     std::vector<Segment> rows = batch.segments;
     for (const Segment & row : rows)
-        if (row.parent >= 0) throw Failure("internal", "a device that knows no trees was given one");
+        if (row.parent >= 0) throw Failure("internal", "a device that knows no trees was given one", report_bug);
     // What fills the pass up to its size is a row that nobody asks about.
     if (real < t) {
         rows.push_back({static_cast<int64_t>(real), static_cast<int64_t>(t - real), -1});
@@ -49,7 +49,7 @@ void DeviceTransformer<Device, T>::upload_tokens(const Batch & batch, const Cach
         }
         for (int32_t i = begin_; i < end; i += gpu::flash_rows) tiles.push_back({begin_, i, end});
         if (cache && r < cache->read.size()) {
-            if (cache->read[r].spans.size() != 1) throw Failure("internal", "a row's places on a device must be one span");
+            if (cache->read[r].spans.size() != 1) throw Failure("internal", "a row's places on a device must be one span", report_bug);
             first[static_cast<size_t>(begin_)] = static_cast<int32_t>(cache->read[r].spans[0].begin);
             last[static_cast<size_t>(begin_)] = static_cast<int32_t>(cache->read[r].spans[0].begin + cache->read[r].spans[0].length - 1);
         } else if (cache && !cache->read.empty()) {

@@ -28,15 +28,25 @@ template <class T> void dropout(const Dropout & d, uint64_t key, const T * x, in
 
 } // namespace reference
 
-/** y [n] = (add ? y : 0) + mask ⊙ x / (1 − rate). */
-template <bool add> inline void dropout(const Dropout & d, uint64_t key, const float * x, int64_t n, float * y) {
+/** f(column, whether it is dropped) for every column: four share a draw. */
+template <class F> inline void each_column(const Dropout & d, uint64_t key, int64_t n, const F & f) {
     const int64_t whole = n / 4 * 4;
     for (int64_t i = 0; i < whole; i += 4) {
         const uint64_t bits = mix64(key + (static_cast<uint64_t>(i / 4) + 1) * 0x9e3779b97f4a7c15ull);
-        for (int64_t lane = 0; lane < 4; lane++) {
-            const float kept = (bits >> (16 * lane) & 0xffff) < d.below ? 0.0f : x[i + lane] * d.scale;
-            y[i + lane] = add ? y[i + lane] + kept : kept;
-        }
+        for (int64_t lane = 0; lane < 4; lane++) f(i + lane, (bits >> (16 * lane) & 0xffff) < d.below);
     }
-    for (int64_t i = whole; i < n; i++) y[i] = (add ? y[i] : 0.0f) + x[i] * d.factor(key, i);
+    for (int64_t i = whole; i < n; i++) f(i, d.factor(key, i) == 0);
+}
+
+/** y [n] = mask ⊙ x / (1 − rate). */
+inline void dropout(const Dropout & d, uint64_t key, const float * x, int64_t n, float * y) {
+    each_column(d, key, n, [&](int64_t i, bool dropped) { y[i] = dropped ? 0.0f : x[i] * d.scale; });
+}
+
+/** dx [n] += mask ⊙ y / (1 − rate), then y = mask ⊙ x / (1 − rate): the gradient that came to the dropped x makes room for it. */
+inline void dropout_backward(const Dropout & d, uint64_t key, const float * x, int64_t n, float * y, float * dx) {
+    each_column(d, key, n, [&](int64_t i, bool dropped) {
+        dx[i] += dropped ? 0.0f : y[i] * d.scale;
+        y[i] = dropped ? 0.0f : x[i] * d.scale;
+    });
 }

@@ -31,8 +31,10 @@ void Transformer::lora_backward(Adapter & adapter, const Group & group, const Lo
         for (int64_t t = begin; rows.origins && t < end; t++) {
             const uint64_t key = adapter.dropout_key(group, rows.origins[t]);
             float * dropped = rows.dropped + t * columns;
-            if (dx) dropout<true>(dropping, key, dropped, columns, dx + t * columns);
-            dropout<false>(dropping, key, x + t * columns, columns, dropped);
+            if (dx)
+                dropout_backward(dropping, key, x + t * columns, columns, dropped, dx + t * columns);
+            else
+                dropout(dropping, key, x + t * columns, columns, dropped);
         }
     });
     for (size_t i = 0; i < group.sites.size(); i++) {

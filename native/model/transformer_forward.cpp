@@ -143,7 +143,7 @@ void Transformer::lora(const Adapter & adapter, const Group & group, const LoraR
         const float * inputs = x + begin * group.columns;
         if (rows.origins) {
             for (int64_t t = begin; t < end; t++)
-                dropout<false>(dropping, adapter.dropout_key(group, rows.origins[t]), x + t * group.columns, group.columns, rows.dropped + t * group.columns);
+                dropout(dropping, adapter.dropout_key(group, rows.origins[t]), x + t * group.columns, group.columns, rows.dropped + t * group.columns);
             inputs = rows.dropped + begin * group.columns;
         }
         gemm(Side::plain, Side::transposed, n, group.width, group.columns, 1, inputs, group.columns, w + group.a, group.columns, 0, part, group.width);

@@ -173,14 +173,15 @@ void test_dropout() {
     const std::vector<float> x = random_values(n, 20, 1);
     for (const double rate : {0.1, 0.5, 0.9}) {
         const Dropout d(rate);
-        std::vector<float> y(n), added = x;
+        std::vector<float> y(n), gradient = random_values(n, 21, 1), dx = x, through = gradient;
         std::vector<double> expected(n);
-        dropout<false>(d, 7, x.data(), n, y.data());
-        dropout<true>(d, 7, x.data(), n, added.data());
+        dropout(d, 7, x.data(), n, y.data());
+        dropout_backward(d, 7, x.data(), n, through.data(), dx.data());
+        CHECK(through == y, "rate %g: what was dropped is dropped again", rate);
         reference::dropout(d, 7, widened(x).data(), n, expected.data());
         int64_t dropped = 0, together = 0;
         for (size_t i = 0; i < static_cast<size_t>(n); i++) {
-            CHECK(y[i] == static_cast<float>(expected[i]) && std::abs(added[i] - x[i] - y[i]) < 1e-6f, "column %zu", i);
+            CHECK(y[i] == static_cast<float>(expected[i]) && std::abs(dx[i] - x[i] - (y[i] == 0 ? 0 : gradient[i] * d.scale)) < 1e-5f, "column %zu", i);
             dropped += y[i] == 0;
             together += i > 0 && y[i] == 0 && y[i - 1] == 0;
         }
@@ -190,7 +191,7 @@ void test_dropout() {
         CHECK(std::abs(pairs - rate * rate) < 2 * five, "rate %g: neighbours %g", rate, pairs);
         CHECK(std::abs(static_cast<double>(d.scale) * (1 - rate) - 1) < 1e-4, "rate %g: scale %g", rate, static_cast<double>(d.scale));
         std::vector<float> other(n);
-        dropout<false>(d, 8, x.data(), n, other.data());
+        dropout(d, 8, x.data(), n, other.data());
         CHECK(other != y, "another key");
     }
 }
