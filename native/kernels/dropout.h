@@ -28,25 +28,27 @@ template <class T> void dropout(const Dropout & d, uint64_t key, const T * x, in
 
 } // namespace reference
 
-/** f(column, whether it is dropped) for every column: four share a draw. */
+/** f(column, factor) for every column; four share a draw. Factors are selected before they are used: a branch would be guessed wrong. */
 template <class F> inline void each_column(const Dropout & d, uint64_t key, int64_t n, const F & f) {
     const int64_t whole = n / 4 * 4;
     for (int64_t i = 0; i < whole; i += 4) {
         const uint64_t bits = mix64(key + (static_cast<uint64_t>(i / 4) + 1) * 0x9e3779b97f4a7c15ull);
-        for (int64_t lane = 0; lane < 4; lane++) f(i + lane, (bits >> (16 * lane) & 0xffff) < d.below);
+        float factors[4];
+        for (int lane = 0; lane < 4; lane++) factors[lane] = static_cast<uint32_t>(bits >> (16 * lane) & 0xffff) < d.below ? 0.0f : d.scale;
+        for (int lane = 0; lane < 4; lane++) f(i + lane, factors[lane]);
     }
-    for (int64_t i = whole; i < n; i++) f(i, d.factor(key, i) == 0);
+    for (int64_t i = whole; i < n; i++) f(i, d.factor(key, i));
 }
 
 /** y [n] = mask ⊙ x / (1 − rate). */
 inline void dropout(const Dropout & d, uint64_t key, const float * x, int64_t n, float * y) {
-    each_column(d, key, n, [&](int64_t i, bool dropped) { y[i] = dropped ? 0.0f : x[i] * d.scale; });
+    each_column(d, key, n, [=](int64_t i, float factor) { y[i] = x[i] * factor; });
 }
 
 /** dx [n] += mask ⊙ y / (1 − rate), then y = mask ⊙ x / (1 − rate): the gradient that came to the dropped x makes room for it. */
 inline void dropout_backward(const Dropout & d, uint64_t key, const float * x, int64_t n, float * y, float * dx) {
-    each_column(d, key, n, [&](int64_t i, bool dropped) {
-        dx[i] += dropped ? 0.0f : y[i] * d.scale;
-        y[i] = dropped ? 0.0f : x[i] * d.scale;
+    each_column(d, key, n, [=](int64_t i, float factor) {
+        dx[i] += y[i] * factor;
+        y[i] = x[i] * factor;
     });
 }
