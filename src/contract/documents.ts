@@ -79,7 +79,10 @@ export const documentReport = {
         "repeated_phrases",
       ],
       properties: {
-        words: count,
+        words: {
+          ...count,
+          description: "Of the whole text; the other measures are of its first two million characters.",
+        },
         mean_word_length: { type: "number", minimum: 0 },
         symbols: { type: "number", minimum: 0, description: "Symbols (#, …) per word." },
         wordless: { ...share, description: "Of words without a letter." },

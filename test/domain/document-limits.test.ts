@@ -1,7 +1,13 @@
 // Documents made to hurt: each is refused with its own code, in time.
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { installation } from "../../src/base/config.ts";
 import { Failure, type FailureCode } from "../../src/base/errors.ts";
+import { finish, startProcess } from "../../src/base/processes.ts";
+import { confinement } from "../../src/domain/documents/probe.ts";
 import { docx, epub, lines, pdf, pptx, xlsx, zip } from "../helpers/document-files.ts";
 import { type DocumentReader, documentReader } from "../helpers/read-document.ts";
 
@@ -201,4 +207,25 @@ describe("a name that says something else", () => {
       assert.equal(format, is === "txt" ? "text" : is);
     }
   });
+});
+
+test("the process that reads a PDF may open that file, and nothing else", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "plumbline-confined-"));
+  const [given, other] = [join(folder, "given"), join(folder, "other")];
+  for (const path of [given, other]) writeFileSync(path, "words");
+  const tries = [
+    `fs.readFileSync("${given}")`,
+    `fs.readFileSync("${other}")`,
+    `fs.readFileSync("${join(installation, "README.md")}")`,
+    `fs.writeFileSync("${given}", "")`,
+    'child.execSync("true")',
+  ];
+  const script = `const fs = require("node:fs"); const child = require("node:child_process"); ${tries
+    .map((attempt) => `try { ${attempt}; console.log("done"); } catch (error) { console.log(error.code); }`)
+    .join(" ")}`;
+  const confined = startProcess(process.execPath, [...confinement(given), "-e", script]);
+  const { stdout } = await finish(confined, { timeoutMs: 20_000, maxBytes: 1 << 20 });
+  rmSync(folder, { recursive: true });
+  const denied = "ERR_ACCESS_DENIED";
+  assert.deepEqual(stdout.trim().split("\n"), ["done", denied, denied, denied, denied]);
 });

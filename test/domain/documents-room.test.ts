@@ -33,19 +33,21 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function upload(name: string, content: string | Uint8Array): Promise<string> {
-  const path = join(folder, `${sha256(content)}.upload`);
-  writeFileSync(path, content);
-  const file = { name, declaredType: "", path, bytes: statSync(path).size, sha256: sha256(content) };
-  const handler = documents.handlers["documents.upload"];
-  const input = { files: [file], query: {}, signal: new AbortController().signal };
-  const answer = await handler(input as unknown as Parameters<typeof handler>[0], {
-    userId: "u",
-    userName: "ann",
-    keyId: "k",
+async function uploadAll(files: [name: string, content: string | Uint8Array][]): Promise<string[]> {
+  const arrived = files.map(([name, content]) => {
+    const path = join(folder, `${sha256(content)}.upload`);
+    writeFileSync(path, content);
+    return { name, declaredType: "", path, bytes: statSync(path).size, sha256: sha256(content) };
   });
-  return answer.documents[0]!.document_id;
+  const handler = documents.handlers["documents.upload"];
+  const input = { files: arrived, query: {}, signal: new AbortController().signal };
+  const caller = { userId: "u", userName: "ann", keyId: "k" };
+  const answer = await handler(input as unknown as Parameters<typeof handler>[0], caller);
+  return answer.documents.map(({ document_id }) => document_id);
 }
+
+const upload = async (name: string, content: string | Uint8Array): Promise<string> =>
+  (await uploadAll([[name, content]]))[0]!;
 
 test("a PDF's parts cite their pages", async () => {
   const page = (n: number) =>
@@ -85,4 +87,23 @@ test("a document that was taken in before its parts were kept is read all the sa
 test("another's documents are not found", async () => {
   const id = await upload("a.md", "Words.");
   await assert.rejects(documents.read("other", [id]), { code: "not_found" });
+});
+
+test("a paragraph is found again past hundreds of other documents", async () => {
+  const words = (n: number) => Array.from({ length: 20 }, (_, i) => `w${n}x${i}`).join(" ");
+  const first = await upload("first.txt", `${words(0)}\n\nFirst.`);
+  await uploadAll(Array.from({ length: 230 }, (_, i) => [`${i}.txt`, words(i + 1)]));
+  const last = await upload("last.txt", `Last.\n\n${words(0)}\n\n${words(230)}`);
+  const [read] = await documents.read("u", [last]);
+  assert.deepEqual(
+    read!.duplicates.map(({ start, similarity, of }) => [
+      read!.text.slice(start, start + 4),
+      similarity,
+      of.document_id === first,
+    ]),
+    [
+      ["w0x0", 1, true],
+      ["w230", 1, false],
+    ],
+  );
 });

@@ -54,6 +54,9 @@ export interface Documents {
   close(): Promise<void>;
 }
 
+/** Documents whose paragraphs are in memory at once. */
+const comparedAtOnce = 200;
+
 /** Documents that a record names as having the same paragraphs. */
 const mostListed = 100;
 
@@ -101,11 +104,22 @@ export function createDocuments(parts: {
 
   /** Of each arrival: its paragraphs that documents of the owner, or arrivals before it (by their index), have too. */
   async function compared(arrivals: readonly Arrival[], ownerId: string): Promise<Duplicate[][]> {
-    const others = rows.signatures.all(ownerId) as { id: string; signatures: Uint8Array }[];
-    const found: Duplicate[][] = [];
-    for (const [index, { name, parsed }] of arrivals.entries()) {
-      found.push(others.length === 0 ? [] : await parser.compare({ name, own: parsed.signatures, others }));
-      others.push({ id: String(index), signatures: parsed.signatures });
+    const found: Duplicate[][] = arrivals.map(() => []);
+    const compare = async (index: number, others: { id: string; signatures: Uint8Array }[]): Promise<void> => {
+      const { name, parsed } = arrivals[index]!;
+      if (others.length > 0) found[index]!.push(...(await parser.compare({ name, own: parsed.signatures, others })));
+    };
+    let last = 0;
+    for (let more = true; more; ) {
+      const others = rows.signatures.all(ownerId, last, comparedAtOnce);
+      for (const index of arrivals.keys()) await compare(index, others);
+      last = others.at(-1)?.created_seq ?? last;
+      more = others.length === comparedAtOnce;
+    }
+    const earlier: { id: string; signatures: Uint8Array }[] = [];
+    for (const [index, { parsed }] of arrivals.entries()) {
+      await compare(index, earlier);
+      earlier.push({ id: String(index), signatures: parsed.signatures });
     }
     return found;
   }

@@ -20,7 +20,7 @@ export interface Parser {
   close(): Promise<void>;
 }
 
-const timeLimitMs = 60_000;
+const timeLimitMs = 120_000;
 
 /** Processes that read at once, at most: each may take two gigabytes. */
 const mostProbes = 2;

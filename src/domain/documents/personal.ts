@@ -92,11 +92,14 @@ function entropy(text: string): number {
 /** In order, none within another. */
 export function findPersonalData(text: string): Found[] {
   const found: Found[] = [];
+  const taken = new Uint8Array(text.length);
   for (const { kind, pattern, isOne } of kinds)
     for (const { 0: match, index } of text.matchAll(pattern)) {
       const end = index + match.length;
       if (isOne && !isOne(match)) continue;
-      if (found.every((other) => end <= other.start || index >= other.end)) found.push({ kind, start: index, end });
+      if (taken.subarray(index, end).includes(1)) continue;
+      taken.fill(1, index, end);
+      found.push({ kind, start: index, end });
     }
   return found.sort((a, b) => a.start - b.start);
 }
@@ -138,7 +141,7 @@ export function mask(
   }
   copy(out, clean, at, clean.text.length);
   const shifted = (offset: number, isEnd: boolean): number => {
-    const last = moved.findLast((one) => one.start < offset);
+    const last = moved[before(moved, offset)];
     if (!last) return offset;
     return offset < last.end ? (isEnd ? last.to : last.from) : last.to + offset - last.end;
   };
@@ -151,6 +154,18 @@ export function mask(
       end: shifted(block.end, true),
     })),
   };
+}
+
+/** Index of the last that starts before; -1 when none does. */
+function before(moved: readonly { start: number }[], offset: number): number {
+  let low = 0;
+  let high = moved.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (moved[middle]!.start < offset) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
 }
 
 function copy(out: CleanText, { text, map }: { text: string; map: SourceMap }, from: number, to: number): void {

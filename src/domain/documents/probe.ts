@@ -39,23 +39,28 @@ export async function probeScan(
   return picture === null ? null : Buffer.from(picture, "base64");
 }
 
+/** Of a Node that may read this file and our code: no other file, no process, no addon. */
+export function confinement(path: string): string[] {
+  // Not the installation as a whole: the data may lie in it.
+  const packages = join(installation, "node_modules");
+  const folders = [join(installation, "src"), packages, realpathSync(packages)].map((folder) => `${folder}/*`);
+  return [
+    "--permission",
+    "--allow-worker",
+    ...[...folders, join(installation, "package.json"), path].map((what) => `--allow-fs-read=${what}`),
+    `--max-old-space-size=${heapMiB}`,
+    "--no-warnings",
+  ];
+}
+
 async function probe(
   task: [path: string, kind: string, name: string],
   start: string,
   signal: AbortSignal,
 ): Promise<string> {
   const [path, , name] = task;
-  const readable = [installation, realpathSync(join(installation, "node_modules"))].map((folder) => `${folder}/*`);
-  const child = startProcess(process.execPath, [
-    "--permission",
-    "--allow-worker",
-    ...[...readable, path].map((what) => `--allow-fs-read=${what}`),
-    `--max-old-space-size=${heapMiB}`,
-    "--no-warnings",
-    join(import.meta.dirname, "probe-child.ts"),
-    ...task,
-    String(2 * timeoutMs),
-  ]);
+  const script = join(import.meta.dirname, "probe-child.ts");
+  const child = startProcess(process.execPath, [...confinement(path), script, ...task, String(2 * timeoutMs)]);
   const stop = (): void => child.kill("SIGKILL");
   signal.addEventListener("abort", stop, { once: true });
   const finished = await finish(child, { timeoutMs, maxBytes: answerBytes, memoryBytes }).finally(() =>

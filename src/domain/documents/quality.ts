@@ -18,23 +18,33 @@ const stopWords: Record<string, ReadonlySet<string>> = {
 const round = (value: number): number => Math.round(value * 1000) / 1000;
 const share = (part: number, whole: number): number => (whole === 0 ? 0 : round(part / whole));
 
+/** Characters: the measures are of a text's beginning, but for the number of its words. */
+const sampled = 2_000_000;
+
+function countWords(text: string): number {
+  let words = 0;
+  for (const _ of text.matchAll(/[^\s|]+/g)) words++;
+  return words;
+}
+
 export function qualityOf(
   text: string,
   blocks: readonly PlainBlock[],
   language: string | null,
 ): { quality: DocumentReport["quality"]; warnings: Warning[] } {
-  const words = text.match(/[^\s|]+/g) ?? [];
+  const sample = text.slice(0, sampled);
+  const words = sample.match(/[^\s|]+/g) ?? [];
   const letters = words.filter((word) => /\p{L}/u.test(word));
-  const symbols = text.match(/#(?=\S)|…|\.\.\./g)?.length ?? 0;
+  const symbols = sample.match(/#(?=\S)|…|\.\.\./g)?.length ?? 0;
   const known = language === null ? undefined : stopWords[language];
   const stops = known && words.filter((word) => known.has(word.toLowerCase())).length;
   const quality = {
-    words: words.length,
+    words: countWords(text),
     mean_word_length: round(words.length === 0 ? 0 : words.reduce((sum, word) => sum + word.length, 0) / words.length),
     symbols: round(symbols / Math.max(1, words.length)),
     wordless: share(words.length - letters.length, words.length),
     stop_words: stops === undefined ? null : share(stops, words.length),
-    repeated_lines: repeatedLines(text),
+    repeated_lines: repeatedLines(sample),
     repeated_phrases: repeatedPhrases(words),
   };
   const rows = blocks.filter((block) => block.type === "row" || block.type === "code").length;

@@ -54,8 +54,10 @@ export function documentRows(store: Store) {
     addSignatures: store.prepare<[string, Uint8Array]>(
       "INSERT INTO document_signature(document_id, signatures) VALUES(?, ?)",
     ),
-    signatures: store.prepare<[string], { id: string; signatures: Buffer }>(
-      `SELECT id, signatures FROM document JOIN document_signature ON document_id = id WHERE ${own} ORDER BY created_seq`,
+    /** Of documents made after a point in the order, the next ones. */
+    signatures: store.prepare<[string, number, number], { id: string; created_seq: number; signatures: Buffer }>(
+      `SELECT id, created_seq, signatures FROM document JOIN document_signature ON document_id = id
+       WHERE ${own} AND created_seq > ? ORDER BY created_seq LIMIT ?`,
     ),
     addDuplicate: store.prepare<DuplicateRow>(
       `INSERT OR IGNORE INTO document_duplicate(document_id, start, end, other_id, other_start, other_end, similarity)
