@@ -243,6 +243,7 @@ describe("JSON", () => {
     const read = await it.read("rows", '{"q":"When?","a":"Six."}\n\n{"q":"Where?","a":"Here."}\n');
     assert.equal(read.format, "jsonl");
     assert.equal(read.text, "| q | a |\n| --- | --- |\n| When? | Six. |\n| Where? | Here. |\n");
+    await assert.rejects(it.read("a.json", '{"q":1}\n{"q":2}\n'), /JSON Lines, not JSON/);
   });
 });
 

@@ -116,6 +116,7 @@ export function textFormat(text: string, name: string): DocumentFormat {
     throw new Failure("unsupported_media_type", `${name} is XML of a kind that is not read; ${readable}`);
   }
   if (anyText.has(claim)) return claim!;
+  if (claim === "json" && looksLikeJsonLines(text) && !looksLikeJson(text)) return "jsonl";
   // Broken JSON under a name that promises it is reported by its reader, with the place.
   if (claim === "json" || claim === "jsonl") return /^\s*[[{"\d-]|^\s*(?:true|false|null)/.test(text) ? claim : "text";
   if (looksLikeEmail(start)) return "email";

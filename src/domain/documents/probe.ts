@@ -59,6 +59,8 @@ async function probe(
   signal: AbortSignal,
 ): Promise<string> {
   const [path, , name] = task;
+  const cutOff = (): Failure => new Failure("bad_request", "The upload was cut off");
+  if (signal.aborted) throw cutOff();
   const script = join(import.meta.dirname, "probe-child.ts");
   const child = startProcess(process.execPath, [...confinement(path), script, ...task, String(2 * timeoutMs)]);
   const stop = (): void => child.kill("SIGKILL");
@@ -66,7 +68,7 @@ async function probe(
   const finished = await finish(child, { timeoutMs, maxBytes: answerBytes, memoryBytes }).finally(() =>
     signal.removeEventListener("abort", stop),
   );
-  if (signal.aborted) throw new Failure("bad_request", "The upload was cut off");
+  if (signal.aborted) throw cutOff();
   if (finished.timedOut) throw new Failure("document_limit", `${name} takes too long to read`);
   if (finished.tooLarge || /heap out of memory|Array buffer allocation failed/.test(finished.stderr))
     throw new Failure("document_limit", `${name} takes too much memory to read`);

@@ -234,14 +234,15 @@ function regionsOf(rows: readonly Row[], body: BodyStyle): Region[] {
 
 /** The longest stretch of rows from `at` on that leaves gaps free all the way down, when it is a table or columns. */
 function bandFrom(rows: readonly Row[], at: number, body: BodyStyle): { region: Region; length: number } | null {
-  const isOther = (row: Row): boolean => fixed(row) || row.size > body.size * 1.12;
-  if (isOther(rows[at]!) || (rows[at]!.segments.length < 2 && !besideNext(rows, at))) return null;
+  const isLarge = (row: Row): boolean => row.size > body.size * 1.12;
+  if (isLarge(rows[at]!) || fixed(rows[at]!) || (rows[at]!.segments.length < 2 && !besideNext(rows, at))) return null;
   let gutters = gapsOf(rows[at]!);
   if (gutters.length === 0) gutters = gapsOf(mergedRow(rows[at]!, rows[at + 1]!));
   let end = at + 1;
   for (; end < rows.length; end++) {
     const row = rows[end]!;
-    if (isOther(row) || row.y - rows[end - 1]!.y > 4 * body.leading * body.size) break;
+    if (isLarge(row) || (fixed(row) && row.segments.length === 1)) break;
+    if (row.y - rows[end - 1]!.y > 4 * body.leading * body.size) break;
     const left = gutters.flatMap((gutter) => narrowed(gutter, row));
     if (left.length === 0) break;
     gutters = left;
