@@ -1,6 +1,7 @@
 import { id, idParam, name, nullableTimestamp, pageQuery, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import { chatBody, inference } from "./inference.ts";
+import { inferenceErrors } from "./inference-common.ts";
 
 export const agentStatuses = ["ACTIVE", "INACTIVE"] as const;
 
@@ -198,7 +199,7 @@ export const agents = {
     largeBody: true,
     reply: inference["inference.chat"].reply,
     events: inference["inference.chat"].events,
-    errors: inference["inference.chat"].errors,
+    errors: [...inferenceErrors, "template_failed"],
   }),
   "agents.conversations": endpoint({
     method: "GET",

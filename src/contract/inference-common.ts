@@ -31,6 +31,8 @@ export const inferenceErrors: readonly FailureCode[] = [
   "wrong_kind",
   "prompt_too_long",
   "engine_busy",
-  "upstream_failed",
   "out_of_memory",
 ];
+
+/** Of routes that an upstream may answer. */
+export const forwardingErrors: readonly FailureCode[] = [...inferenceErrors, "upstream_failed"];

@@ -1,6 +1,6 @@
 import { having, rules, text, textPart, timestamp, whenever, where } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
-import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
+import { forwardingErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
 
 const usage = {
   type: "object",
@@ -572,7 +572,7 @@ export const inference = {
         confidence,
       },
     },
-    errors: [...inferenceErrors, "template_failed"],
+    errors: [...forwardingErrors, "template_failed"],
   }),
   "inference.chat": endpoint({
     method: "POST",
@@ -639,6 +639,6 @@ export const inference = {
         confidence,
       },
     },
-    errors: [...inferenceErrors, "template_failed"],
+    errors: [...forwardingErrors, "template_failed"],
   }),
 } as const;

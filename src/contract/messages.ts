@@ -2,7 +2,13 @@
 import { failureBody, having, rules, text, textPart, whenever, where } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import { confidence, confidenceScore } from "./inference.ts";
-import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
+import {
+  forwardingErrors,
+  inferenceErrors,
+  inferenceHeaders,
+  inferencePaths,
+  optionalModel,
+} from "./inference-common.ts";
 
 /** Errors on these routes: Anthropic's envelope, with the contract's `detail` beside it. */
 export const messagesFailureBody = {
@@ -277,7 +283,7 @@ export const messages = {
         confidence,
       },
     },
-    errors: [...inferenceErrors, "template_failed"],
+    errors: [...forwardingErrors, "template_failed"],
   }),
   "inference.count_tokens": endpoint({
     method: "POST",

@@ -2,7 +2,7 @@
 import { having, rules, text, whenever, where } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import { confidence, confidenceScore } from "./inference.ts";
-import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
+import { forwardingErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
 
 const nullableText = { type: ["string", "null"] } as const;
 
@@ -293,7 +293,7 @@ export const responses = {
       required: ["type", "sequence_number"],
       properties: { type: { type: "string" }, sequence_number: { type: "integer" } },
     },
-    errors: [...inferenceErrors, "template_failed"],
+    errors: [...forwardingErrors, "template_failed"],
   }),
   "inference.response": endpoint({
     method: "GET",

@@ -1,7 +1,13 @@
 // Vectors of texts and ranks of documents, in the forms that OpenAI's, Jina's, Cohere's and TEI's clients speak.
 import { having, mostCount, rules, text, whenever } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
-import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
+import {
+  forwardingErrors,
+  inferenceErrors,
+  inferenceHeaders,
+  inferencePaths,
+  optionalModel,
+} from "./inference-common.ts";
 
 const tokenIds = {
   type: "array",
@@ -129,7 +135,7 @@ export const vectors = {
         usage: vectorUsage,
       },
     },
-    errors: inferenceErrors,
+    errors: forwardingErrors,
   }),
   "inference.rerank": endpoint({
     method: "POST",
