@@ -1,0 +1,74 @@
+// Words, n-grams and a seeded generator: what texts are compared by, and drawn from.
+/** Lower case, compatibility forms unified, articles and punctuation dropped; points and commas inside a number stay. */
+export function wordsOf(text: string): string[] {
+  const plain = text.normalize("NFKC").toLowerCase().replace(/[’‘]/g, "'");
+  return (plain.match(/\p{N}+(?:[.,:]\p{N}+)*|[\p{L}\p{M}\p{N}]+/gu) ?? []).filter((word) => !articles.has(word));
+}
+
+const articles = new Set(["a", "an", "the"]);
+
+export const normalised = (text: string): string => wordsOf(text).join(" ");
+
+/** Every run of n words, joined by a blank. */
+export function ngramsOf(words: readonly string[], n: number): Set<string> {
+  const grams = new Set<string>();
+  for (let i = 0; i + n <= words.length; i++) grams.add(words.slice(i, i + n).join(" "));
+  return grams;
+}
+
+/** Shared share of two sets: 0 apart, 1 the same. Two empty sets share nothing. */
+export function jaccard(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
+  let shared = 0;
+  for (const item of a) if (b.has(item)) shared++;
+  return shared === 0 ? 0 : shared / (a.size + b.size - shared);
+}
+
+/** Whether `part` occurs in `whole` as whole words, both normalised. */
+export function containsWords(whole: string, part: string): boolean {
+  const wanted = normalised(part);
+  return wanted !== "" && ` ${normalised(whole)} `.includes(` ${wanted} `);
+}
+
+/** A small seeded generator (mulberry32): the same seed gives the same rows on every machine. */
+export function seeded(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = state;
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** A copy in random order. */
+export function shuffled<T>(items: readonly T[], random: () => number): T[] {
+  const out = [...items];
+  for (let i = out.length - 1; i > 0; i--) {
+    const j = Math.floor(random() * (i + 1));
+    [out[i], out[j]] = [out[j]!, out[i]!];
+  }
+  return out;
+}
+
+/** A stable number from a text (FNV-1a), to give each fact its own stream whatever stands before it. */
+export function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return hash >>> 0;
+}
+
+export const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+const functionWords = new Set(
+  "the of and to in is are was for with on by at from as that this it be has have its or an a not which must may can will".split(
+    " ",
+  ),
+);
+
+/** English by its function words; too short a text counts as English only when it has one. */
+export function isEnglish(text: string): boolean {
+  const words = text.toLowerCase().match(/[\p{L}']+/gu) ?? [];
+  const hits = words.filter((word) => functionWords.has(word)).length;
+  return hits / Math.max(1, words.length) >= 0.12;
+}
