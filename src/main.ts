@@ -16,15 +16,18 @@ import { atTheMachine, createAccess } from "./domain/access/index.ts";
 import { createAgents } from "./domain/agents/index.ts";
 import { createAlignments } from "./domain/alignments/index.ts";
 import { createAlignWorker } from "./domain/alignments/job.ts";
+import { createMaterial } from "./domain/alignments/material.ts";
 import { createProver } from "./domain/alignments/proof.ts";
 import { readRecipes } from "./domain/alignments/recipes.ts";
 import { prepareAlignments } from "./domain/alignments/store.ts";
+import { createMaker } from "./domain/benchmarks/create/job.ts";
+import { createSaying } from "./domain/benchmarks/create/saying.ts";
 import { createBenchmarks } from "./domain/benchmarks/index.ts";
 import { createCaptures } from "./domain/captures/index.ts";
 import { createDocuments } from "./domain/documents/index.ts";
 import { findPersonalData } from "./domain/documents/personal.ts";
 import { declines } from "./domain/evaluations/declines.ts";
-import { competitorsOf } from "./domain/evaluations/grade.ts";
+import { competitorsOf, grade } from "./domain/evaluations/grade.ts";
 import { createGrading } from "./domain/evaluations/grading.ts";
 import { createEvaluations } from "./domain/evaluations/index.ts";
 import { createEvaluateWorker } from "./domain/evaluations/job.ts";
@@ -108,7 +111,17 @@ async function furnish(parts: HouseParts): Promise<House> {
   // The rooms, and what each is told of the others.
   const access = createAccess({ store, clock, onFirstKey: () => void openAddress() });
   const documents = createDocuments({ store, clock, log, folder: at.blobs, personalData: config.personalData });
-  const benchmarks = createBenchmarks({ store, clock, keepDocument: documents.keepBenchmark });
+  const material = createMaterial();
+  const benchmarks = createBenchmarks({
+    store,
+    clock,
+    queue,
+    wake,
+    findDocuments: documents.snapshot,
+    findModel: (ownerId, name) => models.find(ownerId, name ?? models.onlyBase(["text"])).modelId,
+    hasUpstream: (name) => upstreams.has(name),
+    keepDocument: documents.keepBenchmark,
+  });
   const models = createModels({
     store,
     queue,
@@ -179,6 +192,21 @@ async function furnish(parts: HouseParts): Promise<House> {
     itemsOf: benchmarks.items,
     findModel: models.find,
     lease: (ref) => models.lease(ref, "evaluation"),
+  });
+  const make = createMaker({
+    store,
+    rows: benchmarks.rows,
+    queue,
+    clock,
+    generator,
+    reading: material,
+    folder: at.uploads,
+    documentsOf: async (ownerId, ids) => (await documents.snapshot(ownerId, ids)).map(({ document }) => document),
+    findModel: models.find,
+    lease: (ref) => models.lease(ref, "evaluation"),
+    grade: (answer, { response, aliases, rivals }) => grade(answer, { response, aliases, competitors: rivals }).correct,
+    say: createSaying(inference.handlers["inference.chat"]),
+    keep: benchmarks.keep,
   });
   const prover = createProver();
   const alignmentRows = prepareAlignments(store);
@@ -317,7 +345,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   async function settle(): Promise<void> {
     await ballast.look();
     await alignments.tidy();
-    runner = createRunner({ queue, log, workers: { align, evaluate, ...models.workers } });
+    runner = createRunner({ queue, log, workers: { align, evaluate, generate: make, ...models.workers } });
     const unfinished = (what: string) => (error: unknown) => log("error", "start.unfinished", { what, error });
     await models.importStarter(config.starterModel).catch(unfinished("starter model"));
     await models.redeployAtStart().catch(unfinished("redeployment"));
@@ -363,7 +391,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       // Runs end first: they go on from their last checkpoint at the next start.
       await Promise.all([runner?.stop(), executor.close()]);
       await generator.dispose();
-      await Promise.all([documents, benchmarks, grading, prover, ballast].map((room) => room.close()));
+      await Promise.all([documents, benchmarks, material, grading, prover, ballast].map((room) => room.close()));
       store.close();
     },
   };

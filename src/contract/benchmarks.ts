@@ -1,4 +1,4 @@
-import { idParam, name, pageQuery, timestamp } from "./common.ts";
+import { id, idParam, name, pageQuery, progressDetail, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 
 export const splits = ["dev", "sealed", "retention"] as const;
@@ -14,6 +14,12 @@ export const benchmarkRecord = {
     "n_samples",
     "splits",
     "sha256",
+    "version",
+    "previous_id",
+    "struck",
+    "generation",
+    "progress_detail",
+    "error",
     "created_at",
     "updated_at",
   ],
@@ -21,15 +27,55 @@ export const benchmarkRecord = {
     benchmark_id: { type: "string" },
     name,
     document_ids: { type: "array", items: { type: "string" } },
-    status: { enum: ["READY"] },
-    n_samples: { type: "integer", minimum: 1 },
+    status: { enum: ["PROCESSING", "READY", "FAILED", "STOPPED"] },
+    n_samples: { type: "integer", minimum: 0, description: "0 until it is READY" },
     splits: {
       type: "object",
       additionalProperties: false,
       required: ["dev", "sealed", "retention"],
       properties: { dev: { type: "integer" }, sealed: { type: "integer" }, retention: { type: "integer" } },
     },
-    sha256: { type: "string" },
+    sha256: { type: ["string", "null"], description: "Of the items; null until it is READY." },
+    version: { type: "integer", minimum: 1 },
+    previous_id: { type: ["string", "null"], description: "The version before this one." },
+    struck: {
+      type: ["object", "null"],
+      additionalProperties: false,
+      required: ["items", "reason"],
+      properties: { items: { type: "array", items: { type: "integer" } }, reason: { type: "string" } },
+      description: "What this version leaves out of the one before.",
+    },
+    generation: {
+      type: ["object", "null"],
+      additionalProperties: false,
+      required: ["wanted", "model_id", "generator", "seed", "checker", "gates", "categories"],
+      properties: {
+        wanted: { type: "integer" },
+        model_id: { type: "string", description: "The model that checked the items." },
+        generator: {
+          type: ["object", "null"],
+          additionalProperties: false,
+          required: ["model", "provider"],
+          properties: { model: { type: "string" }, provider: { type: ["string", "null"] } },
+          description: "The model that phrased the questions; null where rules did.",
+        },
+        seed: { type: "integer" },
+        checker: { type: "string", description: "How answers were checked against their chunk." },
+        gates: {
+          type: "array",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["gate", "in", "out"],
+            properties: { gate: { type: "string" }, in: { type: "integer" }, out: { type: "integer" } },
+          },
+        },
+        categories: { type: "object", additionalProperties: { type: "integer" } },
+      },
+      description: "How it was made of documents; null where it was uploaded.",
+    },
+    progress_detail: { anyOf: [progressDetail, { type: "null" }] },
+    error: { type: ["string", "null"] },
     created_at: timestamp,
     updated_at: timestamp,
   },
@@ -100,6 +146,73 @@ export const benchmarks = {
     upload: { many: false },
     reply: benchmarkRecord,
     errors: ["benchmark_invalid", "document_limit", "too_large", "disk_full", "unsupported_media_type"],
+  }),
+  "benchmarks.create": endpoint({
+    method: "POST",
+    path: "/api/v3/benchmarks/create",
+    tag: "benchmarks",
+    summary:
+      "Make a benchmark of documents: rules find what they say, a model checks that each item follows from its passage and is not known already. Long work: read its progress with GET.",
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["document_ids"],
+      properties: {
+        benchmark_name: name,
+        document_ids: { type: "array", minItems: 1, maxItems: 10_000, uniqueItems: true, items: id },
+        model: {
+          ...id,
+          description: "The base or aligned model that checks the items; may be left out while one base is there.",
+        },
+        generator_model: {
+          ...id,
+          description:
+            "The model that says the questions in its own words: a base, a deployed aligned model, or one of the upstream's. Without it they are asked as rules phrase them.",
+        },
+        generator_provider: {
+          ...id,
+          description: "A configured upstream; without it the generator is a model of this appliance.",
+        },
+        n_samples: { type: "integer", minimum: 1, maximum: 5000, default: 100 },
+        seed: { type: "integer", minimum: 0, maximum: 4_294_967_295, default: 1 },
+      },
+    },
+    reply: benchmarkRecord,
+    errors: ["not_found"],
+    generates: true,
+  }),
+  "benchmarks.stop": endpoint({
+    method: "POST",
+    path: "/api/v3/benchmarks/{benchmark_id}/stop",
+    tag: "benchmarks",
+    summary: "Stop making a benchmark; nothing of it is kept.",
+    params: idParam("benchmark_id"),
+    reply: benchmarkRecord,
+    errors: ["not_found", "conflict"],
+  }),
+  "benchmarks.strike": endpoint({
+    method: "POST",
+    path: "/api/v3/benchmarks/{benchmark_id}/strike",
+    tag: "benchmarks",
+    summary: "A new version without some items. The old version stays, as what was measured on it does.",
+    params: idParam("benchmark_id"),
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["items", "reason"],
+      properties: {
+        items: {
+          type: "array",
+          minItems: 1,
+          maxItems: 100_000,
+          uniqueItems: true,
+          items: { type: "integer", minimum: 1, maximum: 100_000, description: "sample_num" },
+        },
+        reason: text,
+      },
+    },
+    reply: benchmarkRecord,
+    errors: ["not_found", "conflict"],
   }),
   "benchmarks.list": endpoint({
     method: "GET",
@@ -173,6 +286,6 @@ export const benchmarks = {
         error: { type: "string" },
       },
     },
-    errors: ["not_found"],
+    errors: ["not_found", "conflict"],
   }),
 } as const;

@@ -15,7 +15,7 @@
 export const jobStates = ["queued", "running", "stopping", "succeeded", "failed", "stopped"] as const;
 export type JobState = (typeof jobStates)[number];
 
-export const jobKinds = ["align", "evaluate", "deploy", "undeploy"] as const;
+export const jobKinds = ["align", "evaluate", "deploy", "undeploy", "generate"] as const;
 export type JobKind = (typeof jobKinds)[number];
 
 export const edges: Record<JobState, readonly JobState[]> = {

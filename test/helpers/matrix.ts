@@ -68,9 +68,9 @@ export type Ids = Record<Kind, string>;
 export async function ownedBy(it: Scripted, user: string, key: string): Promise<Ids> {
   const upload = async (name: "documents.upload" | "benchmarks.upload", file: string, content: string) =>
     (await it.call(name, { files: [{ name: `${user}-secret.${file}`, content }], key })).body;
-  const item = JSON.stringify({ instruction: `Who is ${user}?`, response: "One." });
+  const items = ["Who", "Where"].map((ask) => JSON.stringify({ instruction: `${ask} is ${user}?`, response: "One." }));
   const { document_id } = (await upload("documents.upload", "txt", `${user} knows.`)).documents[0];
-  const { benchmark_id } = await upload("benchmarks.upload", "jsonl", `${item}\n`);
+  const { benchmark_id } = await upload("benchmarks.upload", "jsonl", items.join("\n"));
   const { modelId: model_id, alignmentId: alignment_id } = await it.align(user);
   writeFileSync(join(it.data, `${user}.gguf`), "adapter");
   it.store

@@ -66,6 +66,12 @@ export function makeExamples(
   };
 }
 
+/** What the documents state, each fact once. */
+export function readFacts(documents: readonly SnapshotDocument[]): Fact[] {
+  const corpus = readCorpus(documents);
+  return distinct(documents.flatMap((document) => factsOf(document, corpus).facts));
+}
+
 /** Neighbours of one group that a fact is held against, at most: a long table must not cost its square. */
 const nearby = 8;
 

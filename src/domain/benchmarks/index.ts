@@ -5,17 +5,31 @@ import { sha256 } from "../../base/files.ts";
 import { newId } from "../../base/ids.ts";
 import type { Clock } from "../../base/time.ts";
 import type { benchmarks as promises } from "../../contract/benchmarks.ts";
-import type { Handlers, UploadedFile } from "../../contract/endpoint.ts";
+import type { Handlers, Reply, UploadedFile } from "../../contract/endpoint.ts";
+import type { Queue } from "../../jobs/queue.ts";
+import type { JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
+import { checker, type DraftSettings, type Gates } from "./create/job.ts";
 import type { Item } from "./read.ts";
 import type { ReadResult } from "./read.worker.ts";
-import { type BenchmarkRow, benchmarkRows, type ItemRow } from "./store.ts";
+import { type BenchmarkRow, type BenchmarkRows, benchmarkRows, type DraftRow, type ItemRow } from "./store.ts";
 
 export type { Item } from "./read.ts";
+
+type BenchmarkRecord = Reply<(typeof promises)["benchmarks.get"]>;
 
 export interface BenchmarksParts {
   store: Store;
   clock: Clock;
+  queue: Queue;
+  /** Tells the runner that there is work. */
+  wake: () => void;
+  /** Throws not_found unless every one is the owner's. */
+  findDocuments: (ownerId: string, ids: readonly string[]) => Promise<unknown>;
+  /** Whether an upstream of that name is configured. */
+  hasUpstream: (name: string) => boolean;
+  /** The id of the model that is called so, or of the only base where no name is given. Throws not_found or validation. */
+  findModel: (ownerId: string, name: string | undefined) => string;
   /** Keeps the upload as a hidden document; see the documents. */
   keepDocument: <Read, Made>(
     ownerId: string,
@@ -40,10 +54,15 @@ export interface Benchmarks {
   owned(ownerId: string, benchmarkId: string): Benchmark | null;
   /** All of them, in order. Whose they are was asked before. */
   items(benchmarkId: string): Item[];
+  /** For the worker that makes benchmarks. */
+  rows: BenchmarkRows;
+  /** Keeps a finished draft as an upload is kept; `also` runs in its transaction. */
+  keep(draft: DraftRow, file: UploadedFile, signal: AbortSignal, also: () => void): Promise<void>;
   close(): Promise<void>;
 }
 
-export function createBenchmarks({ store, clock, keepDocument }: BenchmarksParts): Benchmarks {
+export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
+  const { store, clock, queue, keepDocument } = parts;
   const rows = benchmarkRows(store);
   const pool = new Piscina({
     filename: new URL("./read.worker.ts", import.meta.url).href,
@@ -64,36 +83,50 @@ export function createBenchmarks({ store, clock, keepDocument }: BenchmarksParts
   }
 
   /** Within the transaction of its document. */
-  function add(ownerId: string, document: { id: string; name: string }, items: Item[]): BenchmarkRow {
+  function add(
+    given: Pick<BenchmarkRow, "owner_id" | "document_id" | "name"> & Partial<BenchmarkRow>,
+    items: Item[],
+  ): BenchmarkRow {
     const now = clock.now();
     const row: BenchmarkRow = {
       id: newId("benchmark"),
-      owner_id: ownerId,
-      document_id: document.id,
-      name: document.name.replace(/\.(jsonl|json|csv|txt)$/i, "") || document.name,
       sha256: sha256(JSON.stringify(items)),
+      version: 1,
+      previous_id: null,
+      struck_json: null,
+      draft_id: null,
       created_seq: store.nextSeq(),
       created_at: now,
       updated_at: now,
+      ...given,
     };
     rows.add.run(row);
     for (const item of items) rows.addItem.run(toRow(row.id, item));
     return row;
   }
 
+  const titleOf = (fileName: string): string => fileName.replace(/\.(jsonl|json|csv|txt)$/i, "") || fileName;
+
   const items = (benchmarkId: string): Item[] => rows.items.all(benchmarkId).map(fromRow);
 
-  function toRecord(row: BenchmarkRow) {
+  function toRecord(row: BenchmarkRow): BenchmarkRecord {
     const splits = { dev: 0, sealed: 0, retention: 0 };
     for (const { split, n } of rows.splits.all(row.id)) splits[split] = n;
+    const draft = row.draft_id === null ? null : rows.draft.get(row.draft_id)!;
     return {
       benchmark_id: row.id,
       name: row.name,
-      document_ids: [row.document_id],
-      status: "READY" as const,
+      document_ids: draft === null ? [row.document_id] : (JSON.parse(draft.document_ids_json) as string[]),
+      status: "READY",
       n_samples: splits.dev + splits.sealed + splits.retention,
       splits,
       sha256: row.sha256,
+      version: row.version,
+      previous_id: row.previous_id,
+      struck: row.struck_json === null ? null : (JSON.parse(row.struck_json) as { items: number[]; reason: string }),
+      generation: draft === null ? null : generationOf(draft),
+      progress_detail: null,
+      error: null,
       created_at: row.created_at,
       updated_at: row.updated_at,
     };
@@ -101,14 +134,37 @@ export function createBenchmarks({ store, clock, keepDocument }: BenchmarksParts
 
   function get(ownerId: string, id: string): BenchmarkRow {
     const row = rows.get.get(ownerId, id);
-    if (!row) throw new Failure("not_found");
-    return row;
+    if (row) return row;
+    const draft = rows.ownedDraft.get(ownerId, id);
+    if (!draft) throw new Failure("not_found");
+    throw new Failure("conflict", `The benchmark is ${statusOf[draft.state]}: its items are there once it is READY`);
+  }
+
+  function record(ownerId: string, id: string): BenchmarkRecord {
+    const row = rows.get.get(ownerId, id);
+    if (row) return toRecord(row);
+    const draft = rows.ownedDraft.get(ownerId, id);
+    if (!draft) throw new Failure("not_found");
+    return draftRecord(draft);
+  }
+
+  function generatorOf(
+    ownerId: string,
+    key_id: string,
+    body: { generator_model?: string; generator_provider?: string },
+  ): DraftSettings["generator"] {
+    const { generator_model: model, generator_provider: provider = null } = body;
+    if (model === undefined && provider === null) return null;
+    if (model === undefined) throw invalid(["generator_model"], "field required where a provider is named");
+    if (provider === null) return { model: parts.findModel(ownerId, model), provider, key_id };
+    if (!parts.hasUpstream(provider)) throw invalid(["generator_provider"], "no upstream of this name is configured");
+    return { model, provider, key_id };
   }
 
   const handlers: Benchmarks["handlers"] = {
     "benchmarks.upload": async ({ files, signal }, { userId }) => {
-      const row = await keepDocument(userId, files[0]!, signal, read, (document, read) =>
-        add(userId, document, read),
+      const row = await keepDocument(userId, files[0]!, signal, read, (document, items) =>
+        add({ owner_id: userId, document_id: document.id, name: titleOf(document.name) }, items),
       ).catch((error) => {
         if (error instanceof Failure && error.code === "document_invalid")
           throw new Failure("benchmark_invalid", error.message, { cause: error });
@@ -117,21 +173,69 @@ export function createBenchmarks({ store, clock, keepDocument }: BenchmarksParts
       return toRecord(row);
     },
 
+    "benchmarks.create": async ({ body }, { userId, keyId }) => {
+      const { document_ids, n_samples, seed, benchmark_name = "Made of documents" } = body;
+      const generator = generatorOf(userId, keyId, body);
+      const settings: DraftSettings = {
+        model_id: parts.findModel(userId, body.model),
+        wanted: n_samples,
+        seed,
+        generator,
+      };
+      await parts.findDocuments(userId, document_ids);
+      const id = newId("benchmark");
+      store.transaction(() => {
+        rows.addDraft.run({
+          id,
+          owner_id: userId,
+          name: benchmark_name,
+          document_ids_json: JSON.stringify(document_ids),
+          settings_json: JSON.stringify(settings),
+          created_seq: store.nextSeq(),
+          created_at: clock.now(),
+        });
+        queue.enqueue({ kind: "generate", subjectId: id, ownerId: userId });
+      });
+      parts.wake();
+      return record(userId, id);
+    },
+
+    "benchmarks.stop": async ({ params }, { userId }) => {
+      record(userId, params.benchmark_id);
+      if (queue.requestStop(params.benchmark_id, "generate") === null)
+        throw new Failure("conflict", "The benchmark is not being made");
+      return record(userId, params.benchmark_id);
+    },
+
+    "benchmarks.strike": async ({ params, body }, { userId }) => {
+      const row = get(userId, params.benchmark_id);
+      const all = items(row.id);
+      const known = new Set(all.map(({ sample_num }) => sample_num));
+      const unknown = body.items.findIndex((number) => !known.has(number));
+      if (unknown >= 0) throw invalid(["items", unknown], `there is no sample ${body.items[unknown]}`);
+      const struck = new Set(body.items);
+      const left = all.filter(({ sample_num }) => !struck.has(sample_num));
+      if (left.length === 0) throw invalid(["items"], "no item would be left");
+      const { owner_id, document_id, name, version, draft_id } = row;
+      const next = { owner_id, document_id, name, draft_id, version: version + 1, previous_id: row.id };
+      return store.transaction(() => toRecord(add({ ...next, struck_json: JSON.stringify(body) }, left)));
+    },
+
     "benchmarks.list": async ({ query: { limit, offset } }, { userId }) => ({
-      benchmarks: rows.page.all(userId, limit, offset).map(toRecord),
-      total: rows.count.get(userId)?.n ?? 0,
+      benchmarks: rows.page.all(userId, userId, limit, offset).map(({ id }) => record(userId, id)),
+      total: rows.count.get(userId, userId)?.n ?? 0,
     }),
 
-    "benchmarks.get": async ({ params }, { userId }) => toRecord(get(userId, params.benchmark_id)),
+    "benchmarks.get": async ({ params }, { userId }) => record(userId, params.benchmark_id),
 
     "benchmarks.data": async ({ params }, { userId }) => {
       const row = get(userId, params.benchmark_id);
-      const { n_samples, splits, sha256, name } = toRecord(row);
+      const { document_ids, n_samples, splits, sha256, name, version, previous_id, generation } = toRecord(row);
       return {
         benchmark_id: row.id,
-        document_ids: [row.document_id],
+        document_ids,
         samples: items(row.id),
-        metadata: { name, n_samples, splits, sha256 },
+        metadata: { name, n_samples, splits, sha256, version, previous_id, generation },
       };
     },
   };
@@ -143,8 +247,70 @@ export function createBenchmarks({ store, clock, keepDocument }: BenchmarksParts
       return row ? { id: row.id, name: row.name, sha256: row.sha256, samples: toRecord(row).n_samples } : null;
     },
     items,
+    rows,
+    async keep(draft, file, signal, also) {
+      const { id, owner_id, name } = draft;
+      await keepDocument(owner_id, file, signal, read, (document, made) => {
+        add({ id, owner_id, document_id: document.id, name, draft_id: id, created_seq: draft.created_seq }, made);
+        also();
+      });
+    },
     close: () => pool.destroy(),
   };
+}
+
+const invalid = (loc: (string | number)[], msg: string): Failure =>
+  new Failure("validation", msg, { details: [{ loc: ["body", ...loc], msg, type: "value_error" }] });
+
+const statusOf: Record<JobState, BenchmarkRecord["status"]> = {
+  queued: "PROCESSING",
+  running: "PROCESSING",
+  stopping: "PROCESSING",
+  succeeded: "READY",
+  failed: "FAILED",
+  stopped: "STOPPED",
+};
+
+/** One that is not there yet, or will never be. */
+function draftRecord(draft: DraftRow): BenchmarkRecord {
+  const { phase, state, candidates, seconds } = draft;
+  const done = phase === "phrasing" ? draft.phrased : draft.checked;
+  const rate = done > 0 && seconds > 0 ? done / seconds : null;
+  const isEnded = state === "failed" || state === "stopped";
+  return {
+    benchmark_id: draft.id,
+    name: draft.name,
+    document_ids: JSON.parse(draft.document_ids_json) as string[],
+    status: statusOf[state],
+    n_samples: 0,
+    splits: { dev: 0, sealed: 0, retention: 0 },
+    sha256: null,
+    version: 1,
+    previous_id: null,
+    struck: null,
+    generation: generationOf(draft),
+    progress_detail: isEnded
+      ? null
+      : {
+          phase,
+          done,
+          // At most: the work ends where there are as many items as are wanted.
+          total: phase === "queued" || phase === "reading" ? null : candidates,
+          unit: "candidates",
+          rate,
+          seconds_left: rate === null ? null : (candidates - done) / rate,
+        },
+    error: state === "stopped" ? "It was stopped" : draft.error_text,
+    created_at: draft.created_at,
+    updated_at: draft.updated_at,
+  };
+}
+
+function generationOf(draft: DraftRow): NonNullable<BenchmarkRecord["generation"]> {
+  const { model_id, wanted, seed, generator } = JSON.parse(draft.settings_json) as DraftSettings;
+  const { gates, categories } = JSON.parse(draft.gates_json) as Gates;
+  const by = generator && { model: generator.model, provider: generator.provider };
+  return { wanted, model_id, generator: by, seed, checker, gates, categories };
 }
 
 const toRow = (benchmark_id: string, { aliases, choices, rubric, citations, ...item }: Item): ItemRow => ({

@@ -1,0 +1,122 @@
+// What a model is asked about a draft. The checker sees the chunk and nothing else of the documents; a small model cannot be
+// trusted to write an answer, so it is asked which of several answers its likelihood prefers (note, gate 4: extractive agreement).
+import type { Draft } from "./gates.ts";
+
+export interface Verdict {
+  /** Mean log-prob per token of the answer given the chunk, less that of the best wrong one, or of the answer without the chunk. */
+  margin: number | null;
+  /** Answered rightly with no document at hand. */
+  known: boolean;
+  /** Of a choice: whether the options alone led to the right one. */
+  guessed: boolean | null;
+}
+
+export interface Scored {
+  prompt: string;
+  answer: string;
+}
+
+/** Mean log-prob per token of each answer after its prompt, in nats. */
+export type Score = (rows: readonly Scored[]) => Promise<number[]>;
+/** The greedy answer to each question, no document at hand. */
+export type Answer = (questions: readonly string[]) => Promise<string[]>;
+/** Whether an answer is right. */
+export type Grade = (answer: string, draft: Draft) => boolean;
+
+/** Nats per token that the chunk must add where there is no wrong answer to compare with. */
+const leastGain = 0.5;
+/** Wrong answers that are compared, at most. */
+const mostRivals = 2;
+
+export const openBook = ({ chunk, question }: Draft): string =>
+  `${chunk.trim()}\n\n${question}\nAnswer in as few words as possible.`;
+const closedBook = ({ question }: Draft): string => `${question}\nAnswer in as few words as possible.`;
+const optionsOnly = ({ choices }: Draft): string =>
+  `One of these answers is right. Which one?\n${choices.map((choice) => `- ${choice}`).join("\n")}`;
+
+export const isAnswerable = ({ margin }: Verdict): boolean => margin === null || margin > 0;
+
+export async function checkDrafts(
+  drafts: readonly Draft[],
+  { score, answer, grade }: { score: Score; answer: Answer; grade: Grade },
+): Promise<Verdict[]> {
+  const rows = drafts.map((draft) => ({ open: openRows(draft), options: optionRows(draft) }));
+  const scores = await score(rows.flatMap(({ open, options }) => [...open, ...options]));
+  const answers = await answer(drafts.map((draft) => closedBook(draft)));
+  let at = 0;
+  return drafts.map((draft, index) => {
+    const { open, options } = rows[index]!;
+    const ofOpen = scores.slice(at, at + open.length);
+    const ofOptions = scores.slice(at + open.length, at + open.length + options.length);
+    at += open.length + options.length;
+    return {
+      margin: marginOf(draft, ofOpen),
+      known: draft.type !== "refusal" && grade(answers[index]!, draft),
+      guessed: draft.type === "choice" ? draft.choices[highest(ofOptions)] === draft.response : null,
+    };
+  });
+}
+
+/** The answer, then the wrong ones; without any, the answer with the chunk and without. */
+function openRows(draft: Draft): Scored[] {
+  if (draft.type === "refusal") return [];
+  const prompt = openBook(draft);
+  const right = { prompt, answer: draft.response };
+  const wrong = draft.type === "choice" ? draft.choices.filter((choice) => choice !== draft.response) : draft.rivals;
+  if (wrong.length === 0) return [right, { prompt: closedBook(draft), answer: draft.response }];
+  return [right, ...wrong.slice(0, mostRivals).map((answer) => ({ prompt, answer }))];
+}
+
+const optionRows = (draft: Draft): Scored[] =>
+  draft.type === "choice" ? draft.choices.map((answer) => ({ prompt: optionsOnly(draft), answer })) : [];
+
+function marginOf(draft: Draft, scores: readonly number[]): number | null {
+  if (draft.type === "refusal") return null;
+  const [right, ...others] = scores;
+  const hasRivals = draft.type === "choice" || draft.rivals.length > 0;
+  return right! - Math.max(...others) - (hasRivals ? 0 : leastGain);
+}
+
+const highest = (values: readonly number[]): number => values.indexOf(Math.max(...values));
+
+export interface Checked {
+  draft: Draft;
+  verdict: Verdict;
+}
+
+/** Known items at most, as a share of all: the retention split. */
+const mostKnown = 0.3;
+
+/**
+ * The items of the benchmark, of those checked, in order: answerable ones, of which at most three in ten are known already, and of
+ * choices no more that the options give away than chance would.
+ */
+export function choose(
+  checked: readonly Checked[],
+  wanted: number,
+): { chosen: Checked[]; answerable: number; needed: number; fair: number } {
+  const answerable = checked.filter(({ verdict }) => isAnswerable(verdict));
+  const unknown = answerable.filter(({ verdict }) => !verdict.known).length;
+  const room = Math.floor((mostKnown / (1 - mostKnown)) * unknown);
+  let known = 0;
+  const needed = answerable.filter(({ verdict }) => !verdict.known || ++known <= room);
+  const fair = withoutGuessed(needed);
+  return { chosen: fair.slice(0, wanted), answerable: answerable.length, needed: needed.length, fair: fair.length };
+}
+
+/** Chance of four options, and how far above it a share of n may lie by luck alone (one standard deviation). */
+function withoutGuessed(all: readonly Checked[]): Checked[] {
+  const choices = all.filter(({ verdict }) => verdict.guessed !== null);
+  let guessed = choices.filter(({ verdict }) => verdict.guessed).length;
+  let left = choices.length;
+  const surplus = new Set<Checked>();
+  for (const one of choices.toReversed()) {
+    const chance = 1 / one.draft.choices.length;
+    if (guessed <= left * chance + Math.sqrt(left * chance * (1 - chance))) break;
+    if (!one.verdict.guessed) continue;
+    surplus.add(one);
+    guessed--;
+    left--;
+  }
+  return all.filter((one) => !surplus.has(one));
+}

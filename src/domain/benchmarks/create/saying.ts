@@ -1,0 +1,42 @@
+// One message to a chat model and its answer, as any client would ask it: a base, a deployed model, or an upstream's.
+import { Failure } from "../../../base/errors.ts";
+import { randomWord } from "../../../base/ids.ts";
+import { EventStream, type Handler } from "../../../contract/endpoint.ts";
+import { chatBody, type inference } from "../../../contract/inference.ts";
+import { compile } from "../../../contract/validate.ts";
+
+type Chat = (typeof inference)["inference.chat"];
+
+const check = compile(chatBody);
+/** Tokens of a question that a model says in its own words. */
+const longest = 120;
+
+export const createSaying =
+  (chat: Handler<Chat>) =>
+  async (
+    ownerId: string,
+    { model, provider, key_id }: { model: string; provider: string | null; key_id: string },
+    content: string,
+    signal: AbortSignal,
+  ): Promise<string> => {
+    const asked = check({ model, messages: [{ role: "user", content }], temperature: 0, max_tokens: longest });
+    if (!asked.ok) throw new Failure("validation", undefined, { details: asked.details });
+    const answer = await chat(
+      {
+        params: {},
+        query: {},
+        raw: {},
+        files: [],
+        lastEventId: null,
+        headers: provider === null ? {} : { "x-provider": provider },
+        requestId: `req_${randomWord()}`,
+        signal,
+        setHeader: () => {},
+        body: asked.value,
+      },
+      { userId: ownerId, userName: "", keyId: key_id },
+    );
+    if (answer instanceof EventStream) throw new Error("the answer is a stream");
+    const said = answer.choices[0]?.message.content;
+    return typeof said === "string" ? said : "";
+  };
