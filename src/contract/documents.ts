@@ -121,7 +121,7 @@ export type DocumentWarning = DocumentReport["warnings"][number];
 /**
  * Where a stretch of clean text stands in the original. Offsets count UTF-16 code units: of the decoded file in text, Markdown,
  * CSV, JSON and HTML; of the chapter's decoded file in EPUB; of the text in reading order of the page in PDF, the slide in PPTX,
- * the sheet in XLSX, the whole in DOCX and e-mail.
+ * the sheet in XLSX, the page in DOCX where Word marked its pages; of the whole in other DOCX and in e-mail.
  */
 export interface Place {
   /** From 1; null where the format has no pages. */

@@ -107,6 +107,27 @@ describe("Word", () => {
       ["paragraph", "Since May."],
     ]);
     assert.match(read.text, /^1\. moor\n {2}- ask\n2\. pay$/m);
+    assert.equal(read.report.pages, null);
+  });
+
+  test("pages are those that Word marked", async () => {
+    const mark = "<w:r><w:lastRenderedPageBreak/><w:t>on the second page.</w:t></w:r>";
+    const read = await it.read(
+      "a.docx",
+      docx(
+        `${p("First.")}<w:p><w:r><w:footnoteReference w:id="1"/></w:r></w:p><w:p><w:r><w:t>Begun </w:t></w:r>${mark}</w:p>${p("Third.")}`,
+      ),
+    );
+    assert.deepEqual(
+      read.blocks.map(({ start, end, place }) => [read.text.slice(start, end), place.page, place.last_page]),
+      [
+        ["First.", 1, 1],
+        ["Begun on the second page.", 1, 2],
+        ["Third.", 2, 2],
+        ["Since May.", 1, 1],
+      ],
+    );
+    assert.equal(read.report.pages?.count, 2);
   });
 });
 

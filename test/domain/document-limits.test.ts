@@ -209,6 +209,13 @@ describe("a name that says something else", () => {
   });
 });
 
+test("a PDF whose table of objects leads back to itself is read, not for ever", { timeout: 60_000 }, async () => {
+  const file = pdf([page], "/Prev 0000000000 ").toString("latin1");
+  const start = /startxref\n(\d+)/.exec(file)![1]!;
+  const looped = Buffer.from(file.replace("/Prev 0000000000", `/Prev ${start.padStart(10, "0")}`), "latin1");
+  assert.equal((await it.read("a.pdf", looped)).text, "words on a page\n");
+});
+
 test("the process that reads a PDF may open that file, and nothing else", async () => {
   const folder = mkdtempSync(join(tmpdir(), "plumbline-confined-"));
   const [given, other] = [join(folder, "given"), join(folder, "other")];

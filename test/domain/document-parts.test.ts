@@ -149,4 +149,9 @@ describe("charsets", () => {
   ).map(({ text, base64 }: { text: string; base64: string }) => [text, base64]);
   for (const [text, base64] of sentences)
     test(text.slice(0, 20), () => assert.equal(decode(Buffer.from(base64, "base64"), "a"), text));
+
+  test("UTF-8 with a damaged byte is no old charset", () => {
+    const bytes = Buffer.concat([Buffer.from("öäü".repeat(10)), Buffer.of(0xff), Buffer.from("öäü")]);
+    assert.throws(() => decode(bytes, "a"), /UTF-8 but for 1 character/);
+  });
 });

@@ -33,14 +33,17 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function uploadAll(files: [name: string, content: string | Uint8Array][]): Promise<string[]> {
+async function uploadAll(
+  files: [name: string, content: string | Uint8Array][],
+  query: { personal_data?: "mask" } = {},
+): Promise<string[]> {
   const arrived = files.map(([name, content]) => {
     const path = join(folder, `${sha256(content)}.upload`);
     writeFileSync(path, content);
     return { name, declaredType: "", path, bytes: statSync(path).size, sha256: sha256(content) };
   });
   const handler = documents.handlers["documents.upload"];
-  const input = { files: arrived, query: {}, signal: new AbortController().signal };
+  const input = { files: arrived, query, signal: new AbortController().signal };
   const caller = { userId: "u", userName: "ann", keyId: "k" };
   const answer = await handler(input as unknown as Parameters<typeof handler>[0], caller);
   return answer.documents.map(({ document_id }) => document_id);
@@ -105,5 +108,26 @@ test("a paragraph is found again past hundreds of other documents", async () => 
       ["w0x0", 1, true],
       ["w230", 1, false],
     ],
+  );
+});
+
+test("what is masked has the same stand-in in every document, and still leads back to its place", async () => {
+  const originals = ["Write to ada@example.org today.", "It was Ada@Example.org, not bo@example.org, who called."];
+  const ids = await uploadAll(
+    originals.map((text, i) => [`${i}.txt`, text]),
+    { personal_data: "mask" },
+  );
+  const read = await documents.read("u", ids);
+  const standIns = read.map(({ text }) => text.match(/\[email [0-9a-f]{8}\]/g));
+  assert.deepEqual(
+    standIns.map((found) => found?.length),
+    [1, 2],
+  );
+  assert.equal(standIns[0]![0], standIns[1]![0]);
+  assert.notEqual(standIns[1]![0], standIns[1]![1]);
+  assert.ok(read.every(({ text }) => !text.includes("@")));
+  assert.deepEqual(
+    read.map(({ blocks }, i) => originals[i]!.slice(blocks[0]!.place.start, blocks[0]!.place.end)),
+    originals,
   );
 });

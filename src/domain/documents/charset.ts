@@ -12,12 +12,24 @@ export function decode(bytes: Uint8Array, name: string, declared: string | null 
   const wide = wideZeros(bytes);
   if (wide !== null) return readable(decodeAs(wide, bytes)) ?? refuse(name, wide);
   if (bytes.includes(0)) throw new Failure("unsupported_media_type", `${name} is not text`);
+  refuseDamagedUtf8(bytes, name);
   const guesses = [declared, ...analyse(bytes.subarray(0, sampleBytes)).map((guess) => guess.name)];
   for (const charset of guesses) {
     const text = charset === null ? null : readable(decodeAs(charset, bytes));
     if (text !== null) return text;
   }
   return refuse(name, "any charset");
+}
+
+/** Text that is UTF-8 but for some bytes would pass for an old charset, with every letter beyond ASCII wrong. */
+function refuseDamagedUtf8(bytes: Uint8Array, name: string): void {
+  const lossy = new TextDecoder("utf-8").decode(bytes);
+  let [wrong, right] = [0, 0];
+  for (const { 0: letter } of lossy.matchAll(/[\u0080-\u{10ffff}]/gu))
+    if (letter === "\ufffd") wrong++;
+    else right++;
+  if (right >= 10 * wrong)
+    throw new Failure("document_invalid", `${name} is damaged: it is UTF-8 but for ${wrong} characters`);
 }
 
 /** For what is read by programs as well: nothing is guessed. */

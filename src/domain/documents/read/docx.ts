@@ -1,6 +1,6 @@
 // DOCX to elements: headings by style or outline level, lists, tables, footnotes at the end. What was deleted or is hidden is not
 // read; headers and footers are other parts and never looked at.
-import { type Element, isBlank, PageText, type Piece, type Reading } from "../elements.ts";
+import { type Element, isBlank, type Page, PageText, type Piece, type Reading } from "../elements.ts";
 import type { Archive } from "./archive.ts";
 import { isOn, neededPart, partOf, relationsOf } from "./office.ts";
 import { at, nodes, type XmlNode } from "./xml.ts";
@@ -24,8 +24,8 @@ export async function readDocx(archive: Archive, main: string, name: string): Pr
   // The lines between text and notes are notes of a type of their own.
   for (const type of ["footnotes", "endnotes"])
     for (const note of nodes((await related(type)) ?? undefined))
-      if (note.attributes.type === undefined) reader.blocks(note);
-  return { pages: null, elements: reader.elements, warnings: [] };
+      if (note.attributes.type === undefined) reader.note(note);
+  return { pages: reader.pages, elements: reader.elements, warnings: [] };
 }
 
 function stylesOf(root: XmlNode | null): Map<string, Style> {
@@ -66,7 +66,10 @@ function numberingOf(root: XmlNode | null): (id: string, level: number) => boole
 
 class Body {
   readonly elements: Element[] = [];
-  #text = new PageText(0);
+  #texts = [new PageText(0)];
+  #text = this.#texts[0]!;
+  /** Pages of the marks of footnotes and endnotes. */
+  #noted = new Map<string, PageText>();
   #styles: Map<string, Style>;
   #isCounted: (id: string, level: number) => boolean | null;
   /** Items so far, by list and level. */
@@ -75,6 +78,17 @@ class Body {
   constructor(styles: Map<string, Style>, isCounted: (id: string, level: number) => boolean | null) {
     this.#styles = styles;
     this.#isCounted = isCounted;
+  }
+
+  /** A footnote, on the page that its mark is on. */
+  note(node: XmlNode): void {
+    this.#text = this.#noted.get(`${node.tag} ${node.attributes.id}`) ?? this.#text;
+    this.blocks(node);
+  }
+
+  /** Those that the program last drew, where it left marks of them. */
+  get pages(): Page[] | null {
+    return this.#texts.length === 1 ? null : this.#texts.map((text) => ({ label: null, characters: text.characters }));
   }
 
   blocks(parent: XmlNode | undefined): void {
@@ -125,6 +139,11 @@ class Body {
         pieces.push(this.#text.take(node.children.filter((child) => typeof child === "string").join("")));
       else if (node.tag === "tab" || node.tag === "ptab") pieces.push(this.#text.take("\t"));
       else if (node.tag === "br" || node.tag === "cr") pieces.push(this.#text.take("\n"));
+      else if (node.tag === "lastRenderedPageBreak") {
+        this.#text = new PageText(this.#texts.length);
+        this.#texts.push(this.#text);
+      } else if (node.tag === "footnoteReference" || node.tag === "endnoteReference")
+        this.#noted.set(`${node.tag.replace("Reference", "")} ${node.attributes.id}`, this.#text);
       else if (node.tag === "noBreakHyphen") pieces.push(this.#text.take("-"));
       else if (node.tag === "txbxContent") boxes.push(node);
       else if (!skipped.has(node.tag) && !isOn(at(node, "rPr", "vanish"))) pieces.push(...this.#runs(node, boxes));
