@@ -126,6 +126,15 @@ test("candidates of a table ask each sibling's own value, and choices are the si
   for (const { about } of nothing) assert.ok(!text.includes(about.entity), about.entity);
 });
 
+test("the head of an e-mail is nothing to ask for", () => {
+  const mail = { ...mill, text: "# Welcome, Ida Holm\n\n- From: Personnel\n- To: Everybody\n- Extension: 4172\n" };
+  const asked = candidatesOf([mail], readFacts([mail]), 1).filter(({ type }) => type !== "refusal");
+  assert.deepEqual(
+    asked.map(({ response }) => response),
+    ["4172"],
+  );
+});
+
 test("a citation of a document with pages names its page", () => {
   const pages = [0, text.indexOf("| Wheel")];
   const cited = candidatesOf([{ ...mill, pages }], readFacts([mill]), 1).flatMap(({ citations }) => citations);

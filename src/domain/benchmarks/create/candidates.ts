@@ -103,10 +103,14 @@ export function candidatesOf(
 const noThing =
   /^(?:(?:in|on|at|to|for|with|by|from|of|under|after|before|until|since|we|us|you|it|they|both|our|your|this|these|that|who|what)\b|\d)/i;
 
+/** The head of a letter or an e-mail says how it travelled, not what is so. */
+const postal = /^(?:from|to|cc|bcc|subject|date|sent|reply-to|message-id)$/i;
+
 /** What can be asked for in one plain question. Sentences are read with more care than tables, whose cells say what they are. */
 function isPlain(fact: FoundFact, { text }: SourceDocument): boolean {
   const { entity, value, kind, concept, exact, attribute, statement } = fact;
   if (!fact.english || noThing.test(entity) || entity.split(/\s+/).length > 6) return false;
+  if (postal.test(attribute ?? "")) return false;
   if (value.split(/\s+/).length > longestValue || overlaps(value, entity)) return false;
   if (statement === null) return true;
   const quote = text.slice(fact.source.start, fact.source.end);
