@@ -379,6 +379,13 @@ function hopsOf(
     );
 }
 
+/** Of the names in a thing's name the one that no other has: «Tivo», not «Project». */
+function rarest(entity: string, texts: string): string {
+  const times = (name: string): number => texts.split(name.toLowerCase()).length;
+  const names = entity.match(/\p{Lu}\p{Ll}{2,}/gu)!;
+  return names.reduce((best, name) => (times(name) < times(best) ? name : best));
+}
+
 const syllables = "bra dol fen gri hul jor kem lat mov nis pra quo rul sev tam ulo vex wim yor zad".split(" ");
 
 /** Questions about things that no document knows: another name in the place of the thing's own. */
@@ -390,7 +397,7 @@ function ofNothing(plain: readonly Candidate[], documents: readonly SourceDocume
       if (at % 3 !== 0) return [];
       const random = seeded(seed ^ hashOf(`nothing ${candidate.cluster}`));
       const made = capitalised(shuffled(syllables, random).slice(0, 3).join(""));
-      const name = /\p{Lu}\p{Ll}{2,}/u.exec(candidate.about.entity)![0];
+      const name = rarest(candidate.about.entity, texts);
       const entity = candidate.about.entity.replace(name, made);
       if (texts.includes(made.toLowerCase())) return [];
       return [
