@@ -11,6 +11,7 @@ import { FixedLane } from "./fixed-lane.ts";
 import type { LoadedInfo, ModelRef } from "./generator.ts";
 import { readGgufHeader } from "./gguf-header.ts";
 import { baseBytes, contextBytes, embeddingBytes, type Gpu, type Grant, type ModelShape, shapeOf } from "./gpu.ts";
+import { ParkedPrompts } from "./parked.ts";
 import { type Pooling, poolingOf } from "./pooling.ts";
 import { Turns } from "./turns.ts";
 
@@ -75,6 +76,7 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
         context: pool,
         tokenizer: opened.tokenizer,
         openGrammar: opened.openGrammar,
+        parked: native.gpu === false ? parkedPrompts(pool, model.baseId, contextBytes(shape, use), options) : null,
         turns,
         seats: config.seats,
         seatContext: context,
@@ -103,6 +105,17 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
     grant.release();
     throw error;
   }
+}
+
+/** As much as the pool of seats itself takes. With a GPU a prompt is read again sooner than its bytes travel there and back. */
+function parkedPrompts(
+  context: NativeContext,
+  baseId: string,
+  bytes: number,
+  { gpu, log }: GeneratorOptions,
+): ParkedPrompts {
+  const lend = (size: number, giveBack: () => void) => gpu.lend(`prompts:${baseId}`, size, giveBack);
+  return new ParkedPrompts({ context, bytes, lend, log });
 }
 
 async function openPool(

@@ -9,6 +9,7 @@ import type { Log } from "../base/log.ts";
 import { conclude, createJob, type Job, scorePrompt, takeToken } from "./answering.ts";
 import type { NativeAdapter, NativeContext, NativeGrammar, NativeSampler } from "./binding.ts";
 import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Tokenizer } from "./generator.ts";
+import type { Held, ParkedPrompts } from "./parked.ts";
 import { commonPrefix, movesToAlign, seatBeside } from "./seats.ts";
 import type { Turns } from "./turns.ts";
 import { Waiting } from "./waiting.ts";
@@ -17,6 +18,8 @@ export interface BatcherOptions {
   context: NativeContext;
   tokenizer: Tokenizer;
   openGrammar: (gbnf: string) => NativeGrammar;
+  /** Where prompts go that lose their seat, or null. */
+  parked: ParkedPrompts | null;
   turns: Turns;
   seats: number;
   seatContext: number;
@@ -126,6 +129,7 @@ export class Batcher {
         this.options.context.clear(seat.id);
         seat.cells = [];
       }
+    this.options.parked?.forget(key);
     if (this.adapterSet === key) {
       this.options.context.setAdapter(null);
       this.adapterSet = "";
@@ -138,6 +142,7 @@ export class Batcher {
 
   dispose(): void {
     for (const seat of this.seats) seat.sampler.dispose();
+    this.options.parked?.forget();
   }
 
   private active(): Seat[] {
@@ -193,7 +198,7 @@ export class Batcher {
         for (let steps = 0; steps < stepsPerTurn || !turns.wanted; steps++) {
           for (const seat of this.active()) if (seat.job!.left) this.free(seat, "aborted");
           await this.takeCopies();
-          this.admit();
+          await this.admit();
           if (this.active().length === 0) return;
           await this.step();
         }
@@ -201,46 +206,64 @@ export class Batcher {
   }
 
   /** Seats for those who wait. The last free seat is kept for people. */
-  private admit(): void {
+  private async admit(): Promise<void> {
     for (;;) {
       const free = this.seats.filter((seat) => seat.job === null);
       if (free.length === 0) return;
       const job = this.waiting.take(free.length === 1 && this.seats.length > 1);
       if (job === null) return;
-      const seat = this.seatFor(job, free);
-      seat.job = job;
-      seat.key = job.key;
-      seat.owner = job.owner;
-      seat.session = job.request.session ?? null;
-      this.forgetOlder(seat);
-      seat.pending = job.request.prompt;
-      seat.at = seat.cells.length;
-      seat.turn = this.admitted++;
-      seat.sampler.setBias(job.request.sampling.logitBias);
-      job.cached = seat.at;
-      job.startedAt = performance.now();
+      await this.place(job, free);
     }
   }
 
   /**
-   * The idle seat that holds the longest beginning of this prompt, of the same owner and adapter; else a fresh one, which waits
-   * for a copy where a busy seat holds or reads such a beginning.
+   * On the idle seat that holds the longest beginning of this prompt, of the same owner and adapter; else on a fresh one, which
+   * gets such a beginning from where it was parked, or waits for a copy where a busy seat holds or reads it.
    */
-  private seatFor(job: Job, free: Seat[]): Seat {
+  private async place(job: Job, free: Seat[]): Promise<void> {
+    const { prompt, sampling, session = null } = job.request;
     const idle = this.longestPrefix(job, free);
     const busy = this.longestPrefix(job, this.active());
-    if (idle !== null && idle.length >= (busy?.length ?? 0)) {
-      const { seat, length } = idle;
-      if (seat.cells.length === length || this.options.context.cut(seat.id, length)) {
-        seat.cells.length = length;
-        return seat;
-      }
+    const parked = this.parkedPrefix(job);
+    const best = Math.max(idle?.length ?? 0, busy?.length ?? 0, parked?.length ?? 0);
+    const seat = idle?.length === best ? idle.seat : this.freshSeat(job);
+    const before: Held = { key: seat.key, owner: seat.owner, cells: seat.cells };
+    // The job's own before anything is waited for: whoever asks in the meantime must find it.
+    Object.assign(seat, { job, key: job.key, owner: job.owner, session });
+    job.startedAt = performance.now();
+    this.forgetOlder(seat);
+    const kept = idle?.seat === seat ? idle.length : 0;
+    if (before.cells.length >= leastReuse && kept < before.cells.length / 2)
+      await this.options.parked?.keep(before, seat.id);
+    if (kept > 0 && this.cutTo(seat, before.cells, kept)) seat.cells = prompt.slice(0, kept);
+    else if (parked?.length === best && (await this.unpark(seat, parked))) seat.cells = prompt.slice(0, best);
+    else {
+      this.options.context.clear(seat.id);
+      seat.cells = [];
+      seat.source = busy;
     }
-    const seat = this.freshSeat(job);
-    this.options.context.clear(seat.id);
-    seat.cells = [];
-    seat.source = busy;
-    return seat;
+    seat.pending = prompt;
+    seat.at = job.cached = seat.cells.length;
+    seat.turn = this.admitted++;
+    seat.sampler.setBias(sampling.logitBias);
+  }
+
+  /** Forgets all but the first cells of those that a seat holds. */
+  private cutTo(seat: Seat, { length }: readonly number[], kept: number): boolean {
+    return length === kept || this.options.context.cut(seat.id, kept);
+  }
+
+  private parkedPrefix({ key, owner, request }: Job): ReturnType<ParkedPrompts["find"]> {
+    const { prompt, onPrompt } = request;
+    const found = onPrompt === undefined ? this.options.parked?.find({ key, owner, cells: prompt }) : null;
+    // The last token is decoded in any case: its logits are wanted.
+    const length = Math.min(found?.length ?? 0, prompt.length - 1);
+    return found && length >= leastReuse ? { ...found, length } : null;
+  }
+
+  private async unpark(seat: Seat, found: NonNullable<ReturnType<ParkedPrompts["find"]>>): Promise<boolean> {
+    const { parked, length } = found;
+    return (await this.options.parked!.restore(parked, seat.id)) && this.cutTo(seat, parked.cells, length);
   }
 
   /** Beside its group where it can be, and not in the place of a conversation that goes on while there is another. */

@@ -60,6 +60,9 @@ interface AddonContext {
   disposeSequence(sequence: number): void;
   removeTokenCellsFromSequence(sequence: number, from: number, to: number): boolean;
   copySequenceStateFromOtherSequence(to: number, from: number): Promise<number>;
+  getSequenceKvCacheMinPosition(sequence: number): number;
+  saveSequenceStateToFile(path: string, sequence: number, tokens: Uint32Array): Promise<number>;
+  loadSequenceStateFromFile(path: string, sequence: number, mostTokens: number): Promise<Uint32Array>;
   setLoras(loras: AddonLora[], scales: number[]): void;
   setThreads(threads: number): void;
   getMemoryBreakdown(): { cpuRam: number; gpuVram: number };
@@ -117,6 +120,9 @@ const expected: Record<Class, string[]> = {
     "disposeSequence",
     "removeTokenCellsFromSequence",
     "copySequenceStateFromOtherSequence",
+    "getSequenceKvCacheMinPosition",
+    "saveSequenceStateToFile",
+    "loadSequenceStateFromFile",
     "setLoras",
     "setThreads",
     "getEmbedding",
@@ -209,6 +215,10 @@ export interface NativeContext {
   clear(sequence: number): void;
   /** Forgets the cells of a sequence from `position` on. false: this model cannot, and nothing was forgotten. */
   cut(sequence: number, position: number): boolean;
+  /** Writes the cells of a sequence to a file; its bytes. null: they are still on their way from another sequence. */
+  save(sequence: number, path: string): Promise<number | null>;
+  /** Overwrites a sequence with what `save` wrote in this context; false: its place is still to be read, and nothing was done. */
+  restore(sequence: number, path: string): Promise<boolean>;
   /** Overwrites `to` with the cells of `from`. */
   copy(from: number, to: number): Promise<void>;
   /** Overwrites `to` with the cells of `from`, and clears `from`. */
@@ -364,10 +374,17 @@ async function openContext(addon: Addon, model: AddonModel, shape: ContextShape)
   });
   await mustLoad("a context", () => context.init());
   const { cpuRam, gpuVram } = context.getMemoryBreakdown();
+  /** The library copies cells only when it decodes next: until then these are not what they will be, or are still wanted. */
+  const copied = new Set<number>();
+  const copy = async (from: number, to: number): Promise<void> => {
+    copied.add(from).add(to);
+    await context.copySequenceStateFromOtherSequence(to, from);
+  };
   return {
     memoryBytes: cpuRam + gpuVram,
     decode: async (parts) => {
-      context.initBatch(shape.batch);
+      copied.clear();
+      context.initBatch(parts.reduce((sum, part) => sum + part.tokens.length, 0));
       const rows = parts.map(({ sequence, position, tokens, logitsAt }) => [
         ...context.addToBatch(sequence, position, Uint32Array.from(tokens), Uint32Array.from(logitsAt)),
       ]);
@@ -376,10 +393,22 @@ async function openContext(addon: Addon, model: AddonModel, shape: ContextShape)
     },
     openSampler: () => openSampler(addon, model, context),
     clear: (sequence) => context.disposeSequence(sequence),
-    cut: (sequence, position) => context.removeTokenCellsFromSequence(sequence, position, -1),
-    copy: async (from, to) => void (await context.copySequenceStateFromOtherSequence(to, from)),
+    // A model with a sliding window forgets by itself what lies behind it: then what is left before `position` has holes.
+    cut: (sequence, position) =>
+      context.getSequenceKvCacheMinPosition(sequence) <= 0 &&
+      context.removeTokenCellsFromSequence(sequence, position, -1),
+    // Of the tokens that the file could carry the library wants one at least.
+    save: async (sequence, path) =>
+      copied.has(sequence) ? null : context.saveSequenceStateToFile(path, sequence, Uint32Array.of(0)),
+    restore: async (sequence, path) => {
+      if (copied.has(sequence)) return false;
+      context.disposeSequence(sequence);
+      await context.loadSequenceStateFromFile(path, sequence, 1);
+      return true;
+    },
+    copy,
     move: async (from, to) => {
-      await context.copySequenceStateFromOtherSequence(to, from);
+      await copy(from, to);
       context.disposeSequence(from);
     },
     setAdapter: (adapter) => (adapter === null ? context.setLoras([], []) : context.setLoras([adapter.addon], [1])),
@@ -471,17 +500,15 @@ function openSampler(addon: Addon, model: AddonModel, context: AddonContext): Na
   };
 }
 
-function topOf(pairs: number[], bias: ReadonlyMap<number, number>): TopLogits {
-  const count = pairs.length / 2;
-  const all = Array.from({ length: count }, (_, index) => ({
-    token: pairs[2 * index]!,
-    logit: pairs[2 * index + 1]! - (bias.get(pairs[2 * index]!) ?? 0),
-  }));
+/** pairs: token, logit, token, logit, by falling logit. */
+function topOf(pairs: readonly number[], bias: ReadonlyMap<number, number>): TopLogits {
+  const places: number[] = [];
   // What a grammar refuses stands at −∞.
-  const order = all.filter(({ logit }) => logit > Number.NEGATIVE_INFINITY);
-  if (bias.size > 0) order.sort((a, b) => b.logit - a.logit);
+  for (let at = 0; at < pairs.length; at += 2) if (pairs[at + 1]! > Number.NEGATIVE_INFINITY) places.push(at);
+  const logitAt = (at: number): number => pairs[at + 1]! - (bias.get(pairs[at]!) ?? 0);
+  if (bias.size > 0) places.sort((a, b) => logitAt(b) - logitAt(a));
   return {
-    tokens: Int32Array.from(order, (entry) => entry.token),
-    logits: Float32Array.from(order, (entry) => entry.logit),
+    tokens: Int32Array.from(places, (at) => pairs[at]!),
+    logits: Float32Array.from(places, logitAt),
   };
 }

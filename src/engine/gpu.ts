@@ -13,6 +13,8 @@ export interface Grant {
 export interface Gpu {
   /** null when it does not fit. Threads are refused only to those who ask for them by number. */
   reserve(holder: string, bytes: number, threads?: number): Grant | null;
+  /** Memory that counts as free: `giveBack` is called when somebody reserves it, and must release the grant at once. */
+  lend(holder: string, bytes: number, giveBack: () => void): Grant | null;
   snapshot(): {
     memoryBytes: number;
     freeBytes: number;
@@ -24,13 +26,27 @@ export interface Gpu {
 
 export function createGpu(machine: { memoryBytes: number; threads: number }): Gpu {
   const grants = new Set<Grant>();
-  const used = (what: "bytes" | "threads"): number => [...grants].reduce((sum, grant) => sum + grant[what], 0);
+  const lent = new Map<Grant, () => void>();
+  const sum = (of: Iterable<Grant>, what: "bytes" | "threads"): number =>
+    [...of].reduce((total, grant) => total + grant[what], 0);
+  const used = (what: "bytes" | "threads"): number => sum(grants, what);
   return {
     reserve: (holder, bytes, threads = 0) => {
       if (bytes > machine.memoryBytes - used("bytes") || threads > machine.threads - used("threads")) return null;
       const grant: Grant = { holder, bytes, threads, release: () => void grants.delete(grant) };
       grants.add(grant);
+      for (const [loan, giveBack] of lent) {
+        if (used("bytes") + sum(lent.keys(), "bytes") <= machine.memoryBytes) break;
+        giveBack();
+        loan.release();
+      }
       return grant;
+    },
+    lend: (holder, bytes, giveBack) => {
+      if (used("bytes") + sum(lent.keys(), "bytes") + bytes > machine.memoryBytes) return null;
+      const loan: Grant = { holder, bytes, threads: 0, release: () => void lent.delete(loan) };
+      lent.set(loan, giveBack);
+      return loan;
     },
     snapshot: () => ({
       memoryBytes: machine.memoryBytes,

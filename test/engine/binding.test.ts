@@ -1,5 +1,8 @@
 // The library's insides as binding.ts uses them: each of these fails when the pinned version moves in a way that matters.
 import assert from "node:assert/strict";
+import { mkdtempSync, statSync, truncateSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
 import { type NativeContext, type NativeModel, type NativeSampler, openNative } from "../../src/engine/binding.ts";
@@ -51,6 +54,25 @@ test("a moved sequence goes on where it was, also over the cells of another", as
   same(await next(1, prompt.length, [token]), stayed);
   same(await next(3, 0, prompt), first);
   for (const sequence of [1, 3]) context.clear(sequence);
+});
+
+test("a saved sequence goes on in the place of another, and none is taken for one whose copy is still to come", async () => {
+  const path = join(mkdtempSync(join(tmpdir(), "cells-")), "cells");
+  const [token] = (await next(0, 0, prompt)).tokens;
+  assert.equal(await context.save(0, path), statSync(path).size);
+  const stayed = await next(0, prompt.length, [token!]);
+  await next(2, 0, [5, 6, 7, 8, 9, 10, 11, 12, 13]);
+  assert.ok(await context.restore(2, path));
+  same(await next(2, prompt.length, [token!]), stayed);
+  assert.ok(context.cut(2, prompt.length));
+  same(await next(2, prompt.length, [token!]), stayed);
+  await context.copy(2, 3);
+  assert.deepEqual([await context.save(3, path), await context.restore(2, path)], [null, false]);
+  same(await next(3, prompt.length + 1, [12]), await next(2, prompt.length + 1, [12]));
+  truncateSync(path, statSync(path).size - 100);
+  await assert.rejects(context.restore(1, path));
+  assert.equal((await next(1, 0, prompt)).tokens[0], token);
+  for (const sequence of [0, 1, 2, 3]) context.clear(sequence);
 });
 
 test("a cut sequence knows nothing of what was cut", async () => {

@@ -1,0 +1,125 @@
+// Prompts that lost their seat, kept for whoever sends them again: their keys and values as bytes in the machine's memory, in files
+// without a name that end with the process. Those that were not asked for longest go first.
+import { closeSync, existsSync, openSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { randomWord } from "../base/ids.ts";
+import type { Log } from "../base/log.ts";
+import type { NativeContext } from "./binding.ts";
+import { commonPrefix } from "./seats.ts";
+
+/** What a sequence holds, and for whom. */
+export interface Held {
+  /** Of the adapter that computed it. */
+  key: string;
+  owner: string;
+  cells: readonly number[];
+}
+
+interface Parked extends Held {
+  descriptor: number;
+  bytes: number;
+  release(): void;
+}
+
+export interface ParkedPromptsOptions {
+  context: NativeContext;
+  /** Most bytes kept. */
+  bytes: number;
+  /** The memory of one prompt; null when there is none left. `giveBack` is called when others need it. */
+  lend: (bytes: number, giveBack: () => void) => { release(): void } | null;
+  log: Log;
+}
+
+export class ParkedPrompts {
+  private readonly options: ParkedPromptsOptions;
+  /** The one asked for longest ago first. */
+  private readonly all = new Set<Parked>();
+  private bytes = 0;
+
+  constructor(options: ParkedPromptsOptions) {
+    this.options = options;
+  }
+
+  /** The prompt that shares the longest beginning with this one, of the same owner and adapter. */
+  find({ key, owner, cells }: Held): { parked: Parked; length: number } | null {
+    let best: { parked: Parked; length: number } | null = null;
+    for (const parked of this.all) {
+      if (parked.key !== key || parked.owner !== owner) continue;
+      const length = commonPrefix(parked.cells, cells);
+      if (length > (best?.length ?? 0)) best = { parked, length };
+    }
+    return best;
+  }
+
+  /** Keeps what the sequence holds, unless it is kept already. Inside a turn; so is `restore`. */
+  async keep(held: Held, sequence: number): Promise<void> {
+    const known = this.find(held);
+    if (known?.length === held.cells.length) return;
+    // The beginning of what is kept from now on.
+    if (known !== null && known.length === known.parked.cells.length) this.drop(known.parked);
+    const { context, log } = this.options;
+    const descriptor = openNameless();
+    if (descriptor === null) return;
+    try {
+      const bytes = await context.save(sequence, pathOf(descriptor));
+      if (bytes === null) closeSync(descriptor);
+      else this.add({ ...held, cells: [...held.cells] }, descriptor, bytes);
+    } catch (error) {
+      // A machine without room for it reads the prompt again.
+      log("warn", "prompt_not_parked", { error });
+      closeSync(descriptor);
+    }
+  }
+
+  private add(held: Held, descriptor: number, bytes: number): void {
+    const oldest = this.all.values();
+    for (let next = oldest.next(); !next.done && this.bytes + bytes > this.options.bytes; next = oldest.next())
+      this.drop(next.value);
+    const grant = bytes > this.options.bytes ? null : this.options.lend(bytes, () => this.drop(parked));
+    const parked: Parked = { ...held, descriptor, bytes, release: () => grant?.release() };
+    if (grant === null) closeSync(descriptor);
+    else {
+      this.all.add(parked);
+      this.bytes += bytes;
+    }
+  }
+
+  /** Overwrites the sequence with what was kept, which stays. false: it could not, and the sequence is empty. */
+  async restore(parked: Parked, sequence: number): Promise<boolean> {
+    if (!this.all.has(parked)) return false;
+    this.all.delete(parked);
+    this.all.add(parked);
+    try {
+      return await this.options.context.restore(sequence, pathOf(parked.descriptor));
+    } catch (error) {
+      this.options.log("warn", "prompt_not_restored", { error });
+      this.drop(parked);
+      this.options.context.clear(sequence);
+      return false;
+    }
+  }
+
+  /** Drops what was computed under an adapter, or everything. */
+  forget(key?: string): void {
+    for (const parked of [...this.all]) if (key === undefined || parked.key === key) this.drop(parked);
+  }
+
+  private drop(parked: Parked): void {
+    if (!this.all.delete(parked)) return;
+    this.bytes -= parked.bytes;
+    closeSync(parked.descriptor);
+    parked.release();
+  }
+}
+
+const pathOf = (descriptor: number): string => `/proc/self/fd/${descriptor}`;
+
+/** A file that nothing names any more: the library writes files only. In memory where the machine has such a folder. */
+function openNameless(): number | null {
+  if (!existsSync("/proc/self/fd")) return null;
+  const path = join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), `plumbline-prompt-${randomWord()}`);
+  const descriptor = openSync(path, "wx", 0o600);
+  rmSync(path);
+  return descriptor;
+}

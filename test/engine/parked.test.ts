@@ -1,0 +1,89 @@
+// Prompts that lost their seat: not read again, nobody else's, and gone when their memory is wanted.
+import assert from "node:assert/strict";
+import { readdirSync, readlinkSync } from "node:fs";
+import { test } from "node:test";
+import { adapterFolder, base, collect, createEngine, requestOf } from "./engine-fixture.ts";
+
+const few = { seats: 2, seatContext: 256 };
+const topics = ["the sea", "a mill by the river", "an old clock", "the road to the north"];
+
+/** Answers of eight tokens, each to a prompt of its own of some forty. */
+async function house(settings: Parameters<typeof createEngine>[0] = few) {
+  const engine = createEngine(settings);
+  await engine.generator.load(base);
+  const { encode } = engine.generator.tokenizer("base");
+  const prompts = topics.map((topic) =>
+    encode(
+      `${topic} is what this is about, and ${topic} again, for as long as ${topic} is what people ask for. `,
+      false,
+    ),
+  );
+  const ask = (index: number, owner = "ada", model = base) =>
+    collect(engine.generator, requestOf(prompts[index]!, { owner, model, maxTokens: 8, ignoreEos: true }));
+  const unread = async (...asked: Parameters<typeof ask>): Promise<number> =>
+    prompts[asked[0]]!.length - (await ask(...asked)).cachedTokens;
+  return { ...engine, prompts, ask, unread };
+}
+
+/** Files without a name that this process holds open for prompts. */
+const openPrompts = (): number =>
+  readdirSync("/proc/self/fd").filter((fd) => {
+    try {
+      return /plumbline-prompt-\w+ \(deleted\)$/.test(readlinkSync(`/proc/self/fd/${fd}`));
+    } catch {
+      return false; // the one that lists them
+    }
+  }).length;
+
+test("a prompt that lost its seat is not read again, by its owner and under its adapter", async () => {
+  const folder = adapterFolder();
+  const { generator, ask, unread } = await house();
+  const adapter = folder.adapter("one", 1);
+  await generator.load(adapter);
+  const first = await ask(0);
+  for (const index of [1, 2, 3]) await ask(index);
+  const again = await ask(0);
+  assert.deepEqual([first.cachedTokens, again.cachedTokens], [0, again.promptTokens - 1]);
+  assert.equal(again.text, first.text);
+  assert.equal((await ask(0, "bob")).cachedTokens, 0);
+  assert.equal((await ask(0, "ada", adapter)).cachedTokens, 0);
+  for (const index of [1, 2, 3]) assert.equal(await unread(index), 1);
+  assert.equal(await unread(0, "ada", adapter), 1);
+  await generator.unload(adapter);
+  await generator.load(adapter);
+  assert.equal((await ask(0, "ada", adapter)).cachedTokens, 0);
+  await generator.dispose();
+  folder.remove();
+});
+
+test("a long answer is kept with its prompt, and a prompt that goes on from it reads only what is new", async () => {
+  const { generator, prompts, ask } = await house();
+  const answer = await ask(0);
+  for (const index of [1, 2, 3]) await ask(index);
+  const said = answer.tokens.map(({ token }) => token);
+  const longer = [...prompts[0]!, ...said, ...prompts[1]!];
+  const next = await collect(generator, requestOf(longer, { owner: "ada", maxTokens: 2 }));
+  // The last token of an answer was never decoded.
+  assert.equal(next.cachedTokens, prompts[0]!.length + said.length - 1);
+  await generator.dispose();
+});
+
+test("the memory of parked prompts is lent: who needs it gets it, and with the base all of it goes", async () => {
+  const { generator, gpu, ask, unread } = await house();
+  const { freeBytes } = gpu.snapshot();
+  for (const index of [0, 1, 2, 3]) await ask(index);
+  // One after another they take the same seat.
+  assert.equal(openPrompts(), 3);
+  assert.equal(gpu.snapshot().freeBytes, freeBytes);
+  const wanted = gpu.reserve("a run", freeBytes)!;
+  assert.equal(openPrompts(), 0);
+  assert.ok((await unread(0)) > 1);
+  assert.equal(openPrompts(), 0);
+  wanted.release();
+  await ask(1);
+  await ask(2);
+  assert.ok(openPrompts() > 0);
+  await generator.dispose();
+  assert.equal(openPrompts(), 0);
+  assert.equal(gpu.lend("all of it", 4e9, () => {})?.bytes, 4e9);
+});
