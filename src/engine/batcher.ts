@@ -7,10 +7,11 @@
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { conclude, createJob, type Job, scorePrompt, takeToken } from "./answering.ts";
-import type { NativeAdapter, NativeContext, NativeGrammar, NativeSampler } from "./binding.ts";
+import type { BatchPart, NativeAdapter, NativeContext, NativeGrammar, NativeSampler } from "./binding.ts";
 import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Tokenizer } from "./generator.ts";
 import type { Held, ParkedPrompts } from "./parked.ts";
 import { commonPrefix, movesToAlign, seatBeside } from "./seats.ts";
+import { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
 import { Waiting } from "./waiting.ts";
 
@@ -28,7 +29,7 @@ export interface BatcherOptions {
   /** Most prompt tokens of a step in which others answer: what their next token may be late by. */
   prefill: number;
   queueLimit: number;
-  /** Threads to decode with now: fewer while others hold some, since two pools on one core stand in each other's way. */
+  /** Most threads to decode with now: fewer while others hold some, since two pools on one core stand in each other's way. */
   threads: () => number;
   log: Log;
 }
@@ -66,6 +67,7 @@ export class Batcher {
   private readonly options: BatcherOptions;
   private readonly seats: Seat[];
   private readonly waiting = new Waiting<Job>();
+  private readonly threadChoice = new ThreadChoice();
   private readonly drains = new Set<{ key: AdapterKey; resolve: () => void }>();
   private running = false;
   private admitted = 0;
@@ -191,10 +193,9 @@ export class Batcher {
   }
 
   private async loop(): Promise<void> {
-    const { turns, context, threads } = this.options;
+    const { turns } = this.options;
     while (this.waiting.size > 0 || this.active().length > 0)
       await turns.run(async () => {
-        context.setThreads(threads());
         for (let steps = 0; steps < stepsPerTurn || !turns.wanted; steps++) {
           for (const seat of this.active()) if (seat.job!.left) this.free(seat, "aborted");
           await this.takeCopies();
@@ -353,7 +354,7 @@ export class Batcher {
           logitsAt: all ? Array.from({ length: size }, (_, at) => at) : last ? [size - 1] : [],
         };
       });
-      const rows = await context.decode(parts);
+      const rows = await this.decode(parts);
       for (const [index, seat] of members.entries()) {
         seat.cells.push(...parts[index]!.tokens);
         seat.at += parts[index]!.tokens.length;
@@ -363,6 +364,19 @@ export class Batcher {
     } catch (cause) {
       this.failGroup(key, cause);
     }
+  }
+
+  private async decode(parts: readonly BatchPart[]): Promise<number[][]> {
+    const { context, threads } = this.options;
+    const tokens = parts.reduce((sum, part) => sum + part.tokens.length, 0);
+    // Answers alone take as long as there are answers; prompts by their size.
+    const kind = tokens === parts.length ? `${tokens} answers` : `a prompt of 2^${Math.ceil(Math.log2(tokens))}`;
+    const chosen = this.threadChoice.next(kind, threads());
+    context.setThreads(chosen);
+    const startedAt = performance.now();
+    const rows = await context.decode(parts);
+    this.threadChoice.took(kind, chosen, (performance.now() - startedAt) / tokens);
+    return rows;
   }
 
   /** Seats of a group that take part in its next step. */
