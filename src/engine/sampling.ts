@@ -30,17 +30,30 @@ export function createDraw(sampling: Sampling, prompt: readonly number[], banned
     return logit - count * sampling.frequencyPenalty - (count > 0 ? sampling.presencePenalty : 0);
   };
 
+  /** The first of the highest that is allowed. A grammar is slow to answer: it is asked of those only that would be taken. */
+  const best = ({ tokens, logits }: TopLogits, allowed?: (token: number) => boolean): number => {
+    const refused = new Set<number>();
+    for (;;) {
+      let at = -1;
+      let highest = Number.NEGATIVE_INFINITY;
+      for (let index = 0; index < tokens.length; index++) {
+        const logit = adjusted(tokens[index]!, logits[index]!);
+        if ((at < 0 || logit > highest) && !refused.has(index)) [at, highest] = [index, logit];
+      }
+      if (at < 0 || allowed === undefined || allowed(tokens[at]!)) return at;
+      refused.add(at);
+    }
+  };
+
   return {
     pick: (top, step, allowed) => {
-      if (plain && sampling.temperature === 0 && allowed === undefined) return 0;
+      if (sampling.temperature === 0) return plain && allowed === undefined ? 0 : best(top, allowed);
       const candidates = Array.from(top.logits, (raw, index) => ({
         index,
         logit: plain ? raw : adjusted(top.tokens[index]!, raw),
       }));
       if (!plain) candidates.sort((a, b) => b.logit - a.logit || a.index - b.index);
-      const holds = ({ index }: { index: number }): boolean => allowed?.(top.tokens[index]!) ?? true;
-      if (sampling.temperature === 0) return candidates.find(holds)?.index ?? -1;
-      const legal = allowed === undefined ? candidates : candidates.filter(holds);
+      const legal = allowed === undefined ? candidates : candidates.filter(({ index }) => allowed(top.tokens[index]!));
       return legal.length === 0 ? -1 : pickWarm(legal, sampling, step);
     },
     accept: (token) => {

@@ -26,10 +26,11 @@ export interface Served extends TestHouse {
   align(adapter?: string): { modelId: string; alignmentId: string };
 }
 
-async function calibrationOf(baseSha256: string, engine: string): Promise<Calibration> {
+export async function calibrationOf(baseSha256: string): Promise<Calibration> {
   const { tokenizer, dispose } = await openTokenizer(starterModel, createLog("error"));
   const template_sha256 = sha256(tokenizer.chatTemplate ?? "");
   await dispose();
+  const engine = engineInstalled();
   return calibrationWith({
     identity: { base_sha256: baseSha256, adapter_sha256: "x", template_sha256, feature_source: "A", engine },
   });
@@ -52,7 +53,7 @@ export async function servedHouse(
   const [base] = await bases();
   const store = openStore(join(it.data, "plumbline.db"));
   const closeHouse = it.close;
-  const calibration = await calibrationOf(base!.sha256, engineInstalled());
+  const calibration = await calibrationOf(base!.sha256);
   const align = (adapter?: string) => insertAligned(store, base!.model_id, adapter ?? adapterIn(it.data), calibration);
   const close = async () => {
     store.close();
@@ -72,7 +73,8 @@ function adapterIn(data: string): string {
   return path;
 }
 
-function insertAligned(
+/** An aligned model of ada's that no run made. */
+export function insertAligned(
   store: Store,
   baseId: string,
   adapter: string,
