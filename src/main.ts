@@ -225,7 +225,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       if (bytes > config.memory) throw new Failure("out_of_memory", `The run needs ${bytes} bytes`);
       // Noted so that answers, which must go on meanwhile, do not compete with a run for every core.
       const grant = gpu.reserve(`alignment ${alignmentId}`, bytes, Math.min(threads, gpu.snapshot().freeThreads));
-      // Bases that are only kept for the next request make way; the next look finds their room.
+      // A base that is only kept for the next request makes way; the next look finds its room, or another base.
       if (!grant) models.freeIdle().catch((error) => log("error", "model.unload_failed", { error }));
       return grant;
     },

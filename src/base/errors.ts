@@ -90,6 +90,7 @@ export const failures = {
     true,
   ),
   // engine
+  load_cooling: row(503, "The model could not be loaded", "Try again after Retry-After, or deploy the model.", true),
   model_load_failed: row(500, "The model could not be loaded", "Run `plumbline doctor`; import the file again."),
   model_invalid: row(
     422,

@@ -79,6 +79,7 @@ const answering = [
   "template_failed",
   "engine_busy",
   "out_of_memory",
+  "load_cooling",
 ] as const;
 
 export const agents = {

@@ -32,6 +32,7 @@ export const inferenceErrors: readonly FailureCode[] = [
   "prompt_too_long",
   "engine_busy",
   "out_of_memory",
+  "load_cooling",
 ];
 
 /** Of routes that an upstream may answer. */

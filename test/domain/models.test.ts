@@ -321,14 +321,61 @@ describe("loads", () => {
     assert.deepEqual(loaded, ["c"]);
   });
 
-  test("a load that failed is tried anew by the next take", async () => {
-    let fails = true;
-    const { generator, loaded } = fakeGenerator(async () => {
-      if (fails) throw new Failure("model_load_failed");
+  test("of the bases that nobody uses, the one used longest ago goes first, and no more than must", async () => {
+    const { generator, loaded } = fakeGenerator(async (ref) => {
+      if (ref.baseId === "d" && loaded.length > 2) throw new Failure("out_of_memory");
     });
     const loads = createLoads({ generator, log });
-    await assert.rejects(loads.take(base, "request"), failsWith("model_load_failed"));
+    const use = async (baseId: string) => (await loads.take({ baseId, basePath: `/${baseId}` }, "request")).release();
+    for (const baseId of ["a", "b", "c", "a", "d"]) await use(baseId);
+    assert.deepEqual(loaded.toSorted(), ["a", "c", "d"]);
+    const busy = await loads.take({ baseId: "c", basePath: "/c" }, "evaluation");
+    assert.deepEqual([await loads.freeIdle(), await loads.freeIdle(), await loads.freeIdle()], [true, true, false]);
+    assert.deepEqual(loaded, ["c"]);
+    await busy.release();
+  });
+
+  test("a load that failed cools down, longer each time, but for who deploys", async () => {
+    let fails = true;
+    let ms = 0;
+    let tries = 0;
+    const { generator, loaded } = fakeGenerator(async () => {
+      tries++;
+      if (fails) throw new Failure("model_load_failed", "the file is cut off");
+    });
+    const clock = { now: () => new Date(0).toISOString(), monotonicMs: () => ms };
+    const loads = createLoads({ generator, log, clock });
+    const refused = async (use: "request" | "evaluation") => {
+      const error = await loads.take(base, use).then(
+        () => null,
+        (failure) => failure,
+      );
+      return [error.code, error.retryAfterSeconds, /cut off/.test(error.message)];
+    };
+    assert.deepEqual(await refused("request"), ["model_load_failed", null, true]);
+    ms = 3000;
+    assert.deepEqual(await refused("request"), ["load_cooling", 7, true]);
+    assert.deepEqual(await refused("evaluation"), ["load_cooling", 7, true]);
+    ms = 10_001;
+    assert.deepEqual(await refused("request"), ["model_load_failed", null, true]);
+    assert.deepEqual(await refused("request"), ["load_cooling", 20, true]);
+    assert.equal(tries, 2);
+    await assert.rejects(loads.take(base, "deployment"), failsWith("model_load_failed"));
+    assert.deepEqual(await refused("request"), ["load_cooling", 40, true]);
     fails = false;
+    await (await loads.take(base, "deployment")).release();
+    await loads.take(base, "request");
+    assert.deepEqual(loaded, ["b"]);
+  });
+
+  test("want of memory needs no pause", async () => {
+    let full = true;
+    const { generator, loaded } = fakeGenerator(async () => {
+      if (full) throw new Failure("out_of_memory");
+    });
+    const loads = createLoads({ generator, log });
+    await assert.rejects(loads.take(base, "request"), failsWith("out_of_memory"));
+    full = false;
     await loads.take(base, "request");
     assert.deepEqual(loaded, ["b"]);
   });

@@ -87,8 +87,8 @@ export interface Models {
   describe(ownerId: string, name: string): Described | null;
   /** Keeps a model loaded until released, whatever its deployment. */
   lease(ref: ModelRef, use: Exclude<Use, "deployment">): Promise<Lease>;
-  /** Unloads bases that are kept for the next request only; how many went. */
-  freeIdle(): Promise<number>;
+  /** Unloads the base that is kept for the next request only, and was so for longest; whether there was one. */
+  freeIdle(): Promise<boolean>;
   /** The installed sentence encoder of this hash; null when there is none. */
   encoderOf(sha256: string): ModelRef | null;
   /** What measures how unlike the documents a question is: of all sentence encoders the smallest. */
@@ -122,7 +122,7 @@ export interface Models {
 export function createModels(parts: ModelsParts): Models {
   const { store, generator, clock, log, folder } = parts;
   const sql = prepareModels(store);
-  const loads = createLoads({ generator, log });
+  const loads = createLoads({ generator, log, clock });
   const deployments = createDeployments({ ...parts, sql, loads });
   const baseOf = (name: string): BaseRow | null => sql.baseNamed.get({ name }) ?? null;
 
@@ -246,7 +246,8 @@ export function createModels(parts: ModelsParts): Models {
       const row = baseOf(name);
       if (!row) throw modelNotFound();
       refuseUsed(sql, row);
-      await loads.freeIdle();
+      // Also this one, where it is only kept for the next request.
+      while (await loads.freeIdle());
       store.transaction(() => {
         refuseUsed(sql, row);
         sql.deleteSources.run(row.id);

@@ -1,8 +1,10 @@
 // Who uses which loaded model. The generator loads and unloads; here is counted for whom, so that a model goes when its last
-// user went. A base without an adapter stays a while after its last request: the next one should not wait for a load.
+// user went. A base without an adapter stays a while after its last request: the next one should not wait for a load. A load that
+// failed is not tried for everybody who asks: it cools down, longer each time, unless a person deploys the model.
 import { basename } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
+import { type Clock, systemClock } from "../../base/time.ts";
 import type { Generator, LoadedInfo, ModelRef } from "../../engine/generator.ts";
 
 export type Use = "deployment" | "request" | "evaluation";
@@ -14,12 +16,12 @@ export interface Lease {
 }
 
 export interface Loads {
-  /** Loads where needed; several takes of one model are one load. */
+  /** Loads where needed; several takes of one model are one load. Throws load_cooling for a while after one that failed. */
   take(ref: ModelRef, use: Use): Promise<Lease>;
   /** Resolves when no request runs on the model. */
   quiet(ref: ModelRef): Promise<void>;
-  /** Unloads what nobody uses now; how many models went. */
-  freeIdle(): Promise<number>;
+  /** Unloads the base that nobody has used for longest; whether there was one. */
+  freeIdle(): Promise<boolean>;
 }
 
 interface Entry {
@@ -32,21 +34,40 @@ interface Entry {
   onQuiet: (() => void)[];
 }
 
+/** What follows a load that failed. */
+interface Cooling {
+  reason: string;
+  pauseMs: number;
+  /** Of the monotonic clock. */
+  untilMs: number;
+}
+
 const keepIdleMs = 5 * 60_000;
+/** After the first failure; doubled with each further one. */
+const firstPauseMs = 10_000;
+const longestPauseMs = 5 * 60_000;
 
 const keyOf = (ref: ModelRef): string => `${ref.baseId} ${ref.adapter?.id ?? ""}`;
 const isUnused = (entry: Entry): boolean => Object.values(entry.uses).every((count) => count === 0);
 
-export function createLoads(parts: { generator: Generator; log: Log; keepMs?: number }): Loads {
-  const { generator, log, keepMs = keepIdleMs } = parts;
+export function createLoads(parts: { generator: Generator; log: Log; clock?: Clock; keepMs?: number }): Loads {
+  const { generator, log, clock = systemClock, keepMs = keepIdleMs } = parts;
+  /** Of those that nobody uses, the one used longest ago first. */
   const entries = new Map<string, Entry>();
+  const coolings = new Map<string, Cooling>();
   /** Unloads under way: a take of the same model waits for its end. */
   const leaving = new Map<string, Promise<void>>();
 
   function enter(key: string, ref: ModelRef): Entry {
     const uses = { deployment: 0, request: 0, evaluation: 0 };
     const entry: Entry = { key, ref, uses, loaded: load(ref), idle: null, onQuiet: [] };
-    entry.loaded.catch(() => entries.get(key) === entry && entries.delete(key));
+    entry.loaded.then(
+      () => coolings.delete(key),
+      (error) => {
+        if (entries.get(key) === entry) entries.delete(key);
+        cool(key, error);
+      },
+    );
     entries.set(key, entry);
     return entry;
   }
@@ -59,13 +80,35 @@ export function createLoads(parts: { generator: Generator; log: Log; keepMs?: nu
         throw withoutFolders(error, ref);
       }
     };
-    try {
-      return await attempt();
-    } catch (error) {
-      const isFull = error instanceof Failure && error.code === "out_of_memory";
-      if (!isFull || (await freeIdle()) === 0) throw error;
-      return attempt();
-    }
+    for (;;)
+      try {
+        return await attempt();
+      } catch (error) {
+        const isFull = error instanceof Failure && error.code === "out_of_memory";
+        if (!isFull || !(await freeIdle())) throw error;
+      }
+  }
+
+  /** Want of memory is found out before anything is loaded, and may be over at once: that needs no pause. */
+  function cool(key: string, error: unknown): void {
+    if (error instanceof Failure && error.code === "out_of_memory") return;
+    const pauseMs = Math.min(longestPauseMs, 2 * (coolings.get(key)?.pauseMs ?? firstPauseMs / 2));
+    const reason = error instanceof Failure ? error.message : "for a reason that the log has";
+    coolings.set(key, { reason, pauseMs, untilMs: clock.monotonicMs() + pauseMs });
+  }
+
+  function refuseCooling(key: string): void {
+    const cooling = coolings.get(key);
+    const leftMs = (cooling?.untilMs ?? 0) - clock.monotonicMs();
+    if (cooling === undefined || leftMs <= 0) return;
+    const retryAfterSeconds = Math.ceil(leftMs / 1000);
+    throw new Failure(
+      "load_cooling",
+      `The last load failed: ${cooling.reason}. The next is in ${retryAfterSeconds} s`,
+      {
+        retryAfterSeconds,
+      },
+    );
   }
 
   function unload(entry: Entry): Promise<void> {
@@ -79,10 +122,10 @@ export function createLoads(parts: { generator: Generator; log: Log; keepMs?: nu
     return gone;
   }
 
-  async function freeIdle(): Promise<number> {
-    const unused = [...entries.values()].filter((entry) => entry.idle !== null);
-    await Promise.all(unused.map(unload));
-    return unused.length;
+  async function freeIdle(): Promise<boolean> {
+    const unused = [...entries.values()].find((entry) => entry.idle !== null);
+    if (unused !== undefined) await unload(unused);
+    return unused !== undefined;
   }
 
   async function leave(entry: Entry, use: Use): Promise<void> {
@@ -92,6 +135,8 @@ export function createLoads(parts: { generator: Generator; log: Log; keepMs?: nu
     if (entry.ref.adapter) return unload(entry);
     const timer = setTimeout(() => void unload(entry).catch(() => {}), keepMs);
     entry.idle = timer.unref();
+    entries.delete(entry.key);
+    entries.set(entry.key, entry);
   }
 
   return {
@@ -99,6 +144,7 @@ export function createLoads(parts: { generator: Generator; log: Log; keepMs?: nu
     async take(ref, use) {
       const key = keyOf(ref);
       while (leaving.has(key)) await leaving.get(key);
+      if (use !== "deployment" && !entries.has(key)) refuseCooling(key);
       const entry = entries.get(key) ?? enter(key, ref);
       if (entry.idle) clearTimeout(entry.idle);
       entry.idle = null;
