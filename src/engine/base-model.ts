@@ -18,7 +18,7 @@ import { Turns } from "./turns.ts";
 /** Rows of the evaluation lane, or the number of seats where that is less. */
 export const evaluationWidth = 8;
 const batchTokens = 512;
-/** Prompt tokens a step may read while others answer. A CPU reads some 500 a second (135M), a GPU many thousands. */
+/** Tokens a step may read of each prompt while others answer. A CPU reads some 500 a second (135M), a GPU many thousands. */
 const prefillTokens = { cpu: 64, gpu: 512 };
 
 export interface GeneratorOptions {

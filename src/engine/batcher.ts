@@ -26,7 +26,7 @@ export interface BatcherOptions {
   seatContext: number;
   /** Most tokens of a step. */
   batch: number;
-  /** Most prompt tokens of a step in which others answer: what their next token may be late by. */
+  /** Most tokens that a step in which others answer reads for each prompt: what their next token may be late by. */
   prefill: number;
   queueLimit: number;
   /** Most threads to decode with now: fewer while others hold some, since two pools on one core stand in each other's way. */
@@ -410,11 +410,15 @@ export class Batcher {
     }
   }
 
-  /** Tokens of each seat in this step: one for who answers, the rest of the budget for prompts in the order they came. */
+  /**
+   * Tokens of each seat in this step: one for who answers, the rest of the budget for prompts in the order they came. The more
+   * wait for their first token, the more is read: one new prompt hardly holds up those who answer, and many wait for few.
+   */
   private share(members: readonly Seat[]): Map<Seat, number> {
     const { batch, prefill } = this.options;
     const reading = members.filter((seat) => seat.pending.length - seat.at > 1).sort((a, b) => a.turn - b.turn);
-    let budget = Math.min(reading.length < members.length ? prefill : batch, batch - members.length);
+    const most = reading.length < members.length ? prefill * reading.length : batch;
+    let budget = Math.min(most, batch - members.length);
     const sizes = new Map<Seat, number>(members.map((seat) => [seat, 1]));
     let rows = scoredRows;
     for (const seat of reading) {
