@@ -3,7 +3,8 @@
 // drives an OpenAI-compatible server and prints one JSON object (tokens_per_second, first_token_ms.p95, failures).
 //
 //   node --import tsx test/bench/load.ts --server <llama-server> --load <load.mjs> --adapter <adapter.gguf>
-//     [--clients 1,8,32] [--pairs 5] [--requests 32] [--threads 2] [--cold] [--out figures.json]
+//     [--clients 1,8,32] [--pairs 5] [--requests 32] [--prompt-tokens 256] [--max-tokens 128] [--threads 2] [--cold]
+//     [--out figures.json]
 //
 // Both servers stay up for all runs, as for anyone who compares them: from the second run on, prompts may be remembered.
 // --cold starts both anew before each run.
@@ -27,6 +28,8 @@ const { values: options } = parseArgs({
     clients: { type: "string", default: "1,8,32" },
     pairs: { type: "string", default: "5" },
     requests: { type: "string", default: "32" },
+    "prompt-tokens": { type: "string", default: "256" },
+    "max-tokens": { type: "string", default: "128" },
     threads: { type: "string", default: "2" },
     cold: { type: "boolean", default: false },
     out: { type: "string" },
@@ -110,7 +113,8 @@ async function startPlumbline(): Promise<Served> {
 }
 
 async function run(served: Served, clients: number): Promise<Figures> {
-  const args = ["--url", served.url, "--model", served.model, "--stagger", "1", "--requests", options.requests];
+  const size = (["requests", "prompt-tokens", "max-tokens"] as const).flatMap((name) => [`--${name}`, options[name]]);
+  const args = ["--url", served.url, "--model", served.model, "--stagger", "1", ...size];
   const key = served.key === null ? [] : ["--key", served.key];
   const child = startProcess(process.execPath, [options.load!, ...args, ...key, "--concurrency", String(clients)]);
   const { stdout, stderr, code } = await finish(child, { timeoutMs: 900_000, maxBytes: 1 << 20 });

@@ -165,6 +165,23 @@ test("whoever leaves frees the seat, running or waiting", async () => {
   await small.dispose();
 });
 
+test("who leaves has the seat for one more step at most, answering or reading", async () => {
+  const { generator: small } = createEngine({ seats: 1, queueLimit: 1 });
+  await small.load(base);
+  const leaving = new AbortController();
+  let read = 0;
+  const request = requestOf(story, { signal: leaving.signal, maxTokens: 400, ignoreEos: true });
+  const answer = await collect(small, request, () => ++read === 3 && leaving.abort());
+  assert.ok(answer.completionTokens <= 4, `${answer.completionTokens} drawn, 3 read`);
+  const reading = new AbortController();
+  const long = new Array(480).fill(story[5]!);
+  const unread = collect(small, requestOf(long, { signal: reading.signal }));
+  const next = collect(small, requestOf(story, { maxTokens: 1 }));
+  reading.abort();
+  assert.deepEqual([(await unread).completionTokens, (await next).completionTokens], [0, 1]);
+  await small.dispose();
+});
+
 test("data generation leaves a seat for people", async () => {
   const { generator: small } = createEngine({ seats: 2 });
   await small.load(base);
