@@ -369,8 +369,8 @@ export class Batcher {
   private async decode(parts: readonly BatchPart[]): Promise<number[][]> {
     const { context, threads } = this.options;
     const tokens = parts.reduce((sum, part) => sum + part.tokens.length, 0);
-    // Answers alone take as long as there are answers; prompts by their size.
-    const kind = tokens === parts.length ? `${tokens} answers` : `a prompt of 2^${Math.ceil(Math.log2(tokens))}`;
+    // The more answers at once, the less each costs; of prompts a token costs about the same, whatever is read.
+    const kind = tokens === parts.length ? `${tokens} answers` : "prompts";
     const chosen = this.threadChoice.next(kind, threads());
     context.setThreads(chosen);
     const startedAt = performance.now();
