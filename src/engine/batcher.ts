@@ -375,7 +375,7 @@ export class Batcher {
     context.setThreads(chosen);
     const startedAt = performance.now();
     const rows = await context.decode(parts);
-    this.threadChoice.took(kind, chosen, (performance.now() - startedAt) / tokens);
+    this.threadChoice.took(kind, chosen, performance.now() - startedAt, tokens);
     return rows;
   }
 

@@ -16,6 +16,9 @@ export interface Held {
   cells: readonly number[];
 }
 
+/** Each has a file open, and is looked at for every request. */
+const mostPrompts = 256;
+
 interface Parked extends Held {
   descriptor: number;
   bytes: number;
@@ -36,9 +39,12 @@ export class ParkedPrompts {
   /** The one asked for longest ago first. */
   private readonly all = new Set<Parked>();
   private bytes = 0;
+  /** Less than asked for where the machine has no room for it. */
+  private most: number;
 
   constructor(options: ParkedPromptsOptions) {
     this.options = options;
+    this.most = options.bytes;
   }
 
   /** The prompt that shares the longest beginning with this one, of the same owner and adapter. */
@@ -55,28 +61,29 @@ export class ParkedPrompts {
   /** Keeps what the sequence holds, unless it is kept already. Inside a turn; so is `restore`. */
   async keep(held: Held, sequence: number): Promise<void> {
     const known = this.find(held);
-    if (known?.length === held.cells.length) return;
+    if (known?.length === held.cells.length || this.most === 0) return;
     // The beginning of what is kept from now on.
     if (known !== null && known.length === known.parked.cells.length) this.drop(known.parked);
     const { context, log } = this.options;
-    const descriptor = openNameless();
-    if (descriptor === null) return;
+    let descriptor: number | null = null;
     try {
+      descriptor = openNameless();
       const bytes = await context.save(sequence, pathOf(descriptor));
       if (bytes === null) closeSync(descriptor);
       else this.add({ ...held, cells: [...held.cells] }, descriptor, bytes);
     } catch (error) {
-      // A machine without room for it reads the prompt again.
-      log("warn", "prompt_not_parked", { error });
-      closeSync(descriptor);
+      // No room for more, such as a container's /dev/shm: the prompt is read again, and no more than there are now are kept.
+      log("warn", "prompt_not_parked", { error, keptBytes: this.bytes });
+      if (descriptor !== null) closeSync(descriptor);
+      this.most = this.bytes;
     }
   }
 
   private add(held: Held, descriptor: number, bytes: number): void {
     const oldest = this.all.values();
-    for (let next = oldest.next(); !next.done && this.bytes + bytes > this.options.bytes; next = oldest.next())
-      this.drop(next.value);
-    const grant = bytes > this.options.bytes ? null : this.options.lend(bytes, () => this.drop(parked));
+    const isFull = (): boolean => this.bytes + bytes > this.most || this.all.size >= mostPrompts;
+    for (let next = oldest.next(); !next.done && isFull(); next = oldest.next()) this.drop(next.value);
+    const grant = bytes > this.most ? null : this.options.lend(bytes, () => this.drop(parked));
     const parked: Parked = { ...held, descriptor, bytes, release: () => grant?.release() };
     if (grant === null) closeSync(descriptor);
     else {
@@ -116,8 +123,7 @@ export class ParkedPrompts {
 const pathOf = (descriptor: number): string => `/proc/self/fd/${descriptor}`;
 
 /** A file that nothing names any more: the library writes files only. In memory where the machine has such a folder. */
-function openNameless(): number | null {
-  if (!existsSync("/proc/self/fd")) return null;
+function openNameless(): number {
   const path = join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), `plumbline-prompt-${randomWord()}`);
   const descriptor = openSync(path, "wx", 0o600);
   rmSync(path);

@@ -2,22 +2,26 @@
 // turning on their cores: with a small model, or beside other work, fewer are often faster (measured, 135M, 2 cores, one answer:
 // 12 ms a step with one thread, 16 with two; eight answers: 66 and 45).
 
-/** Steps that a number of threads is tried for. */
+/** A number of threads is tried for so many steps, or for so many ms where that is less. */
 const trialSteps = 4;
-/** Steps until the neighbours of the best are tried again: other work comes and goes. */
+const trialMs = 200;
+/** Steps until the neighbours of the best are tried again. */
 const stepsBetween = 256;
 /** Of the newest step in the moving mean. */
 const weight = 0.25;
-/** So much slower than the best: fewer threads still need no trial. */
-const hopeless = 1.5;
+/** What is so much slower than another is left alone; what is so much slower than it was has company. */
+const slower = 1.5;
 
 interface Kind {
   /** What a token takes, in ms, by the number of threads. */
   costs: Map<number, number>;
   /** Numbers of threads to be tried, the first of them now. */
   trials: number[];
-  /** With the same number, or without a trial. */
+  /** Since the trial began, or since the last one ended. */
   steps: number;
+  ms: number;
+  /** What the best took when it was chosen. */
+  chosenCost: number;
 }
 
 export class ThreadChoice {
@@ -25,25 +29,43 @@ export class ThreadChoice {
 
   /** For the next step of a kind, within which a token takes about the same time. `most` is at least 1. */
   next(name: string, most: number): number {
-    const kind = this.kinds.get(name) ?? { costs: new Map(), trials: halvings(most), steps: 0 };
+    const fresh = (): Kind => ({ costs: new Map(), trials: halvings(most), steps: 0, ms: 0, chosenCost: 0 });
+    const kind = this.kinds.get(name) ?? fresh();
     this.kinds.set(name, kind);
     return kind.trials.find((threads) => threads <= most) ?? bestOf(kind, most);
   }
 
-  /** What a token of that step took with so many. */
-  took(name: string, threads: number, ms: number): void {
+  /** How long that step took with so many. */
+  took(name: string, threads: number, ms: number, tokens: number): void {
     const kind = this.kinds.get(name)!;
-    const before = kind.costs.get(threads) ?? ms;
-    kind.costs.set(threads, before + weight * (ms - before));
+    const before = kind.costs.get(threads) ?? ms / tokens;
+    kind.costs.set(threads, before + weight * (ms / tokens - before));
     kind.steps++;
-    if (kind.steps < (kind.trials.length > 0 ? trialSteps : stepsBetween)) return;
-    kind.steps = 0;
-    const best = bestOf(kind, Number.POSITIVE_INFINITY);
-    const isHopeless = kind.costs.get(threads)! > hopeless * kind.costs.get(best)!;
-    if (kind.trials.length === 0)
-      kind.trials = [2 * best, Math.ceil(best / 2)].filter((count) => kind.costs.has(count));
-    else kind.trials = kind.trials.filter((count) => (isHopeless ? count > threads : count !== threads));
+    kind.ms += ms;
+    if (kind.trials.length > 0) endTrial(kind, threads);
+    else if (kind.steps >= stepsBetween || kind.costs.get(threads)! > slower * kind.chosenCost) beginTrials(kind);
   }
+}
+
+function endTrial(kind: Kind, threads: number): void {
+  if (kind.steps < trialSteps && kind.ms < trialMs) return;
+  const best = kind.costs.get(bestOf(kind, Number.POSITIVE_INFINITY))!;
+  const isHopeless = kind.costs.get(threads)! > slower * best;
+  kind.trials = kind.trials.filter((count) => (isHopeless ? count > threads : count !== threads));
+  Object.assign(kind, { steps: 0, ms: 0, chosenCost: best });
+}
+
+/** Half as many and twice as many, where they were tried before. */
+function beginTrials(kind: Kind): void {
+  const best = bestOf(kind, Number.POSITIVE_INFINITY);
+  const known = [...kind.costs.keys()];
+  kind.trials = [
+    ...known.filter((count) => count === Math.ceil(best / 2) && count !== best),
+    ...known.filter((count) => Math.ceil(count / 2) === best && count !== best),
+  ];
+  // What is remembered of them is of another time.
+  for (const count of kind.trials) kind.costs.delete(count);
+  Object.assign(kind, { steps: 0, ms: 0, chosenCost: kind.costs.get(best)! });
 }
 
 function bestOf({ costs }: Kind, most: number): number {

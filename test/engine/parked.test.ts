@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { readdirSync, readlinkSync } from "node:fs";
 import { test } from "node:test";
+import type { NativeContext } from "../../src/engine/binding.ts";
+import { ParkedPrompts } from "../../src/engine/parked.ts";
 import { adapterFolder, base, collect, createEngine, requestOf } from "./engine-fixture.ts";
 
 const few = { seats: 2, seatContext: 256 };
@@ -86,4 +88,57 @@ test("the memory of parked prompts is lent: who needs it gets it, and with the b
   await generator.dispose();
   assert.equal(openPrompts(), 0);
   assert.equal(gpu.lend("all of it", 4e9, () => {})?.bytes, 4e9);
+});
+
+/** Parked prompts of 100 bytes each over a context that writes them as it is told; `log` says what went wrong. */
+function parkedOver(save: () => Promise<number | null>, bytes = 250) {
+  const events: string[] = [];
+  const context = { save, restore: async () => true, clear: () => {} } as unknown as NativeContext;
+  const log = (_: string, event: string): void => void events.push(event);
+  const parked = new ParkedPrompts({ context, bytes, lend: () => ({ release: () => {} }), log });
+  const held = (first: number, length = 20) => ({
+    key: "",
+    owner: "ada",
+    cells: Array(length).fill(first) as number[],
+  });
+  return { parked, held, events, isKept: (first: number) => parked.find(held(first)) !== null };
+}
+
+test("the prompt asked for longest ago goes first, and one that goes on from another takes its place", async () => {
+  const { parked, held, isKept } = parkedOver(async () => 100);
+  await parked.keep(held(1), 0);
+  await parked.keep(held(2), 0);
+  assert.ok(await parked.restore(parked.find(held(1))!.parked, 0));
+  await parked.keep(held(3), 0);
+  assert.deepEqual([1, 2, 3].map(isKept), [true, false, true]);
+  await parked.keep(held(1, 30), 0);
+  assert.deepEqual([1, 3].map(isKept), [true, true]);
+  assert.equal(parked.find(held(1, 30))!.length, 30);
+  parked.forget();
+  assert.equal(openPrompts(), 0);
+});
+
+test("where there is no room for one more prompt, it is said once, and those that are kept make room for each other", async () => {
+  let isFull = false;
+  let tries = 0;
+  const { parked, held, events, isKept } = parkedOver(async () => {
+    tries++;
+    if (isFull) throw new Error("no space left on device");
+    return 100;
+  });
+  await parked.keep(held(1), 0);
+  isFull = true;
+  await parked.keep(held(2), 0);
+  isFull = false;
+  await parked.keep(held(3), 0);
+  assert.deepEqual([events, [1, 2, 3].map(isKept)], [["prompt_not_parked"], [false, false, true]]);
+  parked.forget();
+  assert.equal(openPrompts(), 0);
+  const none = parkedOver(async () => {
+    tries++;
+    throw new Error("no space left on device");
+  });
+  tries = 0;
+  for (const first of [1, 2, 3]) await none.parked.keep(none.held(first), 0);
+  assert.deepEqual([tries, none.events, openPrompts()], [1, ["prompt_not_parked"], 0]);
 });

@@ -11,7 +11,7 @@ function chosenAfter(steps: number, costOf: (kind: string, threads: number) => n
     const threads = choice.next("answers", most);
     assert.ok(threads >= 1 && threads <= most);
     used.push(threads);
-    choice.took("answers", threads, costOf("answers", threads));
+    choice.took("answers", threads, costOf("answers", threads), 1);
   }
   return { choice, used };
 }
@@ -37,7 +37,7 @@ test("a machine that gets busy is noticed, and so is one that gets quiet", () =>
   const after = (steps: number): number => {
     for (let step = 0; step < steps; step++) {
       const threads = choice.next("answers", 2);
-      choice.took("answers", threads, cost("", threads));
+      choice.took("answers", threads, cost("", threads), 1);
     }
     return choice.next("answers", 2);
   };
@@ -48,12 +48,24 @@ test("a machine that gets busy is noticed, and so is one that gets quiet", () =>
   assert.equal(after(600), 2);
 });
 
+test("steps that take long are tried once each", () => {
+  const choice = new ThreadChoice();
+  const used: number[] = [];
+  for (let step = 0; step < 20; step++) {
+    const threads = choice.next("prompts", 2);
+    used.push(threads);
+    choice.took("prompts", threads, 2000 / threads, 400);
+  }
+  assert.deepEqual(used.filter((threads) => threads === 1).length, 1);
+  assert.deepEqual(used.slice(0, 2), [2, 1]);
+});
+
 test("kinds of steps are told apart, and no more threads are used than there are now", () => {
   const choice = new ThreadChoice();
   for (let step = 0; step < 40; step++)
     for (const [kind, best] of Object.entries({ small: 1, large: 8 })) {
       const threads = choice.next(kind, 8);
-      choice.took(kind, threads, 1 + Math.abs(Math.log2(threads / best)));
+      choice.took(kind, threads, 1 + Math.abs(Math.log2(threads / best)), 1);
     }
   assert.deepEqual([choice.next("small", 8), choice.next("large", 8)], [1, 8]);
   assert.equal(choice.next("large", 4), 4);
