@@ -230,7 +230,10 @@ export class Batcher {
     const seat = idle?.length === best ? idle.seat : this.freshSeat(job);
     const before: Held = { key: seat.key, owner: seat.owner, cells: seat.cells };
     // The job's own before anything is waited for: whoever asks in the meantime must find it.
-    Object.assign(seat, { job, key: job.key, owner: job.owner, session });
+    seat.job = job;
+    seat.key = job.key;
+    seat.owner = job.owner;
+    seat.session = session;
     job.startedAt = performance.now();
     this.forgetOlder(seat);
     const kept = idle?.seat === seat ? idle.length : 0;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { writeAdapter } from "../helpers/adapter.ts";
 import { eventually } from "../helpers/house.ts";
 import { deployed, type Served, servedHouse, withoutModel } from "../helpers/served.ts";
@@ -32,36 +32,34 @@ async function begun(it: Served, model: string): Promise<() => Promise<unknown[]
 const statusOfNext = async (it: Served, model: string): Promise<number> =>
   (await it.call("inference.completions", { body: { ...bodyOf(model), max_tokens: 1 } })).status;
 
-describe("taken away under a running stream", { skip: withoutModel }, () => {
-  let it: Served;
-  before(async () => {
-    it = await servedHouse();
-  });
-  after(() => it.close());
+async function house(context: TestContext): Promise<Served> {
+  const it = await servedHouse();
+  context.after(() => it.close());
+  return it;
+}
 
-  test("a model that is undeployed, and its file deleted", async () => {
-    const adapter = join(it.data, "short-lived.gguf");
-    writeAdapter(adapter);
-    const { modelId } = it.align(adapter);
-    assert.equal(await deployed(it, modelId), "READY");
-    const rest = await begun(it, modelId);
-    rmSync(adapter);
-    assert.equal((await it.call("models.undeploy", { params: { model_id: modelId } })).status, 200);
-    assert.equal(await statusOfNext(it, modelId), 409);
-    assert.deepEqual(await rest(), ["length", words]);
-    const status = async () => (await it.call("models.get", { params: { model_id: modelId } })).body.deployment_status;
-    await eventually(async () => (await status()) === "UNDEPLOYED", 10_000);
-    assert.equal(await statusOfNext(it, modelId), 409);
-    assert.equal(await deployed(it, modelId), "FAILED");
-  });
+test("a model that is undeployed under a stream, and its file deleted", { skip: withoutModel }, async (context) => {
+  const it = await house(context);
+  const adapter = join(it.data, "short-lived.gguf");
+  writeAdapter(adapter);
+  const { modelId } = it.align(adapter);
+  assert.equal(await deployed(it, modelId), "READY");
+  const rest = await begun(it, modelId);
+  rmSync(adapter);
+  assert.equal((await it.call("models.undeploy", { params: { model_id: modelId } })).status, 200);
+  assert.equal(await statusOfNext(it, modelId), 409);
+  assert.deepEqual(await rest(), ["length", words]);
+  const status = async () => (await it.call("models.get", { params: { model_id: modelId } })).body.deployment_status;
+  await eventually(async () => (await status()) === "UNDEPLOYED", 10_000);
+  assert.equal(await statusOfNext(it, modelId), 409);
+  assert.equal(await deployed(it, modelId), "FAILED");
+});
 
-  test("a base that is removed", async () => {
-    it.store.prepare("DELETE FROM aligned_model").run();
-    it.store.prepare("DELETE FROM alignment").run();
-    const rest = await begun(it, it.baseId);
-    await it.house.admin("model.remove", { id: it.baseId });
-    assert.equal(await statusOfNext(it, it.baseId), 404);
-    assert.deepEqual(await rest(), ["length", words]);
-    assert.equal(await statusOfNext(it, it.baseId), 404);
-  });
+test("a base that is removed under a stream", { skip: withoutModel }, async (context) => {
+  const it = await house(context);
+  const rest = await begun(it, it.baseId);
+  await it.house.admin("model.remove", { id: it.baseId });
+  assert.equal(await statusOfNext(it, it.baseId), 404);
+  assert.deepEqual(await rest(), ["length", words]);
+  assert.equal(await statusOfNext(it, it.baseId), 404);
 });

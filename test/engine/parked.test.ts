@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readlinkSync } from "node:fs";
 import { test } from "node:test";
+import { createLog } from "../../src/base/log.ts";
 import type { NativeContext } from "../../src/engine/binding.ts";
 import { ParkedPrompts } from "../../src/engine/parked.ts";
 import { adapterFolder, base, collect, createEngine, requestOf } from "./engine-fixture.ts";
@@ -94,7 +95,7 @@ test("the memory of parked prompts is lent: who needs it gets it, and with the b
 function parkedOver(save: () => Promise<number | null>, bytes = 250) {
   const events: string[] = [];
   const context = { save, restore: async () => true, clear: () => {} } as unknown as NativeContext;
-  const log = (_: string, event: string): void => void events.push(event);
+  const log = createLog("warn", (line) => events.push(JSON.parse(line).event));
   const parked = new ParkedPrompts({ context, bytes, lend: () => ({ release: () => {} }), log });
   const held = (first: number, length = 20) => ({
     key: "",
