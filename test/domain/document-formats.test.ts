@@ -491,6 +491,18 @@ describe("the layout of PDF pages", () => {
     assert.equal(text.match(/Released in May/g)?.length, 3);
   });
 
+  test("entries of a table of contents are lines of their own, without their dots, and no table", () => {
+    const led = ["1.1 Scope", "1.2 Terms", "1.3 Fees"].map((text, i) =>
+      item(`${text} . . . . . . . . . ${i + 3}`, 112 + i * 12),
+    );
+    const chapter = (text: string, y: number, n: string) => [item(text, y), { ...item(n, y), x: 500 }];
+    const { elements } = layOut([page(...chapter("1 About", 100, "3"), ...led, ...chapter("2 Ships", 148, "9"))], null);
+    assert.deepEqual(
+      words(elements).map((text) => text.replace(/\s+/g, " ").trim()),
+      ["1 About 3", "1.1 Scope 3", "1.2 Terms 4", "1.3 Fees 5", "2 Ships 9"],
+    );
+  });
+
   test("letters of scripts without spaces are joined without one, lines that run from right to left are read so", () => {
     const chinese = [item("港口早上六点开放。船只在外面等待，直到船", 100), item("闸打开。", 112)];
     assert.deepEqual(words(layOut([page(...chinese)], null).elements), [

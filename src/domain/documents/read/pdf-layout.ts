@@ -209,7 +209,7 @@ interface Gutter {
 }
 
 /** A page's rows from top to bottom: stretches of one column, of several, and tables. */
-function regionsOf(rows: readonly Row[], body: BodyStyle): Region[] {
+function regionsOf(rows: readonly Row[], entries: ReadonlySet<Row>, body: BodyStyle): Region[] {
   const regions: Region[] = [];
   let plain: Row[] = [];
   const closePlain = (): void => {
@@ -218,7 +218,7 @@ function regionsOf(rows: readonly Row[], body: BodyStyle): Region[] {
   };
   let at = 0;
   while (at < rows.length) {
-    const band = bandFrom(rows, at, body);
+    const band = entries.has(rows[at]!) ? null : bandFrom(rows, at, body);
     if (band === null) {
       plain.push(rows[at]!);
       at++;
@@ -255,7 +255,7 @@ function bandFrom(rows: readonly Row[], at: number, body: BodyStyle): { region: 
   gutters = mostGaps(band) ?? gutters;
   const both = band.filter((row) => row.segments.length > 1).length;
   if (isColumns) return { region: { columns: columnsOf(band, gutters) }, length: band.length };
-  if (both >= 2 && both * 3 >= band.length && !isContents(band))
+  if (both >= 2 && both * 3 >= band.length && !band.some(isLed))
     return { region: { table: band, gutters }, length: band.length };
   return null;
 }
@@ -325,11 +325,14 @@ function fillsColumns(band: readonly Row[], gutters: readonly Gutter[], body: Bo
 }
 
 /** Led by dots to a page's number. */
-const isEntry = (row: Row): boolean => /(?:\.\s*){4,}\d+\s*$/.test(textOfRow(row));
+const isLed = (row: Row): boolean => /(?:\.\s*){4,}\d+\s*$/.test(textOfRow(row));
 
-/** Rows of a table of contents: entries, and chapters, which end in numbers without dots. */
-const isContents = (band: readonly Row[]): boolean =>
-  band.some(isEntry) && band.filter((row) => /\d$/.test(textOfRow(row))).length * 2 > band.length;
+/** Entries of a table of contents: those led by dots and, among them, chapters, which stand away from their numbers without any. */
+function entriesOf(rows: readonly Row[]): Set<Row> {
+  if (rows.filter(isLed).length < 3) return new Set();
+  const isNumber = (segment: Segment): boolean => /^\d+$/.test(textIn(segment.items).trim());
+  return new Set(rows.filter((row) => isLed(row) || (row.segments.length > 1 && isNumber(row.segments.at(-1)!))));
+}
 
 function columnsOf(band: readonly Row[], gutters: readonly Gutter[]): Row[][] {
   const columns: Row[][] = Array.from({ length: gutters.length + 1 }, () => []);
@@ -422,6 +425,8 @@ class Flow {
   #elements: Element[] = [];
   /** Footnotes held back. */
   #notes: Element[] = [];
+  /** Of this page's table of contents. */
+  #entries: ReadonlySet<Row> = new Set();
   /** Numbers of this page's footnotes. */
   #marks: ReadonlySet<string> = noMarks;
   #body: BodyStyle;
@@ -441,7 +446,8 @@ class Flow {
     const { main, notes } = this.#withoutNotes(rows);
     if (ends) this.#release();
     this.#marks = new Set(notes.flatMap((row) => /^\d+\b/.exec(textOfRow(row).trim())?.[0] ?? []));
-    for (const region of regionsOf(main, this.#body)) {
+    this.#entries = entriesOf(main);
+    for (const region of regionsOf(main, this.#entries, this.#body)) {
       if ("table" in region) this.#table(region.table, region.gutters, text);
       else for (const column of region.columns) this.#prose(column, text);
     }
@@ -555,7 +561,7 @@ class Flow {
     const { size, leading } = this.#body;
     if (element.type === "code") return fixed(row) && column === open.column && row.y - last.y < 2.2 * leading * size;
     if (fixed(row) || Math.abs(row.size - last.size) > 0.08 * last.size) return false;
-    if (startsItem.test(words) || isEntry(last)) return false;
+    if (startsItem.test(words) || this.#entries.has(last)) return false;
     const ended = /[.:!?…]["'”’)\]]*\s*$/.test(element.pieces.map((piece) => piece.text).join(""));
     if (element.type === "heading")
       return (
