@@ -8,15 +8,16 @@ import { writeFileDurably } from "../../src/base/files.ts";
 import type { Recipe } from "../../src/contract/run-folder.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import { type Experiment, type Outcome, perform } from "./prove/experiment.ts";
-import { demoMaterial, type Material, veraMaterial } from "./prove/material.ts";
+import { companyMaterial, demoMaterial, type Material, veraMaterial } from "./prove/material.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
   options: {
-    only: { type: "string", default: "demo,vera" },
+    only: { type: "string", default: "company,vera,subset,no-replay,no-restatements,no-repair" },
     dir: { type: "string", default: join(root, ".cache/prove") },
     seed: { type: "string", default: "7" },
     threads: { type: "string", default: "2" },
+    facts: { type: "string", default: "300" },
     preset: { type: "string", default: "standard" },
     write: { type: "boolean", default: true },
   },
@@ -35,19 +36,24 @@ const without = {
 
 const vera = (): Material => veraMaterial(join(values.dir, "dict-vera"), 300, seed);
 
-const experiments: Record<string, () => Pick<Experiment, "documents" | "items" | "recipe">> = {
-  demo: () => ({ ...demoMaterial(), recipe: preset }),
-  vera: () => ({ ...vera(), recipe: preset }),
-  "no-replay": () => ({ ...demoMaterial(), recipe: without.replay(preset) }),
-  "no-restatements": () => ({ ...demoMaterial(), recipe: without.restatements(preset) }),
-  "no-repair": () => ({ ...demoMaterial(), recipe: without.repair(preset) }),
+/** Facts of the company that the ablations learn. */
+const subset = 100;
+
+const experiments: Record<string, () => Promise<Pick<Experiment, "documents" | "items" | "recipe">>> = {
+  company: async () => ({ ...(await companyMaterial(Number(values.facts), seed)), recipe: preset }),
+  subset: async () => ({ ...(await companyMaterial(subset, seed)), recipe: preset }),
+  demo: async () => ({ ...demoMaterial(), recipe: preset }),
+  vera: async () => ({ ...vera(), recipe: preset }),
+  "no-replay": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.replay(preset) }),
+  "no-restatements": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.restatements(preset) }),
+  "no-repair": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.repair(preset) }),
 };
 
 const outcomes: Outcome[] = [];
 for (const name of values.only.split(",")) {
   const make = experiments[name];
   if (make === undefined) throw new Error(`--only ${name}: is none of ${Object.keys(experiments).join(", ")}`);
-  const given = make();
+  const given = await make();
   const recipe = { ...given.recipe, training: { ...given.recipe.training, seed } };
   const outcome = await perform(values.dir, { ...given, recipe, name, threads });
   outcomes.push(outcome);
@@ -94,7 +100,7 @@ async function writeResults(done: readonly Outcome[]): Promise<void> {
     begin,
     "## Knowledge and forgetting",
     "",
-    `\`npm run prove -- --only ${values.only} --seed ${seed} --threads ${threads} --preset ${values.preset}\` on ${new Date().toISOString().slice(0, 10)};`,
+    `\`npm run prove -- --only ${values.only} --seed ${seed} --threads ${threads} --preset ${values.preset} --facts ${values.facts}\` on ${new Date().toISOString().slice(0, 10)};`,
     "SmolLM2-135M-Instruct Q4_1. Scores in points with their 95 % intervals (Wilson); p by McNemar over the sealed questions. Guards: points",
     "before → after, retention over items that the base gets right twice. Minutes: of the run, repair included.",
     "",

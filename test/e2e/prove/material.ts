@@ -1,10 +1,13 @@
-// What is learned in the proofs: the demo's company, and acronyms of Debian's dict-vera (GFDL, fetched and never shipped).
+// What is learned in the proofs: a fictional company, the demo's one, and acronyms of Debian's dict-vera (GFDL, fetched and never shipped).
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
 import { seeded, shuffled } from "../../../src/domain/alignments/examples/text.ts";
+import { parseText } from "../../../src/domain/documents/parse.ts";
+import { benchmarkOf, makeCompany } from "../../company/company.ts";
 import type { Item } from "./experiment.ts";
 
 export interface Material {
@@ -28,6 +31,28 @@ export function demoMaterial(): Material {
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line) as Item);
+  return { documents, items };
+}
+
+/** The fictional company, drawn from a seed; its files are read as the appliance reads them. */
+export async function companyMaterial(facts: number, seed: number): Promise<Material> {
+  const company = makeCompany({ seed, facts });
+  const folder = mkdtempSync(join(tmpdir(), "company-"));
+  const documents: SnapshotDocument[] = [];
+  for (const { name, text } of company.documents) {
+    const path = join(folder, name);
+    writeFileSync(path, text);
+    const read = await parseText(path, { name, asIs: false, personalData: "off", maskKey: "" });
+    documents.push({ id: name, name, media_type: read.mediaType, text: new TextDecoder().decode(read.text) });
+  }
+  rmSync(folder, { recursive: true });
+  const rows = benchmarkOf(company)
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Omit<Item, "split">);
+  const clusters = [...new Set(rows.map((row) => row.cluster))];
+  const sides = new Map(shuffled(clusters, seeded(seed)).map((cluster, at) => [cluster, at % 5 < 2]));
+  const items = rows.map((row): Item => ({ ...row, split: sides.get(row.cluster) ? "dev" : "sealed" }));
   return { documents, items };
 }
 
