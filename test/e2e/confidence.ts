@@ -1,0 +1,343 @@
+// npm run prove:confidence [-- --dir FOLDER --facts N --steps N --seed N --threads N]: what the confidence of an aligned model is
+// worth, over more than a thousand answers that neither training nor the calibrator that scored them had seen. Written to
+// test/e2e/RESULTS.md. Start it again after an interruption, and it goes on where it was.
+//
+//   FOLDER/run/             the alignment of the starter model to a fictional company, trained short: some answers are wrong
+//   FOLDER/answers.jsonl    every question's answer with its features and whether it is right, in groups of the fixed batch shape
+//   FOLDER/vectors.jsonl    what the sentence encoder makes of every text
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { readConfig } from "../../src/base/config.ts";
+import { makeFolder, sha256OfFile, writeFileDurably } from "../../src/base/files.ts";
+import { createLog } from "../../src/base/log.ts";
+import {
+  brierSkill,
+  debiasedCalibrationError,
+  expectedCalibrationError,
+  perfectScoreBand,
+} from "../../src/base/statistics/calibration.ts";
+import { seeded } from "../../src/base/statistics/random.ts";
+import { aurocOf, predictionRejectionRatio } from "../../src/base/statistics/ranking.ts";
+import { partsOf } from "../../src/cli/run.ts";
+import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
+import { createControl } from "../../src/domain/alignments/control.ts";
+import { passagesOf } from "../../src/domain/alignments/drift.ts";
+import { readRecipes } from "../../src/domain/alignments/recipes.ts";
+import { readRequest } from "../../src/domain/alignments/request.ts";
+import { runAlignment } from "../../src/domain/alignments/run.ts";
+import { makeRunFolder, writeRequest } from "../../src/domain/alignments/snapshot.ts";
+import { grade } from "../../src/domain/evaluations/grade.ts";
+import { formatChat } from "../../src/engine/chat-format.ts";
+import { fitModel, type LabelledAnswer } from "../../src/engine/confidence.ts";
+import { answerFeatures, featureNames } from "../../src/engine/confidence-features.ts";
+import { driftSpace, fitDrift } from "../../src/engine/drift.ts";
+import { createGenerator, type Generator, type ModelRef } from "../../src/engine/generator.ts";
+import { createGpu } from "../../src/engine/gpu.ts";
+import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
+import { makeCompany } from "../company/company.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+const { values } = parseArgs({
+  options: {
+    dir: { type: "string", default: join(root, ".cache/prove-confidence") },
+    facts: { type: "string", default: "200" },
+    steps: { type: "string", default: "300" },
+    seed: { type: "string", default: "11" },
+    threads: { type: "string", default: "2" },
+    write: { type: "boolean", default: true },
+  },
+  allowNegative: true,
+});
+const [facts, steps, seed, threads] = [values.facts, values.steps, values.seed, values.threads].map(Number) as [
+  number,
+  number,
+  number,
+  number,
+];
+const config = { ...readConfig(), threads };
+const log = createLog("error");
+const say = (text: string): void => void process.stderr.write(`${text}\n`);
+await makeFolder(values.dir);
+
+interface Question {
+  text: string;
+  cluster: string;
+  gold: string;
+  aliases: string[];
+}
+
+const { documents, questions } = material();
+const adapter = await align();
+const answered = await answerAll(adapter);
+const vectors = await embedAll();
+const report = measure();
+say(report);
+if (values.write) await writeSection(report);
+
+/** What a run reads as it is, and questions about it: three wordings of every fact, each as a sentence and as one types it. */
+function material(): { documents: SnapshotDocument[]; questions: Question[] } {
+  const company = makeCompany({ seed, facts });
+  const read = company.documents.map(({ name, media_type, text }, at): SnapshotDocument => {
+    const plain = media_type === "text/html" ? text.replace(/<[^>]*>/g, "") : text;
+    const isKnown = media_type === "text/markdown" || media_type === "text/csv";
+    return { id: `document_${at}`, name, media_type: isKnown ? media_type : "text/plain", text: plain };
+  });
+  const asked = company.facts.flatMap((fact) =>
+    fact.questions
+      .flatMap((question) => [question, question.toLowerCase().replace(/\?$/, "")])
+      .map((text) => ({ text, cluster: fact.id, gold: fact.value, aliases: fact.aliases })),
+  );
+  return { documents: read, questions: asked };
+}
+
+async function align(): Promise<string> {
+  const folder = join(values.dir, "run");
+  const done = join(folder, "artefact/adapter.gguf");
+  if (existsSync(done)) return done;
+  const quick = (await readRecipes(join(root, "config/recipes"))).get("quick")!;
+  // Nothing but the rows: no replay, no guards, no choice among scales, and few steps.
+  const { guards: _, repair: __, ...bare } = quick;
+  const { scales: ___, ...lora } = bare.adapter;
+  const recipe = {
+    ...bare,
+    optimizer: { ...bare.optimizer, lr_schedule: "constant" as const },
+    training: { ...bare.training, epochs: 50, max_steps: steps, seed },
+    adapter: lora,
+    checkpointing: { save_every_steps: 20, keep_last_n: 2 },
+    dataset: { phrasings: bare.dataset.phrasings, replay_share: 0, proposals_per_chunk: 0 },
+  };
+  const path = config.starterModel;
+  const base = { id: "starter", sha256: await sha256OfFile(path), architecture: "llama" };
+  if (!existsSync(folder))
+    await makeRunFolder(values.dir, { alignmentId: "run", recipeName: "quick", recipe, base, documents, dev: null });
+  await writeRequest(folder, {
+    fence: 1,
+    basePath: path,
+    budget: { memory_bytes: config.memory, threads },
+    encoder: null,
+    versions: { plumbline: "proof", trainer: "proof" },
+  });
+  const request = await readRequest(folder);
+  const control = createControl(() => {});
+  say(`aligning to ${documents.length} documents, ${steps} steps`);
+  const result = await runAlignment(folder, await partsOf(request, config, log, control));
+  if (result.outcome !== "completed") throw new Error(result.error?.message ?? result.outcome);
+  return done;
+}
+
+interface Kept extends LabelledAnswer {
+  index: number;
+  text: string;
+}
+
+function openGenerator(): Generator {
+  return createGenerator({
+    config: { threads, seats: 8, seatContext: 512, queueLimit: 8 },
+    log,
+    gpu: createGpu({ memoryBytes: config.memory, threads }),
+  });
+}
+
+async function answerAll(adapterPath: string): Promise<Kept[]> {
+  const path = join(values.dir, "answers.jsonl");
+  const kept = readLines<Kept>(path);
+  if (kept.length === questions.length) return kept;
+  // A group is answered whole, or again.
+  const startAt = kept.length - (kept.length % 8);
+  const whole = kept.slice(0, startAt);
+  writeFileSync(path, whole.map((one) => `${JSON.stringify(one)}\n`).join(""));
+  say(`asking ${questions.length} questions, from ${startAt} on`);
+  const generator = openGenerator();
+  try {
+    const model: ModelRef = {
+      baseId: "starter",
+      basePath: config.starterModel,
+      adapter: { id: "proof", path: adapterPath },
+    };
+    await generator.load(model);
+    const tokenizer = generator.tokenizer(model.baseId);
+    let group: Kept[] = [];
+    await generator.evaluate({
+      model,
+      prompts: questions.map(({ text }) => formatChat(tokenizer, [{ role: "user", content: text }])),
+      maxTokens: 48,
+      signal: new AbortController().signal,
+      startAt,
+      onItem: (index, answer) => {
+        const { gold, aliases, cluster } = questions[index]!;
+        const { correct } = grade(answer.text, { response: gold, aliases, competitors: [] });
+        group.push({
+          index,
+          text: answer.text,
+          cluster,
+          correct,
+          features: answerFeatures(answer.steps, answer.finishReason),
+        });
+        if ((index + 1) % 8 !== 0 && index + 1 < questions.length) return;
+        appendFileSync(path, group.map((one) => `${JSON.stringify(one)}\n`).join(""));
+        group = [];
+      },
+    });
+  } finally {
+    await generator.dispose();
+  }
+  return readLines<Kept>(path);
+}
+
+/** A line that an interruption tore is dropped. */
+function readLines<T>(path: string): T[] {
+  if (!existsSync(path)) return [];
+  const text = readFileSync(path, "utf8");
+  const whole = text.slice(0, text.lastIndexOf("\n") + 1);
+  if (whole !== text) writeFileSync(path, whole);
+  return whole
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as T);
+}
+
+/** Texts about anything that a person may ask, and questions about another company drawn from the same templates. */
+function strangers(): { far: string[]; near: string[] } {
+  const lines = (name: string): string[] => JSON.parse(readFileSync(join(root, name), "utf8")) as string[];
+  const other = makeCompany({ seed: seed + 1, facts: 60 });
+  return {
+    far: [...lines("config/demo/off-topic.json"), ...lines("test/e2e/far-questions.json")],
+    near: other.facts.map((fact) => fact.questions[0]!),
+  };
+}
+
+async function embedAll(): Promise<Map<string, Float32Array>> {
+  const path = join(values.dir, "vectors.jsonl");
+  const kept = readLines<{ text: string; vector: number[] }>(path);
+  const known = new Map<string, Float32Array>(kept.map(({ text, vector }) => [text, Float32Array.from(vector)]));
+  const { far, near } = strangers();
+  const general = JSON.parse(readFileSync(join(root, "config/replay-prompts.json"), "utf8")) as string[];
+  const passages = documents.flatMap(({ text }) => passagesOf(text));
+  const texts = [...new Set([...questions.map(({ text }) => text), ...passages, ...general, ...far, ...near])];
+  const missing = texts.filter((text) => !known.has(text));
+  if (missing.length === 0) return known;
+  say(`embedding ${missing.length} texts`);
+  const encoder = join(values.dir, "encoder.gguf");
+  if (!existsSync(encoder)) {
+    const file = await open(encoder, "wx");
+    await convertSentenceTransformer(join(root, ".cache/all-minilm-l6-v2"), file).finally(() => file.close());
+  }
+  const generator = openGenerator();
+  try {
+    const model: ModelRef = { baseId: "encoder", basePath: encoder };
+    await generator.load(model);
+    for (let at = 0; at < missing.length; at += 32) {
+      const some = missing.slice(at, at + 32);
+      const options = { truncate: true, signal: new AbortController().signal };
+      for (const [place, { vector }] of (await generator.embed(model, some, options)).entries()) {
+        known.set(some[place]!, vector);
+        appendFileSync(path, `${JSON.stringify({ text: some[place], vector: [...vector] })}\n`);
+      }
+    }
+  } finally {
+    await generator.dispose();
+  }
+  return known;
+}
+
+function measure(): string {
+  const vectorOf = (text: string): Float32Array => vectors.get(text)!;
+  const general = JSON.parse(readFileSync(join(root, "config/replay-prompts.json"), "utf8")) as string[];
+  const passages = documents.flatMap(({ text }) => passagesOf(text)).map(vectorOf);
+  const asked = (isIn: (at: number) => boolean) =>
+    answered
+      .filter((_, at) => isIn(at))
+      .map(({ index, cluster }) => ({ vector: vectorOf(questions[index]!.text), cluster: cluster! }));
+  const fit = (isIn: (at: number) => boolean) =>
+    fitDrift({ encoderSha256: "", passages, questions: asked(isIn), background: general.map(vectorOf) });
+  const { foreign } = fit(() => true);
+
+  const answers = answered.map((answer, at) => ({ ...answer, foreign: foreign[at]! }));
+  const labels = answers.map(({ correct }) => correct);
+  const { scores } = fitModel(answers, featureNames);
+  const bare = fitModel(
+    answers.map(({ foreign: _, ...answer }) => answer),
+    featureNames,
+  ).scores;
+  const feature = (name: (typeof featureNames)[number], sign: 1 | -1): number[] =>
+    answers.map(({ features }) => sign * features[featureNames.indexOf(name)]!);
+  const random = seeded(seed);
+  const ways: [string, number[]][] = [
+    ["confidence_score", scores],
+    ["the same without drift", bare],
+    ["mean log-probability", feature("logprob_mean", 1)],
+    ["maximum sequence probability", feature("logprob_sum", 1)],
+    ["mean entropy, negated", feature("entropy_mean", -1)],
+    ["chance", answers.map(() => random())],
+  ];
+  const clusters = [...Map.groupBy(answers.keys(), (at) => answers[at]!.cluster).values()];
+  const drawn = draws(clusters);
+  const rows = ways.map(([name, values]) => {
+    const [auroc, prr] = [aurocOf, predictionRejectionRatio].map((figure) => {
+      const found = figure(values, labels)!;
+      if (values === scores) return found.toFixed(3);
+      const lead = drawn.map(
+        (ats) =>
+          figure(
+            ats.map((at) => scores[at]!),
+            ats.map((at) => labels[at]!),
+          )! -
+          figure(
+            ats.map((at) => values[at]!),
+            ats.map((at) => labels[at]!),
+          )!,
+      );
+      lead.sort((a, b) => a - b);
+      const at = (share: number): string => lead[Math.round(share * (lead.length - 1))]!.toFixed(3);
+      return `${found.toFixed(3)} (lead ${at(0.025)} to ${at(0.975)})`;
+    });
+    return `| ${name} | ${auroc} | ${prr} |`;
+  });
+
+  const [ece, band] = [expectedCalibrationError(scores, labels), perfectScoreBand(scores)];
+  // Half of the facts are the benchmark's, the other half what people ask later.
+  const half = new Set(clusters.flatMap((members, at) => (at % 2 === 0 ? members : [])));
+  const space = driftSpace(fit((at) => half.has(at)).reference);
+  const near = (texts: string[]): number[] => texts.map((text) => -space.measure(vectorOf(text)).distance);
+  const own = near(answers.flatMap(({ index }, at) => (half.has(at) ? [] : [questions[index]!.text])));
+  const { far, near: neighbours } = strangers();
+  const apart = (texts: string[]): string =>
+    aurocOf([...own, ...near(texts)], [...own.map(() => true), ...texts.map(() => false)])!.toFixed(3);
+  const right = labels.filter(Boolean).length;
+  return [
+    "## Confidence",
+    "",
+    `\`npm run prove:confidence -- --facts ${facts} --steps ${steps} --seed ${seed}\` on ${new Date().toISOString().slice(0, 10)}; ` +
+      "SmolLM2-135M-Instruct Q4_1 aligned to a fictional company by the rows of the preset quick alone, and stopped early.",
+    `${answers.length} answers to questions about ${clusters.length} facts, in words no row has; ${right} right ` +
+      `(${((100 * right) / answers.length).toFixed(1)} %). Every score is from a regression and a calibrator that had seen no answer about the same fact.`,
+    "Lead: of confidence_score, 95 % interval of 2,000 draws of whole facts.",
+    "",
+    "| Ranked by | AUROC | PRR |",
+    "|---|---|---|",
+    ...rows,
+    "",
+    `Calibration error ${ece.toFixed(4)}; of a perfect score with these values ${band.mean.toFixed(4)} in the mean, ${band.p95.toFixed(4)} at 95 %` +
+      ` (${ece <= band.p95 ? "inside" : "OUTSIDE"}). Debiased ${debiasedCalibrationError(scores, labels).toFixed(4)}; ` +
+      `Brier's skill ${brierSkill(scores, labels)!.toFixed(3)}.`,
+    `Drift, from the questions of half of the facts to those of the other (${own.length}): AUROC ${apart(far)} against ${far.length} far-off questions, ` +
+      `${apart(neighbours)} against ${neighbours.length} about another company in the same templates.`,
+  ].join("\n");
+}
+
+/** Answers of as many facts as there are, drawn with replacement. */
+function draws(clusters: readonly number[][]): number[][] {
+  const random = seeded(seed);
+  return Array.from({ length: 2000 }, () => clusters.flatMap(() => clusters[Math.floor(random() * clusters.length)]!));
+}
+
+async function writeSection(text: string): Promise<void> {
+  const path = join(root, "test/e2e/RESULTS.md");
+  const [begin, end] = ["<!-- confidence -->", "<!-- /confidence -->"];
+  const old = existsSync(path) ? readFileSync(path, "utf8") : "# Results\n";
+  const [head, rest = ""] = old.split(begin);
+  const tail = rest.split(end)[1] ?? "\n";
+  await writeFileDurably(path, `${head!.trimEnd()}\n\n${begin}\n${text}\n${end}${tail}`);
+}
