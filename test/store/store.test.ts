@@ -139,6 +139,44 @@ describe("migrations", () => {
     store.close();
   });
 
+  test("answers of an older version keep what they scored, and their look at the sealed split comes on record", () => {
+    const all = readMigrations();
+    const place = all.findIndex(({ name }) => name.endsWith("_proof_promotion.sql"));
+    const old = openStore(path, { migrations: all.slice(0, place) });
+    for (const sql of [
+      "INSERT INTO user VALUES('u', 'ada', '')",
+      `INSERT INTO base_model(id, name, architecture, context_length, parameters, file_type, bytes, memory_bytes,
+       can_be_aligned, sha256, path, created_seq, created_at) VALUES('m', 'm', 'llama', 1, 1, 'F32', 1, 1, 1, 'x', '/', 1, '')`,
+      `INSERT INTO document(id, owner_id, kind, name, media_type, bytes, characters, sha256, text_sha256, created_seq, created_at)
+       VALUES('d', 'u', 'benchmark', 'd', 't', 1, 1, 'x', 'x', 1, '')`,
+      "INSERT INTO benchmark VALUES('b', 'u', 'd', 'b', 'x', 1, '', '')",
+      ...["seen", "unseen"].map(
+        (
+          id,
+          at,
+        ) => `INSERT INTO evaluation(id, owner_id, name, model_id, base_model_id, benchmark_id, n_samples, settings_json,
+         created_seq, created_at, updated_at) VALUES('${id}', 'u', 'e', 'm', 'm', 'b', 2, '{}', ${at}, 'then', '')`,
+      ),
+      ...[1, 2].map(
+        (
+          n,
+        ) => `INSERT INTO evaluation_answer(evaluation_id, sample_num, split, answer, correct, features_json, prompt_sha256)
+         VALUES('seen', ${n}, '${n === 1 ? "dev" : "sealed"}', 'a', ${n - 1}, '[]', 'p')`,
+      ),
+    ])
+      old.transaction(() => old.prepare(sql).run());
+    old.close();
+    const store = openStore(path);
+    assert.deepEqual(store.prepare("SELECT sample_num, type, score FROM evaluation_answer").all(), [
+      { sample_num: 1, type: "short", score: 0 },
+      { sample_num: 2, type: "short", score: 1 },
+    ]);
+    assert.deepEqual(store.prepare("SELECT evaluation_id, model_id, purpose, at FROM sealed_touch").all(), [
+      { evaluation_id: "seen", model_id: "m", purpose: "evaluation", at: "then" },
+    ]);
+    store.close();
+  });
+
   test("every move of work that states.ts allows is an edge in the database", async () => {
     const { edges } = await import("../../src/jobs/states.ts");
     const store = openStore(path);
