@@ -305,9 +305,11 @@ async function furnish(parts: HouseParts): Promise<House> {
     ...agents.handlers,
     ...access.handlers,
     ...captures.handlers,
-    "inference.chat": captures.ofKey(inference.handlers["inference.chat"]),
-    "agents.completions": captures.ofAgent(agents.handlers["agents.completions"]),
-    "agents.run": captures.ofAgentRun(agents.handlers["agents.run"]),
+    "inference.chat": captures.ofKey(inference.handlers["inference.chat"], "chat"),
+    "inference.messages": captures.ofKey(inference.handlers["inference.messages"], "messages"),
+    "inference.responses": captures.ofKey(inference.handlers["inference.responses"], "responses"),
+    "agents.completions": captures.ofAgent(agents.handlers["agents.completions"], "chat"),
+    "agents.run": captures.ofAgent(agents.handlers["agents.run"], "run"),
   };
   const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes } = config;
   const upload = { folder: at.uploads, fileBytes, files, freeDisk };

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { filter, type Wanted } from "../../src/domain/captures/filter.ts";
+import { forms, type Heard, overheard } from "../../src/domain/captures/forms.ts";
 import type { CaptureRow } from "../../src/domain/captures/store.ts";
 import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
 
@@ -105,6 +106,36 @@ describe("captures", () => {
     assert.equal((await kept(`subject_id=${agentId}`)).total, 2);
   });
 
+  test("messages and responses are kept too, whole and streamed", async () => {
+    const ask = async (path: string, body: object): Promise<string> => {
+      const response = await it.get(path, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ model: it.baseId, ...body }),
+      });
+      assert.equal(response.status, 200);
+      return response.text();
+    };
+    const messages = { max_tokens: 20, messages: [{ role: "user", content: "Where is the crane?" }] };
+    const message = JSON.parse(await ask("/api/v3/inference/messages", messages));
+    await ask("/api/v3/inference/messages", { ...messages, stream: true });
+    const responses = { input: [{ role: "user", content: [{ type: "input_text", text: "Where is the lock?" }] }] };
+    const response = JSON.parse(await ask("/api/v3/inference/responses", responses));
+    await ask("/api/v3/inference/responses", { ...responses, stream: true });
+    await ask("/api/v3/inference/responses", { input: "Where is the gate?" });
+    const { captures } = await kept("limit=5");
+    const [gate, ...others] = captures.map(({ question, answer, model_id }: Record<string, string>) => [
+      question,
+      answer,
+      model_id,
+    ]);
+    assert.equal(gate[0], "Where is the gate?");
+    const lock = ["Where is the lock?", response.output[0].content[0].text, response.model];
+    const crane = ["Where is the crane?", message.content[0].text, message.model];
+    assert.deepEqual(others, [lock, lock, crane, crane]);
+    for (const { capture_id } of captures) await it.call("captures.delete", { params: { capture_id } });
+  });
+
   test("what passes the filters becomes a document, once, and benchmark items with a person's answers", async () => {
     const made = await it.call("captures.select", {
       body: { into: "document", name: "Asked in May", subject_id: keyId },
@@ -183,4 +214,23 @@ test("each filter leaves behind what it is for, and counts it", () => {
     ["answered"],
   );
   assert.equal(filter(rows, { ...wanted, limit: 1 }).taken.length, 1);
+});
+
+test("a stream passes on as it is, whatever it says; one that fails or is not understood is not kept", async () => {
+  const through = async (data: string[]) => {
+    const ended: Heard[] = [];
+    async function* events() {
+      for (const one of data) yield { data: one };
+    }
+    const passed: string[] = [];
+    for await (const event of overheard(forms.chat, events(), (heard) => void ended.push(heard)))
+      passed.push(event.data);
+    assert.deepEqual(passed, data);
+    return ended;
+  };
+  const chunk = (content: string) => JSON.stringify({ model: "m", choices: [{ index: 0, delta: { content } }] });
+  assert.deepEqual(await through([chunk("a"), chunk("b"), "[DONE]"]), [{ answer: "ab", model: "m", confidence: null }]);
+  assert.deepEqual(await through([chunk("a"), '{"error":{"message":"gone"}}']), []);
+  assert.deepEqual(await through([chunk("a"), "no JSON", "[DONE]"]), []);
+  assert.deepEqual(await through(["null"]), []);
 });

@@ -2,31 +2,19 @@
 // by key; then each question is kept with its answer, personal data replaced before anything is written, and can become a document
 // to learn from or an item to be measured by.
 //
-// Kept are chat completions and agents' answers: the last thing that was said and the first answer to it, once that has come to its
-// end. A capture that fails costs nobody an answer.
+// Kept are chat completions, messages, responses and agents' answers: the last thing that was said and the first answer to it, once
+// that has come to its end. Plain completions have no question and are not kept. A capture that fails costs nobody an answer.
 
 import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
-import type { agents } from "../../contract/agents.ts";
 import type { captures as promises } from "../../contract/captures.ts";
-import {
-  type Caller,
-  EventStream,
-  type Handler,
-  type Handlers,
-  type Reply,
-  type StreamEvent,
-} from "../../contract/endpoint.ts";
-import type { inference } from "../../contract/inference.ts";
+import { type Caller, EventStream, type Handlers, type Reply } from "../../contract/endpoint.ts";
 import type { Store } from "../../store/open.ts";
 import { filter } from "./filter.ts";
+import { type Form, forms, type Heard, overheard } from "./forms.ts";
 import { type CaptureRow, prepareCaptures, type SettingRow, type SubjectKind } from "./store.ts";
-
-type Chat = (typeof inference)["inference.chat"];
-type AgentChat = (typeof agents)["agents.completions"];
-type AgentRun = (typeof agents)["agents.run"];
 
 export interface CapturesParts {
   store: Store;
@@ -43,11 +31,13 @@ export interface CapturesParts {
 
 export interface Captures {
   handlers: Handlers<typeof promises>;
-  /** The same handlers, with an eye on those whose traffic is kept. */
-  ofKey(chat: Handler<Chat>): Handler<Chat>;
-  ofAgent(chat: Handler<AgentChat>): Handler<AgentChat>;
-  ofAgentRun(run: Handler<AgentRun>): Handler<AgentRun>;
+  /** The same handler, with an eye on the keys, or the agents, whose traffic is kept. */
+  ofKey<H extends AnsweringHandler>(handler: H, form: keyof typeof forms): H;
+  ofAgent<H extends AnsweringHandler>(handler: H, form: keyof typeof forms): H;
 }
+
+/** Of an endpoint that answers; what it takes and gives is read by its form. */
+type AnsweringHandler = (input: never, caller: Caller) => Promise<unknown>;
 
 /** An owner's captures beyond these make room, the oldest first. */
 const mostCaptures = 10_000;
@@ -70,21 +60,22 @@ export function createCaptures(parts: CapturesParts): Captures {
     return out + text.slice(at);
   }
 
-  function keep(setting: SettingRow, caller: Caller, said: Said): void {
+  function keep(setting: SettingRow, caller: Caller, said: () => { question: string; heard: Heard }): void {
     try {
+      const { question: asked, heard } = said();
       const places = new Map<string, string>();
       const clean = (text: string): string => (setting.masking === 1 ? masked(text, places) : text);
-      const [question, answer] = [clean(said.question), clean(said.answer)];
+      const [question, answer] = [clean(asked), clean(heard.answer)];
       store.transaction(() => {
         sql.insert.run({
           id: newId("capture"),
           owner_id: caller.userId,
           kind: setting.kind,
           subject_id: setting.subject_id,
-          model_id: said.model,
+          model_id: heard.model,
           question,
           answer,
-          confidence: said.confidence,
+          confidence: heard.confidence,
           masked: places.size,
           used_in: null,
           created_seq: store.nextSeq(),
@@ -97,22 +88,25 @@ export function createCaptures(parts: CapturesParts): Captures {
     }
   }
 
-  const settingOf = (kind: SubjectKind, subjectId: string): SettingRow | undefined =>
-    sql.setting.get({ kind, subjectId });
-
-  /** Answers whole or as a stream. */
-  function followed(
-    reply: Reply<Chat> | EventStream,
-    question: string,
-    setting: SettingRow,
-    caller: Caller,
-  ): Reply<Chat> | EventStream {
-    if (reply instanceof EventStream)
-      return new EventStream(overheard(reply.events, (heard) => keep(setting, caller, { ...heard, question })));
-    const { message } = reply.choices[0]!;
-    const { model, confidence_score: confidence = null } = reply;
-    keep(setting, caller, { question, answer: message.content ?? "", model, confidence });
-    return reply;
+  function watched<H extends AnsweringHandler>(
+    handler: H,
+    form: Form,
+    kind: SubjectKind,
+    subjectOf: (params: unknown, caller: Caller) => string,
+  ): H {
+    const watching = async (input: { params: unknown; body: unknown }, caller: Caller): Promise<unknown> => {
+      const reply = await handler(input as never, caller);
+      const setting = sql.setting.get({ kind, subjectId: subjectOf(input.params, caller) });
+      if (!setting) return reply;
+      const heard = (answer: () => Heard): void =>
+        keep(setting, caller, () => ({ question: form.question(input.body), heard: answer() }));
+      if (reply instanceof EventStream)
+        return new EventStream(overheard(form, reply.events, (answer) => heard(() => answer)));
+      heard(() => form.whole(reply));
+      return reply;
+    };
+    // A reply goes out as it came, a stream with the same events.
+    return watching as unknown as H;
   }
 
   /** Of any kind, where none is said. */
@@ -190,69 +184,10 @@ export function createCaptures(parts: CapturesParts): Captures {
 
   return {
     handlers,
-    ofKey: (chat) => async (input, caller) => {
-      const reply = await chat(input, caller);
-      const setting = settingOf("key", caller.keyId);
-      return setting ? followed(reply, lastSaid(input.body.messages), setting, caller) : reply;
-    },
-    ofAgent: (chat) => async (input, caller) => {
-      const reply = await chat(input, caller);
-      const setting = settingOf("agent", input.params.agent_id);
-      return setting ? followed(reply, lastSaid(input.body.messages), setting, caller) : reply;
-    },
-    ofAgentRun: (run) => async (input, caller) => {
-      const reply = await run(input, caller);
-      const setting = settingOf("agent", input.params.agent_id);
-      if (setting) {
-        const { model, response: answer } = reply;
-        keep(setting, caller, { question: input.body.message, answer, model, confidence: null });
-      }
-      return reply;
-    },
+    ofKey: (handler, form) => watched(handler, forms[form], "key", (_, { keyId }) => keyId),
+    ofAgent: (handler, form) =>
+      watched(handler, forms[form], "agent", (params) => (params as { agent_id: string }).agent_id),
   };
-}
-
-interface Said {
-  question: string;
-  answer: string;
-  model: string;
-  confidence: number | null;
-}
-
-interface Message {
-  role: string;
-  content?: string | readonly { text?: string }[] | null;
-}
-
-function lastSaid(messages: readonly unknown[]): string {
-  const { content } = (messages as readonly Message[]).findLast(({ role }) => role === "user") ?? { content: "" };
-  return typeof content === "string" ? content : (content ?? []).map(({ text = "" }) => text).join("\n");
-}
-
-interface Chunk {
-  model?: string;
-  confidence_score?: number | null;
-  choices?: { index: number; delta?: { content?: string | null } }[];
-}
-
-/** Passes a stream on as it is. One that breaks off, or that its reader leaves, is no answer. */
-async function* overheard(
-  events: AsyncIterable<StreamEvent>,
-  end: (said: Omit<Said, "question">) => void,
-): AsyncGenerator<StreamEvent, void, void> {
-  const said: Omit<Said, "question"> = { answer: "", model: "", confidence: null };
-  let failed = false;
-  for await (const event of events) {
-    if (event.data !== "[DONE]") {
-      const chunk = JSON.parse(event.data) as Chunk & { error?: unknown };
-      failed ||= chunk.error !== undefined;
-      said.model = chunk.model ?? said.model;
-      said.confidence = chunk.confidence_score ?? said.confidence;
-      for (const { index, delta } of chunk.choices ?? []) if (index === 0) said.answer += delta?.content ?? "";
-    }
-    yield event;
-  }
-  if (!failed) end(said);
 }
 
 /** A heading is one line: a question of several is joined. */
