@@ -124,13 +124,19 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
 /** Points of a candidate: the dev score less the guards' penalty. */
 const worth = ({ dev, penalty }: Candidate): number => (dev ?? 0) - penalty;
 
-/** Of every suite its loss beyond the limit, of KL and perplexity a point for each 0.01 nats and each percent beyond theirs. */
+/**
+ * What an answered question is weighed against, in points. Drift of generic text counts for less than an ability lost: nobody asks
+ * for it, and a weight of 1 would give up most of what was learned for the last percent of perplexity.
+ */
+const driftWeight = 0.25;
+
+/** Of every suite its loss beyond the limit, of KL and perplexity so much for each 0.01 nats and each percent beyond theirs. */
 export function penaltyOf({ suites, drift }: GuardResults, limits: NonNullable<Recipe["guards"]>): number {
   const beyond = (value: number, limit: number): number => Math.max(0, value - limit);
   return (
     suites.reduce((sum, { base, aligned, gates }) => sum + (gates ? beyond(base - aligned, limits.max_loss) : 0), 0) +
-    100 * beyond(drift.kl, limits.max_kl) +
-    beyond(drift.perplexity_rise, limits.max_perplexity_rise)
+    driftWeight * 100 * beyond(drift.kl, limits.max_kl) +
+    driftWeight * beyond(drift.perplexity_rise, limits.max_perplexity_rise)
   );
 }
 

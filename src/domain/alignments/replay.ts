@@ -14,8 +14,8 @@ export interface Opening {
   tokens: number[];
 }
 
-/** Every so many-th row is prose. */
-const proseEvery = 3;
+/** Every so many-th row is prose: it drifts before the chat does. */
+const proseEvery = 2;
 /** Rows of one call: the trainer decodes them together. */
 const together = 64;
 
