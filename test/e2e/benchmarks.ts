@@ -1,8 +1,8 @@
-// npm run prove:benchmarks [-- --seeds 11,12 --items 100 --facts 300 --model FILE --threads N --no-write]: benchmarks made of the
+// npm run prove:benchmarks [-- --seeds 11,12 --items 100 --facts 300 --model FILE --threads N --dir FOLDER --no-write]: benchmarks made of the
 // documents of fictional companies that the generator never saw, through the API and with a real model. Each item is judged by
 // what the company was drawn from, and looked for in the rows that an alignment by each preset makes of the same documents.
-// Written to test/e2e/RESULTS.md.
-import { existsSync, readFileSync } from "node:fs";
+// Written to test/e2e/RESULTS.md. Start it again after an interruption, and it goes on where it was.
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -30,6 +30,7 @@ const { values } = parseArgs({
     facts: { type: "string", default: "300" },
     model: { type: "string", default: join(root, ".cache/smollm2-135m-instruct-q4_1.gguf") },
     threads: { type: "string", default: "2" },
+    dir: { type: "string", default: join(root, ".cache/prove-benchmarks") },
     write: { type: "boolean", default: true },
   },
   allowNegative: true,
@@ -44,7 +45,6 @@ interface Outcome {
   rows: number;
   gates: { gate: string; in: number; out: number }[];
   categories: Record<string, number>;
-  minutes: number;
 }
 
 const outcomes: Outcome[] = [];
@@ -60,21 +60,21 @@ if (values.write) await writeResults();
 
 async function perform(seed: number): Promise<Outcome> {
   const company = makeCompany({ seed, facts: Number(values.facts) });
-  const it = await testHouse({ PLUMBLINE_STARTER_MODEL: values.model, PLUMBLINE_THREADS: values.threads });
+  const data = join(values.dir, `${seed}-${values.facts}-${values.items}`);
+  mkdirSync(data, { recursive: true });
+  const it = await testHouse({
+    PLUMBLINE_DATA: data,
+    PLUMBLINE_STARTER_MODEL: values.model,
+    PLUMBLINE_THREADS: values.threads,
+  });
   try {
     while ((await it.call("models.base")).body.base_models.length === 0) await delay(250);
-    const files = company.documents.map(({ name, text }) => ({ name, content: text }));
-    const { body: uploaded } = await it.call("documents.upload", { files });
-    const names = new Map<string, string>(
-      uploaded.documents.map(({ document_id, name }: { document_id: string; name: string }) => [document_id, name]),
-    );
-    const since = performance.now();
-    const asked = { document_ids: [...names.keys()], n_samples: Number(values.items), seed };
-    const { benchmark_id } = (await it.call("benchmarks.create", { body: asked })).body;
+    const benchmark_id = await begun(it, company, seed);
     const record = await ended(it, benchmark_id);
-    const minutes = (performance.now() - since) / 60_000;
     const items = (await it.call("benchmarks.data", { params: { benchmark_id } })).body.samples as Item[];
-    const { leaks, rows } = await leaksOf(await textsOf(it, [...names.keys()]), items);
+    const texts = await textsOf(data, record.document_ids);
+    const { leaks, rows } = await leaksOf(texts, items);
+    const names = new Map(texts.map(({ id, name }) => [id, name]));
     return {
       seed,
       documents: names.size,
@@ -84,11 +84,21 @@ async function perform(seed: number): Promise<Outcome> {
       rows,
       gates: record.generation.gates,
       categories: record.generation.categories,
-      minutes,
     };
   } finally {
     await it.close();
   }
+}
+
+/** The benchmark that an earlier start has begun, else a new one. */
+async function begun(it: TestHouse, company: Company, seed: number): Promise<string> {
+  const [earlier] = (await it.call("benchmarks.list")).body.benchmarks;
+  if (earlier !== undefined) return earlier.benchmark_id;
+  const files = company.documents.map(({ name, text }) => ({ name, content: text }));
+  const { documents } = (await it.call("documents.upload", { files })).body;
+  const document_ids = documents.map(({ document_id }: { document_id: string }) => document_id);
+  const body = { document_ids, n_samples: Number(values.items), seed };
+  return (await it.call("benchmarks.create", { body })).body.benchmark_id;
 }
 
 async function ended(it: TestHouse, benchmark_id: string) {
@@ -111,8 +121,8 @@ const wrongOf = (company: Company, items: readonly Item[], names: ReadonlyMap<st
   });
 
 /** The clean texts that alignments would learn from. */
-async function textsOf(it: TestHouse, ids: readonly string[]): Promise<SnapshotDocument[]> {
-  const at = places(it.data);
+async function textsOf(data: string, ids: readonly string[]): Promise<SnapshotDocument[]> {
+  const at = places(data);
   const store = openStore(at.database);
   const log = createLog("error", () => {});
   const documents = createDocuments({ store, clock: systemClock, log, folder: at.blobs, personalData: "off" });
@@ -142,14 +152,14 @@ async function leaksOf(
   return { leaks: found.size, rows };
 }
 
-function lineOf({ seed, documents, items, wrong, leaks, rows, categories, minutes }: Outcome): string {
+function lineOf({ seed, documents, items, wrong, leaks, rows, categories }: Outcome): string {
   const right = items.length - wrong.length;
   const { score, low, high } = wilson(right, items.length);
   const kinds = Object.entries(categories)
     .map(([category, n]) => `${n} ${category.replace("_", " ")}`)
     .join(", ");
   const share = `${right} of ${items.length}, ${score.toFixed(1)} (${low.toFixed(1)}–${high.toFixed(1)})`;
-  return `| ${seed} | ${documents} | ${share} | ${leaks} of ${rows} rows | ${kinds} | ${minutes.toFixed(1)} |`;
+  return `| ${seed} | ${documents} | ${share} | ${leaks} of ${rows} rows | ${kinds} |`;
 }
 
 async function writeResults(): Promise<void> {
@@ -169,8 +179,8 @@ async function writeResults(): Promise<void> {
     `${new Date().toISOString().slice(0, 10)}; checked by ${values.model.split("/").at(-1)}. Each item is judged by what the company was drawn`,
     "from (test/company/truth.ts); 95 % interval (Wilson); leaks: items that a row made of the same documents by any preset gives away.",
     "",
-    "| Seed | Documents | Correct and answerable | Leaks | Items | Minutes |",
-    "|---|---|---|---|---|---|",
+    "| Seed | Documents | Correct and answerable | Leaks | Items |",
+    "|---|---|---|---|---|",
     ...outcomes.map(lineOf),
     "",
     "What came to each gate and passed:",

@@ -249,9 +249,9 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     items,
     rows,
     async keep(draft, file, signal, also) {
-      const { id, owner_id, name } = draft;
+      const { id, owner_id, name, created_seq, created_at } = draft;
       await keepDocument(owner_id, file, signal, read, (document, made) => {
-        add({ id, owner_id, document_id: document.id, name, draft_id: id, created_seq: draft.created_seq }, made);
+        add({ id, owner_id, document_id: document.id, name, draft_id: id, created_seq, created_at }, made);
         also();
       });
     },
