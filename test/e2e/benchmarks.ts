@@ -1,6 +1,7 @@
-// npm run prove:benchmarks [-- --seeds 11,12 --items 100 --facts 300 --model FILE --threads N --dir FOLDER --no-write]: benchmarks made of the
+// npm run prove:benchmarks [-- --seeds 11,12 --items 100 --facts 300 --model FILE --threads N --dir FOLDER --unchecked --no-write]: benchmarks made of the
 // documents of fictional companies that the generator never saw, through the API and with a real model. Each item is judged by
 // what the company was drawn from, and looked for in the rows that an alignment by each preset makes of the same documents.
+// With --unchecked no model is asked and every item that passed the rules' gates is taken: what the checks of a model start from.
 // Written to test/e2e/RESULTS.md. Start it again after an interruption, and it goes on where it was.
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -17,6 +18,7 @@ import { findOverlap } from "../../src/domain/alignments/leakage.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import type { Item } from "../../src/domain/benchmarks/index.ts";
 import { createDocuments } from "../../src/domain/documents/index.ts";
+import type { EvaluateRequest, Generator } from "../../src/engine/generator.ts";
 import { openStore } from "../../src/store/open.ts";
 import { type Company, makeCompany } from "../company/company.ts";
 import { judge } from "../company/truth.ts";
@@ -31,10 +33,36 @@ const { values } = parseArgs({
     model: { type: "string", default: join(root, ".cache/smollm2-135m-instruct-q4_1.gguf") },
     threads: { type: "string", default: "2" },
     dir: { type: "string", default: join(root, ".cache/prove-benchmarks") },
+    unchecked: { type: "boolean", default: false },
     write: { type: "boolean", default: true },
   },
   allowNegative: true,
 });
+
+/** In place of a model: knows nothing, and finds every passage to say what it is asked for. */
+const allLikely = {
+  load: async () => ({ architecture: "llama", context: 4096, parameters: 1, bytes: 1, seats: 1 }),
+  unload: async () => {},
+  isLoaded: () => true,
+  seatContext: 4096,
+  kind: () => "text",
+  occupancy: () => [],
+  tokenizer: () => ({
+    encode: (text: string) => [...text].map((character) => character.charCodeAt(0)),
+    decode: (tokens: readonly number[]) => String.fromCharCode(...tokens),
+    pieceOf: (token: number) => String.fromCharCode(token),
+    specials: new Map(),
+    eog: new Set([2]),
+    chatTemplate: "{% for m in messages %}{{ m.content }}{% endfor %}",
+  }),
+  // The first row of a draft is the right answer, its chunk before it; each further one is less likely.
+  score: async (_: unknown, rows: readonly unknown[]) => rows.map((_, at) => new Float64Array(1).fill(-at)),
+  evaluate: async ({ prompts, onItem }: EvaluateRequest) => {
+    for (const index of prompts.keys())
+      onItem(index, { text: "", tokens: [], steps: [], finishReason: "stop", seconds: 0 });
+  },
+  dispose: async () => {},
+} as unknown as Generator;
 
 interface Outcome {
   seed: number;
@@ -60,13 +88,17 @@ if (values.write) await writeResults();
 
 async function perform(seed: number): Promise<Outcome> {
   const company = makeCompany({ seed, facts: Number(values.facts) });
-  const data = join(values.dir, `${seed}-${values.facts}-${values.items}`);
+  const data = join(
+    values.dir,
+    [seed, values.facts, values.items, ...(values.unchecked ? ["unchecked"] : [])].join("-"),
+  );
   mkdirSync(data, { recursive: true });
-  const it = await testHouse({
+  const settings = {
     PLUMBLINE_DATA: data,
     PLUMBLINE_STARTER_MODEL: values.model,
     PLUMBLINE_THREADS: values.threads,
-  });
+  };
+  const it = await testHouse(settings, values.unchecked ? { generator: allLikely } : {});
   try {
     while ((await it.call("models.base")).body.base_models.length === 0) await delay(250);
     const benchmark_id = await begun(it, company, seed);
@@ -113,12 +145,13 @@ async function ended(it: TestHouse, benchmark_id: string) {
   }
 }
 
-const wrongOf = (company: Company, items: readonly Item[], names: ReadonlyMap<string, string>): Outcome["wrong"] =>
-  items.flatMap((item) => {
+function wrongOf(company: Company, items: readonly Item[], names: ReadonlyMap<string, string>): Outcome["wrong"] {
+  return items.flatMap((item) => {
     const cited = item.citations.map(({ document }) => names.get(document)!);
     const why = judge(company, { ...item, cited });
     return why === "right" ? [] : [{ item, why }];
   });
+}
 
 /** The clean texts that alignments would learn from. */
 async function textsOf(data: string, ids: readonly string[]): Promise<SnapshotDocument[]> {
@@ -175,8 +208,8 @@ async function writeResults(): Promise<void> {
     begin,
     "## Benchmarks made of documents",
     "",
-    `\`npm run prove:benchmarks -- --seeds ${values.seeds} --items ${values.items} --facts ${values.facts} --threads ${values.threads}\` on`,
-    `${new Date().toISOString().slice(0, 10)}; checked by ${values.model.split("/").at(-1)}. Each item is judged by what the company was drawn`,
+    `\`npm run prove:benchmarks -- --seeds ${values.seeds} --items ${values.items} --facts ${values.facts}${values.unchecked ? " --unchecked" : ""}\` on`,
+    `${new Date().toISOString().slice(0, 10)}; ${values.unchecked ? "every item that passed the rules' gates, checked by no model" : `checked by ${values.model.split("/").at(-1)}`}. Each item is judged by what the company was drawn`,
     "from (test/company/truth.ts); 95 % interval (Wilson); leaks: items that a row made of the same documents by any preset gives away.",
     "",
     "| Seed | Documents | Correct and answerable | Leaks | Items |",
