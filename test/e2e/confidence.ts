@@ -274,6 +274,7 @@ function measure(): string {
   ];
   const clusters = [...Map.groupBy(answers.keys(), (at) => answers[at]!.cluster).values()];
   const drawn = draws(clusters);
+  const unshown = new Set<string>();
   const rows = ways.map(([name, values]) => {
     const [auroc, prr] = [aurocOf, predictionRejectionRatio].map((figure) => {
       const found = figure(values, labels)!;
@@ -291,6 +292,7 @@ function measure(): string {
       );
       lead.sort((a, b) => a - b);
       const at = (share: number): string => lead[Math.round(share * (lead.length - 1))]!.toFixed(3);
+      if (Number(at(0.025)) <= 0) unshown.add(name);
       return `${found.toFixed(3)} (lead ${at(0.025)} to ${at(0.975)})`;
     });
     return `| ${name} | ${auroc} | ${prr} |`;
@@ -319,6 +321,7 @@ function measure(): string {
     "|---|---|---|",
     ...rows,
     "",
+    unshown.size === 0 ? "Every lead is shown." : `No lead is shown over: ${[...unshown].join(", ")}.`,
     `Calibration error ${ece.toFixed(4)}; of a perfect score with these values ${band.mean.toFixed(4)} in the mean, ${band.p95.toFixed(4)} at 95 %` +
       ` (${ece <= band.p95 ? "inside" : "OUTSIDE"}). Debiased ${debiasedCalibrationError(scores, labels).toFixed(4)}; ` +
       `Brier's skill ${brierSkill(scores, labels)!.toFixed(3)}.`,
