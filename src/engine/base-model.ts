@@ -13,6 +13,7 @@ import { readGgufHeader } from "./gguf-header.ts";
 import { baseBytes, contextBytes, embeddingBytes, type Gpu, type Grant, type ModelShape, shapeOf } from "./gpu.ts";
 import { ParkedPrompts } from "./parked.ts";
 import { type Pooling, poolingOf } from "./pooling.ts";
+import { ThreadChoice } from "./thread-choice.ts";
 import { Turns } from "./turns.ts";
 
 /** Rows of the evaluation lane, or the number of seats where that is less. */
@@ -34,6 +35,8 @@ export interface Base {
   /** null where the model answers nothing. */
   batcher: Batcher | null;
   turns: Turns;
+  /** For its vectors and ranks. */
+  threadChoice: ThreadChoice;
   shape: ModelShape;
   context: number;
   info: LoadedInfo;
@@ -83,7 +86,7 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
         batch: batchTokens,
         prefill: native.gpu === false ? prefillTokens.cpu : prefillTokens.gpu,
         queueLimit: config.queueLimit,
-        threads: () => Math.max(1, Math.min(config.threads, gpu.snapshot().freeThreads)),
+        threads: () => threadsFree(options),
         log,
       });
     const info: LoadedInfo = {
@@ -100,7 +103,7 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
       await opened.dispose();
       grant.release();
     };
-    return { model: opened, pooling, batcher, turns, shape, context, info, close };
+    return { model: opened, pooling, batcher, turns, threadChoice: new ThreadChoice(), shape, context, info, close };
   } catch (error) {
     grant.release();
     throw error;
@@ -117,6 +120,10 @@ function parkedPrompts(
   const lend = (size: number, giveBack: () => void) => gpu.lend(`prompts:${baseId}`, size, giveBack);
   return new ParkedPrompts({ context, bytes, lend, log });
 }
+
+/** Those that no run holds, and one at least. */
+const threadsFree = ({ config, gpu }: GeneratorOptions): number =>
+  Math.max(1, Math.min(config.threads, gpu.snapshot().freeThreads));
 
 async function openPool(
   model: NativeModel,
@@ -189,11 +196,13 @@ export async function withLane<T>(
 
 /** How vectors and scores are read from a base: each request's context exists while it runs. */
 export function embeddingLane(baseId: string, base: Base, options: GeneratorOptions): EmbeddingLane {
-  const { model, pooling, turns, shape } = base;
+  const { model, pooling, turns, threadChoice, shape } = base;
   return {
     model,
     pooling,
     turns,
+    threadChoice,
+    threads: () => threadsFree(options),
     context: base.context,
     within: async (tokens, batch, work) => {
       const native = await openNative(options.log);

@@ -171,6 +171,7 @@ export interface NativeEmbeddingContext {
   /** Tokens from `position` on; at 0 what was read before is forgotten. The pooled state of just these tokens. */
   read(tokens: readonly number[], position: number): Promise<Float64Array>;
   setAdapter(adapter: NativeAdapter | null): void;
+  setThreads(threads: number): void;
   dispose(): Promise<void>;
 }
 
@@ -443,6 +444,7 @@ async function openEmbeddingContext(
       return context.getEmbedding(tokens.length);
     },
     setAdapter: (adapter) => (adapter === null ? context.setLoras([], []) : context.setLoras([adapter.addon], [1])),
+    setThreads: (threads) => context.setThreads(threads),
     dispose: () => context.dispose(),
   };
 }

@@ -4,6 +4,7 @@ import { Failure, invalid } from "../base/errors.ts";
 import type { NativeAdapter, NativeEmbeddingContext, NativeModel } from "./binding.ts";
 import type { EmbeddedText, EmbedOptions, RankedDocument } from "./generator.ts";
 import type { Pooling } from "./pooling.ts";
+import type { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
 
 /** Tokens of one decode of a text model. All of them are outputs, so each costs a row of the vocabulary in memory. */
@@ -13,6 +14,10 @@ export interface EmbeddingLane {
   model: NativeModel;
   pooling: Pooling;
   turns: Turns;
+  /** Of this model's texts, request after request. */
+  threadChoice: ThreadChoice;
+  /** Most threads to read with now. */
+  threads: () => number;
   /** Tokens one text may have. */
   context: number;
   /** Opens a context for texts of at most that many tokens, `batch` of them at a time, and takes it back after `work`. */
@@ -91,23 +96,40 @@ async function readAll<T>(
 }
 
 async function pooled(
-  { pooling, turns }: EmbeddingLane,
+  lane: EmbeddingLane,
   context: NativeEmbeddingContext,
   tokens: readonly number[],
   batch: number,
   signal: AbortSignal,
 ): Promise<Float64Array> {
+  const { pooling, turns } = lane;
   let sum: Float64Array | null = null;
   for (let at = 0; at < tokens.length; at += batch) {
     const piece = tokens.slice(at, at + batch);
     const state = await turns.run(() => {
       signal.throwIfAborted();
-      return context.read(piece, at);
+      return timed(lane, context, piece, at);
     });
     if (pooling.by === "mean") sum = state.map((value, index) => value * piece.length + (sum?.[index] ?? 0));
     else if (sum === null || pooling.by !== "cls") sum = state;
   }
   return sum!;
+}
+
+async function timed(
+  { threadChoice, threads }: EmbeddingLane,
+  context: NativeEmbeddingContext,
+  piece: readonly number[],
+  at: number,
+): Promise<Float64Array> {
+  // A token of a short text takes longer than one of a long text.
+  const kind = `2^${Math.ceil(Math.log2(piece.length))}`;
+  const chosen = threadChoice.next(kind, threads());
+  context.setThreads(chosen);
+  const startedAt = performance.now();
+  const state = await context.read(piece, at);
+  threadChoice.took(kind, chosen, performance.now() - startedAt, piece.length);
+  return state;
 }
 
 /** As the model's makers enclose a text. */
