@@ -7,7 +7,7 @@
 //   prepared/         the rows as token ids and as text: a resumed run trains on the same ones, and the appliance looks for
 //                     sealed questions in rows.jsonl
 //   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), manifest.json with sizes and hashes
-//   guards/base.json  what the base said to the guards: asked once
+//   guards/           what the base (base.json) and each adapter that could be chosen said to dev questions and guards
 //   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, report.json, report.html
 //   result.json       last of all (runResult)
 import type { FromSchema } from "json-schema-to-ts";

@@ -180,7 +180,7 @@ export async function askBase(run: Run, training: Training): Promise<BaseSaid> {
   const path = join(folder, "base.json");
   const { guards } = run.parts;
   const identity = `${identityOf(run.request)} ${guards.sha256}`;
-  const kept = await readKept(path);
+  const kept = await readKept<BaseSaid>(path);
   if (kept?.identity === identity) return kept;
   await run.enter("checking");
   const asked: Asked = { ...asking(run, training), adapter: null };
@@ -199,9 +199,9 @@ export async function askBase(run: Run, training: Training): Promise<BaseSaid> {
   return said;
 }
 
-async function readKept(path: string): Promise<BaseSaid | null> {
+async function readKept<T>(path: string): Promise<T | null> {
   try {
-    return JSON.parse(await readFile(path, "utf8")) as BaseSaid;
+    return JSON.parse(await readFile(path, "utf8")) as T;
   } catch (error) {
     if (error instanceof SyntaxError || isErrno(error, "ENOENT")) return null;
     throw error;
@@ -240,21 +240,32 @@ function devAnswers(run: Run, training: Training, adapter: string | null): Promi
   });
 }
 
-/** Asks an adapter everything that the base was asked. */
+interface Examined {
+  candidate: Candidate;
+  answers: DevAnswer[];
+}
+
+/** Asks an adapter everything that the base was asked; kept, so that a run killed here asks nothing twice. */
 async function examined(
   run: Run,
   training: Training,
   base: BaseSaid,
   adapter: string,
   what: Pick<Candidate, "step" | "repaired" | "scale">,
-): Promise<{ candidate: Candidate; answers: DevAnswer[] }> {
+): Promise<Examined> {
+  const path = join(run.folder, "guards", `step-${what.step}-scale-${what.scale}.json`);
+  const identity = `${base.identity} ${training.prepared.sha256}`;
+  const kept = await readKept<Examined & { identity: string }>(path);
+  if (kept?.identity === identity) return { candidate: kept.candidate, answers: kept.answers };
   const limits = run.request.recipe.guards;
   const answers = await devAnswers(run, training, adapter);
   const right = answers.filter((one) => one.correct).length;
   const dev = answers.length === 0 ? null : run.parts.interval(right, answers.length).score;
   const guards = limits === undefined ? null : await askGuards(run, training, base, adapter);
   const penalty = guards === null ? 0 : penaltyOf(guards, limits!);
-  return { candidate: { ...what, dev, guards, penalty }, answers };
+  const said: Examined = { candidate: { ...what, dev, guards, penalty }, answers };
+  await writeJsonDurably(path, { identity, ...said });
+  return said;
 }
 
 async function askGuards(run: Run, training: Training, base: BaseSaid, adapter: string): Promise<GuardResults> {
