@@ -70,6 +70,10 @@ function openRows(draft: Draft): Scored[] {
 const optionRows = (draft: Draft): Scored[] =>
   draft.type === "choice" ? draft.choices.map((answer) => ({ prompt: optionsOnly(draft), answer })) : [];
 
+/**
+ * Of 16 right items SmolLM2-135M lets 10 pass. Comparing what the chunk adds to each answer, rather than how likely it is with the
+ * chunk, let 2 of the first 8 pass where this lets 5.
+ */
 function marginOf(draft: Draft, scores: readonly number[]): number | null {
   if (draft.type === "refusal") return null;
   const [right, ...others] = scores;
