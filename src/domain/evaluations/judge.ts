@@ -114,10 +114,11 @@ export async function measureJudge(
 
 /**
  * The share of points that are truly met, in points, from the share that the judge says are (Rogan and Gladen 1978); null where it
- * tells met from unmet no better than chance.
+ * was not shown to tell met from unmet better than chance: divided by next to nothing, its error would become the score.
  */
 export function correctedShare(observed: number, { sensitivity, specificity }: JudgeError): number | null {
   const [hit, spared] = [sensitivity.score / 100, specificity.score / 100];
   const gain = hit + spared - 1;
-  return gain <= 0 ? null : 100 * Math.min(1, Math.max(0, (observed / 100 + spared - 1) / gain));
+  if (sensitivity.low + specificity.low <= 100) return null;
+  return 100 * Math.min(1, Math.max(0, (observed / 100 + spared - 1) / gain));
 }
