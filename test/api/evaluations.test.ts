@@ -229,7 +229,11 @@ function seed(store: ReturnType<typeof openStore>, items: readonly BenchmarkItem
       "INSERT INTO document VALUES('d', 'user_ada', 'benchmark', 'b', 'text/plain', 1, 1, 'x', 'x', 1, '', NULL, NULL, NULL)",
     )
     .run();
-  store.prepare("INSERT INTO benchmark VALUES('benchmark_ada', 'user_ada', 'd', 'things', 'x', 1, '', '')").run();
+  store
+    .prepare(
+      "INSERT INTO benchmark(id, owner_id, document_id, name, sha256, created_seq, created_at, updated_at) VALUES('benchmark_ada', 'user_ada', 'd', 'things', 'x', 1, '', '')",
+    )
+    .run();
   const add = store.prepare<[number, string, string, string, string, string]>(
     `INSERT INTO benchmark_item(benchmark_id, sample_num, instruction, response, aliases_json, cluster, split, choices_json)
      VALUES('benchmark_ada', ?, ?, ?, '[]', ?, ?, ?)`,
