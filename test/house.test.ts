@@ -90,3 +90,16 @@ test("the environment is read in base/config.ts only", () => {
     .filter((file) => file !== "base/config.ts" && file !== "base/processes.ts");
   assert.deepEqual(broken, []);
 });
+
+test("the lock names the packages of every platform, without which npm ci refuses it where one is not published", () => {
+  type Package = { optionalDependencies?: Record<string, string> };
+  const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as {
+    packages: Record<string, Package>;
+  };
+  const missing = Object.entries(packages).flatMap(([path, { optionalDependencies }]) =>
+    Object.keys(optionalDependencies ?? {}).filter(
+      (name) => !packages[`node_modules/${name}`] && !packages[`${path}/node_modules/${name}`],
+    ),
+  );
+  assert.deepEqual(missing, []);
+});
