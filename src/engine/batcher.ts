@@ -213,7 +213,20 @@ export class Batcher {
       if (free.length === 0) return;
       const job = this.waiting.take(free.length === 1 && this.seats.length > 1);
       if (job === null) return;
-      await this.place(job, free);
+      await this.place(job, free).catch((cause) => this.refuse(job, cause));
+    }
+  }
+
+  /** A job whose seat could not be made ready: the others go on. */
+  private refuse(job: Job, cause: unknown): void {
+    this.options.log("error", "admission_failed", { error: cause });
+    const failure = new Failure("inference_failed", undefined, { cause });
+    const seat = this.seats.find((each) => each.job === job);
+    if (seat === undefined) this.conclude(job, failure);
+    else {
+      this.options.context.clear(seat.id);
+      seat.cells = [];
+      this.free(seat, failure);
     }
   }
 
@@ -312,19 +325,23 @@ export class Batcher {
 
   /** Cells for the seats that wait for another's: once it has them, or will not get them any more. */
   private async takeCopies(): Promise<void> {
-    const { context } = this.options;
     for (const seat of this.active()) {
       if (seat.source === null) continue;
       const { seat: source, length } = seat.source;
       if (source.job !== null && source.cells.length < length) continue;
       seat.source = null;
-      const { prompt } = seat.job!.request;
-      const held = Math.min(length, commonPrefix(source.cells, prompt));
-      await context.copy(source.id, seat.id);
-      if (source.cells.length === held || context.cut(seat.id, held)) seat.cells = prompt.slice(0, held);
-      else context.clear(seat.id);
-      seat.at = seat.job!.cached = seat.cells.length;
+      await this.copy(source, seat, length).catch((cause) => this.refuse(seat.job!, cause));
     }
+  }
+
+  private async copy(source: Seat, seat: Seat, length: number): Promise<void> {
+    const { context } = this.options;
+    const { prompt } = seat.job!.request;
+    const held = Math.min(length, commonPrefix(source.cells, prompt));
+    await context.copy(source.id, seat.id);
+    if (source.cells.length === held || context.cut(seat.id, held)) seat.cells = prompt.slice(0, held);
+    else context.clear(seat.id);
+    seat.at = seat.job!.cached = seat.cells.length;
   }
 
   private free(seat: Seat, ended: FinishReason | Failure): void {
