@@ -146,7 +146,9 @@ function seed(store: ReturnType<typeof openStore>): void {
     "INSERT INTO document VALUES(?, ?, 'benchmark', 'b', 'text/plain', 1, 1, 'x', 'x', 1, '', NULL, NULL, NULL)";
   store.prepare<[string, string]>(document).run("document_benchmark", ada.userId);
   store
-    .prepare<[string, string]>("INSERT INTO benchmark VALUES(?, ?, 'document_benchmark', 'b', 'x', 1, '', '')")
+    .prepare<[string, string]>(
+      "INSERT INTO benchmark(id, owner_id, document_id, name, sha256, created_seq, created_at, updated_at) VALUES(?, ?, 'document_benchmark', 'b', 'x', 1, '', '')",
+    )
     .run("benchmark_ada", ada.userId);
 }
 
