@@ -29,18 +29,6 @@ export function containsWords(whole: string, part: string): boolean {
   return wanted !== "" && ` ${normalised(whole)} `.includes(` ${wanted} `);
 }
 
-/** A small seeded generator (mulberry32): the same seed gives the same rows on every machine. */
-export function seeded(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = state;
-    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-  };
-}
-
 /** A copy in random order. */
 export function shuffled<T>(items: readonly T[], random: () => number): T[] {
   const out = [...items];

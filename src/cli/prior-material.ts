@@ -1,5 +1,6 @@
 // What the prior calibrator is fitted on: the documents of a made-up brewery, questions they answer in other words than theirs,
 // and questions they do not answer. All of it from one seed; none of it is in the demo or in any benchmark.
+import { seeded } from "../base/statistics/random.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 
 export interface PriorQuestion {
@@ -111,7 +112,7 @@ const elsewhere = [
 /** `size`: beers, and people as many; at most 50, for there are only so many names. */
 export function priorMaterial(seed: number, size: number): PriorMaterial {
   if (size > 50) throw new RangeError("There are names for 50 beers and people at most");
-  const next = randomFrom(seed);
+  const next = seeded(seed);
   const pick = <T>(items: readonly T[]): T => items[Math.floor(next() * items.length)]!;
   const whole = (least: number, most: number): number => least + Math.floor(next() * (most - least + 1));
   const names = distinctNames(pick, 4 * size);
@@ -182,15 +183,4 @@ function distinctNames(pick: <T>(items: readonly T[]) => T, count: number): stri
   const names = new Set<string>();
   while (names.size < count) names.add(`${pick(starts)}${pick(ends)}`);
   return [...names];
-}
-
-/** mulberry32: the same seed gives the same material on every machine. Numbers in [0, 1). */
-function randomFrom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-  };
 }

@@ -1,5 +1,5 @@
 // What a seed draws: invented names, and numbers that stand close to each other. No name or number of these is anybody's.
-import { seeded } from "../../src/domain/alignments/examples/text.ts";
+import { seeded } from "../../src/base/statistics/random.ts";
 
 /** A value as the documents write it, and other forms of it that are as right. */
 export interface Value {

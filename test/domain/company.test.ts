@@ -2,8 +2,8 @@
 // row that rules make of the documents asks one of them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { containsWords, normalised } from "../../src/base/text.ts";
 import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
-import { containsWords, normalised } from "../../src/domain/alignments/examples/text.ts";
 import { makeExamples } from "../../src/domain/alignments/examples.ts";
 import { findOverlap } from "../../src/domain/alignments/leakage.ts";
 import { readBenchmark } from "../../src/domain/benchmarks/read.ts";

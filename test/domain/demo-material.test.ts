@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
+import { containsWords, normalised } from "../../src/base/text.ts";
 import { benchmarkRow } from "../../src/contract/benchmarks.ts";
 import type { Recipe, SnapshotDocument } from "../../src/contract/run-folder.ts";
 import { compile } from "../../src/contract/validate.ts";
-import { containsWords, normalised } from "../../src/domain/alignments/examples/text.ts";
 import { makeExamples } from "../../src/domain/alignments/examples.ts";
 import { findOverlap } from "../../src/domain/alignments/leakage.ts";
 

@@ -2,20 +2,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
+import { seeded } from "../../src/base/statistics/random.ts";
 import { docx, epub, lines, pdf, pptx, xlsx, zip } from "../helpers/document-files.ts";
 import { type DocumentReader, documentReader } from "../helpers/read-document.ts";
 
-/** mulberry32, by Tommy Ettinger: small, and the same everywhere. */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-const random = randomFrom(20_260_504);
+const random = seeded(20_260_504);
 const below = (n: number): number => Math.floor(random() * n);
 
 type Damage = (content: Buffer) => Buffer;

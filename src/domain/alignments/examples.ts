@@ -1,10 +1,11 @@
 // Documents → training rows. The rows never see a benchmark; what coincides with one is found by leakage.ts.
+
+import { normalised } from "../../base/text.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
 import { readCorpus } from "./examples/corpus.ts";
 import type { Fact, Source } from "./examples/fact.ts";
 import { factsOf } from "./examples/facts.ts";
 import { rowsOfFact, rowsOfPassage, type Siblings } from "./examples/rows.ts";
-import { normalised } from "./examples/text.ts";
 
 export { type Generate, type ProposalReport, proposeQuestions } from "./examples/proposals.ts";
 

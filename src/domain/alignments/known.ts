@@ -1,9 +1,10 @@
 // What the base knows of the documents already. Its facts stay among the rows, or training on what is new would cost them, but
 // with fewer wordings: what is known needs to be kept, not learned.
+
+import { containsWords } from "../../base/text.ts";
 import { formatChat } from "../../engine/chat-format.ts";
 import type { Trainer } from "../../engine/trainer.ts";
 import type { Run } from "./context.ts";
-import { containsWords } from "./examples/text.ts";
 import type { Example } from "./examples.ts";
 import type { Memory } from "./memory.ts";
 

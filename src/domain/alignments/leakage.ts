@@ -1,7 +1,7 @@
 // Whether training rows give a benchmark question away. The rows are made without sight of the benchmark; what coincides
 // with a question all the same is found here, so that the run can drop it and report that none remains.
 
-import { jaccard, ngramsOf, wordsOf } from "./examples/text.ts";
+import { jaccard, ngramsOf, wordsOf } from "../../base/text.ts";
 import type { Example } from "./examples.ts";
 
 /** Words of a run that may not be shared; a shorter question counts as a whole. */

@@ -1,9 +1,11 @@
 // Self-replay: what the base says of itself, drawn at temperature 1, as rows, so that learning the documents does not cost what
 // was there before. Answers to generic prompts keep the chat; continued openings keep the language.
+
+import { seeded } from "../../base/statistics/random.ts";
+import { shuffled } from "../../base/text.ts";
 import { formatChat } from "../../engine/chat-format.ts";
 import type { Rows, SampledRow, Trainer } from "../../engine/trainer.ts";
 import type { Run } from "./context.ts";
-import { seeded, shuffled } from "./examples/text.ts";
 import type { Memory } from "./memory.ts";
 import type { TrainingRow } from "./rows.ts";
 

@@ -1,11 +1,12 @@
 // What a run says of itself afterwards: what was learned, what was lost, what it cost, and what would help most. Everything but
 // `cost` is the same for a run that was interrupted and one that was not.
+
+import { containsWords } from "../../base/text.ts";
 import type { Comparison } from "../../engine/adapter-check.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import type { Candidate, GuardResults } from "./choose.ts";
 import type { Run } from "./context.ts";
 import type { DevAnswer } from "./dev-check.ts";
-import { containsWords } from "./examples/text.ts";
 import type { Exported } from "./package.ts";
 import type { TrainingRow } from "./rows.ts";
 import type { Training } from "./training.ts";

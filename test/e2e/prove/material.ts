@@ -4,8 +4,9 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import { gunzipSync } from "node:zlib";
+import { seeded } from "../../../src/base/statistics/random.ts";
+import { shuffled } from "../../../src/base/text.ts";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
-import { seeded, shuffled } from "../../../src/domain/alignments/examples/text.ts";
 import { parseText } from "../../../src/domain/documents/parse.ts";
 import { benchmarkOf, makeCompany } from "../../company/company.ts";
 import type { Item } from "./experiment.ts";

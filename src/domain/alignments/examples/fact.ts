@@ -1,8 +1,9 @@
 // What a document says: one thing, one attribute, one value, at one place.
+
+import { hashOf, normalised } from "../../../base/text.ts";
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import type { Span } from "./blocks.ts";
 import { conceptOf } from "./concepts.ts";
-import { hashOf, normalised } from "./text.ts";
 import { kindOf, type ValueKind } from "./values.ts";
 
 export interface Source extends Span {

@@ -1,11 +1,12 @@
 // Blocks → facts: which thing, which attribute, which value, in which sentence, at which place of the document.
+
+import { isEnglish } from "../../../base/text.ts";
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import { type Block, blocksOf, type Piece, spanOf } from "./blocks.ts";
 import { type Corpus, subjectOf } from "./corpus.ts";
 import { attributeFact, type DocumentFacts, type Fact, factId, type Passage, type Source } from "./fact.ts";
 import { sentenceFacts } from "./sentences.ts";
 import { columnOf, tableFacts } from "./tables.ts";
-import { isEnglish } from "./text.ts";
 
 export function factsOf(document: SnapshotDocument, corpus: Corpus): DocumentFacts {
   const blocks = blocksOf(document);

@@ -1,8 +1,9 @@
 // Question-answer pairs that the base proposes itself, and the gates that drop what is bad.
+
+import { containsWords, hashOf, jaccard, normalised, wordsOf } from "../../../base/text.ts";
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import type { Example, Message } from "../examples.ts";
 import { type Block, blocksOf, type Piece, type Span, spanOf } from "./blocks.ts";
-import { containsWords, hashOf, jaccard, normalised, wordsOf } from "./text.ts";
 
 /** One answer of the base, greedy. */
 export type Generate = (messages: Message[], options: { maxTokens: number }) => Promise<string>;

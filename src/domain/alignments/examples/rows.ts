@@ -1,9 +1,11 @@
 // Facts → rows: the same fact asked and told in as many different wordings as the recipe wants.
+
+import { seeded } from "../../../base/statistics/random.ts";
+import { capitalised, hashOf, jaccard, normalised, shuffled, wordsOf } from "../../../base/text.ts";
 import type { Example } from "../examples.ts";
 import { attributes } from "./attributes.ts";
 import type { Corpus } from "./corpus.ts";
 import type { Fact, Passage } from "./fact.ts";
-import { capitalised, hashOf, jaccard, normalised, seeded, shuffled, wordsOf } from "./text.ts";
 
 /** A row before it is chosen. `family`: rows of different families teach different things, so the choice takes turns. */
 interface Candidate {

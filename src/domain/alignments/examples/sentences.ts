@@ -1,4 +1,6 @@
 // Sentences → facts: each value a sentence states, with the thing it is said of and the questions the sentence itself answers.
+
+import { capitalised } from "../../../base/text.ts";
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import { type Piece, spanOf } from "./blocks.ts";
 import { type Clause, readClause } from "./clauses.ts";
@@ -9,7 +11,6 @@ import { holeOf, mentionsOf } from "./mentions.ts";
 import { ownQuestions } from "./questions.ts";
 import { hedge, type Role, roleOf } from "./roles.ts";
 import { clausesOf } from "./splitting.ts";
-import { capitalised } from "./text.ts";
 import { placeholderOf, type Value, valuesOf } from "./values.ts";
 
 const segmenter = new Intl.Segmenter("en", { granularity: "sentence" });

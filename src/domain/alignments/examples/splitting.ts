@@ -1,6 +1,7 @@
 // A sentence as clauses that each can stand alone, so that every statement is short and says one thing.
+
+import { capitalised } from "../../../base/text.ts";
 import { auxiliaries, embeds, readClause, tokensOf } from "./clauses.ts";
-import { capitalised } from "./text.ts";
 import { baseOfParticiple, past, third } from "./verbs.ts";
 
 /** «…; the shop …», «…, and its chair is …»: what follows has a subject of its own. */

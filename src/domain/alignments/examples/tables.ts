@@ -1,10 +1,11 @@
 // Tables → facts: one per cell, about the row's key; and one passage per row.
+
+import { normalised } from "../../../base/text.ts";
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import { type Block, type Piece, spanOf } from "./blocks.ts";
 import { conceptOf } from "./concepts.ts";
 import { type Corpus, lowered, subjectOf } from "./corpus.ts";
 import { attributeFact, type DocumentFacts, type Source } from "./fact.ts";
-import { normalised } from "./text.ts";
 import { kindOf } from "./values.ts";
 
 type Table = Extract<Block, { type: "table" }>;

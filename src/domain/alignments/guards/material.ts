@@ -9,7 +9,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../../base/errors.ts";
 import { sha256 } from "../../../base/files.ts";
-import { hashOf, seeded, shuffled } from "../examples/text.ts";
+import { seeded } from "../../../base/statistics/random.ts";
+import { hashOf, shuffled } from "../../../base/text.ts";
 
 /** A question answered by the most likely of several answers, none of which is shown. The first one is right. */
 export interface Choice {

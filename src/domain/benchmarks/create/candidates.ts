@@ -1,6 +1,7 @@
 // Facts → candidates for items: what is asked, what is right, where it stands, and what would be wrong.
 
-import { capitalised, hashOf, normalised, seeded, shuffled } from "../../../base/text.ts";
+import { seeded } from "../../../base/statistics/random.ts";
+import { capitalised, hashOf, normalised, shuffled } from "../../../base/text.ts";
 import type { Citation } from "../read.ts";
 import type { ItemType } from "../store.ts";
 import { around, byConcept, byCount, byLabel, byNoun, byNounOfPerson, declined } from "./wordings.ts";
