@@ -11,6 +11,7 @@ import { createMetrics } from "./base/metrics.ts";
 import { startNode } from "./base/processes.ts";
 import { type Clock, sleep, systemClock } from "./base/time.ts";
 import { trainerVersion, versionsInstalled } from "./base/versions.ts";
+import type { Reply } from "./contract/endpoint.ts";
 import { type Contract, contract, interfaceVersion } from "./contract/index.ts";
 import { atTheMachine, createAccess } from "./domain/access/index.ts";
 import { createAgents } from "./domain/agents/index.ts";
@@ -49,6 +50,7 @@ import { createLocalExecutor } from "./jobs/executor.ts";
 import { createQueue } from "./jobs/queue.ts";
 import { createRunner, type Runner } from "./jobs/runner.ts";
 import { createBallast } from "./store/ballast.ts";
+import { createIdempotency } from "./store/idempotency.ts";
 import { openStore } from "./store/open.ts";
 
 export interface HouseParts {
@@ -201,9 +203,13 @@ async function furnish(parts: HouseParts): Promise<House> {
     generator,
     reading: material,
     folder: at.uploads,
-    documentsOf: async (ownerId, ids) => (await documents.snapshot(ownerId, ids)).map(({ document }) => document),
+    documentsOf: documents.read,
     findModel: models.find,
     lease: (ref) => models.lease(ref, "evaluation"),
+    encoder: () => {
+      const found = models.encoder();
+      return found && models.encoderOf(found.sha256);
+    },
     grade: (answer, { response, aliases, rivals }) => grade(answer, { response, aliases, competitors: rivals }).correct,
     say: createSaying(inference.handlers["inference.chat"]),
     keep: benchmarks.keep,
@@ -274,14 +280,15 @@ async function furnish(parts: HouseParts): Promise<House> {
     audit: (act, subject, detail, by) =>
       access.audit({ name: by.userName, keyId: by.keyId, requestId: null }, act, subject, detail),
     upload: {
-      document: async (name, text, caller) => {
+      document: async (name, text, caller, also) => {
         const input = await uploadOf(at.uploads, name, text, "text/markdown");
-        const { documents: kept } = await documents.handlers["documents.upload"](input, caller);
-        return kept[0]!.document_id;
+        const keepReply = (reply: Reply<Contract["documents.upload"]>): void => also(reply.documents[0]!.document_id);
+        return documents.handlers["documents.upload"]({ ...input, keepReply }, caller);
       },
-      benchmark: async (name, text, caller) => {
+      benchmark: async (name, text, caller, also) => {
         const input = await uploadOf(at.uploads, name, text, "application/jsonl");
-        return (await benchmarks.handlers["benchmarks.upload"](input, caller)).benchmark_id;
+        const keepReply = (reply: Reply<Contract["benchmarks.upload"]>): void => also(reply.benchmark_id);
+        return benchmarks.handlers["benchmarks.upload"]({ ...input, keepReply }, caller);
       },
     },
   });
@@ -325,7 +332,10 @@ async function furnish(parts: HouseParts): Promise<House> {
       "/docs": { type: "text/html", render: () => renderDocs(describeApi()) },
       "/first-key": { type: "text/html", render: () => claimPage },
     },
-    routes: mount<keyof Contract>(contract, handlers, { bodyBytes, upload, checkDisk: ballast.check }),
+    routes: mount<keyof Contract>(contract, handlers, {
+      ...{ bodyBytes, upload, checkDisk: ballast.check },
+      once: createIdempotency({ store, clock }).once,
+    }),
   });
   const verbs: Verbs = {
     "key.create": access.console.createKey,

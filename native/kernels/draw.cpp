@@ -65,13 +65,18 @@ int32_t draw(const float * logits, int64_t vocabulary, const DrawOptions & o, do
     for (int64_t i = 0; i < vocabulary; i++)
         if (static_cast<double>(logits[i]) >= least) candidates.push_back({static_cast<int32_t>(i), std::exp((static_cast<double>(logits[i]) - most) / o.temperature)});
     if (candidates.empty()) return best; // not a number among the logits; the caller sees it in the log-prob
+    bool in_order = true; // by id, as long as nothing is left out by weight
     if (o.top_k > 0 && o.top_k < static_cast<int64_t>(candidates.size())) {
+        in_order = false;
         std::nth_element(candidates.begin(), candidates.begin() + o.top_k, candidates.end(), likelier);
         candidates.resize(static_cast<size_t>(o.top_k));
     }
-    if (o.top_p < 1) keep_top_p(candidates, o.top_p);
+    if (o.top_p < 1) {
+        in_order = false;
+        keep_top_p(candidates, o.top_p);
+    }
     candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](const Candidate & c) { return c.weight < o.min_p; }), candidates.end());
-    std::sort(candidates.begin(), candidates.end(), [](const Candidate & a, const Candidate & b) { return a.token < b.token; });
+    if (!in_order) std::sort(candidates.begin(), candidates.end(), [](const Candidate & a, const Candidate & b) { return a.token < b.token; });
     double total = 0;
     for (const Candidate & c : candidates) total += c.weight;
     double left = uniform * total;

@@ -22,6 +22,12 @@ export const failures = {
   method_not_allowed: row(405, "Method not allowed", "See /openapi.json for the methods of this path."),
   request_timeout: row(408, "The request did not arrive in time", "Send it again, faster.", true),
   conflict: row(409, "The resource is not in a state that allows this", "Read its status first."),
+  request_in_progress: row(
+    409,
+    "The first request with this Idempotency-Key is still under way",
+    "Send it again after Retry-After: it is answered as the first one is.",
+    true,
+  ),
   too_large: row(413, "The request is too large", "Send less at once, or raise the limit in the settings."),
   unsupported_media_type: row(
     415,
@@ -34,8 +40,18 @@ export const failures = {
     "The token of this link has expired",
     "Start `plumbline serve` again for a new one, or run `plumbline key create --user NAME`.",
   ),
+  made_and_deleted: row(
+    410,
+    "What the first request with this Idempotency-Key made was deleted since",
+    "Send it with a new Idempotency-Key to make it again.",
+  ),
   misdirected: row(421, "This host name is not served here", "Add it to PLUMBLINE_ALLOWED_HOSTS."),
   validation: row(422, "The request does not fit the contract", "`detail` names each field."),
+  idempotency_key_reused: row(
+    422,
+    "The Idempotency-Key was sent with another request before",
+    "A new request takes a new key; the same key goes with the same path, query and body only.",
+  ),
   headers_too_large: row(431, "Too many or too large headers", "Send fewer."),
   too_many_requests: row(429, "Too many requests", "Wait as long as Retry-After says.", true),
   cut_off: row(503, "The request was cut off", "The client left, or the appliance went down; send it again.", true),

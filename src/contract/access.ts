@@ -83,7 +83,8 @@ export const access = {
     method: "POST",
     path: "/api/v3/keys",
     tag: "keys",
-    summary: "Make an API key that may no more than the one that asks. It is shown this once.",
+    summary:
+      "Make an API key that may no more than the one that asks. It is shown this once, so no Idempotency-Key is read here.",
     body: keySettings,
     reply: newKey,
     errors: [],

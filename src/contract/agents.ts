@@ -1,6 +1,7 @@
-import { id, idParam, name, nullableTimestamp, pageQuery, timestamp } from "./common.ts";
+import { chat } from "./chat.ts";
+import { chatBody } from "./chat-body.ts";
+import { id, idempotencyHeaders, idParam, name, nullableTimestamp, pageQuery, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
-import { chatBody, inference } from "./inference.ts";
 import { inferenceErrors } from "./inference-common.ts";
 
 export const agentStatuses = ["ACTIVE", "INACTIVE"] as const;
@@ -88,6 +89,7 @@ export const agents = {
     path: "/api/v3/agents",
     tag: "agents",
     summary: "Make an agent: a model with a system prompt and a temperature of its own.",
+    headers: idempotencyHeaders,
     body: {
       type: "object",
       additionalProperties: false,
@@ -198,8 +200,8 @@ export const agents = {
       examples: [{ messages: [{ role: "user", content: "How many days off has a new colleague?" }] }],
     },
     largeBody: true,
-    reply: inference["inference.chat"].reply,
-    events: inference["inference.chat"].events,
+    reply: chat["inference.chat"].reply,
+    events: chat["inference.chat"].events,
     errors: [...inferenceErrors, "template_failed"],
   }),
   "agents.conversations": endpoint({
@@ -241,6 +243,7 @@ export const agents = {
     tag: "agents",
     summary: "What a person thought of an answer, and whether they had to step in.",
     params: agentId,
+    headers: idempotencyHeaders,
     body: {
       type: "object",
       additionalProperties: false,

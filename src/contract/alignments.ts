@@ -1,5 +1,5 @@
 import { autoAlignAccepted, autoAlignRecord, autoAlignRequest, autoAlignRow } from "./auto-align.ts";
-import { id, idParam, name, page, progressDetail, timestamp } from "./common.ts";
+import { id, idempotencyHeaders, idParam, name, page, progressDetail, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import { runEvent } from "./run-folder.ts";
 
@@ -91,6 +91,7 @@ export const alignments = {
     path: "/api/v3/alignment-projects/create",
     tag: "alignments",
     summary: "Start an alignment: snapshots the documents and answers at once; the run follows.",
+    headers: idempotencyHeaders,
     body: {
       type: "object",
       additionalProperties: false,
@@ -141,6 +142,7 @@ export const alignments = {
     tag: "alignments",
     summary: "Record a request to improve a project until a target score; its configuration is kept byte for byte.",
     params: alignmentId,
+    headers: idempotencyHeaders,
     body: autoAlignRequest,
     verbatim: ["config"],
     reply: autoAlignAccepted,

@@ -1,4 +1,4 @@
-import { id, idParam, name, pageQuery, progressDetail, timestamp } from "./common.ts";
+import { id, idempotencyHeaders, idParam, name, pageQuery, progressDetail, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 
 export const splits = ["dev", "sealed", "retention"] as const;
@@ -63,11 +63,18 @@ export const benchmarkRecord = {
         checker: { type: "string", description: "How answers were checked against their chunk." },
         gates: {
           type: "array",
+          description:
+            "How many came to each gate and how many passed, in order. Up to paraphrase they are rules on what was read: unique drops one attribute of one thing that has two values, and asks no model.",
           items: {
             type: "object",
             additionalProperties: false,
             required: ["gate", "in", "out"],
-            properties: { gate: { type: "string" }, in: { type: "integer" }, out: { type: "integer" } },
+            properties: {
+              gate: { type: "string" },
+              in: { type: "integer" },
+              out: { type: "integer" },
+              skipped: { type: "string", description: "Why nothing was looked at there; absent where it was." },
+            },
           },
         },
         categories: { type: "object", additionalProperties: { type: "integer" } },
@@ -143,6 +150,7 @@ export const benchmarks = {
     tag: "benchmarks",
     summary:
       "Upload a benchmark: JSONL or CSV rows of instruction, response, and optional aliases, type, choices, rubric, citations, cluster, split, tolerance.",
+    headers: idempotencyHeaders,
     upload: { many: false },
     reply: benchmarkRecord,
     errors: ["benchmark_invalid", "document_limit", "too_large", "disk_full", "unsupported_media_type"],
@@ -153,6 +161,7 @@ export const benchmarks = {
     tag: "benchmarks",
     summary:
       "Make a benchmark of documents: rules find what they say, a model checks that each item follows from its passage and is not known already. Long work: read its progress with GET.",
+    headers: idempotencyHeaders,
     body: {
       type: "object",
       additionalProperties: false,
@@ -196,6 +205,7 @@ export const benchmarks = {
     tag: "benchmarks",
     summary: "A new version without some items. The old version stays, as what was measured on it does.",
     params: idParam("benchmark_id"),
+    headers: idempotencyHeaders,
     body: {
       type: "object",
       additionalProperties: false,

@@ -1,4 +1,4 @@
-import { id, idParam, name, page, timestamp } from "./common.ts";
+import { id, idempotencyHeaders, idParam, name, page, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 
 export const captureSetting = {
@@ -113,6 +113,7 @@ export const captures = {
     tag: "captures",
     summary:
       "Filter what was kept and was not used yet, and make a document of it, or benchmark items of those that a person has answered.",
+    headers: idempotencyHeaders,
     body: {
       type: "object",
       additionalProperties: false,

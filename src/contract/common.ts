@@ -69,6 +69,20 @@ export const usageSums = {
   },
 } as const;
 
+/** Of requests that make something: they are carried out once, however often they are sent. No reply of theirs has a secret. */
+export const idempotencyHeaders = {
+  type: "object",
+  additionalProperties: false,
+  properties: {
+    "idempotency-key": {
+      type: "string",
+      pattern: "^[\\x21-\\x7e]{1,255}$",
+      description:
+        "Any text that is new with each new request, a UUID for one. For a day the same request with it does nothing again and is answered as the first time was, with the header Idempotent-Replayed. A request that failed made nothing and is tried anew.",
+    },
+  },
+} as const;
+
 /** A score out of 100 with its 95 % Wilson interval over n items. */
 export const score = {
   type: "object",

@@ -1,5 +1,55 @@
-import { idParam, nullableTimestamp } from "./common.ts";
+import { idParam, nullableTimestamp, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
+
+/** 0–100 on aligned models, null on base models; `confidence` says what stands behind the number. */
+export const confidenceScore = { type: ["number", "null"], minimum: 0, maximum: 100 } as const;
+export const confidence = {
+  anyOf: [
+    { type: "null" },
+    {
+      type: "object",
+      additionalProperties: false,
+      required: ["calibrated", "n", "reason", "date", "drift", "least_certain"],
+      properties: {
+        calibrated: { type: "boolean" },
+        n: { type: "integer", description: "Graded answers that it was calibrated on; 0 where it was not." },
+        reason: { type: ["string", "null"], description: "Why it is not calibrated." },
+        date: { anyOf: [timestamp, { type: "null" }], description: "When it was calibrated." },
+        drift: {
+          type: "object",
+          additionalProperties: false,
+          required: ["p_value", "reason"],
+          properties: {
+            p_value: {
+              type: ["number", "null"],
+              minimum: 0,
+              maximum: 1,
+              description: "Share of the benchmark's questions at least as unlike the documents as this one.",
+            },
+            reason: { type: ["string", "null"], description: "Why it is not known." },
+          },
+        },
+        least_certain: {
+          anyOf: [
+            { type: "null" },
+            {
+              type: "object",
+              additionalProperties: false,
+              required: ["text", "start", "end", "probability"],
+              description: "The word around the token the model was least sure of.",
+              properties: {
+                text: { type: "string" },
+                start: { type: "integer", description: "Code points of the text as it was generated before the word." },
+                end: { type: "integer" },
+                probability: { type: "number", minimum: 0, maximum: 1 },
+              },
+            },
+          ],
+        },
+      },
+    },
+  ],
+} as const;
 
 const share = { type: "number", minimum: 0, maximum: 100 } as const;
 const figure = { type: ["number", "null"] } as const;

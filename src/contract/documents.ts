@@ -1,5 +1,5 @@
 import type { FromSchema } from "json-schema-to-ts";
-import { idParam, name, pageQuery, timestamp } from "./common.ts";
+import { idempotencyHeaders, idParam, name, pageQuery, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 
 /** What a file is by its content. */
@@ -183,6 +183,8 @@ export interface ReadDocument {
   language: string | null;
   /** The clean text. */
   text: string;
+  /** Where each page begins in it; absent where the format has no pages. */
+  pages?: number[];
   blocks: Block[];
   chunks: Chunk[];
   duplicates: DuplicateParagraph[];
@@ -237,6 +239,7 @@ export const documents = {
     tag: "documents",
     summary:
       "Upload documents: PDF, DOCX, PPTX, XLSX, HTML, Markdown, EPUB, e-mail, CSV, JSON, JSON Lines or text in any charset. All are kept, or none.",
+    headers: idempotencyHeaders,
     query: {
       type: "object",
       additionalProperties: false,

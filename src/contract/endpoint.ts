@@ -2,6 +2,7 @@
 import type { Readable } from "node:stream";
 import type { FromSchema, JSONSchema } from "json-schema-to-ts";
 import type { FailureCode } from "../base/errors.ts";
+import { idempotencyHeaders } from "./common.ts";
 
 export interface Endpoint {
   method: "GET" | "POST" | "DELETE";
@@ -41,6 +42,8 @@ export interface Endpoint {
   /** Inference bodies may be ten times as large as others. */
   largeBody?: true;
 }
+
+export const takesIdempotencyKey = ({ headers }: Endpoint): boolean => headers === idempotencyHeaders;
 
 export const endpoint = <const E extends Endpoint>(promise: E): E => promise;
 
@@ -84,7 +87,7 @@ type Part<E, K extends string> = E extends { readonly [P in K]: infer S }
     : Record<never, never>
   : Record<never, never>;
 
-export interface Input<E> {
+interface Received<E> {
   params: Part<E, "params">;
   query: Part<E, "query">;
   headers: Part<E, "headers">;
@@ -100,6 +103,18 @@ export interface Input<E> {
   /** A header of the answer; of a stream, before its first event. */
   setHeader(name: string, value: string): void;
 }
+
+/** Of endpoints that take an Idempotency-Key. */
+interface Repeatable<E extends Endpoint> {
+  /**
+   * Within the transaction that makes what the reply tells of, so that a crash leaves both or neither; where nothing is made it is
+   * not called. `subjects`: ids of what it tells of that can be deleted.
+   */
+  keepReply(reply: Reply<E>, subjects?: readonly string[]): void;
+}
+
+export type Input<E> = Received<E> &
+  (E extends Endpoint & { readonly headers: typeof idempotencyHeaders } ? Repeatable<E> : unknown);
 
 export type Reply<E extends Endpoint> = FromSchema<E["reply"]>;
 

@@ -4,11 +4,12 @@ import { agents } from "./agents.ts";
 import { alignments } from "./alignments.ts";
 import { benchmarks } from "./benchmarks.ts";
 import { captures } from "./captures.ts";
+import { chat } from "./chat.ts";
+import { completions } from "./completions.ts";
 import { confidences } from "./confidence.ts";
 import { documents } from "./documents.ts";
 import type { Handlers } from "./endpoint.ts";
 import { evaluations } from "./evaluations.ts";
-import { inference } from "./inference.ts";
 import { messages } from "./messages.ts";
 import { models } from "./models.ts";
 import { promotions } from "./promotions.ts";
@@ -26,7 +27,8 @@ export const contract = {
   ...confidences,
   ...promotions,
   ...evaluations,
-  ...inference,
+  ...completions,
+  ...chat,
   ...messages,
   ...responses,
   ...vectors,

@@ -37,3 +37,35 @@ export const inferenceErrors: readonly FailureCode[] = [
 
 /** Of routes that an upstream may answer. */
 export const forwardingErrors: readonly FailureCode[] = [...inferenceErrors, "upstream_failed"];
+
+/** Of every answer. */
+export const answerHead = { id: { type: "string" }, created: { type: "integer" }, model: { type: "string" } } as const;
+
+export const usage = {
+  type: "object",
+  additionalProperties: false,
+  required: ["prompt_tokens", "completion_tokens", "total_tokens"],
+  properties: {
+    prompt_tokens: { type: "integer" },
+    completion_tokens: { type: "integer" },
+    total_tokens: { type: "integer" },
+    prompt_tokens_details: {
+      type: "object",
+      additionalProperties: false,
+      properties: { cached_tokens: { type: "integer" }, truncated_tokens: { type: "integer" } },
+    },
+    completion_tokens_details: {
+      type: "object",
+      additionalProperties: false,
+      properties: { reasoning_tokens: { type: "integer" } },
+    },
+  },
+} as const;
+
+/** What a model says may be any text. */
+export const said = { type: "string" } as const;
+
+export const stopReason = {
+  type: ["string", "null"],
+  description: "The stop string that ended the answer, where one did.",
+} as const;

@@ -1,7 +1,7 @@
 // The Messages endpoint, as Anthropic's clients speak it.
 import { failureBody, having, rules, text, textPart, whenever, where } from "./common.ts";
+import { confidence, confidenceScore } from "./confidence.ts";
 import { endpoint } from "./endpoint.ts";
-import { confidence, confidenceScore } from "./inference.ts";
 import {
   forwardingErrors,
   inferenceErrors,

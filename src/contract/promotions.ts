@@ -1,6 +1,65 @@
 import { id, idParam, name, page, timestamp } from "./common.ts";
+import { comparison } from "./comparisons.ts";
 import { endpoint } from "./endpoint.ts";
-import { verdict } from "./evaluations.ts";
+
+/** What spoke for and against a model in another one's place. */
+const verdict = {
+  type: "object",
+  additionalProperties: false,
+  required: ["compared_with", "comparisons", "limits", "unproven"],
+  properties: {
+    compared_with: { type: "string", description: "The model that was promoted until then, else the base." },
+    comparisons: {
+      type: "array",
+      items: {
+        ...comparison,
+        required: ["about", "name", "compared_with", ...comparison.required, "refused_from", "regressed", "lost_items"],
+        properties: {
+          about: { enum: ["sealed", "retention", "guard"] },
+          name: { type: "string", description: "The benchmark or the guard." },
+          compared_with: { type: "string", description: "A model, or base where a guard was measured on the base." },
+          ...comparison.properties,
+          refused_from: {
+            type: "number",
+            description: "Points: a true loss that is refused in 95 % of all cases.",
+          },
+          regressed: { type: "boolean", description: "Worse beyond chance; all comparisons together err in 5 %." },
+          lost_items: {
+            type: "array",
+            items: {
+              type: "object",
+              additionalProperties: false,
+              required: ["item", "text", "expected", "answer", "former_answer"],
+              properties: {
+                item: { type: "string" },
+                text: { type: "string" },
+                expected: { type: ["string", "null"] },
+                answer: { type: ["string", "null"] },
+                former_answer: { type: ["string", "null"] },
+              },
+            },
+          },
+        },
+      },
+    },
+    limits: {
+      type: "array",
+      description: "Guards with a limit.",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["name", "value", "most", "exceeded"],
+        properties: {
+          name: { type: "string" },
+          value: { type: "number" },
+          most: { type: "number" },
+          exceeded: { type: "boolean" },
+        },
+      },
+    },
+    unproven: { type: ["string", "null"], description: "Why no sealed split could be compared." },
+  },
+} as const;
 
 /** A line is what an application stands on: one name of one owner over one base. At most one model of it is promoted. */
 const line = {

@@ -1,7 +1,7 @@
 // The Responses endpoint, as OpenAI's newer clients speak it.
 import { having, rules, text, whenever, where } from "./common.ts";
+import { confidence, confidenceScore } from "./confidence.ts";
 import { endpoint } from "./endpoint.ts";
-import { confidence, confidenceScore } from "./inference.ts";
 import { forwardingErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
 
 const nullableText = { type: ["string", "null"] } as const;

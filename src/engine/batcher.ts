@@ -4,6 +4,7 @@
 //   waiting ──admit──► reading its prompt ──last piece──► answering ──end, stop string, length, abort──► idle (keeps its cells)
 //
 // Always true: a seat's cells were computed under one adapter; `cells` says what they hold; native calls happen inside a turn.
+import { setImmediate } from "node:timers/promises";
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { conclude, createJob, type Job, scorePrompt, takeToken } from "./answering.ts";
@@ -74,6 +75,8 @@ export class Batcher {
   private group: AdapterKey = "";
   private groupSteps = 0;
   private adapterSet: AdapterKey = "";
+  /** Whether the last step's seats stood apart. */
+  private apart = false;
   /** Moving mean of a request's seconds on its seat. */
   private meanSeconds = 1;
 
@@ -202,6 +205,8 @@ export class Batcher {
           await this.admit();
           if (this.active().length === 0) return;
           await this.step();
+          // What was drawn is written now: once the next step has the cores, each write takes several times as long, and holds it up.
+          await setImmediate();
         }
       });
   }
@@ -391,7 +396,7 @@ export class Batcher {
     const tokens = parts.reduce((sum, part) => sum + part.tokens.length, 0);
     // The more answers at once, the less each costs; of prompts a token costs about the same, whatever is read.
     const kind = tokens === parts.length ? `${tokens} answers` : "prompts";
-    const chosen = this.threadChoice.next(kind, threads());
+    const chosen = this.threadChoice.next(kind, threads(), tokens);
     context.setThreads(chosen);
     const startedAt = performance.now();
     const rows = await context.decode(parts);
@@ -421,8 +426,12 @@ export class Batcher {
     const around = movesToAlign(this.seats.length, ids, (id) => isTaken(id) || this.isKept(id));
     // A batch in two pieces costs every step; a conversation read anew costs once.
     const moves = around.length > 0 ? around : movesToAlign(this.seats.length, ids, isTaken);
+    // Whoever was answered often asks again at once, and gets the seat that is free: one step waits for that.
+    this.apart = moves.length > 0 && !this.apart;
+    if (this.apart) return;
     for (const [from, to] of moves) {
       const [mover, other] = [this.seats[from]!, this.seats[to]!];
+      if (other.cells.length >= leastReuse) await this.options.parked?.keep(other, to);
       await this.options.context.move(from, to);
       other.cells = [];
       [this.seats[from], this.seats[to]] = [other, mover];

@@ -230,7 +230,10 @@ function render(tokenizer: Tokenizer, messages: readonly ChatMessage[], options:
   const found = new Set(pieces.map((piece) => piece.message));
   for (const { text, message } of texts)
     if (message !== null && !found.has(message) && text.trim() !== "")
-      throw new Failure("template_failed", `The model's chat template leaves out messages[${message}]`);
+      throw new Failure(
+        "template_failed",
+        `The model's chat template leaves out a message of the role ${messages[message]!.role}`,
+      );
   return pieces;
 }
 

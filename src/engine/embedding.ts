@@ -124,7 +124,7 @@ async function timed(
 ): Promise<Float64Array> {
   // A token of a short text takes longer than one of a long text.
   const kind = `2^${Math.ceil(Math.log2(piece.length))}`;
-  const chosen = threadChoice.next(kind, threads());
+  const chosen = threadChoice.next(kind, threads(), piece.length);
   context.setThreads(chosen);
   const startedAt = performance.now();
   const state = await context.read(piece, at);

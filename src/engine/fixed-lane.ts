@@ -4,6 +4,7 @@
 import type { NativeAdapter, NativeContext, NativeSampler } from "./binding.ts";
 import type { EvaluatedAnswer, Tokenizer, TopLogits } from "./generator.ts";
 import { logSumExp } from "./sampling.ts";
+import { commonPrefix } from "./seats.ts";
 import { createTextStream, type TextStream } from "./text-stream.ts";
 import type { Turns } from "./turns.ts";
 
@@ -61,7 +62,10 @@ export class FixedLane {
     }
   }
 
-  /** ln p of each row's tokens from promptLength on, over the whole vocabulary. */
+  /**
+   * ln p of each row's tokens from promptLength on, over the whole vocabulary. Rows with the same prompt, one after another, have it
+   * read once: as the pieces it is read in are the same, so are the numbers, to the last bit.
+   */
   async score(
     adapter: NativeAdapter | null,
     rows: readonly { tokens: readonly number[]; promptLength: number }[],
@@ -70,7 +74,14 @@ export class FixedLane {
     const { turns, context } = this.options;
     await turns.run(() => context.setAdapter(adapter));
     const scores: Float64Array[] = [];
-    for (const row of rows) scores.push(await this.scoreRow(row.tokens, row.promptLength, signal));
+    let read: readonly number[] = [];
+    for (const { tokens, promptLength } of rows) {
+      // The last token of the prompt is read with the answer: its logits are the first that are wanted.
+      const before = tokens.slice(0, promptLength - 1);
+      const isRead = before.length === read.length && commonPrefix(before, read) === read.length;
+      scores.push(await this.scoreRow(tokens, promptLength, isRead ? read.length : 0, signal));
+      read = before;
+    }
     return scores;
   }
 
@@ -151,18 +162,28 @@ export class FixedLane {
     answer.seconds = clock.seconds;
   }
 
-  private async scoreRow(tokens: readonly number[], promptLength: number, signal: AbortSignal): Promise<Float64Array> {
+  /** `kept`: cells that stay from the row before. */
+  private async scoreRow(
+    tokens: readonly number[],
+    promptLength: number,
+    kept: number,
+    signal: AbortSignal,
+  ): Promise<Float64Array> {
     const { context, turns, batch } = this.options;
     const scores = new Float64Array(tokens.length - promptLength);
     // The last token is never decoded: nothing follows it. Logits at position p say how probable token p + 1 was.
     const end = tokens.length - 1;
-    for (let at = 0; at < end; ) {
+    let at = await turns.run(() => {
+      if (kept > 0 && context.cut(0, kept)) return kept;
+      context.clear(0);
+      return 0;
+    });
+    while (at < end) {
       const start = at;
       const before = promptLength - 1 - start;
       const size = Math.min(end - start, before > 0 ? Math.min(before, batch) : scoredRows);
       await turns.run(async () => {
         signal.throwIfAborted();
-        if (start === 0) context.clear(0);
         const wanted = before > 0 ? [] : Array.from({ length: size }, (_, offset) => offset);
         const part = { sequence: 0, position: start, tokens: tokens.slice(start, start + size), logitsAt: wanted };
         const [rows] = await context.decode([part]);

@@ -21,11 +21,13 @@ export function movesToAlign(
   return best ?? [];
 }
 
-/** A free id beside the group's own, else at the start of the longest free run. −1 when all are taken. */
+/** A free id between the group's own, else beside them, else at the start of the longest free run. −1 when all are taken. */
 export function seatBeside(seats: number, members: readonly number[], taken: (id: number) => boolean): number {
-  if (members.length > 0)
-    for (const id of [Math.max(...members) + 1, Math.min(...members) - 1])
-      if (id >= 0 && id < seats && !taken(id)) return id;
+  if (members.length > 0) {
+    const [first, last] = [Math.min(...members), Math.max(...members)];
+    const between = Array.from({ length: last - first + 1 }, (_, offset) => first + offset);
+    for (const id of [...between, last + 1, first - 1]) if (id >= 0 && id < seats && !taken(id)) return id;
+  }
   let best = -1;
   let longest = 0;
   for (let id = 0; id < seats; id++) {

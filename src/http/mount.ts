@@ -3,7 +3,8 @@
 import type { IncomingMessage } from "node:http";
 import Router from "@koa/router";
 import { Failure, type ValidationDetail } from "../base/errors.ts";
-import type { Caller, Endpoint, UploadedFile } from "../contract/endpoint.ts";
+import { sha256 } from "../base/files.ts";
+import { type Caller, type Endpoint, JsonText, takesIdempotencyKey, type UploadedFile } from "../contract/endpoint.ts";
 import { compile } from "../contract/validate.ts";
 import { readBody } from "./body.ts";
 import { decodePart, type Target } from "./request.ts";
@@ -31,7 +32,19 @@ export interface Limits {
   upload: UploadLimits;
   /** Throws disk_full. Asked before every endpoint that may answer so. */
   checkDisk: () => Promise<void>;
+  /**
+   * The first answer again, as JSON, or what `perform` answers now; it may keep that itself. `request` is the same for the same
+   * request. Throws idempotency_key_reused, request_in_progress, made_and_deleted, and what `perform` throws.
+   */
+  once: (
+    ownerId: string,
+    key: string,
+    request: string,
+    perform: (keepReply: KeepReply) => Promise<unknown>,
+  ) => Promise<{ again: string } | { reply: unknown }>;
 }
+
+type KeepReply = (reply: unknown, subjects?: readonly string[]) => void;
 
 /** A handler of whatever endpoint: rooms type theirs by the contract, here they only stand beside their endpoints. */
 export type AnyHandler = (input: never, caller: Caller) => Promise<unknown>;
@@ -77,6 +90,7 @@ export function createFinder(routes: Route[]): (method: string, path: string) =>
   };
 }
 
+const idempotencyKey = "idempotency-key";
 const none = { type: "object", additionalProperties: false } as const;
 
 /** Compiled once, when the house is built. */
@@ -88,6 +102,7 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
     body: endpoint.body ? compile(endpoint.body) : null,
   };
   const wholeNumbers = namesOf(endpoint.query, (schema) => schema.type === "integer");
+  const takesKey = takesIdempotencyKey(endpoint);
   const headerNames = namesOf(endpoint.headers, () => true);
   const bodyBytes = limits.bodyBytes * (endpoint.largeBody ? 10 : 1);
 
@@ -116,7 +131,16 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
         files = await receiveUpload(request, { ...limits.upload, files: most }, signal);
       }
       const input = { ...head, body, raw: sent?.raw ?? {}, files, requestId, lastEventId, signal, setHeader };
-      return await handler(input as never, caller);
+      const perform = (keepReply: KeepReply) => handler({ ...input, keepReply } as never, caller);
+      const key = takesKey ? (head.headers as Record<string, string>)[idempotencyKey] : undefined;
+      if (key === undefined) return await perform(() => {});
+      const { method, path } = endpoint;
+      const uploaded = files.map(({ name, declaredType, sha256 }) => [name, declaredType, sha256]);
+      const digest = sha256(JSON.stringify([method, path, params, target.query, body, input.raw, uploaded]));
+      const answered = await limits.once(caller.userId, key, digest, perform);
+      if ("reply" in answered) return answered.reply;
+      setHeader("idempotent-replayed", "true");
+      return new JsonText(answered.again);
     } finally {
       await removeUploads(files);
     }

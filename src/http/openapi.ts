@@ -1,7 +1,7 @@
 // The contract as an OpenAPI 3.1 document: the same schemas, so it cannot say anything else than what is checked.
 import { Failure, type FailureCode, failures, invalid } from "../base/errors.ts";
 import { failureBody } from "../contract/common.ts";
-import { type Endpoint, scopeOfTag } from "../contract/endpoint.ts";
+import { type Endpoint, scopeOfTag, takesIdempotencyKey } from "../contract/endpoint.ts";
 import { exampleValues } from "../contract/examples.ts";
 import { messagesFailureBody } from "../contract/messages.ts";
 import { exampleOf } from "./examples.ts";
@@ -132,6 +132,7 @@ function responsesOf(endpoint: Endpoint): Json {
   const codes = [...everywhere, ...endpoint.errors];
   const failure = endpoint.dialect === "anthropic" ? "MessagesFailure" : "Failure";
   if (!isOpen(endpoint)) codes.push("unauthorized", "forbidden", "too_many_requests");
+  if (takesIdempotencyKey(endpoint)) codes.push("request_in_progress", "made_and_deleted", "idempotency_key_reused");
   if (endpoint.body || endpoint.upload) codes.push("too_large", "unsupported_media_type");
   const stream = { "text/event-stream": { schema: eventSchema } };
   const types = endpoint.download ?? [endpoint.text ?? "application/json"];

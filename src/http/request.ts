@@ -13,6 +13,7 @@ const single = new Set([
   "content-length",
   "content-type",
   "host",
+  "idempotency-key",
   "last-event-id",
   "x-api-key",
   "x-provider",

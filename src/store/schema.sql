@@ -123,7 +123,7 @@ CREATE TABLE aligned_model(
   error TEXT,
   created_seq INTEGER NOT NULL,
   created_at TEXT NOT NULL
-) STRICT;
+, calibration_version INTEGER NOT NULL DEFAULT 1) STRICT;
 
 CREATE INDEX aligned_model_owner ON aligned_model(owner_id, created_seq);
 
@@ -495,3 +495,18 @@ CREATE TRIGGER job_event_contiguous BEFORE INSERT ON job_event
 CREATE TRIGGER job_event_fixed BEFORE UPDATE ON job_event BEGIN SELECT RAISE(ABORT, 'job_event: append-only'); END;
 
 CREATE TRIGGER job_event_kept BEFORE DELETE ON job_event BEGIN SELECT RAISE(ABORT, 'job_event: append-only'); END;
+
+CREATE TABLE kept_reply(
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  key TEXT NOT NULL,
+  request_sha256 TEXT NOT NULL,     -- of everything that makes the request another one
+  reply_json TEXT,                  -- null: what it told of was deleted since
+  subjects_json TEXT NOT NULL,      -- ids of what it tells of that can be deleted
+  created_at TEXT NOT NULL,
+  PRIMARY KEY(owner_id, key)
+) STRICT;
+
+CREATE INDEX kept_reply_age ON kept_reply(created_at);
+
+CREATE TRIGGER aligned_model_recalibrated AFTER UPDATE OF calibration_json ON aligned_model
+  BEGIN UPDATE aligned_model SET calibration_version = calibration_version + 1 WHERE id = NEW.id; END;

@@ -280,6 +280,7 @@ async function call(
     requestId: "req",
     lastEventId: given.lastEventId ?? null,
     signal: given.signal ?? new AbortController().signal,
+    keepReply: () => {},
   };
   const reply = await (handlers as Record<string, (input: unknown, caller: Caller) => Promise<unknown>>)[name]!(
     input,

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { Failure } from "../../src/base/errors.ts";
 import type {
   EvaluateRequest,
   GeneratedToken,
@@ -11,6 +12,7 @@ import type {
 } from "../../src/engine/generator.ts";
 import { openStore } from "../../src/store/open.ts";
 import { makeCompany } from "../company/company.ts";
+import { pdf } from "../helpers/document-files.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
 import { insertBase } from "../helpers/rows.ts";
 
@@ -35,9 +37,21 @@ const tokenizer = {
 };
 const nameOf = (entity: string): string => entity.replace(/^the | department$|^Project /g, "");
 
-/** Whether the passage is there, and anything the company says of what is asked about has this value. */
+/** What a PDF says, and on which page. */
+const paged = [
+  { entity: "Orrin Mill", value: "Ada Lund", says: "The manager of Orrin Mill is Ada Lund.", page: 1 },
+  { entity: "Alder wheel", value: "14 months", says: "The warranty of the Alder wheel is 14 months.", page: 1 },
+  { entity: "Tarn Quarry", value: "Ole Berg", says: "The manager of Tarn Quarry is Ole Berg.", page: 2 },
+  { entity: "Birch wheel", value: "20 months", says: "The warranty of the Birch wheel is 20 months.", page: 2 },
+];
+
+/** What a table says. */
+const staff = { entity: "Sales", value: "Ada Lund" };
+
+/** Whether the passage is there, and anything the company, the PDF or the table says of what is asked about has this value. */
 function isTrue(prompt: string, answer: string): boolean {
   const asked = /\n\n([^\n]*)\nAnswer in as few words/.exec(prompt)?.[1] ?? "";
+  if ([...paged, staff].some(({ entity, value }) => asked.includes(entity) && value === answer)) return true;
   return company.facts.some(
     (fact) =>
       [fact.value, ...fact.aliases].includes(answer) &&
@@ -48,6 +62,10 @@ function isTrue(prompt: string, answer: string): boolean {
 const scored: string[] = [];
 let gate: Promise<void> | null = null;
 let slowMs = 0;
+/** What the model that phrases makes of a question. */
+let sayAgain = (question: string): string => question.replace(/\?$/, ", please?");
+/** What the sentence encoder makes of any text. */
+let encode = (): Float32Array => Float32Array.of(1, 0);
 const info = { architecture: "llama", context: 4096, parameters: 1, bytes: 1, seats: 1 };
 const generator = {
   load: async () => info,
@@ -71,10 +89,8 @@ const generator = {
       onItem(index, { text: "I do not know.", tokens: [], steps: [], finishReason: "stop", seconds: 0 });
     });
   },
-  /** Says a question again, more politely. */
   async *generate({ prompt }: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
-    const question = /\n\n(.+)<assistant>$/.exec(tokenizer.decode(prompt))![1]!;
-    const text = question.replace(/\?$/, ", please?");
+    const text = sayAgain(/\n\n(.+)<assistant>$/.exec(tokenizer.decode(prompt))![1]!);
     yield {
       token: 1,
       text,
@@ -85,6 +101,8 @@ const generator = {
     };
     return { finishReason: "stop", promptTokens: prompt.length, cachedTokens: 0, completionTokens: 1 };
   },
+  embed: async (_: unknown, texts: string[]) =>
+    texts.map((text) => ({ vector: encode(), tokens: text.length, truncated: 0 })),
   dispose: async () => {},
 } as unknown as Generator;
 
@@ -142,6 +160,8 @@ describe("a benchmark of documents", () => {
         "no_leak",
         "duplicate",
         "choices",
+        "paraphrase",
+        "readable",
         "answerable",
         "needs_document",
         "options_only",
@@ -149,8 +169,13 @@ describe("a benchmark of documents", () => {
       ],
     );
     assert.equal(gates.at(-1).out, 30);
+    const skipped = gates.filter((one: { skipped?: string }) => one.skipped !== undefined);
+    assert.deepEqual(
+      skipped.map((one: { gate: string; skipped: string }) => [one.gate, one.skipped]),
+      [["paraphrase", "No sentence encoder is installed"]],
+    );
     assert.ok(categories.unanswerable > 0 && categories.numeric > 0, JSON.stringify(categories));
-    // Two fifths fall into dev, by a hash of each fact that starts from its document's id: how many exactly is chance here.
+    // Two fifths fall into dev, by a hash of each fact.
     assert.ok(record.splits.dev > 0 && record.splits.sealed > 0, JSON.stringify(record.splits));
   });
 
@@ -181,6 +206,25 @@ describe("a benchmark of documents", () => {
   test("is the same from the same documents, seed and model", async () => {
     const again = await ended((await create()).body.benchmark_id);
     assert.equal(again.sha256, (await get(id)).sha256);
+  });
+
+  test("has the same items in the same splits where the documents are uploaded again", async () => {
+    const { body } = await it.call("documents.upload", {
+      files: readable.map(({ name, text }) => ({ name, content: text })),
+    });
+    const document_ids = body.documents.map((document: { document_id: string }) => document.document_id);
+    const again = await ended((await create({ document_ids })).body.benchmark_id);
+    const samplesOf = async (benchmark_id: string) =>
+      (await it.call("benchmarks.data", { params: { benchmark_id } })).body.samples.map(
+        ({ citations, ...sample }: { citations: { document: string }[] }) => ({
+          ...sample,
+          citations: citations.map((one) => ({
+            ...one,
+            document: [documentIds, document_ids].map((ids) => ids.indexOf(one.document)).find((at) => at >= 0),
+          })),
+        }),
+      );
+    assert.deepEqual(await samplesOf(again.benchmark_id), await samplesOf(id));
   });
 
   test("asks in a model's words where one is named, and of an upstream only where one is configured", async () => {
@@ -282,10 +326,71 @@ describe("the making", () => {
     assert.equal(times(scored), times(rowsOfWhole));
   });
 
+  test("of a PDF cites page and characters of each fact", async () => {
+    const pages = [...Map.groupBy(paged, ({ page }) => page).values()];
+    const content = pdf(pages.map((facts) => facts.map(({ says }, at) => ({ text: says, x: 72, y: 700 - 30 * at }))));
+    const { body } = await it.call("documents.upload", { files: [{ name: "a.pdf", content }] });
+    const [{ document_id }] = body.documents;
+    const record = await ended((await create({ document_ids: [document_id] })).body.benchmark_id);
+    const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id: record.benchmark_id } })).body;
+    const asked = samples.filter(({ type }: { type: string }) => type !== "refusal");
+    assert.equal(asked.length, paged.length, JSON.stringify(samples));
+    for (const { response, citations } of asked) {
+      const { says, page } = paged.find(({ value }) => value === response)!;
+      const [{ start, end, ...cited }] = citations;
+      assert.deepEqual(cited, { document: document_id, page, quote: says });
+      assert.equal(end - start, says.length);
+    }
+  });
+
   test("of documents that say nothing fails with the counts", async () => {
     const { body } = await it.call("documents.upload", { files: [{ name: "a.txt", content: "Hello, hello.\n" }] });
     const record = await ended((await create({ document_ids: [body.documents[0].document_id] })).body.benchmark_id);
     assert.equal(record.status, "FAILED");
     assert.match(record.error, /No item passed all gates/);
+  });
+});
+
+describe("with a sentence encoder", () => {
+  const table = "# Staff\n\n| Office | Head | Deputy |\n|---|---|---|\n| Sales | Ada Lund | Ada Lund |\n";
+  let ids: string[] = [];
+  before(async () => {
+    const store = openStore(`${it.data}/plumbline.db`);
+    const encoder = insertBase(store, "encoder");
+    store.prepare<[string]>("UPDATE base_model SET kind = 'embedding' WHERE id = ?").run(encoder);
+    store.close();
+    const { body } = await it.call("documents.upload", { files: [{ name: "staff.md", content: table }] });
+    ids = [body.documents[0].document_id];
+  });
+  const paraphrase = async () => {
+    const { generation } = await ended((await create({ document_ids: ids })).body.benchmark_id);
+    return generation.gates.find((gate: { gate: string }) => gate.gate === "paraphrase");
+  };
+
+  test("of two questions that it finds alike, with one answer, one is kept", async () => {
+    const { in: came, out, skipped } = await paraphrase();
+    assert.deepEqual([came - out, skipped], [1, undefined]);
+  });
+
+  test("that fails, all are kept, and the counts say why", async () => {
+    encode = () => {
+      throw new Failure("out_of_memory", "It needs 1 GiB more");
+    };
+    const { in: came, out, skipped } = await paraphrase();
+    assert.deepEqual([came - out, skipped], [0, "The sentence encoder could not be asked: It needs 1 GiB more"]);
+  });
+
+  test("and a model that phrases two questions alike, the second keeps the rules' words", async () => {
+    const named = (question: string) => /the Sales \w+|Sales/.exec(question)?.[0] ?? "nowhere";
+    sayAgain = (question) => `Whose name hangs at ${named(question)}?`;
+    const record = await ended((await create({ document_ids: ids, generator_model: "small" })).body.benchmark_id);
+    assert.equal(record.status, "READY", record.error);
+    const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id: record.benchmark_id } })).body;
+    const asked = samples.filter(({ type }: { type: string }) => type !== "refusal");
+    assert.equal(asked.length, 2);
+    assert.equal(
+      asked.filter(({ instruction }: { instruction: string }) => instruction.startsWith("Whose name hangs at ")).length,
+      1,
+    );
   });
 });

@@ -180,7 +180,7 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
     const endpoint: Endpoint = promises[name];
     const checked = endpoint.body ? compile(endpoint.body)(given) : null;
     if (checked?.ok === false) throw new Failure("validation", undefined, { details: checked.details });
-    const input = checked ? { body: checked.value } : { params: given };
+    const input = checked ? { body: checked.value, keepReply: () => {} } : { params: given };
     const handler = parts.room.handlers[name] as (input: unknown, caller: Caller) => Promise<unknown>;
     const reply = await handler(input, caller);
     const kept = compile(endpoint.reply)(structuredClone(reply));

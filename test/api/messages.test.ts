@@ -25,6 +25,7 @@ describe("messages", { skip: withoutModel }, () => {
       .map((row) => row.outcome);
 
   const tool = { name: "weather", input_schema: { type: "object", properties: {} } };
+  const result = (id: string) => ({ type: "tool_result", tool_use_id: id, content: "42" });
   const block = (type: string, more: object = {}) => [{ role: "user", content: [{ type, ...more }] }];
   const cases: {
     name: string;
@@ -113,6 +114,49 @@ describe("messages", { skip: withoutModel }, () => {
       body: { messages: [{ role: "system", content: [{ type: "tool_use", id: "a", name: "b", input: {} }] }] },
       status: 422,
       words: /In a message of role system/,
+    },
+    {
+      name: "a call without a name, after a system text and results that are messages of their own in a chat",
+      body: {
+        system: "Be brief.",
+        messages: [
+          { role: "user", content: [result("a"), result("b"), { type: "text", text: "Go on." }] },
+          {
+            role: "assistant",
+            content: [
+              { type: "text", text: "Once more." },
+              { type: "tool_use", id: "c", name: "f", input: {} },
+              { type: "tool_use", id: "d", name: "", input: {} },
+            ],
+          },
+          { role: "user", content: "And now?" },
+        ],
+      },
+      status: 422,
+      loc: ["body", "messages", 1, "content", 2, "name"],
+      words: /^body\.messages\.1\.content\.2\.name: /,
+    },
+    {
+      name: "more calls in a message than a chat has",
+      body: {
+        messages: [
+          { role: "user", content: "Go." },
+          {
+            role: "assistant",
+            content: Array.from({ length: 129 }, (_, n) => ({ type: "tool_use", id: `c${n}`, name: "f", input: {} })),
+          },
+        ],
+      },
+      status: 422,
+      loc: ["body", "messages", 1],
+      words: /128 items/,
+    },
+    {
+      name: "more results than a chat has messages",
+      body: { messages: [{ role: "user", content: Array.from({ length: 2001 }, () => result("a")) }] },
+      status: 422,
+      loc: ["body", "messages"],
+      words: /2000 items/,
     },
     { name: "temperature over 2", body: { temperature: 2.1 }, status: 422, loc: ["body", "temperature"] },
     {

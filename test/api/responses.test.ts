@@ -70,6 +70,40 @@ describe("responses", { skip: withoutModel }, () => {
       name: "arguments that are no JSON",
       body: { input: [{ type: "function_call", call_id: "a", name: "f", arguments: "{" }] },
       status: 422,
+      loc: ["body", "input", 0, "arguments"],
+      words: /^body\.input\.0\.arguments: must be the JSON text of an object/,
+    },
+    {
+      name: "arguments that are no JSON, of a call that is one message with others and the text before",
+      body: {
+        instructions: "Be brief.",
+        input: [
+          { role: "user", content: "Go." },
+          { type: "reasoning", summary: [], content: [{ type: "reasoning_text", text: "Hm." }] },
+          { role: "assistant", content: "I call." },
+          { type: "function_call", call_id: "a", name: "f", arguments: "{}" },
+          { type: "function_call", call_id: "b", name: "f", arguments: "[]" },
+          { type: "function_call_output", call_id: "a", output: "1" },
+        ],
+      },
+      status: 422,
+      loc: ["body", "input", 4, "arguments"],
+    },
+    {
+      name: "a call whose name is empty",
+      body: {
+        input: [
+          { role: "user", content: "Go." },
+          { type: "function_call", call_id: "a", name: "", arguments: "{}" },
+        ],
+      },
+      status: 422,
+      loc: ["body", "input", 1, "name"],
+    },
+    {
+      name: "an input of thoughts alone",
+      body: { input: [{ type: "reasoning", summary: [] }] },
+      status: 422,
       loc: ["body", "input"],
     },
     { name: "a web search", body: { tools: [{ type: "web_search" }] }, status: 422, loc: ["body", "tools", 0, "type"] },
@@ -162,6 +196,16 @@ describe("responses", { skip: withoutModel }, () => {
     assert.equal((await it.call("inference.response", { params })).status, 404);
     const after = await ask({ input: "Once more.", previous_response_id: next.id });
     assert(after.usage.input_tokens > next.usage.input_tokens);
+  });
+
+  test("what is wrong with a stored conversation is wrong with the response that is gone on from", async () => {
+    const ask = (body: object) => it.call(endpoint, { body: { model: it.baseId, max_output_tokens: 1, ...body } });
+    const { id } = (await ask({ input: "Say hello." })).body;
+    const many = JSON.stringify(Array.from({ length: 3 }, () => ({ role: "user", content: 1 })));
+    it.store.prepare<string[]>("UPDATE response SET messages_json = ? WHERE id = ?").run(many, id);
+    const { status, body } = await ask({ input: "Once more.", previous_response_id: id, instructions: "Be brief." });
+    assert.equal(status, 422);
+    assert.deepEqual(body.detail[0].loc, ["body", "previous_response_id"]);
   });
 
   test("one that is not stored is not there", async () => {

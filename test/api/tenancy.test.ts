@@ -38,6 +38,7 @@ const nobodys: Record<string, string> = {
 const headerIds: Record<string, string> = {
   "x-session-id": "counts within the caller",
   "x-provider": "names an upstream of the appliance",
+  "idempotency-key": "counts within the caller",
 };
 
 /** These filter the caller's own rows: what is another's matches none. */

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { duplicatesOf, leastValues, signaturesOf } from "../../src/domain/documents/duplicates.ts";
+import { leastValues } from "../../src/base/minhash.ts";
+import { duplicatesOf, signaturesOf } from "../../src/domain/documents/duplicates.ts";
 import { languagesOf } from "../../src/domain/documents/language.ts";
 import { cleanOriginal } from "../../src/domain/documents/normalise.ts";
 import { countKinds, findPersonalData, mask } from "../../src/domain/documents/personal.ts";
@@ -118,9 +119,9 @@ describe("personal data", () => {
 });
 
 describe("duplicates", () => {
+  const runs = (words: string[]) => new Set(words.slice(4).map((_, i) => words.slice(i, i + 5).join(" ")));
   /** Exactly, of the sets of runs of five words. */
   const jaccard = (a: string[], b: string[]): number => {
-    const runs = (words: string[]) => new Set(words.slice(4).map((_, i) => words.slice(i, i + 5).join(" ")));
     const [x, y] = [runs(a), runs(b)];
     return [...x].filter((run) => y.has(run)).length / new Set([...x, ...y]).size;
   };
@@ -136,7 +137,7 @@ describe("duplicates", () => {
         (numbers, at, length) => {
           const words = numbers.map((n, i) => `w${n}-${i % 7}`);
           const other = words.toSpliced(at, length, ...Array.from({ length: 5 }, (_, i) => `x${i}`));
-          const [a, b] = [leastValues(words), leastValues(other)];
+          const [a, b] = [leastValues(runs(words)), leastValues(runs(other))];
           const estimate = a.filter((value, p) => value === b[p]).length / a.length;
           const error = estimate - jaccard(words, other);
           assert.ok(Math.abs(error) < 5 * 0.0442, `${error}`);

@@ -49,6 +49,20 @@ test("a near question and a far one, the encoder held while it reads", async () 
   assert.deepEqual(leases, { held: 0, taken: 2 });
 });
 
+test("a calibration that replaces another of the same adapter is measured by its own questions", async () => {
+  const { meter } = meterWith();
+  const before = await meter.of(calibration, "far");
+  const reversed = fitDrift({
+    encoderSha256: "minilm",
+    passages: [unit(2), unit(2.01)],
+    questions: Array.from({ length: 40 }, (_, at) => ({ vector: unit(2 + at / 200), cluster: String(at) })),
+    background: Array.from({ length: 20 }, (_, at) => unit(at / 100)),
+  });
+  const replaced = { ...calibration, drift: reversed.reference };
+  assert.equal(replaced.identity.adapter_sha256, calibration.identity.adapter_sha256);
+  assert.ok((await meter.of(replaced, "far")).foreign! < 0.2 && before.foreign! > 0.8);
+});
+
 test("without a reference, without the encoder, and when it fails, the reason is given and the lease back", async () => {
   const reasons: [DriftMeterParts | object, typeof calibration, RegExp][] = [
     [{}, calibrationWith({ drift_reason: "No sentence encoder was installed" }), /^No sentence encoder was installed$/],

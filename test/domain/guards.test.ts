@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { penaltyOf } from "../../src/domain/alignments/choose.ts";
-import { taught } from "../../src/domain/alignments/distil.ts";
+import { askTeacher, taught } from "../../src/domain/alignments/distil.ts";
 import { readGuards } from "../../src/domain/alignments/guards/material.ts";
 import { type Asked, choose, drift, follow, groupedKl } from "../../src/domain/alignments/guards/measure.ts";
 import { findOverlap } from "../../src/domain/alignments/leakage.ts";
@@ -77,7 +77,7 @@ test("what is replayed is not what the guards ask", () => {
     assert.ok(!guards.prose.some((paragraph) => paragraph.startsWith(opening)), opening);
 });
 
-test("a choice is the one whose log-probs, summed token by token and divided by its bytes, are highest", async () => {
+test("a choice is the one whose log-probs, summed token by token and divided by its characters, are highest", async () => {
   const items = guards.general.slice(0, 12);
   const found = await choose(asked, items);
   for (const [index, { ask, choices }] of items.entries()) {
@@ -87,7 +87,7 @@ test("a choice is the one whose log-probs, summed token by token and divided by 
       const tokens = Int32Array.from([...prompt, ...tokenizer.encode(choice, false)]);
       const weights = Float32Array.from(tokens, (_, at) => (at < prompt.length ? 0 : 1));
       const { loss } = await trainer.forward(null, { tokens, rowLengths: Int32Array.of(tokens.length), weights });
-      scores.push(-loss / choice.length);
+      scores.push(-loss / [...choice].length);
     }
     assert.equal(found[index], Math.max(...scores) === scores[0], ask);
   }
@@ -163,9 +163,10 @@ test("the base's own tokens are targets whose gradient vanishes on the base", as
   const rows = { tokens, rowLengths: Int32Array.of(tokens.length), weights };
   const whole = Math.min(1024, tokenizer.vocabulary);
   const step = { learningRate: 1e-6, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0, gradClipNorm: 0 };
-  const soft = await taught(trainer, rows, whole);
+  const soft = taught(rows, await askTeacher(trainer, rows, whole, null));
   for (let t = 1; t < tokens.length; t++) {
-    const sum = soft.soft!.weights.subarray(t * whole, (t + 1) * whole).reduce((total, value) => total + value, 0);
+    const places = soft.soft!.weights.subarray(t * (whole + 1), (t + 1) * (whole + 1));
+    const sum = places.reduce((total, value) => total + value, 0);
     assert.ok(Math.abs(sum - 1 / 63) < 1e-5);
   }
   await trainer.forwardBackward("fresh", soft);
@@ -176,6 +177,52 @@ test("the base's own tokens are targets whose gradient vanishes on the base", as
   const { gradNorm: towardsText } = await trainer.optimStep("fresh", step);
   assert.ok(towardsItself < 1e-3 * towardsText, `${towardsItself} ${towardsText}`);
 });
+
+/** The mean of the targets' weights over many draws of one token, by token, and what they should be: the base's probabilities. */
+async function meanTargets(
+  sampler: string | null,
+  count: number,
+): Promise<{ found: Map<number, number>; base: number[] }> {
+  const prompt = tokenizer.encode(guards.prose[0]!, false).slice(0, 5);
+  const prompts = Array.from({ length: count }, () => prompt);
+  const lengths = Int32Array.from(prompts, () => prompt.length);
+  const options = { maxTokens: 1, temperature: 1, topK: 0, topP: 1, minP: 0, seed: 4, stopTokens: [] };
+  const said = await trainer.sample(sampler, { tokens: Int32Array.from(prompts.flat()), rowLengths: lengths }, options);
+  const rows = {
+    tokens: Int32Array.from(said.flatMap(({ tokens }) => [...prompt, tokens[0]!])),
+    rowLengths: Int32Array.from(said, () => prompt.length + 1),
+    weights: Float32Array.from(said.flatMap(() => [...prompt.map(() => 0), 1])),
+  };
+  const drawn = Float32Array.from(said.flatMap(({ logprobs }) => [...prompt.map(() => 0), logprobs[0]!]));
+  const few = 3;
+  const { soft } = taught(rows, await askTeacher(trainer, rows, few, sampler === null ? null : drawn));
+  const found = new Map<number, number>();
+  for (const [at, token] of soft!.targets.entries())
+    found.set(token, (found.get(token) ?? 0) + soft!.weights[at]! / count);
+  const one = { tokens: rows.tokens.slice(0, 6), rowLengths: Int32Array.of(6), weights: rows.weights.slice(0, 6) };
+  const { top } = await trainer.forward(null, one, tokenizer.vocabulary);
+  const base = new Array<number>(tokenizer.vocabulary).fill(0);
+  for (let k = 0; k < tokenizer.vocabulary; k++) {
+    const at = prompt.length * tokenizer.vocabulary + k;
+    base[top.tokens[at]!] = Math.exp(top.logprobs[at]!);
+  }
+  return { found, base };
+}
+
+for (const sampler of [null, "own"])
+  test(`over what ${sampler ?? "the base"} draws, the targets are what the base would say, unlikely tokens among them`, async () => {
+    await teach();
+    const count = 3000;
+    const { found, base } = await meanTargets(sampler, count);
+    const rest = (of: (token: number) => number): number =>
+      base.reduce((sum, p, token) => sum + (p < 0.05 ? of(token) : 0), 0);
+    for (const [token, p] of base.entries()) {
+      const error = Math.abs((found.get(token) ?? 0) - p);
+      // A token that the sampler seldom draws counts up to four times: their mean scatters twice as far.
+      assert.ok(error < 10 * Math.sqrt(Math.max(p, 1 / count) / count), `${token}: ${found.get(token)} for ${p}`);
+    }
+    assert.ok(Math.abs(rest((token) => found.get(token) ?? 0) - rest((token) => base[token]!)) < 0.06);
+  });
 
 test("a penalty counts what is lost beyond the limits, and nothing else", () => {
   const still = { tokens: 1, base_perplexity: 9, perplexity: 9, perplexity_rise: 0, kl: 0, covered: 1 };

@@ -9,8 +9,9 @@ import { sha256 } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { systemClock } from "../../src/base/time.ts";
+import { chat as chatPromises } from "../../src/contract/chat.ts";
+import { completions as completionPromises } from "../../src/contract/completions.ts";
 import { type Caller, EventStream, type Input } from "../../src/contract/endpoint.ts";
-import { inference as contract } from "../../src/contract/inference.ts";
 import { compile } from "../../src/contract/validate.ts";
 import type { DriftMeter } from "../../src/domain/inference/drift.ts";
 import { createInference } from "../../src/domain/inference/index.ts";
@@ -22,6 +23,7 @@ import type { GeneratedToken, GenerateEnd, GenerateRequest, Generator, Tokenizer
 import { openStore, type Store } from "../../src/store/open.ts";
 import { calibrationWith, modelOf } from "../helpers/calibration.ts";
 
+const contract = { ...completionPromises, ...chatPromises };
 const folder = mkdtempSync(join(tmpdir(), "plumbline-inference-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
 const log = createLog("error", () => {});

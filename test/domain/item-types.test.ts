@@ -1,13 +1,13 @@
 // The graders of items that are no short answers: declining, likelihood of choices, rubrics, and what belongs together.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { choose } from "../../src/base/likelihood.ts";
 import { wilson } from "../../src/base/statistics/intervals.ts";
 import { guardsOf } from "../../src/domain/alignments/guards/results.ts";
 import type { Report } from "../../src/domain/alignments/report.ts";
 import { declines } from "../../src/domain/evaluations/declines.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
 import { correctedShare, type RubricPoint, rubricScore } from "../../src/domain/evaluations/judge.ts";
-import { choose } from "../../src/domain/evaluations/likelihood.ts";
 import { clustersOf } from "../../src/domain/evaluations/results.ts";
 import { compareGuard, judgeTogether, limitsOf } from "../../src/domain/evaluations/verdict.ts";
 
@@ -70,6 +70,12 @@ test("a choice is the likeliest by character, and the likeliest outright beside 
   );
   // A character may be two UTF-16 units.
   assert.equal(choose(["\u{1f600}"], [Float64Array.of(-3)]).scores[0]!.per_character, -3);
+  // By hand: −1.7 / 2 = −0.85 and −2.7 / 3 = −0.9. By bytes, −0.85 and −0.45, the other would be chosen (acc_bytes).
+  const accented = choose(["ja", "äöü"], [Float64Array.of(-1.7), Float64Array.of(-1.2, -1.5)]);
+  assert.equal(accented.index, 0);
+  assert.ok(Math.abs(accented.scores[1]!.per_character + 0.9) < 1e-12);
+  // −1.8 / 2 = −0.9 and −2.4 / 3 = −0.8. By UTF-16 units, of which the first has 4, it would be the first.
+  assert.equal(choose(["\u{1f600}\u{1f601}", "yes"], [Float64Array.of(-1.8), Float64Array.of(-2.4)]).index, 1);
   assert.equal(choose(["a", "b"], [Float64Array.of(-1), Float64Array.of(-1)]).index, 0);
 });
 

@@ -128,6 +128,66 @@ const failsWith = (code: string) => (error: unknown) => error instanceof Failure
 const statusOf = async (room: Room): Promise<string> =>
   ((await room.call("models.get", room.modelId)) as { deployment_status: string }).deployment_status;
 
+describe("a calibration", () => {
+  const room = open(prepare("calibrations"));
+  after(() => room.runner.stop());
+  const calibrationOf = (name = room.modelId) => room.models.find(ada.userId, name).calibration;
+  /** Of what this room serves. */
+  const served = { ...calibration.identity, base_sha256: "a", adapter_sha256: "x", engine: "this one" };
+  const replace = (id: string, reason: string): void =>
+    void room.store
+      .prepare<[string, string]>("UPDATE aligned_model SET calibration_json = ? WHERE id = ?")
+      .run(JSON.stringify(calibrationWith({ calibrated: false, reason, identity: served })), id);
+
+  test("is read once for as long as it is the same", () => {
+    const first = calibrationOf();
+    assert.deepEqual(first, calibration);
+    assert.equal(calibrationOf(), first);
+    assert.equal(calibrationOf("alignment-one"), first);
+    room.store.prepare("UPDATE aligned_model SET error = 'x', deployment_status = 'UNDEPLOYED'").run();
+    assert.equal(calibrationOf(), first);
+    assert.equal(calibrationOf("model_base"), null);
+  });
+
+  test("that is replaced is the new one at once, for requests and for the model's record", async () => {
+    for (const reason of ["second", "third", "second"]) {
+      replace(room.modelId, reason);
+      assert.equal(calibrationOf()!.reason, reason);
+      const { confidence } = (await room.call("models.get", room.modelId)) as { confidence: { reason: string } };
+      assert.equal(confidence.reason, reason);
+    }
+  });
+
+  test("of each of many models is its own, and those of a few are kept", () => {
+    const ids = Array.from({ length: 40 }, (_, n) => {
+      room.store
+        .prepare<string[]>(
+          `INSERT INTO alignment(id, owner_id, name, workflow_id, base_model_id, document_ids_json, document_names_json,
+           document_sha256s_json, created_seq, created_at)
+           SELECT ?, owner_id, name, workflow_id, base_model_id, '[]', '[]', '[]', created_seq, '' FROM alignment
+           WHERE id = 'alignment_one'`,
+        )
+        .run(`alignment_many${n}`);
+      return room.models.registerAligned({
+        ownerId: ada.userId,
+        alignmentId: `alignment_many${n}`,
+        baseModelId: "model_base",
+        name: `many${n}`,
+        adapter: { path: "/adapter.gguf", sha256: "x" },
+        calibration: calibrationWith({ reason: `of ${n}` }),
+      });
+    });
+    const read = ids.map((id) => calibrationOf(id)!);
+    assert.deepEqual(
+      read.map(({ reason }) => reason),
+      ids.map((_, n) => `of ${n}`),
+    );
+    assert.equal(calibrationOf(ids[39]!), read[39]);
+    assert.notEqual(calibrationOf(ids[0]!), read[0]);
+    assert.deepEqual(calibrationOf(ids[0]!), read[0]);
+  });
+});
+
 describe("names", () => {
   const room = open(prepare("names"));
   after(() => room.runner.stop());

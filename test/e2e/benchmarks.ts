@@ -16,6 +16,7 @@ import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
 import { makeExamples } from "../../src/domain/alignments/examples.ts";
 import { findOverlap } from "../../src/domain/alignments/leakage.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
+import type { GateCount } from "../../src/domain/benchmarks/create/gates.ts";
 import type { Item } from "../../src/domain/benchmarks/index.ts";
 import { createDocuments } from "../../src/domain/documents/index.ts";
 import type { EvaluateRequest, Generator } from "../../src/engine/generator.ts";
@@ -71,7 +72,7 @@ interface Outcome {
   wrong: { item: Item; why: string }[];
   leaks: number;
   rows: number;
-  gates: { gate: string; in: number; out: number }[];
+  gates: GateCount[];
   categories: Record<string, number>;
 }
 
@@ -82,7 +83,7 @@ for (const seed of values.seeds.split(",").map(Number)) {
   for (const { item, why } of outcome.wrong)
     console.log(`seed ${seed}, sample ${item.sample_num}: ${why}: ${item.instruction} ${item.response}`);
   console.log(lineOf(outcome));
-  console.log(outcome.gates.map((gate) => `${gate.gate} ${gate.out} of ${gate.in}`).join(", "));
+  console.log(gatesOf(outcome));
 }
 if (values.write) await writeResults();
 
@@ -195,15 +196,19 @@ function lineOf({ seed, documents, items, wrong, leaks, rows, categories }: Outc
   return `| ${seed} | ${documents} | ${share} | ${leaks} of ${rows} rows | ${kinds} |`;
 }
 
+function gatesOf({ gates }: Outcome): string {
+  return gates
+    .map(({ gate, in: came, out, skipped }) => `${gate} ${out} of ${came}${skipped ? ` (${skipped})` : ""}`)
+    .join(", ");
+}
+
 async function writeResults(): Promise<void> {
   const path = join(root, "test/e2e/RESULTS.md");
   const [begin, end] = ["<!-- benchmarks -->", "<!-- /benchmarks -->"];
   const text = existsSync(path) ? readFileSync(path, "utf8") : "# Results\n";
   const [head, rest = ""] = text.split(begin);
   const [, tail = "\n"] = rest.split(end);
-  const gates = outcomes.map(
-    ({ seed, gates }) => `- seed ${seed}: ${gates.map((gate) => `${gate.gate} ${gate.out} of ${gate.in}`).join(", ")}`,
-  );
+  const gates = outcomes.map((outcome) => `- seed ${outcome.seed}: ${gatesOf(outcome)}`);
   const section = [
     begin,
     "## Benchmarks made of documents",

@@ -7,8 +7,16 @@ import { parseArgs } from "node:util";
 import { writeFileDurably } from "../../src/base/files.ts";
 import type { Recipe } from "../../src/contract/run-folder.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
-import { type Experiment, type Outcome, perform } from "./prove/experiment.ts";
-import { companyMaterial, demoMaterial, type Material, veraMaterial } from "./prove/material.ts";
+import { grade } from "../../src/domain/evaluations/grade.ts";
+import { answers, type Experiment, type Outcome, perform, starterModel } from "./prove/experiment.ts";
+import {
+  companyMaterial,
+  demoMaterial,
+  type Material,
+  veraCandidates,
+  veraItems,
+  veraMaterial,
+} from "./prove/material.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
@@ -34,7 +42,18 @@ const without = {
   repair: ({ repair: _, ...recipe }: Recipe): Recipe => recipe,
 };
 
-const vera = (): Material => veraMaterial(join(values.dir, "dict-vera"), 300, seed);
+/** Acronyms that are learned, and how many are put to the base to find so many that it does not know. */
+const [acronyms, candidates] = [300, 400];
+
+async function vera(): Promise<Material> {
+  const entries = veraCandidates(join(values.dir, "dict-vera"), candidates, seed);
+  const items = veraItems(entries);
+  const base = { baseId: "base", basePath: starterModel };
+  const said = await answers(join(values.dir, `vera-base-${seed}.json`), base, items, threads);
+  const failed = entries.filter((_, at) => !grade(said[at]!, { ...items[at]!, competitors: [] }).correct);
+  if (failed.length < acronyms) throw new Error(`The base fails ${failed.length} of ${candidates} acronyms only`);
+  return veraMaterial(failed.slice(0, acronyms));
+}
 
 /** Facts of the company that the ablations learn. */
 const subset = 100;
@@ -43,7 +62,7 @@ const experiments: Record<string, () => Promise<Pick<Experiment, "documents" | "
   company: async () => ({ ...(await companyMaterial(Number(values.facts), seed)), recipe: preset }),
   subset: async () => ({ ...(await companyMaterial(subset, seed)), recipe: preset }),
   demo: async () => ({ ...demoMaterial(), recipe: preset }),
-  vera: async () => ({ ...vera(), recipe: preset }),
+  vera: async () => ({ ...(await vera()), recipe: preset }),
   "no-replay": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.replay(preset) }),
   "no-restatements": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.restatements(preset) }),
   "no-repair": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.repair(preset) }),

@@ -154,6 +154,8 @@ test("a group's seats become one run, by the fewest moves, and never through ano
   );
   const taken = (id: number): boolean => [0, 1, 4].includes(id);
   assert.deepEqual([seatBeside(8, [0, 1], taken), seatBeside(8, [4], taken), seatBeside(8, [], taken)], [2, 5, 5]);
+  // A gap is filled before the run grows.
+  assert.equal(seatBeside(8, [0, 1, 4], taken), 2);
   assert.equal(
     seatBeside(2, [], () => true),
     -1,

@@ -291,6 +291,13 @@ test("scores are exact, and of the right tokens", async () => {
   for (const [index, [score]] of ends.entries()) assert.ok(Math.abs(score! - whole![index]!) < 0.05, `token ${index}`);
   const [under] = await generator.score(loud, [{ tokens: [...story, ...answer], promptLength: story.length }], signal);
   assert.ok(under!.some((score, index) => Math.abs(score - whole![index]!) > 0.1));
+  // Answers to one prompt, which is read once for them, and one to another between them: the same bits as each alone.
+  const answers = [answer, answer.slice(0, 3).toReversed(), answer.slice(2)];
+  const shared = answers.map((tokens) => ({ tokens: [...story, ...tokens], promptLength: story.length }));
+  const other = { tokens: [...story, ...answer], promptLength: story.length - 2 };
+  const order = [shared[0]!, shared[1]!, other, shared[2]!, shared[0]!];
+  const alone = await Promise.all(order.map(async (row) => (await generator.score(base, [row], signal))[0]!));
+  assert.deepEqual(await generator.score(base, order, signal), alone);
   const everything = { tokens: [1, 2], promptLength: 0 };
   assert.equal(await codeOf(() => generator.score(base, [everything], signal)), "validation");
   assert.equal(

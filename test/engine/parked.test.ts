@@ -59,6 +59,18 @@ test("a prompt that lost its seat is not read again, by its owner and under its 
   folder.remove();
 });
 
+test("whoever makes room while others still answer is not read again either", async () => {
+  const { generator, prompts, unread } = await house({ seats: 4, seatContext: 256 });
+  // The shorter answers end first, and leave gaps between the seats of those that go on.
+  await Promise.all(
+    [24, 4, 20, 8].map((maxTokens, index) =>
+      collect(generator, requestOf(prompts[index]!, { owner: "ada", maxTokens, ignoreEos: true })),
+    ),
+  );
+  for (const index of prompts.keys()) assert.equal(await unread(index), 1);
+  await generator.dispose();
+});
+
 test("a long answer is kept with its prompt, and a prompt that goes on from it reads only what is new", async () => {
   const { generator, prompts, ask } = await house();
   const answer = await ask(0);

@@ -36,6 +36,7 @@ export async function testFloor<Name extends string>(
       bodyBytes,
       upload: { folder, fileBytes: 1 << 20, files: 3, freeDisk: 0, ...upload },
       checkDisk: async () => {},
+      once: async (_owner, _key, _request, perform) => ({ reply: await perform(() => {}) }),
     }),
   });
   const { port } = await server.listen(0, "127.0.0.1");

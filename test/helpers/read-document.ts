@@ -2,15 +2,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Block, Chunk } from "../../src/contract/documents.ts";
 import type { Parsed, ParseOptions } from "../../src/domain/documents/parse.ts";
 import { createParser, type Parser } from "../../src/domain/documents/parser.ts";
-import { readStructure } from "../../src/domain/documents/structure.ts";
+import { type Parts, readStructure } from "../../src/domain/documents/structure.ts";
 
-export interface Read extends Omit<Parsed, "text"> {
+export interface Read extends Omit<Parsed, "text">, Parts {
   text: string;
-  blocks: Block[];
-  chunks: Chunk[];
 }
 
 export interface DocumentReader {

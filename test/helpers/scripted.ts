@@ -12,6 +12,7 @@ import type {
   Generator,
   Tokenizer,
 } from "../../src/engine/generator.ts";
+import type { HouseParts } from "../../src/main.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { calibrationWith } from "./calibration.ts";
 import { type TestHouse, testHouse } from "./house.ts";
@@ -52,6 +53,7 @@ export const scriptedAnswer = (prompt: string): string => `${sha256(prompt).slic
 export async function scriptedHouse(
   settings: Record<string, string> = {},
   says: (modelId: string, prompt: string) => string = (_, prompt) => scriptedAnswer(prompt),
+  parts: Partial<HouseParts> = {},
 ): Promise<Scripted> {
   const requests: Scripted["requests"] = [];
   async function* generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
@@ -100,7 +102,7 @@ export async function scriptedHouse(
     dispose: async () => {},
   } as unknown as Generator;
 
-  const it: TestHouse = await testHouse(settings, { generator });
+  const it: TestHouse = await testHouse(settings, { generator, ...parts });
   const store = openStore(join(it.data, "plumbline.db"));
   const baseId = insertBase(store, "small");
   const { engine } = await versionsInstalled();

@@ -3,6 +3,8 @@
 import { Failure } from "../../base/errors.ts";
 import type { Clock } from "../../base/time.ts";
 import type { agents } from "../../contract/agents.ts";
+import type { chat } from "../../contract/chat.ts";
+import { chatBody } from "../../contract/chat-body.ts";
 import {
   type Caller,
   EventStream,
@@ -11,11 +13,10 @@ import {
   type Reply,
   type StreamEvent,
 } from "../../contract/endpoint.ts";
-import { chatBody, type inference } from "../../contract/inference.ts";
 import { compile } from "../../contract/validate.ts";
 import type { AgentRow } from "./store.ts";
 
-type Chat = (typeof inference)["inference.chat"];
+type Chat = (typeof chat)["inference.chat"];
 type AskedBody = Input<(typeof agents)["agents.completions"]>["body"];
 type Message = AskedBody["messages"][number];
 

@@ -4,6 +4,7 @@ import { newId } from "../../base/ids.ts";
 import type { Clock } from "../../base/time.ts";
 import type { agents } from "../../contract/agents.ts";
 import type { Caller, Handlers, Input, Reply } from "../../contract/endpoint.ts";
+import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { type AnswersParts, createAnswers } from "./answers.ts";
 import { type AgentRow, prepareAgents } from "./store.ts";
@@ -30,6 +31,7 @@ const maxTurns = 200;
 export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof agents> } {
   const { store, clock } = parts;
   const sql = prepareAgents(store);
+  const forgetReplies = prepareForgetting(store);
   /** The last run under way of each conversation: the next one waits for it, so that no turn is lost. */
   const talking = new Map<string, Promise<unknown>>();
   const answers = createAnswers({
@@ -112,13 +114,13 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
 
   return {
     handlers: {
-      "agents.create": async ({ body }, caller) => {
+      "agents.create": async ({ body, keepReply }, caller) => {
         const model = parts.describeModel(caller.userId, body.base_model);
         if (!model) throw new Failure("not_found", "Model not found");
         if (model.kind !== "text")
           throw new Failure("wrong_kind", `The model is for ${model.kind} and does not answer; use another one`);
         const id = newId("agent");
-        store.transaction(() =>
+        return store.transaction(() => {
           sql.insert.run({
             id,
             ownerId: caller.userId,
@@ -131,9 +133,11 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
             saves: body.conversation_saving_enabled ? 1 : 0,
             seq: store.nextSeq(),
             at: clock.now(),
-          }),
-        );
-        return { data: info(caller, owned(caller, id)) };
+          });
+          const reply = { data: info(caller, owned(caller, id)) };
+          keepReply(reply, [id]);
+          return reply;
+        });
       },
       "agents.list": async ({ query }, caller) => ({
         data: sql.page.all(caller.userId, query.limit, query.offset).map(({ id }) => info(caller, owned(caller, id))),
@@ -143,6 +147,7 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
         const { id } = owned(caller, params.agent_id);
         store.transaction(() => {
           for (const statement of sql.remove) statement.run(id);
+          forgetReplies(caller.userId, id);
         });
         return { agent_id: id, message: "The agent is deleted" };
       },
@@ -168,12 +173,14 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
           turns: turns.map(({ session, ...turn }) => ({ session_id: session === "" ? null : session, ...turn })),
         };
       },
-      "agents.feedback": async ({ params, body }, caller) => {
+      "agents.feedback": async ({ params, body, keepReply }, caller) => {
         const { id } = owned(caller, params.agent_id);
-        store.transaction(() =>
-          sql.insertFeedback.run(store.nextSeq(), id, body.rating ?? null, body.intervention ? 1 : 0, clock.now()),
-        );
-        return { data: info(caller, owned(caller, id)) };
+        return store.transaction(() => {
+          sql.insertFeedback.run(store.nextSeq(), id, body.rating ?? null, body.intervention ? 1 : 0, clock.now());
+          const reply = { data: info(caller, owned(caller, id)) };
+          keepReply(reply, [id]);
+          return reply;
+        });
       },
     },
   };

@@ -28,13 +28,13 @@ interface AutoAlignParts {
 export function createAutoAlign({ store, sql, clock, owned, findBenchmark }: AutoAlignParts): AutoAlign {
   return {
     handlers: {
-      "alignments.auto_align": async ({ params, body, raw }, caller) => {
+      "alignments.auto_align": async ({ params, body, raw, keepReply }, caller) => {
         const { id: alignmentId } = owned(caller, params.alignment_id);
         const { config: _, ...request } = body;
         if (request.benchmark_id !== null && findBenchmark(caller.userId, request.benchmark_id) === null)
           throw new Failure("not_found", "Benchmark not found");
         const id = newId("auto_align");
-        store.transaction(() =>
+        return store.transaction(() => {
           sql.insertAutoAlign.run({
             id,
             ownerId: caller.userId,
@@ -43,14 +43,16 @@ export function createAutoAlign({ store, sql, clock, owned, findBenchmark }: Aut
             config: raw.config ?? "null",
             seq: store.nextSeq(),
             at: clock.now(),
-          }),
-        );
-        return {
-          auto_align_id: id,
-          alignment_id: alignmentId,
-          status: "RECORDED",
-          message: "The request is recorded and not carried out yet; read it under this id",
-        };
+          });
+          const reply = {
+            auto_align_id: id,
+            alignment_id: alignmentId,
+            status: "RECORDED" as const,
+            message: "The request is recorded and not carried out yet; read it under this id",
+          };
+          keepReply(reply);
+          return reply;
+        });
       },
       "alignments.auto_align_record": async ({ params }, caller) => {
         const { id } = owned(caller, params.alignment_id);

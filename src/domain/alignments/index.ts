@@ -124,7 +124,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   };
 
   /** Row and job, in the caller's transaction. */
-  function insert(id: string, wanted: Wanted): null {
+  function insert(id: string, wanted: Wanted): void {
     const { body, ownerId, base, documents } = wanted;
     sql.insert.run({
       id,
@@ -141,11 +141,10 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       at: clock.now(),
     });
     queue.enqueue({ kind: "align", subjectId: id, ownerId });
-    return null;
   }
 
   /** Answers with the one under way where there is one: asked before the folder is made, and again when it counts. */
-  async function create({ body }: Input<Create>, caller: Caller): Promise<Created> {
+  async function create({ body, keepReply }: Input<Create>, caller: Caller): Promise<Created> {
     const ownerId = caller.userId;
     const base = await alignableBase(parts, body.base_model_id, caller);
     const recipe = parts.recipes.get(body.workflow_id);
@@ -165,6 +164,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     if (before !== undefined) return existing(before);
 
     const id = newId("alignment");
+    const reply: Created = { alignment_id: id, status: "PROCESSING" };
     making.add(id);
     let isKept = false;
     try {
@@ -176,7 +176,13 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
         documents: documents.map(({ document }) => document),
         dev: benchmarkId === null ? null : { benchmarkId, items: devItems(parts, benchmarkId) },
       });
-      const other = store.transaction(() => known() ?? insert(id, { body, ownerId, base, documents }));
+      const other = store.transaction(() => {
+        const one = known();
+        if (one !== undefined) return one;
+        insert(id, { body, ownerId, base, documents });
+        keepReply(reply);
+        return null;
+      });
       if (other !== null) return existing(other);
       isKept = true;
     } finally {
@@ -184,7 +190,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       making.delete(id);
     }
     parts.wake();
-    return { alignment_id: id, status: "PROCESSING" };
+    return reply;
   }
 
   const autoAlign = createAutoAlign({ store, sql, clock, owned, findBenchmark: parts.findBenchmark });

@@ -29,7 +29,7 @@ async function repairStep(run: Run, training: Training, plan: Plan, number: numb
   const seed = recipe.seed + 1_000_003 * number;
   const openings = openingsOf(run, plan.prompts, seed);
   const said = await continued(run, trainer, adapterName, openings, { maxTokens: plan.tokens, seed });
-  const own = openings.map((opening, index) => rowOf(run, opening, said[index]!.tokens));
+  const own = openings.map((opening, index) => rowOf(run, opening, said[index]!.tokens, said[index]!.logprobs));
   const rows = [...own, ...kept(training, plan.rows, number, recipe.seed)].filter((row) =>
     row.weights.some((weight) => weight > 0),
   );

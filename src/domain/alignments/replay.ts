@@ -6,18 +6,20 @@ import { shuffled } from "../../base/text.ts";
 import { formatChat } from "../../engine/chat-format.ts";
 import type { Rows, SampledRow, Trainer } from "../../engine/trainer.ts";
 import type { Run } from "./context.ts";
+import { askTeacher, cutLesson } from "./distil.ts";
 import type { Memory } from "./memory.ts";
-import type { TrainingRow } from "./rows.ts";
+import { type TrainingRow, toTrainer } from "./rows.ts";
+import { microBatches } from "./schedule.ts";
 
-/** What a replayed row begins with; nothing of it is trained in a chat, all but the first token in prose. */
+/** What a replayed row begins with; nothing of it is trained. */
 export interface Opening {
   kind: "replay" | "prose";
   text: string;
   tokens: number[];
 }
 
-/** Every so many-th row is prose: it drifts before the chat does. */
-const proseEvery = 2;
+/** Every so many-th row is a chat, the others are prose: it drifts before the chat does. */
+const chatEvery = 3;
 /** Rows of one call: the trainer decodes them together. */
 const together = 64;
 
@@ -27,12 +29,12 @@ export function openingsOf(run: Pick<Run, "tokenizer" | "parts">, count: number,
   const prompts = shuffled(parts.replayPrompts, seeded(seed));
   const prose = shuffled(parts.replayOpenings, seeded(seed + 1));
   return Array.from({ length: count }, (_, index): Opening => {
-    const round = Math.floor(index / proseEvery);
-    if (index % proseEvery === proseEvery - 1 && prose.length > 0) {
-      const text = prose[round % prose.length]!;
+    const chats = Math.floor(index / chatEvery);
+    if (index % chatEvery > 0) {
+      const text = prose[(index - chats - 1) % prose.length]!;
       return { kind: "prose", text, tokens: tokenizer.encode(text, false) };
     }
-    const text = prompts[(index - round) % prompts.length]!;
+    const text = prompts[chats % prompts.length]!;
     return { kind: "replay", text, tokens: formatChat(tokenizer, [{ role: "user", content: text }]) };
   });
 }
@@ -53,11 +55,17 @@ export function continued(
   return trainer.sample(adapter, rows, { maxTokens, temperature: 1, topK: 0, topP: 1, minP: 0, seed, stopTokens });
 }
 
-/** The row of an opening and what came after it. An end of the turn is learned like any other token. */
-export function rowOf(run: Pick<Run, "tokenizer">, opening: Opening, said: ArrayLike<number>): TrainingRow {
+/** The row of an opening and what came after it. An end of the turn is learned like any other token. `logprobs`: of an adapter's draws. */
+export function rowOf(
+  run: Pick<Run, "tokenizer">,
+  opening: Opening,
+  said: ArrayLike<number>,
+  logprobs?: Float32Array,
+): TrainingRow {
   const tokens = Int32Array.from([...opening.tokens, ...Array.from(said)]);
   const weights = new Float32Array(tokens.length).fill(1);
-  weights.fill(0, 0, opening.kind === "prose" ? 1 : opening.tokens.length);
+  weights.fill(0, 0, opening.tokens.length);
+  const drawn = logprobs && Float32Array.of(...opening.tokens.map(() => 0), ...logprobs);
   const text = run.tokenizer.decode(Array.from(said).filter((token) => !run.tokenizer.eog.has(token)));
   const messages: TrainingRow["messages"] =
     opening.kind === "prose"
@@ -66,7 +74,7 @@ export function rowOf(run: Pick<Run, "tokenizer">, opening: Opening, said: Array
           { role: "user", content: opening.text },
           { role: "assistant", content: text },
         ];
-  return { kind: opening.kind, messages, rung: 0, tokens, weights };
+  return { kind: opening.kind, messages, rung: 0, tokens, weights, ...(drawn && { drawn }) };
 }
 
 /** `count` rows said by the base, which every rung goes over. */
@@ -86,13 +94,34 @@ export async function replayRows(run: Run, trainer: Trainer, count: number, memo
       await memory.put(key, said);
     }
     const answers = JSON.parse(said) as number[][];
-    for (const [index, opening] of call.entries()) {
-      const row = rowOf(run, opening, answers[index]!);
-      if (row.weights.some((weight) => weight > 0)) rows.push(row);
-    }
+    const made = call.map((opening, index) => rowOf(run, opening, answers[index]!));
+    rows.push(
+      ...(await withLessons(
+        run,
+        trainer,
+        made.filter((row) => row.weights.some((weight) => weight > 0)),
+      )),
+    );
     await run.progress(Math.min(from + together, count), count, "answers");
   }
   return rows;
+}
+
+/** Asked once for all of the training, which goes over these rows in every epoch of every rung. */
+async function withLessons(run: Run, trainer: Trainer, rows: readonly TrainingRow[]): Promise<TrainingRow[]> {
+  const topK = run.request.recipe.dataset.replay_top_k ?? 0;
+  if (topK === 0) return [...rows];
+  const { limits } = await trainer.hello();
+  const calls = microBatches([...rows.keys()], (at) => rows[at]!.tokens.length, limits.maxBatchTokens);
+  const found: TrainingRow[] = [];
+  for (const call of calls) {
+    await run.turn();
+    const some = call.map((at) => rows[at]!);
+    const asked = toTrainer(some, 1);
+    const lessons = cutLesson(await askTeacher(trainer, asked, topK, null), asked);
+    found.push(...some.map((row, at) => ({ ...row, lesson: lessons[at]! })));
+  }
+  return found;
 }
 
 export const isReplayed = (row: Pick<TrainingRow, "kind">): boolean => row.kind === "replay" || row.kind === "prose";

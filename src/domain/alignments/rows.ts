@@ -2,6 +2,7 @@
 // same ones and the appliance can look for sealed questions in them.
 //
 //   rows.bin       tokens i32 [T] of all rows one behind the other, then weights f32 [T]; little-endian
+//   lessons.bin    of each row that has one: tokens i32 [T · topK], then log-probs f32 [T · topK]
 //   rows.jsonl     per row: kind, messages, rung, tokens (its length), trained (tokens with weight)
 //   dev.json       the dev items with their prompts as token ids
 //   report.json    what the gates let through and dropped
@@ -19,7 +20,7 @@ import {
   writeJsonDurably,
 } from "../../base/files.ts";
 import type { SnapshotItem } from "../../contract/run-folder.ts";
-import type { WeightedRows } from "../../engine/trainer.ts";
+import type { TopTokens, WeightedRows } from "../../engine/trainer.ts";
 import type { Example, ExamplesReport, ProposalReport } from "./examples.ts";
 
 export type RowText = Pick<Example, "kind" | "messages">;
@@ -30,6 +31,10 @@ export interface TrainingRow extends RowText {
   tokens: Int32Array;
   /** 1 where the token is trained, else 0; as long as tokens. */
   weights: Float32Array;
+  /** Log-probs in nats with which the trained tokens were drawn, where it was the adapter that drew them. */
+  drawn?: Float32Array;
+  /** [T · topK] what the base says at every place, where it was asked beforehand. */
+  lesson?: TopTokens;
 }
 
 export interface DevPrompt {
@@ -64,13 +69,13 @@ export interface Prepared {
 }
 
 interface Manifest {
-  /** 2: rows have rungs. */
-  format: 2;
+  /** 2: rows have rungs. 3: replayed rows have lessons. */
+  format: 3;
   request_sha256: string;
   files: { name: string; bytes: number; sha256: string }[];
 }
 
-const fileNames = ["rows.bin", "rows.jsonl", "dev.json", "report.json"] as const;
+const fileNames = ["rows.bin", "lessons.bin", "rows.jsonl", "dev.json", "report.json"] as const;
 
 export async function writePrepared(
   folder: string,
@@ -79,6 +84,7 @@ export async function writePrepared(
 ): Promise<Prepared> {
   const contents: Record<(typeof fileNames)[number], string | Uint8Array> = {
     "rows.bin": packRows(prepared.rows),
+    "lessons.bin": packLessons(prepared.rows),
     "rows.jsonl": prepared.rows.map((row) => `${JSON.stringify(textOf(row))}\n`).join(""),
     "dev.json": JSON.stringify(prepared.dev),
     "report.json": JSON.stringify(prepared.report),
@@ -92,7 +98,7 @@ export async function writePrepared(
     await writeFileDurably(join(temporary, name), bytes);
     files.push({ name, bytes: bytes.length, sha256: sha256(bytes) });
   }
-  const manifest: Manifest = { format: 2, request_sha256: requestSha256, files };
+  const manifest: Manifest = { format: 3, request_sha256: requestSha256, files };
   await writeJsonDurably(join(temporary, "manifest.json"), manifest);
   await syncFolder(temporary);
   await rm(folder, { recursive: true, force: true });
@@ -106,7 +112,7 @@ export async function readPrepared(folder: string, requestSha256: string): Promi
   let manifest: Manifest;
   try {
     manifest = JSON.parse(await readFile(join(folder, "manifest.json"), "utf8")) as Manifest;
-    if (manifest.format !== 2 || manifest.request_sha256 !== requestSha256) return null;
+    if (manifest.format !== 3 || manifest.request_sha256 !== requestSha256) return null;
     for (const file of manifest.files) {
       if ((await stat(join(folder, file.name))).size !== file.bytes) return null;
       const bytes = await readFile(join(folder, file.name));
@@ -120,7 +126,11 @@ export async function readPrepared(folder: string, requestSha256: string): Promi
   const json = (name: string): unknown => JSON.parse(contents.get(name)!.toString("utf8"));
   return {
     sha256: idsOf(manifest),
-    rows: unpackRows(contents.get("rows.bin")!, contents.get("rows.jsonl")!.toString("utf8")),
+    rows: unpackRows(
+      contents.get("rows.bin")!,
+      contents.get("lessons.bin")!,
+      contents.get("rows.jsonl")!.toString("utf8"),
+    ),
     dev: json("dev.json") as DevPrompt[],
     report: json("report.json") as PrepareReport,
   };
@@ -150,6 +160,8 @@ interface RowLine extends RowText {
   rung: number;
   tokens: number;
   trained: number;
+  /** Places of its lesson; 0 without one. */
+  lesson: number;
 }
 
 const textOf = (row: TrainingRow): RowLine => ({
@@ -158,6 +170,7 @@ const textOf = (row: TrainingRow): RowLine => ({
   rung: row.rung,
   tokens: row.tokens.length,
   trained: trainedTokens(row),
+  lesson: row.lesson?.tokens.length ?? 0,
 });
 
 export const trainedTokens = (row: TrainingRow): number => row.weights.reduce((sum, weight) => sum + weight, 0);
@@ -171,18 +184,38 @@ function packRows(rows: readonly TrainingRow[]): Uint8Array {
   return new Uint8Array(view.buffer);
 }
 
-function unpackRows(bytes: Buffer, lines: string): TrainingRow[] {
+function packLessons(rows: readonly TrainingRow[]): Uint8Array {
+  const lessons = rows.flatMap((row) => row.lesson ?? []);
+  const view = new DataView(new ArrayBuffer(lessons.reduce((sum, { tokens }) => sum + 8 * tokens.length, 0)));
+  let at = 0;
+  for (const { tokens, logprobs } of lessons) {
+    for (const token of tokens) view.setInt32(4 * at++, token, true);
+    for (const logprob of logprobs) view.setFloat32(4 * at++, logprob, true);
+  }
+  return new Uint8Array(view.buffer);
+}
+
+function unpackRows(bytes: Buffer, lessons: Buffer, lines: string): TrainingRow[] {
   const total = bytes.length / 8;
   let at = 0;
+  let lessonAt = 0;
   return lines
     .split("\n")
     .filter((line) => line !== "")
     .map((line) => {
-      const { kind, messages, rung, tokens: length } = JSON.parse(line) as RowLine;
+      const { kind, messages, rung, tokens: length, lesson: places } = JSON.parse(line) as RowLine;
       const tokens = Int32Array.from({ length }, (_, index) => bytes.readInt32LE(4 * (at + index)));
       const weights = Float32Array.from({ length }, (_, index) => bytes.readFloatLE(4 * (total + at + index)));
       at += length;
-      return { kind, messages, rung, tokens, weights };
+      if (places === 0) return { kind, messages, rung, tokens, weights };
+      const lesson: TopTokens = {
+        tokens: Int32Array.from({ length: places }, (_, index) => lessons.readInt32LE(4 * (lessonAt + index))),
+        logprobs: Float32Array.from({ length: places }, (_, index) =>
+          lessons.readFloatLE(4 * (lessonAt + places + index)),
+        ),
+      };
+      lessonAt += 2 * places;
+      return { kind, messages, rung, tokens, weights, lesson };
     });
 }
 
@@ -204,4 +237,10 @@ export function toTrainer(rows: readonly TrainingRow[], scale: number): Weighted
     at += row.tokens.length;
   }
   return packed;
+}
+
+/** [T] of `drawn` over rows that have it, or null where one has not. */
+export function drawnOf(rows: readonly TrainingRow[]): Float32Array | null {
+  const drawn = rows.flatMap((row) => (row.drawn === undefined ? [] : [row.drawn]));
+  return drawn.length < rows.length ? null : Float32Array.from(drawn.flatMap((some) => [...some]));
 }

@@ -14,11 +14,11 @@ import type {
 import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild } from "./checkpoints.ts";
 import type { Run } from "./context.ts";
 import { checkDev, type DevAnswer, scoreOf } from "./dev-check.ts";
-import { taught } from "./distil.ts";
+import { askTeacher, joinLessons, taught } from "./distil.ts";
 import { hexOfDouble } from "./events.ts";
 import { isReplayed } from "./replay.ts";
 import { identityOf } from "./request.ts";
-import { type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
+import { drawnOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
 import { batchOf, learningRateAt, microBatches, ruleLearningRate, totalSteps } from "./schedule.ts";
 
 /** Prompts and answers of one call of a check: between two calls the run listens to stop and pause. */
@@ -171,17 +171,20 @@ export async function step(
   const scale = reduction.token_reduction === "mean" ? 1 / tokens : 1;
   const cut = (some: readonly TrainingRow[]) =>
     microBatches([...some.keys()], (at) => some[at]!.tokens.length, hello.limits.maxBatchTokens).map((call) =>
-      toTrainer(
-        call.map((at) => some[at]!),
-        scale,
-      ),
+      call.map((at) => some[at]!),
     );
   const isTaught = (row: TrainingRow): boolean => soft > 0 && isReplayed(row);
 
   const lessons: WeightedRows[] = [];
-  for (const call of cut(rows.filter(isTaught))) lessons.push(await taught(trainer, call, soft));
+  for (const call of cut(rows.filter(isTaught))) {
+    const asked = toTrainer(call, scale);
+    const known = call.flatMap((row) => row.lesson ?? []);
+    const lesson =
+      known.length === call.length ? joinLessons(soft, known) : await askTeacher(trainer, asked, soft, drawnOf(call));
+    lessons.push(taught(asked, lesson));
+  }
   // Sent back to back: the worker goes on to the step while the answers of the passes are still on their way.
-  const calls = [...cut(rows.filter((row) => !isTaught(row))), ...lessons];
+  const calls = [...cut(rows.filter((row) => !isTaught(row))).map((call) => toTrainer(call, scale)), ...lessons];
   const passes = calls.map((call) => trainer.forwardBackward(adapterName, call));
   const stepped = trainer.optimStep(adapterName, {
     learningRate: rate,

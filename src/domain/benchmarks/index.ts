@@ -162,18 +162,20 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
   }
 
   const handlers: Benchmarks["handlers"] = {
-    "benchmarks.upload": async ({ files, signal }, { userId }) => {
-      const row = await keepDocument(userId, files[0]!, signal, read, (document, items) =>
-        add({ owner_id: userId, document_id: document.id, name: titleOf(document.name) }, items),
-      ).catch((error) => {
+    "benchmarks.upload": async ({ files, signal, keepReply }, { userId }) =>
+      keepDocument(userId, files[0]!, signal, read, (document, items) => {
+        const reply = toRecord(
+          add({ owner_id: userId, document_id: document.id, name: titleOf(document.name) }, items),
+        );
+        keepReply(reply);
+        return reply;
+      }).catch((error) => {
         if (error instanceof Failure && error.code === "document_invalid")
           throw new Failure("benchmark_invalid", error.message, { cause: error });
         throw error;
-      });
-      return toRecord(row);
-    },
+      }),
 
-    "benchmarks.create": async ({ body }, { userId, keyId }) => {
+    "benchmarks.create": async ({ body, keepReply }, { userId, keyId }) => {
       const { document_ids, n_samples, seed, benchmark_name = "Made of documents" } = body;
       const generator = generatorOf(userId, keyId, body);
       const settings: DraftSettings = {
@@ -184,7 +186,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
       };
       await parts.findDocuments(userId, document_ids);
       const id = newId("benchmark");
-      store.transaction(() => {
+      const reply = store.transaction(() => {
         rows.addDraft.run({
           id,
           owner_id: userId,
@@ -195,9 +197,12 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
           created_at: clock.now(),
         });
         queue.enqueue({ kind: "generate", subjectId: id, ownerId: userId });
+        const begun = record(userId, id);
+        keepReply(begun);
+        return begun;
       });
       parts.wake();
-      return record(userId, id);
+      return reply;
     },
 
     "benchmarks.stop": async ({ params }, { userId }) => {
@@ -207,7 +212,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
       return record(userId, params.benchmark_id);
     },
 
-    "benchmarks.strike": async ({ params, body }, { userId }) => {
+    "benchmarks.strike": async ({ params, body, keepReply }, { userId }) => {
       const row = get(userId, params.benchmark_id);
       const all = items(row.id);
       const known = new Set(all.map(({ sample_num }) => sample_num));
@@ -218,7 +223,11 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
       if (left.length === 0) throw invalid(["items"], "no item would be left");
       const { owner_id, document_id, name, version, draft_id } = row;
       const next = { owner_id, document_id, name, draft_id, version: version + 1, previous_id: row.id };
-      return store.transaction(() => toRecord(add({ ...next, struck_json: JSON.stringify(body) }, left)));
+      return store.transaction(() => {
+        const reply = toRecord(add({ ...next, struck_json: JSON.stringify(body) }, left));
+        keepReply(reply);
+        return reply;
+      });
     },
 
     "benchmarks.list": async ({ query: { limit, offset } }, { userId }) => ({

@@ -24,8 +24,11 @@ export interface CapturesParts {
   findPersonalData: (text: string) => { kind: string; start: number; end: number }[];
   /** Whether an answer declines. */
   declines: (answer: string) => boolean;
-  /** Takes a text in like an upload of its owner; the id of what was made. */
-  upload: Record<"document" | "benchmark", (name: string, text: string, caller: Caller) => Promise<string>>;
+  /** Takes a text in like an upload of its owner; `also` is told the id of what is made, in the same transaction. */
+  upload: Record<
+    "document" | "benchmark",
+    (name: string, text: string, caller: Caller, also: (id: string) => void) => Promise<unknown>
+  >;
   audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
 }
 
@@ -152,7 +155,7 @@ export function createCaptures(parts: CapturesParts): Captures {
       return { capture_id };
     },
 
-    "captures.select": async ({ body }, caller) => {
+    "captures.select": async ({ body, keepReply }, caller) => {
       checkSubject(caller, body.subject_id ?? null);
       const { taken, left } = filter(sql.unused.all({ ownerId: caller.userId, subjectId: body.subject_id ?? null }), {
         into: body.into,
@@ -166,19 +169,20 @@ export function createCaptures(parts: CapturesParts): Captures {
       const ids = taken.map(({ row }) => row.id);
       if (ids.length === 0) return { id: null, taken: ids, left };
       const pairs = taken.map(({ row, response }) => ({ instruction: row.question, response }));
-      const id =
-        body.into === "document"
-          ? await parts.upload.document(`${body.name}.md`, asMarkdown(body.name, pairs), caller)
-          : await parts.upload.benchmark(
-              `${body.name}.jsonl`,
-              pairs.map((pair) => JSON.stringify(pair)).join("\n"),
-              caller,
-            );
-      store.transaction(() => {
+      const reply = { id: "", taken: ids, left };
+      const use = (id: string): void => {
+        reply.id = id;
         sql.use.run({ ids: JSON.stringify(ids), usedIn: id });
         parts.audit("capture.select", id, { into: body.into, captures: ids.length }, caller);
-      });
-      return { id, taken: ids, left };
+        keepReply(reply, [id]);
+      };
+      if (body.into === "document")
+        await parts.upload.document(`${body.name}.md`, asMarkdown(body.name, pairs), caller, use);
+      else {
+        const rows = pairs.map((pair) => JSON.stringify(pair)).join("\n");
+        await parts.upload.benchmark(`${body.name}.jsonl`, rows, caller, use);
+      }
+      return reply;
     },
   };
 

@@ -13,15 +13,15 @@ import type {
 } from "../../contract/documents.ts";
 import type { Handlers, UploadedFile } from "../../contract/endpoint.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
+import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { createBlobs } from "./blobs.ts";
 import type { Duplicate } from "./duplicates.ts";
 import { label } from "./label.ts";
 import type { Parsed, ParseOptions } from "./parse.ts";
 import { createParser } from "./parser.ts";
-import { pageStarts } from "./source-map.ts";
 import { type DocumentKind, type DocumentRow, documentRows } from "./store.ts";
-import type { Structure } from "./structure.ts";
+import { pagesOf, type Structure } from "./structure.ts";
 
 export interface Snapshot {
   document: SnapshotDocument;
@@ -78,6 +78,7 @@ export function createDocuments(parts: {
 }): Documents {
   const { store, clock, log } = parts;
   const rows = documentRows(store);
+  const forgetReplies = prepareForgetting(store);
   const blobs = createBlobs(parts.folder, (digest) => rows.isReferenced.get({ digest })?.any === 1);
   const parser = createParser();
 
@@ -245,13 +246,20 @@ export function createDocuments(parts: {
   }
 
   const handlers: Documents["handlers"] = {
-    "documents.upload": async ({ files, query, signal }, { userId }) => {
+    "documents.upload": async ({ files, query, signal, keepReply }, { userId }) => {
       const personalData: PersonalData = query.personal_data ?? parts.personalData;
       const arrivals: Arrival[] = [];
       for (const file of files) arrivals.push(await read(file, { asIs: false, personalData }, signal));
-      const kept = await keep(arrivals, userId, "document", (added) => added);
-      log("info", "documents.added", { userId, count: kept.length });
-      return { documents: kept.map(toRecord) };
+      const reply = await keep(arrivals, userId, "document", (added) => {
+        const records = { documents: added.map(toRecord) };
+        keepReply(
+          records,
+          added.map(({ id }) => id),
+        );
+        return records;
+      });
+      log("info", "documents.added", { userId, count: arrivals.length });
+      return reply;
     },
 
     "documents.list": async ({ query: { limit, offset } }, { userId }) => ({
@@ -267,7 +275,11 @@ export function createDocuments(parts: {
 
     "documents.delete": async ({ params }, { userId }) => {
       const row = rows.get.get(userId, params.document_id);
-      if (!row || rows.remove.run(userId, row.id).changes === 0) throw new Failure("not_found");
+      if (!row) throw new Failure("not_found");
+      store.transaction(() => {
+        rows.remove.run(userId, row.id);
+        forgetReplies(userId, row.id);
+      });
       blobs.removeUnused(digestsOf(row));
       return { document_id: row.id, message: "Deleted. Alignments keep the snapshot they took." };
     },
@@ -280,8 +292,7 @@ export function createDocuments(parts: {
       held(ownerId, ids, async (row) => {
         const { id, name, media_type, sha256 } = row;
         const { text, structure } = await contentOf(row);
-        const { paged, map } = structure === null ? { paged: false, map: [] } : (JSON.parse(structure) as Structure);
-        const pages = paged ? { pages: pageStarts(map) } : {};
+        const pages = structure === null ? {} : pagesOf(JSON.parse(structure) as Structure);
         return { document: { id, name, media_type, text, ...pages }, sha256 };
       }),
 

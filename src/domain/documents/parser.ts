@@ -2,7 +2,6 @@
 import { open } from "node:fs/promises";
 import { Piscina } from "piscina";
 import { Failure } from "../../base/errors.ts";
-import type { Block, Chunk } from "../../contract/documents.ts";
 import { binaryKind } from "./detect.ts";
 import type { Duplicate } from "./duplicates.ts";
 import type { Parsed, ParseOptions } from "./parse.ts";
@@ -10,13 +9,14 @@ import type { CompareTask, StructureTask } from "./parse.worker.ts";
 import { probeDocument } from "./probe.ts";
 import type { Refused } from "./refusal.ts";
 import { recognise } from "./scans.ts";
+import type { Parts } from "./structure.ts";
 
 export interface Parser {
   parse(path: string, options: ParseOptions, signal: AbortSignal): Promise<Parsed>;
   /** Which of its paragraphs others have too. */
   compare(task: CompareTask): Promise<Duplicate[]>;
-  /** Blocks and chunks of a clean text. */
-  parts(task: StructureTask): Promise<{ blocks: Block[]; chunks: Chunk[] }>;
+  /** Pages, blocks and chunks of a clean text. */
+  parts(task: StructureTask): Promise<Parts>;
   close(): Promise<void>;
 }
 

@@ -1,7 +1,7 @@
 // The parts of a clean text: what is kept beside it, and what other rooms are given.
-import type { Block, Chunk } from "../../contract/documents.ts";
+import type { Block, Chunk, ReadDocument } from "../../contract/documents.ts";
 import { type ChunkSpan, chunkSpans } from "./chunk.ts";
-import { placeOf, type SourceMap } from "./source-map.ts";
+import { pageStarts, placeOf, type SourceMap } from "./source-map.ts";
 
 export interface PlainBlock {
   type: Block["type"];
@@ -34,11 +34,17 @@ function plainBlocks({ blocks }: Structure): PlainBlock[] {
   return plain;
 }
 
+/** Where each page begins in the clean text, where pages have numbers. */
+export const pagesOf = ({ paged, map }: Structure): { pages?: number[] } => (paged ? { pages: pageStarts(map) } : {});
+
+export type Parts = Pick<ReadDocument, "pages" | "blocks" | "chunks">;
+
 /** Blocks and chunks with their places in the original. */
-export function readStructure(text: string, structure: Structure): { blocks: Block[]; chunks: Chunk[] } {
+export function readStructure(text: string, structure: Structure): Parts {
   const plain = plainBlocks(structure);
   const place = (start: number, end: number) => placeOf(structure.map, start, end, structure.paged);
   return {
+    ...pagesOf(structure),
     blocks: plain.map((block) => ({ ...block, place: place(block.start, block.end) })),
     chunks: chunkSpans(text, plain).map(
       (span: ChunkSpan): Chunk => ({

@@ -144,13 +144,13 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
     },
     judgePromotion: comparing.judgePromotion,
     handlers: {
-      "evaluations.create": async ({ body }, caller) => {
+      "evaluations.create": async ({ body, keepReply }, caller) => {
         const model = parts.findModel(caller.userId, body.model_id);
         parts.findBenchmark(caller.userId, body.benchmark_id);
         const judge =
           body.judge_model_id === undefined ? undefined : parts.findModel(caller.userId, body.judge_model_id).modelId;
-        const id = store.transaction(() =>
-          enqueue({
+        const record = store.transaction(() => {
+          const id = enqueue({
             ownerId: caller.userId,
             modelId: model.modelId,
             baseId: model.baseId,
@@ -159,9 +159,11 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
             splits: body.splits,
             ...(judge === undefined ? {} : { judgeModelId: judge }),
             ...(body.evaluation_name === undefined ? {} : { name: body.evaluation_name }),
-          }),
-        );
-        const record = toRecord(owned(caller.userId, id));
+          });
+          const reply = toRecord(owned(caller.userId, id));
+          keepReply(reply);
+          return reply;
+        });
         parts.wake();
         return record;
       },

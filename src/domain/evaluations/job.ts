@@ -12,6 +12,7 @@
 //   4. The first answer to a sealed item is written together with the touch that records it.
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
+import { type Chosen, choose } from "../../base/likelihood.ts";
 import { wilson } from "../../base/statistics/intervals.ts";
 import type { Clock } from "../../base/time.ts";
 import { formatChat } from "../../engine/chat-format.ts";
@@ -32,7 +33,6 @@ import {
   rubricScore,
   type Verdict,
 } from "./judge.ts";
-import { type Chosen, choose } from "./likelihood.ts";
 import { type JudgeRecord, type Paired, pair, type Side, summarise } from "./results.ts";
 import type { EvaluationRow, EvaluationsSql, ItemType, Split } from "./store.ts";
 

@@ -1,9 +1,9 @@
 // POST chat/completions: a turn of a chat in OpenAI's words. What of a body is null has the meaning of being left out.
 import { invalid } from "../../base/errors.ts";
+import type { chat } from "../../contract/chat.ts";
+import { chatBody } from "../../contract/chat-body.ts";
 import type { Caller, Handler, Input, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
-import type { inference } from "../../contract/inference.ts";
-import { chatBody } from "../../contract/inference.ts";
 import type { ChatMessage } from "../../engine/chat-format.ts";
 import type { GeneratedToken } from "../../engine/generator.ts";
 import type { ToolCall } from "../../engine/tool-format.ts";
@@ -13,7 +13,7 @@ import { chatLogprobs } from "./logprobs.ts";
 import { around, type Session, type SessionParts } from "./session.ts";
 import { type ChatReply, confidenceOf, done, event, scoreOf, usageOf } from "./shapes.ts";
 
-type Endpoint = (typeof inference)["inference.chat"];
+type Endpoint = (typeof chat)["inference.chat"];
 type Body = Input<Endpoint>["body"];
 
 const defaults = chatBody.properties;

@@ -1,15 +1,15 @@
 // POST completions: n choices per prompt. Streams carry usage and confidence in their final chunk only, as the contract says.
 import { invalid } from "../../base/errors.ts";
+import type { completions } from "../../contract/completions.ts";
 import type { Caller, Handler, Input, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
-import type { inference } from "../../contract/inference.ts";
 import type { GeneratedToken, PromptToken, Tokenizer } from "../../engine/generator.ts";
 import { type CompletionLogprobs, completionLogprobs, scoredAnswer, scoredPrompt } from "./logprobs.ts";
 import { promptsOf } from "./prompts.ts";
 import { around, openSession, type Plan, type Session, type SessionParts } from "./session.ts";
 import { type CompletionReply, confidenceOf, done, type EndedChoice, event, scoreOf, usageOf } from "./shapes.ts";
 
-type Endpoint = (typeof inference)["inference.completions"];
+type Endpoint = (typeof completions)["inference.completions"];
 type Body = Input<Endpoint>["body"];
 
 const mostChoices = 128;

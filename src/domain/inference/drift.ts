@@ -2,7 +2,7 @@
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Calibration } from "../../engine/confidence.ts";
-import { type DriftSpace, driftSpace } from "../../engine/drift.ts";
+import { type DriftReference, type DriftSpace, driftSpace } from "../../engine/drift.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 
 export interface Drift {
@@ -28,18 +28,13 @@ export interface DriftMeterParts {
 }
 
 const unknown = (reason: string): Drift => ({ pValue: null, reason, foreign: null });
-/** Spaces kept decoded, of the models that were asked last. */
-const keptSpaces = 8;
-
 export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMeterParts): DriftMeter {
-  const spaces = new Map<string, DriftSpace>();
+  /** Kept decoded for as long as their calibrations are kept. */
+  const spaces = new WeakMap<DriftReference, DriftSpace>();
 
-  function spaceOf({ identity, drift }: Calibration): DriftSpace {
-    const key = identity.adapter_sha256;
-    const space = spaces.get(key) ?? driftSpace(drift!);
-    spaces.delete(key);
-    spaces.set(key, space);
-    if (spaces.size > keptSpaces) spaces.delete(spaces.keys().next().value!);
+  function spaceOf(reference: DriftReference): DriftSpace {
+    const space = spaces.get(reference) ?? driftSpace(reference);
+    spaces.set(reference, space);
     return space;
   }
 
@@ -55,7 +50,7 @@ export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMete
           // A long question is judged by its beginning.
           const options = { truncate: true, signal: new AbortController().signal };
           const [embedded] = await generator.embed(encoder, [question], options);
-          const { pValue, foreign } = spaceOf(calibration).measure(embedded!.vector);
+          const { pValue, foreign } = spaceOf(drift).measure(embedded!.vector);
           return { pValue, foreign, reason: null };
         } finally {
           await held.release();

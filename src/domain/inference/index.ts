@@ -1,6 +1,8 @@
 // Answers, vectors and ranks of the models of this machine, each request with its usage row.
+
+import type { chat } from "../../contract/chat.ts";
+import type { completions } from "../../contract/completions.ts";
 import type { Caller, Handlers } from "../../contract/endpoint.ts";
-import type { inference } from "../../contract/inference.ts";
 import type { messages } from "../../contract/messages.ts";
 import type { responses } from "../../contract/responses.ts";
 import type { tokens } from "../../contract/tokens.ts";
@@ -29,7 +31,9 @@ export interface InferenceParts extends Omit<SessionParts, "usage"> {
 }
 
 export interface Inference {
-  handlers: Handlers<typeof inference & typeof messages & typeof responses & typeof vectors & typeof tokens>;
+  handlers: Handlers<
+    typeof completions & typeof chat & typeof messages & typeof responses & typeof vectors & typeof tokens
+  >;
   /** Of all requests that a model ever answered. */
   usageOf(modelId: string): UsageTotals;
 }

@@ -4,7 +4,7 @@ import { Failure } from "../../base/errors.ts";
 import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { messages } from "../../contract/messages.ts";
-import { type FieldNames, type RunTurn, type Turn, type TurnEnd, uncut } from "./turn.ts";
+import { type FieldNames, type MadeMessage, namesOf, type RunTurn, type Turn, type TurnEnd, uncut } from "./turn.ts";
 
 type Endpoint = (typeof messages)["inference.messages"];
 type Body = Input<Endpoint>["body"];
@@ -15,7 +15,8 @@ export const createMessages =
   (run: RunTurn): Handler<Endpoint> =>
   async ({ body, ...asked }, caller) => {
     const id = `msg_${asked.requestId}`;
-    const turn = await run(chatOf(body), asked, caller, chatNames);
+    const made = madeOf(body);
+    const turn = await run(chatOf(body, made), asked, caller, () => chatNames(made));
     return body.stream ? new EventStream(stream(id, turn)) : reply(id, turn);
   };
 
@@ -23,23 +24,29 @@ export type CountPrompt = (...asked: Parameters<RunTurn>) => Promise<number>;
 
 export const createCountTokens =
   (count: CountPrompt): Handler<(typeof messages)["inference.count_tokens"]> =>
-  async ({ body, ...asked }, caller) => ({
-    input_tokens: await count(promptOf(body), asked, caller, chatNames),
-  });
+  async ({ body, ...asked }, caller) => {
+    const made = madeOf(body);
+    return { input_tokens: await count(promptOf(body, made), asked, caller, () => chatNames(made)) };
+  };
 
 /** What a field of the chat's body is called here. */
-const chatNames: FieldNames = [
+const chatNames = (made: readonly MadeMessage[]): FieldNames => [
   ["stop", "stop_sequences"],
   ["reasoning.enabled", "thinking.type"],
   ["reasoning.max_tokens", "thinking.budget_tokens"],
   ["reasoning", "thinking"],
   ["tools.*.function.parameters", "tools.*.input_schema"],
   ["tools.*.function", "tools.*"],
-  ["messages.**", "messages"],
+  ...namesOf(made),
 ];
 
-const chatOf = (body: Body): Record<string, unknown> => ({
-  ...promptOf(body),
+const madeOf = ({ system, messages: sent }: PromptBody): MadeMessage[] => [
+  ...systemOf(system),
+  ...sent.flatMap(chatMessages),
+];
+
+const chatOf = (body: Body, made: readonly MadeMessage[]): Record<string, unknown> => ({
+  ...promptOf(body, made),
   max_tokens: body.max_tokens,
   prompt_truncate_len: uncut,
   temperature: body.temperature,
@@ -48,11 +55,11 @@ const chatOf = (body: Body): Record<string, unknown> => ({
   stop: body.stop_sequences,
 });
 
-function promptOf(body: PromptBody): Record<string, unknown> {
+function promptOf(body: PromptBody, made: readonly MadeMessage[]): Record<string, unknown> {
   const { tool_choice: choice, thinking, tools } = body;
   return {
     ...(body.model === undefined ? {} : { model: body.model }),
-    messages: [...systemOf(body.system), ...body.messages.flatMap(chatMessages)],
+    messages: made.map(({ message }) => message),
     ...(tools && tools.length > 0
       ? {
           tools: tools.map(({ name, description, input_schema }) => ({
@@ -77,28 +84,30 @@ function promptOf(body: PromptBody): Record<string, unknown> {
   };
 }
 
-type ChatMessage = Record<string, unknown> & { role: string };
-
-function systemOf(system: Body["system"]): ChatMessage[] {
+function systemOf(system: Body["system"]): MadeMessage[] {
   if (system === undefined || system === null) return [];
   const text = typeof system === "string" ? system : system.map((block) => block.text).join("\n\n");
-  return text === "" ? [] : [{ role: "system", content: text }];
+  return text === "" ? [] : [{ message: { role: "system", content: text }, from: [["**", "system"]] }];
 }
 
 type Block = Exclude<Body["messages"][number]["content"], string>[number];
 
-function chatMessages({ role, content }: Body["messages"][number]): ChatMessage[] {
-  if (typeof content === "string") return [{ role, content }];
-  const made: ChatMessage[] = [];
+function chatMessages({ role, content }: Body["messages"][number], index: number): MadeMessage[] {
+  const whole = `messages.${index}`;
+  if (typeof content === "string") return [{ message: { role, content }, from: [["**", whole]] }];
+  const made: MadeMessage[] = [];
   const texts: string[] = [];
   const calls: unknown[] = [];
+  const called: [string, string][] = [];
   let thought = "";
-  for (const block of content)
+  for (const [place, block] of content.entries()) {
+    const at = `${whole}.content.${place}`;
     switch (block.type) {
       case "text":
         texts.push(block.text!);
         break;
       case "tool_use":
+        called.push([`tool_calls.${calls.length}.function.name`, `${at}.name`], [`tool_calls.${calls.length}.**`, at]);
         calls.push({
           id: block.id,
           type: "function",
@@ -106,7 +115,10 @@ function chatMessages({ role, content }: Body["messages"][number]): ChatMessage[
         });
         break;
       case "tool_result":
-        made.push({ role: "tool", tool_call_id: block.tool_use_id, content: resultOf(block) });
+        made.push({
+          message: { role: "tool", tool_call_id: block.tool_use_id, content: resultOf(block) },
+          from: [["**", at]],
+        });
         break;
       case "thinking":
         thought += block.thinking ?? "";
@@ -115,13 +127,17 @@ function chatMessages({ role, content }: Body["messages"][number]): ChatMessage[
         // What was redacted nobody can read again.
         break;
     }
+  }
   const text = texts.join("");
   if (calls.length > 0 || texts.length > 0 || made.length === 0)
     made.push({
-      role,
-      content: text === "" && calls.length > 0 ? null : text,
-      ...(calls.length > 0 ? { tool_calls: calls } : {}),
-      ...(thought === "" ? {} : { reasoning_content: thought }),
+      message: {
+        role,
+        content: text === "" && calls.length > 0 ? null : text,
+        ...(calls.length > 0 ? { tool_calls: calls } : {}),
+        ...(thought === "" ? {} : { reasoning_content: thought }),
+      },
+      from: [...called, ["**", whole]],
     });
   return made;
 }

@@ -1,12 +1,11 @@
 // Items of the Responses endpoint as messages of a chat, and the answer of a chat as items.
 import type { Input } from "../../contract/endpoint.ts";
 import type { responses } from "../../contract/responses.ts";
+import type { MadeMessage } from "./turn.ts";
 
 export type ResponseBody = Input<(typeof responses)["inference.responses"]>["body"];
 type Item = Exclude<ResponseBody["input"], string>[number];
 type Parts = Exclude<Item["content"], string | null | undefined>;
-
-export type ChatMessage = Record<string, unknown> & { role: string };
 
 /** Of an answer: what was thought, said and called. */
 export interface Answer {
@@ -16,50 +15,58 @@ export interface Answer {
 }
 
 /** Calls that follow one another, and a text before them, were one message of the assistant. */
-export function messagesOf(input: ResponseBody["input"]): ChatMessage[] {
-  if (typeof input === "string") return [{ role: "user", content: input }];
-  const messages: ChatMessage[] = [];
+export function messagesOf(input: ResponseBody["input"]): MadeMessage[] {
+  if (typeof input === "string") return [{ message: { role: "user", content: input }, from: [["**", "input"]] }];
+  const made: MadeMessage[] = [];
   let thought = "";
-  const assistant = (): ChatMessage => {
-    const last = messages.at(-1);
-    if (last?.role === "assistant" && thought === "") return last;
-    const made: ChatMessage = { role: "assistant", content: null };
-    if (thought !== "") made.reasoning_content = thought;
+  const assistant = (at: string): MadeMessage => {
+    const last = made.at(-1);
+    if (last?.message.role === "assistant" && thought === "") return last;
+    const message: MadeMessage["message"] = { role: "assistant", content: null };
+    if (thought !== "") message.reasoning_content = thought;
     thought = "";
-    messages.push(made);
-    return made;
+    const begun: MadeMessage = { message, from: [["**", at]] };
+    made.push(begun);
+    return begun;
   };
-  for (const { type, ...item } of input)
+  for (const [index, { type, ...item }] of input.entries()) {
+    const at = `input.${index}`;
     switch (type ?? "message") {
       case "message": {
         const content = textOf(item.content!);
-        if (item.role === "assistant" && thought !== "") assistant().content = content;
-        else messages.push({ role: item.role!, content });
+        if (item.role === "assistant" && thought !== "") assistant(at).message.content = content;
+        else made.push({ message: { role: item.role!, content }, from: [["**", at]] });
         break;
       }
       case "function_call": {
-        const message = assistant();
-        message.tool_calls = [
-          ...((message.tool_calls as unknown[] | undefined) ?? []),
+        const one = assistant(at);
+        const before = (one.message.tool_calls as unknown[] | undefined) ?? [];
+        one.message.tool_calls = [
+          ...before,
           { id: item.call_id, type: "function", function: { name: item.name, arguments: item.arguments } },
         ];
+        one.from = [[`tool_calls.${before.length}.function`, at], ...one.from];
         break;
       }
       case "function_call_output":
-        messages.push({ role: "tool", tool_call_id: item.call_id, content: textOf(item.output!) });
+        made.push({
+          message: { role: "tool", tool_call_id: item.call_id, content: textOf(item.output!) },
+          from: [["**", at]],
+        });
         break;
       case "reasoning":
         thought += item.content ? textOf(item.content) : "";
         break;
     }
-  return messages;
+  }
+  return made;
 }
 
 const textOf = (content: string | Parts): string =>
   typeof content === "string" ? content : content.map((part) => part.text ?? "").join("");
 
 /** The answer as a message, for what goes on from it. */
-export const messageOf = ({ thought, text, calls }: Answer): ChatMessage => ({
+export const messageOf = ({ thought, text, calls }: Answer): MadeMessage["message"] => ({
   role: "assistant",
   content: text === "" && calls.length > 0 ? null : text,
   ...(thought === "" ? {} : { reasoning_content: thought }),

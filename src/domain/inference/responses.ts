@@ -6,9 +6,18 @@ import type { Clock } from "../../base/time.ts";
 import type { Caller, Handler, Handlers, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { responses } from "../../contract/responses.ts";
-import { type Answer, type ChatMessage, messageOf, messagesOf, type ResponseBody, toolsOf } from "./response-items.ts";
+import { type Answer, messageOf, messagesOf, type ResponseBody, toolsOf } from "./response-items.ts";
 import type { ResponseSql } from "./store.ts";
-import { type FieldNames, type RunTurn, type Turn, type TurnEnd, type TurnPiece, uncut } from "./turn.ts";
+import {
+  type FieldNames,
+  type MadeMessage,
+  namesOf,
+  type RunTurn,
+  type Turn,
+  type TurnEnd,
+  type TurnPiece,
+  uncut,
+} from "./turn.ts";
 
 type Endpoint = (typeof responses)["inference.responses"];
 type Response = Reply<Endpoint>;
@@ -24,8 +33,9 @@ export interface ResponseParts {
 }
 
 /** What a field of the chat's body is called here. */
-const chatNames: FieldNames = [
-  ["messages.**", "input"],
+const chatNames = (made: readonly MadeMessage[]): FieldNames => [
+  ...namesOf(made),
+  ["messages", "input"],
   ["max_tokens", "max_output_tokens"],
   ["response_format.json_schema.schema", "text.format.schema"],
   ["response_format", "text.format"],
@@ -50,8 +60,9 @@ export const createResponses = (parts: ResponseParts): Handlers<typeof responses
 const answering =
   (parts: ResponseParts): Handler<Endpoint> =>
   async ({ body, ...asked }, caller) => {
-    const messages = [...before(parts, body, caller), ...messagesOf(body.input)];
-    const turn = await parts.run(chatOf(body, messages, parts), asked, caller, chatNames);
+    const conversation = [...before(parts, body, caller), ...messagesOf(body.input)];
+    const made = [...instructionsOf(body), ...conversation];
+    const turn = await parts.run(chatOf(body, made, parts), asked, caller, () => chatNames(made));
     const head = headOf(`resp_${asked.requestId}`, body, turn);
     const keep = (response: Response, answer: Answer): void => {
       if (body.store === false) return;
@@ -59,7 +70,7 @@ const answering =
         id: response.id,
         ownerId: caller.userId,
         response: JSON.stringify(response),
-        messages: JSON.stringify([...messages, messageOf(answer)]),
+        messages: JSON.stringify([...conversation.map(({ message }) => message), messageOf(answer)]),
         at: parts.clock.now(),
       });
     };
@@ -69,25 +80,36 @@ const answering =
     return body.stream ? new EventStream(work) : whole(turn, head, keep);
   };
 
+/** Of this response only. */
+const instructionsOf = ({ instructions }: ResponseBody): MadeMessage[] =>
+  instructions ? [{ message: { role: "system", content: instructions }, from: [["**", "instructions"]] }] : [];
+
 /** The conversation that a previous response ended. */
-function before({ sql }: ResponseParts, body: ResponseBody, caller: Caller): ChatMessage[] {
+function before({ sql }: ResponseParts, body: ResponseBody, caller: Caller): MadeMessage[] {
   const id = body.previous_response_id ?? null;
   if (id === null) return [];
   const row = sql.get.get(id, caller.userId);
   if (!row) throw new Failure("not_found", "Previous response not found");
-  return JSON.parse(row.messages_json) as ChatMessage[];
+  return (JSON.parse(row.messages_json) as MadeMessage["message"][]).map((message) => ({
+    message,
+    from: [["**", "previous_response_id"]],
+  }));
 }
 
 /** Of a seat, what the answer keeps where the prompt is cut to fit and the asker sets no limit. */
 const answerShare = 0.25;
 
-function chatOf(body: ResponseBody, messages: ChatMessage[], { seatContext }: ResponseParts): Record<string, unknown> {
-  const { instructions, tool_choice: choice, text, reasoning } = body;
+function chatOf(
+  body: ResponseBody,
+  made: readonly MadeMessage[],
+  { seatContext }: ResponseParts,
+): Record<string, unknown> {
+  const { tool_choice: choice, text, reasoning } = body;
   const tools = toolsOf(body.tools);
   const format = text?.format;
   return {
     ...(body.model === undefined ? {} : { model: body.model }),
-    messages: [...(instructions ? [{ role: "system", content: instructions }] : []), ...messages],
+    messages: made.map(({ message }) => message),
     prompt_truncate_len:
       body.truncation === "auto"
         ? Math.max(1, seatContext - (body.max_output_tokens ?? Math.ceil(answerShare * seatContext)))

@@ -1,11 +1,13 @@
 // What answers and their chunks look like on the wire: OpenAI's forms, with the contract's confidence beside them.
+
+import type { chat } from "../../contract/chat.ts";
+import type { completions } from "../../contract/completions.ts";
 import type { Reply, StreamEvent } from "../../contract/endpoint.ts";
-import type { inference } from "../../contract/inference.ts";
 import type { ChoiceEnd, Confidence } from "./answers.ts";
 import type { Session } from "./session.ts";
 
-export type ChatReply = Reply<(typeof inference)["inference.chat"]>;
-export type CompletionReply = Reply<(typeof inference)["inference.completions"]>;
+export type ChatReply = Reply<(typeof chat)["inference.chat"]>;
+export type CompletionReply = Reply<(typeof completions)["inference.completions"]>;
 
 /** What is known of a choice once it has ended. */
 export interface EndedChoice extends ChoiceEnd {

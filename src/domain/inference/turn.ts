@@ -1,8 +1,9 @@
 // One turn of a conversation for the endpoints that word it otherwise than chat/completions does. They say it in that endpoint's
 // body, which is checked there and nowhere else, and are answered in pieces.
 import { Failure } from "../../base/errors.ts";
+import type { chat } from "../../contract/chat.ts";
+import { chatBody } from "../../contract/chat-body.ts";
 import type { Caller, EventStream, Input } from "../../contract/endpoint.ts";
-import { chatBody, type inference } from "../../contract/inference.ts";
 import { compile } from "../../contract/validate.ts";
 import { turnOf, usageWithThoughts } from "./chat.ts";
 import { openTurn, planTurn, type RunningTurn, type TurnEvent } from "./chat-turn.ts";
@@ -12,7 +13,7 @@ import { type Behind, confidenceOf } from "./shapes.ts";
 import { turnOfChunks } from "./upstream-turn.ts";
 import { type Forward, isForwarded } from "./upstreams.ts";
 
-type ChatBody = Input<(typeof inference)["inference.chat"]>["body"];
+type ChatBody = Input<(typeof chat)["inference.chat"]>["body"];
 
 /** Of an input, what is not its body. */
 export interface Asked {
@@ -61,7 +62,22 @@ export interface Turn {
  */
 export type FieldNames = readonly (readonly [chat: string, asker: string])[];
 
-export type RunTurn = (body: Record<string, unknown>, asked: Asked, caller: Caller, names: FieldNames) => Promise<Turn>;
+/** A message of a chat, and what it was made of: pairs as above, of the message's own fields. */
+export interface MadeMessage {
+  message: Record<string, unknown> & { role: string };
+  from: FieldNames;
+}
+
+export const namesOf = (made: readonly MadeMessage[]): FieldNames =>
+  made.flatMap(({ from }, index) => from.map(([own, asker]) => [`messages.${index}.${own}`, asker] as const));
+
+/** `names` is asked where something is wrong only. */
+export type RunTurn = (
+  body: Record<string, unknown>,
+  asked: Asked,
+  caller: Caller,
+  names: () => FieldNames,
+) => Promise<Turn>;
 
 const check = compile(chatBody);
 
@@ -74,12 +90,13 @@ function chatBodyOf(body: Record<string, unknown>): ChatBody {
 }
 
 /** What is wrong with a field of the chat's body is wrong with the asker's field that it was made of. */
-async function inWordsOf<T>(names: FieldNames, work: () => Promise<T>): Promise<T> {
+async function inWordsOf<T>(names: () => FieldNames, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof Failure && error.details)) throw error;
-    const details = error.details.map(({ loc, ...detail }) => ({ ...detail, loc: renamed(loc, names) }));
+    const known = names();
+    const details = error.details.map(({ loc, ...detail }) => ({ ...detail, loc: renamed(loc, known) }));
     const message = details.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; ");
     throw new Failure(error.code, message, { details, cause: error });
   }
@@ -89,10 +106,12 @@ function renamed(loc: readonly (string | number)[], names: FieldNames): (string 
   const [place, ...path] = loc;
   for (const [chat, asker] of place === "body" ? names : []) {
     const from = chat.split(".").filter((part) => part !== "**");
-    const isOfField = from.every((part, at) => (part === "*" ? typeof path[at] === "number" : part === path[at]));
+    const isOfField = from.every((part, at) => (part === "*" ? typeof path[at] === "number" : part === `${path[at]}`));
     if (!isOfField) continue;
     const indexes = path.filter((_, at) => from[at] === "*");
-    const to = asker.split(".").map((part) => (part === "*" ? indexes.shift()! : part));
+    const to = asker
+      .split(".")
+      .map((part) => (part === "*" ? indexes.shift()! : /^\d+$/.test(part) ? Number(part) : part));
     return ["body", ...to, ...(chat.endsWith("**") ? [] : path.slice(from.length))];
   }
   return [...loc];

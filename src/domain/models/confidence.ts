@@ -14,8 +14,7 @@ export const voidNow = (calibration: Calibration, row: AlignedRow, engine: strin
   voidReason(calibration, { base_sha256: row.base_sha256, adapter_sha256: row.adapter_sha256, engine });
 
 /** `engine`: the inference library that serves now; `maxError` in per cent. */
-export function confidenceRecord(row: AlignedRow, engine: string, maxError: number): Record {
-  const calibration = JSON.parse(row.calibration_json) as Calibration;
+export function confidenceRecord(row: AlignedRow, calibration: Calibration, engine: string, maxError: number): Record {
   const { identity, model, statistics, held_out: held, prior, drift, drift_reason } = calibration;
   const voided = voidNow(calibration, row, engine);
   const counts = held?.counts ?? noCounts;

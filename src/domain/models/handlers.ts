@@ -1,15 +1,15 @@
 // The promises of contract/models.ts, kept.
 import { existsSync } from "node:fs";
 import { Failure } from "../../base/errors.ts";
+import { chatBody } from "../../contract/chat-body.ts";
 import type { confidences } from "../../contract/confidence.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
-import { chatBody } from "../../contract/inference.ts";
 import type { models } from "../../contract/models.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import { confidenceRecord, voidNow } from "./confidence.ts";
 import type { Deployments } from "./deploy.ts";
 import { downloadAdapter } from "./download.ts";
-import { asked, modelNotFound } from "./resolve.ts";
+import { asked, type Lookup, modelNotFound } from "./resolve.ts";
 import type { AlignedRow, BaseRow, ModelsSql } from "./store.ts";
 
 export type BaseRecord = Reply<(typeof models)["models.base"]>["base_models"][number];
@@ -32,7 +32,11 @@ export interface Told {
   wake: () => void;
 }
 
-export function createHandlers(told: Told, sql: ModelsSql, deployments: Deployments): Handlers<ModelContract> {
+export function createHandlers(
+  told: Told,
+  { sql, calibrationOf }: Lookup,
+  deployments: Deployments,
+): Handlers<ModelContract> {
   const alignedOf = (caller: Caller, name: string): AlignedRow => {
     const row = sql.alignedOf.get(asked(caller.userId, name));
     if (!row) throw modelNotFound();
@@ -57,14 +61,16 @@ export function createHandlers(told: Told, sql: ModelsSql, deployments: Deployme
 
     "models.get": async ({ params }, caller) => {
       const aligned = sql.alignedOf.get(asked(caller.userId, params.model_id));
-      if (aligned) return alignedRecord(aligned, sql, told);
+      if (aligned) return alignedRecord(aligned, calibrationOf(aligned), sql, told);
       const base = sql.baseNamed.get({ name: params.model_id });
       if (!base) throw modelNotFound();
       return baseRecord(base);
     },
 
-    "models.confidence": async ({ params, query }, caller) =>
-      confidenceRecord(alignedOf(caller, params.model_id), told.engine, query.max_error),
+    "models.confidence": async ({ params, query }, caller) => {
+      const row = alignedOf(caller, params.model_id);
+      return confidenceRecord(row, calibrationOf(row), told.engine, query.max_error);
+    },
 
     "models.download": async ({ params, query }, caller) => {
       const row = alignedOf(caller, params.model_id);
@@ -118,9 +124,8 @@ const listRow = (row: AlignedRow): ListRow => ({
   created_at: row.created_at,
 });
 
-function alignedRecord(row: AlignedRow, sql: ModelsSql, told: Told): AlignedRecord {
+function alignedRecord(row: AlignedRow, calibration: Calibration, sql: ModelsSql, told: Told): AlignedRecord {
   const lineage = sql.lineage.get(row.alignment_id)!;
-  const calibration = JSON.parse(row.calibration_json) as Calibration;
   const voided = voidNow(calibration, row, told.engine);
   const calibrated = calibration.calibrated && voided === null;
   return {

@@ -15,6 +15,7 @@ import type { SavedFile, Trainer } from "../../engine/trainer.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import type { Store } from "../../store/open.ts";
+import { createCalibrations } from "./calibrations.ts";
 import { createDeployments } from "./deploy.ts";
 import { type ExportOrder, exportModel } from "./export.ts";
 import { type BaseRecord, baseRecord, createHandlers, type ModelContract, type Told } from "./handlers.ts";
@@ -22,7 +23,7 @@ import { fetchFromHub, type HubName, sourceOf as hubSource, isHubName, parseHubN
 import { type ImportedFile, type ImportSource, importFile, removeFile, type Seating, storeAdapter } from "./import.ts";
 import { createLoads, type Lease, type Use } from "./loads.ts";
 import { createPromotions, type Verdict } from "./promotion.ts";
-import { asked, find, modelNotFound, type ResolvedModel, resolve } from "./resolve.ts";
+import { asked, find, type Lookup, modelNotFound, type ResolvedModel, resolve } from "./resolve.ts";
 import { type BaseRow, type ModelsSql, prepareModels } from "./store.ts";
 
 export interface ModelsParts extends Told {
@@ -122,6 +123,7 @@ export interface Models {
 export function createModels(parts: ModelsParts): Models {
   const { store, generator, clock, log, folder } = parts;
   const sql = prepareModels(store);
+  const lookup: Lookup = { sql, calibrationOf: createCalibrations(sql) };
   const loads = createLoads({ generator, log, clock });
   const deployments = createDeployments({ ...parts, sql, loads });
   const baseOf = (name: string): BaseRow | null => sql.baseNamed.get({ name }) ?? null;
@@ -195,10 +197,10 @@ export function createModels(parts: ModelsParts): Models {
   }
 
   return {
-    handlers: { ...createHandlers(parts, sql, deployments), ...createPromotions({ ...parts, sql, deployments }) },
+    handlers: { ...createHandlers(parts, lookup, deployments), ...createPromotions({ ...parts, sql, deployments }) },
     workers: deployments.workers,
-    resolve: (caller, name) => resolve(sql, caller, name),
-    find: (ownerId, name) => find(sql, ownerId, name),
+    resolve: (caller, name) => resolve(lookup, caller, name),
+    find: (ownerId, name) => find(lookup, ownerId, name),
     describe(ownerId, name) {
       const aligned = sql.alignedOf.get(asked(ownerId, name));
       if (aligned) {

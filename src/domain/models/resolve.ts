@@ -8,6 +8,7 @@ import { Failure } from "../../base/errors.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import type { ModelRef } from "../../engine/generator.ts";
+import type { CalibrationOf } from "./calibrations.ts";
 import type { AlignedRow, ModelsSql, TargetRow } from "./store.ts";
 
 export interface ResolvedModel {
@@ -24,6 +25,11 @@ export interface ResolvedModel {
   isDeployed: boolean;
 }
 
+export interface Lookup {
+  sql: ModelsSql;
+  calibrationOf: CalibrationOf;
+}
+
 const aliasMark = "alignment-";
 
 /** The parameters of every look-up by name. */
@@ -36,15 +42,15 @@ export function asked(ownerId: string, name: string): { ownerId: string; name: s
 export const modelNotFound = (): Failure => new Failure("not_found", "Model not found");
 
 /** Deployed or not. Throws not_found. */
-export function find(sql: ModelsSql, ownerId: string, name: string): ResolvedModel {
+export function find({ sql, calibrationOf }: Lookup, ownerId: string, name: string): ResolvedModel {
   const row = sql.target.get(asked(ownerId, name));
   if (!row) throw modelNotFound();
-  return toResolved(row);
+  return toResolved(row, calibrationOf);
 }
 
 /** For inference: an aligned model must be deployed. */
-export function resolve(sql: ModelsSql, caller: Caller, name: string): ResolvedModel {
-  const model = find(sql, caller.userId, name);
+export function resolve(lookup: Lookup, caller: Caller, name: string): ResolvedModel {
+  const model = find(lookup, caller.userId, name);
   if (!model.isDeployed) throw new Failure("not_deployed");
   return model;
 }
@@ -55,14 +61,14 @@ export const refOf = (row: AlignedRow): ModelRef => ({
   adapter: { id: row.id, path: row.adapter_path },
 });
 
-function toResolved(row: TargetRow): ResolvedModel {
+function toResolved(row: TargetRow, calibrationOf: CalibrationOf): ResolvedModel {
   const base = { baseId: row.base_id, basePath: row.base_path };
   const isAligned = row.adapter_path !== null;
   return {
     modelId: row.id,
     kind: isAligned ? "aligned" : "base",
     ref: isAligned ? { ...base, adapter: { id: row.id, path: row.adapter_path! } } : base,
-    calibration: isAligned ? (JSON.parse(row.calibration_json!) as Calibration) : null,
+    calibration: isAligned ? calibrationOf({ id: row.id, calibration_version: row.calibration_version! }) : null,
     baseId: row.base_id,
     baseSha256: row.base_sha256,
     adapterSha256: row.adapter_sha256,

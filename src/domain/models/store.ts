@@ -34,7 +34,8 @@ export interface AlignedRow {
   name: string;
   adapter_path: string;
   adapter_sha256: string;
-  calibration_json: string;
+  /** Another one where the calibration is another one. */
+  calibration_version: number;
   deployment_status: DeploymentStatus;
   error: string | null;
   created_at: string;
@@ -71,7 +72,7 @@ export interface TargetRow {
   base_sha256: string;
   adapter_path: string | null;
   adapter_sha256: string | null;
-  calibration_json: string | null;
+  calibration_version: number | null;
   deployment_status: DeploymentStatus | null;
 }
 
@@ -84,7 +85,7 @@ interface AlignedPage {
 }
 
 const aligned = `SELECT m.id, m.owner_id, m.alignment_id, m.base_model_id, m.name, m.adapter_path, m.adapter_sha256,
-  m.calibration_json, m.deployment_status, m.error, m.created_at,
+  m.calibration_version, m.deployment_status, m.error, m.created_at,
   b.name AS base_model_name, b.path AS base_path, b.sha256 AS base_sha256
   FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id`;
 
@@ -153,6 +154,9 @@ function prepareAligned(store: Store) {
     alignedNamed: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
       `${aligned} WHERE m.id = :name OR m.alignment_id = :alignmentId`,
     ),
+    calibration: store.prepare<[string], { calibration_json: string }>(
+      "SELECT calibration_json FROM aligned_model WHERE id = ?",
+    ),
     alignedById: store.prepare<[string], AlignedRow>(`${aligned} WHERE m.id = ?`),
     alignedPage: store.prepare<AlignedPage, AlignedRow>(
       `${aligned} WHERE m.owner_id = :ownerId AND (:status IS NULL OR m.deployment_status = :status)
@@ -171,13 +175,13 @@ function prepareAligned(store: Store) {
     ),
     target: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, TargetRow>(
       `SELECT m.id, b.id AS base_id, b.path AS base_path, b.sha256 AS base_sha256, m.adapter_path, m.adapter_sha256,
-       m.calibration_json, m.deployment_status, 0 AS rank
+       m.calibration_version, m.deployment_status, 0 AS rank
        FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id
        WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)
        UNION ALL
        SELECT id, id, path, sha256, NULL, NULL, NULL, NULL, id <> :name FROM base_model WHERE id = :name OR (${isNamed})
        UNION ALL
-       SELECT m.id, b.id, b.path, b.sha256, m.adapter_path, m.adapter_sha256, m.calibration_json, m.deployment_status, 2
+       SELECT m.id, b.id, b.path, b.sha256, m.adapter_path, m.adapter_sha256, m.calibration_version, m.deployment_status, 2
        FROM promoted AS p JOIN aligned_model AS m ON m.id = p.model_id JOIN base_model AS b ON b.id = m.base_model_id
        WHERE p.owner_id = :ownerId AND p.line = :name
        AND (SELECT count(*) FROM promoted WHERE owner_id = :ownerId AND line = :name) = 1

@@ -57,32 +57,44 @@ export async function companyMaterial(facts: number, seed: number): Promise<Mate
   return { documents, items };
 }
 
-/** Acronyms with exactly one expansion of two to six plain words, as glossary pages of thirty. */
-export function veraMaterial(folder: string, wanted: number, seed: number): Material {
-  const entries = shuffled(veraEntries(folder), seeded(seed)).slice(0, wanted);
-  const pages = Array.from({ length: Math.ceil(wanted / 30) }, (_, page) => entries.slice(30 * page, 30 * (page + 1)));
-  const documents = pages.map((page, index): SnapshotDocument => {
-    const rows = page.map(([acronym, expansion]) => `| ${acronym} | ${expansion} |`);
-    const text = [`# Glossary, page ${index + 1}`, "", "| Acronym | Expansion |", "|---|---|", ...rows, ""].join("\n");
-    return { id: `glossary-${index + 1}`, name: `glossary-${index + 1}.md`, media_type: "text/markdown", text };
-  });
-  const asks = [
-    (acronym: string) => `Spell out the acronym ${acronym}.`,
-    (acronym: string) => `${acronym} abbreviates which phrase?`,
-    (acronym: string) => `Which words hide behind ${acronym}?`,
-    (acronym: string) => `In computing, ${acronym} is the abbreviation of what?`,
-  ];
-  const items = entries.map(([acronym, expansion], index) => ({
+/** An acronym and what it stands for. */
+export type Entry = [acronym: string, expansion: string];
+
+/** Acronyms with exactly one expansion of two to six plain words, in a seeded order. */
+export const veraCandidates = (folder: string, count: number, seed: number): Entry[] =>
+  shuffled(veraEntries(folder), seeded(seed)).slice(0, count);
+
+const asks = [
+  (acronym: string) => `Spell out the acronym ${acronym}.`,
+  (acronym: string) => `${acronym} abbreviates which phrase?`,
+  (acronym: string) => `Which words hide behind ${acronym}?`,
+  (acronym: string) => `In computing, ${acronym} is the abbreviation of what?`,
+];
+
+/** One question about each, in one of four wordings. */
+export const veraItems = (entries: readonly Entry[]): Item[] =>
+  entries.map(([acronym, expansion], index) => ({
     instruction: asks[index % asks.length]!(acronym),
     response: expansion,
     aliases: [],
     cluster: acronym,
     split: index % 5 < 2 ? ("dev" as const) : ("sealed" as const),
   }));
-  return { documents, items };
+
+/** Glossary pages of thirty, and the questions. */
+export function veraMaterial(entries: readonly Entry[]): Material {
+  const pages = Array.from({ length: Math.ceil(entries.length / 30) }, (_, page) =>
+    entries.slice(30 * page, 30 * (page + 1)),
+  );
+  const documents = pages.map((page, index): SnapshotDocument => {
+    const rows = page.map(([acronym, expansion]) => `| ${acronym} | ${expansion} |`);
+    const text = [`# Glossary, page ${index + 1}`, "", "| Acronym | Expansion |", "|---|---|", ...rows, ""].join("\n");
+    return { id: `glossary-${index + 1}`, name: `glossary-${index + 1}.md`, media_type: "text/markdown", text };
+  });
+  return { documents, items: veraItems(entries) };
 }
 
-function veraEntries(folder: string): [string, string][] {
+function veraEntries(folder: string): Entry[] {
   const dictionary = join(folder, "usr/share/dictd/vera.dict.dz");
   if (!existsSync(dictionary)) {
     mkdirSync(folder, { recursive: true });
@@ -95,7 +107,7 @@ function veraEntries(folder: string): [string, string][] {
   for (const [, acronym, expansion] of text.matchAll(/^([A-Z]{3,5})\n {7}(.+)$/gm))
     found.set(acronym!, [...(found.get(acronym!) ?? []), expansion!]);
   const plain = /^[A-Z][A-Za-z]+(?:[ -][A-Za-z]+){1,5}$/;
-  return [...found].flatMap(([acronym, [expansion, ...others]]): [string, string][] => {
+  return [...found].flatMap(([acronym, [expansion, ...others]]): Entry[] => {
     const words = expansion!.replace(/\s*\(.*$/, "").trim();
     return others.length === 0 && plain.test(words) ? [[acronym, words]] : [];
   });

@@ -1,4 +1,5 @@
 // What the guards say of the base or of an adapter over it. All of it is asked of the trainer, with the weights as they stand.
+import { choose as likeliest } from "../../../base/likelihood.ts";
 import { formatChat } from "../../../engine/chat-format.ts";
 import type { Tokenizer } from "../../../engine/generator.ts";
 import type { Rows, Trainer, WeightedRows } from "../../../engine/trainer.ts";
@@ -23,7 +24,7 @@ const formatTokens = 64;
 /** Tokens of the base whose probability is compared one by one; the others count as one. */
 const comparedTokens = 128;
 
-/** For each item whether its first choice is the most likely, by log-prob per byte: longer answers are no less likely for it. */
+/** For each item whether its first choice is the most likely, as evaluations choose; of equals none is. */
 export async function choose(asked: Asked, items: readonly Choice[]): Promise<boolean[]> {
   const { tokenizer } = asked;
   const rows = items.flatMap((item, index) => {
@@ -35,11 +36,10 @@ export async function choose(asked: Asked, items: readonly Choice[]): Promise<bo
         index,
         from: prompt.length + stem.length,
         tokens: [...prompt, ...stem, ...tokens],
-        bytes: choice.length,
       };
     });
   });
-  const scores: number[][] = items.map(() => []);
+  const said: Float32Array[][] = items.map(() => []);
   for (const call of callsOf(rows)) {
     const logprobs = await asked.trainer.score(
       asked.adapter,
@@ -48,13 +48,15 @@ export async function choose(asked: Asked, items: readonly Choice[]): Promise<bo
     );
     let at = 0;
     for (const row of call) {
-      const sum = logprobs.subarray(at + row.from, at + row.tokens.length).reduce((total, value) => total + value, 0);
-      scores[row.index]!.push(sum / row.bytes);
+      said[row.index]!.push(logprobs.slice(at + row.from, at + row.tokens.length));
       at += row.tokens.length;
     }
     await asked.turn();
   }
-  return scores.map(([right, ...others]) => others.every((other) => right! > other));
+  return items.map(({ choices }, index) => {
+    const [right, ...others] = likeliest(choices, said[index]!).scores;
+    return others.every((other) => right!.per_character > other.per_character);
+  });
 }
 
 /** For each instruction whether the greedy answer's pattern is there. */

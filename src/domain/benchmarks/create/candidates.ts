@@ -1,23 +1,18 @@
 // Facts → candidates for items: what is asked, what is right, where it stands, and what would be wrong.
 
+import { sha256 } from "../../../base/files.ts";
 import { seeded } from "../../../base/statistics/random.ts";
 import { capitalised, hashOf, normalised, shuffled } from "../../../base/text.ts";
+import type { ReadDocument } from "../../../contract/documents.ts";
 import type { Citation } from "../read.ts";
 import type { ItemType } from "../store.ts";
 import { around, byConcept, byCount, byLabel, byNoun, byNounOfPerson, declined } from "./wordings.ts";
 
 /** A document as it is cited: `start` and `end` of whatever is found in it count characters of `text`. */
-export interface SourceDocument {
-  id: string;
-  name: string;
-  text: string;
-  /** Where each page begins; absent where there are none. */
-  pages?: readonly number[];
-}
+export type SourceDocument = Pick<ReadDocument, "id" | "name" | "media_type" | "text" | "pages" | "chunks">;
 
 /** What reading the documents found: one thing, one attribute, one value, at one place. */
 export interface FoundFact {
-  id: string;
   entity: string;
   /** Another name for it that is clearer: «the Sales department» for «Sales». */
   other: string | null;
@@ -58,7 +53,7 @@ export interface Candidate {
   aliases: string[];
   choices: string[];
   citations: Citation[];
-  /** What the answer must follow from, and all that a checker gets to see. */
+  /** The documents' chunks that say it: what the answer must follow from, and all that a checker gets to see. */
   chunk: string;
   /** Values of other things, or of other attributes of this one: what a wrong answer would be. */
   rivals: string[];
@@ -88,14 +83,15 @@ export function candidatesOf(
   const plain = facts
     .map((fact) => candidateOf(byId.get(fact.source.document_id)!, fact, facts, siblings))
     .filter((candidate) => candidate !== null);
-  const choices = plain
-    .filter((_, at) => at % 6 === 5)
-    .map((candidate) => choiceOf(candidate, seed))
-    .filter((candidate) => candidate !== null);
-  const asChoice = new Set(choices.map(({ cluster }) => cluster));
+  const asChoice = new Map(
+    plain.flatMap((candidate, at): [Candidate, Candidate][] => {
+      const choice = at % 6 === 5 ? choiceOf(candidate, seed) : null;
+      return choice === null ? [] : [[candidate, choice]];
+    }),
+  );
   return [
-    ...plain.filter(({ cluster }) => !asChoice.has(cluster)),
-    ...choices,
+    ...plain.filter((candidate) => !asChoice.has(candidate)),
+    ...asChoice.values(),
     ...hopsOf(documents, facts, siblings),
     ...ofNothing(plain, documents, seed),
   ];
@@ -164,7 +160,7 @@ function candidateOf(
 ): Candidate | null {
   const wordings = wordingsOf(fact, document);
   if (wordings.length === 0) return null;
-  const chunk = chunkAround(document, fact.source.start, fact.source.end);
+  const chunk = chunkOf(document, fact.source);
   return {
     category: categoryOf(fact),
     type: "short",
@@ -175,7 +171,7 @@ function candidateOf(
     citations: [citationOf(document, fact.source)],
     chunk: chunk.text,
     ...rivalsOf(fact, all, siblings, document, chunk),
-    cluster: `fact-${fact.id}`,
+    cluster: clusterOf(fact),
     about: {
       entity: fact.entity,
       attribute: fact.attribute ?? fact.concept ?? fact.event ?? "",
@@ -184,6 +180,13 @@ function candidateOf(
     },
   };
 }
+
+/**
+ * By the thing and what is said of it, not by where. The same documents have the same clusters, and so the same splits, whenever
+ * they are uploaded; and what two of them say, or one in two ways, is in one split.
+ */
+const clusterOf = ({ entity, value }: FoundFact): string =>
+  `fact-${sha256(`${normalised(entity)}\n${normalised(value)}`).slice(0, 16)}`;
 
 /** A bare number where the question says what is counted. */
 const answerOf = ({ kind, attribute, value }: FoundFact): string =>
@@ -275,35 +278,19 @@ const citationOf = (document: SourceDocument, { start, end }: { start: number; e
   quote: document.text.slice(start, end),
 });
 
-interface Chunk {
+interface Passage {
   text: string;
   start: number;
   end: number;
 }
 
-/** Characters a checker is shown around a citation, at most. */
-const chunkSize = 600;
-
-/** Whole paragraphs around the place, from the nearest heading on; of a table the head of it too. */
-function chunkAround({ text }: SourceDocument, start: number, end: number): Chunk {
-  let from = start;
-  let to = end;
-  for (;;) {
-    const before = text.lastIndexOf("\n\n", from - 1);
-    const after = text.indexOf("\n\n", to);
-    const wider = [before < 0 ? 0 : before + 2, after < 0 ? text.length : after] as const;
-    const next =
-      wider[0] === from && wider[1] === to ? ([Math.max(0, before), Math.min(text.length, after + 2)] as const) : wider;
-    if (next[1] - next[0] > chunkSize || (next[0] === from && next[1] === to)) break;
-    [from, to] = next;
-    if (from === 0 && to === text.length) break;
-  }
-  const lineStart = text.lastIndexOf("\n", start - 1) + 1;
-  const lineEnd = text.indexOf("\n", end);
-  if (from > lineStart) from = lineStart;
-  if (lineEnd >= 0 && to < lineEnd) to = lineEnd;
-  const head = from > 0 && !text.slice(from, to).includes("\n\n") ? `${text.split("\n", 1)[0]}\n` : "";
-  return { text: head + text.slice(from, to), start: from, end: to };
+/** The chunk of the place under its headings, and of a table its first row too; of a place in two chunks both, in none nothing. */
+function chunkOf({ text, chunks }: SourceDocument, place: { start: number; end: number }): Passage {
+  const around = chunks.filter((chunk) => chunk.start < place.end && chunk.end > place.start);
+  if (around.length === 0) return { text: "", ...place };
+  const [{ start, path, header }, { end }] = [around[0]!, around.at(-1)!];
+  const head = [...path, ...(header === null ? [] : [header])].map((line) => `${line}\n`).join("");
+  return { text: head + text.slice(start, end), start, end };
 }
 
 const mostRivals = 6;
@@ -314,7 +301,7 @@ function rivalsOf(
   all: readonly FoundFact[],
   siblings: ReadonlyMap<string, readonly FoundFact[]>,
   document: SourceDocument,
-  chunk: Chunk,
+  chunk: Passage,
 ): { rivals: string[]; siblings: string[] } {
   const near = fact.group === "" ? [] : (siblings.get(fact.group) ?? []);
   const here = all.filter(
@@ -324,8 +311,14 @@ function rivalsOf(
       other.source.end <= chunk.end &&
       other.kind === fact.kind,
   );
-  const others = (list: readonly FoundFact[]): string[] =>
-    [...new Set(list.map(answerOf))].filter((value) => !overlaps(value, fact.value)).slice(0, mostRivals);
+  const others = (list: readonly FoundFact[]): string[] => {
+    const values = new Set<string>();
+    for (const value of list.map(answerOf)) {
+      if (!values.has(value) && !overlaps(value, fact.value)) values.add(value);
+      if (values.size === mostRivals) break;
+    }
+    return [...values];
+  };
   return { rivals: others([...here, ...near]), siblings: others(near) };
 }
 
@@ -365,12 +358,12 @@ function hopsOf(
         const meant = { ...second, entity: `the ${first.attribute} of ${first.entity}` };
         const base = candidateOf(documentOf(second), meant, facts, siblings);
         if (base === null) return [];
-        const { start, end } = first.source;
-        const chunks = [chunkAround(documentOf(first), start, end).text, base.chunk];
+        const chunks = [chunkOf(documentOf(first), first.source).text, base.chunk];
         return [
           {
             ...base,
             category: "multi_hop",
+            cluster: clusterOf(second),
             chunk: [...new Set(chunks)].join("\n\n"),
             citations: [citationOf(documentOf(first), first.source), ...base.citations],
             about: { ...base.about, names: [first.entity, first.value] },

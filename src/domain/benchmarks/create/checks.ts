@@ -1,5 +1,6 @@
 // What a model is asked about a draft. The checker sees the chunk and nothing else of the documents; a small model cannot be
 // trusted to write an answer, so it is asked which of several answers its likelihood prefers (note, gate 4: extractive agreement).
+import { choose as likeliest } from "../../../base/likelihood.ts";
 import type { Draft } from "./gates.ts";
 
 export interface Verdict {
@@ -9,6 +10,8 @@ export interface Verdict {
   known: boolean;
   /** Of a choice: whether the options alone led to the right one. */
   guessed: boolean | null;
+  /** The checker cannot read the chunk whole: nothing of it was asked. */
+  tooLong: boolean;
 }
 
 export interface Scored {
@@ -16,10 +19,12 @@ export interface Scored {
   answer: string;
 }
 
-/** Mean log-prob per token of each answer after its prompt, in nats. */
-export type Score = (rows: readonly Scored[]) => Promise<number[]>;
+/** ln p of each answer's tokens after its prompt. */
+export type Score = (rows: readonly Scored[]) => Promise<Float64Array[]>;
 /** The greedy answer to each question, no document at hand. */
 export type Answer = (questions: readonly string[]) => Promise<string[]>;
+/** Whether prompt and answer are few enough tokens. */
+export type Fits = (row: Scored) => boolean;
 /** Whether an answer is right. */
 export type Grade = (answer: string, draft: Draft) => boolean;
 
@@ -34,25 +39,33 @@ const closedBook = ({ question }: Draft): string => `${question}\nAnswer in as f
 const optionsOnly = ({ choices }: Draft): string =>
   `One of these answers is right. Which one?\n${choices.map((choice) => `- ${choice}`).join("\n")}`;
 
-export const isAnswerable = ({ margin }: Verdict): boolean => margin === null || margin > 0;
+export const isAnswerable = ({ margin, tooLong }: Verdict): boolean => !tooLong && (margin === null || margin > 0);
 
 export async function checkDrafts(
   drafts: readonly Draft[],
-  { score, answer, grade }: { score: Score; answer: Answer; grade: Grade },
+  { score, answer, grade, fits }: { score: Score; answer: Answer; grade: Grade; fits: Fits },
 ): Promise<Verdict[]> {
-  const rows = drafts.map((draft) => ({ open: openRows(draft), options: optionRows(draft) }));
+  const rows = drafts.map((draft) => {
+    const [open, options] = [openRows(draft), optionRows(draft)];
+    const tooLong = ![...open, ...options].every(fits);
+    return tooLong ? { open: [], options: [], tooLong } : { open, options, tooLong };
+  });
   const scores = await score(rows.flatMap(({ open, options }) => [...open, ...options]));
   const answers = await answer(drafts.map((draft) => closedBook(draft)));
   let at = 0;
   return drafts.map((draft, index) => {
-    const { open, options } = rows[index]!;
+    const { open, options, tooLong } = rows[index]!;
     const ofOpen = scores.slice(at, at + open.length);
     const ofOptions = scores.slice(at + open.length, at + open.length + options.length);
     at += open.length + options.length;
+    const known = draft.type !== "refusal" && grade(answers[index]!, draft);
+    if (tooLong) return { margin: null, known, guessed: null, tooLong };
     return {
       margin: marginOf(draft, ofOpen),
-      known: draft.type !== "refusal" && grade(answers[index]!, draft),
-      guessed: draft.type === "choice" ? draft.choices[highest(ofOptions)] === draft.response : null,
+      known,
+      tooLong,
+      guessed:
+        draft.type === "choice" ? draft.choices[likeliest(draft.choices, ofOptions).index] === draft.response : null,
     };
   });
 }
@@ -74,14 +87,14 @@ const optionRows = (draft: Draft): Scored[] =>
  * Of 16 right items SmolLM2-135M lets 10 pass. Comparing what the chunk adds to each answer, rather than how likely it is with the
  * chunk, let 2 of the first 8 pass where this lets 5.
  */
-function marginOf(draft: Draft, scores: readonly number[]): number | null {
+function marginOf(draft: Draft, scores: readonly Float64Array[]): number | null {
   if (draft.type === "refusal") return null;
-  const [right, ...others] = scores;
+  const [right, ...others] = scores.map(
+    (logprobs) => logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length,
+  );
   const hasRivals = draft.type === "choice" || draft.rivals.length > 0;
   return right! - Math.max(...others) - (hasRivals ? 0 : leastGain);
 }
-
-const highest = (values: readonly number[]): number => values.indexOf(Math.max(...values));
 
 export interface Checked {
   draft: Draft;
@@ -98,14 +111,21 @@ const mostKnown = 0.3;
 export function choose(
   checked: readonly Checked[],
   wanted: number,
-): { chosen: Checked[]; answerable: number; needed: number; fair: number } {
+): { chosen: Checked[]; read: number; answerable: number; needed: number; fair: number } {
+  const read = checked.filter(({ verdict }) => !verdict.tooLong).length;
   const answerable = checked.filter(({ verdict }) => isAnswerable(verdict));
   const unknown = answerable.filter(({ verdict }) => !verdict.known).length;
   const room = Math.floor((mostKnown / (1 - mostKnown)) * unknown);
   let known = 0;
   const needed = answerable.filter(({ verdict }) => !verdict.known || ++known <= room);
   const fair = withoutGuessed(needed);
-  return { chosen: fair.slice(0, wanted), answerable: answerable.length, needed: needed.length, fair: fair.length };
+  return {
+    chosen: fair.slice(0, wanted),
+    read,
+    answerable: answerable.length,
+    needed: needed.length,
+    fair: fair.length,
+  };
 }
 
 /** Chance of four options, and how far above it a share of n may lie by luck alone (one standard deviation). */

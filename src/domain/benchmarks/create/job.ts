@@ -11,6 +11,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../../base/errors.ts";
 import { sha256 } from "../../../base/files.ts";
+import { normalised } from "../../../base/text.ts";
 import type { Clock } from "../../../base/time.ts";
 import type { UploadedFile } from "../../../contract/endpoint.ts";
 import { formatChat } from "../../../engine/chat-format.ts";
@@ -21,7 +22,7 @@ import type { Store } from "../../../store/open.ts";
 import type { BenchmarkRows, DraftRow } from "../store.ts";
 import { candidatesOf, type FoundFact, type SourceDocument } from "./candidates.ts";
 import { type Checked, checkDrafts, choose, type Grade, type Scored, type Verdict } from "./checks.ts";
-import { type Draft, type GateCount, passGates } from "./gates.ts";
+import { type Draft, type GateCount, passGates, withoutParaphrases } from "./gates.ts";
 import { phrased, phrasingOf } from "./phrasing.ts";
 
 export interface DraftSettings {
@@ -42,25 +43,27 @@ export const checker =
   "The model sees the passage alone: the likelihood of the right answer, per token, must exceed that of every wrong one";
 
 /** What reading documents takes, in a thread; another room knows how. */
-export interface Reading<Document> {
-  facts(documents: readonly Document[]): Promise<FoundFact[]>;
+export interface Reading {
+  facts(documents: readonly SourceDocument[]): Promise<FoundFact[]>;
   /** For each question, whether a row that an alignment would train on gives it away. */
-  leaks(documents: readonly Document[], questions: readonly string[]): Promise<boolean[]>;
+  leaks(documents: readonly SourceDocument[], questions: readonly string[]): Promise<boolean[]>;
 }
 
-export interface MakeParts<Document extends SourceDocument> {
+export interface MakeParts {
   store: Store;
   rows: BenchmarkRows;
   queue: Queue;
   clock: Clock;
   generator: Generator;
-  reading: Reading<Document>;
+  reading: Reading;
   /** Where the benchmark's file lies until it is kept. */
   folder: string;
-  documentsOf: (ownerId: string, ids: readonly string[]) => Promise<Document[]>;
+  documentsOf: (ownerId: string, ids: readonly string[]) => Promise<SourceDocument[]>;
   findModel: (ownerId: string, modelId: string) => { ref: ModelRef };
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
   grade: Grade;
+  /** The sentence encoder that is installed; null where none is. */
+  encoder: () => ModelRef | null;
   /** A chat model's answer to one message, at temperature 0. */
   say: (
     ownerId: string,
@@ -79,13 +82,13 @@ const groupSize = 8;
 /** Tokens of a closed-book answer. */
 const answerTokens = 16;
 
-export function createMaker<Document extends SourceDocument>(parts: MakeParts<Document>): Worker {
+export function createMaker(parts: MakeParts): Worker {
   const { queue, rows } = parts;
   return {
     concurrency: 1,
     async run(claim, signal) {
       const draft = rows.draft.get(claim.subjectId)!;
-      if (draft.phase === "queued" || draft.phase === "reading") await read(parts, claim, draft);
+      if (draft.phase === "queued" || draft.phase === "reading") await read(parts, claim, draft, signal);
       const { model_id, generator } = JSON.parse(draft.settings_json) as DraftSettings;
       if (generator !== null && rows.draft.get(draft.id)!.phase === "phrasing")
         await phrase(parts, claim, generator, signal);
@@ -102,14 +105,10 @@ export function createMaker<Document extends SourceDocument>(parts: MakeParts<Do
   };
 }
 
-const isStopping = ({ queue }: Pick<MakeParts<SourceDocument>, "queue">, claim: Claim): boolean =>
+const isStopping = ({ queue }: Pick<MakeParts, "queue">, claim: Claim): boolean =>
   queue.of(claim.subjectId, "generate")?.state === "stopping";
 
-async function read<Document extends SourceDocument>(
-  parts: MakeParts<Document>,
-  claim: Claim,
-  draft: DraftRow,
-): Promise<void> {
+async function read(parts: MakeParts, claim: Claim, draft: DraftRow, signal: AbortSignal): Promise<void> {
   const { rows, store, clock, reading } = parts;
   const { seed, generator } = JSON.parse(draft.settings_json) as DraftSettings;
   const mark = { id: draft.id, jobId: claim.jobId, fence: claim.fence };
@@ -119,15 +118,45 @@ async function read<Document extends SourceDocument>(
   const questions = [...new Set(candidates.flatMap(({ wordings }) => wordings))];
   const leaks = await reading.leaks(documents, questions);
   const { drafts, gates } = passGates(candidates, documents, new Set(questions.filter((_, at) => leaks[at])));
+  const { left, count } = await paraphraseGate(parts, drafts, signal);
   store.transaction(() => {
-    drafts.forEach((one, position) => {
+    left.forEach((one, position) => {
       const { changes } = rows.addCandidate.run({ ...mark, position, draft: JSON.stringify(one) });
       if (changes !== 1) throw takenOver();
     });
-    const gates_json = JSON.stringify({ gates, categories: {} } satisfies Gates);
+    const gates_json = JSON.stringify({ gates: [...gates, count], categories: {} } satisfies Gates);
     const phase = generator === null ? "checking" : "phrasing";
     rows.setDraft.run({ ...mark, phase, gates_json, seconds: 0, at: clock.now() });
   });
+}
+
+/** Open where no encoder can be had, which its count says. */
+async function paraphraseGate(
+  { encoder, lease, generator }: MakeParts,
+  drafts: Draft[],
+  signal: AbortSignal,
+): Promise<{ left: Draft[]; count: GateCount }> {
+  const open = (skipped: string) => ({
+    left: drafts,
+    count: { gate: "paraphrase", in: drafts.length, out: drafts.length, skipped },
+  });
+  const ref = encoder();
+  if (ref === null) return open("No sentence encoder is installed");
+  try {
+    const left = await withoutParaphrases(drafts, async (texts) => {
+      const held = await lease(ref);
+      try {
+        return (await generator.embed(ref, texts, { truncate: true, signal })).map(({ vector }) => vector);
+      } finally {
+        await held.release();
+      }
+    });
+    return { left, count: { gate: "paraphrase", in: drafts.length, out: left.length } };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof Failure)) throw error;
+    return open(`The sentence encoder could not be asked: ${error.message}`);
+  }
 }
 
 const takenOver = (): Failure => new Failure("conflict", "The benchmark was taken over");
@@ -135,8 +164,8 @@ const takenOver = (): Failure => new Failure("conflict", "The benchmark was take
 /** Of each question wanted, as many are phrased; should more than a third fail, the rest is asked as rules phrase it. */
 const spare = 1.5;
 
-async function phrase<Document extends SourceDocument>(
-  parts: MakeParts<Document>,
+async function phrase(
+  parts: MakeParts,
   claim: Claim,
   by: NonNullable<DraftSettings["generator"]>,
   signal: AbortSignal,
@@ -172,7 +201,15 @@ async function phrase<Document extends SourceDocument>(
     documents,
     done.map(({ question }) => question ?? ""),
   );
-  const taken = done.filter(({ question }, at) => question !== null && !leaks[at]);
+  // Two facts in the same words would be one question.
+  const asked = new Set(
+    rows.candidates.all(draft.id).map((row) => normalised((JSON.parse(row.draft_json) as Draft).question)),
+  );
+  const taken = done.filter(({ question }, at) => {
+    if (question === null || leaks[at] || asked.has(normalised(question))) return false;
+    asked.add(normalised(question));
+    return true;
+  });
   const { gates, categories } = JSON.parse(draft.gates_json) as Gates;
   const counted: Gates = { gates: [...gates, { gate: "phrased", in: done.length, out: taken.length }], categories };
   store.transaction(() => {
@@ -192,12 +229,7 @@ const checkedOf = (rows: BenchmarkRows, id: string): Checked[] =>
     }));
 
 /** Until there are as many items as are wanted, or no draft is left. */
-async function check<Document extends SourceDocument>(
-  parts: MakeParts<Document>,
-  claim: Claim,
-  ref: ModelRef,
-  signal: AbortSignal,
-): Promise<void> {
+async function check(parts: MakeParts, claim: Claim, ref: ModelRef, signal: AbortSignal): Promise<void> {
   const { rows, store, clock, grade } = parts;
   const id = claim.subjectId;
   const { wanted } = JSON.parse(rows.draft.get(id)!.settings_json) as DraftSettings;
@@ -230,16 +262,15 @@ async function check<Document extends SourceDocument>(
 /** What the checks ask of a model, as chats are asked. */
 function asking(generator: Generator, ref: ModelRef, signal: AbortSignal) {
   const tokenizer = generator.tokenizer(ref.baseId);
+  const context = Math.min(generator.seatContext, tokenizer.trainContext || generator.seatContext);
   const promptOf = (content: string): number[] => formatChat(tokenizer, [{ role: "user", content }]);
+  const tokensOf = ({ prompt, answer }: Scored) => {
+    const before = promptOf(prompt);
+    return { tokens: [...before, ...tokenizer.encode(answer, false)], promptLength: before.length };
+  };
   return {
-    async score(rows: readonly Scored[]): Promise<number[]> {
-      const asked = rows.map(({ prompt, answer }) => {
-        const before = promptOf(prompt);
-        return { tokens: [...before, ...tokenizer.encode(answer, false)], promptLength: before.length };
-      });
-      const logprobs = await generator.score(ref, asked, signal);
-      return logprobs.map((row) => row.reduce((sum, value) => sum + value, 0) / row.length);
-    },
+    fits: (row: Scored): boolean => tokensOf(row).tokens.length <= context,
+    score: (rows: readonly Scored[]): Promise<Float64Array[]> => generator.score(ref, rows.map(tokensOf), signal),
     async answer(questions: readonly string[]): Promise<string[]> {
       const answers: string[] = [];
       await generator.evaluate({
@@ -257,19 +288,16 @@ function asking(generator: Generator, ref: ModelRef, signal: AbortSignal) {
   };
 }
 
-async function finish<Document extends SourceDocument>(
-  parts: MakeParts<Document>,
-  claim: Claim,
-  signal: AbortSignal,
-): Promise<void> {
+async function finish(parts: MakeParts, claim: Claim, signal: AbortSignal): Promise<void> {
   const { rows, queue, clock } = parts;
   const draft = rows.draft.get(claim.subjectId)!;
   const { wanted } = JSON.parse(draft.settings_json) as DraftSettings;
   const checked = checkedOf(rows, draft.id);
-  const { chosen, answerable, needed, fair } = choose(checked, wanted);
+  const { chosen, read, answerable, needed, fair } = choose(checked, wanted);
   const gates: GateCount[] = [
     ...(JSON.parse(draft.gates_json) as Gates).gates,
-    { gate: "answerable", in: checked.length, out: answerable },
+    { gate: "readable", in: checked.length, out: read },
+    { gate: "answerable", in: read, out: answerable },
     { gate: "needs_document", in: answerable, out: needed },
     { gate: "options_only", in: needed, out: fair },
     { gate: "wanted", in: fair, out: chosen.length },

@@ -1,11 +1,12 @@
 // One message to a chat model and its answer, as any client would ask it: a base, a deployed model, or an upstream's.
 import { Failure } from "../../../base/errors.ts";
 import { randomWord } from "../../../base/ids.ts";
+import type { chat } from "../../../contract/chat.ts";
+import { chatBody } from "../../../contract/chat-body.ts";
 import { EventStream, type Handler } from "../../../contract/endpoint.ts";
-import { chatBody, type inference } from "../../../contract/inference.ts";
 import { compile } from "../../../contract/validate.ts";
 
-type Chat = (typeof inference)["inference.chat"];
+type Chat = (typeof chat)["inference.chat"];
 
 const check = compile(chatBody);
 /** Tokens of a question that a model says in its own words. */

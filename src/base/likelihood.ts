@@ -1,5 +1,6 @@
 // Items of choices, answered by likelihood: the model is asked the question and each choice is scored as its answer. The one with
-// the highest log-prob per character is chosen (acc_norm of lm-evaluation-harness), for long choices are less likely as such.
+// the highest log-prob per character is chosen, for long choices are less likely as such: acc_norm of lm-evaluation-harness, which
+// divides by len() of the choice, its code points without the blank before it (by UTF-8 bytes is its acc_bytes).
 
 export interface ChoiceScore {
   /** ln p of the choice's tokens, summed, in nats. */
@@ -15,9 +16,10 @@ export interface Chosen {
 }
 
 /** `logprobs`: of the tokens of each choice. The first of equals is chosen. */
-export function choose(choices: readonly string[], logprobs: readonly Float64Array[]): Chosen {
+export function choose(choices: readonly string[], logprobs: readonly (Float64Array | Float32Array)[]): Chosen {
   const scores = choices.map((choice, index) => {
-    const logprob = logprobs[index]!.reduce((total, value) => total + value, 0);
+    let logprob = 0;
+    for (const value of logprobs[index]!) logprob += value;
     return { logprob, per_character: logprob / [...choice].length };
   });
   return {

@@ -1,0 +1,143 @@
+import { text } from "./common.ts";
+import { confidence, confidenceScore } from "./confidence.ts";
+import { endpoint } from "./endpoint.ts";
+import {
+  answerHead,
+  forwardingErrors,
+  inferenceHeaders,
+  inferencePaths,
+  optionalModel,
+  said,
+  stopReason,
+  usage,
+} from "./inference-common.ts";
+import { choiceCount, drawing, streamOptions, temperature } from "./sampling.ts";
+
+const tokenIds = { type: "array", minItems: 1, items: { type: "integer", minimum: 0, maximum: 2147483647 } } as const;
+
+const completionBody = {
+  type: "object",
+  required: ["prompt"],
+  properties: {
+    model: optionalModel,
+    prompt: {
+      anyOf: [
+        text,
+        { type: "array", minItems: 1, maxItems: 128, items: text },
+        tokenIds,
+        { type: "array", minItems: 1, maxItems: 128, items: tokenIds },
+      ],
+    },
+    max_tokens: { type: "integer", minimum: 0, maximum: 1_000_000, default: 16 },
+    temperature: { type: "number", ...temperature },
+    stream: { type: "boolean", default: false },
+    stream_options: streamOptions,
+    ...drawing,
+    n: { ...choiceCount, description: "Choices of each prompt; prompts times n are at most 128." },
+    logprobs: {
+      type: ["integer", "null"],
+      minimum: 0,
+      maximum: 20,
+      description: "ln p of each token, before temperature and penalties, and of so many of the most probable ones.",
+    },
+    echo: {
+      type: ["boolean", "null"],
+      default: false,
+      description: "The prompt before the answer, with its log-probs.",
+    },
+    best_of: { type: "null", description: "Not served: ask for n, and choose." },
+    suffix: { type: "null", description: "Not served: no model here fills a gap." },
+  },
+  examples: [
+    { model: "model_0", prompt: "The capital of France is", max_tokens: 8, temperature: 0 },
+    {
+      model: "model_0",
+      prompt: [
+        [504, 3575],
+        [1, 2],
+      ],
+      max_tokens: 1,
+      temperature: 0,
+      logprobs: 1,
+      echo: true,
+    },
+  ],
+} as const;
+
+const completionFinish = ["stop", "length"] as const;
+
+const completionLogprobs = {
+  anyOf: [
+    { type: "null" },
+    {
+      type: "object",
+      description: "The end of an answer, where one was drawn, is its last token.",
+      additionalProperties: false,
+      required: ["tokens", "token_logprobs", "top_logprobs", "text_offset"],
+      properties: {
+        tokens: { type: "array", items: said },
+        token_logprobs: { type: "array", items: { type: ["number", "null"] } },
+        top_logprobs: {
+          type: "array",
+          items: { type: ["object", "null"], additionalProperties: { type: "number" } },
+        },
+        text_offset: { type: "array", items: { type: "integer" }, description: "In code points." },
+      },
+    },
+  ],
+} as const;
+
+const completionChoice = <const F extends readonly (string | null)[]>(finish: F) =>
+  ({
+    type: "object",
+    additionalProperties: false,
+    required: ["text", "index", "finish_reason", "logprobs"],
+    properties: {
+      text: said,
+      index: { type: "integer" },
+      finish_reason: { enum: finish },
+      stop_reason: stopReason,
+      logprobs: completionLogprobs,
+      confidence_score: confidenceScore,
+    },
+  }) as const;
+
+export const completions = {
+  "inference.completions": endpoint({
+    method: "POST",
+    ...inferencePaths("completions"),
+    tag: "inference",
+    summary: "Complete a prompt with an aligned or base model.",
+    headers: inferenceHeaders,
+    forwards: true,
+    body: completionBody,
+    largeBody: true,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["id", "object", "created", "model", "choices", "usage", "confidence_score"],
+      properties: {
+        ...answerHead,
+        object: { const: "text_completion" },
+        choices: { type: "array", items: completionChoice(completionFinish) },
+        usage,
+        confidence_score: confidenceScore,
+        confidence,
+      },
+    },
+    events: {
+      type: "object",
+      additionalProperties: false,
+      required: ["id", "object", "created", "model", "choices"],
+      properties: {
+        ...answerHead,
+        object: { const: "text_completion" },
+        choices: { type: "array", items: completionChoice([...completionFinish, null]) },
+        usage,
+        confidence_score: confidenceScore,
+        confidence,
+      },
+    },
+    errors: [...forwardingErrors, "template_failed"],
+  }),
+} as const;
