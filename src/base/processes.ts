@@ -21,7 +21,16 @@ export interface Child {
 }
 
 /** What a child may know of our environment. */
-const inherited = ["PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "OPENBLAS_NUM_THREADS"];
+const inherited = [
+  "PATH",
+  "HOME",
+  "TMPDIR",
+  "LANG",
+  "LC_ALL",
+  "CUDA_VISIBLE_DEVICES",
+  "OPENBLAS_NUM_THREADS",
+  "NODE_COMPILE_CACHE",
+];
 
 function environment(extra: Record<string, string>): Record<string, string> {
   const env: Record<string, string> = {};
@@ -65,8 +74,7 @@ export function startNode(
   args: string[],
   options: { cwd?: string; env?: Record<string, string>; nodeFlags?: string[] } = {},
 ): Child {
-  const loader = script.endsWith(".ts") ? ["--import", import.meta.resolve("tsx")] : [];
-  return startProcess(process.execPath, [...(options.nodeFlags ?? []), ...loader, script, ...args], options);
+  return startProcess(process.execPath, [...(options.nodeFlags ?? []), script, ...args], options);
 }
 
 export interface Finished extends Ended {

@@ -1,7 +1,7 @@
 // What the step loop alone does, without HTTP: tokens a second for some clients at once, and what confidence takes of it. Not part
 // of `npm test`: its figures are of the machine.
 //
-//   node --import tsx test/bench/batcher.ts [--clients 8] [--requests 32] [--prompt-tokens 256] [--max-tokens 128]
+//   node test/bench/batcher.ts [--clients 8] [--requests 32] [--prompt-tokens 256] [--max-tokens 128]
 //     [--threads 2] [--adapter <adapter.gguf>] [--rounds 5] [--confidence]
 //
 // Prompts and answers are half to one and a half times as long as given, each its own. --confidence takes turns between rounds

@@ -2,7 +2,7 @@
 // Not part of `npm test`: it needs llama-server, built from the llama.cpp source that node-llama-cpp carries, and a load that
 // drives an OpenAI-compatible server and prints one JSON object (tokens_per_second, first_token_ms.p95, failures).
 //
-//   node --import tsx test/bench/load.ts --server <llama-server> --load <load.mjs> --adapter <adapter.gguf>
+//   node test/bench/load.ts --server <llama-server> --load <load.mjs> --adapter <adapter.gguf>
 //     [--clients 1,8,32] [--pairs 5] [--requests 32] [--prompt-tokens 256] [--max-tokens 128] [--threads 2] [--cold]
 //     [--out figures.json]
 //

@@ -18,7 +18,7 @@ async function writeAdapters(folder: string, count: number): Promise<void> {
     import { writeAdapter } from ${JSON.stringify(new URL("../helpers/adapter.ts", import.meta.url))};
     for (let at = 0; at < ${count}; at++) writeAdapter("${folder}/" + at + ".gguf", at + 1, { rank: 128, layers: 30 });
     writeAdapter("${folder}/warm.gguf");`;
-  const child = startProcess(process.execPath, ["--import", "tsx", "--input-type=module", "-e", script]);
+  const child = startProcess(process.execPath, ["--input-type=module", "-e", script]);
   child.stderr.pipe(process.stderr);
   assert.equal((await child.ended).code, 0);
 }

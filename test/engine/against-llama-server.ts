@@ -1,7 +1,7 @@
 // Does llama-server, with the adapter the worker exported, say of its own greedy answers what the worker says of them?
 // Not part of `npm test`: it needs llama-server, built from the llama.cpp source that node-llama-cpp carries.
 //
-//   node --import tsx test/engine/against-llama-server.ts <llama-server> <base.gguf>
+//   node test/engine/against-llama-server.ts <llama-server> <base.gguf>
 //
 // An adapter is trained for a few steps, so that it changes what is said. Ten prompts, 64 tokens each, greedy, with the adapter;
 // the same tokens again with its scale at 0. The bounds are those of every verified adapter.

@@ -1,7 +1,7 @@
 // How much of a text survives ingestion: the same manual as TXT, HTML, EPUB and PDF, of Debian's packages debian-policy and
 // developers-reference, unpacked in a folder (`apt-get download …`, `dpkg -x FILE.deb FOLDER`).
 //
-//   node --import tsx test/ingest/words.ts FOLDER
+//   node test/ingest/words.ts FOLDER
 //
 // Of the words of the TXT file, in order, it counts those that stand in the same order in what was read from each other format
 // (the longest common subsequence), and lists the tables' rows. Exits with 1 below 99 % (HTML, EPUB) or 97 % (PDF).

@@ -4,7 +4,7 @@ import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
 import type { DocumentFormat, DocumentReport } from "../../contract/documents.ts";
 import { decode, decodeUtf8 } from "./charset.ts";
-import { checkClaim, claimOf, textFormat } from "./detect.ts";
+import { checkClaim, claimOf } from "./claim.ts";
 import { signaturesOf } from "./duplicates.ts";
 import type { Page, Reading, Warning } from "./elements.ts";
 import { languagesOf } from "./language.ts";
@@ -19,6 +19,7 @@ import type { SourceMap } from "./source-map.ts";
 import type { MediaType } from "./store.ts";
 import { type PlainBlock, type Structure, structureOf } from "./structure.ts";
 import { blocksOfText } from "./text-blocks.ts";
+import { textFormat } from "./text-format.ts";
 
 export interface Parsed {
   format: DocumentFormat;

@@ -2,7 +2,7 @@
 import { open } from "node:fs/promises";
 import { Piscina } from "piscina";
 import { Failure } from "../../base/errors.ts";
-import { binaryKind } from "./detect.ts";
+import { binaryKind } from "./binary-kind.ts";
 import type { Duplicate } from "./duplicates.ts";
 import type { Parsed, ParseOptions } from "./parse.ts";
 import type { CompareTask, StructureTask } from "./parse.worker.ts";

@@ -1,0 +1,41 @@
+// What a file is by its first bytes, without any reader: the appliance asks this before a reader is loaded anywhere.
+import { Failure } from "../../base/errors.ts";
+import { checkClaim, claimOf, inArchives, readable, shown } from "./claim.ts";
+
+/** How files begin that are no text. Those that are read here are read in a process of their own. */
+const beginnings: [string, "pdf" | "zip" | string][] = [
+  ["%PDF-", "pdf"],
+  ["PK\x03\x04", "zip"],
+  ["PK\x05\x06", "an empty archive"],
+  ["\x7fELF", "a program"],
+  ["MZ\x90", "a program"],
+  ["GGUF", "a model"],
+  ["\x1f\x8b", "a gzip archive"],
+  ["BZh", "a bzip2 archive"],
+  ["\xfd7zXZ", "an xz archive"],
+  ["7z\xbc\xaf", "a 7z archive"],
+  ["Rar!", "a RAR archive"],
+  ["\x89PNG", "an image"],
+  ["\xff\xd8\xff", "an image"],
+  ["GIF8", "an image"],
+  ["II*\0", "an image"],
+  ["MM\0*", "an image"],
+  ["RIFF", "a sound, a film or an image"],
+  ["ID3", "a sound"],
+  ["OggS", "a sound or a film"],
+  ["SQLite format 3\0", "a database"],
+  ["{\\rtf", "rich text"],
+  ["\xd0\xcf\x11\xe0", "an Office document of the old kind, or one with a password"],
+];
+
+/** By the first bytes: what the probe has to read; null for what may be text. Throws for what is known not to be read. */
+export function binaryKind(head: Uint8Array, name: string): "pdf" | "zip" | null {
+  const text = Buffer.from(head.subarray(0, 64)).toString("latin1");
+  const found = beginnings.find(([start]) => text.startsWith(start))?.[1];
+  if (found === "pdf") checkClaim(name, "pdf");
+  const claim = claimOf(name);
+  if (found === "zip" && claim !== null && !inArchives.has(claim))
+    throw new Failure("extension_mismatch", `${name} is a ZIP archive, not ${shown[claim]} as its name says`);
+  if (found === undefined || found === "pdf" || found === "zip") return found ?? null;
+  throw new Failure("unsupported_media_type", `${name} is ${found}; ${readable}`);
+}

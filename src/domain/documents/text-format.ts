@@ -1,0 +1,51 @@
+// What a text is, by its content and by what its name claims.
+import { Failure } from "../../base/errors.ts";
+import type { DocumentFormat } from "../../contract/documents.ts";
+import { claimOf, readable } from "./claim.ts";
+import { looksLikeEmail } from "./read/email.ts";
+import { looksLikeJson, looksLikeJsonLines } from "./read/json.ts";
+import { delimiterOf } from "./text-blocks.ts";
+
+const isHtml = /^(?:\s|<\?xml[^>]*>|<!--[\s\S]*?-->)*<(?:!doctype\s+html|html[\s>])/i;
+const isXml = /^\s*<(?:\?xml\s|!doctype\s(?!\s*html))/i;
+const hasTags = /<(?:p|div|body|table|h[1-6]|ul|ol|span|br|a)\b[^>]*>/i;
+/** Formats of text of which a file may be any, whatever it looks like. */
+const anyText = new Set<DocumentFormat | null>(["text", "markdown", "csv"]);
+
+/** Of a decoded text. */
+export function textFormat(text: string, name: string): DocumentFormat {
+  const claim = claimOf(name);
+  const start = text.slice(0, 100_000);
+  if (isHtml.test(start)) return "html";
+  if (claim === "html" && hasTags.test(text)) return "html";
+  if (!anyText.has(claim) && isXml.test(start)) {
+    if (/<!ENTITY/i.test(start)) throw new Failure("entities_refused", `${name} declares entities of its own`);
+    throw new Failure("unsupported_media_type", `${name} is XML of a kind that is not read; ${readable}`);
+  }
+  if (anyText.has(claim)) return claim!;
+  if (claim === "json" && looksLikeJsonLines(text) && !looksLikeJson(text)) return "jsonl";
+  // Broken JSON under a name that promises it is reported by its reader, with the place.
+  if (claim === "json" || claim === "jsonl") return /^\s*[[{"\d-]|^\s*(?:true|false|null)/.test(text) ? claim : "text";
+  if (looksLikeEmail(start)) return "email";
+  if (looksLikeJson(text)) return "json";
+  if (looksLikeJsonLines(text)) return "jsonl";
+  if (looksLikeMarkdown(text)) return "markdown";
+  return looksLikeCsv(text) ? "csv" : "text";
+}
+
+const looksLikeMarkdown = (text: string): boolean =>
+  /^#{1,6} \S/m.test(text) || /^\|?( *:?-{3,}:? *\|)+ *:?-*:? *$/m.test(text) || /^```/m.test(text);
+
+/** Three lines or more, each with the same number of marks and none of them a comma of a sentence. */
+function looksLikeCsv(text: string): boolean {
+  const lines = text
+    .slice(0, 100_000)
+    .split("\n")
+    .slice(0, 50)
+    .filter((line) => line.trim() !== "");
+  const mark = delimiterOf(text);
+  const counts = new Set(lines.map((line) => line.replace(/"[^"]*"/g, "").split(mark).length));
+  return (
+    lines.length >= 3 && counts.size === 1 && !counts.has(1) && !lines.some((line) => /[a-z], [a-z]|[.!?]$/.test(line))
+  );
+}
