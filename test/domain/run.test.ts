@@ -417,6 +417,12 @@ test("a whole recipe goes through rungs, guards, repair and scales, and its repo
     8 * chosen_scale,
   );
   assert.ok(report.rows.by_kind.replay > 0 && report.rows.by_kind.prose > 0);
+  const rows = readFileSync(join(folder, "prepared/rows.jsonl"), "utf8").trim().split("\n");
+  for (const rung of [0, 1]) {
+    const kinds = rows.map((row) => JSON.parse(row)).flatMap((row) => (row.rung === rung ? [row.kind] : []));
+    const replayed = kinds.filter((kind) => kind === "replay" || kind === "prose").length;
+    assert.equal(replayed, Math.round((kinds.length - replayed) / 4), "a fifth of each rung is replayed");
+  }
   const page = readFileSync(join(folder, "artefact/report.html"), "utf8");
   assert.match(page, /What was learned.*What was lost.*What it cost.*What would help most/s);
   assert.ok(!/<script|https?:|src=/i.test(page), "nothing runs and nothing comes from elsewhere");

@@ -117,8 +117,10 @@ async function askBase(run: Run, examples: readonly Example[], memory: Memory) {
     const known = probes ? await knownFacts(run, trainer, examples, memory) : null;
     const taught = known === null ? [...examples] : fewerOfKnown(examples, known);
     // The share is of a rung's rows: n replayed beside m others make n / (n + m).
-    const inRung = taught.filter((example) => example.rung === 0).length;
-    const said = await replayRows(run, trainer, Math.round((inRung * share) / (1 - share)), memory);
+    const inRung: number[] = [];
+    for (const { rung } of taught) inRung[rung] = (inRung[rung] ?? 0) + 1;
+    const counts = Array.from(inRung, (own = 0) => Math.round((own * share) / (1 - share)));
+    const said = await replayRows(run, trainer, counts, memory);
     return { taught, known: known === null ? null : known.size, said };
   } finally {
     await trainer.close();

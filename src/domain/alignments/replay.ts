@@ -77,9 +77,14 @@ export function rowOf(
   return { kind: opening.kind, messages, rung: 0, tokens, weights, ...(drawn && { drawn }) };
 }
 
-/** `count` rows said by the base, which every rung goes over. */
-export async function replayRows(run: Run, trainer: Trainer, count: number, memory: Memory): Promise<TrainingRow[]> {
+/**
+ * Rows said by the base, `counts[rung]` for each rung. The same ones for all rungs would be learned by heart and hold the base only
+ * there (measured: six times over 880 rows left a divergence of 0.28 nats from the base on other prose).
+ */
+export async function replayRows(run: Run, trainer: Trainer, counts: number[], memory: Memory): Promise<TrainingRow[]> {
   const { training, dataset } = run.request.recipe;
+  const rungs = counts.flatMap((count, rung) => new Array<number>(count).fill(rung));
+  const count = rungs.length;
   const openings = openingsOf(run, count, training.seed);
   const rows: TrainingRow[] = [];
   for (let from = 0; from < openings.length; from += together) {
@@ -94,7 +99,10 @@ export async function replayRows(run: Run, trainer: Trainer, count: number, memo
       await memory.put(key, said);
     }
     const answers = JSON.parse(said) as number[][];
-    const made = call.map((opening, index) => rowOf(run, opening, answers[index]!));
+    const made = call.map((opening, index) => ({
+      ...rowOf(run, opening, answers[index]!),
+      rung: rungs[from + index]!,
+    }));
     rows.push(
       ...(await withLessons(
         run,
@@ -107,7 +115,7 @@ export async function replayRows(run: Run, trainer: Trainer, count: number, memo
   return rows;
 }
 
-/** Asked once for all of the training, which goes over these rows in every epoch of every rung. */
+/** Asked before the training, many rows a call, and not at each of its steps. */
 async function withLessons(run: Run, trainer: Trainer, rows: readonly TrainingRow[]): Promise<TrainingRow[]> {
   const topK = run.request.recipe.dataset.replay_top_k ?? 0;
   if (topK === 0) return [...rows];

@@ -86,12 +86,10 @@ export async function openTraining(run: Run, prepared: Prepared, trainer: Traine
   };
 }
 
-/** Rows by rung, replayed ones in each; a rung that no row of the documents belongs to is none. */
+/** Rows by rung; a rung that no row of the documents belongs to is none. */
 function rungsOf(rows: readonly TrainingRow[]): number[][] {
   const last = Math.max(0, ...rows.filter((row) => !isReplayed(row)).map((row) => row.rung));
-  return Array.from({ length: last + 1 }, (_, rung) =>
-    [...rows.keys()].filter((at) => isReplayed(rows[at]!) || rows[at]!.rung === rung),
-  );
+  return Array.from({ length: last + 1 }, (_, rung) => [...rows.keys()].filter((at) => rows[at]!.rung === rung));
 }
 
 /** Loads the newest checkpoint that verifies, and says in the log where the run goes on. */
