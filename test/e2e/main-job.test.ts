@@ -2,7 +2,7 @@
 // the API and the command line alone. The parts follow one another over one data folder.
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { constants, getPriority, tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
@@ -109,6 +109,9 @@ test("two alignments run at the same time, the appliance answers meanwhile, and 
   });
   const runs = descendantsOf(serving.child.pid).filter((entry) => / run \S*\/runs\//.test(entry.command));
   assert.equal(new Set(runs.map((entry) => entry.command)).size, 2, JSON.stringify(runs));
+  // Answers come first: runs, and the trainers that they start, yield the processor to them.
+  for (const { pid, command } of runs.flatMap((run) => [run, ...descendantsOf(run.pid)]))
+    assert.equal(getPriority(pid), constants.priority.PRIORITY_BELOW_NORMAL, command);
 
   const reply = await client.api["inference.chat"]({
     body: { model: baseId, messages: [{ role: "user", content: "Say hello." }], max_tokens: 8 },
