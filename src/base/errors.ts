@@ -76,9 +76,15 @@ export const failures = {
     "The model does worse than what it would replace",
     "`detail` lists the items; POST evaluations/compare shows all. Promote it all the same with `override` and a `reason`.",
   ),
+  several_lines: row(409, "The model is promoted on several lines", "Name one of them in `line`."),
   stop_rejected: row(502, "The run rejected the stop request", "Read the run's events."),
   stop_unreachable: row(503, "The run does not answer", "It is killed if it stays silent; read its status.", true),
   benchmark_invalid: row(422, "The benchmark file has a bad row", "The message names the row and the field."),
+  no_item_left: row(
+    409,
+    "The benchmark would have no item left",
+    "Leave one at least, or upload a new benchmark in its place.",
+  ),
   document_invalid: row(
     422,
     "The document cannot be read",

@@ -1,4 +1,15 @@
-import { id, idempotencyHeaders, idParam, name, pageQuery, progressDetail, timestamp } from "./common.ts";
+import {
+  having,
+  id,
+  idempotencyHeaders,
+  idParam,
+  name,
+  pageQuery,
+  progressDetail,
+  rules,
+  timestamp,
+  whenever,
+} from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 
 export const splits = ["dev", "sealed", "retention"] as const;
@@ -185,6 +196,7 @@ export const benchmarks = {
         n_samples: { type: "integer", minimum: 1, maximum: 5000, default: 100 },
         seed: { type: "integer", minimum: 0, maximum: 4_294_967_295, default: 1 },
       },
+      ...rules(whenever(having("generator_provider"), having("generator_model"))),
     },
     reply: benchmarkRecord,
     errors: ["not_found"],
@@ -222,7 +234,7 @@ export const benchmarks = {
       },
     },
     reply: benchmarkRecord,
-    errors: ["not_found", "conflict"],
+    errors: ["not_found", "conflict", "no_item_left"],
   }),
   "benchmarks.list": endpoint({
     method: "GET",

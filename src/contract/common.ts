@@ -29,7 +29,7 @@ export const whenever = (condition: object, consequence: object, otherwise?: obj
 export const having = (...fields: string[]) => ({ type: "object", required: fields }) as const;
 
 /** Of objects whose `field` has one of `values`. */
-export const where = (field: string, ...values: (string | null)[]) =>
+export const where = (field: string, ...values: (string | boolean | null)[]) =>
   ({ type: "object", required: [field], properties: { [field]: { enum: values } } }) as const;
 
 /** A part of a content, of whichever only texts are read. */

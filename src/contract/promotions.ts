@@ -1,4 +1,4 @@
-import { id, idParam, name, page, timestamp } from "./common.ts";
+import { having, id, idParam, name, page, rules, timestamp, whenever, where } from "./common.ts";
 import { comparison } from "./comparisons.ts";
 import { endpoint } from "./endpoint.ts";
 
@@ -120,6 +120,7 @@ export const promotions = {
         },
         reason: { ...reason, description: "Kept with the promotion." },
       },
+      ...rules(whenever(where("override", true), having("reason"))),
     },
     reply: promotionRecord,
     errors: ["not_found", "conflict", "promotion_refused", "disk_full"],
@@ -139,7 +140,7 @@ export const promotions = {
       },
     },
     reply: promotionRecord,
-    errors: ["not_found", "conflict", "disk_full"],
+    errors: ["not_found", "conflict", "several_lines", "disk_full"],
   }),
   "models.promotions": endpoint({
     method: "GET",

@@ -239,6 +239,9 @@ describe("a benchmark of documents", () => {
     const refused = await create({ generator_model: "big", generator_provider: "nobody" });
     assert.equal(refused.status, 422);
     assert.deepEqual(refused.body.detail[0].loc, ["body", "generator_provider"]);
+    const nameless = await create({ generator_provider: "nobody" });
+    assert.equal(nameless.status, 422);
+    assert.deepEqual(nameless.body.detail[0].loc, ["body", "generator_model"]);
     assert.equal((await create({ generator_model: "unknown" })).status, 404);
   });
 
@@ -260,15 +263,15 @@ describe("a benchmark of documents", () => {
       params: { benchmark_id: body.benchmark_id },
       body: { items: [3], reason: "again" },
     });
-    assert.equal(again.status, 422);
-    assert.deepEqual(again.body.detail[0].loc, ["body", "items", 0]);
+    assert.deepEqual([again.status, again.body.detail], [404, "The benchmark has no sample 3"]);
   });
 
   test("struck without a reason, or of everything, is refused", async () => {
     const strike = (body: object) => it.call("benchmarks.strike", { params: { benchmark_id: id }, body });
     assert.equal((await strike({ items: [1] })).status, 422);
     const all = Array.from({ length: 30 }, (_, at) => at + 1);
-    assert.equal((await strike({ items: all, reason: "all" })).status, 422);
+    const emptied = await strike({ items: all, reason: "all" });
+    assert.deepEqual([emptied.status, emptied.body.error.code], [409, "no_item_left"]);
   });
 });
 

@@ -215,8 +215,8 @@ describe("promotion", () => {
     const [, second] = models as [string, string, string];
     for (const line of ["east", "west"]) assert.equal((await promote(it, second, { line })).status, 200);
     const unclear = await rollback(it, second);
-    assert.equal(unclear.status, 422);
-    assert.match(unclear.body.detail[0].msg, /east, west/);
+    assert.deepEqual([unclear.status, unclear.body.error.code], [409, "several_lines"]);
+    assert.match(unclear.body.detail, /promoted on east, west$/);
     assert.equal((await rollback(it, second, { line: "east" })).body.line, "east");
     assert.equal((await ask("west")).body.model, second);
   });

@@ -154,8 +154,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     body: { generator_model?: string; generator_provider?: string },
   ): DraftSettings["generator"] {
     const { generator_model: model, generator_provider: provider = null } = body;
-    if (model === undefined && provider === null) return null;
-    if (model === undefined) throw invalid(["generator_model"], "field required where a provider is named");
+    if (model === undefined) return null;
     if (provider === null) return { model: parts.findModel(ownerId, model), provider, key_id };
     if (!parts.hasUpstream(provider)) throw invalid(["generator_provider"], "no upstream of this name is configured");
     return { model, provider, key_id };
@@ -216,11 +215,11 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
       const row = get(userId, params.benchmark_id);
       const all = items(row.id);
       const known = new Set(all.map(({ sample_num }) => sample_num));
-      const unknown = body.items.findIndex((number) => !known.has(number));
-      if (unknown >= 0) throw invalid(["items", unknown], `there is no sample ${body.items[unknown]}`);
+      const unknown = body.items.find((number) => !known.has(number));
+      if (unknown !== undefined) throw new Failure("not_found", `The benchmark has no sample ${unknown}`);
       const struck = new Set(body.items);
       const left = all.filter(({ sample_num }) => !struck.has(sample_num));
-      if (left.length === 0) throw invalid(["items"], "no item would be left");
+      if (left.length === 0) throw new Failure("no_item_left");
       const { owner_id, document_id, name, version, draft_id } = row;
       const next = { owner_id, document_id, name, draft_id, version: version + 1, previous_id: row.id };
       return store.transaction(() => {

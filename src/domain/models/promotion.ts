@@ -8,7 +8,7 @@
 //   2. The pointer names the promotion that put its model there. Rolling back goes to the promotion before that one, never to a
 //      rollback, so that each call takes one step back.
 //   3. A model that is refused is promoted only with a reason.
-import { Failure, invalid, type ValidationDetail } from "../../base/errors.ts";
+import { Failure, type ValidationDetail } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
@@ -74,11 +74,7 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
     if (lines.length === 0)
       throw new Failure("conflict", `${model.id} is not promoted${line === undefined ? "" : ` on ${line}`}`);
     if (lines.length > 1)
-      throw invalid(
-        ["body", "line"],
-        `the model is promoted on ${lines.map((one) => one.line).join(", ")}; name one`,
-        "missing",
-      );
+      throw new Failure("several_lines", `${model.id} is promoted on ${lines.map((one) => one.line).join(", ")}`);
     return lines[0]!;
   }
 
@@ -86,7 +82,6 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
     "models.promote": async ({ params, body }, caller) => {
       const model = alignedOf(caller, params.model_id);
       const { line = model.name, reason = null, override = reason !== null } = body;
-      if (override && reason === null) throw invalid(["body", "reason"], "an override needs its reason", "missing");
       const current = sql.promotedOn.get({ ownerId: caller.userId, baseId: model.base_model_id, line });
       if (current?.model_id === model.id) return toRecord(sql.promotion.get(current.promotion_seq)!);
       const verdict = parts.judgePromotion(caller.userId, model.id, current?.model_id ?? model.base_model_id);
