@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t most_exact = int64_t{1} << 53; // whole numbers that JSON carries exactly
 constexpr double most_number = 1e30;
+constexpr int64_t most_top = 1024; // most likely tokens told of a place
 
 Rows rows_of(Fields & fields) {
     Rows rows{fields.integers("tokens"), fields.integers("row_lengths")};
@@ -208,7 +209,7 @@ Answer answer_losses(const Trainer::Losses & losses) {
 
 Answer forward(Trainer & trainer, Fields & fields) {
     const std::optional<std::string> name = fields.text_or_null("adapter");
-    const int64_t top_k = fields.has("top_k") ? fields.whole("top_k", 0, 1024) : 0;
+    const int64_t top_k = fields.has("top_k") ? fields.whole("top_k", 0, most_top) : 0;
     const Rows rows = rows_of(fields);
     const LossWeights weights = weights_of(fields);
     fields.expect_no_more();
@@ -254,19 +255,32 @@ Answer sample(Trainer & trainer, Fields & fields) {
         if (!token.is_number_integer() || token < 0 || token > INT32_MAX) Fields::bad("stop_tokens", "must hold token ids");
         options.stop_tokens.push_back(token.get<int32_t>());
     }
+    if (fields.has("report_top")) options.report_top = fields.whole("report_top", 0, most_top);
     const Rows prompts = rows_of(fields);
     fields.expect_no_more();
-    std::vector<int32_t> tokens, lengths;
-    std::vector<float> logprobs;
+    // Before anything is drawn: one length a row, two values a token and two of report_top must fit a frame if no row stops early.
+    const int64_t values = static_cast<int64_t>(prompts.lengths.size()) * (1 + options.max_tokens * (2 + 2 * options.report_top));
+    if (options.report_top > 0 && values * static_cast<int64_t>(sizeof(float)) > limits::max_payload_bytes)
+        Fields::bad("report_top", "makes an answer that may be larger than max_payload_bytes");
+    std::vector<int32_t> tokens, lengths, top_tokens;
+    std::vector<float> logprobs, top_logprobs;
     json reasons = json::array();
+    const auto append = [](auto & all, const auto & some) { all.insert(all.end(), some.begin(), some.end()); };
     const Trainer::Samples samples = trainer.sample(name, version, prompts, options);
     for (const Sampled & row : samples.rows) {
-        tokens.insert(tokens.end(), row.tokens.begin(), row.tokens.end());
-        logprobs.insert(logprobs.end(), row.logprobs.begin(), row.logprobs.end());
+        append(tokens, row.tokens);
+        append(logprobs, row.logprobs);
+        append(top_tokens, row.top_tokens);
+        append(top_logprobs, row.top_logprobs);
         lengths.push_back(static_cast<int32_t>(row.tokens.size()));
         reasons.push_back(row.stopped ? "stop" : "length");
     }
-    return {{{"stop_reasons", reasons}, {"computed_tokens", samples.computed_tokens}}, {Array::of("tokens", tokens), Array::of("row_lengths", lengths), Array::of("logprobs", logprobs)}};
+    Answer answer{{{"stop_reasons", reasons}, {"computed_tokens", samples.computed_tokens}}, {Array::of("tokens", tokens), Array::of("row_lengths", lengths), Array::of("logprobs", logprobs)}};
+    if (options.report_top > 0) {
+        answer.payload.push_back(Array::of("top_tokens", top_tokens));
+        answer.payload.push_back(Array::of("top_logprobs", top_logprobs));
+    }
+    return answer;
 }
 
 Answer score(Trainer & trainer, Fields & fields) {

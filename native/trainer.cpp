@@ -138,6 +138,11 @@ void Trainer::check_weights(const Rows & rows, const LossWeights & w) {
     }
 }
 
+void Trainer::check_top(const char * name, int64_t count) {
+    const int64_t vocabulary = model().shape().vocabulary;
+    if (count > vocabulary) throw Failure("bad_request", std::string(name) + " is more than the vocabulary of " + std::to_string(vocabulary), "Ask for fewer.");
+}
+
 int64_t Trainer::fitting_tokens(const Adapter * adapter, int64_t longest_row, int64_t wanted, int64_t extra_bytes, Keep keep) const {
     const auto needed = [&](int64_t tokens) {
         return resident_bytes() + extra_bytes + model_->pass_bytes(adapter ? &adapter->shape : nullptr, tokens, longest_row, keep);
@@ -220,7 +225,7 @@ Trainer::Losses Trainer::forward(const std::optional<std::string> & name, const 
     Adapter * with = adapter_or_base(name);
     check_rows(rows, 0);
     check_weights(rows, weights);
-    if (top_k > model_->shape().vocabulary) throw Failure("bad_request", "top_k is more than the vocabulary of " + std::to_string(model_->shape().vocabulary), "Ask for fewer.");
+    check_top("top_k", top_k);
     return run(with, rows, weights, Keep::nothing, top_k);
 }
 

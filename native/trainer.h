@@ -29,11 +29,14 @@ struct SampleOptions {
     DrawOptions draw;
     uint64_t seed;
     std::vector<int32_t> stop_tokens;
+    int64_t report_top = 0; // likeliest tokens told of every draw
 };
 
 struct Sampled {
     std::vector<int32_t> tokens;
     std::vector<float> logprobs;
+    std::vector<int32_t> top_tokens; // [tokens, report_top]
+    std::vector<float> top_logprobs; // [tokens, report_top]
     bool stopped; // on a stop token, else by length
 };
 
@@ -91,6 +94,8 @@ private:
     Adapter * adapter_or_base(const std::optional<std::string> & name);
     void check_rows(const Rows & rows, int64_t more_tokens);
     void check_weights(const Rows & rows, const LossWeights & weights);
+    /** name: of the field that asks for so many most likely tokens. */
+    void check_top(const char * name, int64_t count);
     int64_t resident_bytes() const;
     int64_t fitting_tokens(const Adapter * adapter, int64_t longest_row, int64_t wanted, int64_t extra_bytes, Keep keep) const;
     Packing cut(const Rows & rows, const std::vector<int64_t> & needed, const Adapter * adapter, Keep keep, int64_t extra_bytes = 0);

@@ -23,6 +23,7 @@ Trainer::Samples Trainer::sample(const std::optional<std::string> & name, std::o
     if (version && *version != with->version)
         throw Failure("stale_version", "adapter " + *name + " has version " + std::to_string(with->version) + ", not " + std::to_string(*version), "Sample again from the present weights.");
     check_rows(prompts, options.max_tokens);
+    check_top("report_top", options.report_top);
     for (int32_t token : options.stop_tokens)
         if (token < 0 || token >= model().shape().vocabulary) throw Failure("token_out_of_range", "stop token " + std::to_string(token) + ", the vocabulary has " + std::to_string(model().shape().vocabulary), "Use this model's token ids.");
 
@@ -93,10 +94,15 @@ void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions
                 }
                 const double uniform = random_uniform(random_key(options.seed, static_cast<uint64_t>(l.row)), result.tokens.size());
                 const int32_t token = draw(row, vocabulary, options.draw, uniform);
-                const double logprob = token_loss(row, vocabulary, token).logprob;
+                const TokenLoss said = token_loss(row, vocabulary, token);
                 l.token = token;
                 result.tokens.push_back(token);
-                result.logprobs.push_back(static_cast<float>(logprob));
+                result.logprobs.push_back(static_cast<float>(said.logprob));
+                if (options.report_top > 0)
+                    for (const TopToken & top : top_tokens(row, vocabulary, said.log_sum, options.report_top)) {
+                        result.top_tokens.push_back(top.token);
+                        result.top_logprobs.push_back(top.logprob);
+                    }
                 result.stopped = std::find(options.stop_tokens.begin(), options.stop_tokens.end(), token) != options.stop_tokens.end();
             });
         });

@@ -462,6 +462,73 @@ void test_sampling(const std::string & model) {
     CHECK(code_of([&] { trainer.sample(std::nullopt, 0, prompts.rows, options); }) == "bad_request", "the base has no version");
 }
 
+/** What a draw tells of its place is what forward tells of it, whatever the draw leaves out; a draw that tells nothing draws the same. */
+void test_reported_tops(const std::string & model) {
+    Trainer trainer;
+    trainer.open(model, 2, 0);
+    trainer.create_adapter("a", test_shape);
+    train_step(trainer, 3);
+    Rows prompts = request_of(test_batch(320, {5, 1, 70, 12}, 8), 0, 4).rows;
+    const std::vector<int32_t> shared(prompts.tokens.begin() + 6, prompts.tokens.begin() + 76); // the long one again: computed once
+    prompts.tokens.insert(prompts.tokens.end(), shared.begin(), shared.end());
+    prompts.lengths.push_back(70);
+    size_t clear = 0, places = 0;
+    for (const std::optional<std::string> & adapter : {std::optional<std::string>("a"), std::optional<std::string>()})
+        for (const DrawOptions & filter : {DrawOptions{1, 0, 1, 0}, DrawOptions{0.6, 3, 0.8, 0.1}, DrawOptions{0, 0, 1, 0}}) {
+            constexpr size_t k = 6;
+            SampleOptions options{20, filter, 5, {2, 7, 9}};
+            const std::vector<Sampled> silent = trainer.sample(adapter, std::nullopt, prompts, options).rows;
+            options.report_top = k;
+            const std::vector<Sampled> told = trainer.sample(adapter, std::nullopt, prompts, options).rows;
+            Rows full;
+            LossWeights weights;
+            auto prompt = prompts.tokens.begin();
+            for (size_t r = 0; r < told.size(); r++) {
+                CHECK(told[r].tokens == silent[r].tokens && told[r].logprobs == silent[r].logprobs, "row %zu must not depend on what is told", r);
+                CHECK(silent[r].top_tokens.empty() && silent[r].top_logprobs.empty(), "row %zu tells what nobody asked", r);
+                CHECK(told[r].top_tokens.size() == k * told[r].tokens.size() && told[r].top_logprobs.size() == k * told[r].tokens.size(), "row %zu tells %zu", r, told[r].top_tokens.size());
+                const auto length = static_cast<size_t>(prompts.lengths[r]);
+                full.tokens.insert(full.tokens.end(), prompt, prompt + prompts.lengths[r]);
+                prompt += prompts.lengths[r];
+                full.tokens.insert(full.tokens.end(), told[r].tokens.begin(), told[r].tokens.end());
+                full.lengths.push_back(static_cast<int32_t>(length + told[r].tokens.size()));
+                weights.weights.resize(full.tokens.size() - told[r].tokens.size(), 0);
+                weights.weights.resize(full.tokens.size(), 1);
+            }
+            // One more than is told: whether the last of them is clear too.
+            const Trainer::Losses expected = trainer.forward(adapter, full, weights, k + 1);
+            size_t token = 0;
+            for (size_t r = 0; r < told.size(); r++) {
+                token += static_cast<size_t>(prompts.lengths[r]);
+                for (size_t i = 0; i < told[r].tokens.size(); i++, token++) {
+                    const float *seen = told[r].top_logprobs.data() + i * k, *logprobs = expected.top_logprobs.data() + token * (k + 1);
+                    for (size_t j = 0; j < k; j++) {
+                        CHECK(std::abs(seen[j] - logprobs[j]) <= 1e-4f, "row %zu draw %zu place %zu: %g and %g", r, i, j, static_cast<double>(seen[j]), static_cast<double>(logprobs[j]));
+                        const bool apart = (j == 0 || logprobs[j - 1] - logprobs[j] > 2e-4f) && logprobs[j] - logprobs[j + 1] > 2e-4f;
+                        if (apart) CHECK(told[r].top_tokens[i * k + j] == expected.top_tokens[token * (k + 1) + j], "row %zu draw %zu place %zu: another token", r, i, j);
+                        clear += apart;
+                        places++;
+                    }
+                    if (filter.temperature == 0) CHECK(told[r].top_tokens[i * k] == told[r].tokens[i] && seen[0] == told[r].logprobs[i], "row %zu draw %zu: greedy draws the likeliest", r, i);
+                }
+            }
+        }
+    CHECK(clear * 10 > places * 9, "only %zu of %zu places are clear", clear, places);
+
+    SampleOptions all{3, {1, 0, 1, 0}, 5, {}, 320};
+    const Sampled whole = trainer.sample("a", std::nullopt, prompts, all).rows[2];
+    for (size_t i = 0; i < whole.tokens.size(); i++) {
+        double sum = 0;
+        for (size_t j = i * 320; j < (i + 1) * 320; j++) {
+            CHECK(j == i * 320 || whole.top_logprobs[j] <= whole.top_logprobs[j - 1], "draw %zu: in falling order", i);
+            sum += std::exp(static_cast<double>(whole.top_logprobs[j]));
+        }
+        CHECK(std::abs(sum - 1) < 1e-5, "draw %zu: the whole vocabulary sums to %g", i, sum);
+    }
+    all.report_top = 321;
+    CHECK(code_of([&] { trainer.sample("a", std::nullopt, prompts, all); }) == "bad_request", "more top tokens than there are");
+}
+
 } // namespace
 
 int main(int, char ** arguments) {
@@ -478,6 +545,7 @@ int main(int, char ** arguments) {
         for (const AdapterShape & shape : {test_shape, dropping}) test_splits(model("q4_1"), shape);
         test_splits(model("f32-untied"), with_head);
         for (const char * kind : {"f32", "f32-untied", "q4_1", "q4_k", "bf16"}) test_sampling(model(kind));
+        for (const char * kind : {"f32-untied", "q4_1"}) test_reported_tops(model(kind));
         std::printf("%s gate 4, gate 5, sample == score\n", arguments[2]);
     } else {
         const std::string quantised = tiny_model(folder, "llama", "q4_1");

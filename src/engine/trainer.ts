@@ -165,6 +165,8 @@ export interface TrainerSampling {
   minP: number;
   seed: number;
   stopTokens: number[];
+  /** Likeliest tokens told of every draw; default 0. */
+  reportTop?: number;
 }
 
 export interface SampledRow {
@@ -172,6 +174,8 @@ export interface SampledRow {
   /** Raw log-probs in nats at temperature 1, one per sampled token. */
   logprobs: Float32Array;
   stopReason: "stop" | "length";
+  /** [drawn · reportTop] at temperature 1 over the whole vocabulary, as `forward` tells them; when asked for. */
+  top?: TopTokens;
 }
 
 /** How the adapted matrices are stored; all others stay as they are. */
@@ -420,7 +424,7 @@ class TrainerProcess implements Trainer {
     const answer = await this.#call("forward", { adapter, top_k: topK }, weightedRows(rows));
     return {
       ...lossesOf(answer),
-      ...(topK > 0 && { top: { tokens: answer.payload.top_tokens, logprobs: answer.payload.top_logprobs } }),
+      ...(topK > 0 && { top: topTokens(answer.payload) }),
     } as Losses & { top: TopTokens };
   }
 
@@ -451,6 +455,7 @@ class TrainerProcess implements Trainer {
     sampling: TrainerSampling,
     version?: number,
   ): Promise<SampledRow[]> {
+    const topK = sampling.reportTop ?? 0;
     const { fields, payload } = await this.#call(
       "sample",
       {
@@ -463,17 +468,24 @@ class TrainerProcess implements Trainer {
         min_p: sampling.minP,
         seed: sampling.seed,
         stop_tokens: sampling.stopTokens,
+        report_top: topK,
       },
       { tokens: prompts.tokens, row_lengths: prompts.rowLengths },
     );
     const tokens = payload.tokens as Int32Array;
     const logprobs = payload.logprobs as Float32Array;
     const reasons = fields.stop_reasons as ("stop" | "length")[];
+    const top = topK > 0 ? topTokens(payload) : null;
     let at = 0;
     return Array.from(payload.row_lengths as Int32Array, (length, row) => {
       const from = at;
       at += length;
-      return { tokens: tokens.slice(from, at), logprobs: logprobs.slice(from, at), stopReason: reasons[row]! };
+      return {
+        tokens: tokens.slice(from, at),
+        logprobs: logprobs.slice(from, at),
+        stopReason: reasons[row]!,
+        ...(top && { top: cutTop(top, from * topK, at * topK) }),
+      };
     });
   }
 
@@ -536,6 +548,17 @@ const weightedRows = (rows: WeightedRows): Record<string, WireArray> => ({
   ...(rows.entropyWeights && { entropy_weights: rows.entropyWeights }),
   ...(rows.zWeights && { z_weights: rows.zWeights }),
   ...(rows.soft && { soft_targets: rows.soft.targets, soft_weights: rows.soft.weights }),
+});
+
+const topTokens = (payload: Answer["payload"]): TopTokens => ({
+  tokens: payload.top_tokens as Int32Array,
+  logprobs: payload.top_logprobs as Float32Array,
+});
+
+/** A copy of the entries from `from` up to `end`. */
+const cutTop = ({ tokens, logprobs }: TopTokens, from: number, end: number): TopTokens => ({
+  tokens: tokens.slice(from, end),
+  logprobs: logprobs.slice(from, end),
 });
 
 const lossesOf = ({ fields, payload }: Answer): Losses => ({

@@ -4,8 +4,17 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { askTeacher, cutLesson, joinLessons, taught } from "../../src/domain/alignments/distil.ts";
-import { continued, isReplayed, type Opening, openingsOf, rowOf } from "../../src/domain/alignments/replay.ts";
+import type { Run } from "../../src/domain/alignments/context.ts";
+import { askTeacher, joinLessons, taught } from "../../src/domain/alignments/distil.ts";
+import { openMemory } from "../../src/domain/alignments/memory.ts";
+import {
+  continued,
+  isReplayed,
+  type Opening,
+  openingsOf,
+  replayRows,
+  rowOf,
+} from "../../src/domain/alignments/replay.ts";
 import {
   type PrepareReport,
   readPrepared,
@@ -15,7 +24,7 @@ import {
 } from "../../src/domain/alignments/rows.ts";
 import { formatChat } from "../../src/engine/chat-format.ts";
 import type { Trainer } from "../../src/engine/trainer.ts";
-import { partsOf, tinyModel } from "./run-harness.ts";
+import { overridden, partsOf, tinyModel } from "./run-harness.ts";
 
 const parts = partsOf();
 const { tokenizer, dispose } = await parts.openTokenizer(tinyModel);
@@ -82,23 +91,104 @@ test("what is drawn follows from the seed and the weights alone", async () => {
   assert.ok(first.every((tokens) => tokens.length >= 1 && tokens.length <= 8));
 });
 
-test("what the base said beforehand is kept with its rows, and teaches what asking anew would teach", async () => {
-  const openings = openingsOf(run, 5, 3);
-  const said = await continued(run, trainer, null, openings, { maxTokens: 6, seed: 1 });
-  const rows = openings.map((opening, at) => rowOf(run, opening, said[at]!.tokens));
-  const asked = toTrainer(rows, 1);
-  const lesson = await askTeacher(trainer, asked, 4, null);
-  const lessons = cutLesson(lesson, asked);
-  const bare = rowOf(run, openings[0]!, [5, 6]);
-  const kept: TrainingRow[] = [bare, ...rows.map((row, at) => ({ ...row, lesson: lessons[at]! }))];
-  const folder = mkdtempSync(join(tmpdir(), "plumbline-rows-"));
+/** Six tokens a row, four likeliest tokens of each place; `over` changes what the recipe asks for. */
+const runOf = (over: Record<string, number> = {}): Run =>
+  ({
+    ...run,
+    request: { recipe: { training: { seed: 3 }, dataset: { replay_tokens: 6, replay_top_k: 4, ...over } } },
+    turn: async () => {},
+    progress: async () => {},
+  }) as unknown as Run;
+
+async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "plumbline-replay-"));
   try {
-    await writePrepared(join(folder, "prepared"), "request", { rows: kept, dev: [], report: {} as PrepareReport });
-    const back = (await readPrepared(join(folder, "prepared"), "request"))!;
-    assert.deepEqual(back.rows, kept);
-    const read = back.rows.flatMap((row) => row.lesson ?? []);
-    assert.deepEqual(taught(asked, joinLessons(4, read)), taught(asked, lesson));
+    await use(folder);
   } finally {
     rmSync(folder, { recursive: true });
   }
-});
+}
+
+/** Rows of two rungs, by what the folder remembers. */
+async function replayed(folder: string, asked: Run, by: Trainer = trainer): Promise<TrainingRow[]> {
+  const memory = await openMemory(folder);
+  try {
+    return await replayRows(asked, by, [2, 3], memory);
+  } finally {
+    await memory.close();
+  }
+}
+
+const deaf = (): Trainer => overridden(trainer, { sample: () => Promise.reject(new Error("asked again")) });
+
+test("a row's lesson is what asking the base for that row would say", () =>
+  inFolder(async (folder) => {
+    const rows = await replayed(folder, runOf());
+    assert.deepEqual(
+      rows.map((row) => row.rung),
+      [0, 0, 1, 1, 1],
+    );
+    const { top } = await askTeacher(trainer, toTrainer(rows, 1), 4, null);
+    const lessons = joinLessons(
+      4,
+      rows.map((row) => row.lesson!),
+    );
+    // Openings included: both say nothing there.
+    assert.deepEqual(lessons.top.tokens, top.tokens);
+    for (const [at, logprob] of top.logprobs.entries())
+      assert.ok(
+        Math.abs(lessons.top.logprobs[at]! - logprob) <= 1e-4,
+        `${at}: ${lessons.top.logprobs[at]}, ${logprob}`,
+      );
+    const none = await replayed(folder, runOf({ replay_top_k: 0 }));
+    assert.ok(none.every((row) => row.lesson === undefined));
+    assert.deepEqual(
+      none.map((row) => row.tokens),
+      rows.map((row) => row.tokens),
+    );
+  }));
+
+test("a run killed while it prepares makes the very same rows and lessons, and asks nothing twice", () =>
+  inFolder(async (folder) => {
+    const rows = await replayed(folder, runOf());
+    assert.deepEqual(await replayed(folder, runOf(), deaf()), rows);
+    await assert.rejects(replayed(folder, runOf({ replay_top_k: 5 }), deaf()), /asked again/, "another question");
+  }));
+
+test("a call holds no more rows than an answer can", () =>
+  inFolder(async (folder) => {
+    const calls: number[] = [];
+    const narrow = overridden(trainer, {
+      // Two rows: of each a length, six tokens with their log-probs, and four tokens with theirs for each of the six.
+      hello: async () => {
+        const hello = await trainer.hello();
+        return { ...hello, limits: { ...hello.limits, maxPayloadBytes: 2 * 4 * (1 + 6 * 2 + 6 * 4 * 2) + 3 } };
+      },
+      sample: (adapter, prompts, sampling) => {
+        calls.push(prompts.rowLengths.length);
+        return trainer.sample(adapter, prompts, sampling);
+      },
+    });
+    assert.equal((await replayed(folder, runOf(), narrow)).length, 5);
+    assert.deepEqual(calls, [2, 2, 1]);
+  }));
+
+test("what the base said is kept with its rows, and teaches what asking anew would teach", () =>
+  inFolder(async (folder) => {
+    const rows = await replayed(folder, runOf());
+    const kept = [rowOf(run, openingsOf(run, 1, 3)[0]!, [5, 6]), ...rows];
+    await writePrepared(join(folder, "prepared"), "request", { rows: kept, dev: [], report: {} as PrepareReport });
+    const back = (await readPrepared(join(folder, "prepared"), "request"))!;
+    assert.deepEqual(back.rows, kept);
+    const asked = toTrainer(rows, 1);
+    const known = taught(
+      asked,
+      joinLessons(
+        4,
+        back.rows.flatMap((row) => row.lesson ?? []),
+      ),
+    ).soft!;
+    const anew = taught(asked, await askTeacher(trainer, asked, 4, null)).soft!;
+    assert.deepEqual(known.targets, anew.targets);
+    for (const [at, weight] of anew.weights.entries()) assert.ok(Math.abs(known.weights[at]! - weight) <= 1e-4);
+  }));

@@ -146,6 +146,42 @@ test("what is sampled is scored the same, and ends where it must", async (t) => 
   }
 });
 
+test("a draw tells the likeliest tokens of its place as forward tells them, and only when asked", async (t) => {
+  const trainer = await openWorker(t, quantised);
+  const lengths = [4, 1, 70];
+  const prompts = rowsOf(lengths, 6);
+  const silent = await trainer.sample(null, prompts, sampling);
+  const told = await trainer.sample(null, prompts, { ...sampling, reportTop: 3 });
+  assert.deepEqual(
+    told.map(({ top, ...row }) => row),
+    silent,
+  );
+  let at = 0;
+  for (const [r, { tokens, top }] of told.entries()) {
+    const prompt = prompts.tokens.slice(at, at + lengths[r]!);
+    at += lengths[r]!;
+    const row = Int32Array.from([...prompt, ...tokens]);
+    const asked = {
+      tokens: row,
+      rowLengths: Int32Array.of(row.length),
+      weights: Float32Array.from(row, (_, place) => (place < prompt.length ? 0 : 1)),
+    };
+    const said = (await trainer.forward(null, asked, 3)).top;
+    assert.deepEqual(top!.tokens, said.tokens.slice(3 * prompt.length));
+    assert.equal(top!.logprobs.length, 3 * tokens.length);
+    for (const [i, logprob] of top!.logprobs.entries())
+      assert.ok(Math.abs(said.logprobs[3 * prompt.length + i]! - logprob) < 1e-4, `row ${r} entry ${i}`);
+  }
+  const refused = (over: Partial<TrainerSampling>, rows = prompts): Promise<void> =>
+    assert.rejects(
+      trainer.sample(null, rows, { ...sampling, ...over }),
+      (error: unknown) => refusedWith("bad_request")(error) && /report_top/.test((error as Failure).message),
+    );
+  // The vocabulary has 320; 250 rows of 500 tokens would be told in 321 MB.
+  for (const reportTop of [-1, 1.5, 321, 1025]) await refused({ reportTop });
+  await refused({ reportTop: 320, maxTokens: 500 }, rowsOf(new Array<number>(250).fill(1), 6));
+});
+
 function checkEnd({ tokens, logprobs, stopReason }: SampledRow): void {
   assert.equal(tokens.length, logprobs.length);
   assert.ok(tokens.slice(0, -1).every((token) => token !== 5));

@@ -27,16 +27,6 @@ export async function askTeacher(
   return { topK, top, ratios: drawn && logprobs.map((logprob, t) => logprob - drawn[t]!) };
 }
 
-/** The lesson of each of the rows, in order. */
-export function cutLesson({ topK, top }: Lesson, { rowLengths }: WeightedRows): TopTokens[] {
-  let at = 0;
-  return Array.from(rowLengths, (length) => {
-    const [from, to] = [at * topK, (at + length) * topK];
-    at += length;
-    return { tokens: top.tokens.slice(from, to), logprobs: top.logprobs.slice(from, to) };
-  });
-}
-
 /** Of rows one behind the other. */
 export function joinLessons(topK: number, lessons: readonly TopTokens[]): Lesson {
   const length = lessons.reduce((sum, { tokens }) => sum + tokens.length, 0);

@@ -4,12 +4,10 @@
 import { seeded } from "../../base/statistics/random.ts";
 import { shuffled } from "../../base/text.ts";
 import { formatChat } from "../../engine/chat-format.ts";
-import type { Rows, SampledRow, Trainer } from "../../engine/trainer.ts";
+import type { Rows, SampledRow, TopTokens, Trainer, TrainerLimits, TrainerSampling } from "../../engine/trainer.ts";
 import type { Run } from "./context.ts";
-import { askTeacher, cutLesson } from "./distil.ts";
 import type { Memory } from "./memory.ts";
-import { type TrainingRow, toTrainer } from "./rows.ts";
-import { microBatches } from "./schedule.ts";
+import type { TrainingRow } from "./rows.ts";
 
 /** What a replayed row begins with; nothing of it is trained. */
 export interface Opening {
@@ -20,8 +18,8 @@ export interface Opening {
 
 /** Every so many-th row is a chat, the others are prose: it drifts before the chat does. */
 const chatEvery = 3;
-/** Rows of one call: the trainer decodes them together. */
-const together = 64;
+/** Rows of one call, at most: the trainer decodes them together. */
+const mostTogether = 64;
 
 /** `count` openings in a seeded order, round again when there are fewer than that. */
 export function openingsOf(run: Pick<Run, "tokenizer" | "parts">, count: number, seed: number): Opening[] {
@@ -45,14 +43,14 @@ export function continued(
   trainer: Trainer,
   adapter: string | null,
   openings: readonly Opening[],
-  { maxTokens, seed }: { maxTokens: number; seed: number },
+  options: Pick<TrainerSampling, "maxTokens" | "seed" | "reportTop">,
 ): Promise<SampledRow[]> {
   const rows: Rows = {
     tokens: Int32Array.from(openings.flatMap((opening) => opening.tokens)),
     rowLengths: Int32Array.from(openings, (opening) => opening.tokens.length),
   };
   const stopTokens = [...run.tokenizer.eog];
-  return trainer.sample(adapter, rows, { maxTokens, temperature: 1, topK: 0, topP: 1, minP: 0, seed, stopTokens });
+  return trainer.sample(adapter, rows, { ...options, temperature: 1, topK: 0, topP: 1, minP: 0, stopTokens });
 }
 
 /** The row of an opening and what came after it. An end of the turn is learned like any other token. `logprobs`: of an adapter's draws. */
@@ -83,53 +81,75 @@ export function rowOf(
  */
 export async function replayRows(run: Run, trainer: Trainer, counts: number[], memory: Memory): Promise<TrainingRow[]> {
   const { training, dataset } = run.request.recipe;
+  const { replay_tokens: maxTokens = 32, replay_top_k: reportTop = 0 } = dataset;
   const rungs = counts.flatMap((count, rung) => new Array<number>(count).fill(rung));
   const count = rungs.length;
   const openings = openingsOf(run, count, training.seed);
+  const together = rowsOfCall((await trainer.hello()).limits, maxTokens, reportTop);
   const rows: TrainingRow[] = [];
   for (let from = 0; from < openings.length; from += together) {
     const call = openings.slice(from, from + together);
-    const options = { maxTokens: dataset.replay_tokens ?? 32, seed: training.seed + from };
+    const options = { maxTokens, reportTop, seed: training.seed + from };
     const key = JSON.stringify({ replay: call.map((opening) => opening.text), ...options });
-    let said = memory.get(key);
-    if (said === undefined) {
+    let remembered = memory.get(key);
+    if (remembered === undefined) {
       await run.turn();
-      const sampled = await continued(run, trainer, null, call, options);
-      said = JSON.stringify(sampled.map((row) => [...row.tokens]));
-      await memory.put(key, said);
+      remembered = toMemory(await continued(run, trainer, null, call, options));
+      await memory.put(key, remembered);
     }
-    const answers = JSON.parse(said) as number[][];
-    const made = call.map((opening, index) => ({
-      ...rowOf(run, opening, answers[index]!),
-      rung: rungs[from + index]!,
-    }));
-    rows.push(
-      ...(await withLessons(
-        run,
-        trainer,
-        made.filter((row) => row.weights.some((weight) => weight > 0)),
-      )),
-    );
+    const said = fromMemory(remembered);
+    const made = call.map((opening, index) => {
+      const { tokens, top } = said[index]!;
+      return {
+        ...rowOf(run, opening, tokens),
+        rung: rungs[from + index]!,
+        ...(top && { lesson: lessonOf(opening, reportTop, top) }),
+      };
+    });
+    rows.push(...made.filter((row) => row.weights.some((weight) => weight > 0)));
     await run.progress(Math.min(from + together, count), count, "answers");
   }
   return rows;
 }
 
-/** Asked before the training, many rows a call, and not at each of its steps. */
-async function withLessons(run: Run, trainer: Trainer, rows: readonly TrainingRow[]): Promise<TrainingRow[]> {
-  const topK = run.request.recipe.dataset.replay_top_k ?? 0;
-  if (topK === 0) return [...rows];
-  const { limits } = await trainer.hello();
-  const calls = microBatches([...rows.keys()], (at) => rows[at]!.tokens.length, limits.maxBatchTokens);
-  const found: TrainingRow[] = [];
-  for (const call of calls) {
-    await run.turn();
-    const some = call.map((at) => rows[at]!);
-    const asked = toTrainer(some, 1);
-    const lessons = cutLesson(await askTeacher(trainer, asked, topK, null), asked);
-    found.push(...some.map((row, at) => ({ ...row, lesson: lessons[at]! })));
-  }
-  return found;
+/** As many as are decoded together and as an answer holds: a length a row, and of every token it, its log-prob and the likeliest ones. */
+function rowsOfCall({ maxPayloadBytes }: TrainerLimits, maxTokens: number, reportTop: number): number {
+  const bytes = 4 * (1 + maxTokens * (2 + 2 * reportTop));
+  return Math.min(mostTogether, Math.floor(maxPayloadBytes / bytes));
+}
+
+/** What the base says at every place of a row. In its opening nothing is learned: there the lesson is empty. */
+function lessonOf(opening: Opening, topK: number, top: TopTokens): TopTokens {
+  const from = opening.tokens.length * topK;
+  const lesson = {
+    tokens: new Int32Array(from + top.tokens.length),
+    logprobs: new Float32Array(from + top.logprobs.length),
+  };
+  lesson.tokens.set(top.tokens, from);
+  lesson.logprobs.set(top.logprobs, from);
+  return lesson;
+}
+
+type Said = Pick<SampledRow, "tokens" | "top">;
+
+/** The bytes of the arrays: what a resumed run learns must be the same to the bit, and numbers in decimals take twice the space. */
+function toMemory(said: readonly Said[]): string {
+  const base64 = (values: Int32Array | Float32Array): string =>
+    Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString("base64");
+  return JSON.stringify(
+    said.map(({ tokens, top }) => [tokens, ...(top ? [top.tokens, top.logprobs] : [])].map(base64)),
+  );
+}
+
+function fromMemory(text: string): Said[] {
+  const bytes = (base64: string): ArrayBuffer => Uint8Array.from(Buffer.from(base64, "base64")).buffer;
+  return (JSON.parse(text) as [string, string?, string?][]).map(([tokens, ids, logprobs]) => ({
+    tokens: new Int32Array(bytes(tokens)),
+    ...(ids !== undefined &&
+      logprobs !== undefined && {
+        top: { tokens: new Int32Array(bytes(ids)), logprobs: new Float32Array(bytes(logprobs)) },
+      }),
+  }));
 }
 
 export const isReplayed = (row: Pick<TrainingRow, "kind">): boolean => row.kind === "replay" || row.kind === "prose";
