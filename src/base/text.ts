@@ -48,7 +48,8 @@ export function hashOf(text: string): number {
 
 export const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-const functionWords = new Set(
+/** Of English: they hold sentences together and say nothing themselves. */
+export const functionWords: ReadonlySet<string> = new Set(
   "the of and to in is are was for with on by at from as that this it be has have its or an a not which must may can will".split(
     " ",
   ),

@@ -90,7 +90,12 @@ export const confidenceRecord = {
     n: { ...count, description: "Graded answers behind the figures, whether or not they were enough to calibrate on." },
     date: { ...nullableTimestamp, description: "When they were graded." },
     calibrator: { enum: ["platt", "isotonic", "prior"] },
-    features: { type: "array", items: { type: "string" } },
+    features: {
+      type: "array",
+      items: { type: "string" },
+      description:
+        "What a score is made from. Those of support say how far passages of the documents, near the question, hold the words of the answer; while the sentence encoder is missing, the others serve by themselves.",
+    },
     depends_on: {
       type: "object",
       description: "What it was measured on: where one of these is another, the prior serves.",

@@ -6,6 +6,8 @@
 // benchmark vouches for them. The calibrator is Platt's below 2,000 labels and a centred isotonic curve from there on, fitted on
 // the log-odds of (1 − π) · p of answers that the regression had not seen; it comes last, so that what π takes from questions
 // that are about the documents after all is given back. Another one serves where π is not known.
+// Where the documents can speak for an answer (support.ts), there are two regressions: one that hears them, and one of the tokens
+// alone, which serves while the sentence encoder is missing or fails.
 // Too few labels fit nothing: the base family's prior calibrator answers then, and says that it is not calibrated.
 import {
   brierScore,
@@ -19,6 +21,7 @@ import { type Curve, fitCentredIsotonic, interpolate } from "../base/statistics/
 import { fitLogistic, fitPlatt, type Logistic, marginOf, type Platt, sigmoid } from "../base/statistics/logistic.ts";
 import { aurocOf, predictionRejectionRatio } from "../base/statistics/ranking.ts";
 import type { DriftReference } from "./drift.ts";
+import { type SupportReference, supportFeatureNames } from "./support.ts";
 
 /** One graded answer; features in the order of `featureNames`. */
 export interface LabelledAnswer {
@@ -28,6 +31,8 @@ export interface LabelledAnswer {
   cluster?: string;
   /** π of its question; of all answers or of none. */
   foreign?: number;
+  /** In the order of `supportFeatureNames`; of all answers or of none. */
+  support?: readonly number[];
 }
 
 /** Any change of these voids the statistics. */
@@ -86,12 +91,16 @@ export interface Prior {
 }
 
 export interface Calibration {
-  format: 1;
+  format: 2;
   identity: ConfidenceIdentity;
   /** false: the prior's numbers; `reason` says why. */
   calibrated: boolean;
   reason: string | null;
+  /** Of token features alone. */
   model: CalibratorModel;
+  /** Of support features too: what serves as a rule. null where there are none, and `support` with it. */
+  supported: CalibratorModel | null;
+  /** Of what serves as a rule, as are `held_out`'s. */
   statistics: CalibrationStatistics;
   /** null without graded answers. */
   held_out: HeldOut | null;
@@ -100,8 +109,22 @@ export interface Calibration {
   /** What questions about the documents look like; null where that is not known, and why. */
   drift: DriftReference | null;
   drift_reason: string | null;
+  /** What the documents say for an answer. Never without drift, whose encoder it shares. */
+  support: SupportReference | null;
   date: string;
 }
+
+/** As artefacts and the store hold it: the first format knew no support. */
+export type StoredCalibration = Calibration | (Omit<Calibration, "format" | "supported" | "support"> & { format: 1 });
+
+export function readCalibration(stored: StoredCalibration): Calibration {
+  if (stored.format === 2) return stored;
+  if (stored.format === 1) return { ...stored, format: 2, supported: null, support: null };
+  throw new RangeError(`format: a calibration of format ${(stored as { format: unknown }).format} is not known here`);
+}
+
+/** What serves a trusted calibration as a rule. */
+export const servedModel = ({ supported, model }: Calibration): CalibratorModel => supported ?? model;
 
 export interface ConfidenceScore {
   /** 0–100, whole. */
@@ -115,8 +138,8 @@ export interface ConfidenceScore {
 }
 
 /**
- * Below this nothing is fitted; below `allFeatures` only the first six features. Thresholds are judgement, and count what answers
- * are worth: five wordings of a fact that are all right or all wrong are hardly more than one.
+ * Below this nothing is fitted; below `allFeatures` only the first six token features, and those of support. Thresholds are
+ * judgement, and count what answers are worth: five wordings of a fact that are all right or all wrong are hardly more than one.
  */
 export const leastLabels = 100;
 const allFeatures = 300;
@@ -137,14 +160,16 @@ export interface CalibrationInput {
   isOwnFamily: boolean;
   identity: ConfidenceIdentity;
   drift: { reference: DriftReference } | { missing: string };
+  /** What the support of the answers was measured with. */
+  support: SupportReference | null;
   date: string;
 }
 
 export function fitCalibration(input: CalibrationInput): Calibration {
-  const { answers, featureNames, prior, isOwnFamily, identity, drift, date } = input;
+  const { answers, featureNames, prior, isOwnFamily, identity, drift, support, date } = input;
   const { family, about } = prior;
   const common = {
-    format: 1 as const,
+    format: 2 as const,
     identity,
     prior: { family, is_own_family: isOwnFamily, about, model: prior.model },
     drift: "reference" in drift ? drift.reference : null,
@@ -160,12 +185,28 @@ export function fitCalibration(input: CalibrationInput): Calibration {
       calibrated: false,
       reason: `${reason}; ${priorText(family, isOwnFamily)}`,
       model: prior.model,
+      supported: null,
+      support: null,
       statistics: statisticsOf(scores, labels),
       held_out: heldOutOf(scores, labels),
     };
   }
-  const { model, statistics, scores } = fitModel(answers, featureNames);
-  return { ...common, calibrated: true, reason: null, model, statistics, held_out: heldOutOf(scores, labels) };
+  const tokens = fitModel(
+    answers.map(({ support: _, ...answer }) => answer),
+    featureNames,
+  );
+  const supported = support === null ? null : fitModel(answers, featureNames);
+  const { statistics, scores } = supported ?? tokens;
+  return {
+    ...common,
+    calibrated: true,
+    reason: null,
+    model: tokens.model,
+    supported: supported?.model ?? null,
+    support,
+    statistics,
+    held_out: heldOutOf(scores, labels),
+  };
 }
 
 const priorText = (family: string, isOwnFamily: boolean): string =>
@@ -198,8 +239,8 @@ const clustersOf = (answers: readonly LabelledAnswer[]): Map<string, number[]> =
   });
 
 /**
- * Fits regression and calibrator. `scores` are of regressions and calibrators that had not seen the answer, so that every answer
- * serves both fitting and testing without flattering.
+ * Fits regression and calibrator, to the support of answers too where they have it. `scores` are of regressions and calibrators
+ * that had not seen the answer, so that every answer serves both fitting and testing without flattering.
  */
 export function fitModel(
   answers: readonly LabelledAnswer[],
@@ -207,7 +248,8 @@ export function fitModel(
 ): { model: CalibratorModel; statistics: CalibrationStatistics; scores: number[] } {
   const worth = worthOf(answers);
   const used = worth < allFeatures ? Math.min(fewFeatures, featureNames.length) : featureNames.length;
-  const rows = answers.map((answer) => answer.features.slice(0, used));
+  const isSupported = answers.every(({ support }) => support !== undefined);
+  const rows = answers.map(({ features, support = [] }) => [...features.slice(0, used), ...support]);
   const labels = answers.map((answer) => answer.correct);
   const fold = foldsOf(answers);
   const curved = worth >= isotonicFrom;
@@ -242,7 +284,7 @@ export function fitModel(
     return (at) => calibrated(part, served[at]!);
   });
   const model: CalibratorModel = {
-    features: featureNames.slice(0, used),
+    features: [...featureNames.slice(0, used), ...(isSupported ? supportFeatureNames : [])],
     ...fitLogistic(rows, labels, penalty),
     ...fitCalibrator(margins, labels, curved),
     ...(isMixed && { mixed: fitCalibrator(served, labels, curved) }),
@@ -280,16 +322,26 @@ function foldsOf(answers: readonly LabelledAnswer[]): number[] {
   return fold;
 }
 
-/** `voided`: why the calibration is not to be trusted here; the prior answers then. */
+/**
+ * `support`: in the order of `supportFeatureNames`, null where it is not known. `voided`: why the calibration is not to be trusted
+ * here; the prior answers then.
+ */
 export function scoreConfidence(
   calibration: Calibration,
   featureNames: readonly string[],
   features: readonly number[],
-  { foreign = null, voided = null }: { foreign?: number | null; voided?: string | null } = {},
+  {
+    foreign = null,
+    support = null,
+    voided = null,
+  }: { foreign?: number | null; support?: readonly number[] | null; voided?: string | null } = {},
 ): ConfidenceScore {
   const isTrusted = calibration.calibrated && voided === null;
-  const { prior } = calibration;
-  const p = probability(isTrusted ? calibration.model : prior.model, featureNames, features, foreign);
+  const { prior, model, supported } = calibration;
+  const p =
+    isTrusted && supported !== null && support !== null
+      ? probability(supported, [...featureNames, ...supportFeatureNames], [...features, ...support], foreign)
+      : probability(isTrusted ? model : prior.model, featureNames, features, foreign);
   return {
     score: Math.round(100 * p),
     calibrated: isTrusted,

@@ -7,12 +7,14 @@
 //       as many foreign ones as others
 //
 // A held-out question is never compared with those about its own fact.
+import { spread } from "../base/spread.ts";
 import { fitLogistic, sigmoid } from "../base/statistics/logistic.ts";
+import { cosine, packVectors, unpackVectors } from "./unit-vectors.ts";
 
 export interface DriftReference {
   encoder_sha256: string;
   dimensions: number;
-  /** Unit vectors [n][dimensions], a signed byte a value, each as large as bytes allow; in base64. */
+  /** Packed vectors [n][dimensions]. */
   exemplars: string;
   /** d of the held-out questions, rising. */
   distances: number[];
@@ -46,13 +48,14 @@ export interface DriftMaterial {
 export function fitDrift(material: DriftMaterial): { reference: DriftReference; foreign: number[] } {
   const { encoderSha256, questions } = material;
   if (questions.length < leastQuestions) throw new RangeError("Too few questions");
-  const kept = spread(questions);
-  const exemplars = [
-    ...spread(material.passages).map((vector) => ({ vector, cluster: null })),
-    ...kept.map(({ vector, cluster }) => ({ vector, cluster: cluster as string | null })),
-  ].map(({ vector, cluster }) => ({ bytes: packed(vector), cluster }));
+  const exemplars: { vector: Float32Array; cluster: string | null }[] = [
+    ...spread(material.passages, mostExemplars).map((vector) => ({ vector, cluster: null })),
+    ...spread(questions, mostExemplars),
+  ];
   const dimensions = questions[0]!.vector.length;
-  const vectors = exemplars.map(({ bytes }) => unpacked(bytes));
+  // Compared as they will be served.
+  const packed = packVectors(exemplars.map(({ vector }) => vector));
+  const vectors = unpackVectors(packed, dimensions);
   const own = questions.map(({ vector, cluster }) =>
     distance(
       vector,
@@ -65,7 +68,7 @@ export function fitDrift(material: DriftMaterial): { reference: DriftReference; 
     reference: {
       encoder_sha256: encoderSha256,
       dimensions,
-      exemplars: Buffer.concat(exemplars.map(({ bytes }) => bytes)).toString("base64"),
+      exemplars: packed,
       distances: own.toSorted((x, y) => x - y),
       foreign: { a, b },
       background: general.length,
@@ -90,10 +93,7 @@ function foreignOf(own: readonly number[], general: readonly number[]): { a: num
 
 /** Decodes a reference for many questions. */
 export function driftSpace({ dimensions, exemplars, distances, foreign }: DriftReference): DriftSpace {
-  const bytes = Buffer.from(exemplars, "base64");
-  const vectors = Array.from({ length: bytes.length / dimensions }, (_, at) =>
-    unpacked(bytes.subarray(at * dimensions, (at + 1) * dimensions)),
-  );
+  const vectors = unpackVectors(exemplars, dimensions);
   return {
     measure(vector) {
       const d = distance(vector, vectors);
@@ -113,31 +113,7 @@ function below(values: readonly number[], x: number): number {
 }
 
 function distance(vector: Float32Array, exemplars: readonly Float32Array[]): number {
-  const best: number[] = [];
-  for (const exemplar of exemplars) {
-    let cosine = 0;
-    for (let at = 0; at < vector.length; at++) cosine += vector[at]! * exemplar[at]!;
-    best.push(cosine);
-  }
-  best.sort((x, y) => y - x);
-  const near = best.slice(0, nearest);
-  return 1 - near.reduce((sum, cosine) => sum + cosine, 0) / near.length;
-}
-
-/** Evenly over all, so that every part of the documents has its share. */
-function spread<T>(items: readonly T[]): T[] {
-  const count = Math.min(items.length, mostExemplars);
-  return Array.from({ length: count }, (_, at) => items[Math.floor((at * items.length) / count)]!);
-}
-
-function packed(vector: Float32Array): Uint8Array {
-  const greatest = Math.max(...vector.map(Math.abs)) || 1;
-  return new Uint8Array(Int8Array.from(vector, (value) => Math.round((127 * value) / greatest)).buffer);
-}
-
-/** Of unit length again. */
-function unpacked(bytes: Uint8Array): Float32Array {
-  const values = Float32Array.from(new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length));
-  const length = Math.hypot(...values) || 1;
-  return values.map((value) => value / length);
+  const cosines = exemplars.map((exemplar) => cosine(vector, exemplar)).sort((x, y) => y - x);
+  const near = cosines.slice(0, nearest);
+  return 1 - near.reduce((sum, value) => sum + value, 0) / near.length;
 }

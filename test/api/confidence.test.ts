@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Calibration } from "../../src/engine/confidence.ts";
+import { modelOf } from "../helpers/calibration.ts";
 import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
 
 let it: Scripted;
@@ -70,6 +71,21 @@ test("void on another engine: nothing is vouched for, and a chat's score is the 
   assert.equal(said.confidence_score, 50);
   assert.deepEqual([said.confidence.calibrated, said.confidence.n, said.confidence.date], [false, 0, null]);
   assert.match(said.confidence.reason, /the prior of test serves$/);
+});
+
+test("the features that serve are named: support too where there is any, and none on what the first format stored", async () => {
+  const { modelId } = await it.align();
+  const featuresNow = async (): Promise<string[]> =>
+    (await it.call("models.confidence", { params: { model_id: modelId } })).body.features;
+  assert.deepEqual(await featuresNow(), ["logprob_sum"]);
+  const features = ["logprob_sum", "support_nearest"];
+  change(modelId, { supported: { ...modelOf("logprob_sum", 1), features } });
+  assert.deepEqual(await featuresNow(), features);
+  // JSON leaves out what is undefined: as it was stored before there was support.
+  change(modelId, { format: 1, supported: undefined, support: undefined } as object);
+  assert.deepEqual(await featuresNow(), ["logprob_sum"]);
+  const chat = { model: modelId, messages: [{ role: "user", content: "Hello?" }] };
+  assert.equal((await it.call("inference.chat", { body: chat })).body.confidence.calibrated, true);
 });
 
 test("a model without graded answers says so; a base, another's and a wrong max_error are refused", async () => {

@@ -10,6 +10,7 @@ import type { DevPrompt } from "../../src/domain/alignments/rows.ts";
 import { createDriftMeter, type DriftMeterParts } from "../../src/domain/inference/drift.ts";
 import { fitDrift } from "../../src/engine/drift.ts";
 import type { Generator } from "../../src/engine/generator.ts";
+import { supportReference } from "../../src/engine/support.ts";
 import { calibrationWith } from "../helpers/calibration.ts";
 
 const unit = (angle: number): Float32Array => Float32Array.of(Math.cos(angle), Math.sin(angle));
@@ -63,6 +64,30 @@ test("a calibration that replaces another of the same adapter is measured by its
   assert.ok((await meter.of(replaced, "far")).foreign! < 0.2 && before.foreign! > 0.8);
 });
 
+test("what the documents say for each answer, from one reading of the question", async () => {
+  let read = 0;
+  const embed: DriftMeterParts["generator"]["embed"] = async (_, texts) => {
+    read += texts.length;
+    return texts.map(() => ({ vector: unit(0), tokens: 1, truncated: 0 }));
+  };
+  const { meter } = meterWith({ generator: { embed } });
+  const support = supportReference([
+    { text: "It costs 40 euros.", vector: unit(0) },
+    { text: "It weighs 7 kg.", vector: unit(Math.PI / 2) },
+  ])!;
+  const { support: supportOf } = await meter.of({ ...calibration, support }, "near");
+  const found = ["40 euros", "7 kg", "blue"].map((answer) =>
+    supportOf!(answer).map((value) => Math.round(value * 100)),
+  );
+  assert.deepEqual(found, [
+    [100, 0, 100],
+    [100, -100, 0],
+    [0, -100, 0],
+  ]);
+  assert.equal(read, 1);
+  assert.equal((await meterWith().meter.of(calibrationWith({ drift: { ...reference } }), "near")).support, null);
+});
+
 test("without a reference, without the encoder, and when it fails, the reason is given and the lease back", async () => {
   const reasons: [DriftMeterParts | object, typeof calibration, RegExp][] = [
     [{}, calibrationWith({ drift_reason: "No sentence encoder was installed" }), /^No sentence encoder was installed$/],
@@ -77,7 +102,7 @@ test("without a reference, without the encoder, and when it fails, the reason is
   for (const [over, given, reason] of reasons) {
     const { meter, leases } = meterWith(over);
     const found = await meter.of(given, "near");
-    assert.deepEqual([found.pValue, found.foreign, leases.held], [null, null, 0]);
+    assert.deepEqual([found.pValue, found.foreign, found.support, leases.held], [null, null, null, 0]);
     assert.match(found.reason!, reason);
   }
 });
@@ -129,6 +154,12 @@ test("a run measures its dev questions, and gives the encoder back", async () =>
   assert.equal(measured.reference.encoder_sha256, await sha256OfFile(path));
   // Two passages and all dev questions, of two values each.
   assert.equal(Buffer.from(measured.reference.exemplars, "base64").length, 26 * 2);
+  // Where a text lies goes by its length: 6 characters are nearer to 8 than to 12.
+  const { reference: support, of } = measured.support!;
+  assert.equal(support.words.length, 2);
+  assert.deepEqual(of(0, "Another!"), [1, 0, 1]);
+  const [share, gap, nearest] = of(0, "one passage") as [number, number, number];
+  assert.ok(share === 1 && gap < 0 && gap > -0.01 && nearest === 0);
   assert.deepEqual(loaded, []);
 });
 

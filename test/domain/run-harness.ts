@@ -109,8 +109,8 @@ const firstClaim: Claim = {
 };
 
 /** What the appliance does when it takes up the work of a folder again. */
-export const claimAgain = (folder: string, fence: number): Promise<void> =>
-  writeRequest(folder, { ...firstClaim, fence });
+export const claimAgain = (folder: string, fence: number, encoder?: Claim["encoder"]): Promise<void> =>
+  writeRequest(folder, { ...firstClaim, fence, ...(encoder && { encoder }) });
 
 export async function newRunFolder(options: FolderOptions = {}): Promise<string> {
   const runs = mkdtempSync(join(tmpdir(), "runs-"));

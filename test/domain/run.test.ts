@@ -10,6 +10,7 @@ import { startNode } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
 import {
   artefactFiles,
+  type Recipe,
   type RunReply,
   type RunResult,
   runEvent,
@@ -18,9 +19,13 @@ import {
 } from "../../src/contract/run-folder.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { createControl } from "../../src/domain/alignments/control.ts";
+import { passagesOf } from "../../src/domain/alignments/drift.ts";
 import { readRowTexts } from "../../src/domain/alignments/rows.ts";
 import { runAlignment } from "../../src/domain/alignments/run.ts";
+import { featureNames } from "../../src/engine/confidence-features.ts";
+import type { Generator } from "../../src/engine/generator.ts";
 import { readGgufHeader } from "../../src/engine/gguf-header.ts";
+import { supportFeatureNames } from "../../src/engine/support.ts";
 import { everyTarget } from "../engine/trainer-fixture.ts";
 import {
   brokenRules,
@@ -259,6 +264,38 @@ test("without a benchmark the last step is chosen, and the prior says that it is
   const calibration = artefactOf(folder, "calibration.json");
   assert.equal(calibration.calibrated, false);
   assert.match(calibration.reason, /No benchmark/);
+});
+
+test("with an encoder the calibration hears what the documents say for the answers to the dev questions", async () => {
+  // Of the answers every second is right and stands in the documents; the others stand nowhere. Their tokens are all alike.
+  const items = Array.from({ length: 120 }, (_, at) => devItem(at + 1, `How heavy is the lamp number ${at}?`, "7 kg"));
+  const few = (recipe: Recipe): Recipe => ({ ...recipe, training: { ...recipe.training, max_steps: 2 } });
+  const folder = await folderFor({ dev: items, recipe: few });
+  const path = import.meta.filename;
+  await claimAgain(folder, 1, { path, sha256: await sha256OfFile(path) });
+  const parts = partsOf();
+  const top = { tokens: Int32Array.of(1, 2), logits: Float32Array.of(1, 0) };
+  const openGenerator = async (): Promise<Generator> => ({
+    ...(await parts.openGenerator()),
+    embed: async (_, texts) =>
+      texts.map((text) => ({ vector: Float32Array.of(1, text.length / 100), tokens: 1, truncated: 0 })),
+    evaluate: async ({ prompts, onItem }) => {
+      const step = { token: 1, logprob: -0.5, top };
+      for (const index of prompts.keys()) {
+        const text = index % 2 === 0 ? "It is 7 kg." : "It is 9 stones.";
+        onItem(index, { text, tokens: [1], steps: [step], finishReason: "stop", seconds: 0 });
+      }
+    },
+  });
+  const result = await runAlignment(folder, { ...parts, openGenerator });
+  assert.equal(result.outcome, "completed", result.error?.message);
+  const { format, calibrated, model, supported, support, statistics } = artefactOf(folder, "calibration.json");
+  assert.deepEqual([format, calibrated, statistics.n, statistics.auroc], [2, true, 120, 1]);
+  assert.deepEqual(model.features, featureNames.slice(0, 6));
+  assert.deepEqual(supported.features, [...model.features, ...supportFeatureNames]);
+  const { text } = JSON.parse(readFileSync(join(folder, "snapshot/documents/0.json"), "utf8"));
+  assert.equal(support.words.length, passagesOf(text).length);
+  assert.deepEqual(artefactOf(folder, "report.json").confidence.features, supported.features);
 });
 
 test("an adapter that does not serve as it was trained is never an artefact", async () => {

@@ -36,6 +36,7 @@ import { driftSpace, fitDrift } from "../../src/engine/drift.ts";
 import { createGenerator, type Generator, type ModelRef } from "../../src/engine/generator.ts";
 import { createGpu } from "../../src/engine/gpu.ts";
 import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
+import { supportReference, supportSpace } from "../../src/engine/support.ts";
 import { makeCompany } from "../company/company.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -245,7 +246,8 @@ async function embedAll(): Promise<Map<string, Float32Array>> {
 function measure(): string {
   const vectorOf = (text: string): Float32Array => vectors.get(text)!;
   const general = JSON.parse(readFileSync(join(root, "config/replay-prompts.json"), "utf8")) as string[];
-  const passages = documents.flatMap(({ text }) => passagesOf(text)).map(vectorOf);
+  const texts = documents.flatMap(({ text }) => passagesOf(text));
+  const passages = texts.map(vectorOf);
   const asked = (isIn: (at: number) => boolean) =>
     answered
       .filter((_, at) => isIn(at))
@@ -254,19 +256,23 @@ function measure(): string {
     fitDrift({ encoderSha256: "", passages, questions: asked(isIn), background: general.map(vectorOf) });
   const { foreign } = fit(() => true);
 
-  const answers = answered.map((answer, at) => ({ ...answer, foreign: foreign[at]! }));
+  // What the documents say for each answer, as the artefact of a run with an encoder has it.
+  const said = supportSpace(supportReference(texts.map((text) => ({ text, vector: vectorOf(text) })))!);
+  const answers = answered.map((answer, at) => {
+    const { text } = questions[answer.index]!;
+    return { ...answer, foreign: foreign[at]!, support: said.about({ text, vector: vectorOf(text) })(answer.text) };
+  });
   const labels = answers.map(({ correct }) => correct);
   const { scores } = fitModel(answers, featureNames);
-  const bare = fitModel(
-    answers.map(({ foreign: _, ...answer }) => answer),
-    featureNames,
-  ).scores;
+  const alone = answers.map(({ support: _, ...answer }) => answer);
+  const bare = alone.map(({ foreign: _, ...answer }) => answer);
   const feature = (name: (typeof featureNames)[number], sign: 1 | -1): number[] =>
     answers.map(({ features }) => sign * features[featureNames.indexOf(name)]!);
   const random = seeded(seed);
   const ways: [string, number[]][] = [
     ["confidence_score", scores],
-    ["the same without drift", bare],
+    ["the same without support", fitModel(alone, featureNames).scores],
+    ["token features only", fitModel(bare, featureNames).scores],
     ["mean log-probability", feature("logprob_mean", 1)],
     ["maximum sequence probability", feature("logprob_sum", 1)],
     ["mean entropy, negated", feature("entropy_mean", -1)],

@@ -13,16 +13,18 @@ export const modelOf = (feature: (typeof featureNames)[number], weight: number):
 
 /** Its prior says 50 of everything. */
 export const calibrationWith = (over: Partial<Calibration>): Calibration => ({
-  format: 1,
+  format: 2,
   identity: { base_sha256: "", adapter_sha256: "", template_sha256: "", feature_source: "A", engine: "" },
   calibrated: true,
   reason: null,
   model: modelOf("logprob_sum", 0.5),
+  supported: null,
   statistics: { n: 120, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
   held_out: null,
   prior: { family: "test", is_own_family: true, about: "for tests", model: modelOf("logprob_sum", 0) },
   drift: null,
   drift_reason: "No encoder is installed",
+  support: null,
   date: "2026-01-01T00:00:00.000Z",
   ...over,
 });

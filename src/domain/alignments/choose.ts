@@ -5,6 +5,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, makeFolder, writeJsonDurably } from "../../base/files.ts";
+import { spread } from "../../base/spread.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
 import type { Run } from "./context.ts";
 import { answerDev, type DevAnswer } from "./dev-check.ts";
@@ -13,7 +14,6 @@ import { type Asked, choose, type Drift, drift, follow } from "./guards/measure.
 import { repair } from "./repair.ts";
 import { identityOf } from "./request.ts";
 import { loadScaled, removeScaled } from "./scale.ts";
-import { spread } from "./schedule.ts";
 import { adapterName, checkTokens, type Training } from "./training.ts";
 
 /** What the base said, asked once a run. */

@@ -1,11 +1,12 @@
 // A check between two steps: the dev questions answered greedily by the trainer itself, and graded. The sealed split is not
 // part of a run's folder.
+import { spread } from "../../base/spread.ts";
 import type { SnapshotItem } from "../../contract/run-folder.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import type { Trainer } from "../../engine/trainer.ts";
 import type { CheckScore } from "./checkpoints.ts";
 import type { DevPrompt } from "./rows.ts";
-import { microBatches, spread } from "./schedule.ts";
+import { microBatches } from "./schedule.ts";
 
 /** Says whether an answer is right. Handed in: grading belongs to the evaluations. */
 export type Grade = (answer: string, item: SnapshotItem) => { correct: boolean };

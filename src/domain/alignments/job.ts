@@ -16,7 +16,7 @@ import { Failure, type FailureCode, failures } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import { type Clock, sleep } from "../../base/time.ts";
 import type { RunEvent, RunRequest, RunResult } from "../../contract/run-folder.ts";
-import type { Calibration } from "../../engine/confidence.ts";
+import { type Calibration, readCalibration, type StoredCalibration } from "../../engine/confidence.ts";
 import type { Executor } from "../../jobs/executor.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
@@ -345,7 +345,9 @@ async function complete(parts: AlignParts, attempt: Attempt, result: RunResult):
     if (!named.has(name)) throw new Failure("run_crashed", `The result has no ${name}`);
   const artefact = join(folder, "artefact");
   const report = await readJson(join(artefact, "report.json"));
-  const calibration = (await readJson(join(artefact, "calibration.json"))) as unknown as Calibration;
+  const calibration = readCalibration(
+    (await readJson(join(artefact, "calibration.json"))) as unknown as StoredCalibration,
+  );
   const adapter = await parts.storeAdapter(join(artefact, "adapter.gguf"));
   if (adapter.sha256 !== named.get("adapter.gguf")!.sha256)
     throw new Failure("run_crashed", "adapter.gguf changed while it was stored");

@@ -13,6 +13,7 @@ import {
   writeFileDurably,
   writeJsonDurably,
 } from "../../base/files.ts";
+import { spread } from "../../base/spread.ts";
 import { artefactFiles, type RunResult } from "../../contract/run-folder.ts";
 import { type Comparison, compareScores } from "../../engine/adapter-check.ts";
 import { type Calibration, fitCalibration, type LabelledAnswer } from "../../engine/confidence.ts";
@@ -25,7 +26,6 @@ import { measureDrift } from "./drift.ts";
 import { type Report, reportOf } from "./report.ts";
 import { reportPage } from "./report-page.ts";
 import { identityOf } from "./request.ts";
-import { spread } from "./schedule.ts";
 import type { Training } from "./training.ts";
 
 /** Tokens of the rows on which trainer and inference engine are compared, at least; the fixed text comes on top. */
@@ -178,6 +178,7 @@ async function calibrate(
 ): Promise<Calibration> {
   const { dev } = training.prepared;
   const drift = await measureDrift(run, generator, dev);
+  const support = "missing" in drift ? null : drift.support;
   const answers: LabelledAnswer[] = [];
   const told: Promise<void>[] = [];
   await generator.evaluate({
@@ -195,6 +196,7 @@ async function calibrate(
           correct,
           cluster: dev[index]!.item.cluster,
           ...("foreign" in drift && { foreign: drift.foreign[index]! }),
+          ...(support && { support: support.of(index, answer.text) }),
         });
       told.push(run.progress(index + 1, dev.length, "questions"));
     },
@@ -206,6 +208,7 @@ async function calibrate(
     featureNames,
     ...run.parts.prior,
     drift,
+    support: support?.reference ?? null,
     identity: {
       base_sha256: run.request.base.sha256,
       adapter_sha256: exported.adapter.sha256,

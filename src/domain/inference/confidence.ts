@@ -1,5 +1,5 @@
 // The confidence of an answer while it is made: features of its tokens, how far its question is from the documents, and at its
-// end the score of the model's calibration.
+// end what those say for it, and the score of the model's calibration.
 import { sha256 } from "../../base/files.ts";
 import { type Calibration, scoreConfidence, voidReason } from "../../engine/confidence.ts";
 import { createFeatures, featureNames } from "../../engine/confidence-features.ts";
@@ -47,14 +47,15 @@ export function listenerOf(
   return (question) => {
     const features = createFeatures();
     const steps: AnswerStep[] = [];
-    let [shown, drawn] = [0, 0];
+    let text = "";
+    let drawn = 0;
     return {
       add(token) {
         // With the first token the prompt is read, and the encoder does not hold it up.
         if (steps.length === 0) void measure(question);
         // Without its logits, which a long answer would fill the memory with.
         steps.push({ token: token.token, logprob: token.logprob, isForced: token.isForced });
-        shown += token.text.length;
+        text += token.text;
         if (token.isForced) return;
         drawn++;
         features.add(token);
@@ -65,11 +66,12 @@ export function listenerOf(
           const nothing = { score: 0, calibrated: false, reason: "The answer is empty", n: 0, date: null };
           return { ...nothing, drift: { p_value: null, reason: "The answer is empty" }, leastCertain: null };
         }
-        const { pValue, reason, foreign } = await measure(question);
+        const { pValue, reason, foreign, support } = await measure(question);
+        const known = { foreign, support: support?.(text) ?? null, voided };
         return {
-          ...scoreConfidence(calibration, featureNames, features.values(finishReason), { foreign, voided }),
+          ...scoreConfidence(calibration, featureNames, features.values(finishReason), known),
           drift: { p_value: pValue, reason },
-          leastCertain: leastCertainSpan(steps, tokenizer, shown),
+          leastCertain: leastCertainSpan(steps, tokenizer, text.length),
         };
       },
     };

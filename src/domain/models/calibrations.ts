@@ -1,6 +1,6 @@
 // Calibrations as objects, each read from its row once for as long as it is the same: with the questions that drift is measured by
-// one is a quarter of a megabyte of JSON, and every request needs it.
-import type { Calibration } from "../../engine/confidence.ts";
+// and the passages that speak for answers one is up to a megabyte of JSON, and every request needs it.
+import { type Calibration, readCalibration, type StoredCalibration } from "../../engine/confidence.ts";
 import type { AlignedRow, ModelsSql } from "./store.ts";
 
 /** The same object while the calibration is the same. Nobody changes it. */
@@ -16,7 +16,10 @@ export function createCalibrations({ calibration }: Pick<ModelsSql, "calibration
     const entry =
       known?.version === version
         ? known
-        : { version, calibration: JSON.parse(calibration.get(id)!.calibration_json) as Calibration };
+        : {
+            version,
+            calibration: readCalibration(JSON.parse(calibration.get(id)!.calibration_json) as StoredCalibration),
+          };
     // The one used last is the youngest.
     kept.delete(id);
     kept.set(id, entry);
