@@ -19,9 +19,18 @@ after(() => {
   for (const folder of folders) rmSync(dirname(folder), { recursive: true, force: true });
 });
 
+/** Of a run that takes all of its steps, whatever its dev questions say. */
 async function folderFor(max_steps = steps): Promise<string> {
   const folder = await newRunFolder({
-    recipe: (recipe) => ({ ...recipe, training: { ...recipe.training, max_steps, epochs: 50 } }),
+    recipe: (recipe) => ({
+      ...recipe,
+      training: {
+        ...recipe.training,
+        max_steps,
+        epochs: 50,
+        early_stopping: { ...recipe.training.early_stopping, enabled: false },
+      },
+    }),
   });
   folders.push(folder);
   return folder;
