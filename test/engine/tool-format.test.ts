@@ -98,11 +98,11 @@ describe("the form of calls", () => {
       { ...talk[1]!, toolCalls: [{ id: evil, name: evil, arguments: JSON.stringify({ [evil]: [evil] }) }] },
       { role: "tool", content: evil, toolCallId: evil },
     ];
-    for (const of of [withTemplate(marked), tokenizer]) {
+    for (const form of [withTemplate(marked), tokenizer]) {
       const control = (tokens: number[]): number =>
         tokens.filter((token) => tokenizer.bytesOf(token).length === 0).length;
-      const tokens = formatChat(of, calls, { tools });
-      assert.equal(control(tokens), control(formatChat(of, talk, { tools: [weather] })));
+      const tokens = formatChat(form, calls, { tools });
+      assert.equal(control(tokens), control(formatChat(form, talk, { tools: [weather] })));
       assert.ok(tokenizer.decode(tokens).split("<|im_end|>").length > 5);
     }
   });
