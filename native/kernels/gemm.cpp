@@ -2,7 +2,25 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <vector>
+
+namespace {
+
+/**
+ * Names OpenBLAS's kernels for this processor before OpenBLAS itself looks (its constructor has no priority, so that this one comes
+ * first). It goes by model numbers, and one that is newer than the library gets kernels for SSE3: on an Emerald Rapids 0.3.21
+ * reaches 32 GFLOPS a core with them, 151 with those for AVX-512 (111 with those it would take for bfloat16's sake). What the
+ * environment says holds.
+ */
+__attribute__((constructor(101))) void choose_kernels() {
+    __builtin_cpu_init();
+    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl");
+    setenv("OPENBLAS_CORETYPE", wide ? "SkylakeX" : __builtin_cpu_is("amd") ? "Zen" : "Haswell", 0);
+}
+
+} // namespace
 
 const char * gemm_prepare() {
     openblas_set_num_threads(1);

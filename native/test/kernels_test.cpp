@@ -11,6 +11,7 @@
 #include "kernels/dropout.h"
 #include "kernels/exp.h"
 #include "kernels/geglu.h"
+#include "kernels/gemm.h"
 #include "kernels/pool.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
@@ -233,6 +234,13 @@ void test_pool() {
     }
 }
 
+// A processor newer than OpenBLAS must not be given the kernels of the oldest one.
+void test_gemm_kernels() {
+    const std::string name = gemm_prepare();
+    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+    CHECK(name == "SkylakeX" || (!wide && (name == "Haswell" || name == "Zen")), "%s", name.c_str());
+}
+
 } // namespace
 
 int main() {
@@ -246,5 +254,6 @@ int main() {
     test_dropout();
     test_draw();
     test_pool();
+    test_gemm_kernels();
     return failed_checks == 0 ? 0 : 1;
 }

@@ -19,7 +19,7 @@ export interface Opening {
 /** Every so many-th row is a chat, the others are prose: it drifts before the chat does. */
 const chatEvery = 3;
 /** Rows of one call, at most: the trainer decodes them together. */
-const mostTogether = 64;
+const mostTogether = 256;
 
 /** `count` openings in a seeded order, round again when there are fewer than that. */
 export function openingsOf(run: Pick<Run, "tokenizer" | "parts">, count: number, seed: number): Opening[] {
