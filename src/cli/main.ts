@@ -12,6 +12,12 @@ const { version, description } = JSON.parse(readFileSync(join(installation, "pac
   description: string;
 };
 
+// Whoever reads us through a pipe may have enough of it, as «head» does: what is left to say is not said, and no failure.
+for (const stream of [process.stdout, process.stderr])
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
+
 const json = process.argv.includes("--json");
 const program = new Command("plumbline")
   .description(description)

@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
+import { installation } from "../../src/base/config.ts";
+import { startProcess } from "../../src/base/processes.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
 import { plumbline, temporaryFolder } from "./plumbline.ts";
 
@@ -34,6 +36,16 @@ test("--help without a verb lists them", async () => {
   const { stdout } = await plumbline(["--help"]);
   for (const name of ["serve", "demo", "doctor", "model", "key", "bench"])
     assert.match(stdout, new RegExp(`^ +${name} `, "m"));
+});
+
+test("whoever stops reading makes no failure of it", async () => {
+  const child = startProcess(join(installation, "bin/plumbline"), ["--help"]);
+  let said = "";
+  child.stderr.on("data", (part: Buffer) => {
+    said += part.toString("utf8");
+  });
+  child.stdout.destroy();
+  assert.deepEqual([await child.ended, said], [{ code: 0, signal: null }, ""]);
 });
 
 test("a wrong command line is status 2, one line of message and hint, or one JSON object", async () => {
