@@ -3,33 +3,55 @@
 import type { Recipe } from "../../contract/run-folder.ts";
 import type { Run } from "./context.ts";
 import { continued, isReplayed, openingsOf, rowOf } from "./replay.ts";
+import type { TrainingRow } from "./rows.ts";
 import { learningRateAt, permutation } from "./schedule.ts";
 import { adapterName, saveStep, step, type Training } from "./training.ts";
 
 type Plan = NonNullable<Recipe["repair"]>;
 
+/** Steps whose openings are answered together: decoding a few rows costs nearly what decoding many does, and five steps move little. */
+const stepsOfDraw = 5;
+
 /** From where the trainer stands to the last of the repair's steps; resumable at every checkpoint. */
 export async function repair(run: Run, training: Training, plan: Plan): Promise<void> {
   const { state } = training;
-  const { checkpointing } = run.request.recipe;
+  const { save_every_steps: saveEvery } = run.request.recipe.checkpointing;
   const end = state.repair!.from + plan.steps;
+  let drawn: TrainingRow[][] = [];
   while (state.step < end) {
     await run.turn();
-    await repairStep(run, training, plan, state.step + 1 - state.repair!.from);
-    if (state.step === end || state.step % checkpointing.save_every_steps === 0) await saveStep(run, training);
+    const began = run.parts.clock.monotonicMs();
+    // No draw reaches beyond a checkpoint, so that a resumed run draws from the same weights.
+    if (drawn.length === 0) {
+      const untilSave = saveEvery - (state.step % saveEvery);
+      drawn = await draw(run, training, plan, Math.min(stepsOfDraw, untilSave, end - state.step));
+    }
+    await repairStep(run, training, plan, drawn.shift()!, began);
+    if (state.step === end || state.step % saveEvery === 0) await saveStep(run, training);
   }
 }
 
-/** Step 1…plan.steps. Everything follows from its number and the weights. */
-async function repairStep(run: Run, training: Training, plan: Plan, number: number): Promise<void> {
-  const { trainer, state, peakRate } = training;
-  const { optimizer, training: recipe } = run.request.recipe;
-  const began = run.parts.clock.monotonicMs();
+/** What the adapter goes on with, for the next steps. Follows from the step's number and the weights. */
+async function draw(run: Run, training: Training, plan: Plan, steps: number): Promise<TrainingRow[][]> {
+  const { trainer, state } = training;
   // A seed that no replay in training has: another order of prompts, other draws.
-  const seed = recipe.seed + 1_000_003 * number;
-  const openings = openingsOf(run, plan.prompts, seed);
+  const seed = run.request.recipe.training.seed + 1_000_003 * (state.step + 1 - state.repair!.from);
+  const openings = openingsOf(run, steps * plan.prompts, seed);
   const said = await continued(run, trainer, adapterName, openings, { maxTokens: plan.tokens, seed });
-  const own = openings.map((opening, index) => rowOf(run, opening, said[index]!.tokens, said[index]!.logprobs));
+  const rows = openings.map((opening, index) => rowOf(run, opening, said[index]!.tokens, said[index]!.logprobs));
+  return Array.from({ length: steps }, (_, at) => rows.slice(at * plan.prompts, (at + 1) * plan.prompts));
+}
+
+async function repairStep(
+  run: Run,
+  training: Training,
+  plan: Plan,
+  own: readonly TrainingRow[],
+  began: number,
+): Promise<void> {
+  const { state, peakRate } = training;
+  const { optimizer, training: recipe } = run.request.recipe;
+  const number = state.step + 1 - state.repair!.from;
   const rows = [...own, ...kept(training, plan.rows, number, recipe.seed)].filter((row) =>
     row.weights.some((weight) => weight > 0),
   );
