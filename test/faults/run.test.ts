@@ -65,7 +65,7 @@ const childrenOf = (pid: number): number[] => {
   }
 };
 
-/** The trainer among the run's children; the loader of the tests' TypeScript is another. */
+/** The trainer among the run's children. */
 const trainerOf = (pid: number): number | undefined =>
   childrenOf(pid).find((child) => {
     try {

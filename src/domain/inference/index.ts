@@ -1,5 +1,4 @@
 // Answers, vectors and ranks of the models of this machine, each request with its usage row.
-
 import type { chat } from "../../contract/chat.ts";
 import type { completions } from "../../contract/completions.ts";
 import type { Caller, Handlers } from "../../contract/endpoint.ts";
