@@ -141,6 +141,32 @@ test("every row's source holds its value, and the recipe's bound on rows per fac
   assert.ok([...perFact.values()].every((count) => count <= 5));
 });
 
+test("every rung says every fact as often, in new wordings while there are any", () => {
+  const given = [
+    document("# Shop\n\nThe shop was founded in 1931. Ada Lund painted the sign.\n"),
+    document(csv, "text/csv"),
+  ];
+  const rungs = 4;
+  const { examples } = makeExamples(given, { phrasings: 6, rungs, seed: 1 });
+  const told = examples.filter(({ kind }) => kind !== "recall");
+  for (const [fact, rows] of Map.groupBy(told, (row) => row.fact)) {
+    const questions = Array.from({ length: rungs }, (_, rung) =>
+      rows.filter((row) => row.rung === rung).map((row) => row.messages[0]!.content),
+    );
+    for (const asked of questions) {
+      assert.equal(asked.length, questions[0]!.length, fact);
+      assert.equal(new Set(asked).size, asked.length, fact);
+    }
+    const wordings = new Set(questions.flat()).size;
+    const first = new Set(questions[0]);
+    if (wordings >= 2 * first.size)
+      assert.ok(
+        questions[1]!.every((question) => !first.has(question)),
+        fact,
+      );
+  }
+});
+
 test("the same seed gives the same rows, whatever the text: no document breaks the reading", () => {
   const piece = fc.constantFrom(
     "The mill opened in 1911.",

@@ -28,7 +28,10 @@ const turns =
     " ",
   ) as Candidate["family"][];
 
-/** Rows of one fact, at most `phrasings` in each rung; what the first rungs leave over comes to the later ones. */
+/**
+ * Rows of one fact, at most `phrasings` in each rung; what the first rungs leave over comes to the later ones. Where nothing is left,
+ * the first wordings come round again: a fact that a rung leaves out is forgotten while it learns the others.
+ */
 export function rowsOfFact(
   fact: Fact,
   siblings: Siblings,
@@ -64,10 +67,11 @@ export function rowsOfFact(
       taken = true;
     }
   }
-  return chosen.map(({ question, answer, family }, index) => ({
-    ...row(question, answer, fact.source, family, fact.id),
-    rung: Math.floor(index / perRung),
-  }));
+  const inRung = Math.min(perRung, chosen.length);
+  return Array.from({ length: rungs * inRung }, (_, index) => {
+    const { question, answer, family } = chosen[index % chosen.length]!;
+    return { ...row(question, answer, fact.source, family, fact.id), rung: Math.floor(index / inRung) };
+  });
 }
 
 /** What is no thing by itself: the rest of a sentence whose subject was asked for, or an amount. */
