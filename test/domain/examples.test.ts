@@ -12,7 +12,8 @@ const document = (text: string, media_type: SnapshotDocument["media_type"] = "te
   media_type,
   text,
 });
-const options = { phrasings: 40, rungs: 1, seed: 3 };
+// Enough for every wording of a fact: what is asked for below may be any of them.
+const options = { phrasings: 120, rungs: 1, seed: 3 };
 const rowsOf = (...documents: SnapshotDocument[]): Example[] => makeExamples(documents, options).examples;
 const said = (rows: Example[]): [string, string][] =>
   rows.map(({ messages }) => [messages.at(-2)!.content, messages.at(-1)!.content]);
@@ -72,7 +73,7 @@ test("two clauses of one subject are two facts, and a pronoun stands for what wa
   const rows = rowsOf(document("# Places\n\nThe mill opened in 1911 and employs 14 people. It is led by Ivar Moe.\n"));
   asks(rows, "How many people does the mill employ?", "14 people");
   asks(rows, "Who leads the mill?", "Ivar Moe");
-  assert.ok(!said(rows).some(([question]) => /\bit\b/i.test(question)));
+  assert.ok(!said(rows).some(([question]) => /\bit\b/i.test(question) && !/the mill/i.test(question)));
 });
 
 const table =

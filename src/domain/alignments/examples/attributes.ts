@@ -4,16 +4,21 @@
 // nouns: how a column, key or noun phrase names it (its last words count).  verbs: «lemma» with the value as its object,
 // «lemma preposition» with the value after that; «lemma by» is the one who does it, in the active and the passive.
 // {e} the thing, {v} the value, {a} the document's own word. kinds: the values that the verbs mean this with.
-import { affairs } from "./attributes-affairs.ts";
+//
+// ask: wordings that share as few words with each other as they can, so that the meaning is learnt and not the words. None
+// may fit another attribute of the same thing, nor name a value.
+import { measures } from "./attributes-measures.ts";
+import { money } from "./attributes-money.ts";
+import { people } from "./attributes-people.ts";
 import { things } from "./attributes-things.ts";
+import { times } from "./attributes-times.ts";
 import type { ValueKind } from "./values.ts";
 
 export interface Attribute {
   nouns: string;
   verbs: string;
   kinds?: ValueKind[];
-  /** Parted by « | ». */
-  ask: string;
+  ask: string[];
   tell: string;
   /** A sentence says it of something that happens («returning goods»), not of its subject. */
   event?: true;
@@ -21,4 +26,11 @@ export interface Attribute {
   which?: string;
 }
 
-export const attributes: Readonly<Record<string, Attribute>> = { ...things, ...affairs };
+/** Of several that a word may mean, the first whose kinds have the value's is taken: the order counts. */
+export const attributes: Readonly<Record<string, Attribute>> = {
+  ...things,
+  ...measures,
+  ...people,
+  ...times,
+  ...money,
+};

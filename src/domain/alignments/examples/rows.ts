@@ -151,16 +151,96 @@ function english(fact: Fact, siblings: Siblings, corpus: Corpus, random: () => n
 
 /** For a value that is the only one of its kind: what is asked in words that no table knows still asks for a date, a sum, a name. */
 const kindAsks: Partial<Record<Fact["kind"], string[]>> = {
-  money: ["What sum goes with {e}?", "Which amount of money is said of {e}?"],
-  percent: ["Which percentage goes with {e}?", "What share in percent is said of {e}?"],
-  date: ["Which date goes with {e}?", "What day is named for {e}?"],
-  year: ["Which year goes with {e}?", "What year is named for {e}?"],
-  time: ["Which time of day goes with {e}?", "What hour is named for {e}?"],
-  duration: ["What length of time goes with {e}?", "How many days, weeks, months or years are said of {e}?"],
-  measure: ["Which measurement goes with {e}?", "What figure with a unit is said of {e}?"],
-  number: ["Which number goes with {e}?", "What figure is said of {e}?"],
-  code: ["Which code goes with {e}?", "What mark of letters and digits belongs to {e}?"],
-  name: ["Which name goes with {e}?", "Whose or what name is said together with {e}?"],
+  money: [
+    "What sum goes with {e}?",
+    "Which amount of money is said of {e}?",
+    "How many euros, pounds or dollars are we talking about with {e}?",
+    "What figure in money do the papers give for {e}?",
+    "In hard cash, what should I remember about {e}?",
+    "Which entry with a currency sign stands beside {e}?",
+    "How much is at stake financially with {e}?",
+  ],
+  percent: [
+    "Which percentage goes with {e}?",
+    "What share in percent is said of {e}?",
+    "How many out of every hundred is it with {e}?",
+    "What proportion is stated for {e}?",
+    "I need the rate with the % sign for {e}.",
+    "Which fraction of the whole is mentioned with {e}?",
+    "How large a part is quoted in connection with {e}?",
+  ],
+  date: [
+    "Which date goes with {e}?",
+    "What day is named for {e}?",
+    "What do I circle on the calendar because of {e}?",
+    "On which day, month and year does it all happen with {e}?",
+    "When should I keep my diary free for {e}?",
+    "Which calendar day matters for {e}?",
+    "I forgot when it was with {e}; remind me.",
+  ],
+  year: [
+    "Which year goes with {e}?",
+    "What year is named for {e}?",
+    "In a timeline, where would {e} stand?",
+    "Which four digits of the calendar belong to {e}?",
+    "How far back or ahead in history do we look for {e}?",
+    "A journalist needs the year for {e}; what do we tell her?",
+    "Which annual volume of the archive concerns {e}?",
+  ],
+  time: [
+    "Which time of day goes with {e}?",
+    "What hour is named for {e}?",
+    "What does the clock say when it matters for {e}?",
+    "For when do I set an alarm because of {e}?",
+    "At what o'clock should I think of {e}?",
+    "Where do the hands of my watch point for {e}?",
+    "Which clock time must a visitor of {e} remember?",
+  ],
+  duration: [
+    "What length of time goes with {e}?",
+    "How many days, weeks, months or years are said of {e}?",
+    "How long is it with {e}?",
+    "What period is mentioned in connection with {e}?",
+    "How much time do I have to reckon with for {e}?",
+    "Which stretch of the calendar belongs to {e}?",
+    "If somebody asks «how long?» about {e}, what do I answer?",
+  ],
+  measure: [
+    "Which measurement goes with {e}?",
+    "What figure with a unit is said of {e}?",
+    "What do the technical data of {e} say?",
+    "Which reading should I expect with {e}?",
+    "How much of it, and in which unit, is stated for {e}?",
+    "An engineer wants the key value of {e}; what is it?",
+    "What quantity has been recorded for {e}?",
+  ],
+  number: [
+    "Which number goes with {e}?",
+    "What figure is said of {e}?",
+    "What do I write in digits for {e}?",
+    "A field takes digits only: what do I put for {e}?",
+    "Which numeral stands beside {e}?",
+    "Which numerical entry is mentioned with {e}?",
+    "I need the bare numeric value noted for {e}.",
+  ],
+  code: [
+    "Which code goes with {e}?",
+    "What mark of letters and digits belongs to {e}?",
+    "What do I type to identify {e}?",
+    "Which characters are noted for {e}?",
+    "Under which reference do I look up {e}?",
+    "What would a scanner read for {e}?",
+    "Spell out the identifier of {e}, please.",
+  ],
+  name: [
+    "Which name goes with {e}?",
+    "Whose or what name is said together with {e}?",
+    "Which person, place or firm is mentioned with {e}?",
+    "Whom or what do we associate with {e}?",
+    "Who or what should I write down next to {e}?",
+    "I forgot the name connected with {e}; what was it?",
+    "Which proper noun belongs in a sentence about {e}?",
+  ],
 };
 
 const nonWords = new Set(
@@ -221,14 +301,73 @@ function fill(template: string, fact: Fact): string {
   return capitalised(template.replace(/\{([eva])\}/g, (_, key: string) => parts[key]!));
 }
 
-const askOne =
-  "What is the {a} of {e}? | What {a} does {e} have? | Which {a} applies to {e}? | Tell me the {a} of {e}. | I need to know the {a} of {e}. | For {e}, what is the {a}? | Do you know the {a} of {e}? | Give me the {a} for {e}, please.";
-const askMany =
-  "What are the {a} of {e}? | What {a} does {e} have? | Which {a} apply to {e}? | Tell me the {a} of {e}. | For {e}, what are the {a}? | Do you know the {a} of {e}? | Give me the {a} for {e}, please.";
-const askCount =
-  "How many {a} does {e} have? | How many {a} are there at {e}? | What is the number of {a} of {e}? | Tell me how many {a} {e} has. | For {e}, how many {a} are there? | Do you know how many {a} belong to {e}?";
-const askPerson =
-  "Who is the {a} of {e}? | What is the name of the {a} of {e}? | Who is {a} for {e}? | Which person is the {a} of {e}? | Tell me who the {a} of {e} is. | Who works as the {a} for {e}?";
+const askOne = [
+  "What is the {a} of {e}?",
+  "What {a} does {e} have?",
+  "Which {a} applies to {e}?",
+  "Tell me the {a} of {e}.",
+  "I need to know the {a} of {e}.",
+  "For {e}, what is the {a}?",
+  "Do you know the {a} of {e}?",
+  "Give me the {a} for {e}, please.",
+  "Could you look up the {a} of {e}?",
+  "I forgot the {a} of {e}; what was it?",
+  "Remind me which {a} goes with {e}.",
+  "A colleague wonders about the {a} of {e}; what can I say?",
+  "What do the documents state as the {a} of {e}?",
+  "If a customer wants the {a} of {e}, what do I answer?",
+  "The form has a field for the {a} of {e}; what belongs there?",
+  "What would you note under «{a}» for {e}?",
+];
+const askMany = [
+  "What are the {a} of {e}?",
+  "What {a} does {e} have?",
+  "Which {a} apply to {e}?",
+  "Tell me the {a} of {e}.",
+  "For {e}, what are the {a}?",
+  "Do you know the {a} of {e}?",
+  "Give me the {a} for {e}, please.",
+  "Could you look up the {a} of {e}?",
+  "I forgot the {a} of {e}; what were they?",
+  "Remind me which {a} go with {e}.",
+  "A colleague wonders about the {a} of {e}; what can I say?",
+  "What do the documents state as the {a} of {e}?",
+  "If a customer wants the {a} of {e}, what do I answer?",
+  "List the {a} that belong to {e}.",
+  "What would you note under «{a}» for {e}?",
+];
+const askCount = [
+  "How many {a} does {e} have?",
+  "How many {a} are there at {e}?",
+  "What is the number of {a} of {e}?",
+  "Tell me how many {a} {e} has.",
+  "For {e}, how many {a} are there?",
+  "Do you know how many {a} belong to {e}?",
+  "If I counted the {a} of {e}, what would I get?",
+  "What quantity of {a} is recorded for {e}?",
+  "I forgot how many {a} come with {e}; remind me.",
+  "How numerous are the {a} of {e}?",
+  "Give me the total of {a} at {e}.",
+  "Is {e} short of {a}? Name the figure.",
+  "A visitor wonders how many {a} he would find at {e}.",
+  "Which figure do the documents state for the {a} of {e}?",
+];
+const askPerson = [
+  "Who is the {a} of {e}?",
+  "What is the name of the {a} of {e}?",
+  "Who is {a} for {e}?",
+  "Which person is the {a} of {e}?",
+  "Tell me who the {a} of {e} is.",
+  "Who works as the {a} for {e}?",
+  "Whose name do I enter as the {a} of {e}?",
+  "Whom should I ask for if I need the {a} of {e}?",
+  "Who has been appointed {a} of {e}?",
+  "I am looking for the {a} of {e}; who is it?",
+  "Who acts as {a} of {e}?",
+  "A letter goes to the {a} of {e}; whom do I address?",
+  "Remind me who fills the post of {a} at {e}.",
+  "Introduce me to the {a} of {e}, please.",
+];
 
 /** Questions by attribute: the table's wordings, the document's own word, and its synonyms behind the same qualifier. */
 function asks(fact: Fact): string[] {
@@ -237,17 +376,15 @@ function asks(fact: Fact): string[] {
   const out: string[] = [];
   const said = known?.event && attribute === null ? fact.event : fact.entity;
   if (known && fact.exact && said !== null) {
-    const asks = known.ask.split(" | ").filter((ask) => attribute !== null || !ask.includes("{a}"));
+    const asks = known.ask.filter((ask) => attribute !== null || !ask.includes("{a}"));
     out.push(...asks.map((ask) => ask.replaceAll("{e}", () => said)));
   }
   const named = attribute !== null && normalised(fact.entity).includes(normalised(attribute));
   if (attribute !== null && !named && nounLike(attribute) && attribute !== "meaning") {
-    if (fact.kind === "name" && officer.test(attribute)) out.push(...askPerson.split(" | "));
+    if (fact.kind === "name" && officer.test(attribute)) out.push(...askPerson);
     else
       out.push(
-        ...(!plural(attribute) ? askOne : /^\d/.test(fact.value) && fact.kind === "number" ? askCount : askMany).split(
-          " | ",
-        ),
+        ...(!plural(attribute) ? askOne : /^\d/.test(fact.value) && fact.kind === "number" ? askCount : askMany),
       );
     if (known && !fact.exact) {
       const qualifier = attribute.split(" ").slice(0, -1).join(" ");
