@@ -24,7 +24,7 @@ export interface Siblings {
 
 /** Families in the order of what a row of them has brought; asking rows come round most often. */
 const turns =
-  "asked own asked keywords own asked in_place kind asked contrast own asked attribute keywords asked which asked blank check kind keywords".split(
+  "asked own asked keywords asked in_place asked own asked kind asked contrast asked own asked attribute asked keywords asked which asked blank asked check own asked kind asked keywords".split(
     " ",
   ) as Candidate["family"][];
 
@@ -55,12 +55,16 @@ export function rowsOfFact(
         ? Math.ceil(phrasings / 2)
         : phrasings;
   const most = perRung * rungs;
+  // The tables begin with the plainest words. Most people use them, and the choice of the most unlike would not.
+  const plain = candidates.filter((candidate) => candidate.family === "asked");
   const chosen: Candidate[] = [];
   const used: Set<string>[] = [];
   for (let taken = true; taken && chosen.length < most; ) {
     taken = false;
     for (const family of turns) {
-      const next = mostUnlike(byFamily.get(family) ?? [], used);
+      const list = byFamily.get(family) ?? [];
+      const isFirst = family === "asked" && chosen.length % perRung < 2;
+      const next = isFirst ? takeFirst(list, plain) : mostUnlike(list, used);
       if (!next || chosen.length >= most) continue;
       chosen.push(next);
       used.push(new Set(wordsOf(next.question)));
@@ -76,6 +80,12 @@ export function rowsOfFact(
 
 /** What is no thing by itself: the rest of a sentence whose subject was asked for, or an amount. */
 const hangs = /^(?:us|them|him|her|it|me|you|in|on|at|with|by|for|to|from|of|as|until|under|above|about|into|\d)\b/i;
+
+/** Takes out of the list what comes first in the order. */
+function takeFirst(list: Candidate[], order: readonly Candidate[]): Candidate | null {
+  const first = order.find((candidate) => list.includes(candidate));
+  return first ? list.splice(list.indexOf(first), 1)[0]! : null;
+}
 
 /** Takes out of the list the candidate whose words are furthest from all that were used: wordings are what counts. */
 function mostUnlike(list: Candidate[], used: readonly ReadonlySet<string>[]): Candidate | null {
