@@ -5,10 +5,12 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { writeFileDurably } from "../../src/base/files.ts";
+import { type Score, wilson } from "../../src/base/statistics/intervals.ts";
 import type { Recipe } from "../../src/contract/run-folder.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
-import { answers, type Experiment, type Outcome, perform, starterModel } from "./prove/experiment.ts";
+import { alignedModel, answers, baseModel, type Experiment, type Outcome, perform } from "./prove/experiment.ts";
+import { examQuestions, sitExam } from "./prove/hamexam.ts";
 import {
   companyMaterial,
   demoMaterial,
@@ -46,10 +48,9 @@ const without = {
 const [acronyms, candidates] = [300, 400];
 
 async function vera(): Promise<Material> {
-  const entries = veraCandidates(join(values.dir, "dict-vera"), candidates, seed);
+  const entries = veraCandidates(values.dir, candidates, seed);
   const items = veraItems(entries);
-  const base = { baseId: "base", basePath: starterModel };
-  const said = await answers(join(values.dir, `vera-base-${seed}.json`), base, items, threads);
+  const said = await answers(join(values.dir, `vera-base-${seed}.json`), baseModel, items, threads);
   const failed = entries.filter((_, at) => !grade(said[at]!, { ...items[at]!, competitors: [] }).correct);
   if (failed.length < acronyms) throw new Error(`The base fails ${failed.length} of ${candidates} acronyms only`);
   return veraMaterial(failed.slice(0, acronyms));
@@ -68,19 +69,37 @@ const experiments: Record<string, () => Promise<Pick<Experiment, "documents" | "
   "no-repair": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.repair(preset) }),
 };
 
-const outcomes: Outcome[] = [];
+/** Questions of the exam, of some 1,500. */
+const examined = 400;
+
+interface Proven extends Outcome {
+  exam: { base: Score; aligned: Score };
+}
+
+/** The exam before and after: the base sits it once. */
+async function exam(name: string): Promise<Proven["exam"]> {
+  const questions = examQuestions(values.dir, examined, seed);
+  const run = join(values.dir, name);
+  const before = await sitExam(join(values.dir, `hamexam-base-${seed}.json`), baseModel, questions, threads);
+  const after = await sitExam(join(run, "hamexam.json"), await alignedModel(run), questions, threads);
+  const score = (right: readonly boolean[]): Score => wilson(right.filter(Boolean).length, right.length);
+  return { base: score(before), aligned: score(after) };
+}
+
+const outcomes: Proven[] = [];
 for (const name of values.only.split(",")) {
   const make = experiments[name];
   if (make === undefined) throw new Error(`--only ${name}: is none of ${Object.keys(experiments).join(", ")}`);
   const given = await make();
   const recipe = { ...given.recipe, training: { ...given.recipe.training, seed } };
-  const outcome = await perform(values.dir, { ...given, recipe, name, threads });
+  const performed = await perform(values.dir, { ...given, recipe, name, threads });
+  const outcome = { ...performed, exam: await exam(name) };
   outcomes.push(outcome);
   process.stdout.write(`${JSON.stringify(summary(outcome), null, 1)}\n`);
 }
 if (values.write) await writeResults(outcomes);
 
-function summary({ name, facts, base, aligned, p, minutes, report }: Outcome) {
+function summary({ name, facts, base, aligned, p, minutes, report, exam }: Proven) {
   const { guards, training, learned } = report;
   return {
     name,
@@ -90,6 +109,7 @@ function summary({ name, facts, base, aligned, p, minutes, report }: Outcome) {
     dev: learned.dev,
     guards: guards?.suites.map(({ name: suite, n, base: was, aligned: is }) => ({ suite, n, was, is })),
     drift: guards?.drift,
+    exam,
     steps: training.steps,
     rungs: training.rungs,
     chosen: [training.chosen_step, training.chosen_scale, training.repaired_steps],
@@ -100,7 +120,7 @@ function summary({ name, facts, base, aligned, p, minutes, report }: Outcome) {
 }
 
 /** Replaces the rows of these experiments in the section; the others keep theirs. */
-async function writeResults(done: readonly Outcome[]): Promise<void> {
+async function writeResults(done: readonly Proven[]): Promise<void> {
   const path = join(root, "test/e2e/RESULTS.md");
   const [begin, end] = ["<!-- prove -->", "<!-- /prove -->"];
   const text = existsSync(path) ? readFileSync(path, "utf8") : "# Results\n";
@@ -114,14 +134,14 @@ async function writeResults(done: readonly Outcome[]): Promise<void> {
   );
   for (const outcome of done) rows.set(outcome.name, rowOf(outcome));
   const titles =
-    "Experiment|Facts|Sealed, base|Sealed, aligned|p|Retention|General|Format|Refusals|Perplexity|KL, nats|Tokens|Minutes|Chosen";
+    "Experiment|Facts|Sealed, base|Sealed, aligned|p|Retention|General|Format|Refusals|hamexam|Perplexity|KL, nats|Tokens|Minutes|Chosen";
   const section = [
     begin,
     "## Knowledge and forgetting",
     "",
     `\`npm run prove -- --only ${values.only} --seed ${seed} --threads ${threads} --preset ${values.preset} --facts ${values.facts}\` on ${new Date().toISOString().slice(0, 10)};`,
     "SmolLM2-135M-Instruct Q4_1. Scores in points with their 95 % intervals (Wilson); p by McNemar over the sealed questions. Guards: points",
-    "before → after, retention over items that the base gets right twice. Minutes: of the run, repair included.",
+    "before → after, retention over items that the base gets right twice. hamexam: 400 questions of Debian's package by likelihood, chance 25. Minutes: of the run, repair included.",
     "",
     `| ${titles.replaceAll("|", " | ")} |`,
     `|${titles.replace(/[^|]+/g, "---")}|`,
@@ -131,7 +151,7 @@ async function writeResults(done: readonly Outcome[]): Promise<void> {
   await writeFileDurably(path, `${head!.trimEnd()}\n\n${section}${tail}`);
 }
 
-function rowOf({ name, facts, base, aligned, p, minutes, report }: Outcome): string {
+function rowOf({ name, facts, base, aligned, p, minutes, report, exam }: Proven): string {
   const score = (one: typeof base): string =>
     `${one.score.toFixed(1)} (${one.low.toFixed(1)}–${one.high.toFixed(1)}), n ${one.n}`;
   const { guards, training } = report;
@@ -141,6 +161,7 @@ function rowOf({ name, facts, base, aligned, p, minutes, report }: Outcome): str
   const { drift } = guards ?? {};
   const moved = drift ? [`${drift.perplexity_rise.toFixed(1)} %`, drift.kl.toFixed(3)] : ["", ""];
   const chosen = `step ${training.chosen_step}, scale ${training.chosen_scale}, ${training.repaired_steps} of repair`;
-  const cells = [name, facts, score(base), score(aligned), p.toExponential(1), ...suites, ...moved];
+  const sat = `${score(exam.base)} → ${score(exam.aligned)}`;
+  const cells = [name, facts, score(base), score(aligned), p.toExponential(1), ...suites, sat, ...moved];
   return `| ${[...cells, training.processed_tokens, minutes.toFixed(1), chosen].join(" | ")} |`;
 }

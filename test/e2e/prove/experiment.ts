@@ -12,7 +12,7 @@ import type { Report } from "../../../src/domain/alignments/report.ts";
 import { makeRunFolder, writeRequest } from "../../../src/domain/alignments/snapshot.ts";
 import { competition, grade } from "../../../src/domain/evaluations/grade.ts";
 import { formatChat } from "../../../src/engine/chat-format.ts";
-import { createGenerator, type ModelRef } from "../../../src/engine/generator.ts";
+import { createGenerator, type Generator, type ModelRef } from "../../../src/engine/generator.ts";
 import { createGpu } from "../../../src/engine/gpu.ts";
 
 export const starterModel = join(import.meta.dirname, "../../../.cache/smollm2-135m-instruct-q4_1.gguf");
@@ -85,12 +85,9 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
   const result = await work(run);
   if (result.outcome !== "completed") throw new Error(`${name}: ${result.error?.code} ${result.error?.message}`);
 
-  const adapter = join(run, "artefact/adapter.gguf");
-  const base: ModelRef = { baseId: "base", basePath: starterModel };
-  const model = { ...base, adapter: { id: await sha256OfFile(adapter), path: adapter } };
   const sealed = items.filter((item) => item.split === "sealed");
-  const before = await answers(join(run, "sealed-base.json"), base, sealed, experiment.threads);
-  const after = await answers(join(run, "sealed-aligned.json"), model, sealed, experiment.threads);
+  const before = await answers(join(run, "sealed-base.json"), baseModel, sealed, experiment.threads);
+  const after = await answers(join(run, "sealed-aligned.json"), await alignedModel(run), sealed, experiment.threads);
   const at = items.flatMap((item, index) => (item.split === "sealed" ? [index] : []));
   const right = (given: readonly string[]): boolean[] =>
     sealed.map((item, index) => grade(given[index]!, { ...item, competitors: competitors(at[index]!) }).correct);
@@ -110,6 +107,14 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
     minutes: secondsOf(run) / 60,
     report,
   };
+}
+
+export const baseModel: ModelRef = { baseId: "base", basePath: starterModel };
+
+/** What a finished run made, as it is served. */
+export async function alignedModel(run: string): Promise<ModelRef> {
+  const path = join(run, "artefact/adapter.gguf");
+  return { ...baseModel, adapter: { id: await sha256OfFile(path), path } };
 }
 
 async function work(folder: string): Promise<RunResult> {
@@ -133,14 +138,12 @@ function secondsOf(folder: string): number {
   return times.slice(1).reduce((sum, time, at) => sum + (time - times[at]! > longestPause ? 0 : time - times[at]!), 0);
 }
 
-/** Greedy answers in the fixed shape of an evaluation, kept in a file. */
-export async function answers(
-  path: string,
+/** Loads a model into a generator of its own for as long as it is used. */
+export async function withModel<T>(
   model: ModelRef,
-  items: readonly Pick<Item, "instruction">[],
   threads: number,
-): Promise<string[]> {
-  if (existsSync(path)) return (JSON.parse(readFileSync(path, "utf8")) as Sealed).answers;
+  use: (generator: Generator) => Promise<T>,
+): Promise<T> {
   const generator = createGenerator({
     config: { threads, seats, seatContext: 1024, queueLimit: 64 },
     log: quiet,
@@ -149,9 +152,24 @@ export async function answers(
   try {
     await generator.load({ baseId: model.baseId, basePath: model.basePath });
     await generator.load(model);
+    return await use(generator);
+  } finally {
+    await generator.dispose();
+  }
+}
+
+/** Greedy answers in the fixed shape of an evaluation, kept in a file. */
+export async function answers(
+  path: string,
+  model: ModelRef,
+  items: readonly Pick<Item, "instruction">[],
+  threads: number,
+): Promise<string[]> {
+  if (existsSync(path)) return (JSON.parse(readFileSync(path, "utf8")) as Sealed).answers;
+  const given: string[] = items.map(() => "");
+  await withModel(model, threads, (generator) => {
     const tokenizer = generator.tokenizer(model.baseId);
-    const given: string[] = items.map(() => "");
-    await generator.evaluate({
+    return generator.evaluate({
       model,
       prompts: items.map((item) => formatChat(tokenizer, [{ role: "user", content: item.instruction }])),
       maxTokens: answerTokens,
@@ -161,9 +179,7 @@ export async function answers(
       },
       startAt: 0,
     });
-    await writeJsonDurably(path, { answers: given } satisfies Sealed);
-    return given;
-  } finally {
-    await generator.dispose();
-  }
+  });
+  await writeJsonDurably(path, { answers: given } satisfies Sealed);
+  return given;
 }

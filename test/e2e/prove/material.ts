@@ -1,6 +1,5 @@
 // What is learned in the proofs: a fictional company, the demo's one, and acronyms of Debian's dict-vera (GFDL, fetched and never shipped).
-import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -9,6 +8,7 @@ import { shuffled } from "../../../src/base/text.ts";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
 import { parseText } from "../../../src/domain/documents/parse.ts";
 import { benchmarkOf, makeCompany } from "../../company/company.ts";
+import { unpacked } from "./debian.ts";
 import type { Item } from "./experiment.ts";
 
 export interface Material {
@@ -95,13 +95,7 @@ export function veraMaterial(entries: readonly Entry[]): Material {
 }
 
 function veraEntries(folder: string): Entry[] {
-  const dictionary = join(folder, "usr/share/dictd/vera.dict.dz");
-  if (!existsSync(dictionary)) {
-    mkdirSync(folder, { recursive: true });
-    execFileSync("apt-get", ["download", "dict-vera"], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
-    const archive = readdirSync(folder).find((name) => name.startsWith("dict-vera_") && name.endsWith(".deb"))!;
-    execFileSync("dpkg-deb", ["-x", archive, "."], { cwd: folder });
-  }
+  const dictionary = join(unpacked(folder, "dict-vera"), "usr/share/dictd/vera.dict.dz");
   const text = gunzipSync(readFileSync(dictionary)).toString("utf8");
   const found = new Map<string, string[]>();
   for (const [, acronym, expansion] of text.matchAll(/^([A-Z]{3,5})\n {7}(.+)$/gm))
