@@ -38,7 +38,8 @@ import { createModels, type ExportOrder, exportFormats, type ImportSource } from
 import { createSystem } from "./domain/system/index.ts";
 import { createGenerator, type Generator } from "./engine/generator.ts";
 import { createGpu } from "./engine/gpu.ts";
-import { mergedWeightTypes, startTrainer } from "./engine/trainer.ts";
+import { mergedWeightTypes } from "./engine/trainer.ts";
+import { startTrainer } from "./engine/trainer-process.ts";
 import { hostFor, urlOf } from "./http/address.ts";
 import { askAdmin, serveAdmin, type Verbs, verbOf } from "./http/admin.ts";
 import { claimPage } from "./http/claim-page.ts";

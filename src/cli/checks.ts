@@ -68,7 +68,7 @@ function checkGlibc(): Check {
 }
 
 async function checkTrainer(config: Config): Promise<Check> {
-  const { startTrainer } = await import("../engine/trainer.ts");
+  const { startTrainer } = await import("../engine/trainer-process.ts");
   const hint = "Run ./install.sh; it builds the trainer.";
   try {
     await access(config.trainer, constants.X_OK);

@@ -21,7 +21,7 @@ import { grade } from "../domain/evaluations/grade.ts";
 import type { Prior } from "../engine/confidence.ts";
 import { readGgufHeader } from "../engine/gguf-header.ts";
 import { priorFor } from "../engine/prior.ts";
-import { startTrainer } from "../engine/trainer.ts";
+import { startTrainer } from "../engine/trainer-process.ts";
 import { speakFailure } from "./output.ts";
 
 const heartbeatMs = 1000;

@@ -17,7 +17,8 @@ import { grade } from "../../src/domain/evaluations/grade.ts";
 import type { Prior } from "../../src/engine/confidence.ts";
 import type { Generator, ModelRef } from "../../src/engine/generator.ts";
 import { openTokenizer } from "../../src/engine/generator.ts";
-import { startTrainer, type Trainer } from "../../src/engine/trainer.ts";
+import type { Trainer } from "../../src/engine/trainer.ts";
+import { startTrainer } from "../../src/engine/trainer-process.ts";
 
 const root = join(import.meta.dirname, "../..");
 export const tinyModel = join(root, "build/fixtures/tiny-f32.gguf");

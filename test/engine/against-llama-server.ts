@@ -11,7 +11,8 @@ import { startProcess } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
 import { compareScores } from "../../src/engine/adapter-check.ts";
 import { openTokenizer } from "../../src/engine/generator.ts";
-import { type Rows, startTrainer, type Trainer } from "../../src/engine/trainer.ts";
+import type { Rows, Trainer } from "../../src/engine/trainer.ts";
+import { startTrainer } from "../../src/engine/trainer-process.ts";
 import { everyTarget, executable, scratch, silentLog, step } from "./trainer-fixture.ts";
 
 const prompts = [

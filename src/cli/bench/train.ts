@@ -7,14 +7,8 @@ import { createLog } from "../../base/log.ts";
 import { linesOf } from "../../base/processes.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
 import { learningRateAt, microBatches, permutation } from "../../domain/alignments/schedule.ts";
-import {
-  type AdapterTarget,
-  type Losses,
-  type ModelSource,
-  startTrainer,
-  type Trainer,
-  type WeightedRows,
-} from "../../engine/trainer.ts";
+import type { AdapterTarget, Losses, ModelSource, Trainer, WeightedRows } from "../../engine/trainer.ts";
+import { startTrainer } from "../../engine/trainer-process.ts";
 
 export interface TrainBench {
   source: ModelSource;
