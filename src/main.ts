@@ -146,18 +146,19 @@ async function furnish(parts: HouseParts): Promise<House> {
     peftFolderOf: (alignmentId) => join(at.runs, alignmentId, "artefact/peft"),
   });
   const upstreams = upstreamsOf(config.upstreams, config.upstreamKeys);
+  const drift = createDriftMeter({
+    generator,
+    encoderOf: models.encoderOf,
+    lease: (ref) => models.lease(ref, "request"),
+    log,
+  });
   const inference = createInference({
     store,
     generator,
     clock,
     log,
     engine: installed.engine,
-    drift: createDriftMeter({
-      generator,
-      encoderOf: models.encoderOf,
-      lease: (ref) => models.lease(ref, "request"),
-      log,
-    }),
+    drift,
     resolve: models.resolve,
     upstreams,
     onlyBase: models.onlyBase,
@@ -192,6 +193,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     generator,
     grading,
     engine: installed.engine,
+    drift,
     itemsOf: benchmarks.items,
     findModel: models.find,
     lease: (ref) => models.lease(ref, "evaluation"),

@@ -134,8 +134,9 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
     const findModel = (ownerId: string, id: string): EvaluatedModel & { modelId: string; baseId: string } => {
       if (!(id in says) || (id !== "model_base" && ownerId !== ada.userId)) throw new Failure("not_found");
       const ref = { baseId: "model_base", basePath: "/b" };
-      if (id === "model_base") return { modelId: id, baseId: id, ref, calibration: null };
-      return { modelId: id, baseId: "model_base", ref: { ...ref, adapter: { id, path: "/a" } }, calibration };
+      const files = { baseSha256: "b", adapterSha256: id === "model_base" ? null : "a" };
+      if (id === "model_base") return { modelId: id, baseId: id, ref, calibration: null, ...files };
+      return { modelId: id, baseId: "model_base", ref: { ...ref, adapter: { id, path: "/a" } }, calibration, ...files };
     };
     const room = createEvaluations({
       store,
@@ -158,6 +159,8 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
       generator,
       grading,
       engine: engineName,
+      // Of the fourth thing the documents are not sure to speak.
+      drift: { of: async (_, question) => ({ foreign: /thing 4\b/.test(question) ? 0.5 : 0, support: null }) },
       itemsOf: () => asked,
       findModel,
       lease: async () => {
@@ -300,7 +303,7 @@ test("an evaluation to its scores, item by item", async () => {
     assert.equal(results.items.length, 20);
     for (const item of results.items) {
       assert.equal(item.correct, !wrong.has(item.sample_num), JSON.stringify(item));
-      assert.equal(item.confidence_score, item.answer === "" ? 0 : 50);
+      assert.equal(item.confidence_score, item.answer === "" ? 0 : item.sample_num === 4 ? 25 : 50);
       assert.match(item.prompt_sha256, /^[0-9a-f]{64}$/);
     }
     assert.equal(results.settings.max_tokens, 48);

@@ -16,7 +16,7 @@ import { type Chosen, choose } from "../../base/likelihood.ts";
 import { wilson } from "../../base/statistics/intervals.ts";
 import type { Clock } from "../../base/time.ts";
 import { formatChat } from "../../engine/chat-format.ts";
-import { type Calibration, scoreConfidence } from "../../engine/confidence.ts";
+import { type Calibration, scoreConfidence, voidReason } from "../../engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { EvaluatedAnswer, Generator, ModelRef } from "../../engine/generator.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
@@ -62,6 +62,9 @@ export interface EvaluatedModel {
   ref: ModelRef;
   /** null on a base model. */
   calibration: Calibration | null;
+  /** Of the files that serve it. */
+  baseSha256: string;
+  adapterSha256: string | null;
 }
 
 export interface EvaluateParts {
@@ -73,6 +76,13 @@ export interface EvaluateParts {
   grading: Grading;
   /** What the inference engine is, for the record. */
   engine: string;
+  /** What the confidence of an answer takes from its question, as where answers are served; null where it is not known. */
+  drift: {
+    of(
+      calibration: Calibration,
+      question: string,
+    ): Promise<{ foreign: number | null; support: ((answer: string) => number[]) | null }>;
+  };
   /** In item order. */
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
   /** Deployed or not. Throws not_found. */
@@ -144,6 +154,8 @@ interface Answered {
   method: Method;
   /** Of a text that was generated; null of a choice, and where nothing was said. */
   features: number[] | null;
+  /** null of a choice, and on a base model. */
+  confidence: number | null;
 }
 
 /** Items in order, less those that are answered: whole groups, by invariant 1. */
@@ -211,6 +223,7 @@ async function matched(
 ): Promise<Answered[]> {
   const tasks = group.map(({ item, answer }) => ({ answer: answer.text, item: gradedItem(work, item) }));
   const grades = await work.parts.grading.grade(tasks);
+  const confidences = await Promise.all(group.map(({ item, answer }) => confidenceOf(work, item, answer)));
   return group.map(({ item, prompt, answer }, at) => ({
     item,
     prompt,
@@ -218,6 +231,7 @@ async function matched(
     score: grades[at]!.correct ? 1 : 0,
     method: { by: "answer", max_tokens: answerTokens, reason: grades[at]!.reason },
     features: featuresOf(answer),
+    confidence: confidences[at]!,
   }));
 }
 
@@ -263,6 +277,7 @@ async function answerLong(work: Work, group: readonly BenchmarkItem[], signal: A
   });
   const judged = group.map((item, at) => ({ item, answer: answers[at]!.text }));
   const verdicts = await judgeOf(work).judge(judged, signal);
+  const confidences = await Promise.all(group.map((item, at) => confidenceOf(work, item, answers[at]!)));
   return group.map((item, at) => ({
     item,
     prompt: prompts[at]!,
@@ -270,6 +285,7 @@ async function answerLong(work: Work, group: readonly BenchmarkItem[], signal: A
     score: rubricScore(item.rubric, verdicts[at]!),
     method: { by: "judge", max_tokens: longAnswerTokens, points: verdicts[at]! },
     features: featuresOf(answers[at]!),
+    confidence: confidences[at]!,
   }));
 }
 
@@ -306,12 +322,31 @@ async function chooseAnswers(work: Work, group: readonly BenchmarkItem[], signal
       score: text === item.response ? 1 : 0,
       method: { by: "likelihood", chosen: index, chosen_unnormalised: rawIndex, logprobs },
       features: null,
+      confidence: null,
     };
   });
 }
 
 const featuresOf = (answer: EvaluatedAnswer): number[] | null =>
   answer.steps.length === 0 ? null : answerFeatures(answer.steps, answer.finishReason);
+
+/** The score that the answer would be served with. Nothing said is nothing right: 0. */
+async function confidenceOf({ parts, model }: Work, item: BenchmarkItem, answer: EvaluatedAnswer) {
+  const { calibration, ref, baseSha256, adapterSha256 } = model;
+  if (calibration === null) return null;
+  const features = featuresOf(answer);
+  if (features === null) return 0;
+  const { foreign, support } = await parts.drift.of(calibration, item.instruction);
+  const voided = voidReason(calibration, {
+    base_sha256: baseSha256,
+    adapter_sha256: adapterSha256!,
+    template_sha256: sha256(parts.generator.tokenizer(ref.baseId).chatTemplate ?? ""),
+    feature_source: "A",
+    engine: parts.engine,
+  });
+  const known = { foreign, support: support?.(answer.text) ?? null, voided };
+  return scoreConfidence(calibration, featureNames, features, known).score;
+}
 
 /** Invariant 3: an engine that was replaced in the middle would make one score of two different things. */
 function keepSettings({ parts, claim, row }: Work, templateSha256: string): void {
@@ -324,10 +359,10 @@ function keepSettings({ parts, claim, row }: Work, templateSha256: string): void
 }
 
 /** Invariants 1 and 4. */
-function write({ parts, claim, row, model }: Work, group: readonly Answered[], seconds: number): void {
+function write({ parts, claim, row }: Work, group: readonly Answered[], seconds: number): void {
   const { store, sql, clock } = parts;
   store.transaction(() => {
-    for (const { item, prompt, text, score, method, features } of group) {
+    for (const { item, prompt, text, score, method, features, confidence } of group) {
       const { changes } = sql.insertAnswer.run({
         evaluationId: row.id,
         sample_num: item.sample_num,
@@ -337,7 +372,7 @@ function write({ parts, claim, row, model }: Work, group: readonly Answered[], s
         correct: score === 1 ? 1 : 0,
         score,
         method_json: JSON.stringify(method),
-        confidence: item.type === "choice" ? null : confidenceOf(model, features),
+        confidence,
         features: JSON.stringify(features ?? []),
         prompt_sha256: sha256(JSON.stringify(prompt)),
         jobId: claim.jobId,
@@ -356,12 +391,6 @@ function write({ parts, claim, row, model }: Work, group: readonly Answered[], s
       });
     sql.addSeconds.run({ id: row.id, seconds, at });
   });
-}
-
-/** Nothing said is nothing right: 0, as where answers are served. */
-function confidenceOf({ calibration }: EvaluatedModel, features: number[] | null): number | null {
-  if (calibration === null) return null;
-  return features === null ? 0 : scoreConfidence(calibration, featureNames, features).score;
 }
 
 async function finish(work: Work, signal: AbortSignal): Promise<void> {
