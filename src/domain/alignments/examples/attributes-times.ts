@@ -339,7 +339,7 @@ export const times: Record<string, Attribute> = {
   },
   end: {
     nouns:
-      "end|end date|expiry|expiry date|expires|valid until|finish|closing|retirement date|end of life|end of support",
+      "end|end date|completion|completion date|expiry|expiry date|expires|valid until|finish|closing|retirement date|end of life|end of support",
     verbs:
       "end on|end in|complete in|complete by|complete on|finish by|expire on|expire in|expire after|close in|finish on|finish in|end at|stop on|discontinue in|retire in|expire at",
     kinds: ["date", "year"],

@@ -7,6 +7,7 @@ import { type Corpus, subjectOf } from "./corpus.ts";
 import { attributeFact, type DocumentFacts, type Fact, factId, type Passage, type Source } from "./fact.ts";
 import { sentenceFacts } from "./sentences.ts";
 import { columnOf, tableFacts } from "./tables.ts";
+import type { Topic } from "./topics.ts";
 
 export function factsOf(document: SnapshotDocument, corpus: Corpus): DocumentFacts {
   const blocks = blocksOf(document);
@@ -14,17 +15,17 @@ export function factsOf(document: SnapshotDocument, corpus: Corpus): DocumentFac
   const letters = prose.length > 0 ? prose.map((block) => block.piece.text).join(" ") : "";
   const english = prose.length > 0 ? isEnglish(letters) : /^[\p{ASCII}\p{Sc}\p{P}\p{N}\s°µ²³]*$/u.test(document.text);
   const out: DocumentFacts = { facts: [], passages: [], english };
-  let last: string | null = null;
+  let topic: Topic | null = null;
   for (const block of blocks) {
-    if (block.type === "heading") last = null;
+    if (block.type === "heading") topic = null;
     else if (block.type === "table") {
       const made = tableFacts(document, block, corpus, english);
       out.facts.push(...made.facts);
       out.passages.push(...made.passages);
     } else if (block.type === "pair") out.facts.push(...pairFacts(document, block, corpus, english));
     else if (english) {
-      const made = sentenceFacts(document, block.piece, block.path, corpus, last);
-      last = made.last;
+      const made = sentenceFacts(document, block.piece, block.path, corpus, topic);
+      topic = made.topic;
       out.facts.push(...made.facts);
     }
   }

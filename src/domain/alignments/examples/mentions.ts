@@ -1,5 +1,6 @@
 // The values that a clause mentions, each with what has to be taken out of the clause to ask for it.
 import { type Clause, embeds, prepositions, readClause, tokensOf } from "./clauses.ts";
+import { conceptOf, conceptOfVerb } from "./concepts.ts";
 import type { Corpus } from "./corpus.ts";
 import { type Value, valuesOf } from "./values.ts";
 
@@ -17,14 +18,24 @@ const stops = /^(?:and|or|but|who|which|that|when|if|as|so|than|while|also|only|
 /** Left to right; where no value has a form of its own, what follows the verb. */
 export function mentionsOf(text: string, clause: Clause | null, corpus: Corpus): Value[] {
   const first = /^\p{L}+/u.exec(text)?.[0] ?? "";
-  const values = grown(text, joined(text, valuesOf(text))).filter((value) => {
-    if (value.kind !== "name") return true;
-    if (value.start === 0 && !value.text.includes(" ") && !corpus.names.has(first)) return false;
-    return !(clause && value.start > clause.verb.end && embeds.test(text.slice(clause.verb.end, value.start)));
-  });
+  const values = grown(text, joined(text, valuesOf(text)))
+    .map((value) => favoured(text, value, clause))
+    .filter((value) => {
+      if (value.kind !== "name") return true;
+      if (value.start === 0 && !value.text.includes(" ") && !corpus.names.has(first)) return false;
+      return !(clause && value.start > clause.verb.end && embeds.test(text.slice(clause.verb.end, value.start)));
+    });
   const rest = clause && values.every((value) => value.start < clause.verb.end) ? complement(text, clause) : null;
   const goods = clause && rest === null ? objectOf(text, clause) : null;
   return [...values, ...[rest, goods].filter((value) => value !== null)].sort((a, b) => a.start - b.start);
+}
+
+/** «sponsors the rowing club of Lund»: the whole object is the answer. */
+function favoured(text: string, value: Value, clause: Clause | null): Value {
+  if (value.kind !== "name" || !clause || conceptOfVerb(clause.lemma, "", "name") !== "sponsored") return value;
+  const object = /^\s(?:the\s)?(?:\p{Ll}+\s){1,4}(?:of|in|from)\s$/u.exec(text.slice(clause.verb.end, value.start));
+  const start = clause.verb.end + 1;
+  return object ? { ...value, start, text: text.slice(start, value.end) } : value;
 }
 
 /** «Lund and Sons» is one answer. */
@@ -49,7 +60,13 @@ function grown(text: string, values: readonly Value[]): Value[] {
     for (const token of tokensOf(text.slice(value.end)).slice(0, 3)) {
       const said = text.slice(value.end + token.start, value.end + token.end);
       const adjoins = text.slice(end, value.end + token.start) === " ";
-      if (!adjoins || !/^\p{Ll}+$/u.test(said) || stops.test(said) || prepositions.has(said) || /(?:ly|ed)$/.test(said))
+      if (
+        !adjoins ||
+        !/^\p{Ll}+$/u.test(said) ||
+        stops.test(said) ||
+        prepositions.has(said) ||
+        /(?:ly|ed|ing)$/.test(said)
+      )
         break;
       if (readClause(`x ${said} x`) !== null) break;
       end = value.end + token.end;
@@ -80,6 +97,9 @@ function objectOf(text: string, clause: Clause): Value | null {
 /** What stands before the noun of an office or a class: «our new», «a». */
 const classed = /^(?:our|the|a|an)\s+(?:new\s+)?(?=\p{Ll}+(?:\s\p{Ll}+){0,3}$)/u;
 
+/** «a housing of matt ceramic» */
+const ownNoun = /^an?\s(\p{Ll}+)\sof\s(.+)$/u;
+
 /** «oiled beech», «the workshop lead», the office after «joins us as». */
 function complement(text: string, clause: Clause): Value | null {
   const office = /\sas\s+(?:(?:our|the|a|an)\s+)?(?:new\s+)?((?:\p{Ll}+\s){0,3}\p{Ll}+)\s*[.!]?$/u.exec(text);
@@ -99,6 +119,15 @@ function complement(text: string, clause: Clause): Value | null {
   if (phrase.split(/\s+/).length > 9 || phrase === "") return null;
   const skipped = clause.lemma === "be" && isPerson(text, clause) ? (classed.exec(phrase)?.[0].length ?? 0) : 0;
   const start = text.indexOf(phrase, from + lead);
+  const named = ownNoun.exec(phrase);
+  if (named && /^(?:have|come|feature)$/.test(clause.lemma) && conceptOf(named[1]!, "text", "").exact)
+    return {
+      text: named[2]!,
+      start: start + phrase.length - named[2]!.length,
+      end: start + phrase.length,
+      kind: "text",
+      noun: null,
+    };
   const said = phrase.slice(skipped);
   return start < 0
     ? null

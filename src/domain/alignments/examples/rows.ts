@@ -411,10 +411,10 @@ function asks(fact: Fact): string[] {
 function placed(question: string, fact: Fact, corpus: Corpus, random: () => number): string {
   const { company } = corpus;
   const renamed =
-    fact.other !== null && random() < 0.4
+    fact.other !== null && random() < 0.55
       ? question.replace(fact.entity, () => fact.other!)
-      : company?.includes(" ") && random() < 0.3
-        ? question.replace(company, () => company.split(" ")[0]!)
+      : company?.includes(" ")
+        ? question.replace(company, () => shortened(company, random()))
         : question;
   const lower = /^I\b/.test(renamed) ? renamed : renamed.charAt(0).toLowerCase() + renamed.slice(1);
   const draw = random();
@@ -422,6 +422,10 @@ function placed(question: string, fact: Fact, corpus: Corpus, random: () => numb
   if (company !== null && draw > 0.9 && !question.includes(company)) return `At ${company}, ${lower}`;
   return capitalised(renamed);
 }
+
+/** How people in the house say it: in half of the wordings by its full name. */
+const shortened = (company: string, draw: number): string =>
+  draw < 0.5 ? company : draw < 0.8 ? company.split(" ")[0]! : "the company";
 
 type Add = (family: Candidate["family"], question: string, answer?: string) => void;
 
