@@ -3,7 +3,7 @@ import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import { valuesOf } from "./values.ts";
 
 export interface Corpus {
-  /** The name that most documents mention, when at least half of them do. */
+  /** The name that most documents mention, when at least half of them do; else the one that their addresses spell. */
   company: string | null;
   /** Words that stand capitalised in the middle of a sentence or alone in a cell, and nowhere in lower case. */
   names: ReadonlySet<string>;
@@ -27,7 +27,27 @@ function organisation(documents: readonly SnapshotDocument[]): string | null {
   const ranked = [...seen].sort(([, a], [, b]) => b.documents.size - a.documents.size || b.count - a.count);
   const [name, entry] = ranked[0] ?? [null, null];
   const enough = entry !== null && entry.documents.size >= 2 && entry.documents.size * 2 >= documents.length;
-  return enough ? name : null;
+  return enough
+    ? name
+    : addressed(
+        documents,
+        ranked.map(([one]) => one),
+      );
+}
+
+const domain = /(?:@|https?:\/\/(?:www\.)?)([\w-]+)\./g;
+
+/** The name that the addresses of mail and web pages spell: most documents need not mention whose they are. */
+function addressed(documents: readonly SnapshotDocument[], names: readonly string[]): string | null {
+  const hosts = new Map<string, number>();
+  for (const { text } of documents)
+    for (const [, host] of text.matchAll(domain)) {
+      const label = host!.toLowerCase().replaceAll("-", "");
+      hosts.set(label, (hosts.get(label) ?? 0) + 1);
+    }
+  const [host, count] = [...hosts].sort(([, a], [, b]) => b - a)[0] ?? ["", 0];
+  const spelled = (name: string) => name.toLowerCase().replace(/[^\p{L}\d]/gu, "");
+  return count < 2 ? null : (names.find((name) => spelled(name) === host) ?? null);
 }
 
 const word = /\p{L}[\p{L}'’-]*/gu;
@@ -62,7 +82,8 @@ export function lowered(phrase: string, corpus: Corpus): string {
   const first = /^\p{L}[\p{L}'’-]*/u.exec(phrase)?.[0] ?? "";
   const rest = phrase.slice(first.length);
   const acronym = /^\p{Lu}{2}/u.test(first);
-  const common = determiner.test(phrase) || (!acronym && !corpus.names.has(first) && !/^\s\p{Lu}/u.test(rest));
+  const common =
+    determiner.test(phrase) || (!acronym && !corpus.names.has(first) && !/^\s(?:(?:and|&)\s)?\p{Lu}/u.test(rest));
   return common ? phrase.charAt(0).toLowerCase() + phrase.slice(1) : phrase;
 }
 

@@ -39,7 +39,7 @@ function favoured(text: string, value: Value, clause: Clause | null): Value {
 }
 
 /** «Lund and Sons» is one answer. */
-function joined(text: string, values: readonly Value[]): Value[] {
+export function joined(text: string, values: readonly Value[]): Value[] {
   const out: Value[] = [];
   for (const value of values) {
     const open = out.at(-1);

@@ -2,6 +2,7 @@
 
 import { capitalised } from "../../../base/text.ts";
 import { readClause } from "./clauses.ts";
+import { conceptOf } from "./concepts.ts";
 import { type Corpus, lowered } from "./corpus.ts";
 import { participleFor, third, thirdOf } from "./verbs.ts";
 
@@ -12,7 +13,7 @@ const reporting =
   /^(?!(?:If|When|What|That|This)\b)(?:\S+\s){1,4}?(?:knows?|says?|notes?|remembers?|finds?|reports?|explains?|confirms?|reads?)\sthat\s(.+)$/u;
 const cleft =
   /^It\s(?:is|was)\s(?:(in|on|at|by|from|for|with|to|since|under|near)\s)?((?:(?!\b(?:that|who|which|where|when)\b)[^,]){2,60}?)\s(?:that|who|which|where|when)\s(.+)$/u;
-const used = /^For the (\p{Ll}+ of .+?) (?:we|they|one) uses? (.+)$/u;
+const used = /^For the (\p{Ll}+) of (.+?) (?:we|they|one) uses? (.+)$/u;
 const fronted = /^For ((?:\p{Lu}[\p{L}&'’-]*\s|and\s)+)(?=(?:the|a|an)\s)/u;
 const passive = /^(.+?) (?:is|are|has been|have been) sponsored by (\p{Lu}.+?)([.!]?)$/u;
 const located =
@@ -24,7 +25,9 @@ export function plainForm(said: string, corpus: Corpus): string {
   const text = uncleft(bare)
     .replace(presenting, "$1 $2")
     .replace(passive, (_, whom: string, who: string, end: string) => `${who} sponsors ${lowered(whom, corpus)}${end}`)
-    .replace(used, "The $1 is $2")
+    .replace(used, (whole, noun: string, of: string, stuff: string) =>
+      conceptOf(noun, "text", "").concept === "material" ? `The ${noun} of ${of} is made of ${stuff}` : whole,
+    )
     .replace(located, "$2 at $1$3");
   return ofTheHouse(ofThing(text), corpus);
 }

@@ -18,7 +18,7 @@ export interface Role extends Meaning {
 const ofPhrase = /^(?:the|a|an|its|our)\s+([a-z][\w\s-]{1,40}?)\s+(?:of|for|on)\s+(.+)$/i;
 /** «the notice period towards Moe», «the contact for all questions at Moe», «completion of Project Aspen» */
 const related =
-  /^(?:(?:the|our|its|a|an)\s+)?([a-z][a-z-]*(?:\s[a-z-]+){0,2}?)(?:\s+for\s(?:all\s|any\s)?[a-z]+)?\s+(?:at|with|to|towards?|from|in|of)\s+((?:the\s)?\p{Lu}.*)$/u;
+  /^(?:(?:the|our|its|a|an)\s+)?([A-Za-z][a-z-]*(?:\s[a-z-]+){0,2}?)(?:\s+for\s(?:all\s|any\s)?[a-z]+)?\s+(?:at|with|to|towards?|from|in|of)\s+((?:the\s)?\p{Lu}.*)$/u;
 const possessive = /^(.+?)(?:['’]s|s['’])\s+([a-z][\w\s-]+)$/;
 const article = /^(?:the|a|an|our|its)\s+/i;
 export const hedge =
@@ -109,8 +109,9 @@ function nounRole(
     exact && (direct || concept === "place" || concept === "headquarters");
   const near = related.exec(subject);
   if (near) {
-    const meaning = conceptOf(near[1]!, value.kind, near[2]!);
-    if (fits(meaning)) return { ...plain(near[2]!), attribute: near[1]!, ...meaning };
+    const [attribute, entity] = [near[1]!.toLowerCase(), near[2]!];
+    const meaning = conceptOf(attribute, value.kind, entity);
+    if (fits(meaning)) return { ...plain(entity), attribute, ...meaning };
   }
   const parts = ofPhrase.exec(subject);
   const owned = possessive.exec(subject);

@@ -411,7 +411,7 @@ function asks(fact: Fact): string[] {
 function placed(question: string, fact: Fact, corpus: Corpus, random: () => number): string {
   const { company } = corpus;
   const renamed =
-    fact.other !== null && random() < 0.55
+    fact.other !== null && random() < (fact.other.includes(fact.entity) ? 0.65 : 0.4)
       ? question.replace(fact.entity, () => fact.other!)
       : company?.includes(" ")
         ? question.replace(company, () => shortened(company, random()))

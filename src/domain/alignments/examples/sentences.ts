@@ -6,7 +6,7 @@ import { type Clause, readClause } from "./clauses.ts";
 import { conceptOf } from "./concepts.ts";
 import { type Corpus, subjectOf } from "./corpus.ts";
 import { type Fact, factId, type Source } from "./fact.ts";
-import { holeOf, mentionsOf } from "./mentions.ts";
+import { holeOf, joined, mentionsOf } from "./mentions.ts";
 import { plainForm } from "./plain.ts";
 import { ownQuestions } from "./questions.ts";
 import { hedge, type Role, roleOf } from "./roles.ts";
@@ -61,7 +61,7 @@ function amountWith(text: string, value: Value, corpus: Corpus): Role | null {
   if (value.kind === "name" || value.kind === "text") return null;
   const noun = /\b(?:[Aa]n?|[Tt]he)\s+((?:\p{Ll}+\s){1,3})of\s+$/u.exec(text.slice(0, value.start))?.[1]?.trim();
   if (!noun || /\b(?:of|in|end|beginning)\b/.test(noun)) return null;
-  const names = valuesOf(text).filter((other) => other.kind === "name" && other.text !== corpus.company);
+  const names = joined(text, valuesOf(text)).filter((other) => other.kind === "name" && other.text !== corpus.company);
   const [only] = names;
   if (names.length !== 1 || only!.start === 0) return null;
   const article = /\bthe\s+$/.test(text.slice(0, only!.start)) ? "the " : "";
