@@ -75,9 +75,15 @@ function grown(text: string, values: readonly Value[]): Value[] {
   });
 }
 
+/** Last words of names that are no person's. */
+const institution =
+  /\b(?:and|&|Limited|Ltd|Inc|Corp|Company|Group|Holding|Industries|Trading|Brothers|Sons|Daughters|Partners|Supply|Works|Yard|Mill|Depot|Foundry|Plant|House|Hall|Office|Store|Shop|Street|Road|Station|Bank|School|Project|Department|Team|Site|Club)\b/;
+const personal = /^\p{Lu}[\p{L}'’-]+(?:\s\p{Lu}[\p{L}'’-]+){1,2}$/u;
+
 /** Two or three capitalised words and nothing else: most likely somebody. */
+export const isPersonal = (name: string): boolean => personal.test(name) && !institution.test(name);
 export const isPerson = (text: string, { subject }: Clause): boolean =>
-  /^\p{Lu}[\p{L}'’-]+(?:\s\p{Lu}[\p{L}'’-]+){1,2}$/u.test(text.slice(subject.start, subject.end));
+  isPersonal(text.slice(subject.start, subject.end));
 
 const gives = /^(?:supply|provide|deliver|make|produce|sell|manufacture|store|build)$/;
 
@@ -100,6 +106,10 @@ const classed = /^(?:our|the|a|an)\s+(?:new\s+)?(?=\p{Ll}+(?:\s\p{Ll}+){0,3}$)/u
 /** «a housing of matt ceramic» */
 const ownNoun = /^an?\s(\p{Ll}+)\sof\s(.+)$/u;
 
+/** «in stock», «in writing»: no place. */
+const manner =
+  /^(?:stock|writing|use|order|progress|place|time|advance|force|general|demand|full|private|public|person|cash|detail|common|turn|addition|danger|need|practice)$/;
+
 /** «oiled beech», «the workshop lead», the office after «joins us as». */
 function complement(text: string, clause: Clause): Value | null {
   const office = /\sas\s+(?:(?:our|the|a|an)\s+)?(?:new\s+)?((?:\p{Ll}+\s){0,3}\p{Ll}+)\s*[.!]?$/u.exec(text);
@@ -116,7 +126,7 @@ function complement(text: string, clause: Clause): Value | null {
     .trimStart()
     .slice(lead)
     .replace(/\s*[.!]$/, "");
-  if (phrase.split(/\s+/).length > 9 || phrase === "") return null;
+  if (phrase.split(/\s+/).length > 9 || phrase === "" || (lead > 0 && manner.test(phrase))) return null;
   const skipped = clause.lemma === "be" && isPerson(text, clause) ? (classed.exec(phrase)?.[0].length ?? 0) : 0;
   const start = text.indexOf(phrase, from + lead);
   const named = ownNoun.exec(phrase);
@@ -140,7 +150,8 @@ const measured = /^ of (\p{Ll}[\p{L}-]*(?: \p{Ll}[\p{L}-]*)?)(?=[.,;]|$| (?:per|
 
 /** The value, the preposition before it («up to» and «every» too), the noun that it counts, measures or stands by. */
 export function holeOf(text: string, value: Value): Hole {
-  const title = value.kind === "name" ? apposed.exec(text.slice(0, value.start)) : null;
+  const beside = value.kind === "name" ? apposed.exec(text.slice(0, value.start)) : null;
+  const title = beside && !prepositions.has(beside[1]!.trim().split(/\s+/).at(-1)!) ? beside : null;
   const from = title ? value.start - title[1]!.length : value.start;
   const before = tokensOf(text.slice(0, from)).filter((token) => !hedges.test(token.word));
   const last = before.at(-1);

@@ -9,6 +9,7 @@ import { participleFor, third, thirdOf } from "./verbs.ts";
 const opening =
   /^(?:(?:(?:Under|In|At|By|During|According to)\s(?:this|these|the|our)\s\p{Ll}+|(?:For|Over|Within)\s(?:(?:many|some|several|a few)\s)?(?:years|decades|months|generations|centuries))\s(?=\p{Lu})|(?:Every|Each)\s(?:year|month|week|season)\s(?=\p{Lu}))/u;
 const presenting = /^(?:Please )?(?:welcome|meet|note that) ([^,]+), who (.+)$/i;
+const chronicle = /^The (?:hi)?story of (.+?) ((?:begins|began|starts|started|goes back|went back)\s)/;
 const reporting =
   /^(?!(?:If|When|What|That|This)\b)(?:\S+\s){1,4}?(?:knows?|says?|notes?|remembers?|finds?|reports?|explains?|confirms?|reads?)\sthat\s(.+)$/u;
 const cleft =
@@ -24,6 +25,7 @@ export function plainForm(said: string, corpus: Corpus): string {
   const bare = capitalised(said.replace(opening, "").replace(reporting, "$1"));
   const text = uncleft(bare)
     .replace(presenting, "$1 $2")
+    .replace(chronicle, "$1 $2")
     .replace(passive, (_, whom: string, who: string, end: string) => `${who} sponsors ${lowered(whom, corpus)}${end}`)
     .replace(used, (whole, noun: string, of: string, stuff: string) =>
       conceptOf(noun, "text", "").concept === "material" ? `The ${noun} of ${of} is made of ${stuff}` : whole,
@@ -53,12 +55,15 @@ function ofThing(text: string): string {
   return `${rest.slice(0, clause.subject.end)} of ${front[1]!.trim()}${rest.slice(clause.subject.end)}`;
 }
 
+/** «We are glad» is said of nobody in particular. */
+const mood = /^We (?:are|were|feel|hope|know|think|believe|look forward) (?!(?:in|at|an?|the|based|located|\d)\b)/;
+
 const single: Record<string, string> = { are: "is", were: "was", have: "has", do: "does" };
 
 /** «We build the oven at Moe Yard.» says where the oven is built; else what «we» do is what the organisation does. */
 function ofTheHouse(text: string, corpus: Corpus): string {
   const clause = /^We\s/.test(text) ? readClause(text) : null;
-  if (!clause) return text;
+  if (!clause || mood.test(text)) return text;
   const rest = text.slice(clause.verb.end);
   const object = /^\s((?:the|our|all|\p{Lu})[^,]*?)\s((?:at|in|from|by|near)\s.+)$/u.exec(rest);
   if (object && clause.auxiliary === null && !/^(?:have|be|know|hope|want)$/.test(clause.lemma)) {

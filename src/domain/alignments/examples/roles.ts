@@ -33,8 +33,8 @@ export function roleOf(clause: Clause, value: Value, hole: Hole, heading: string
     return subject.replace(article, "") === value.text ? subjectRole(clause, value, heading, corpus) : null;
   }
   const between = clause.text.slice(clause.verb.end, hole.start).trim();
-  const office = officeOf(clause, value, between, hole);
-  if (office) return { ...plain(subject), ...office };
+  const post = officeOf(clause, value, between, hole);
+  if (post) return { ...plain(subject), ...post };
   const agentOfGoods = givenBy(clause, value, hole);
   if (agentOfGoods) return { ...plain(agentOfGoods), concept: "goods", exact: true };
   const numbered = numberedRole(clause, value, subject);
@@ -50,15 +50,22 @@ export function roleOf(clause: Clause, value: Value, hole: Hole, heading: string
   const noun = /^(?:(?:with|in)\s+)?(?:a|an|the)\s+([a-z][a-z\s-]{2,30})$/.exec(between)?.[1] ?? null;
   if (noun !== null && /^(?:have|come|offer|carry|feature|get)$/.test(clause.lemma))
     return { ...plain(subject), attribute: noun, ...conceptOf(noun, value.kind, subject) };
+  const somebody = isPerson(clause.text, clause);
   const agent = clause.passive && hole.preposition === "by";
   const state = clause.lemma === "be" && /^[a-z]+$/.test(between) ? `be ${between}` : null;
-  const concept =
+  const verb = state ?? (toUs.test(between) && somebody ? `${clause.lemma} to` : clause.lemma);
+  const found =
     direct || agent || particle || state || passedOver(between, value)
-      ? (conceptOfVerb(state ?? clause.lemma, hole.preposition.split(" ")[0]!, value.kind) ??
+      ? (conceptOfVerb(verb, hole.preposition.split(" ")[0]!, value.kind) ??
         (particle ? conceptOfVerb(clause.lemma, between, value.kind) : null))
       : null;
-  return { ...plain(subject), concept, exact: concept !== null, event: gerundOf(clause, hole, subject) };
+  const concept = somebody ? (ofPersons[found ?? ""] ?? found) : found;
+  const given = concept === "supplier" && clause.passive ? /^with (.+)$/.exec(between)?.[1] : undefined;
+  return { ...plain(given ?? subject), concept, exact: concept !== null, event: gerundOf(clause, hole, subject) };
 }
+
+/** What a verb means of somebody rather than of a thing. */
+const ofPersons: Record<string, string> = { begin: "joined", founded: "joined", supplier: "formerEmployer" };
 
 const toUs = /^(?:to|with|for|at) (?:us|me|you|them)$/;
 const byTheWay = /^(?:as|by|at|in|on|with|under|after|for|from|near|to|over) [^,;]*$/;
@@ -67,9 +74,12 @@ const byTheWay = /^(?:as|by|at|in|on|with|under|after|for|from|near|to|over) [^,
 const passedOver = (between: string, { kind }: Value): boolean =>
   kind === "name" || kind === "text" ? /^as (?:an?|the|our) [^,;]*$/.test(between) : byTheWay.test(between);
 
+const office =
+  /^\p{Ll}[\p{L}-]*(?:\s(?!(?:about|and|with|that|to|for)\b)\p{Ll}[\p{L}-]*){0,3}(?:\s(?:of|for|in)\s.+)?$/u;
+
 /** «joins us as crane operator», «Ada Lund is our crane operator»: what somebody is. */
 function officeOf(clause: Clause, value: Value, between: string, hole: Hole): Meaning | null {
-  if (value.kind !== "text" || !isPerson(clause.text, clause)) return null;
+  if (value.kind !== "text" || !office.test(value.text) || !isPerson(clause.text, clause)) return null;
   const takes = hole.preposition === "as" || /\bas$/.test(between);
   const is = clause.lemma === "be" && /^(?:|our|the|a|an)(?: new)?$/.test(between);
   return takes || is ? { concept: "role", exact: true } : null;
@@ -118,6 +128,7 @@ function nounRole(
   const attribute = parts?.[1] ?? owned?.[2] ?? null;
   if (attribute !== null) {
     const entity = (parts?.[2] ?? owned?.[1])!;
+    if (/^\d/.test(entity)) return null;
     const meaning = conceptOf(attribute, value.kind, entity);
     if ((direct && equates(clause, hole)) || fits(meaning)) return { ...plain(entity), attribute, ...meaning };
   }
@@ -157,8 +168,11 @@ function subjectRole(clause: Clause, value: Value, heading: string | null, corpu
     if (office && entity && (meaning.concept === "head" || (of && meaning.exact)))
       return { ...plain(entity), attribute: office, ...meaning };
   }
-  const verbal = clause.passive || clause.lemma === "be" ? null : conceptOfVerb(clause.lemma, "by", value.kind);
+  const verbal =
+    clause.passive || clause.lemma === "be" || /^(?:in|on|at|to|from|with|as|us|for|over)\b/.test(object)
+      ? null
+      : conceptOfVerb(clause.lemma, "by", value.kind);
   if (object === "" || (value.kind !== "name" && verbal === null)) return null;
-  const done = verbal ? object.replace(circumstance, "") : object;
+  const done = verbal ? object.replace(verbal === "supplier" ? /\sto\s.*$/ : circumstance, "") : object;
   return { ...plain(lowered(done, corpus)), concept: verbal, exact: verbal !== null };
 }

@@ -423,9 +423,9 @@ function placed(question: string, fact: Fact, corpus: Corpus, random: () => numb
   return capitalised(renamed);
 }
 
-/** How people in the house say it: in half of the wordings by its full name. */
+/** How people in the house say it: mostly by its full name. */
 const shortened = (company: string, draw: number): string =>
-  draw < 0.5 ? company : draw < 0.8 ? company.split(" ")[0]! : "the company";
+  draw < 0.65 ? company : draw < 0.85 ? company.split(" ")[0]! : "the company";
 
 type Add = (family: Candidate["family"], question: string, answer?: string) => void;
 

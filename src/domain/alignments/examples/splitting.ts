@@ -62,7 +62,7 @@ function coordinated(part: string): string[] {
 }
 
 const trailing =
-  /,\s+((?:(?:just|only|not|very|right|quite)\s)?(?:after|before|close|near|next|opposite|far|with|without|within|along|despite|thanks|because|on|in|at|by|under|over|from|since|beside|behind|between)\s[^,]*)$/;
+  /,\s+(when\s(?:it|they|he|she)\s[^,]*|(?:(?:just|only|not|very|right|quite)\s)?(?:after|before|close|near|next|opposite|far|with|without|within|along|despite|thanks|because|on|in|at|by|under|over|from|since|beside|behind|between)\s[^,]*)$/;
 
 /** «opened in 1981, after two years of building»: a value of its own in the tail is a second statement. */
 function afterthought(part: string): string[] {

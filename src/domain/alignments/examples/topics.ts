@@ -4,6 +4,7 @@ import { capitalised, normalised } from "../../../base/text.ts";
 import type { Clause } from "./clauses.ts";
 import { conceptOf } from "./concepts.ts";
 import { type Corpus, lowered } from "./corpus.ts";
+import { isPersonal } from "./mentions.ts";
 
 export interface Topic {
   thing: string | null;
@@ -20,10 +21,6 @@ const leading = new RegExp(`^(?:The|Our) (?:${house}|house)${verbAhead}(?!\\s\\S
 const inside = new RegExp(
   `\\b(?:the|our) ${house}(?=[.,!]|$|\\s(?:is|was|has|had|in|at|on|with|from|by|for|since|and|as|to|after)\\b)`,
 );
-/** Last words of names that are no person's. */
-const institution =
-  /\b(?:and|&|Limited|Ltd|Inc|Corp|Company|Group|Holding|Industries|Trading|Brothers|Sons|Daughters|Partners|Supply|Works|Yard|Mill|Depot|Foundry|Plant|House|Hall|Office|Store|Shop|Street|Road|Station|Bank|School|Project|Department|Team|Site|Club)\b/;
-const twoNames = /^\p{Lu}[\p{L}'’-]+(?:\s\p{Lu}[\p{L}'’-]+){1,2}$/u;
 
 /** A leading pronoun gives way to what it stands for, «the company» to its name. */
 export function resolved(text: string, topic: Topic, heading: string | null, corpus: Corpus): string {
@@ -45,19 +42,21 @@ export const opensWithPronoun = (text: string): boolean =>
 export function topicAfter(clause: Clause, before: Topic, heading: string | null, corpus: Corpus): Topic {
   const subject = lowered(clause.text.slice(clause.subject.start, clause.subject.end), corpus);
   if (/^(?:we|us|you|i|everybody|everyone|nobody|who\w*)\b/i.test(subject)) return before;
-  const titled = heading !== null && normalised(clause.text).includes(normalised(heading).replace(/^the /, ""));
+  const title = heading?.replace(/^the /, "") ?? null;
+  const titled = title !== null && normalised(clause.text).includes(normalised(title));
+  const named = titled && clause.text.includes(`the ${title}`) ? `the ${title}` : heading;
   if (isPerson(subject, heading, corpus)) {
     const object = clause.passive
       ? null
       : /^\s(the\s[^,.]+?)(?=\s(?:in|at|on|for|with|by|from|as)\s|[.,]|$)/u.exec(clause.text.slice(clause.verb.end));
-    return { person: subject, thing: titled ? heading : (object?.[1] ?? before.thing) };
+    return { person: subject, thing: titled ? named : (object?.[1] ?? before.thing) };
   }
   const owned = /^(?:the|its|our)\s([a-z][a-z\s-]*?)\sof\s(.+)$/.exec(subject);
   const owner = owned !== null && (conceptOf(owned[1]!, "text", "").concept !== null || owned[2] === heading);
   const thing = owner ? owned[2]! : subject;
-  return { person: before.person, thing: titled && !subject.startsWith("the ") ? heading : thing };
+  return { person: before.person, thing: titled && !subject.startsWith("the ") ? named : thing };
 }
 
 function isPerson(name: string, heading: string | null, corpus: Corpus): boolean {
-  return twoNames.test(name) && !institution.test(name) && name !== heading && name !== corpus.company;
+  return isPersonal(name) && name !== heading && name !== corpus.company;
 }

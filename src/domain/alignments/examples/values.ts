@@ -69,7 +69,7 @@ const patterns: [ValueKind, RegExp][] = [
 ];
 
 /** «62 people», «four trained inspectors»: the noun that a number counts. */
-const counted = /^ ((?:[a-z-]+ ){0,2}?[a-z-]+s|people|staff)\b/u;
+const counted = /^ ((?:[a-z-]+ ){0,2}?[a-z-]+s|people|staff)\b(?! (?:the|its|our|\p{Lu}))/u;
 const names =
   /(?:\p{Lu}[\p{L}\p{N}'’&-]*|\p{Lu}\.)(?:\s(?:of the |of |de |van |von |and (?=\p{Lu}[\p{L}]+\s(?:and|[^a-z])))?(?:\p{Lu}[\p{L}\p{N}'’&-]*|\p{Lu}\.|\d{1,4}(?![\p{L}\d])))*/gu;
 const never = new RegExp(
