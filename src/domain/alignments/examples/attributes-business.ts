@@ -149,7 +149,7 @@ export const business: Record<string, Attribute> = {
       "Whom do I ask for when I call {e}?",
       "Which person should I write to at {e}?",
       "With whom do we deal at {e}?",
-      "Who looks after us at {e}?",
+      "Who takes care of our orders at {e}?",
       "Who picks up the phone for us at {e}?",
       "To whose attention do I send a letter to {e}?",
       "Who is the person to turn to with {e}?",

@@ -1,5 +1,6 @@
 // What all documents together tell: the organisation's name, which capitalised words are names, what a heading is about.
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
+import { conceptOf } from "./concepts.ts";
 import { valuesOf } from "./values.ts";
 
 export interface Corpus {
@@ -81,9 +82,12 @@ const determiner = /^(The|A|An|Our|Your|Its|Their|Each|Every|All|Any|No|This|The
 export function lowered(phrase: string, corpus: Corpus): string {
   const first = /^\p{L}[\p{L}'’-]*/u.exec(phrase)?.[0] ?? "";
   const rest = phrase.slice(first.length);
+  const relates = /^\s(?:of|for)\s/.test(rest) && conceptOf(first.toLowerCase(), "text", "").concept !== null;
   const acronym = /^\p{Lu}{2}/u.test(first);
   const common =
-    determiner.test(phrase) || (!acronym && !corpus.names.has(first) && !/^\s(?:(?:and|&)\s)?\p{Lu}/u.test(rest));
+    determiner.test(phrase) ||
+    relates ||
+    (!acronym && !corpus.names.has(first) && !/^\s(?:(?:and|&)\s)?\p{Lu}/u.test(rest));
   return common ? phrase.charAt(0).toLowerCase() + phrase.slice(1) : phrase;
 }
 

@@ -33,6 +33,9 @@ export function factsOf(document: SnapshotDocument, corpus: Corpus): DocumentFac
   return out;
 }
 
+/** Lines of a letter's head. */
+const envelope = /^(?:from|to|cc|bcc|reply-to|sender)$/i;
+
 /** «Founded: 1987» under a heading. A key that is explained by a sentence is a term and its definition. */
 function pairFacts(
   document: SnapshotDocument,
@@ -43,7 +46,7 @@ function pairFacts(
   const source = { document_id: document.id, start: spanOf(block.key).start, end: spanOf(block.value).end };
   const value = block.value.text.replace(/[.;,]$/, "");
   const words = value.split(/\s+/).length;
-  if (words > 40) return [];
+  if (words > 40 || (envelope.test(block.key.text) && value.includes("@"))) return [];
   const explained = words > 7 || /[.!]\s/.test(value);
   if (explained && english) return [definitionFact(document, block.key, block.value, source)];
   const entity = subjectOf(block.path, corpus) ?? block.key.text;

@@ -17,6 +17,8 @@ const cleft =
 const used = /^For the (\p{Ll}+) of (.+?) (?:we|they|one) uses? (.+)$/u;
 const fronted = /^For ((?:\p{Lu}[\p{L}&'’-]*\s|and\s)+)(?=(?:the|a|an)\s)/u;
 const passive = /^(.+?) (?:is|are|has been|have been) sponsored by (\p{Lu}.+?)([.!]?)$/u;
+const frontedPlain =
+  /^For ((?:(?!(?:in|on|at|of|by|from|with|to|every|each|all)\s)\p{Ll}+\s){1,3})(?=(?:the|an?)\s\p{Ll})/u;
 const located =
   /^At ((?:\p{Lu}[\p{L}&'’-]*|and)(?:\s(?:\p{Lu}[\p{L}&'’-]*|and))*), (\p{Lu}[^,]* (?:is|are) [^,]+?)([.!]?)$/u;
 
@@ -48,11 +50,11 @@ function uncleft(text: string): string {
 }
 
 function ofThing(text: string): string {
-  const front = fronted.exec(text);
+  const front = fronted.exec(text) ?? frontedPlain.exec(text);
   const rest = front ? capitalised(text.slice(front[0].length)) : "";
   const clause = front ? readClause(rest) : null;
   if (!front || !clause) return text;
-  return `${rest.slice(0, clause.subject.end)} of ${front[1]!.trim()}${rest.slice(clause.subject.end)}`;
+  return `${rest.slice(0, clause.subject.end)} ${/^\p{Lu}/u.test(front[1]!) ? "of" : "for"} ${front[1]!.trim()}${rest.slice(clause.subject.end)}`;
 }
 
 /** «We are glad» is said of nobody in particular. */

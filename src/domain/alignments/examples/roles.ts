@@ -136,7 +136,8 @@ function nounRole(
   const bare = subject.replace(article, "");
   const own = conceptOf(bare, value.kind, heading);
   const sites = own.concept === "place" || own.concept === "headquarters";
-  return own.exact && (!where || sites) ? { ...plain(heading), attribute: bare, ...own } : null;
+  const state = own.concept === "place" && value.kind === "text";
+  return own.exact && !state && (!where || sites) ? { ...plain(heading), attribute: bare, ...own } : null;
 }
 
 /** «is», «comes to», «amounts to» */
@@ -159,7 +160,7 @@ function subjectRole(clause: Clause, value: Value, heading: string | null, corpu
     .slice(clause.verb.end)
     .trim()
     .replace(/[.!]+$/, "")
-    .replace(/(?:,| since | from \d| in \d).*$/, "");
+    .replace(/(?:,\s| since | from \d| in \d).*$/, "");
   if (clause.lemma === "be" && value.kind === "name") {
     const [office, ...owners] = object.replace(article, "").split(/\s+(?:of|for|at|with)\s+/);
     const of = owners.at(-1);

@@ -6,7 +6,7 @@ import { type Clause, readClause } from "./clauses.ts";
 import { conceptOf } from "./concepts.ts";
 import { type Corpus, subjectOf } from "./corpus.ts";
 import { type Fact, factId, type Source } from "./fact.ts";
-import { holeOf, joined, mentionsOf } from "./mentions.ts";
+import { holeOf, isPersonal, joined, mentionsOf } from "./mentions.ts";
 import { plainForm } from "./plain.ts";
 import { ownQuestions } from "./questions.ts";
 import { hedge, type Role, roleOf } from "./roles.ts";
@@ -64,13 +64,17 @@ function amountWith(text: string, value: Value, corpus: Corpus): Role | null {
   const names = joined(text, valuesOf(text)).filter((other) => other.kind === "name" && other.text !== corpus.company);
   const [only] = names;
   if (names.length !== 1 || only!.start === 0) return null;
+  if (/\b(?:in|near|from|into)\s$/.test(text.slice(0, only!.start))) return null;
   const article = /\bthe\s+$/.test(text.slice(0, only!.start)) ? "the " : "";
   const entity = `${article}${only!.text}${/^\s\p{Ll}+(?=[\s.,])/u.exec(article ? text.slice(only!.end) : "")?.[0] ?? ""}`;
-  return { ...nothingSaid, entity, attribute: noun, ...conceptOf(noun, value.kind, entity) };
+  const asked = [`What ${noun} applies to ${entity}?`];
+  return { ...nothingSaid, entity, attribute: noun, ...conceptOf(noun, value.kind, entity), asked };
 }
 
 const nothingSaid = { attribute: null, concept: null, exact: false, event: null };
 
+/** «a notice period of 9 weeks»: what is said of it is read as said of the thing that has it. */
+const amount = /^(?:an?|the) [a-z -]+ of \d/;
 /** Nothing to ask of: who is meant is said elsewhere. */
 const unresolved = /^(?:It|They|He|She|Us|Whoever|Everybody|Nobody)\b/;
 /** What every organisation has: in its own documents it stands without an owner. */
@@ -99,9 +103,11 @@ function valueFact(given: Given, value: Value, alone: boolean): Fact | null {
   const unknown = about !== null && about.concept === null && about.attribute === null;
   if (clause && unknown && value.kind === "text" && statesNothing(value, clause, hole)) return null;
   if (clause && unresolved.test(text)) return null;
+  if (unknown && value.kind === "name" && amount.test(about.entity)) return null;
   const counts = value.kind === "number" && value.noun !== null;
   const said = counts ? text.slice(value.start, hole.end) : value.text;
   const entity = about?.entity ?? heading ?? text.split(" ").slice(0, 4).join(" ");
+  const somebody = value.kind === "name" && hole.preposition === "" && isPersonal(value.text);
   const tail = text.slice(counts ? value.end : hole.end);
   return {
     id: factId(document.id, entity, about?.attribute ?? about?.concept ?? text, value.text),
@@ -117,7 +123,10 @@ function valueFact(given: Given, value: Value, alone: boolean): Fact | null {
     alone,
     asked: about?.asked ?? (clause ? ownQuestions(clause, value, hole, corpus) : []),
     inPlace: {
-      asked: `${text.slice(0, value.start)}${placeholderOf(value, hole.preposition)}${tail}`.replace(/[.!]*$/, "?"),
+      asked: `${text.slice(0, value.start)}${somebody ? "who" : placeholderOf(value, hole.preposition)}${tail}`.replace(
+        /[.!]*$/,
+        "?",
+      ),
       blank: `${text.slice(0, value.start)}____${text.slice(value.end)}`,
     },
     context: standsAlone(entity, heading) || heading === corpus.company ? null : heading,

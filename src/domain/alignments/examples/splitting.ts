@@ -29,10 +29,11 @@ function asides(part: string): string[] {
     const [, subject, relative, inner, rest] = match;
     const words = tokensOf(inner!);
     const main = `${subject} ${rest}`;
-    if (relative && readClause(main)) return [`${subject} ${inner}`, main];
+    const bare = subject!.replace(/^(?:In|On|Since|By) [^,]*?\d{4} (?=\p{L})/u, "");
+    if (relative && readClause(main)) return [`${bare} ${inner}`, main];
     const lemma = words[0] ? baseOfParticiple(words[0].word) : null;
     if (lemma && relation.test(words[1]?.word ?? "") && readClause(main))
-      return [`${subject} ${/\d{4}|\bby\b/.test(inner!) ? "was" : "is"} ${inner}`, main];
+      return [`${bare} ${/\d{4}|\bby\b/.test(inner!) ? "was" : "is"} ${inner}`, main];
   }
   const clause = readClause(part);
   const end = apposed.exec(part);

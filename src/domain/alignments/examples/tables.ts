@@ -63,12 +63,7 @@ export function tableFacts(
   const headless = subject !== null && isHeadless(table, subject);
   const pairs = headless || (table.header.length === 2 && valueHeader.test(table.header[1]!.text) && subject !== null);
   const keys = pairs ? [0] : keyColumns(table);
-  // A common noun in capitals is a name where all of its column are: «Purchasing», «Accounts» under «Department».
-  const titles =
-    !pairs &&
-    keys.length === 1 &&
-    isTyped(table.header[keys[0]!]!.text) &&
-    table.rows.every((row) => titled.test(row[keys[0]!]?.text ?? ""));
+  const titles = !pairs && keys.length === 1 && areNames(table, keys[0]!, corpus);
   const title = table.path.join(" › ");
   for (const row of headless ? [table.header, ...table.rows] : table.rows) {
     const written = keys
@@ -120,11 +115,20 @@ const isTyped = (header: string): boolean =>
   /^[a-z]{3,14}$/i.test(header.trim()) && !noType.test(header.toLowerCase().trim());
 const titled = /^\p{Lu}[\p{L}&-]*(?:\s(?:\p{Lu}[\p{L}&-]*|and|&))*$/u;
 
+/** A common noun in capitals is a name where all of its column are, or some are known as such: «Purchasing», «Accounts». */
+function areNames({ header, rows }: Table, column: number, corpus: Corpus): boolean {
+  const cells = rows.map((row) => row[column]?.text ?? "");
+  const known = cells.filter((cell) => /^\p{Lu}/u.test(lowered(cell, corpus)));
+  return (
+    (isTyped(header[column]!.text) && cells.every((cell) => titled.test(cell))) || known.length * 4 >= cells.length
+  );
+}
+
 /** «Sales» under «Department» is also «the Sales department». */
 function typedName(key: string, header: string, columns: number): string | null {
   const type = header.toLowerCase().trim();
   const fits = columns === 1 && isTyped(header) && !key.toLowerCase().includes(type);
-  return fits && /^\p{Lu}/u.test(key) ? `the ${key} ${type}` : null;
+  return fits && titled.test(key) ? `the ${key} ${type}` : null;
 }
 
 function rowSource(document: SnapshotDocument, row: readonly Piece[]): Source {

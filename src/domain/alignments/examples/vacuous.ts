@@ -17,7 +17,7 @@ const referring =
 /** Whether a value that has no form of its own and no meaning in the tables is no answer to anything. */
 export function statesNothing(value: Value, clause: Clause, hole: Hole): boolean {
   const subject = clause.text.slice(clause.subject.start, clause.subject.end);
-  if (indefinite.test(subject) || embeds.test(subject) || /\bhow\b/.test(subject)) return true;
+  if (indefinite.test(subject) || embeds.test(subject) || /\bhow\b|\b(?:we|they|you|one)$/.test(subject)) return true;
   const said = value.text;
   if (clausal.test(said) || referring.test(said)) return true;
   const between = clause.text.slice(clause.verb.end, hole.start).trim();

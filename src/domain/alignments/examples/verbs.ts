@@ -132,11 +132,11 @@ for (const group of alike.split("|")) {
   synonyms.set(first!, [...(synonyms.get(first!) ?? []), ...rest]);
 }
 
-/** Other verbs in the form that `said` has: «is carried» → «transported», «delivered». */
-export function alternatives(lemma: string, said: string): string[] {
+/** Other verbs in the form that `said` has: «is carried» → «transported», «delivered»; a finite «designed» → «drew up». */
+export function alternatives(lemma: string, said: string, finite: boolean): string[] {
   const forms: [(base: string) => string, boolean][] = [
     [thirdOf, thirdOf(lemma) === said],
-    [participleFor, participleFor(lemma) === said],
+    [participleFor, !finite && participleFor(lemma) === said],
     [pastOf, pastOf(lemma) === said],
     [(base) => base, lemma === said],
   ];
