@@ -32,7 +32,7 @@ export const business: Record<string, Attribute> = {
       "If one plant closed, which closure would end production of {e}?",
       "Trace {e} to its place of origin.",
       "At which of the locations does manufacturing of {e} happen?",
-      "Which gate does a lorry with brand-new {e} drive out of?",
+      "Out of which gate is {e} first driven on a lorry?",
     ],
     tell: "{e} is made at {v}.",
     which: "What is made at {v}?",

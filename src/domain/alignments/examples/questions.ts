@@ -131,8 +131,12 @@ export function ownQuestions(clause: Clause, value: Value, hole: Hole, corpus: C
   return out;
 }
 
+/** «Who is the location?» is no question. */
+const placeNoun = /\b(?:location|place|site|town|city|office|address|seat|venue)\b/i;
+
 function clauseQuestions(clause: Clause, value: Value, hole: Hole, corpus: Corpus): string[] {
-  const words = questionWords(value, hole);
+  const asked = clause.text.slice(clause.subject.start, clause.subject.end);
+  const words = questionWords(value, hole).filter((word) => word !== "who" || !placeNoun.test(asked));
   const inSubject = value.start >= clause.subject.start && value.start < clause.subject.end;
   const acts =
     value.kind === "name" &&
