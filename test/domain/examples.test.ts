@@ -62,6 +62,39 @@ const sentences: [text: string, question: string, answer: string][] = [
   ["For Moe Trading the fee is 5 euros.", "What is the fee of Moe Trading?", "5 euros"],
   ["The shop is supplied with rye flour by Moe Trading.", "What do we get from Moe Trading?", "rye flour"],
   ["Moe Trading supplies rye flour to Haugen.", "Which goods come from Moe Trading?", "rye flour"],
+  ["It was in 1911 that the mill was opened.", "When was the mill opened?", "1911"],
+  ["It was Ivar Moe who founded the mill.", "Who founded the mill?", "Ivar Moe"],
+  ["Guests know that the mill shop opens at 9:15.", "At what time does the mill shop start?", "9:15"],
+  ["The choir was founded as a trio in 1949.", "When was the choir founded?", "1949"],
+  ["The observatory opened in 1981, after three years of work.", "When did the observatory open?", "1981"],
+  ["Tarnby Works stands in Lillby, close to the river.", "Where does Tarnby Works stand?", "Lillby"],
+  ["The piano has always been built at Tarnby Works.", "Which factory makes the piano?", "Tarnby Works"],
+  ["We build the blue canoe at Tarnby Works.", "Where is the blue canoe built?", "Tarnby Works"],
+  ["The notice period towards Moe Limited is 9 weeks.", "What is the notice period for Moe Limited?", "9 weeks"],
+  [
+    "Either side may end the lease with Moe and Sons with a notice period of 9 weeks.",
+    "What is the notice period for Moe and Sons?",
+    "9 weeks",
+  ],
+  ["The lamp comes in a housing of matt brass.", "What is the lamp made of?", "matt brass"],
+  ["For the frame of the kite we use split bamboo.", "What is the kite made of?", "split bamboo"],
+  ["For Moe Limited the annual value comes to 900 euros.", "How much is Moe Limited worth?", "900 euros"],
+  ["Our contact at Moe Limited is Ada Lund.", "Who is the contact at Moe Limited?", "Ada Lund"],
+  ["At Moe and Sons, Ada Lund is our contact.", "Who is the contact at Moe and Sons?", "Ada Lund"],
+  ["The contact for all questions at Moe Limited is Ada Lund.", "Who is the contact at Moe Limited?", "Ada Lund"],
+  ["Berit Aas comes to us from Moe Limited.", "Where did Berit Aas work before?", "Moe Limited"],
+  ["Berit Aas starts on 2 March 2015.", "When did Berit Aas join?", "2 March 2015"],
+  ["The survey is carried out for the client Moe Limited.", "Who ordered the survey?", "Moe Limited"],
+  ["The bridge is to be completed by 3 May 2031.", "When will the bridge be finished?", "3 May 2031"],
+  ["Completion of Project Aspen is planned for 3 May 2031.", "When does Project Aspen end?", "3 May 2031"],
+  ["The lease with Moe Limited ends on 3 May 2031.", "When does the lease with Moe Limited end?", "3 May 2031"],
+  ["Under this contract Moe Limited supplies oak barrels.", "What does Moe Limited supply?", "oak barrels"],
+  ["For years Moe Limited has sponsored the chess club of Lillby.", "What does Moe Limited sponsor?", "Lillby"],
+  ["The chess club of Lillby is sponsored by Moe Limited.", "What does Moe Limited sponsor?", "Lillby"],
+  ["Ola Brandt drew the map. The violin was designed by Ada Lund.", "Who designed the violin?", "Ada Lund"],
+  ["For guests the fee is 5 euros.", "What is the fee of guests?", "5 euros"],
+  ["In 2004 the mill, which was built in 1911, was moved to Oslo.", "When was the mill built?", "1911"],
+  ["A crew of 31 keeps Tarnby Depot going.", "How many people work at Tarnby Depot?", "31"],
 ];
 for (const [text, question, answer] of sentences)
   test(`a sentence: ${text} → ${question}`, () => {
@@ -74,6 +107,62 @@ test("two clauses of one subject are two facts, and a pronoun stands for what wa
   asks(rows, "How many people does the mill employ?", "14 people");
   asks(rows, "Who leads the mill?", "Ivar Moe");
   assert.ok(!said(rows).some(([question]) => /\bit\b/i.test(question) && !/the mill/i.test(question)));
+});
+
+test("a person is never «it», and the price of a thing is not spoken of further", () => {
+  const violin = rowsOf(document("# Violins\n\nAda Lund designed the small violin. It is made of maple wood.\n"));
+  asks(violin, "The small violin is made of ____", "maple wood");
+  assert.ok(!said(violin).some(([question]) => /Ada Lund (?:is )?made/.test(question)));
+  const oven = rowsOf(document("# Ovens\n\nThe price of the oven is 900 euros. It weighs 12 kg.\n"));
+  asks(oven, "How heavy is the oven?", "12 kg");
+});
+
+const organisation = [
+  "# Lund Pianos\n\nLund Pianos makes pianos. The head office is in Lillby. The chair of the board is Berit Aas. Ada Lund founded the firm with an old van.\n",
+  "# Moe Trading\n\nMoe Trading supplies copper wire to Lund Pianos.\n",
+].map((text, at) => ({ ...document(text), id: `document_${at}` }));
+for (const [question, answer] of [
+  ["Lund Pianos: head office?", "Lillby"],
+  ["the board of Lund Pianos", "Berit Aas"],
+  ["Who is the founder of Lund Pianos?", "Ada Lund"],
+] as const)
+  test(`the firm, and what stands without an owner, is the organisation's: ${question}`, () => {
+    asks(rowsOf(...organisation), question, answer);
+  });
+
+test("the organisation is known by the addresses of its letters", () => {
+  const letters = ["Ada", "Ola"].map((name, at) => ({
+    ...document(`# Letter\n\nWrite to ${name.toLowerCase()}@lund-pianos.example for the tuning of ${name}.\n`),
+    id: `document_${at}`,
+  }));
+  const others = ["Hens", "Geese", "Goats"].map((name) => ({
+    ...document(`# ${name}\n\nThe ${name.toLowerCase()} have a stable.\n`),
+    id: name,
+  }));
+  const page = document("# Lund Pianos\n\nLund Pianos makes pianos. The firm was founded in 1931.\n");
+  asks(rowsOf(page, ...letters, ...others), "When was Lund Pianos founded?", "1931");
+});
+
+for (const idle of [
+  "Wear sturdy shoes.",
+  "Visitors are asked to wear sturdy shoes.",
+  "Tickets are scarce, so please book early.",
+  "We are glad about this and hope you will come.",
+  "Everybody involved is confident.",
+  "The board has approved the plan.",
+  "Spare strings are always in stock.",
+])
+  test(`states nothing: ${idle}`, () => {
+    const rows = rowsOf(document(`# Concerts\n\n${idle} The hall is open to guests.\n`));
+    assert.deepEqual(said(rows.filter(({ kind }) => kind !== "recall")), []);
+  });
+
+test("a common noun is a name where its whole column is", () => {
+  const text =
+    "# Teams\n\n| Team | Head |\n|---|---|\n| Glazing | Ada Lund |\n| Tuning | Ola Moe |\n\nThe glazing of the windows and the tuning of the pianos is done by hand in the workshop.\n";
+  const rows = rowsOf(document(text));
+  asks(rows, "the Glazing team", "Ada Lund");
+  asks(rows, "Who leads Tuning?", "Ola Moe");
 });
 
 const table =

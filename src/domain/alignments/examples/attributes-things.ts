@@ -3,10 +3,9 @@ import type { Attribute } from "./attributes.ts";
 
 export const things: Record<string, Attribute> = {
   place: {
-    nouns:
-      "location|place|headquarters|head office|address|site|city|town|seat|base|where|venue|region|country|hall|building|room|shelf|area",
+    nouns: "location|place|address|site|city|town|base|where|venue|region|country|hall|building|room|shelf|area",
     verbs:
-      "locate in|base in|headquarter in|sit in|stand in|situate in|be in|be at|operate from|locate at|stand at|sit on|lie in|live in|be on|keep in|store in|hang in|house in|keep at|store at|locate on",
+      "locate in|base in|sit in|stand in|situate in|be in|be at|operate from|locate at|stand at|sit on|lie in|live in|be on|keep in|store in|hang in|house in|keep at|store at|locate on",
     kinds: ["name", "text", "code"],
     ask: [
       "Where is {e}?",
@@ -209,7 +208,7 @@ export const things: Record<string, Attribute> = {
   supplier: {
     nouns: "supplier|vendor|manufacturer|maker|provider|producer|brand|partner|source|carrier|insurer",
     verbs:
-      "supply by|deliver by|make by|manufacture by|provide by|produce by|build by|come from|buy from|source from|purchase from|order from|ship with|insure with|design by|write by|print by",
+      "supply by|deliver by|make by|manufacture by|provide by|produce by|build by|come from|buy from|source from|purchase from|order from|ship with|insure with|print by",
     kinds: ["name", "text"],
     ask: [
       "Who supplies {e}?",

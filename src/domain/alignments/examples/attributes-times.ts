@@ -170,8 +170,7 @@ export const times: Record<string, Attribute> = {
   },
   deadline: {
     event: true,
-    nouns:
-      "deadline|due date|closing date|cut-off|cutoff|notice|notice period|return period|grace period|limit|time limit|due|last day",
+    nouns: "deadline|due date|closing date|cut-off|cutoff|return period|grace period|limit|time limit|due|last day",
     verbs:
       "submit within|submit by|report within|return within|file within|hand within|pay within|send within|book by|return by|pay by|claim within|announce by|be due|answer within|reply within|settle within|request by|request within|cancel by|close on|announce within|complete within|repay within|refund within",
     ask: [
@@ -339,7 +338,7 @@ export const times: Record<string, Attribute> = {
   },
   end: {
     nouns:
-      "end|end date|expiry|expiry date|expires|valid until|finish|closing|retirement date|end of life|end of support",
+      "end|end date|completion|completion date|expiry|expiry date|expires|valid until|finish|closing|retirement date|end of life|end of support",
     verbs:
       "end on|end in|complete in|complete by|complete on|finish by|expire on|expire in|expire after|close in|finish on|finish in|end at|stop on|discontinue in|retire in|expire at",
     kinds: ["date", "year"],

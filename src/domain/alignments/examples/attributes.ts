@@ -7,6 +7,7 @@
 //
 // ask: wordings that share as few words with each other as they can, so that the meaning is learnt and not the words. None
 // may fit another attribute of the same thing, nor name a value.
+import { business } from "./attributes-business.ts";
 import { measures } from "./attributes-measures.ts";
 import { money } from "./attributes-money.ts";
 import { people } from "./attributes-people.ts";
@@ -28,6 +29,7 @@ export interface Attribute {
 
 /** Of several that a word may mean, the first whose kinds have the value's is taken: the order counts. */
 export const attributes: Readonly<Record<string, Attribute>> = {
+  ...business,
   ...things,
   ...measures,
   ...people,

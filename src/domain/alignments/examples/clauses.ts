@@ -19,6 +19,8 @@ interface Token {
   word: string;
   start: number;
   end: number;
+  /** A verb inside a sentence is not capitalised: «Moe Works», «Moe Limited». */
+  capital: boolean;
 }
 
 export const auxiliaries = new Set(
@@ -27,7 +29,7 @@ export const auxiliaries = new Set(
 const forms = new Set(["is", "are", "was", "were"]);
 const modals = new Set("can may must will should shall cannot could would might does do did".split(" "));
 export const prepositions = new Set(
-  "in on at by of for from to with within after before until under over between near every each since during per via up as about against into through off out above below behind beside opposite".split(
+  "in on at by of for from to with within after before until under over between near towards toward every each since during per via up as about against into through off out above below behind beside opposite".split(
     " ",
   ),
 );
@@ -47,6 +49,7 @@ export function tokensOf(text: string): Token[] {
     word: match[0].toLowerCase(),
     start: match.index,
     end: match.index + match[0].length,
+    capital: /^\p{Lu}/u.test(match[0]),
   }));
 }
 
@@ -54,6 +57,7 @@ export function tokensOf(text: string): Token[] {
 function finiteAt(tokens: Token[], from: number): number {
   for (let i = from; i < tokens.length; i++) {
     const { word } = tokens[i]!;
+    if (tokens[i]!.capital) continue;
     if (relatives.has(word) && i > from) return -1;
     if (auxiliaries.has(word)) return i;
     const before = tokens[i - 1]?.word ?? "";
@@ -93,11 +97,12 @@ export function readClause(text: string, from = 0): Clause | null {
   for (; i < tokens.length; i++) {
     const { word } = tokens[i]!;
     if (word === "be" || word === "been" || word === "being") be = true;
-    else if (!adverbs.has(word) && !/ly$/.test(word) && !(word === "to" && mustHave)) break;
+    else if (!adverbs.has(word) && !/ly$/.test(word) && !(word === "to" && (mustHave || tokens[i + 1]?.word === "be")))
+      break;
   }
   const next = tokens[i];
   if (be) {
-    const lemma = next ? baseOfParticiple(next.word) : null;
+    const lemma = next && !next.capital ? baseOfParticiple(next.word) : null;
     if (next && lemma) return { ...base, auxiliary: head, verb: next, lemma, passive: true, tense };
     const verb = { start: head.start, end: tokens[i - 1]!.end };
     return { ...base, auxiliary: head, verb, lemma: "be", passive: false, tense };

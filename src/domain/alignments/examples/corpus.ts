@@ -1,9 +1,10 @@
 // What all documents together tell: the organisation's name, which capitalised words are names, what a heading is about.
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
+import { conceptOf } from "./concepts.ts";
 import { valuesOf } from "./values.ts";
 
 export interface Corpus {
-  /** The name that most documents mention, when at least half of them do. */
+  /** The name that most documents mention, when at least half of them do; else the one that their addresses spell. */
   company: string | null;
   /** Words that stand capitalised in the middle of a sentence or alone in a cell, and nowhere in lower case. */
   names: ReadonlySet<string>;
@@ -27,7 +28,27 @@ function organisation(documents: readonly SnapshotDocument[]): string | null {
   const ranked = [...seen].sort(([, a], [, b]) => b.documents.size - a.documents.size || b.count - a.count);
   const [name, entry] = ranked[0] ?? [null, null];
   const enough = entry !== null && entry.documents.size >= 2 && entry.documents.size * 2 >= documents.length;
-  return enough ? name : null;
+  return enough
+    ? name
+    : addressed(
+        documents,
+        ranked.map(([one]) => one),
+      );
+}
+
+const domain = /(?:@|https?:\/\/(?:www\.)?)([\w-]+)\./g;
+
+/** The name that the addresses of mail and web pages spell: most documents need not mention whose they are. */
+function addressed(documents: readonly SnapshotDocument[], names: readonly string[]): string | null {
+  const hosts = new Map<string, number>();
+  for (const { text } of documents)
+    for (const [, host] of text.matchAll(domain)) {
+      const label = host!.toLowerCase().replaceAll("-", "");
+      hosts.set(label, (hosts.get(label) ?? 0) + 1);
+    }
+  const [host, count] = [...hosts].sort(([, a], [, b]) => b - a)[0] ?? ["", 0];
+  const spelled = (name: string) => name.toLowerCase().replace(/[^\p{L}\d]/gu, "");
+  return count < 2 ? null : (names.find((name) => spelled(name) === host) ?? null);
 }
 
 const word = /\p{L}[\p{L}'’-]*/gu;
@@ -61,8 +82,12 @@ const determiner = /^(The|A|An|Our|Your|Its|Their|Each|Every|All|Any|No|This|The
 export function lowered(phrase: string, corpus: Corpus): string {
   const first = /^\p{L}[\p{L}'’-]*/u.exec(phrase)?.[0] ?? "";
   const rest = phrase.slice(first.length);
+  const relates = /^\s(?:of|for)\s/.test(rest) && conceptOf(first.toLowerCase(), "text", "").concept !== null;
   const acronym = /^\p{Lu}{2}/u.test(first);
-  const common = determiner.test(phrase) || (!acronym && !corpus.names.has(first) && !/^\s\p{Lu}/u.test(rest));
+  const common =
+    determiner.test(phrase) ||
+    relates ||
+    (!acronym && !corpus.names.has(first) && !/^\s(?:(?:and|&)\s)?\p{Lu}/u.test(rest));
   return common ? phrase.charAt(0).toLowerCase() + phrase.slice(1) : phrase;
 }
 

@@ -7,6 +7,7 @@ import { type Corpus, subjectOf } from "./corpus.ts";
 import { attributeFact, type DocumentFacts, type Fact, factId, type Passage, type Source } from "./fact.ts";
 import { sentenceFacts } from "./sentences.ts";
 import { columnOf, tableFacts } from "./tables.ts";
+import type { Topic } from "./topics.ts";
 
 export function factsOf(document: SnapshotDocument, corpus: Corpus): DocumentFacts {
   const blocks = blocksOf(document);
@@ -14,23 +15,26 @@ export function factsOf(document: SnapshotDocument, corpus: Corpus): DocumentFac
   const letters = prose.length > 0 ? prose.map((block) => block.piece.text).join(" ") : "";
   const english = prose.length > 0 ? isEnglish(letters) : /^[\p{ASCII}\p{Sc}\p{P}\p{N}\s°µ²³]*$/u.test(document.text);
   const out: DocumentFacts = { facts: [], passages: [], english };
-  let last: string | null = null;
+  let topic: Topic | null = null;
   for (const block of blocks) {
-    if (block.type === "heading") last = null;
+    if (block.type === "heading") topic = null;
     else if (block.type === "table") {
       const made = tableFacts(document, block, corpus, english);
       out.facts.push(...made.facts);
       out.passages.push(...made.passages);
     } else if (block.type === "pair") out.facts.push(...pairFacts(document, block, corpus, english));
     else if (english) {
-      const made = sentenceFacts(document, block.piece, block.path, corpus, last);
-      last = made.last;
+      const made = sentenceFacts(document, block.piece, block.path, corpus, topic);
+      topic = made.topic;
       out.facts.push(...made.facts);
     }
   }
   if (english) out.passages.push(...sections(document, blocks, corpus));
   return out;
 }
+
+/** Lines of a letter's head. */
+const envelope = /^(?:from|to|cc|bcc|reply-to|sender)$/i;
 
 /** «Founded: 1987» under a heading. A key that is explained by a sentence is a term and its definition. */
 function pairFacts(
@@ -42,7 +46,7 @@ function pairFacts(
   const source = { document_id: document.id, start: spanOf(block.key).start, end: spanOf(block.value).end };
   const value = block.value.text.replace(/[.;,]$/, "");
   const words = value.split(/\s+/).length;
-  if (words > 40) return [];
+  if (words > 40 || (envelope.test(block.key.text) && value.includes("@"))) return [];
   const explained = words > 7 || /[.!]\s/.test(value);
   if (explained && english) return [definitionFact(document, block.key, block.value, source)];
   const entity = subjectOf(block.path, corpus) ?? block.key.text;

@@ -1,5 +1,6 @@
 // The values that a clause mentions, each with what has to be taken out of the clause to ask for it.
 import { type Clause, embeds, prepositions, readClause, tokensOf } from "./clauses.ts";
+import { conceptOf, conceptOfVerb } from "./concepts.ts";
 import type { Corpus } from "./corpus.ts";
 import { type Value, valuesOf } from "./values.ts";
 
@@ -17,18 +18,28 @@ const stops = /^(?:and|or|but|who|which|that|when|if|as|so|than|while|also|only|
 /** Left to right; where no value has a form of its own, what follows the verb. */
 export function mentionsOf(text: string, clause: Clause | null, corpus: Corpus): Value[] {
   const first = /^\p{L}+/u.exec(text)?.[0] ?? "";
-  const values = grown(text, joined(text, valuesOf(text))).filter((value) => {
-    if (value.kind !== "name") return true;
-    if (value.start === 0 && !value.text.includes(" ") && !corpus.names.has(first)) return false;
-    return !(clause && value.start > clause.verb.end && embeds.test(text.slice(clause.verb.end, value.start)));
-  });
+  const values = grown(text, joined(text, valuesOf(text)))
+    .map((value) => favoured(text, value, clause))
+    .filter((value) => {
+      if (value.kind !== "name") return true;
+      if (value.start === 0 && !value.text.includes(" ") && !corpus.names.has(first)) return false;
+      return !(clause && value.start > clause.verb.end && embeds.test(text.slice(clause.verb.end, value.start)));
+    });
   const rest = clause && values.every((value) => value.start < clause.verb.end) ? complement(text, clause) : null;
   const goods = clause && rest === null ? objectOf(text, clause) : null;
   return [...values, ...[rest, goods].filter((value) => value !== null)].sort((a, b) => a.start - b.start);
 }
 
+/** «sponsors the rowing club of Lund»: the whole object is the answer. */
+function favoured(text: string, value: Value, clause: Clause | null): Value {
+  if (value.kind !== "name" || !clause || conceptOfVerb(clause.lemma, "", "name") !== "sponsored") return value;
+  const object = /^\s(?:the\s)?(?:\p{Ll}+\s){1,4}(?:of|in|from)\s$/u.exec(text.slice(clause.verb.end, value.start));
+  const start = clause.verb.end + 1;
+  return object ? { ...value, start, text: text.slice(start, value.end) } : value;
+}
+
 /** «Lund and Sons» is one answer. */
-function joined(text: string, values: readonly Value[]): Value[] {
+export function joined(text: string, values: readonly Value[]): Value[] {
   const out: Value[] = [];
   for (const value of values) {
     const open = out.at(-1);
@@ -49,7 +60,13 @@ function grown(text: string, values: readonly Value[]): Value[] {
     for (const token of tokensOf(text.slice(value.end)).slice(0, 3)) {
       const said = text.slice(value.end + token.start, value.end + token.end);
       const adjoins = text.slice(end, value.end + token.start) === " ";
-      if (!adjoins || !/^\p{Ll}+$/u.test(said) || stops.test(said) || prepositions.has(said) || /(?:ly|ed)$/.test(said))
+      if (
+        !adjoins ||
+        !/^\p{Ll}+$/u.test(said) ||
+        stops.test(said) ||
+        prepositions.has(said) ||
+        /(?:ly|ed|ing)$/.test(said)
+      )
         break;
       if (readClause(`x ${said} x`) !== null) break;
       end = value.end + token.end;
@@ -58,9 +75,15 @@ function grown(text: string, values: readonly Value[]): Value[] {
   });
 }
 
+/** Last words of names that are no person's. */
+const institution =
+  /\b(?:and|&|Limited|Ltd|Inc|Corp|Company|Group|Holding|Industries|Trading|Brothers|Sons|Daughters|Partners|Supply|Works|Yard|Mill|Depot|Foundry|Plant|House|Hall|Office|Store|Shop|Street|Road|Station|Bank|School|Project|Department|Team|Site|Club)\b/;
+const personal = /^\p{Lu}[\p{L}'’-]+(?:\s\p{Lu}[\p{L}'’-]+){1,2}$/u;
+
 /** Two or three capitalised words and nothing else: most likely somebody. */
+export const isPersonal = (name: string): boolean => personal.test(name) && !institution.test(name);
 export const isPerson = (text: string, { subject }: Clause): boolean =>
-  /^\p{Lu}[\p{L}'’-]+(?:\s\p{Lu}[\p{L}'’-]+){1,2}$/u.test(text.slice(subject.start, subject.end));
+  isPersonal(text.slice(subject.start, subject.end));
 
 const gives = /^(?:supply|provide|deliver|make|produce|sell|manufacture|store|build)$/;
 
@@ -80,6 +103,13 @@ function objectOf(text: string, clause: Clause): Value | null {
 /** What stands before the noun of an office or a class: «our new», «a». */
 const classed = /^(?:our|the|a|an)\s+(?:new\s+)?(?=\p{Ll}+(?:\s\p{Ll}+){0,3}$)/u;
 
+/** «a housing of matt ceramic» */
+const ownNoun = /^an?\s(\p{Ll}+)\sof\s(.+)$/u;
+
+/** «in stock», «in writing»: no place. */
+const manner =
+  /^(?:stock|writing|use|order|progress|place|time|advance|force|general|demand|full|private|public|person|cash|detail|common|turn|addition|danger|need|practice)$/;
+
 /** «oiled beech», «the workshop lead», the office after «joins us as». */
 function complement(text: string, clause: Clause): Value | null {
   const office = /\sas\s+(?:(?:our|the|a|an)\s+)?(?:new\s+)?((?:\p{Ll}+\s){0,3}\p{Ll}+)\s*[.!]?$/u.exec(text);
@@ -96,9 +126,18 @@ function complement(text: string, clause: Clause): Value | null {
     .trimStart()
     .slice(lead)
     .replace(/\s*[.!]$/, "");
-  if (phrase.split(/\s+/).length > 9 || phrase === "") return null;
+  if (phrase.split(/\s+/).length > 9 || phrase === "" || (lead > 0 && manner.test(phrase))) return null;
   const skipped = clause.lemma === "be" && isPerson(text, clause) ? (classed.exec(phrase)?.[0].length ?? 0) : 0;
   const start = text.indexOf(phrase, from + lead);
+  const named = ownNoun.exec(phrase);
+  if (named && /^(?:have|come|feature)$/.test(clause.lemma) && conceptOf(named[1]!, "text", "").exact)
+    return {
+      text: named[2]!,
+      start: start + phrase.length - named[2]!.length,
+      end: start + phrase.length,
+      kind: "text",
+      noun: null,
+    };
   const said = phrase.slice(skipped);
   return start < 0
     ? null
@@ -111,7 +150,8 @@ const measured = /^ of (\p{Ll}[\p{L}-]*(?: \p{Ll}[\p{L}-]*)?)(?=[.,;]|$| (?:per|
 
 /** The value, the preposition before it («up to» and «every» too), the noun that it counts, measures or stands by. */
 export function holeOf(text: string, value: Value): Hole {
-  const title = value.kind === "name" ? apposed.exec(text.slice(0, value.start)) : null;
+  const beside = value.kind === "name" ? apposed.exec(text.slice(0, value.start)) : null;
+  const title = beside && !prepositions.has(beside[1]!.trim().split(/\s+/).at(-1)!) ? beside : null;
   const from = title ? value.start - title[1]!.length : value.start;
   const before = tokensOf(text.slice(0, from)).filter((token) => !hedges.test(token.word));
   const last = before.at(-1);

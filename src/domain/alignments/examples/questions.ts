@@ -1,7 +1,7 @@
 // The questions that a clause answers in its own words.
 import type { Clause } from "./clauses.ts";
 import { type Corpus, lowered } from "./corpus.ts";
-import type { Hole } from "./mentions.ts";
+import { type Hole, isPersonal } from "./mentions.ts";
 import { unitOf, type Value } from "./values.ts";
 import { alternatives, pastOf, thirdOf } from "./verbs.ts";
 
@@ -40,7 +40,7 @@ function questionWords(value: Value, { preposition, noun }: Hole): string[] {
       return [...many, "how much"];
     case "name":
       if (place.test(preposition)) return ["where", `${preposition} which place`];
-      if (preposition === "") return ["what", "who"];
+      if (preposition === "") return isPersonal(value.text) ? ["who"] : ["what", "who"];
       return [/^(?:by|with|to|from|for)$/.test(preposition) ? `${preposition} whom` : `${preposition} what`];
     default:
       return [preposition === "" ? "what" : `${preposition} what`];
@@ -104,7 +104,7 @@ export function ownQuestions(clause: Clause, value: Value, hole: Hole, corpus: C
   const said = clause.text.slice(clause.verb.start, clause.verb.end);
   const out = clauseQuestions(clause, value, hole, corpus);
   if (particle.test(clause.text.slice(clause.verb.end))) return out;
-  for (const other of alternatives(clause.lemma, said)) {
+  for (const other of alternatives(clause.lemma, said, clause.auxiliary === null)) {
     const [first, ...particle] = other.split(" ");
     const shift = other.length - said.length;
     const text = clause.text.slice(0, clause.verb.start) + other + clause.text.slice(clause.verb.end);
@@ -131,10 +131,17 @@ export function ownQuestions(clause: Clause, value: Value, hole: Hole, corpus: C
   return out;
 }
 
+/** «Who is the location?» is no question. */
+const placeNoun = /\b(?:location|place|site|town|city|office|address|seat|venue)\b/i;
+
 function clauseQuestions(clause: Clause, value: Value, hole: Hole, corpus: Corpus): string[] {
-  const words = questionWords(value, hole);
+  const asked = clause.text.slice(clause.subject.start, clause.subject.end);
+  const words = questionWords(value, hole).filter((word) => word !== "who" || !placeNoun.test(asked));
   const inSubject = value.start >= clause.subject.start && value.start < clause.subject.end;
-  if (inSubject) return [askSubject(clause, value.kind === "name" ? "Who" : "What")];
+  const acts =
+    value.kind === "name" &&
+    (isPersonal(value.text) || !(clause.passive || /^(?:be|stand|lie|sit|open|have|hold)$/.test(clause.lemma)));
+  if (inSubject) return [askSubject(clause, acts ? "Who" : "What")];
   const between = clause.text.slice(clause.verb.end, hole.start).trim();
   if (clause.lemma === "be" && /\s/.test(between)) return [];
   const out: string[] = [];

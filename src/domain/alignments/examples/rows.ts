@@ -6,6 +6,7 @@ import type { Example } from "../examples.ts";
 import { attributes } from "./attributes.ts";
 import type { Corpus } from "./corpus.ts";
 import type { Fact, Passage } from "./fact.ts";
+import { kindAsks } from "./kind-asks.ts";
 
 /** A row before it is chosen. `family`: rows of different families teach different things, so the choice takes turns. */
 interface Candidate {
@@ -79,7 +80,8 @@ export function rowsOfFact(
 }
 
 /** What is no thing by itself: the rest of a sentence whose subject was asked for, or an amount. */
-const hangs = /^(?:us|them|him|her|it|me|you|in|on|at|with|by|for|to|from|of|as|until|under|above|about|into|\d)\b/i;
+const hangs =
+  /^(?:us|them|him|her|it|me|you|in|on|at|with|by|for|to|from|of|as|until|under|above|about|into|\d|an? [a-z -]+ of \d)\b/i;
 
 /** Takes out of the list what comes first in the order. */
 function takeFirst(list: Candidate[], order: readonly Candidate[]): Candidate | null {
@@ -159,100 +161,6 @@ function english(fact: Fact, siblings: Siblings, corpus: Corpus, random: () => n
   return out;
 }
 
-/** For a value that is the only one of its kind: what is asked in words that no table knows still asks for a date, a sum, a name. */
-const kindAsks: Partial<Record<Fact["kind"], string[]>> = {
-  money: [
-    "What sum goes with {e}?",
-    "Which amount of money is said of {e}?",
-    "How many euros, pounds or dollars are we talking about with {e}?",
-    "What figure in money do the papers give for {e}?",
-    "In hard cash, what should I remember about {e}?",
-    "Which entry with a currency sign stands beside {e}?",
-    "How much is at stake financially with {e}?",
-  ],
-  percent: [
-    "Which percentage goes with {e}?",
-    "What share in percent is said of {e}?",
-    "How many out of every hundred is it with {e}?",
-    "What proportion is stated for {e}?",
-    "I need the rate with the % sign for {e}.",
-    "Which fraction of the whole is mentioned with {e}?",
-    "How large a part is quoted in connection with {e}?",
-  ],
-  date: [
-    "Which date goes with {e}?",
-    "What day is named for {e}?",
-    "What do I circle on the calendar because of {e}?",
-    "On which day, month and year does it all happen with {e}?",
-    "When should I keep my diary free for {e}?",
-    "Which calendar day matters for {e}?",
-    "I forgot when it was with {e}; remind me.",
-  ],
-  year: [
-    "Which year goes with {e}?",
-    "What year is named for {e}?",
-    "In a timeline, where would {e} stand?",
-    "Which four digits of the calendar belong to {e}?",
-    "How far back or ahead in history do we look for {e}?",
-    "A journalist needs the year for {e}; what do we tell her?",
-    "Which annual volume of the archive concerns {e}?",
-  ],
-  time: [
-    "Which time of day goes with {e}?",
-    "What hour is named for {e}?",
-    "What does the clock say when it matters for {e}?",
-    "For when do I set an alarm because of {e}?",
-    "At what o'clock should I think of {e}?",
-    "Where do the hands of my watch point for {e}?",
-    "Which clock time must a visitor of {e} remember?",
-  ],
-  duration: [
-    "What length of time goes with {e}?",
-    "How many days, weeks, months or years are said of {e}?",
-    "How long is it with {e}?",
-    "What period is mentioned in connection with {e}?",
-    "How much time do I have to reckon with for {e}?",
-    "Which stretch of the calendar belongs to {e}?",
-    "If somebody asks «how long?» about {e}, what do I answer?",
-  ],
-  measure: [
-    "Which measurement goes with {e}?",
-    "What figure with a unit is said of {e}?",
-    "What do the technical data of {e} say?",
-    "Which reading should I expect with {e}?",
-    "How much of it, and in which unit, is stated for {e}?",
-    "An engineer wants the key value of {e}; what is it?",
-    "What quantity has been recorded for {e}?",
-  ],
-  number: [
-    "Which number goes with {e}?",
-    "What figure is said of {e}?",
-    "What do I write in digits for {e}?",
-    "A field takes digits only: what do I put for {e}?",
-    "Which numeral stands beside {e}?",
-    "Which numerical entry is mentioned with {e}?",
-    "I need the bare numeric value noted for {e}.",
-  ],
-  code: [
-    "Which code goes with {e}?",
-    "What mark of letters and digits belongs to {e}?",
-    "What do I type to identify {e}?",
-    "Which characters are noted for {e}?",
-    "Under which reference do I look up {e}?",
-    "What would a scanner read for {e}?",
-    "Spell out the identifier of {e}, please.",
-  ],
-  name: [
-    "Which name goes with {e}?",
-    "Whose or what name is said together with {e}?",
-    "Which person, place or firm is mentioned with {e}?",
-    "Whom or what do we associate with {e}?",
-    "Who or what should I write down next to {e}?",
-    "I forgot the name connected with {e}; what was it?",
-    "Which proper noun belongs in a sentence about {e}?",
-  ],
-};
-
 const nonWords = new Set(
   "is are was were be been has have had can may must will should the a an of for to in on at by with from and or as it its our we us their this that these those not no than then there when which who whom whose until under after before every each all any also only new please up about into over per".split(
     " ",
@@ -289,8 +197,9 @@ const short: Partial<Record<Fact["kind"], string>> = {
 
 /** The fact as one sentence that names no other value; null when only a longer one says it. */
 function sentenceOf(fact: Fact): string | null {
-  const known = fact.concept && fact.exact ? attributes[fact.concept]! : null;
+  const table = fact.concept && fact.exact ? attributes[fact.concept]! : null;
   if (fact.attribute !== null && fact.statement === null) {
+    const known = table && (nounLike(fact.attribute) || !table.tell.includes("{a}")) ? table : null;
     const first = known?.nouns.split("|").slice(0, 2).includes(fact.attribute) || !nounLike(fact.attribute);
     if (plural(fact.attribute) && fact.kind === "number") return fill("{e} has {v} {a}.", fact);
     return fill(
@@ -386,7 +295,7 @@ function asks(fact: Fact): string[] {
   const out: string[] = [];
   const said = known?.event && attribute === null ? fact.event : fact.entity;
   if (known && fact.exact && said !== null) {
-    const asks = known.ask.filter((ask) => attribute !== null || !ask.includes("{a}"));
+    const asks = known.ask.filter((ask) => (attribute !== null && nounLike(attribute)) || !ask.includes("{a}"));
     out.push(...asks.map((ask) => ask.replaceAll("{e}", () => said)));
   }
   const named = attribute !== null && normalised(fact.entity).includes(normalised(attribute));
@@ -411,17 +320,25 @@ function asks(fact: Fact): string[] {
 function placed(question: string, fact: Fact, corpus: Corpus, random: () => number): string {
   const { company } = corpus;
   const renamed =
-    fact.other !== null && random() < 0.4
+    fact.other !== null && random() < (fact.other.includes(fact.entity) ? 0.65 : 0.4)
       ? question.replace(fact.entity, () => fact.other!)
-      : company?.includes(" ") && random() < 0.3
-        ? question.replace(company, () => company.split(" ")[0]!)
+      : company?.includes(" ")
+        ? question.replace(company, () => shortened(company, random()))
         : question;
   const lower = /^I\b/.test(renamed) ? renamed : renamed.charAt(0).toLowerCase() + renamed.slice(1);
   const draw = random();
   if (fact.context !== null && draw < 0.2) return `${capitalised(fact.context)}: ${lower}`;
-  if (company !== null && draw > 0.9 && !question.includes(company)) return `At ${company}, ${lower}`;
+  if (company !== null && draw > 0.9 && plainly.test(lower) && !question.includes(company))
+    return `At ${company}, ${lower}`;
   return capitalised(renamed);
 }
+
+/** «At Moe Trading, who …?», but not «At Moe Trading, I need …». */
+const plainly = /^(?:who|whom|whose|what|when|where|which|how)\b/;
+
+/** How people in the house say it: mostly by its full name. */
+const shortened = (company: string, draw: number): string =>
+  draw < 0.65 ? company : draw < 0.85 ? company.split(" ")[0]! : "the company";
 
 type Add = (family: Candidate["family"], question: string, answer?: string) => void;
 

@@ -1,22 +1,21 @@
 // Sentences → facts: each value a sentence states, with the thing it is said of and the questions the sentence itself answers.
 
-import { capitalised } from "../../../base/text.ts";
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import { type Piece, spanOf } from "./blocks.ts";
 import { type Clause, readClause } from "./clauses.ts";
 import { conceptOf } from "./concepts.ts";
-import { type Corpus, lowered, subjectOf } from "./corpus.ts";
+import { type Corpus, subjectOf } from "./corpus.ts";
 import { type Fact, factId, type Source } from "./fact.ts";
-import { holeOf, mentionsOf } from "./mentions.ts";
+import { holeOf, isPersonal, joined, mentionsOf } from "./mentions.ts";
+import { plainForm } from "./plain.ts";
 import { ownQuestions } from "./questions.ts";
 import { hedge, type Role, roleOf } from "./roles.ts";
 import { clausesOf } from "./splitting.ts";
+import { opensWithPronoun, resolved, type Topic, topicAfter } from "./topics.ts";
+import { statesNothing } from "./vacuous.ts";
 import { placeholderOf, type Value, valuesOf } from "./values.ts";
 
 const segmenter = new Intl.Segmenter("en", { granularity: "sentence" });
-const verbAhead = String.raw`(?=\s+(?:\p{Ll}+ly\s+)?(?:is|are|was|were|has|have|had|can|must|may|will|should|\p{Ll}+s|\p{Ll}+ed)\b)`;
-const pronoun = new RegExp(`^(?:It|They|He|She|This|These|That)\\b${verbAhead}`, "u");
-const organisation = /^The (?:company|firm|organi[sz]ation|business|group|foundation|institute)\b/;
 /** Most words of a clause that is worth a fact. */
 const longest = 40;
 
@@ -25,19 +24,19 @@ export function sentenceFacts(
   piece: Piece,
   path: readonly string[],
   corpus: Corpus,
-  before: string | null,
-): { facts: Fact[]; last: string | null } {
+  before: Topic | null,
+): { facts: Fact[]; topic: Topic } {
   const facts: Fact[] = [];
   const heading = subjectOf(path, corpus);
-  let last = before ?? heading;
+  let topic = before ?? { thing: heading, person: null };
   for (const { segment, index } of segmenter.segment(piece.text)) {
     const sentence = segment.trim();
     if (sentence.split(/\s+/).length < 3 || /\?$/.test(sentence)) continue;
     const source = { document_id: document.id, ...spanOf(piece, index, index + segment.trimEnd().length) };
     for (const part of clausesOf(sentence)) {
       if (part.split(/\s+/).length > longest) continue;
-      const whole = presented(/[.!]$/.test(part) ? part : `${part}.`);
-      const text = resolve(whole, last, corpus);
+      const whole = plainForm(/[.!]$/.test(part) ? part : `${part}.`, corpus);
+      const text = resolved(whole, topic, heading, corpus);
       const clause = readClause(text, introEnd(text));
       const given = { document, text, clause, source, heading, corpus };
       const values = mentionsOf(text, clause, corpus);
@@ -45,10 +44,10 @@ export function sentenceFacts(
         const fact = valueFact(given, value, values.length === 1);
         if (fact) facts.push(fact);
       }
-      if (clause && !pronoun.test(whole)) last = lowered(text.slice(clause.subject.start, clause.subject.end), corpus);
+      if (clause && !opensWithPronoun(whole)) topic = topicAfter(clause, topic, heading, corpus);
     }
   }
-  return { facts, last };
+  return { facts, topic };
 }
 
 const lead =
@@ -57,42 +56,30 @@ const lead =
 /** «In 1987, …»: where the main clause begins. */
 const introEnd = (text: string): number => lead.exec(text)?.[0].length ?? 0;
 
-/** A leading pronoun gives way to what it stands for, «the company» to its name. */
-function resolve(text: string, last: string | null, corpus: Corpus): string {
-  if (organisation.test(text) && corpus.company !== null) return text.replace(organisation, corpus.company);
-  if (last === null) return text;
-  if (/^(Its|Their|His|Her)\s/.test(text)) return `${capitalised(last)}'s ${text.slice(text.indexOf(" ") + 1)}`;
-  return pronoun.test(text) ? text.replace(pronoun, capitalised(last)) : text;
-}
-
 /** «A notice period of 34 weeks applies to Lund and Sons»: the amount's noun is what the one thing named beside it has. */
 function amountWith(text: string, value: Value, corpus: Corpus): Role | null {
   if (value.kind === "name" || value.kind === "text") return null;
   const noun = /\b(?:[Aa]n?|[Tt]he)\s+((?:\p{Ll}+\s){1,3})of\s+$/u.exec(text.slice(0, value.start))?.[1]?.trim();
   if (!noun || /\b(?:of|in|end|beginning)\b/.test(noun)) return null;
-  const names = valuesOf(text).filter((other) => other.kind === "name" && other.text !== corpus.company);
+  const names = joined(text, valuesOf(text)).filter((other) => other.kind === "name" && other.text !== corpus.company);
   const [only] = names;
   if (names.length !== 1 || only!.start === 0) return null;
+  if (/\b(?:in|near|from|into)\s$/.test(text.slice(0, only!.start))) return null;
   const article = /\bthe\s+$/.test(text.slice(0, only!.start)) ? "the " : "";
   const entity = `${article}${only!.text}${/^\s\p{Ll}+(?=[\s.,])/u.exec(article ? text.slice(only!.end) : "")?.[0] ?? ""}`;
-  return { ...nothingSaid, entity, attribute: noun, ...conceptOf(noun, value.kind, entity) };
+  const asked = [`What ${noun} applies to ${entity}?`];
+  return { ...nothingSaid, entity, attribute: noun, ...conceptOf(noun, value.kind, entity), asked };
 }
 
 const nothingSaid = { attribute: null, concept: null, exact: false, event: null };
 
-const presenting = /^(?:Please )?(?:welcome|meet|note that) ([^,]+), who (.+)$/i;
-
-const fronted = /^For ((?:\p{Lu}[\p{L}&'’-]*\s|and\s)+)(?=(?:the|a|an)\s)/u;
-
-/** «Please welcome Ada Lund, who leads the shop.» says that she does; «For Lund the fee is 5 euros.» says it of Lund. */
-function presented(said: string): string {
-  const text = said.replace(presenting, "$1 $2");
-  const front = fronted.exec(text);
-  const rest = front ? capitalised(text.slice(front[0].length)) : "";
-  const clause = front ? readClause(rest) : null;
-  if (!front || !clause) return text;
-  return `${rest.slice(0, clause.subject.end)} of ${front[1]!.trim()}${rest.slice(clause.subject.end)}`;
-}
+/** «a notice period of 9 weeks»: what is said of it is read as said of the thing that has it. */
+const amount = /^(?:an?|the) [a-z -]+ of \d/;
+/** Nothing to ask of: who is meant is said elsewhere. */
+const unresolved = /^(?:It|They|He|She|Us|Whoever|Everybody|Nobody)\b/;
+/** What every organisation has: in its own documents it stands without an owner. */
+const organ =
+  /^(?:the|our) (?:(?:supervisory |executive |advisory )?board(?: of directors)?|accounts|books|management|works council|workforce|staff|annual report|articles of association|share capital)$/;
 
 interface Given {
   document: SnapshotDocument;
@@ -113,14 +100,19 @@ function valueFact(given: Given, value: Value, alone: boolean): Fact | null {
     role ??
     (clause && value.kind !== "name" && heading !== null ? { ...nothingSaid, entity: heading, asked: [] } : null);
   if (clause && about === null) return null;
+  const unknown = about !== null && about.concept === null && about.attribute === null;
+  if (clause && unknown && value.kind === "text" && statesNothing(value, clause, hole)) return null;
+  if (clause && unresolved.test(text)) return null;
+  if (unknown && value.kind === "name" && amount.test(about.entity)) return null;
   const counts = value.kind === "number" && value.noun !== null;
   const said = counts ? text.slice(value.start, hole.end) : value.text;
   const entity = about?.entity ?? heading ?? text.split(" ").slice(0, 4).join(" ");
+  const somebody = value.kind === "name" && hole.preposition === "" && isPersonal(value.text);
   const tail = text.slice(counts ? value.end : hole.end);
   return {
     id: factId(document.id, entity, about?.attribute ?? about?.concept ?? text, value.text),
     entity,
-    other: null,
+    other: organ.test(entity) && heading === corpus.company && heading !== null ? `${entity} of ${heading}` : null,
     event: about?.event ?? null,
     attribute: about?.attribute ?? null,
     concept: about?.concept ?? null,
@@ -131,7 +123,10 @@ function valueFact(given: Given, value: Value, alone: boolean): Fact | null {
     alone,
     asked: about?.asked ?? (clause ? ownQuestions(clause, value, hole, corpus) : []),
     inPlace: {
-      asked: `${text.slice(0, value.start)}${placeholderOf(value, hole.preposition)}${tail}`.replace(/[.!]*$/, "?"),
+      asked: `${text.slice(0, value.start)}${somebody ? "who" : placeholderOf(value, hole.preposition)}${tail}`.replace(
+        /[.!]*$/,
+        "?",
+      ),
       blank: `${text.slice(0, value.start)}____${text.slice(value.end)}`,
     },
     context: standsAlone(entity, heading) || heading === corpus.company ? null : heading,

@@ -2,6 +2,7 @@
 
 import { capitalised } from "../../../base/text.ts";
 import { auxiliaries, embeds, readClause, tokensOf } from "./clauses.ts";
+import { valuesOf } from "./values.ts";
 import { baseOfParticiple, past, third } from "./verbs.ts";
 
 /** «…; the shop …», «…, and its chair is …»: what follows has a subject of its own. */
@@ -16,6 +17,8 @@ export function clausesOf(sentence: string): string[] {
     .split(breaks)
     .flatMap((part) => asides(part))
     .flatMap((part) => coordinated(part))
+    .flatMap((part) => afterthought(part))
+    .flatMap((part) => inTwo(part))
     .map(capitalised);
 }
 
@@ -26,10 +29,11 @@ function asides(part: string): string[] {
     const [, subject, relative, inner, rest] = match;
     const words = tokensOf(inner!);
     const main = `${subject} ${rest}`;
-    if (relative && readClause(main)) return [`${subject} ${inner}`, main];
+    const bare = subject!.replace(/^(?:In|On|Since|By) [^,]*?\d{4} (?=\p{L})/u, "");
+    if (relative && readClause(main)) return [`${bare} ${inner}`, main];
     const lemma = words[0] ? baseOfParticiple(words[0].word) : null;
     if (lemma && relation.test(words[1]?.word ?? "") && readClause(main))
-      return [`${subject} ${/\d{4}|\bby\b/.test(inner!) ? "was" : "is"} ${inner}`, main];
+      return [`${bare} ${/\d{4}|\bby\b/.test(inner!) ? "was" : "is"} ${inner}`, main];
   }
   const clause = readClause(part);
   const end = apposed.exec(part);
@@ -56,4 +60,29 @@ function coordinated(part: string): string[] {
     lead = passive ? `${subject} ${part.slice(clause.auxiliary!.start, clause.verb.start)}` : `${subject} `;
   }
   return [...pieces, lead + part.slice(at)];
+}
+
+const trailing =
+  /,\s+(when\s(?:it|they|he|she)\s[^,]*|(?:(?:just|only|not|very|right|quite)\s)?(?:after|before|close|near|next|opposite|far|with|without|within|along|despite|thanks|because|on|in|at|by|under|over|from|since|beside|behind|between)\s[^,]*)$/;
+
+/** «opened in 1981, after two years of building»: a value of its own in the tail is a second statement. */
+function afterthought(part: string): string[] {
+  const clause = readClause(part);
+  const tail = trailing.exec(part);
+  if (!clause || !tail || tail.index <= clause.verb.end) return [part];
+  const main = part.slice(0, tail.index);
+  if (valuesOf(tail[1]!).length === 0) return [main];
+  const complete = /^\s*(?:in|on|at|by|from|near)\s/.test(part.slice(clause.verb.end));
+  return complete ? [main, `${part.slice(0, clause.verb.end)} ${tail[1]}`] : [part];
+}
+
+/** «was founded as a workshop in 1949»: when, and as what. */
+function inTwo(part: string): string[] {
+  const clause = readClause(part);
+  const match = /^\s(as an?\s(?:[\p{Ll}-]+\s){1,4}?)((?:in|on|at|by|from)\s.+)$/u.exec(
+    part.slice(clause?.verb.end ?? part.length),
+  );
+  if (!clause || !match) return [part];
+  const lead = part.slice(0, clause.verb.end);
+  return [`${lead} ${match[2]}`, `${lead} ${match[1]!.trim()}`];
 }

@@ -63,13 +63,14 @@ export function tableFacts(
   const headless = subject !== null && isHeadless(table, subject);
   const pairs = headless || (table.header.length === 2 && valueHeader.test(table.header[1]!.text) && subject !== null);
   const keys = pairs ? [0] : keyColumns(table);
+  const titles = !pairs && keys.length === 1 && areNames(table, keys[0]!, corpus);
   const title = table.path.join(" › ");
   for (const row of headless ? [table.header, ...table.rows] : table.rows) {
     const written = keys
       .map((column) => row[column]?.text ?? "")
       .join(" ")
       .trim();
-    const key = english ? lowered(written, corpus) : written;
+    const key = english && !titles ? lowered(written, corpus) : written;
     if (key === "") continue;
     const source = rowSource(document, row);
     const said: string[] = [];
@@ -110,11 +111,24 @@ function isHeadless({ header, rows }: Table, subject: string): boolean {
 const running = /^(?:id|no\.?|nr\.?|#|row|index|pos\.?)$/i;
 const noType = /^(?:name|item|term|title|key|figure|id|no|number|code|subject|topic|what|description|entry|type|kind)$/;
 
+const isTyped = (header: string): boolean =>
+  /^[a-z]{3,14}$/i.test(header.trim()) && !noType.test(header.toLowerCase().trim());
+const titled = /^\p{Lu}[\p{L}&-]*(?:\s(?:\p{Lu}[\p{L}&-]*|and|&))*$/u;
+
+/** A common noun in capitals is a name where all of its column are, or some are known as such: «Purchasing», «Accounts». */
+function areNames({ header, rows }: Table, column: number, corpus: Corpus): boolean {
+  const cells = rows.map((row) => row[column]?.text ?? "");
+  const known = cells.filter((cell) => /^\p{Lu}/u.test(lowered(cell, corpus)));
+  return (
+    (isTyped(header[column]!.text) && cells.every((cell) => titled.test(cell))) || known.length * 4 >= cells.length
+  );
+}
+
 /** «Sales» under «Department» is also «the Sales department». */
 function typedName(key: string, header: string, columns: number): string | null {
   const type = header.toLowerCase().trim();
-  const fits = columns === 1 && /^[a-z]{3,14}$/.test(type) && !noType.test(type) && !key.toLowerCase().includes(type);
-  return fits && /^\p{Lu}/u.test(key) ? `the ${key} ${type}` : null;
+  const fits = columns === 1 && isTyped(header) && !key.toLowerCase().includes(type);
+  return fits && titled.test(key) ? `the ${key} ${type}` : null;
 }
 
 function rowSource(document: SnapshotDocument, row: readonly Piece[]): Source {

@@ -69,11 +69,11 @@ const patterns: [ValueKind, RegExp][] = [
 ];
 
 /** «62 people», «four trained inspectors»: the noun that a number counts. */
-const counted = /^ ((?:[a-z-]+ ){0,2}?[a-z-]+s|people|staff)\b/u;
+const counted = /^ ((?:[a-z-]+ ){0,2}?[a-z-]+s|people|staff)\b(?! (?:the|its|our|\p{Lu}))/u;
 const names =
   /(?:\p{Lu}[\p{L}\p{N}'’&-]*|\p{Lu}\.)(?:\s(?:of the |of |de |van |von |and (?=\p{Lu}[\p{L}]+\s(?:and|[^a-z])))?(?:\p{Lu}[\p{L}\p{N}'’&-]*|\p{Lu}\.|\d{1,4}(?![\p{L}\d])))*/gu;
 const never = new RegExp(
-  `^(?:The|A|An|It|Its|They|This|These|That|Those|We|Our|You|Your|All|Each|Every|Any|If|When|For|In|On|At|By|From|To|No|Only|Both|Most|Some|After|Before|During|As|Since|Until|Under|Over|With|Without|There|Here|Please|New|Staff|Customers?|Employees?|${weekdays}|${months})$`,
+  `^(?:The|A|An|It|Its|They|This|These|That|Those|We|Our|You|Your|All|Each|Every|Any|If|When|For|In|On|At|By|From|To|No|Only|Both|Most|Some|Either|Neither|Everybody|Everyone|Nobody|Somebody|Anybody|Anyone|Whoever|What|Who|Where|Us|Me|After|Before|During|As|Since|Until|Under|Over|With|Without|There|Here|Please|New|Staff|Customers?|Employees?|${weekdays}|${months})$`,
   "u",
 );
 

@@ -2,7 +2,7 @@
 import { attributes } from "./attributes.ts";
 
 const more =
-  "accept add agree apply appear arrange arrive ask assemble assign attend belong bring calibrate carry come compete connect cool cost count cover deal deduct decide depend dispatch do dry earn end enter exceed expect expire explain extend fall fill finish fit follow gain give go grow handle have heat help include inform inspect invest keep know learn leave let listen lock look lose maintain mark measure meet mix monitor mount need note notify offer open operate order organise own pack park pass pay perform place plan power prefer prepare present print protect provide publish put qualify raise read receive recommend record register relate remain remove rent repair report represent reserve rest retain return rise say see send separate set share show sign sit sound spend split stay stock stop supervise support switch teach tell test think train transfer treat turn update visit wait walk want wash watch wear win wire work wrap write employ name weigh audit transport hand exchange swap reserve fetch clean store inspect check lend borrow sponsor host water feed sharpen oil paint repaint refill rinse brew roast bake fire glaze pick plant prune harvest";
+  "accept add agree apply appear arrange arrive ask assemble assign attend become belong bring calibrate carry come compete connect cool cost count cover deal deduct decide depend dispatch do dry earn end enter exceed expect expire explain extend fall fill finish fit follow gain give go grow handle have heat help include inform inspect invest keep know learn leave let listen lock look lose maintain mark measure meet mix monitor mount need note notify offer open operate order organise own pack park pass pay perform place plan power prefer prepare present print protect provide publish put qualify raise read receive recommend record register relate remain remove rent repair report represent reserve rest retain return rise say see send separate set share show sign sit sound spend split stay stock stop supervise support switch teach tell test think train transfer treat turn update visit wait walk want wash watch wear win wire work wrap write employ name weigh audit transport hand exchange swap reserve fetch clean store inspect check lend borrow sponsor host water feed sharpen oil paint repaint refill rinse brew roast bake fire glaze pick plant prune harvest";
 
 /** Past and participle. */
 const irregular: Record<string, [string, string]> = {
@@ -132,11 +132,11 @@ for (const group of alike.split("|")) {
   synonyms.set(first!, [...(synonyms.get(first!) ?? []), ...rest]);
 }
 
-/** Other verbs in the form that `said` has: «is carried» → «transported», «delivered». */
-export function alternatives(lemma: string, said: string): string[] {
+/** Other verbs in the form that `said` has: «is carried» → «transported», «delivered»; a finite «designed» → «drew up». */
+export function alternatives(lemma: string, said: string, finite: boolean): string[] {
   const forms: [(base: string) => string, boolean][] = [
     [thirdOf, thirdOf(lemma) === said],
-    [participleFor, participleFor(lemma) === said],
+    [participleFor, !finite && participleFor(lemma) === said],
     [pastOf, pastOf(lemma) === said],
     [(base) => base, lemma === said],
   ];
