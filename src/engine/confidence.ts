@@ -9,6 +9,7 @@
 // Where the documents can speak for an answer (support.ts), there are two regressions: one that hears them, and one of the tokens
 // alone, which serves while the sentence encoder is missing or fails.
 // Too few labels fit nothing: the base family's prior calibrator answers then, and says that it is not calibrated.
+import { sha256 } from "../base/files.ts";
 import {
   brierScore,
   brierSkill,
@@ -356,6 +357,22 @@ export function voidReason(calibration: Calibration, now: Partial<ConfidenceIden
   const keys = Object.keys(now) as (keyof ConfidenceIdentity)[];
   const changed = keys.filter((key) => calibration.identity[key] !== now[key]);
   return changed.length === 0 ? null : `Calibrated on another ${changed.join(", ")}`;
+}
+
+/** The same of a model as it is served: its files, its template, the engine. `adapterSha256` is null on no model with a calibration. */
+export function servedVoidReason(
+  calibration: Calibration,
+  model: { baseSha256: string; adapterSha256: string | null },
+  { chatTemplate }: { readonly chatTemplate: string | null },
+  engine: string,
+): string | null {
+  return voidReason(calibration, {
+    base_sha256: model.baseSha256,
+    adapter_sha256: model.adapterSha256!,
+    template_sha256: sha256(chatTemplate ?? ""),
+    feature_source: "A",
+    engine,
+  });
 }
 
 /** The chance that an answer with these features is right, in [0, 1]. `foreign`: π of its question, null where it is not known. */

@@ -16,7 +16,7 @@ import { type Chosen, choose } from "../../base/likelihood.ts";
 import { wilson } from "../../base/statistics/intervals.ts";
 import type { Clock } from "../../base/time.ts";
 import { formatChat } from "../../engine/chat-format.ts";
-import { type Calibration, scoreConfidence, voidReason } from "../../engine/confidence.ts";
+import { type Calibration, scoreConfidence, servedVoidReason } from "../../engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { EvaluatedAnswer, Generator, ModelRef } from "../../engine/generator.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
@@ -332,18 +332,12 @@ const featuresOf = (answer: EvaluatedAnswer): number[] | null =>
 
 /** The score that the answer would be served with. Nothing said is nothing right: 0. */
 async function confidenceOf({ parts, model }: Work, item: BenchmarkItem, answer: EvaluatedAnswer) {
-  const { calibration, ref, baseSha256, adapterSha256 } = model;
+  const { calibration } = model;
   if (calibration === null) return null;
   const features = featuresOf(answer);
   if (features === null) return 0;
   const { foreign, support } = await parts.drift.of(calibration, item.instruction);
-  const voided = voidReason(calibration, {
-    base_sha256: baseSha256,
-    adapter_sha256: adapterSha256!,
-    template_sha256: sha256(parts.generator.tokenizer(ref.baseId).chatTemplate ?? ""),
-    feature_source: "A",
-    engine: parts.engine,
-  });
+  const voided = servedVoidReason(calibration, model, parts.generator.tokenizer(model.ref.baseId), parts.engine);
   const known = { foreign, support: support?.(answer.text) ?? null, voided };
   return scoreConfidence(calibration, featureNames, features, known).score;
 }

@@ -1,7 +1,6 @@
 // The confidence of an answer while it is made: features of its tokens, how far its question is from the documents, and at its
 // end what those say for it, and the score of the model's calibration.
-import { sha256 } from "../../base/files.ts";
-import { type Calibration, scoreConfidence, voidReason } from "../../engine/confidence.ts";
+import { type Calibration, scoreConfidence, servedVoidReason } from "../../engine/confidence.ts";
 import { createFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import { type AnswerStep, leastCertainSpan } from "../../engine/least-certain.ts";
@@ -30,13 +29,7 @@ export function listenerOf(
 ): (question: string) => Listener {
   const { calibration } = model;
   if (calibration === null) return () => ({ add: () => {}, score: async () => null });
-  const voided = voidReason(calibration, {
-    base_sha256: model.baseSha256,
-    adapter_sha256: model.adapterSha256!,
-    template_sha256: sha256(tokenizer.chatTemplate ?? ""),
-    feature_source: "A",
-    engine,
-  });
+  const voided = servedVoidReason(calibration, model, tokenizer, engine);
   /** Choices of one prompt have one question, which is measured once. */
   const measured = new Map<string, ReturnType<DriftMeter["of"]>>();
   const measure = (question: string): ReturnType<DriftMeter["of"]> => {
