@@ -147,9 +147,11 @@ export const recipe = {
     repair: {
       type: "object",
       additionalProperties: false,
-      required: ["steps", "prompts", "tokens", "top_k", "rows", "lr_factor"],
+      required: ["steps", "check_every_steps", "prompts", "tokens", "top_k", "rows", "lr_factor"],
       properties: {
         steps: { type: "integer", minimum: 1, maximum: 10000 },
+        /** After so many, and as many again, it is asked whether they were enough. */
+        check_every_steps: { type: "integer", minimum: 1 },
         /** Of a step: answered by the adapter itself, with the base's likeliest tokens for targets. */
         prompts: { type: "integer", minimum: 1, maximum: 1024 },
         tokens: { type: "integer", minimum: 4, maximum: 1024 },

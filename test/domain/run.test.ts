@@ -337,7 +337,7 @@ const whole: FolderOptions = {
       proposals_per_chunk: 0,
     },
     guards: { retained_items: 4, max_loss: 1, max_kl: 0, max_perplexity_rise: 0 },
-    repair: { steps: 6, prompts: 3, tokens: 5, top_k: 8, rows: 2, lr_factor: 0.5 },
+    repair: { steps: 6, check_every_steps: 4, prompts: 3, tokens: 5, top_k: 8, rows: 2, lr_factor: 0.5 },
   }),
 };
 
@@ -460,10 +460,37 @@ test("a whole recipe goes through rungs, guards, repair and scales, and its repo
     const replayed = kinds.filter((kind) => kind === "replay" || kind === "prose").length;
     assert.equal(replayed, Math.round((kinds.length - replayed) / 4), "a fifth of each rung is replayed");
   }
+  const rates = eventsOf(folder).flatMap((event) =>
+    event.kind === "step" && event.phase === "training" ? [Number(event.metrics!.learning_rate)] : [],
+  );
+  const falling = rates.slice(rates.indexOf(Math.max(...rates)));
+  assert.deepEqual(
+    falling,
+    falling.toSorted((a, b) => b - a),
+    "one curve over both rungs",
+  );
   const page = readFileSync(join(folder, "artefact/report.html"), "utf8");
   assert.match(page, /What was learned.*What was lost.*What it cost.*What would help most/s);
   assert.ok(!/<script|https?:|src=/i.test(page), "nothing runs and nothing comes from elsewhere");
   assert.deepEqual(brokenRules(folder), []);
+});
+
+test("a repair ends when a check finds the drift back within its limits", async () => {
+  // What the suites say counts for nothing here, and the limit of drift is a hair below what training leaves.
+  const limited = (max_kl: number): FolderOptions => ({
+    ...whole,
+    recipe: (recipe) => ({
+      ...whole.recipe!(recipe),
+      guards: { retained_items: 4, max_loss: 100, max_kl, max_perplexity_rise: 1e6 },
+      repair: { steps: 40, check_every_steps: 10, prompts: 8, tokens: 8, top_k: 8, rows: 0, lr_factor: 1 },
+    }),
+  });
+  const [free] = await runNew(limited(1e6), { over: learning() });
+  const { kl } = artefactOf(free, "report.json").training.candidates[0].guards.drift;
+  const [folder] = await runNew(limited(kl * 0.99), { over: learning() });
+  const { candidates, repaired_steps } = artefactOf(folder, "report.json").training;
+  assert.ok(candidates[1].repaired && candidates[1].guards.drift.kl <= 0.8 * 0.99 * kl, JSON.stringify(candidates[1]));
+  assert.ok(repaired_steps === 10 || repaired_steps === 20 || repaired_steps === 30, String(repaired_steps));
 });
 
 test("a run killed in each phase and resumed gives the same report", async () => {

@@ -9,7 +9,7 @@ import { type Score, wilson } from "../../src/base/statistics/intervals.ts";
 import type { Recipe } from "../../src/contract/run-folder.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
-import { alignedModel, answers, baseModel, type Experiment, type Outcome, perform } from "./prove/experiment.ts";
+import { answers, baseModel, type Experiment, type Outcome, perform } from "./prove/experiment.ts";
 import { examQuestions, sitExam } from "./prove/hamexam.ts";
 import {
   companyMaterial,
@@ -80,8 +80,8 @@ interface Proven extends Outcome {
 async function exam(name: string): Promise<Proven["exam"]> {
   const questions = examQuestions(values.dir, examined, seed);
   const run = join(values.dir, name);
-  const before = await sitExam(join(values.dir, `hamexam-base-${seed}.json`), baseModel, questions, threads);
-  const after = await sitExam(join(run, "hamexam.json"), await alignedModel(run), questions, threads);
+  const before = await sitExam(join(values.dir, `hamexam-base-${seed}.json`), null, questions, threads);
+  const after = await sitExam(join(run, "hamexam.json"), run, questions, threads);
   const score = (right: readonly boolean[]): Score => wilson(right.filter(Boolean).length, right.length);
   return { base: score(before), aligned: score(after) };
 }

@@ -84,7 +84,7 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
     if (state.step > state.repair.from) await load(training, state.step);
     await tell(run, `${describe(trained.candidate)}; repair begins, ${plan.steps} steps against the base`);
     await run.enter("repairing");
-    await repair(run, training, plan);
+    await repair(run, training, plan, () => isBack(run, training, trained.candidate));
     await run.enter("checking");
     const repaired = await examined(run, training, base, adapterName, { step: state.step, repaired: true, scale: 1 });
     candidates.push(repaired.candidate);
@@ -120,6 +120,20 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
     answers: best.answers,
   };
 }
+
+/** Share of what drift may be at which a repair ends: the paragraphs that are compared do not say exactly what all prose says. */
+const settledShare = 0.8;
+
+/** Whether the steps of repair so far have brought the drift back, where nothing but drift was to be repaired. */
+async function isBack(run: Run, training: Training, { guards }: Candidate): Promise<boolean> {
+  const limits = run.request.recipe.guards!;
+  if (guards!.suites.some(({ base, aligned, gates }) => gates && base - aligned > limits.max_loss)) return false;
+  const { kl, perplexity_rise } = await comparedDrift(run, training, adapterName);
+  return kl <= settledShare * limits.max_kl && perplexity_rise <= settledShare * limits.max_perplexity_rise;
+}
+
+const comparedDrift = (run: Run, training: Training, adapter: string): Promise<Drift> =>
+  drift({ ...asking(run, training), adapter }, spread(run.parts.guards.prose, comparedParagraphs));
 
 /** Points of a candidate: the dev score less the guards' penalty. */
 const worth = ({ dev, penalty }: Candidate): number => (dev ?? 0) - penalty;
@@ -312,7 +326,7 @@ async function askGuards(run: Run, training: Training, base: BaseSaid, adapter: 
         aboveChance(base.refusals, chanceOf(guards.refusals)),
       ),
     ],
-    drift: await drift(asked, spread(guards.prose, comparedParagraphs)),
+    drift: await comparedDrift(run, training, adapter),
   };
 }
 

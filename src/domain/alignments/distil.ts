@@ -40,24 +40,24 @@ export function joinLessons(topK: number, lessons: readonly TopTokens[]): Lesson
   return { topK, top, ratios: null };
 }
 
-/** The same rows with `topK` + 1 soft targets a token. */
-export function taught(rows: WeightedRows, { topK, top, ratios }: Lesson): WeightedRows {
+/** The same rows with `topK` + 1 soft targets a token, which from token `first` on, the lesson's first, take the place of the weights. */
+export function taught(rows: WeightedRows, { topK, top, ratios }: Lesson, first = 0): WeightedRows {
   const places = topK + 1;
   const targets = new Int32Array(rows.tokens.length * places);
   const weights = new Float32Array(targets.length);
   for (const [t, weight] of rows.weights.entries()) {
-    if (weight === 0) continue;
-    const likeliest = top.tokens.subarray(t * topK, (t + 1) * topK);
-    for (const [k, token] of likeliest.entries()) {
+    if (weight === 0 || t < first) continue;
+    const at = (t - first) * topK;
+    for (const [k, token] of top.tokens.subarray(at, at + topK).entries()) {
       targets[t * places + k] = token;
-      weights[t * places + k] = weight * Math.exp(top.logprobs[t * topK + k]!);
+      weights[t * places + k] = weight * Math.exp(top.logprobs[at + k]!);
     }
+    const likeliest = targets.subarray(t * places, t * places + topK);
     if (likeliest.includes(rows.tokens[t]!)) continue;
     // p(token) / q(token): over draws from q, the mean of these weights is what the base says of each token.
-    const ratio = ratios === null ? 1 : Math.min(mostWeight, Math.exp(ratios[t]!));
+    const ratio = ratios === null ? 1 : Math.min(mostWeight, Math.exp(ratios[t - first]!));
     targets[t * places + topK] = rows.tokens[t]!;
     weights[t * places + topK] = weight * ratio;
   }
-  const { tokens, rowLengths } = rows;
-  return { tokens, rowLengths, weights: new Float32Array(tokens.length), soft: { targets, weights } };
+  return { ...rows, weights: rows.weights.map((weight, t) => (t < first ? weight : 0)), soft: { targets, weights } };
 }

@@ -12,22 +12,34 @@ type Plan = NonNullable<Recipe["repair"]>;
 /** Steps whose openings are answered together: decoding a few rows costs nearly what decoding many does, and five steps move little. */
 const stepsOfDraw = 5;
 
-/** From where the trainer stands to the last of the repair's steps; resumable at every checkpoint. */
-export async function repair(run: Run, training: Training, plan: Plan): Promise<void> {
+/**
+ * From where the trainer stands to the last of the repair's steps, or until a check says that they were enough; resumable at every
+ * checkpoint. `isEnough` follows from the weights alone: a run that is resumed where it was asked is asked again.
+ */
+export async function repair(
+  run: Run,
+  training: Training,
+  plan: Plan,
+  isEnough: () => Promise<boolean>,
+): Promise<void> {
   const { state } = training;
   const { save_every_steps: saveEvery } = run.request.recipe.checkpointing;
   const end = state.repair!.from + plan.steps;
   let drawn: TrainingRow[][] = [];
   while (state.step < end) {
     await run.turn();
+    const done = state.step - state.repair!.from;
+    if (done > 0 && done % plan.check_every_steps === 0 && (await isEnough())) break;
     const began = run.parts.clock.monotonicMs();
-    // No draw reaches beyond a checkpoint, so that a resumed run draws from the same weights.
+    // No draw reaches beyond a checkpoint or a check, so that a resumed run draws from the same weights.
     if (drawn.length === 0) {
       const untilSave = saveEvery - (state.step % saveEvery);
-      drawn = await draw(run, training, plan, Math.min(stepsOfDraw, untilSave, end - state.step));
+      const untilCheck = plan.check_every_steps - (done % plan.check_every_steps);
+      drawn = await draw(run, training, plan, Math.min(stepsOfDraw, untilSave, untilCheck, end - state.step));
     }
     await repairStep(run, training, plan, drawn.shift()!, began);
-    if (state.step === end || state.step % saveEvery === 0) await saveStep(run, training);
+    const isCheck = (state.step - state.repair!.from) % plan.check_every_steps === 0;
+    if (state.step === end || isCheck || state.step % saveEvery === 0) await saveStep(run, training);
   }
 }
 

@@ -14,7 +14,7 @@ import type {
 import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild } from "./checkpoints.ts";
 import type { Run } from "./context.ts";
 import { checkDev, type DevAnswer, scoreOf } from "./dev-check.ts";
-import { askTeacher, joinLessons, taught } from "./distil.ts";
+import { askTeacher, joinLessons, type Lesson, taught } from "./distil.ts";
 import { hexOfDouble } from "./events.ts";
 import { isReplayed } from "./replay.ts";
 import { identityOf } from "./request.ts";
@@ -45,7 +45,7 @@ const freshState: LoopState = {
   step: 0,
   best: null,
   checksWithoutGain: 0,
-  rung: { index: 0, from: 0, before: 0 },
+  rung: { index: 0, from: 0, before: 0, rows: null },
   checks: [],
   losses: [],
   trainedTokens: 0,
@@ -131,22 +131,34 @@ export function shapeOf({ adapter, training }: Pick<Recipe, "adapter" | "trainin
   return { rank, alpha, seed, targets, dropout };
 }
 
+/** Indices of the rows that the rung trains. */
+const rowsOfRung = ({ rungs, state }: Training): number[] => state.rung.rows ?? rungs[state.rung.index]!;
+
 /** The last step of the rung that is trained. */
-export function rungEnd(run: Run, { rungs, state }: Training): number {
+export const rungEnd = (run: Run, training: Training): number => endOf(run, training, [rowsOfRung(training)]);
+
+/** The last step of all rungs, if each is trained to its end. */
+const lastEnd = (run: Run, training: Training): number =>
+  endOf(run, training, [rowsOfRung(training), ...training.rungs.slice(training.state.rung.index + 1)]);
+
+function endOf(run: Run, { state }: Training, rungs: readonly number[][]): number {
   const { training } = run.request.recipe;
-  const end = state.rung.from + totalSteps(rungs[state.rung.index]!.length, { ...training, max_steps: null });
+  const end = rungs.reduce(
+    (step, rows) => step + totalSteps(rows.length, { ...training, max_steps: null }),
+    state.rung.from,
+  );
   return training.max_steps === null ? end : Math.min(end, training.max_steps);
 }
 
 /** Trains one batch and moves the state on. Everything it does follows from the state, the rows and the recipe. */
 export async function trainStep(run: Run, training: Training): Promise<void> {
-  const { prepared, state, rungs } = training;
+  const { prepared, state } = training;
   const { optimizer, training: plan } = run.request.recipe;
-  const { index, from } = state.rung;
-  const rows = rungs[index]!;
+  const rows = rowsOfRung(training);
   const end = rungEnd(run, training);
-  const batch = batchOf(state.step + 1 - from, rows.length, plan).map((at) => prepared.rows[rows[at]!]!);
-  const rate = learningRateAt(state.step + 1 - from, end - from, training.peakRate, optimizer);
+  const batch = batchOf(state.step + 1 - state.rung.from, rows.length, plan).map((at) => prepared.rows[rows[at]!]!);
+  // One curve over all rungs: a rate that fell to nothing in each would teach little in the first and begin the next too high.
+  const rate = learningRateAt(state.step + 1, lastEnd(run, training), training.peakRate, optimizer);
   await step(run, training, batch, { rate, end, began: run.parts.clock.monotonicMs() });
 }
 
@@ -165,24 +177,19 @@ export async function step(
   const soft = topK ?? dataset.replay_top_k ?? 0;
   const number = state.step + 1;
   const tokens = rows.reduce((sum, row) => sum + trainedTokens(row), 0);
-  const processed = rows.reduce((sum, row) => sum + row.tokens.length, 0);
+  const processed = lengthOf(rows);
   const scale = reduction.token_reduction === "mean" ? 1 / tokens : 1;
-  const cut = (some: readonly TrainingRow[]) =>
-    microBatches([...some.keys()], (at) => some[at]!.tokens.length, hello.limits.maxBatchTokens).map((call) =>
-      call.map((at) => some[at]!),
-    );
   const isTaught = (row: TrainingRow): boolean => soft > 0 && isReplayed(row);
-
-  const lessons: WeightedRows[] = [];
-  for (const call of cut(rows.filter(isTaught))) {
-    const asked = toTrainer(call, scale);
-    const known = call.flatMap((row) => row.lesson ?? []);
-    const lesson =
-      known.length === call.length ? joinLessons(soft, known) : await askTeacher(trainer, asked, soft, drawnOf(call));
-    lessons.push(taught(asked, lesson));
+  // Rows with and without targets of the base in one call: each would read every weight of the base for itself.
+  const calls: WeightedRows[] = [];
+  for (const at of microBatches([...rows.keys()], (index) => rows[index]!.tokens.length, hello.limits.maxBatchTokens)) {
+    const some = at.map((index) => rows[index]!);
+    const pupils = some.filter(isTaught);
+    const call = toTrainer([...some.filter((row) => !isTaught(row)), ...pupils], scale);
+    const first = call.tokens.length - lengthOf(pupils);
+    calls.push(pupils.length === 0 ? call : taught(call, await lessonOf(trainer, pupils, soft), first));
   }
   // Sent back to back: the worker goes on to the step while the answers of the passes are still on their way.
-  const calls = [...cut(rows.filter((row) => !isTaught(row))).map((call) => toTrainer(call, scale)), ...lessons];
   const passes = calls.map((call) => trainer.forwardBackward(adapterName, call));
   const stepped = trainer.optimStep(adapterName, {
     learningRate: rate,
@@ -229,29 +236,13 @@ export async function step(
   );
 }
 
-/** At the end of a rung: on to the next one while the dev score rises, or the end of training. */
-export async function climb(run: Run, training: Training, why: "steps" | "patience"): Promise<void> {
-  const { state, rungs } = training;
-  const { max_steps } = run.request.recipe.training;
-  const { index, before } = state.rung;
-  const isLast = index + 1 === rungs.length || (max_steps !== null && state.step >= max_steps);
-  const best = state.best?.score ?? null;
-  if (isLast) state.ended = why;
-  // Without dev questions nothing says that a rung was of no use.
-  else if (best !== null && (best <= before || best === 100)) state.ended = "plateau";
-  else {
-    state.rung = { index: index + 1, from: state.step, before: best ?? before };
-    state.checksWithoutGain = 0;
-  }
-  if (rungs.length === 1) return;
-  const scores = best === null ? "" : `: the dev score went from ${before.toFixed(1)} to ${best.toFixed(1)}`;
-  const next = state.ended === null ? `new wordings follow, rung ${index + 2} of ${rungs.length}` : "training ends";
-  await run.events.append({
-    kind: "decision",
-    phase: "training",
-    step: state.step,
-    message: `Rung ${index + 1} is done${scores}; ${next}`,
-  });
+const lengthOf = (rows: readonly TrainingRow[]): number => rows.reduce((sum, row) => sum + row.tokens.length, 0);
+
+/** What the base says at every place of some rows: known beforehand, or asked now. */
+function lessonOf(trainer: Trainer, rows: readonly TrainingRow[], topK: number): Lesson | Promise<Lesson> {
+  const known = rows.flatMap((row) => row.lesson ?? []);
+  if (known.length === rows.length) return joinLessons(topK, known);
+  return askTeacher(trainer, toTrainer(rows, 1), topK, drawnOf(rows));
 }
 
 /** The check before the first step, of what the base has answered already. Shown, never chosen. */

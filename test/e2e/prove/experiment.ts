@@ -112,7 +112,7 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
 export const baseModel: ModelRef = { baseId: "base", basePath: starterModel };
 
 /** What a finished run made, as it is served. */
-export async function alignedModel(run: string): Promise<ModelRef> {
+async function alignedModel(run: string): Promise<ModelRef> {
   const path = join(run, "artefact/adapter.gguf");
   return { ...baseModel, adapter: { id: await sha256OfFile(path), path } };
 }

@@ -1,14 +1,21 @@
 // A real exam about something else than what was learned: the questions of Debian's hamexam (amateur radio), four answers each.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { readConfig } from "../../../src/base/config.ts";
 import { writeJsonDurably } from "../../../src/base/files.ts";
-import { choose } from "../../../src/base/likelihood.ts";
+import { createLog } from "../../../src/base/log.ts";
 import { seeded } from "../../../src/base/statistics/random.ts";
 import { shuffled } from "../../../src/base/text.ts";
-import { formatChat } from "../../../src/engine/chat-format.ts";
-import type { ModelRef } from "../../../src/engine/generator.ts";
+import { choose } from "../../../src/domain/alignments/guards/measure.ts";
+import { readRequest } from "../../../src/domain/alignments/request.ts";
+import { adapterName, shapeOf } from "../../../src/domain/alignments/training.ts";
+import { openTokenizer } from "../../../src/engine/generator.ts";
+import type { Trainer } from "../../../src/engine/trainer.ts";
+import { startTrainer } from "../../../src/engine/trainer-process.ts";
 import { unpacked } from "./debian.ts";
-import { withModel } from "./experiment.ts";
+import { starterModel } from "./experiment.ts";
+
+const log = createLog("error");
 
 export interface ExamQuestion {
   ask: string;
@@ -37,26 +44,44 @@ function parse(text: string): ExamQuestion {
   return { ask: ask!.replace(/\s+/g, " "), choices, right: "ABCD".indexOf(letter!) };
 }
 
-/** Which questions are answered right, each choice scored as the answer; kept in a file. */
+/**
+ * Which questions are answered right, each choice scored as the answer; kept in a file. Asked of the trainer, which goes through a
+ * question once for all its answers. `run`: the finished run whose adapter sits it; null for the base.
+ */
 export async function sitExam(
   path: string,
-  model: ModelRef,
+  run: string | null,
   questions: readonly ExamQuestion[],
   threads: number,
 ): Promise<boolean[]> {
   if (existsSync(path)) return JSON.parse(readFileSync(path, "utf8")) as boolean[];
-  const right = await withModel(model, threads, async (generator) => {
-    const tokenizer = generator.tokenizer(model.baseId);
-    const rows = questions.flatMap(({ ask, choices }) => {
-      const prompt = formatChat(tokenizer, [{ role: "user", content: ask }]);
-      return choices.map((choice) => ({
-        tokens: [...prompt, ...tokenizer.encode(choice, false)],
-        promptLength: prompt.length,
-      }));
-    });
-    const logprobs = await generator.score(model, rows, new AbortController().signal);
-    return questions.map(({ choices, right }) => choose(choices, logprobs.splice(0, choices.length)).index === right);
-  });
-  await writeJsonDurably(path, right);
-  return right;
+  const { tokenizer, dispose } = await openTokenizer(starterModel, log);
+  const trainer = startTrainer({ executable: readConfig().trainer, log });
+  try {
+    await trainer.open({ path: starterModel, threads, memoryBytes: 0 });
+    const adapter = run === null ? null : await loadAdapter(trainer, run);
+    // Its first choice is an item's right one.
+    const items = questions.map(({ ask, choices, right }) => ({
+      ask,
+      stem: "",
+      choices: [choices[right]!, ...choices.filter((_, index) => index !== right)],
+    }));
+    const answered = await choose({ trainer, adapter, tokenizer, turn: async () => {} }, items);
+    await writeJsonDurably(path, answered);
+    return answered;
+  } finally {
+    await trainer.close();
+    await dispose();
+  }
+}
+
+/** What a run made, at the scale it chose, under the name it has in the trainer. */
+async function loadAdapter(trainer: Trainer, run: string): Promise<string> {
+  const peft = join(run, "artefact/peft");
+  const { lora_alpha: alpha } = JSON.parse(readFileSync(join(peft, "adapter_config.json"), "utf8")) as {
+    lora_alpha: number;
+  };
+  await trainer.createAdapter(adapterName, { ...shapeOf((await readRequest(run)).recipe), alpha });
+  await trainer.load(adapterName, peft);
+  return adapterName;
 }
