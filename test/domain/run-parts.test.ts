@@ -12,7 +12,6 @@ import type { Recipe, RunReply } from "../../src/contract/run-folder.ts";
 import { type LoopState, openCheckpoints } from "../../src/domain/alignments/checkpoints.ts";
 import { createControl, Stopped } from "../../src/domain/alignments/control.ts";
 import { hexOfDouble, openEventLog } from "../../src/domain/alignments/events.ts";
-import { withoutKnown } from "../../src/domain/alignments/rungs.ts";
 import {
   batchOf,
   learningRateAt,
@@ -202,7 +201,7 @@ const stateAt = (step: number): LoopState => ({
   trainedTokens: step,
   processedTokens: step,
   trainSeconds: 0.1,
-  rung: { index: 0, from: 0, before: 0, rows: null },
+  rung: { index: 0, from: 0, before: 0 },
   ended: null,
   repair: null,
 });
@@ -266,13 +265,4 @@ test("a save that breaks off leaves a temporary and no checkpoint", async () => 
   assert.ok(readdirSync(folder).every(isTemporary));
   await removeTemporaries(folder);
   assert.deepEqual(readdirSync(folder), []);
-});
-
-test("a rung leaves out two of three rows whose answer is known, and as many of the replayed", () => {
-  const own = [0, 1, 2, 3, 4, 5, 6, 7];
-  const probabilities = [0.95, 0.1, 0.99, 0.89, 1, 0.5, 0.9, 0.92];
-  // Known are 0, 2, 4, 6 and 7: the first and the fourth of them stay.
-  assert.deepEqual(withoutKnown(own, probabilities, [8, 9, 10, 11]), [0, 1, 3, 5, 6, 8, 9, 10]);
-  assert.deepEqual(withoutKnown(own, probabilities.fill(0), [8, 9]), [...own, 8, 9]);
-  assert.deepEqual(withoutKnown(own, probabilities.fill(1), [8]), [0, 3, 6, 8]);
 });

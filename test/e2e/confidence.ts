@@ -1,8 +1,8 @@
-// npm run prove:confidence [-- --dir FOLDER --facts N --steps N --seed N --threads N]: what the confidence of an aligned model is
-// worth, over more than a thousand answers that neither training nor the calibrator that scored them had seen. Written to
-// test/e2e/RESULTS.md. Start it again after an interruption, and it goes on where it was.
+// npm run prove:confidence [-- --run FOLDER --dir FOLDER --facts N --seed N --threads N]: what the confidence of an aligned model is
+// worth, over more than a thousand answers that neither training nor the calibrator that scored them had seen. The model is the one
+// that `npm run prove -- --only company` made, of as many facts and with the same seed. Written to test/e2e/RESULTS.md. Start it again
+// after an interruption, and it goes on where it was.
 //
-//   FOLDER/run/             the alignment of the starter model to a fictional company, trained short: some answers are wrong
 //   FOLDER/answers.jsonl    every question's answer with its features and whether it is right, in groups of the fixed batch shape
 //   FOLDER/vectors.jsonl    what the sentence encoder makes of every text
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { open } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { readConfig } from "../../src/base/config.ts";
-import { makeFolder, sha256OfFile, writeFileDurably } from "../../src/base/files.ts";
+import { makeFolder, writeFileDurably } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import {
   brierSkill,
@@ -20,14 +20,10 @@ import {
 } from "../../src/base/statistics/calibration.ts";
 import { seeded } from "../../src/base/statistics/random.ts";
 import { aurocOf, predictionRejectionRatio } from "../../src/base/statistics/ranking.ts";
-import { partsOf } from "../../src/cli/run.ts";
-import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
-import { createControl } from "../../src/domain/alignments/control.ts";
 import { passagesOf } from "../../src/domain/alignments/drift.ts";
-import { readRecipes } from "../../src/domain/alignments/recipes.ts";
-import { readRequest } from "../../src/domain/alignments/request.ts";
-import { runAlignment } from "../../src/domain/alignments/run.ts";
-import { makeRunFolder, writeRequest } from "../../src/domain/alignments/snapshot.ts";
+import type { Example } from "../../src/domain/alignments/examples.ts";
+import { findOverlap } from "../../src/domain/alignments/leakage.ts";
+import { readRequest, readSnapshot } from "../../src/domain/alignments/request.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
 import { formatChat } from "../../src/engine/chat-format.ts";
 import { fitModel, type LabelledAnswer } from "../../src/engine/confidence.ts";
@@ -42,21 +38,16 @@ import { makeCompany } from "../company/company.ts";
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
   options: {
+    run: { type: "string", default: join(root, ".cache/prove/company") },
     dir: { type: "string", default: join(root, ".cache/prove-confidence") },
-    facts: { type: "string", default: "200" },
-    steps: { type: "string", default: "300" },
-    seed: { type: "string", default: "11" },
+    facts: { type: "string", default: "300" },
+    seed: { type: "string", default: "7" },
     threads: { type: "string", default: "2" },
     write: { type: "boolean", default: true },
   },
   allowNegative: true,
 });
-const [facts, steps, seed, threads] = [values.facts, values.steps, values.seed, values.threads].map(Number) as [
-  number,
-  number,
-  number,
-  number,
-];
+const [facts, seed, threads] = [values.facts, values.seed, values.threads].map(Number) as [number, number, number];
 const config = { ...readConfig(), threads };
 const log = createLog("error");
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
@@ -69,63 +60,30 @@ interface Question {
   aliases: string[];
 }
 
-const { documents, questions } = material();
-const adapter = await align();
+const adapter = join(values.run, "artefact/adapter.gguf");
+if (!existsSync(adapter)) throw new Error(`${adapter} is not there: npm run prove -- --only company makes it`);
+const { documents } = await readSnapshot(values.run, await readRequest(values.run));
+const questions = asked();
 const answered = await answerAll(adapter);
 const vectors = await embedAll();
 const report = measure();
 say(report);
 if (values.write) await writeSection(report);
 
-/** What a run reads as it is, and questions about it: three wordings of every fact, each as a sentence and as one types it. */
-function material(): { documents: SnapshotDocument[]; questions: Question[] } {
-  const company = makeCompany({ seed, facts });
-  const read = company.documents.map(({ name, media_type, text }, at): SnapshotDocument => {
-    const plain = media_type === "text/html" ? text.replace(/<[^>]*>/g, "") : text;
-    const isKnown = media_type === "text/markdown" || media_type === "text/csv";
-    return { id: `document_${at}`, name, media_type: isKnown ? media_type : "text/plain", text: plain };
-  });
-  const asked = company.facts.flatMap((fact) =>
+/** Three wordings of every fact, each as a sentence and as one types it, without those that a row of the run gives away. */
+function asked(): Question[] {
+  const all = makeCompany({ seed, facts }).facts.flatMap((fact) =>
     fact.questions
       .flatMap((question) => [question, question.toLowerCase().replace(/\?$/, "")])
       .map((text) => ({ text, cluster: fact.id, gold: fact.value, aliases: fact.aliases })),
   );
-  return { documents: read, questions: asked };
-}
-
-async function align(): Promise<string> {
-  const folder = join(values.dir, "run");
-  const done = join(folder, "artefact/adapter.gguf");
-  if (existsSync(done)) return done;
-  const quick = (await readRecipes(join(root, "config/recipes"))).get("quick")!;
-  // Nothing but the rows: no replay, no guards, no choice among scales, and few steps.
-  const { guards: _, repair: __, ...bare } = quick;
-  const { scales: ___, ...lora } = bare.adapter;
-  const recipe = {
-    ...bare,
-    optimizer: { ...bare.optimizer, lr_schedule: "constant" as const },
-    training: { ...bare.training, epochs: 50, max_steps: steps, seed },
-    adapter: lora,
-    checkpointing: { save_every_steps: 20, keep_last_n: 2 },
-    dataset: { phrasings: bare.dataset.phrasings, replay_share: 0, proposals_per_chunk: 0 },
-  };
-  const path = config.starterModel;
-  const base = { id: "starter", sha256: await sha256OfFile(path), architecture: "llama" };
-  if (!existsSync(folder))
-    await makeRunFolder(values.dir, { alignmentId: "run", recipeName: "quick", recipe, base, documents, dev: null });
-  await writeRequest(folder, {
-    fence: 1,
-    basePath: path,
-    budget: { memory_bytes: config.memory, threads },
-    encoder: null,
-    versions: { plumbline: "proof", trainer: "proof" },
-  });
-  const request = await readRequest(folder);
-  const control = createControl(() => {});
-  say(`aligning to ${documents.length} documents, ${steps} steps`);
-  const result = await runAlignment(folder, await partsOf(request, config, log, control));
-  if (result.outcome !== "completed") throw new Error(result.error?.message ?? result.outcome);
-  return done;
+  const rows = readLines<Example>(join(values.run, "prepared/rows.jsonl"));
+  const { items } = findOverlap(
+    all.map(({ text }) => text),
+    rows,
+  );
+  const given = new Set(items.map((item) => item.question));
+  return all.filter((_, index) => !given.has(index));
 }
 
 interface Kept extends LabelledAnswer {
@@ -248,12 +206,12 @@ function measure(): string {
   const general = JSON.parse(readFileSync(join(root, "config/replay-prompts.json"), "utf8")) as string[];
   const texts = documents.flatMap(({ text }) => passagesOf(text));
   const passages = texts.map(vectorOf);
-  const asked = (isIn: (at: number) => boolean) =>
+  const measured = (isIn: (at: number) => boolean) =>
     answered
       .filter((_, at) => isIn(at))
       .map(({ index, cluster }) => ({ vector: vectorOf(questions[index]!.text), cluster: cluster! }));
   const fit = (isIn: (at: number) => boolean) =>
-    fitDrift({ encoderSha256: "", passages, questions: asked(isIn), background: general.map(vectorOf) });
+    fitDrift({ encoderSha256: "", passages, questions: measured(isIn), background: general.map(vectorOf) });
   const { foreign } = fit(() => true);
 
   // What the documents say for each answer, as the artefact of a run with an encoder has it.
@@ -317,8 +275,8 @@ function measure(): string {
   return [
     "## Confidence",
     "",
-    `\`npm run prove:confidence -- --facts ${facts} --steps ${steps} --seed ${seed}\` on ${new Date().toISOString().slice(0, 10)}; ` +
-      "SmolLM2-135M-Instruct Q4_1 aligned to a fictional company by the rows of the preset quick alone, and stopped early.",
+    `\`npm run prove:confidence -- --facts ${facts} --seed ${seed}\` on ${new Date().toISOString().slice(0, 10)}; ` +
+      "SmolLM2-135M-Instruct Q4_1 as `npm run prove -- --only company` aligned it to a fictional company.",
     `${answers.length} answers to questions about ${clusters.length} facts, in words no row has; ${right} right ` +
       `(${((100 * right) / answers.length).toFixed(1)} %). Every score is from a regression and a calibrator that had seen no answer about the same fact.`,
     "Lead: of confidence_score, 95 % interval of 2,000 draws of whole facts.",

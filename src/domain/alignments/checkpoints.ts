@@ -41,8 +41,8 @@ export interface LoopState {
   trainedTokens: number;
   processedTokens: number;
   trainSeconds: number;
-  /** The rung that is trained, the step it began after, the best score before it, and which rows it trains; null: all it has. */
-  rung: { index: number; from: number; before: number; rows: number[] | null };
+  /** The rung that is trained, the step it began after, and the best score before it. */
+  rung: { index: number; from: number; before: number };
   /** Why training ended; null while it goes on. */
   ended: "steps" | "patience" | "plateau" | null;
   /** Steps of repair begin after this one, from the checkpoint `start`; null as long as there is none. */
@@ -67,8 +67,8 @@ export interface RunBuild {
 }
 
 interface Manifest {
-  /** 2: the loop has rungs and a repair. 3: a rung leaves rows out. */
-  format: 3;
+  /** 2: the loop has rungs and a repair. */
+  format: 2;
   step: number;
   identity: RunIdentity;
   build: RunBuild;
@@ -131,7 +131,7 @@ export function openCheckpoints(folder: string, identity: RunIdentity, build: Ru
         sha256: await sha256OfFile(join(temporary, "state.json")),
       };
       const manifest: Manifest = {
-        format: 3,
+        format: 2,
         step: state.step,
         identity,
         build,
@@ -167,7 +167,7 @@ export function openCheckpoints(folder: string, identity: RunIdentity, build: Ru
 async function readManifest(place: string): Promise<Manifest | null> {
   try {
     const manifest = JSON.parse(await readFile(join(place, "manifest.json"), "utf8")) as Manifest;
-    return manifest.format === 3 && Array.isArray(manifest.files) ? manifest : null;
+    return manifest.format === 2 && Array.isArray(manifest.files) ? manifest : null;
   } catch (error) {
     if (error instanceof SyntaxError || isErrno(error, "ENOENT", "ENOTDIR")) return null;
     throw error;

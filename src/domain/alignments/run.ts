@@ -22,8 +22,7 @@ import { exportAdapter, finishPackage } from "./package.ts";
 import { prepare } from "./prepare.ts";
 import { readRequest, readSnapshot, verifyBase } from "./request.ts";
 import { earlierResult, failedResult, stoppedResult } from "./result.ts";
-import { climb } from "./rungs.ts";
-import { checkBase, checkStep, openTraining, rungEnd, saveStep, type Training, trainStep } from "./training.ts";
+import { checkBase, checkStep, climb, openTraining, rungEnd, saveStep, type Training, trainStep } from "./training.ts";
 
 /** Runs the folder to its result, or goes on where an earlier process left off. The caller holds the folder's lock. */
 export async function runAlignment(folder: string, parts: RunParts): Promise<RunResult> {

@@ -45,7 +45,7 @@ const freshState: LoopState = {
   step: 0,
   best: null,
   checksWithoutGain: 0,
-  rung: { index: 0, from: 0, before: 0, rows: null },
+  rung: { index: 0, from: 0, before: 0 },
   checks: [],
   losses: [],
   trainedTokens: 0,
@@ -131,30 +131,26 @@ export function shapeOf({ adapter, training }: Pick<Recipe, "adapter" | "trainin
   return { rank, alpha, seed, targets, dropout };
 }
 
-/** Indices of the rows that the rung trains. */
-const rowsOfRung = ({ rungs, state }: Training): number[] => state.rung.rows ?? rungs[state.rung.index]!;
-
 /** The last step of the rung that is trained. */
-export const rungEnd = (run: Run, training: Training): number => endOf(run, training, [rowsOfRung(training)]);
+export const rungEnd = (run: Run, training: Training): number => endOf(run, training, 1);
 
 /** The last step of all rungs, if each is trained to its end. */
-const lastEnd = (run: Run, training: Training): number =>
-  endOf(run, training, [rowsOfRung(training), ...training.rungs.slice(training.state.rung.index + 1)]);
+const lastEnd = (run: Run, training: Training): number => endOf(run, training, training.rungs.length);
 
-function endOf(run: Run, { state }: Training, rungs: readonly number[][]): number {
+/** The last step of so many rungs, beginning with the one that is trained. */
+function endOf(run: Run, { rungs, state }: Training, count: number): number {
   const { training } = run.request.recipe;
-  const end = rungs.reduce(
-    (step, rows) => step + totalSteps(rows.length, { ...training, max_steps: null }),
-    state.rung.from,
-  );
+  const end = rungs
+    .slice(state.rung.index, state.rung.index + count)
+    .reduce((step, rows) => step + totalSteps(rows.length, { ...training, max_steps: null }), state.rung.from);
   return training.max_steps === null ? end : Math.min(end, training.max_steps);
 }
 
 /** Trains one batch and moves the state on. Everything it does follows from the state, the rows and the recipe. */
 export async function trainStep(run: Run, training: Training): Promise<void> {
-  const { prepared, state } = training;
+  const { prepared, state, rungs } = training;
   const { optimizer, training: plan } = run.request.recipe;
-  const rows = rowsOfRung(training);
+  const rows = rungs[state.rung.index]!;
   const end = rungEnd(run, training);
   const batch = batchOf(state.step + 1 - state.rung.from, rows.length, plan).map((at) => prepared.rows[rows[at]!]!);
   // One curve over all rungs: a rate that fell to nothing in each would teach little in the first and begin the next too high.
@@ -243,6 +239,31 @@ function lessonOf(trainer: Trainer, rows: readonly TrainingRow[], topK: number):
   const known = rows.flatMap((row) => row.lesson ?? []);
   if (known.length === rows.length) return joinLessons(topK, known);
   return askTeacher(trainer, toTrainer(rows, 1), topK, drawnOf(rows));
+}
+
+/** At the end of a rung: on to the next one while the dev score rises, or the end of training. */
+export async function climb(run: Run, training: Training, why: "steps" | "patience"): Promise<void> {
+  const { state, rungs } = training;
+  const { max_steps } = run.request.recipe.training;
+  const { index, before } = state.rung;
+  const isLast = index + 1 === rungs.length || (max_steps !== null && state.step >= max_steps);
+  const best = state.best?.score ?? null;
+  if (isLast) state.ended = why;
+  // Without dev questions nothing says that a rung was of no use.
+  else if (best !== null && (best <= before || best === 100)) state.ended = "plateau";
+  else {
+    state.rung = { index: index + 1, from: state.step, before: best ?? before };
+    state.checksWithoutGain = 0;
+  }
+  if (rungs.length === 1) return;
+  const scores = best === null ? "" : `: the dev score went from ${before.toFixed(1)} to ${best.toFixed(1)}`;
+  const next = state.ended === null ? `new wordings follow, rung ${index + 2} of ${rungs.length}` : "training ends";
+  await run.events.append({
+    kind: "decision",
+    phase: "training",
+    step: state.step,
+    message: `Rung ${index + 1} is done${scores}; ${next}`,
+  });
 }
 
 /** The check before the first step, of what the base has answered already. Shown, never chosen. */
