@@ -14,6 +14,10 @@ import { endpoint } from "./endpoint.ts";
 
 export const splits = ["dev", "sealed", "retention"] as const;
 
+/** The same of every split that has items. */
+export const bySplit = <const Of>(of: Of) =>
+  ({ type: "object", additionalProperties: false, properties: { dev: of, sealed: of, retention: of } }) as const;
+
 export const benchmarkRecord = {
   type: "object",
   additionalProperties: false,

@@ -1,5 +1,5 @@
 import { chatBody } from "./chat-body.ts";
-import { confidence, confidenceScore } from "./confidence.ts";
+import { confidenceScore, ofAnswer } from "./confidence.ts";
 import { endpoint } from "./endpoint.ts";
 import {
   answerHead,
@@ -146,8 +146,7 @@ export const chat = {
           },
         },
         usage,
-        confidence_score: confidenceScore,
-        confidence,
+        ...ofAnswer,
       },
     },
     events: {
@@ -174,8 +173,7 @@ export const chat = {
           },
         },
         usage,
-        confidence_score: confidenceScore,
-        confidence,
+        ...ofAnswer,
       },
     },
     errors: [...forwardingErrors, "template_failed"],

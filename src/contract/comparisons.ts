@@ -1,5 +1,5 @@
 // Scores with their intervals, and two models on the same items.
-import { itemTypes, splits as splitNames } from "./benchmarks.ts";
+import { bySplit, itemTypes, splits as splitNames } from "./benchmarks.ts";
 import { score } from "./common.ts";
 
 /** A score and how its interval was made. */
@@ -86,21 +86,9 @@ export const comparisonRecord = {
     evaluation_id: { type: "string" },
     compared_with: { type: "string" },
     compared_evaluation_id: { type: "string" },
-    scores: {
-      type: "object",
-      additionalProperties: false,
-      properties: { dev: clusteredScore, sealed: clusteredScore, retention: clusteredScore },
-    },
-    compared_scores: {
-      type: "object",
-      additionalProperties: false,
-      properties: { dev: clusteredScore, sealed: clusteredScore, retention: clusteredScore },
-    },
-    splits: {
-      type: "object",
-      additionalProperties: false,
-      properties: { dev: comparison, sealed: comparison, retention: comparison },
-    },
+    scores: bySplit(clusteredScore),
+    compared_scores: bySplit(clusteredScore),
+    splits: bySplit(comparison),
     items: {
       type: "array",
       items: {

@@ -1,5 +1,5 @@
 import { text } from "./common.ts";
-import { confidence, confidenceScore } from "./confidence.ts";
+import { confidenceScore, ofAnswer } from "./confidence.ts";
 import { endpoint } from "./endpoint.ts";
 import {
   answerHead,
@@ -121,8 +121,7 @@ export const completions = {
         object: { const: "text_completion" },
         choices: { type: "array", items: completionChoice(completionFinish) },
         usage,
-        confidence_score: confidenceScore,
-        confidence,
+        ...ofAnswer,
       },
     },
     events: {
@@ -134,8 +133,7 @@ export const completions = {
         object: { const: "text_completion" },
         choices: { type: "array", items: completionChoice([...completionFinish, null]) },
         usage,
-        confidence_score: confidenceScore,
-        confidence,
+        ...ofAnswer,
       },
     },
     errors: [...forwardingErrors, "template_failed"],

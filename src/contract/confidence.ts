@@ -51,6 +51,22 @@ export const confidence = {
   ],
 } as const;
 
+/** Of every answer. */
+export const ofAnswer = { confidence_score: confidenceScore, confidence } as const;
+
+/** Of the answer «Twice a year.», which the examples give. */
+export const exampleOfAnswer = {
+  confidence_score: 87,
+  confidence: {
+    calibrated: true,
+    n: 120,
+    reason: null,
+    date: "2026-01-15T09:00:00.000Z",
+    drift: { p_value: 0.42, reason: null },
+    least_certain: { text: "Twice", start: 0, end: 5, probability: 0.71 },
+  },
+} as const;
+
 const share = { type: "number", minimum: 0, maximum: 100 } as const;
 const figure = { type: ["number", "null"] } as const;
 const count = { type: "integer", minimum: 0 } as const;

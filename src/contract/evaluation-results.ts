@@ -1,5 +1,5 @@
 // What an evaluation found: scores, the paired comparison, what a run measured beside them, and every item.
-import { itemTypes, splits as splitNames } from "./benchmarks.ts";
+import { bySplit, itemTypes, splits as splitNames } from "./benchmarks.ts";
 import { score, timestamp } from "./common.ts";
 import { clusteredScore, comparison } from "./comparisons.ts";
 
@@ -89,11 +89,7 @@ export const evaluationResults = {
       enum: ["document", "fact"],
       description: "Items belong together by the document they cite, or by the fact where those documents are few.",
     },
-    splits: {
-      type: "object",
-      additionalProperties: false,
-      properties: { dev: clusteredScore, sealed: clusteredScore, retention: clusteredScore },
-    },
+    splits: bySplit(clusteredScore),
     types: {
       type: "array",
       description: "Sealed items by their type.",

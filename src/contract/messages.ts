@@ -1,6 +1,6 @@
 // The Messages endpoint, as Anthropic's clients speak it.
 import { failureBody, having, rules, text, textPart, whenever, where } from "./common.ts";
-import { confidence, confidenceScore } from "./confidence.ts";
+import { exampleOfAnswer, ofAnswer } from "./confidence.ts";
 import { endpoint } from "./endpoint.ts";
 import {
   forwardingErrors,
@@ -194,8 +194,7 @@ const answered = {
     stop_reason: stopReason,
     stop_sequence: { type: ["string", "null"] },
     usage,
-    confidence_score: confidenceScore,
-    confidence,
+    ...ofAnswer,
   },
   examples: [
     {
@@ -207,15 +206,7 @@ const answered = {
       stop_reason: "end_turn",
       stop_sequence: null,
       usage: { input_tokens: 31, output_tokens: 5, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
-      confidence_score: 87,
-      confidence: {
-        calibrated: true,
-        n: 120,
-        reason: null,
-        date: "2026-01-15T09:00:00.000Z",
-        drift: { p_value: 0.42, reason: null },
-        least_certain: { text: "1974", start: 12, end: 16, probability: 0.71 },
-      },
+      ...exampleOfAnswer,
     },
   ],
 } as const;
@@ -279,8 +270,7 @@ export const messages = {
         content_block: { type: "object" },
         delta: { type: "object" },
         usage: { type: "object" },
-        confidence_score: confidenceScore,
-        confidence,
+        ...ofAnswer,
       },
     },
     errors: [...forwardingErrors, "template_failed"],

@@ -1,6 +1,6 @@
 // The Responses endpoint, as OpenAI's newer clients speak it.
 import { having, rules, text, whenever, where } from "./common.ts";
-import { confidence, confidenceScore } from "./confidence.ts";
+import { exampleOfAnswer, ofAnswer } from "./confidence.ts";
 import { endpoint } from "./endpoint.ts";
 import { forwardingErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
 
@@ -228,8 +228,7 @@ const response = {
     output: { type: "array", items: outputItem },
     previous_response_id: nullableText,
     usage,
-    confidence_score: confidenceScore,
-    confidence,
+    ...ofAnswer,
   },
   examples: [
     {
@@ -257,15 +256,7 @@ const response = {
         output_tokens_details: { reasoning_tokens: 0 },
         total_tokens: 36,
       },
-      confidence_score: 87,
-      confidence: {
-        calibrated: true,
-        n: 120,
-        reason: null,
-        date: "2026-01-15T09:00:00.000Z",
-        drift: { p_value: 0.42, reason: null },
-        least_certain: { text: "1974", start: 12, end: 16, probability: 0.71 },
-      },
+      ...exampleOfAnswer,
     },
   ],
 } as const;
