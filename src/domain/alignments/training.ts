@@ -151,10 +151,10 @@ export async function trainStep(run: Run, training: Training): Promise<void> {
   const { prepared, state, rungs } = training;
   const { optimizer, training: plan } = run.request.recipe;
   const rows = rungs[state.rung.index]!;
-  const end = rungEnd(run, training);
+  const end = lastEnd(run, training);
   const batch = batchOf(state.step + 1 - state.rung.from, rows.length, plan).map((at) => prepared.rows[rows[at]!]!);
   // One curve over all rungs: a rate that fell to nothing in each would teach little in the first and begin the next too high.
-  const rate = learningRateAt(state.step + 1, lastEnd(run, training), training.peakRate, optimizer);
+  const rate = learningRateAt(state.step + 1, end, training.peakRate, optimizer);
   await step(run, training, batch, { rate, end, began: run.parts.clock.monotonicMs() });
 }
 
