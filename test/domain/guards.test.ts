@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
-import { penaltyOf } from "../../src/domain/alignments/choose.ts";
+import { type Examined, isPreferred, penaltyOf } from "../../src/domain/alignments/choose.ts";
 import { askTeacher, taught } from "../../src/domain/alignments/distil.ts";
 import { readGuards } from "../../src/domain/alignments/guards/material.ts";
 import { type Asked, choose, drift, follow, groupedKl } from "../../src/domain/alignments/guards/measure.ts";
@@ -241,4 +241,22 @@ test("a penalty counts what is lost beyond the limits, and nothing else", () => 
   assert.equal(penaltyOf({ suites: [{ ...suite(70), gates: false }], drift: still }, limits), 0);
   const far = { ...still, kl: 0.08, perplexity_rise: 5 };
   assert.ok(Math.abs(penaltyOf({ suites: [suite(80)], drift: far }, limits) - 1.25) < 1e-9);
+});
+
+test("who keeps within the limits is preferred, unless answers are given up for it beyond chance", () => {
+  /** Of 40 questions the first `right` answered right. */
+  const examined = (right: number, penalty: number): Examined => ({
+    candidate: { step: 1, repaired: false, scale: 1, dev: (100 * right) / 40, guards: null, penalty },
+    answers: Array.from({ length: 40 }, (_, at) => ({
+      item: { sample_num: at, instruction: "", response: "", aliases: [], cluster: "", competitors: [] },
+      answer: "",
+      correct: at < right,
+    })),
+  });
+  // Both keep or both break: points count.
+  assert.ok(isPreferred(examined(30, 0), examined(29, 0)) && !isPreferred(examined(29, 0), examined(30, 0)));
+  assert.ok(isPreferred(examined(30, 1), examined(30, 2)));
+  // Five answers lost and none gained: 2 · 0.5^5 = 0.0625 of chance. Six: 0.031.
+  assert.ok(isPreferred(examined(25, 0), examined(30, 0.5)) && !isPreferred(examined(30, 0.5), examined(25, 0)));
+  assert.ok(!isPreferred(examined(24, 0), examined(30, 0.5)) && isPreferred(examined(30, 0.5), examined(24, 0)));
 });

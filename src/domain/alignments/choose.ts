@@ -1,11 +1,12 @@
 // Which adapter becomes the artefact. The best checkpoint is asked what it costs (guards); where one gave way, it is repaired; of
-// the two the better one is tried at the recipe's scales. What counts is the dev score less what the guards lost beyond what
-// they may lose: the sealed questions take no part.
+// the two the better one is tried at the recipe's scales. What counts is, first, that nothing is lost beyond what may be lost, as long as
+// no answers are given up for it beyond chance, then the dev score less such losses: the sealed questions take no part.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, makeFolder, writeJsonDurably } from "../../base/files.ts";
 import { spread } from "../../base/spread.ts";
+import { mcnemar } from "../../base/statistics/paired.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
 import type { Run } from "./context.ts";
 import { answerDev, type DevAnswer } from "./dev-check.ts";
@@ -88,7 +89,7 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
     await run.enter("checking");
     const repaired = await examined(run, training, base, adapterName, { step: state.step, repaired: true, scale: 1 });
     candidates.push(repaired.candidate);
-    if (worth(repaired.candidate) > worth(trained.candidate)) best = repaired;
+    if (isPreferred(repaired, trained)) best = repaired;
   }
   await load(training, best.candidate.step);
   let inTrainer = adapterName;
@@ -99,7 +100,7 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
       const { step: from, repaired } = best.candidate;
       const scaled = await examined(run, training, base, name, { step: from, repaired, scale });
       candidates.push(scaled.candidate);
-      if (worth(scaled.candidate) > worth(best.candidate)) best = scaled;
+      if (isPreferred(scaled, best)) best = scaled;
       if (scaled.candidate.penalty === 0) break;
     }
   const { scale } = best.candidate;
@@ -137,6 +138,21 @@ const comparedDrift = (run: Run, training: Training, adapter: string): Promise<D
 
 /** Points of a candidate: the dev score less the guards' penalty. */
 const worth = ({ dev, penalty }: Candidate): number => (dev ?? 0) - penalty;
+
+/** Of the same questions: whether the first is right on fewer of them, by more than chance would have it (McNemar, 5 %). */
+function isWorseBeyondChance(one: Examined, other: Examined): boolean {
+  const only = (a: Examined, b: Examined): number =>
+    a.answers.filter(({ correct }, index) => correct && !b.answers[index]!.correct).length;
+  const [gained, lost] = [only(one, other), only(other, one)];
+  return gained < lost && mcnemar(gained, lost) < 0.05;
+}
+
+/** Who is worth more; but one that keeps within every limit of the guards rather than one that does not, unless it has lost answers for it. */
+export function isPreferred(one: Examined, other: Examined): boolean {
+  const [keeps, otherKeeps] = [one, other].map(({ candidate }) => candidate.penalty === 0);
+  if (keeps === otherKeeps) return worth(one.candidate) > worth(other.candidate);
+  return keeps ? !isWorseBeyondChance(one, other) : isWorseBeyondChance(other, one);
+}
 
 /**
  * What an answered question is weighed against, in points. Drift of generic text counts for less than an ability lost: nobody asks
@@ -254,7 +270,7 @@ function devAnswers(run: Run, training: Training, adapter: string | null): Promi
   });
 }
 
-interface Examined {
+export interface Examined {
   candidate: Candidate;
   answers: DevAnswer[];
 }
