@@ -134,12 +134,12 @@ async function writeResults(done: readonly Proven[]): Promise<void> {
   );
   for (const outcome of done) rows.set(outcome.name, rowOf(outcome));
   const titles =
-    "Experiment|Facts|Sealed, base|Sealed, aligned|p|Retention|General|Format|Refusals|hamexam|Perplexity|KL, nats|Tokens|Minutes|Chosen";
+    "Experiment|Date|Facts|Sealed, base|Sealed, aligned|p|Retention|General|Format|Refusals|hamexam|Perplexity|KL, nats|Tokens|Minutes|Chosen";
   const section = [
     begin,
     "## Knowledge and forgetting",
     "",
-    `\`npm run prove -- --only ${values.only} --seed ${seed} --threads ${threads} --preset ${values.preset} --facts ${values.facts}\` on ${new Date().toISOString().slice(0, 10)};`,
+    `\`npm run prove -- --only EXPERIMENT --seed ${seed} --threads ${threads} --preset ${values.preset} --facts ${values.facts}\`, a row each;`,
     "SmolLM2-135M-Instruct Q4_1. Scores in points with their 95 % intervals (Wilson); p by McNemar over the sealed questions. Guards: points",
     "before → after, retention over items that the base gets right twice. hamexam: 400 questions of Debian's package by likelihood, chance 25. Minutes: of the run, repair included.",
     "",
@@ -151,7 +151,7 @@ async function writeResults(done: readonly Proven[]): Promise<void> {
   await writeFileDurably(path, `${head!.trimEnd()}\n\n${section}${tail}`);
 }
 
-function rowOf({ name, facts, base, aligned, p, minutes, report, exam }: Proven): string {
+function rowOf({ name, date, facts, base, aligned, p, minutes, report, exam }: Proven): string {
   const score = (one: typeof base): string =>
     `${one.score.toFixed(1)} (${one.low.toFixed(1)}–${one.high.toFixed(1)}), n ${one.n}`;
   const { guards, training } = report;
@@ -162,6 +162,6 @@ function rowOf({ name, facts, base, aligned, p, minutes, report, exam }: Proven)
   const moved = drift ? [`${drift.perplexity_rise.toFixed(1)} %`, drift.kl.toFixed(3)] : ["", ""];
   const chosen = `step ${training.chosen_step}, scale ${training.chosen_scale}, ${training.repaired_steps} of repair`;
   const sat = `${score(exam.base)} → ${score(exam.aligned)}`;
-  const cells = [name, facts, score(base), score(aligned), p.toExponential(1), ...suites, sat, ...moved];
+  const cells = [name, date, facts, score(base), score(aligned), p.toExponential(1), ...suites, sat, ...moved];
   return `| ${[...cells, training.processed_tokens, minutes.toFixed(1), chosen].join(" | ")} |`;
 }

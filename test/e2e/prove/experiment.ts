@@ -46,6 +46,8 @@ export interface Outcome {
   p: number;
   /** Of the run, between its events; what lay between two processes is left out. */
   minutes: number;
+  /** On which the run ended. */
+  date: string;
   report: Report;
 }
 
@@ -105,6 +107,7 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
       count((index) => was[index]! && !is[index]),
     ),
     minutes: secondsOf(run) / 60,
+    date: eventsOf(run).at(-1)!.at.slice(0, 10),
     report,
   };
 }
@@ -133,10 +136,15 @@ async function work(folder: string): Promise<RunResult> {
 const longestPause = 240;
 
 function secondsOf(folder: string): number {
-  const events = readFileSync(join(folder, "events.jsonl"), "utf8").trim().split("\n");
-  const times = events.map((line) => Date.parse((JSON.parse(line) as RunEvent).at) / 1000);
+  const times = eventsOf(folder).map(({ at }) => Date.parse(at) / 1000);
   return times.slice(1).reduce((sum, time, at) => sum + (time - times[at]! > longestPause ? 0 : time - times[at]!), 0);
 }
+
+const eventsOf = (folder: string): RunEvent[] =>
+  readFileSync(join(folder, "events.jsonl"), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as RunEvent);
 
 /** Loads a model into a generator of its own for as long as it is used. */
 export async function withModel<T>(
