@@ -130,7 +130,14 @@ async function isBack(run: Run, training: Training, { guards }: Candidate): Prom
   const limits = run.request.recipe.guards!;
   if (guards!.suites.some(({ base, aligned, gates }) => gates && base - aligned > limits.max_loss)) return false;
   const { kl, perplexity_rise } = await comparedDrift(run, training, adapterName);
-  return kl <= settledShare * limits.max_kl && perplexity_rise <= settledShare * limits.max_perplexity_rise;
+  const isEnough = kl <= settledShare * limits.max_kl && perplexity_rise <= settledShare * limits.max_perplexity_rise;
+  const { state } = training;
+  const moved = `KL ${kl.toFixed(3)}; perplexity ${signed(perplexity_rise)} %`;
+  await tell(
+    run,
+    `After ${state.step - state.repair!.from} steps of repair: ${moved}; ${isEnough ? "enough" : "more follow"}`,
+  );
+  return isEnough;
 }
 
 const comparedDrift = (run: Run, training: Training, adapter: string): Promise<Drift> =>
