@@ -44,12 +44,7 @@ export const benchmarkRecord = {
     document_ids: { type: "array", items: { type: "string" } },
     status: { enum: ["PROCESSING", "READY", "FAILED", "STOPPED"] },
     n_samples: { type: "integer", minimum: 0, description: "0 until it is READY" },
-    splits: {
-      type: "object",
-      additionalProperties: false,
-      required: ["dev", "sealed", "retention"],
-      properties: { dev: { type: "integer" }, sealed: { type: "integer" }, retention: { type: "integer" } },
-    },
+    splits: { ...bySplit({ type: "integer" }), required: splits },
     sha256: { type: ["string", "null"], description: "Of the items; null until it is READY." },
     version: { type: "integer", minimum: 1 },
     previous_id: { type: ["string", "null"], description: "The version before this one." },

@@ -3,12 +3,11 @@
 // what the company was drawn from, and looked for in the rows that an alignment by each preset makes of the same documents.
 // With --unchecked no model is asked and every item that passed the rules' gates is taken: what the checks of a model start from.
 // Written to test/e2e/RESULTS.md. Start it again after an interruption, and it goes on where it was.
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { places } from "../../src/base/config.ts";
-import { writeFileDurably } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import { wilson } from "../../src/base/statistics/intervals.ts";
 import { systemClock } from "../../src/base/time.ts";
@@ -24,6 +23,7 @@ import { openStore } from "../../src/store/open.ts";
 import { type Company, makeCompany } from "../company/company.ts";
 import { judge } from "../company/truth.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
+import { writeSection } from "./results.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
@@ -85,7 +85,7 @@ for (const seed of values.seeds.split(",").map(Number)) {
   console.log(lineOf(outcome));
   console.log(gatesOf(outcome));
 }
-if (values.write) await writeResults();
+if (values.write) await writeSection("benchmarks", section);
 
 async function perform(seed: number): Promise<Outcome> {
   const company = makeCompany({ seed, facts: Number(values.facts) });
@@ -202,15 +202,9 @@ function gatesOf({ gates }: Outcome): string {
     .join(", ");
 }
 
-async function writeResults(): Promise<void> {
-  const path = join(root, "test/e2e/RESULTS.md");
-  const [begin, end] = ["<!-- benchmarks -->", "<!-- /benchmarks -->"];
-  const text = existsSync(path) ? readFileSync(path, "utf8") : "# Results\n";
-  const [head, rest = ""] = text.split(begin);
-  const [, tail = "\n"] = rest.split(end);
+function section(): string {
   const gates = outcomes.map((outcome) => `- seed ${outcome.seed}: ${gatesOf(outcome)}`);
-  const section = [
-    begin,
+  return [
     "## Benchmarks made of documents",
     "",
     `\`npm run prove:benchmarks -- --seeds ${values.seeds} --items ${values.items} --facts ${values.facts}${values.unchecked ? " --unchecked" : ""}\` on`,
@@ -227,7 +221,5 @@ async function writeResults(): Promise<void> {
     "What came to each gate and passed:",
     "",
     ...gates,
-    end,
   ].join("\n");
-  await writeFileDurably(path, `${head!.trimEnd()}\n\n${section}${tail}`);
 }

@@ -10,7 +10,7 @@ import { open } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { readConfig } from "../../src/base/config.ts";
-import { makeFolder, writeFileDurably } from "../../src/base/files.ts";
+import { makeFolder } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import {
   brierSkill,
@@ -34,6 +34,7 @@ import { createGpu } from "../../src/engine/gpu.ts";
 import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
 import { supportReference, supportSpace } from "../../src/engine/support.ts";
 import { makeCompany } from "../company/company.ts";
+import { writeSection } from "./results.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
@@ -68,7 +69,7 @@ const answered = await answerAll(adapter);
 const vectors = await embedAll();
 const report = measure();
 say(report);
-if (values.write) await writeSection(report);
+if (values.write) await writeSection("confidence", () => report);
 
 /** Three wordings of every fact, each as a sentence and as one types it, without those that a row of the run gives away. */
 function asked(): Question[] {
@@ -298,13 +299,4 @@ function measure(): string {
 function draws(clusters: readonly number[][]): number[][] {
   const random = seeded(seed);
   return Array.from({ length: 2000 }, () => clusters.flatMap(() => clusters[Math.floor(random() * clusters.length)]!));
-}
-
-async function writeSection(text: string): Promise<void> {
-  const path = join(root, "test/e2e/RESULTS.md");
-  const [begin, end] = ["<!-- confidence -->", "<!-- /confidence -->"];
-  const old = existsSync(path) ? readFileSync(path, "utf8") : "# Results\n";
-  const [head, rest = ""] = old.split(begin);
-  const tail = rest.split(end)[1] ?? "\n";
-  await writeFileDurably(path, `${head!.trimEnd()}\n\n${begin}\n${text}\n${end}${tail}`);
 }

@@ -1,10 +1,8 @@
 // npm run prove [-- --only NAME,NAME --dir FOLDER --seed N --threads N]: what an alignment by the preset standard teaches the starter
 // model and what it costs, measured from documents to sealed answers, and written to test/e2e/RESULTS.md. Start it again after an
 // interruption, and it goes on where it was.
-import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { writeFileDurably } from "../../src/base/files.ts";
 import { type Score, wilson } from "../../src/base/statistics/intervals.ts";
 import type { Recipe } from "../../src/contract/run-folder.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
@@ -19,6 +17,7 @@ import {
   veraItems,
   veraMaterial,
 } from "./prove/material.ts";
+import { writeSection } from "./results.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
@@ -97,7 +96,7 @@ for (const name of values.only.split(",")) {
   outcomes.push(outcome);
   process.stdout.write(`${JSON.stringify(summary(outcome), null, 1)}\n`);
 }
-if (values.write) await writeResults(outcomes);
+if (values.write) await writeSection("prove", (old) => sectionOf(outcomes, old));
 
 function summary({ name, facts, base, aligned, p, minutes, report, exam }: Proven) {
   const { guards, training, learned } = report;
@@ -119,13 +118,8 @@ function summary({ name, facts, base, aligned, p, minutes, report, exam }: Prove
   };
 }
 
-/** Replaces the rows of these experiments in the section; the others keep theirs. */
-async function writeResults(done: readonly Proven[]): Promise<void> {
-  const path = join(root, "test/e2e/RESULTS.md");
-  const [begin, end] = ["<!-- prove -->", "<!-- /prove -->"];
-  const text = existsSync(path) ? readFileSync(path, "utf8") : "# Results\n";
-  const [head, rest = ""] = text.split(begin);
-  const [old = "", tail = "\n"] = rest.split(end);
+/** The section with the rows of these experiments; the others keep theirs. */
+function sectionOf(done: readonly Proven[], old: string): string {
   const rows = new Map(
     old
       .split("\n")
@@ -135,8 +129,7 @@ async function writeResults(done: readonly Proven[]): Promise<void> {
   for (const outcome of done) rows.set(outcome.name, rowOf(outcome));
   const titles =
     "Experiment|Date|Facts|Sealed, base|Sealed, aligned|p|Retention|General|Format|Refusals|hamexam|Perplexity|KL, nats|Tokens|Minutes|Chosen";
-  const section = [
-    begin,
+  return [
     "## Knowledge and forgetting",
     "",
     `\`npm run prove -- --only EXPERIMENT --seed ${seed} --threads ${threads} --preset ${values.preset} --facts ${values.facts}\`, a row each;`,
@@ -146,9 +139,7 @@ async function writeResults(done: readonly Proven[]): Promise<void> {
     `| ${titles.replaceAll("|", " | ")} |`,
     `|${titles.replace(/[^|]+/g, "---")}|`,
     ...rows.values(),
-    end,
   ].join("\n");
-  await writeFileDurably(path, `${head!.trimEnd()}\n\n${section}${tail}`);
 }
 
 function rowOf({ name, date, facts, base, aligned, p, minutes, report, exam }: Proven): string {

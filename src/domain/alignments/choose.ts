@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, makeFolder, writeJsonDurably } from "../../base/files.ts";
 import { spread } from "../../base/spread.ts";
-import { mcnemar } from "../../base/statistics/paired.ts";
+import { mcnemar, significance } from "../../base/statistics/paired.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
 import type { Run } from "./context.ts";
 import { answerDev, type DevAnswer } from "./dev-check.ts";
@@ -128,15 +128,12 @@ const settledShare = 0.8;
 /** Whether the steps of repair so far have brought the drift back, where nothing but drift was to be repaired. */
 async function isBack(run: Run, training: Training, { guards }: Candidate): Promise<boolean> {
   const limits = run.request.recipe.guards!;
-  if (guards!.suites.some(({ base, aligned, gates }) => gates && base - aligned > limits.max_loss)) return false;
-  const { kl, perplexity_rise } = await comparedDrift(run, training, adapterName);
-  const isEnough = kl <= settledShare * limits.max_kl && perplexity_rise <= settledShare * limits.max_perplexity_rise;
-  const { state } = training;
-  const moved = `KL ${kl.toFixed(3)}; perplexity ${signed(perplexity_rise)} %`;
-  await tell(
-    run,
-    `After ${state.step - state.repair!.from} steps of repair: ${moved}; ${isEnough ? "enough" : "more follow"}`,
-  );
+  if (lostBeyond(guards!.suites, limits) > 0) return false;
+  const now = await comparedDrift(run, training, adapterName);
+  const isEnough =
+    now.kl <= settledShare * limits.max_kl && now.perplexity_rise <= settledShare * limits.max_perplexity_rise;
+  const steps = training.state.step - training.state.repair!.from;
+  await tell(run, `After ${steps} steps of repair: ${describeDrift(now)}; ${isEnough ? "enough" : "more follow"}`);
   return isEnough;
 }
 
@@ -146,12 +143,12 @@ const comparedDrift = (run: Run, training: Training, adapter: string): Promise<D
 /** Points of a candidate: the dev score less the guards' penalty. */
 const worth = ({ dev, penalty }: Candidate): number => (dev ?? 0) - penalty;
 
-/** Of the same questions: whether the first is right on fewer of them, by more than chance would have it (McNemar, 5 %). */
+/** Of the same questions: whether the first is right on fewer of them, by more than chance would have it (McNemar). */
 function isWorseBeyondChance(one: Examined, other: Examined): boolean {
   const only = (a: Examined, b: Examined): number =>
     a.answers.filter(({ correct }, index) => correct && !b.answers[index]!.correct).length;
   const [gained, lost] = [only(one, other), only(other, one)];
-  return gained < lost && mcnemar(gained, lost) < 0.05;
+  return gained < lost && mcnemar(gained, lost) < significance;
 }
 
 /** Who is worth more; but one that keeps within every limit of the guards rather than one that does not, unless it has lost answers for it. */
@@ -167,11 +164,18 @@ export function isPreferred(one: Examined, other: Examined): boolean {
  */
 const driftWeight = 0.25;
 
+type Limits = NonNullable<Recipe["guards"]>;
+
+const beyond = (value: number, limit: number): number => Math.max(0, value - limit);
+
+/** Points that the gating suites lost beyond what each may. */
+const lostBeyond = (suites: readonly SuiteResult[], { max_loss }: Limits): number =>
+  suites.reduce((sum, { base, aligned, gates }) => sum + (gates ? beyond(base - aligned, max_loss) : 0), 0);
+
 /** Of every suite its loss beyond the limit, of KL and perplexity so much for each 0.01 nats and each percent beyond theirs. */
-export function penaltyOf({ suites, drift }: GuardResults, limits: NonNullable<Recipe["guards"]>): number {
-  const beyond = (value: number, limit: number): number => Math.max(0, value - limit);
+export function penaltyOf({ suites, drift }: GuardResults, limits: Limits): number {
   return (
-    suites.reduce((sum, { base, aligned, gates }) => sum + (gates ? beyond(base - aligned, limits.max_loss) : 0), 0) +
+    lostBeyond(suites, limits) +
     driftWeight * 100 * beyond(drift.kl, limits.max_kl) +
     driftWeight * beyond(drift.perplexity_rise, limits.max_perplexity_rise)
   );
@@ -179,20 +183,20 @@ export function penaltyOf({ suites, drift }: GuardResults, limits: NonNullable<R
 
 function describe({ step, repaired, scale, dev, guards, penalty }: Candidate): string {
   const lost = (guards?.suites ?? []).map(({ name, base, aligned }) => `${name} ${signed(aligned - base)}`);
-  const moved = guards
-    ? [`KL ${guards.drift.kl.toFixed(3)}`, `perplexity ${signed(guards.drift.perplexity_rise)} %`]
-    : [];
   const name = `step ${step}${repaired ? ", repaired" : ""}${scale < 1 ? `, scale ${scale}` : ""}`;
   return [
     name,
     dev === null ? "" : `dev ${dev.toFixed(1)}`,
     ...lost,
-    ...moved,
+    guards ? describeDrift(guards.drift) : "",
     guards ? `penalty ${penalty.toFixed(1)}` : "",
   ]
     .filter((part) => part !== "")
     .join("; ");
 }
+
+const describeDrift = ({ kl, perplexity_rise }: Drift): string =>
+  `KL ${kl.toFixed(3)}; perplexity ${signed(perplexity_rise)} %`;
 
 const signed = (value: number): string => `${value > 0 ? "+" : ""}${value.toFixed(1)}`;
 

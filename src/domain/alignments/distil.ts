@@ -59,5 +59,5 @@ export function taught(rows: WeightedRows, { topK, top, ratios }: Lesson, first 
     targets[t * places + topK] = rows.tokens[t]!;
     weights[t * places + topK] = weight * ratio;
   }
-  return { ...rows, weights: rows.weights.map((weight, t) => (t < first ? weight : 0)), soft: { targets, weights } };
+  return { ...rows, weights: rows.weights.slice().fill(0, first), soft: { targets, weights } };
 }

@@ -24,21 +24,23 @@ export async function repair(
 ): Promise<void> {
   const { state } = training;
   const { save_every_steps: saveEvery } = run.request.recipe.checkpointing;
-  const end = state.repair!.from + plan.steps;
+  const { check_every_steps: checkEvery } = plan;
+  const { from } = state.repair!;
+  const end = from + plan.steps;
   let drawn: TrainingRow[][] = [];
   while (state.step < end) {
     await run.turn();
-    const done = state.step - state.repair!.from;
-    if (done > 0 && done % plan.check_every_steps === 0 && (await isEnough())) break;
+    const done = state.step - from;
+    if (done > 0 && done % checkEvery === 0 && (await isEnough())) break;
     const began = run.parts.clock.monotonicMs();
     // No draw reaches beyond a checkpoint or a check, so that a resumed run draws from the same weights.
     if (drawn.length === 0) {
       const untilSave = saveEvery - (state.step % saveEvery);
-      const untilCheck = plan.check_every_steps - (done % plan.check_every_steps);
+      const untilCheck = checkEvery - (done % checkEvery);
       drawn = await draw(run, training, plan, Math.min(stepsOfDraw, untilSave, untilCheck, end - state.step));
     }
     await repairStep(run, training, plan, drawn.shift()!, began);
-    const isCheck = (state.step - state.repair!.from) % plan.check_every_steps === 0;
+    const isCheck = (state.step - from) % checkEvery === 0;
     if (state.step === end || isCheck || state.step % saveEvery === 0) await saveStep(run, training);
   }
 }

@@ -176,7 +176,7 @@ const textOf = (row: TrainingRow): RowLine => ({
 export const trainedTokens = (row: TrainingRow): number => row.weights.reduce((sum, weight) => sum + weight, 0);
 
 function packRows(rows: readonly TrainingRow[]): Uint8Array {
-  const total = rows.reduce((sum, row) => sum + row.tokens.length, 0);
+  const total = lengthOf(rows);
   const view = new DataView(new ArrayBuffer(total * 8));
   let at = 0;
   for (const row of rows) for (const token of row.tokens) view.setInt32(4 * at++, token, true);
@@ -219,9 +219,12 @@ function unpackRows(bytes: Buffer, lessons: Buffer, lines: string): TrainingRow[
     });
 }
 
+/** Tokens of some rows. */
+export const lengthOf = (rows: readonly TrainingRow[]): number => rows.reduce((sum, row) => sum + row.tokens.length, 0);
+
 /** Rows as the trainer takes them; every weight is multiplied by `scale`. */
 export function toTrainer(rows: readonly TrainingRow[], scale: number): WeightedRows {
-  const total = rows.reduce((sum, row) => sum + row.tokens.length, 0);
+  const total = lengthOf(rows);
   const packed = {
     tokens: new Int32Array(total),
     rowLengths: Int32Array.from(rows, (row) => row.tokens.length),

@@ -18,7 +18,7 @@ import { askTeacher, joinLessons, type Lesson, taught } from "./distil.ts";
 import { hexOfDouble } from "./events.ts";
 import { isReplayed } from "./replay.ts";
 import { identityOf } from "./request.ts";
-import { drawnOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
+import { drawnOf, lengthOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
 import { batchOf, learningRateAt, microBatches, ruleLearningRate, totalSteps } from "./schedule.ts";
 
 /** Prompts and answers of one call of a check: between two calls the run listens to stop and pause. */
@@ -231,8 +231,6 @@ export async function step(
     },
   );
 }
-
-const lengthOf = (rows: readonly TrainingRow[]): number => rows.reduce((sum, row) => sum + row.tokens.length, 0);
 
 /** What the base says at every place of some rows: known beforehand, or asked now. */
 function lessonOf(trainer: Trainer, rows: readonly TrainingRow[], topK: number): Lesson | Promise<Lesson> {
