@@ -110,7 +110,7 @@ export const confidenceRecord = {
       type: "array",
       items: { type: "string" },
       description:
-        "What a score is made from. Those of support say how far passages of the documents, near the question, hold the words of the answer; while the sentence encoder is missing, the others serve by themselves.",
+        "What a score is made from. Those of support say how far passages of the documents that the question is about hold the words of the answer.",
     },
     depends_on: {
       type: "object",

@@ -6,8 +6,7 @@
 // benchmark vouches for them. The calibrator is Platt's below 2,000 labels and a centred isotonic curve from there on, fitted on
 // the log-odds of (1 − π) · p of answers that the regression had not seen; it comes last, so that what π takes from questions
 // that are about the documents after all is given back. Another one serves where π is not known.
-// Where the documents can speak for an answer (support.ts), there are two regressions: one that hears them, and one of the tokens
-// alone, which serves while the sentence encoder is missing or fails.
+// Where documents can speak for an answer (support.ts), the regression hears them beside the tokens.
 // Too few labels fit nothing: the base family's prior calibrator answers then, and says that it is not calibrated.
 import { sha256 } from "../base/files.ts";
 import {
@@ -22,7 +21,7 @@ import { type Curve, fitCentredIsotonic, interpolate } from "../base/statistics/
 import { fitLogistic, fitPlatt, type Logistic, marginOf, type Platt, sigmoid } from "../base/statistics/logistic.ts";
 import { aurocOf, predictionRejectionRatio } from "../base/statistics/ranking.ts";
 import type { DriftReference } from "./drift.ts";
-import { type SupportReference, supportFeatureNames } from "./support.ts";
+import { type SupportOf, type SupportReference, supportFeatureNames, supportSpace } from "./support.ts";
 
 /** One graded answer; features in the order of `featureNames`. */
 export interface LabelledAnswer {
@@ -92,16 +91,13 @@ export interface Prior {
 }
 
 export interface Calibration {
-  format: 2;
+  format: 3;
   identity: ConfidenceIdentity;
   /** false: the prior's numbers; `reason` says why. */
   calibrated: boolean;
   reason: string | null;
-  /** Of token features alone. */
+  /** Of token features, and of support's where there is `support`. */
   model: CalibratorModel;
-  /** Of support features too: what serves as a rule. null where there are none, and `support` with it. */
-  supported: CalibratorModel | null;
-  /** Of what serves as a rule, as are `held_out`'s. */
   statistics: CalibrationStatistics;
   /** null without graded answers. */
   held_out: HeldOut | null;
@@ -110,22 +106,34 @@ export interface Calibration {
   /** What questions about the documents look like; null where that is not known, and why. */
   drift: DriftReference | null;
   drift_reason: string | null;
-  /** What the documents say for an answer. Never without drift, whose encoder it shares. */
+  /** What the documents say for an answer; null without their text, and where nothing was fitted. */
   support: SupportReference | null;
   date: string;
 }
 
-/** As artefacts and the store hold it: the first format knew no support. */
-export type StoredCalibration = Calibration | (Omit<Calibration, "format" | "supported" | "support"> & { format: 1 });
+/** As artefacts and the store hold it. The first format knew no support; the second had a model of its own for it, of other features. */
+export type StoredCalibration =
+  | Calibration
+  | (Omit<Calibration, "format" | "support"> & { format: 1 })
+  | (Omit<Calibration, "format" | "support"> & { format: 2; supported: CalibratorModel | null; support: unknown });
 
+/** What was calibrated on features that are made no more is calibrated no more. */
 export function readCalibration(stored: StoredCalibration): Calibration {
-  if (stored.format === 2) return stored;
-  if (stored.format === 1) return { ...stored, format: 2, supported: null, support: null };
-  throw new RangeError(`format: a calibration of format ${(stored as { format: unknown }).format} is not known here`);
+  if (stored.format === 3) return stored;
+  if (stored.format === 1) return { ...stored, format: 3, support: null };
+  if (stored.format !== 2)
+    throw new RangeError(`format: a calibration of format ${(stored as { format: unknown }).format} is not known here`);
+  const { supported, support: _, ...rest } = stored;
+  const read: Calibration = { ...rest, format: 3, support: null };
+  if (supported === null) return read;
+  const { family, is_own_family: isOwnFamily, model } = stored.prior;
+  const reason = `Calibrated by an earlier version on features that are made no more; ${priorText(family, isOwnFamily)}`;
+  return { ...read, calibrated: false, reason, model };
 }
 
-/** What serves a trusted calibration as a rule. */
-export const servedModel = ({ supported, model }: Calibration): CalibratorModel => supported ?? model;
+/** What speaks for answers to a question; null where nothing does. */
+export const supportOf = ({ support }: Calibration, question: string): SupportOf | null =>
+  support && supportSpace(support).about(question);
 
 export interface ConfidenceScore {
   /** 0–100, whole. */
@@ -170,7 +178,7 @@ export function fitCalibration(input: CalibrationInput): Calibration {
   const { answers, featureNames, prior, isOwnFamily, identity, drift, support, date } = input;
   const { family, about } = prior;
   const common = {
-    format: 2 as const,
+    format: 3 as const,
     identity,
     prior: { family, is_own_family: isOwnFamily, about, model: prior.model },
     drift: "reference" in drift ? drift.reference : null,
@@ -186,24 +194,17 @@ export function fitCalibration(input: CalibrationInput): Calibration {
       calibrated: false,
       reason: `${reason}; ${priorText(family, isOwnFamily)}`,
       model: prior.model,
-      supported: null,
       support: null,
       statistics: statisticsOf(scores, labels),
       held_out: heldOutOf(scores, labels),
     };
   }
-  const tokens = fitModel(
-    answers.map(({ support: _, ...answer }) => answer),
-    featureNames,
-  );
-  const supported = support === null ? null : fitModel(answers, featureNames);
-  const { statistics, scores } = supported ?? tokens;
+  const { model, statistics, scores } = fitModel(answers, featureNames);
   return {
     ...common,
     calibrated: true,
     reason: null,
-    model: tokens.model,
-    supported: supported?.model ?? null,
+    model,
     support,
     statistics,
     held_out: heldOutOf(scores, labels),
@@ -324,8 +325,8 @@ function foldsOf(answers: readonly LabelledAnswer[]): number[] {
 }
 
 /**
- * `support`: in the order of `supportFeatureNames`, null where it is not known. `voided`: why the calibration is not to be trusted
- * here; the prior answers then.
+ * `support`: what `supportOf` the calibration says of the answer. `voided`: why the calibration is not to be trusted here; the prior
+ * answers then.
  */
 export function scoreConfidence(
   calibration: Calibration,
@@ -338,11 +339,15 @@ export function scoreConfidence(
   }: { foreign?: number | null; support?: readonly number[] | null; voided?: string | null } = {},
 ): ConfidenceScore {
   const isTrusted = calibration.calibrated && voided === null;
-  const { prior, model, supported } = calibration;
-  const p =
-    isTrusted && supported !== null && support !== null
-      ? probability(supported, [...featureNames, ...supportFeatureNames], [...features, ...support], foreign)
-      : probability(isTrusted ? model : prior.model, featureNames, features, foreign);
+  const { prior, model } = calibration;
+  const [names, row] =
+    support === null
+      ? [featureNames, features]
+      : [
+          [...featureNames, ...supportFeatureNames],
+          [...features, ...support],
+        ];
+  const p = probability(isTrusted ? model : prior.model, names, row, foreign);
   return {
     score: Math.round(100 * p),
     calibrated: isTrusted,

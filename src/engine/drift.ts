@@ -30,8 +30,8 @@ export interface DriftSpace {
 
 /** Fewer held-out questions say too little of where such questions lie. */
 export const leastQuestions = 20;
-/** Of passages, and of questions: each question is compared with all. */
-const mostExemplars = 256;
+/** Of passages, and of questions: each question is compared with all. More are taken evenly. */
+export const mostExemplars = 256;
 const nearest = 3;
 
 export interface DriftMaterial {

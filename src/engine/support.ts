@@ -1,31 +1,26 @@
-// What the documents say for an answer: whether the passages that its question is nearest to hold its words.
+// What the documents say for an answer: whether the passages that its question is about hold its words.
 //
-//   w   = ln((N + 1) / (m + ½)) of each word of the answer, of which m of N passages hold it
-//   h_i = Σ w of the words that passage i holds / Σ w of all
-//   c_i = cosine of the question and passage i, n = the greatest of them
+//   w   = ln((N + 1) / (m + ½)) of each word that m of N passages hold
+//   h_i = Σ w of the answer's words that passage i holds / Σ w of all of them
+//   o_i = the same of the question's words, o = the greatest of them
 //
-//   support_share   = greatest h_i
-//   support_gap     = greatest h_i · (1 + c_i − n), less 1
-//   support_nearest = h of the passage nearest to the question
+//   support_share = greatest h_i
+//   support_about = greatest h_i · o_i / o
+//   support_gap   = greatest h_i · (1 + o_i − o)
 //
-// Of an answer that stands whole in some passages and not at all in others, the gap is c − n of the nearest that holds it: 0 when
-// that is the nearest of all, −1 when there is none. A longer answer rarely stands whole anywhere: a passage then counts by the
-// share it holds, so that a smaller share of a nearer passage can outweigh a larger one far off. The question's words are no part
-// of an answer, nor are those that only hold sentences together; what a language has of the latter beyond English weighs little,
-// for many passages hold it.
+// All are 1 of an answer that stands whole in the passage that has most of its question's words, and 0 of one that stands nowhere.
+// Between them a passage counts by the share of the answer that it holds, and less the less of the question is in it: in proportion,
+// or by what it lacks. The question's words are no part of an answer, nor are those that only hold sentences together; what a
+// language has of the latter beyond English weighs little, for many passages hold it.
+
 import { spread } from "../base/spread.ts";
 import { functionWords, hashOf, wordsOf } from "../base/text.ts";
-import { cosine, packVectors, unpackVectors } from "./unit-vectors.ts";
 
 /** The order of the vector. */
-export const supportFeatureNames = ["support_share", "support_gap", "support_nearest"] as const;
+export const supportFeatureNames = ["support_share", "support_about", "support_gap"] as const;
 
-/** Read with the encoder that drift is measured with. */
 export interface SupportReference {
-  dimensions: number;
-  /** Packed vectors [N][dimensions] of passages, */
-  vectors: string;
-  /** and the words of each: Uint32 hashes, rising, in base64. The text itself is not kept. */
+  /** The words of each passage: Uint32 hashes, rising, in base64. The text itself is not kept. */
   words: string[];
 }
 
@@ -34,29 +29,32 @@ export type SupportOf = (answer: string) => number[];
 
 export interface SupportSpace {
   /** Once a question, however many answers it has. */
-  about(question: { text: string; vector: Float32Array }): SupportOf;
+  about(question: string): SupportOf;
 }
 
-/** Evenly over all: some 600 kB of text, and one megabyte of an artefact. Of larger documents no more than that can speak. */
-export const mostPassages = 1024;
+/** One megabyte of an artefact, of more than a megabyte of text. Of larger documents no more than that can speak. */
+export const mostWords = 180_000;
 
-/** null of no passages. */
-export function supportReference(passages: readonly { text: string; vector: Float32Array }[]): SupportReference | null {
+/** null of no passages. Of more than `mostWords` words as many passages as have so many, evenly over all. */
+export function supportReference(passages: readonly string[]): SupportReference | null {
   if (passages.length === 0) return null;
-  const kept = spread(passages, mostPassages);
-  return {
-    dimensions: kept[0]!.vector.length,
-    vectors: packVectors(kept.map(({ vector }) => vector)),
-    words: kept.map(({ text }) => {
-      const hashes = Uint32Array.from(hashesOf(text)).sort();
-      return Buffer.from(hashes.buffer).toString("base64");
-    }),
-  };
+  const words = passages.map((text) => Uint32Array.from(hashesOf(text)).sort());
+  const total = words.reduce((sum, { length }) => sum + length, 0);
+  const kept = spread(words, Math.max(1, Math.floor(words.length * Math.min(1, mostWords / total))));
+  return { words: kept.map((hashes) => Buffer.from(hashes.buffer).toString("base64")) };
 }
 
-/** Decodes a reference for many questions. */
-export function supportSpace({ dimensions, vectors, words }: SupportReference): SupportSpace {
-  const passages = unpackVectors(vectors, dimensions);
+/** Decoded for as long as their references are kept. */
+const decoded = new WeakMap<SupportReference, SupportSpace>();
+
+/** The same space of the same reference. */
+export function supportSpace(reference: SupportReference): SupportSpace {
+  const space = decoded.get(reference) ?? decode(reference);
+  decoded.set(reference, space);
+  return space;
+}
+
+function decode({ words }: SupportReference): SupportSpace {
   /** Places of the passages that hold a word. */
   const holders = new Map<number, number[]>();
   for (const [place, packed] of words.entries())
@@ -66,13 +64,13 @@ export function supportSpace({ dimensions, vectors, words }: SupportReference): 
       else holders.set(hash, [place]);
     }
 
-  /** h of every passage; all 0 of an answer without words. */
-  function shares(answer: ReadonlySet<number>): Float64Array {
-    const held = new Float64Array(passages.length);
+  /** What each passage holds of a text; all 0 of one without words. */
+  function shares(text: ReadonlySet<number>): Float64Array {
+    const held = new Float64Array(words.length);
     let total = 0;
-    for (const hash of answer) {
+    for (const hash of text) {
       const places = holders.get(hash) ?? [];
-      const weight = Math.log((passages.length + 1) / (places.length + 0.5));
+      const weight = Math.log((words.length + 1) / (places.length + 0.5));
       total += weight;
       for (const place of places) held[place]! += weight;
     }
@@ -80,19 +78,23 @@ export function supportSpace({ dimensions, vectors, words }: SupportReference): 
   }
 
   return {
-    about({ text, vector }) {
-      const asked = hashesOf(text);
-      const cosines = passages.map((passage) => cosine(vector, passage));
-      const nearest = cosines.reduce((best, value, at) => (value > cosines[best]! ? at : best), 0);
+    about(question) {
+      const asked = hashesOf(question);
+      const about = shares(asked.difference(connecting));
+      const most = about.reduce((best, value) => Math.max(best, value), 0);
       return (answer) => {
         const said = hashesOf(answer);
-        const own = new Set([...said].filter((hash) => !asked.has(hash) && !connecting.has(hash)));
+        const own = said.difference(asked).difference(connecting);
         // An answer in the question's own words, such as one of two that it names, is looked for as it is.
-        const share = shares(own.size > 0 ? own : said);
-        let most = 0;
-        for (const [at, value] of share.entries())
-          most = Math.max(most, value * (1 + (cosines[at]! - cosines[nearest]!)));
-        return [Math.max(...share), most - 1, share[nearest]!];
+        const held = shares(own.size > 0 ? own : said);
+        const greatest = (counts: (at: number) => number): number =>
+          held.reduce((best, share, at) => Math.max(best, share * counts(at)), 0);
+        return [
+          greatest(() => 1),
+          // A question of words that no passage has is about none.
+          most === 0 ? 0 : greatest((at) => about[at]! / most),
+          greatest((at) => 1 + about[at]! - most),
+        ];
       };
     },
   };

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Calibration } from "../../src/engine/confidence.ts";
+import { supportReference } from "../../src/engine/support.ts";
 import { modelOf } from "../helpers/calibration.ts";
 import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
 
@@ -78,11 +79,10 @@ test("the features that serve are named: support too where there is any, and non
   const featuresNow = async (): Promise<string[]> =>
     (await it.call("models.confidence", { params: { model_id: modelId } })).body.features;
   assert.deepEqual(await featuresNow(), ["logprob_sum"]);
-  const features = ["logprob_sum", "support_nearest"];
-  change(modelId, { supported: { ...modelOf("logprob_sum", 1), features } });
-  assert.deepEqual(await featuresNow(), features);
+  change(modelId, { model: modelOf("support_share", 1), support: supportReference(["Hello."]) });
+  assert.deepEqual(await featuresNow(), ["support_share"]);
   // JSON leaves out what is undefined: as it was stored before there was support.
-  change(modelId, { format: 1, supported: undefined, support: undefined } as object);
+  change(modelId, { format: 1, model: modelOf("logprob_sum", 1), support: undefined } as object);
   assert.deepEqual(await featuresNow(), ["logprob_sum"]);
   const chat = { model: modelId, messages: [{ role: "user", content: "Hello?" }] };
   assert.equal((await it.call("inference.chat", { body: chat })).body.confidence.calibrated, true);

@@ -160,7 +160,7 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
       grading,
       engine: engineName,
       // Of the fourth thing the documents are not sure to speak.
-      drift: { of: async (_, question) => ({ foreign: /thing 4\b/.test(question) ? 0.5 : 0, support: null }) },
+      drift: { of: async (_, question) => ({ foreign: /thing 4\b/.test(question) ? 0.5 : 0 }) },
       itemsOf: () => asked,
       findModel,
       lease: async () => {

@@ -5,12 +5,11 @@ import { Failure } from "../../src/base/errors.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { Run } from "../../src/domain/alignments/context.ts";
-import { measureDrift, passagesOf } from "../../src/domain/alignments/drift.ts";
+import { measureDrift } from "../../src/domain/alignments/drift.ts";
 import type { DevPrompt } from "../../src/domain/alignments/rows.ts";
 import { createDriftMeter, type DriftMeterParts } from "../../src/domain/inference/drift.ts";
 import { fitDrift } from "../../src/engine/drift.ts";
 import type { Generator } from "../../src/engine/generator.ts";
-import { supportReference } from "../../src/engine/support.ts";
 import { calibrationWith } from "../helpers/calibration.ts";
 
 const unit = (angle: number): Float32Array => Float32Array.of(Math.cos(angle), Math.sin(angle));
@@ -64,30 +63,6 @@ test("a calibration that replaces another of the same adapter is measured by its
   assert.ok((await meter.of(replaced, "far")).foreign! < 0.2 && before.foreign! > 0.8);
 });
 
-test("what the documents say for each answer, from one reading of the question", async () => {
-  let read = 0;
-  const embed: DriftMeterParts["generator"]["embed"] = async (_, texts) => {
-    read += texts.length;
-    return texts.map(() => ({ vector: unit(0), tokens: 1, truncated: 0 }));
-  };
-  const { meter } = meterWith({ generator: { embed } });
-  const support = supportReference([
-    { text: "It costs 40 euros.", vector: unit(0) },
-    { text: "It weighs 7 kg.", vector: unit(Math.PI / 2) },
-  ])!;
-  const { support: supportOf } = await meter.of({ ...calibration, support }, "near");
-  const found = ["40 euros", "7 kg", "blue"].map((answer) =>
-    supportOf!(answer).map((value) => Math.round(value * 100)),
-  );
-  assert.deepEqual(found, [
-    [100, 0, 100],
-    [100, -100, 0],
-    [0, -100, 0],
-  ]);
-  assert.equal(read, 1);
-  assert.equal((await meterWith().meter.of(calibrationWith({ drift: { ...reference } }), "near")).support, null);
-});
-
 test("without a reference, without the encoder, and when it fails, the reason is given and the lease back", async () => {
   const reasons: [DriftMeterParts | object, typeof calibration, RegExp][] = [
     [{}, calibrationWith({ drift_reason: "No sentence encoder was installed" }), /^No sentence encoder was installed$/],
@@ -102,26 +77,15 @@ test("without a reference, without the encoder, and when it fails, the reason is
   for (const [over, given, reason] of reasons) {
     const { meter, leases } = meterWith(over);
     const found = await meter.of(given, "near");
-    assert.deepEqual([found.pValue, found.foreign, found.support, leases.held], [null, null, null, 0]);
+    assert.deepEqual([found.pValue, found.foreign, leases.held], [null, null, 0]);
     assert.match(found.reason!, reason);
   }
-});
-
-test("passages are paragraphs, long ones cut between words, nothing lost", () => {
-  const long = Array.from({ length: 400 }, (_, at) => `word${at}`).join(" ");
-  const passages = passagesOf(`# Head\n\nA line\nand another.\n \n\n${long}\n`);
-  assert.deepEqual(passages.slice(0, 2), ["# Head", "A line\nand another."]);
-  assert.ok(passages.every((passage) => passage.length <= 600));
-  assert.equal(passages.slice(2).join(" "), long);
-  assert.equal(passagesOf("x".repeat(1500)).join("").length, 1500);
-  assert.deepEqual(passagesOf(" \n\n \n"), []);
 });
 
 /** What a run tells of itself, as far as drift asks. */
 const runWith = (encoder: { sha256: string; path: string } | null): Run =>
   ({
     request: { encoder },
-    snapshot: { documents: [{ text: "One passage.\n\nAnother." }], dev: [] },
     parts: { control: { signal: new AbortController().signal }, replayPrompts: ["far 1", "far 2"] },
   }) as unknown as Run;
 const devOf = (count: number): DevPrompt[] =>
@@ -148,18 +112,12 @@ test("a run measures its dev questions, and gives the encoder back", async () =>
   const path = import.meta.filename;
   const run = runWith({ path, sha256: await sha256OfFile(path) });
   const { generator, loaded } = fakeEncoder();
-  const measured = await measureDrift(run, generator, devOf(24));
+  const measured = await measureDrift(run, generator, devOf(24), ["One passage.", "Another."]);
   assert.ok("reference" in measured);
   assert.equal(measured.foreign.length, 24);
   assert.equal(measured.reference.encoder_sha256, await sha256OfFile(path));
   // Two passages and all dev questions, of two values each.
   assert.equal(Buffer.from(measured.reference.exemplars, "base64").length, 26 * 2);
-  // Where a text lies goes by its length: 6 characters are nearer to 8 than to 12.
-  const { reference: support, of } = measured.support!;
-  assert.equal(support.words.length, 2);
-  assert.deepEqual(of(0, "Another!"), [1, 0, 1]);
-  const [share, gap, nearest] = of(0, "one passage") as [number, number, number];
-  assert.ok(share === 1 && gap < 0 && gap > -0.01 && nearest === 0);
   assert.deepEqual(loaded, []);
 });
 
@@ -175,7 +133,7 @@ test("a run without an encoder, with few questions, or whose encoder is gone or 
     [there, 24, full, /could not be loaded: No room$/],
   ];
   for (const [encoder, count, load, reason] of ways) {
-    const measured = await measureDrift(runWith(encoder), fakeEncoder(load).generator, devOf(count));
+    const measured = await measureDrift(runWith(encoder), fakeEncoder(load).generator, devOf(count), ["One passage."]);
     assert.ok("missing" in measured);
     assert.match(measured.missing, reason);
   }

@@ -18,8 +18,9 @@ import { createInference } from "../../src/domain/inference/index.ts";
 import { promptsOf } from "../../src/domain/inference/prompts.ts";
 import { fitConversation } from "../../src/domain/inference/truncate.ts";
 import type { ChatMessage } from "../../src/engine/chat-format.ts";
-import type { Calibration, CalibratorModel } from "../../src/engine/confidence.ts";
+import type { Calibration } from "../../src/engine/confidence.ts";
 import type { GeneratedToken, GenerateEnd, GenerateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
+import { supportReference } from "../../src/engine/support.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { calibrationWith, modelOf } from "../helpers/calibration.ts";
 
@@ -104,7 +105,7 @@ function fakeGenerator(script: Script) {
 
 let stores = 0;
 
-const nearby: DriftMeter = { of: async () => ({ pValue: 0.5, reason: null, foreign: 0, support: null }) };
+const nearby: DriftMeter = { of: async () => ({ pValue: 0.5, reason: null, foreign: 0 }) };
 
 function open(script: Script = {}, calibration: Calibration | null = null, drift = nearby) {
   const store: Store = openStore(join(folder, `${stores++}.db`));
@@ -408,7 +409,7 @@ describe("confidence", () => {
     const meter = {
       of: async (_: Calibration, question: string) => {
         asked.push(question);
-        return { pValue: 0.01, reason: null, foreign: 0.5, support: null };
+        return { pValue: 0.01, reason: null, foreign: 0.5 };
       },
     };
     const { ask } = open({}, calibrationOf("this one"), meter);
@@ -424,8 +425,7 @@ describe("confidence", () => {
   });
 });
 
-describe("support", () => {
-  const supported: CalibratorModel = { ...modelOf("logprob_sum", 4), features: ["support_nearest"] };
+test("an answer is scored by what the documents say for its text as it was given out", async () => {
   const calibration = calibrationWith({
     identity: {
       base_sha256: "b",
@@ -434,33 +434,19 @@ describe("support", () => {
       feature_source: "A",
       engine: "this one",
     },
-    model: modelOf("logprob_sum", 0),
-    supported,
+    model: modelOf("support_share", 4),
+    support: supportReference(["It is abc."]),
   });
-  const said: string[] = [];
-  const support = (answer: string): number[] => {
-    said.push(answer);
-    return [0, 0, answer === "abc" ? 1 : 0];
-  };
-  const known = { pValue: 0.5, reason: null, foreign: null };
-  const scoreOf = async (drift: DriftMeter, body: object): Promise<number> => {
+  // Without the encoder too: the words are enough.
+  const unread = { of: async () => ({ pValue: null, reason: "No encoder", foreign: null }) };
+  for (const drift of [nearby, unread]) {
     const { ask } = open({}, calibration, drift);
-    return ((await ask("inference.chat", { ...chat, ...body })) as never as { confidence_score: number })
-      .confidence_score;
-  };
-
-  test("an answer is scored by what the documents say for its text as it was given out", async () => {
-    const drift = { of: async () => ({ ...known, support }) };
+    const scoreOf = async (body: object): Promise<number> =>
+      ((await ask("inference.chat", { ...chat, ...body })) as never as { confidence_score: number }).confidence_score;
     // 100·σ(4) where its support is 1, 100·σ(0) where it is 0.
-    assert.equal(await scoreOf(drift, { max_tokens: 3 }), 98);
-    assert.equal(await scoreOf(drift, { max_tokens: 4 }), 50);
-    assert.deepEqual(said, ["abc", "abcd"]);
-  });
-
-  test("where the encoder is missing or fails, the tokens alone speak", async () => {
-    const drift = { of: async () => ({ pValue: null, reason: "No encoder", foreign: null, support: null }) };
-    assert.equal(await scoreOf(drift, { max_tokens: 3 }), 50);
-  });
+    assert.equal(await scoreOf({ max_tokens: 3 }), 98);
+    assert.equal(await scoreOf({ max_tokens: 4 }), 50);
+  }
 });
 
 describe("streams", () => {

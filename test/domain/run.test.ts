@@ -19,7 +19,7 @@ import {
 } from "../../src/contract/run-folder.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { createControl } from "../../src/domain/alignments/control.ts";
-import { passagesOf } from "../../src/domain/alignments/drift.ts";
+import { passagesOf } from "../../src/domain/alignments/passages.ts";
 import { readRowTexts } from "../../src/domain/alignments/rows.ts";
 import { runAlignment } from "../../src/domain/alignments/run.ts";
 import { featureNames } from "../../src/engine/confidence-features.ts";
@@ -289,13 +289,12 @@ test("with an encoder the calibration hears what the documents say for the answe
   });
   const result = await runAlignment(folder, { ...parts, openGenerator });
   assert.equal(result.outcome, "completed", result.error?.message);
-  const { format, calibrated, model, supported, support, statistics } = artefactOf(folder, "calibration.json");
-  assert.deepEqual([format, calibrated, statistics.n, statistics.auroc], [2, true, 120, 1]);
-  assert.deepEqual(model.features, featureNames.slice(0, 6));
-  assert.deepEqual(supported.features, [...model.features, ...supportFeatureNames]);
-  const { text } = JSON.parse(readFileSync(join(folder, "snapshot/documents/0.json"), "utf8"));
-  assert.equal(support.words.length, passagesOf(text).length);
-  assert.deepEqual(artefactOf(folder, "report.json").confidence.features, supported.features);
+  const { format, calibrated, model, support, statistics } = artefactOf(folder, "calibration.json");
+  assert.deepEqual([format, calibrated, statistics.n, statistics.auroc], [3, true, 120, 1]);
+  assert.deepEqual(model.features, [...featureNames.slice(0, 6), ...supportFeatureNames]);
+  const document = JSON.parse(readFileSync(join(folder, "snapshot/documents/0.json"), "utf8"));
+  assert.equal(support.words.length, passagesOf(document).length);
+  assert.deepEqual(artefactOf(folder, "report.json").confidence.features, model.features);
 });
 
 test("an adapter that does not serve as it was trained is never an artefact", async () => {

@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 import { readConfig } from "../../src/base/config.ts";
 import { makeFolder } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
+import { spread } from "../../src/base/spread.ts";
 import {
   brierSkill,
   debiasedCalibrationError,
@@ -20,15 +21,15 @@ import {
 } from "../../src/base/statistics/calibration.ts";
 import { seeded } from "../../src/base/statistics/random.ts";
 import { aurocOf, predictionRejectionRatio } from "../../src/base/statistics/ranking.ts";
-import { passagesOf } from "../../src/domain/alignments/drift.ts";
 import type { Example } from "../../src/domain/alignments/examples.ts";
 import { findOverlap } from "../../src/domain/alignments/leakage.ts";
+import { passagesOf } from "../../src/domain/alignments/passages.ts";
 import { readRequest, readSnapshot } from "../../src/domain/alignments/request.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
 import { formatChat } from "../../src/engine/chat-format.ts";
 import { fitModel, type LabelledAnswer } from "../../src/engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../src/engine/confidence-features.ts";
-import { driftSpace, fitDrift } from "../../src/engine/drift.ts";
+import { driftSpace, fitDrift, mostExemplars } from "../../src/engine/drift.ts";
 import { createGenerator, type Generator, type ModelRef } from "../../src/engine/generator.ts";
 import { createGpu } from "../../src/engine/gpu.ts";
 import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
@@ -64,6 +65,7 @@ interface Question {
 const adapter = join(values.run, "artefact/adapter.gguf");
 if (!existsSync(adapter)) throw new Error(`${adapter} is not there: npm run prove -- --only company makes it`);
 const { documents } = await readSnapshot(values.run, await readRequest(values.run));
+const passages = documents.flatMap(passagesOf);
 const questions = asked();
 const answered = await answerAll(adapter);
 const vectors = await embedAll();
@@ -172,10 +174,10 @@ async function embedAll(): Promise<Map<string, Float32Array>> {
   const path = join(values.dir, "vectors.jsonl");
   const kept = readLines<{ text: string; vector: number[] }>(path);
   const known = new Map<string, Float32Array>(kept.map(({ text, vector }) => [text, Float32Array.from(vector)]));
-  const { far, near } = strangers();
+  const { far, near: neighbours } = strangers();
   const general = JSON.parse(readFileSync(join(root, "config/replay-prompts.json"), "utf8")) as string[];
-  const passages = documents.flatMap(({ text }) => passagesOf(text));
-  const texts = [...new Set([...questions.map(({ text }) => text), ...passages, ...general, ...far, ...near])];
+  const near = spread(passages, mostExemplars);
+  const texts = [...new Set([...questions.map(({ text }) => text), ...near, ...general, ...far, ...neighbours])];
   const missing = texts.filter((text) => !known.has(text));
   if (missing.length === 0) return known;
   say(`embedding ${missing.length} texts`);
@@ -205,21 +207,24 @@ async function embedAll(): Promise<Map<string, Float32Array>> {
 function measure(): string {
   const vectorOf = (text: string): Float32Array => vectors.get(text)!;
   const general = JSON.parse(readFileSync(join(root, "config/replay-prompts.json"), "utf8")) as string[];
-  const texts = documents.flatMap(({ text }) => passagesOf(text));
-  const passages = texts.map(vectorOf);
   const measured = (isIn: (at: number) => boolean) =>
     answered
       .filter((_, at) => isIn(at))
       .map(({ index, cluster }) => ({ vector: vectorOf(questions[index]!.text), cluster: cluster! }));
   const fit = (isIn: (at: number) => boolean) =>
-    fitDrift({ encoderSha256: "", passages, questions: measured(isIn), background: general.map(vectorOf) });
+    fitDrift({
+      encoderSha256: "",
+      passages: spread(passages, mostExemplars).map(vectorOf),
+      questions: measured(isIn),
+      background: general.map(vectorOf),
+    });
   const { foreign } = fit(() => true);
 
-  // What the documents say for each answer, as the artefact of a run with an encoder has it.
-  const said = supportSpace(supportReference(texts.map((text) => ({ text, vector: vectorOf(text) })))!);
+  // What the documents say for each answer, as the artefact of a run has it.
+  const said = supportSpace(supportReference(passages)!);
   const answers = answered.map((answer, at) => {
     const { text } = questions[answer.index]!;
-    return { ...answer, foreign: foreign[at]!, support: said.about({ text, vector: vectorOf(text) })(answer.text) };
+    return { ...answer, foreign: foreign[at]!, support: said.about(text)(answer.text) };
   });
   const labels = answers.map(({ correct }) => correct);
   const { scores } = fitModel(answers, featureNames);

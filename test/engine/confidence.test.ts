@@ -15,9 +15,10 @@ import {
   readCalibration,
   type StoredCalibration,
   scoreConfidence,
+  supportOf,
   voidReason,
 } from "../../src/engine/confidence.ts";
-import { type SupportReference, supportFeatureNames } from "../../src/engine/support.ts";
+import { type SupportReference, supportFeatureNames, supportReference } from "../../src/engine/support.ts";
 
 const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
@@ -226,50 +227,46 @@ test("held-out figures: counts of every answer, and an error inside the band of 
   assert.equal(fit([]).held_out, null);
 });
 
-/** Token features that say nothing, and support that does: three right answers of four stand in the nearest passage, one wrong of four. */
+/** Token features that say nothing, and support that does: three right answers of four stand in the right passage, one wrong of four. */
 function supported(count: number, seed: number): LabelledAnswer[] {
   const random = randomFrom(seed);
   return Array.from({ length: count }, () => {
     const correct = random() < 0.5;
     const stands = random() < (correct ? 0.75 : 0.25);
-    return { features: names.map(random), correct, support: stands ? [1, 0, 1] : [0, -1, 0] };
+    return { features: names.map(random), correct, support: stands ? [1, 1, 1] : [0, 0, 0] };
   });
 }
-/** None of the scoring reads it. */
-const reference: SupportReference = { dimensions: 2, vectors: "", words: [] };
+const reference: SupportReference = supportReference(["The lamp costs 40 euros.", "The lamp weighs 7 kg."])!;
 
-test("support tells answers apart whose tokens do not, and the tokens alone serve where it is not known", () => {
+test("support tells answers apart whose tokens do not", () => {
   const answers = supported(600, 22);
   const calibration = fit(answers, true, reference);
   const plain = fit(answers.map(({ support: _, ...answer }) => answer));
   // A yes or no that is right three times of four: AUROC 0.75 at best.
   assert.ok(plain.statistics.auroc! < 0.58, `${plain.statistics.auroc}`);
   assert.ok(Math.abs(calibration.statistics.auroc! - 0.75) < 0.04, `${calibration.statistics.auroc}`);
-  assert.deepEqual(calibration.supported!.features, [...names, ...supportFeatureNames]);
+  assert.deepEqual(calibration.model.features, [...names, ...supportFeatureNames]);
   assert.equal(calibration.support, reference);
   const meanAt = (support: number[]): number =>
     answers.reduce((sum, one) => sum + scoreConfidence(calibration, names, one.features, { support }).score, 0) / 600;
-  const [stands, stray] = [meanAt([1, 0, 1]), meanAt([0, -1, 0])];
+  const weight = supportOf(calibration, "What does the lamp weigh?")!;
+  const [stands, stray] = [meanAt(weight("7 kg")), meanAt(weight("9 stones"))];
   assert.ok(Math.abs(stands - 75) < 5 && Math.abs(stray - 25) < 5, `${stands} ${stray}`);
-  // Without the encoder: the very regression of a calibration that knows no support.
-  assert.deepEqual(calibration.model, plain.model);
-  const { features } = answers[0]!;
-  const unheard = scoreConfidence(calibration, names, features, { support: null });
-  assert.equal(unheard.score, scoreConfidence(plain, names, features).score);
-  assert.deepEqual([plain.supported, plain.support], [null, null]);
+  assert.deepEqual(plain.model.features, names);
+  assert.equal(supportOf(plain, "What does the lamp weigh?"), null);
 });
 
 test("few labels carry six features of tokens and those of support; fewer none, and the prior hears of no support", () => {
   const few = fit(supported(200, 23), true, reference);
-  assert.deepEqual(few.supported!.features, [...names.slice(0, 6), ...supportFeatureNames]);
+  assert.deepEqual(few.model.features, [...names.slice(0, 6), ...supportFeatureNames]);
   const none = fit(supported(leastLabels - 1, 24), true, reference);
-  assert.deepEqual([none.supported, none.support], [null, null]);
+  assert.equal(none.support, null);
   const { features } = simulate(1, 25)[0]!;
   for (const [calibration, voided] of [
     [none, null],
     [few, "Calibrated on another engine"],
   ] as const) {
-    const scores = [[1, 0, 1], null].map((support) =>
+    const scores = [[1, 1, 1], null].map((support) =>
       scoreConfidence(calibration, names, features, { support, voided }),
     );
     assert.deepEqual(scores[0], scores[1]);
@@ -278,12 +275,28 @@ test("few labels carry six features of tokens and those of support; fewer none, 
 });
 
 test("a calibration of the first format is read, and scores as it did", () => {
-  const { supported: _, support: __, ...rest } = fit(simulate(400, 26));
+  const { support: _, ...rest } = fit(simulate(400, 26));
   const stored: StoredCalibration = { ...rest, format: 1 };
   const read = readCalibration(JSON.parse(JSON.stringify(stored)) as StoredCalibration);
-  assert.deepEqual([read.format, read.supported, read.support], [2, null, null]);
+  assert.deepEqual([read.format, read.calibrated, read.support], [3, true, null]);
   const { features } = simulate(1, 27)[0]!;
-  const score = Math.round(100 * probability(stored.model, names, features));
-  assert.equal(scoreConfidence(read, names, features, { support: [1, 0, 1] }).score, score);
-  assert.throws(() => readCalibration({ ...read, format: 3 } as unknown as Calibration), /^RangeError: format: .* 3 /);
+  assert.equal(
+    scoreConfidence(read, names, features).score,
+    Math.round(100 * probability(stored.model, names, features)),
+  );
+  assert.throws(() => readCalibration({ ...read, format: 4 } as unknown as Calibration), /^RangeError: format: .* 4 /);
+});
+
+test("one of the second format is read as it was without support; with it the prior serves, for its features are made no more", () => {
+  const { support: _, ...rest } = fit(simulate(400, 28));
+  const bare = readCalibration({ ...rest, format: 2, supported: null, support: null });
+  const { features } = simulate(1, 29)[0]!;
+  assert.equal(
+    scoreConfidence(bare, names, features).score,
+    Math.round(100 * probability(rest.model, names, features)),
+  );
+  const read = readCalibration({ ...rest, format: 2, supported: rest.model, support: { vectors: "" } });
+  const { score, calibrated, reason } = scoreConfidence(read, names, features);
+  assert.deepEqual([score, calibrated], [Math.round(100 * probability(prior.model, names, features)), false]);
+  assert.match(reason!, /^Calibrated by an earlier version .*; the prior of /);
 });

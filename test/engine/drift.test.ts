@@ -1,6 +1,6 @@
 // Drift in a made-up space where what is near is known, and with the real encoder on the demo's questions.
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,9 +8,10 @@ import { test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { seeded } from "../../src/base/statistics/random.ts";
 import { aurocOf } from "../../src/base/statistics/ranking.ts";
-import { passagesOf } from "../../src/domain/alignments/drift.ts";
+import { passagesOf } from "../../src/domain/alignments/passages.ts";
 import { driftSpace, fitDrift, leastQuestions } from "../../src/engine/drift.ts";
 import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
+import { demoMaterial } from "../e2e/prove/material.ts";
 import { createEngine } from "./engine-fixture.ts";
 
 const dimensions = 32;
@@ -91,8 +92,7 @@ test("MiniLM tells the demo's questions from those about anything", { skip: !exi
       .map((line) => JSON.parse(line) as { instruction: string; cluster: string; split: string });
     const vectors = await embed(items.map(({ instruction }) => instruction));
     const questions = vectors.map((vector, at) => ({ vector, ...items[at]! }));
-    const documents = readdirSync(join(demo, "documents")).map((name) => join(demo, "documents", name));
-    const passages = documents.flatMap((path) => passagesOf(readFileSync(path, "utf8")));
+    const passages = demoMaterial().documents.flatMap(passagesOf);
     const background = JSON.parse(readFileSync(join(installation, "config/replay-prompts.json"), "utf8")) as string[];
     const { reference } = fitDrift({
       encoderSha256: "",

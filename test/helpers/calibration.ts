@@ -1,8 +1,12 @@
 // A calibration that no fitting made: the score is the logistic of one feature.
 import type { Calibration, CalibratorModel } from "../../src/engine/confidence.ts";
 import type { featureNames } from "../../src/engine/confidence-features.ts";
+import type { supportFeatureNames } from "../../src/engine/support.ts";
 
-export const modelOf = (feature: (typeof featureNames)[number], weight: number): CalibratorModel => ({
+export const modelOf = (
+  feature: (typeof featureNames | typeof supportFeatureNames)[number],
+  weight: number,
+): CalibratorModel => ({
   features: [feature],
   means: [0],
   scales: [1],
@@ -13,12 +17,11 @@ export const modelOf = (feature: (typeof featureNames)[number], weight: number):
 
 /** Its prior says 50 of everything. */
 export const calibrationWith = (over: Partial<Calibration>): Calibration => ({
-  format: 2,
+  format: 3,
   identity: { base_sha256: "", adapter_sha256: "", template_sha256: "", feature_source: "A", engine: "" },
   calibrated: true,
   reason: null,
   model: modelOf("logprob_sum", 0.5),
-  supported: null,
   statistics: { n: 120, accuracy: 0.5, auroc: 0.7, brier: 0.2 },
   held_out: null,
   prior: { family: "test", is_own_family: true, about: "for tests", model: modelOf("logprob_sum", 0) },

@@ -19,10 +19,12 @@ import { type Comparison, compareScores } from "../../engine/adapter-check.ts";
 import { type Calibration, fitCalibration, type LabelledAnswer } from "../../engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
+import { supportReference, supportSpace } from "../../engine/support.ts";
 import type { Chosen } from "./choose.ts";
 import type { Run } from "./context.ts";
 import { answerTokens } from "./dev-check.ts";
 import { measureDrift } from "./drift.ts";
+import { passagesOf } from "./passages.ts";
 import { type Report, reportOf } from "./report.ts";
 import { reportPage } from "./report-page.ts";
 import { identityOf } from "./request.ts";
@@ -177,8 +179,9 @@ async function calibrate(
   model: ModelRef,
 ): Promise<Calibration> {
   const { dev } = training.prepared;
-  const drift = await measureDrift(run, generator, dev);
-  const support = "missing" in drift ? null : drift.support;
+  const passages = run.snapshot.documents.flatMap(passagesOf);
+  const drift = await measureDrift(run, generator, dev, passages);
+  const support = supportReference(passages);
   const answers: LabelledAnswer[] = [];
   const told: Promise<void>[] = [];
   await generator.evaluate({
@@ -196,7 +199,7 @@ async function calibrate(
           correct,
           cluster: dev[index]!.item.cluster,
           ...("foreign" in drift && { foreign: drift.foreign[index]! }),
-          ...(support && { support: support.of(index, answer.text) }),
+          ...(support && { support: supportSpace(support).about(dev[index]!.item.instruction)(answer.text) }),
         });
       told.push(run.progress(index + 1, dev.length, "questions"));
     },
@@ -208,7 +211,7 @@ async function calibrate(
     featureNames,
     ...run.parts.prior,
     drift,
-    support: support?.reference ?? null,
+    support,
     identity: {
       base_sha256: run.request.base.sha256,
       adapter_sha256: exported.adapter.sha256,

@@ -3,7 +3,7 @@
 
 import { containsWords } from "../../base/text.ts";
 import type { Comparison } from "../../engine/adapter-check.ts";
-import { type Calibration, servedModel } from "../../engine/confidence.ts";
+import type { Calibration } from "../../engine/confidence.ts";
 import type { Candidate, GuardResults } from "./choose.ts";
 import type { Run } from "./context.ts";
 import type { DevAnswer } from "./dev-check.ts";
@@ -54,7 +54,7 @@ export function reportOf(
     confidence: {
       calibrated: calibration.calibrated,
       reason: calibration.reason,
-      features: servedModel(calibration).features,
+      features: calibration.model.features,
       drift: calibration.drift === null ? calibration.drift_reason : calibration.drift.distances.length,
       ...calibration.statistics,
     },

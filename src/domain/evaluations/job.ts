@@ -16,7 +16,7 @@ import { type Chosen, choose } from "../../base/likelihood.ts";
 import { wilson } from "../../base/statistics/intervals.ts";
 import type { Clock } from "../../base/time.ts";
 import { formatChat } from "../../engine/chat-format.ts";
-import { type Calibration, scoreConfidence, servedVoidReason } from "../../engine/confidence.ts";
+import { type Calibration, scoreConfidence, servedVoidReason, supportOf } from "../../engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { EvaluatedAnswer, Generator, ModelRef } from "../../engine/generator.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
@@ -78,10 +78,7 @@ export interface EvaluateParts {
   engine: string;
   /** What the confidence of an answer takes from its question, as where answers are served; null where it is not known. */
   drift: {
-    of(
-      calibration: Calibration,
-      question: string,
-    ): Promise<{ foreign: number | null; support: ((answer: string) => number[]) | null }>;
+    of(calibration: Calibration, question: string): Promise<{ foreign: number | null }>;
   };
   /** In item order. */
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
@@ -336,10 +333,10 @@ async function confidenceOf({ parts, model }: Work, item: BenchmarkItem, answer:
   if (calibration === null) return null;
   const features = featuresOf(answer);
   if (features === null) return 0;
-  const { foreign, support } = await parts.drift.of(calibration, item.instruction);
+  const { foreign } = await parts.drift.of(calibration, item.instruction);
+  const support = supportOf(calibration, item.instruction)?.(answer.text) ?? null;
   const voided = servedVoidReason(calibration, model, parts.generator.tokenizer(model.ref.baseId), parts.engine);
-  const known = { foreign, support: support?.(answer.text) ?? null, voided };
-  return scoreConfidence(calibration, featureNames, features, known).score;
+  return scoreConfidence(calibration, featureNames, features, { foreign, support, voided }).score;
 }
 
 /** Invariant 3: an engine that was replaced in the middle would make one score of two different things. */

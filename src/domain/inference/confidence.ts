@@ -1,6 +1,6 @@
 // The confidence of an answer while it is made: features of its tokens, how far its question is from the documents, and at its
 // end what those say for it, and the score of the model's calibration.
-import { type Calibration, scoreConfidence, servedVoidReason } from "../../engine/confidence.ts";
+import { type Calibration, scoreConfidence, servedVoidReason, supportOf } from "../../engine/confidence.ts";
 import { createFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import { type AnswerStep, leastCertainSpan } from "../../engine/least-certain.ts";
@@ -59,10 +59,10 @@ export function listenerOf(
           const nothing = { score: 0, calibrated: false, reason: "The answer is empty", n: 0, date: null };
           return { ...nothing, drift: { p_value: null, reason: "The answer is empty" }, leastCertain: null };
         }
-        const { pValue, reason, foreign, support } = await measure(question);
-        const known = { foreign, support: support?.(text) ?? null, voided };
+        const { pValue, reason, foreign } = await measure(question);
+        const support = supportOf(calibration, question)?.(text) ?? null;
         return {
-          ...scoreConfidence(calibration, featureNames, features.values(finishReason), known),
+          ...scoreConfidence(calibration, featureNames, features.values(finishReason), { foreign, support, voided }),
           drift: { p_value: pValue, reason },
           leastCertain: leastCertainSpan(steps, tokenizer, text.length),
         };

@@ -1,11 +1,9 @@
-// How unlike the documents a question is, and what they say for its answers, by the encoder that the model's alignment measured
-// with: the question is read once for both.
+// How unlike the documents a question is, by the encoder that the model's alignment measured with.
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import { type DriftReference, type DriftSpace, driftSpace } from "../../engine/drift.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
-import { type SupportOf, type SupportReference, type SupportSpace, supportSpace } from "../../engine/support.ts";
 
 export interface Drift {
   /** Share of questions about the documents that are at least as far away; null where it is not known. */
@@ -14,8 +12,6 @@ export interface Drift {
   reason: string | null;
   /** π, the chance that the question is none of the documents'; null where it is not known. */
   foreign: number | null;
-  /** Of each answer to the question; null where it is not known. */
-  support: SupportOf | null;
 }
 
 export interface DriftMeter {
@@ -31,21 +27,21 @@ export interface DriftMeterParts {
   log: Log;
 }
 
-const unknown = (reason: string): Drift => ({ pValue: null, reason, foreign: null, support: null });
+const unknown = (reason: string): Drift => ({ pValue: null, reason, foreign: null });
 
 export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMeterParts): DriftMeter {
   /** Kept decoded for as long as their calibrations are kept. */
-  const decoded = new WeakMap<DriftReference, { near: DriftSpace; said: SupportSpace | null }>();
+  const decoded = new WeakMap<DriftReference, DriftSpace>();
 
-  function spacesOf(drift: DriftReference, support: SupportReference | null) {
-    const spaces = decoded.get(drift) ?? { near: driftSpace(drift), said: support && supportSpace(support) };
-    decoded.set(drift, spaces);
-    return spaces;
+  function spaceOf(drift: DriftReference): DriftSpace {
+    const space = decoded.get(drift) ?? driftSpace(drift);
+    decoded.set(drift, space);
+    return space;
   }
 
   return {
     async of(calibration, question) {
-      const { drift, drift_reason: reason, support } = calibration;
+      const { drift, drift_reason: reason } = calibration;
       if (drift === null) return unknown(reason ?? "It was not measured");
       const encoder = encoderOf(drift.encoder_sha256);
       if (encoder === null) return unknown("The encoder that it was measured with is not installed");
@@ -55,10 +51,8 @@ export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMete
           // A long question is judged by its beginning.
           const options = { truncate: true, signal: new AbortController().signal };
           const [embedded] = await generator.embed(encoder, [question], options);
-          const { vector } = embedded!;
-          const { near, said } = spacesOf(drift, support);
-          const { pValue, foreign } = near.measure(vector);
-          return { pValue, foreign, reason: null, support: said?.about({ text: question, vector }) ?? null };
+          const { pValue, foreign } = spaceOf(drift).measure(embedded!.vector);
+          return { pValue, foreign, reason: null };
         } finally {
           await held.release();
         }

@@ -1,5 +1,5 @@
 // Calibrations as objects, each read from its row once for as long as it is the same: with the questions that drift is measured by
-// and the passages that speak for answers one is up to a megabyte of JSON, and every request needs it.
+// and the words that speak for answers one is up to a megabyte of JSON, and every request needs it.
 import { type Calibration, readCalibration, type StoredCalibration } from "../../engine/confidence.ts";
 import type { AlignedRow, ModelsSql } from "./store.ts";
 

@@ -1,7 +1,7 @@
 // GET models/{id}/confidence: what a calibration promises, from the counts it was stored with.
 import type { confidences } from "../../contract/confidence.ts";
 import type { Reply } from "../../contract/endpoint.ts";
-import { type Calibration, servedModel, voidReason } from "../../engine/confidence.ts";
+import { type Calibration, voidReason } from "../../engine/confidence.ts";
 import { reliabilityTable, riskCoverage, suggestThreshold } from "../../engine/confidence-report.ts";
 import type { AlignedRow } from "./store.ts";
 
@@ -19,7 +19,7 @@ export function confidenceRecord(row: AlignedRow, calibration: Calibration, engi
   const voided = voidNow(calibration, row, engine);
   const counts = held?.counts ?? noCounts;
   const isTrusted = calibration.calibrated && voided === null;
-  const model = servedModel(calibration);
+  const { model } = calibration;
   return {
     model_id: row.id,
     calibrated: isTrusted,

@@ -13,10 +13,11 @@ export interface Piece {
   offsets: number[];
 }
 
-/** `path`: the headings above, outermost first. */
+/** `path`: the headings above, outermost first. `verbatim`: code and raw HTML, which state nothing in sentences. */
 export type Block =
   | { type: "heading"; piece: Piece; depth: number; path: string[] }
   | { type: "prose"; piece: Piece; path: string[] }
+  | { type: "verbatim"; piece: Piece; path: string[] }
   | { type: "pair"; key: Piece; value: Piece; path: string[] }
   | { type: "table"; header: Piece[]; rows: Piece[][]; path: string[] };
 
@@ -82,11 +83,12 @@ function markdownBlocks(text: string): Block[] {
   const walk = (node: Nodes): void => {
     if (node.type === "heading") {
       const piece = slice(flatten(node), 0, Number.POSITIVE_INFINITY);
-      const above = path.texts.slice();
       path.enter(node.depth, piece.text);
-      blocks.push({ type: "heading", piece, depth: node.depth, path: above });
+      blocks.push({ type: "heading", piece, depth: node.depth, path: path.texts.slice(0, -1) });
     } else if (node.type === "table") blocks.push(markdownTable(node, path.texts));
     else if (node.type === "paragraph") blocks.push(...lineBlocks(flatten(node), path.texts));
+    else if (node.type === "code" || node.type === "html")
+      blocks.push({ type: "verbatim", piece: flatten(node), path: path.texts });
     else if (node.type === "root" || node.type === "list" || node.type === "listItem" || node.type === "blockquote")
       for (const child of node.children) walk(child);
   };
@@ -185,9 +187,8 @@ function plainBlocks(text: string): Block[] {
       if (level === 0) break;
       const piece = slice(lines.shift()!, 0, Number.POSITIVE_INFINITY);
       if (lines[0] && underlined.test(lines[0].text)) lines.shift();
-      const above = path.texts.slice();
       path.enter(level, piece.text);
-      blocks.push({ type: "heading", piece, depth: level, path: above });
+      blocks.push({ type: "heading", piece, depth: level, path: path.texts.slice(0, -1) });
     }
     for (const paragraph of itemsOf(lines)) blocks.push(...lineBlocks(paragraph, path.texts));
   }

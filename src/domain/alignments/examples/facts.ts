@@ -23,7 +23,7 @@ export function factsOf(document: SnapshotDocument, corpus: Corpus): DocumentFac
       out.facts.push(...made.facts);
       out.passages.push(...made.passages);
     } else if (block.type === "pair") out.facts.push(...pairFacts(document, block, corpus, english));
-    else if (english) {
+    else if (block.type === "prose" && english) {
       const made = sentenceFacts(document, block.piece, block.path, corpus, topic);
       topic = made.topic;
       out.facts.push(...made.facts);

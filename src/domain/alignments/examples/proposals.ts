@@ -85,7 +85,7 @@ function chunksOf(document: SnapshotDocument): Chunk[] {
   const chunks: Chunk[] = [];
   let path: string | null = null;
   for (const block of blocksOf(document)) {
-    if (block.type === "heading") continue;
+    if (block.type === "heading" || block.type === "verbatim") continue;
     const here = block.path.join(" › ");
     for (const line of linesOf(block)) {
       const spans = line.filter((piece) => piece.text !== "").map((piece) => spanOf(piece));
@@ -103,7 +103,7 @@ function chunksOf(document: SnapshotDocument): Chunk[] {
   return chunks;
 }
 
-function linesOf(block: Exclude<Block, { type: "heading" }>): Piece[][] {
+function linesOf(block: Exclude<Block, { type: "heading" | "verbatim" }>): Piece[][] {
   if (block.type === "table") return [block.header, ...block.rows];
   return [block.type === "pair" ? [block.key, block.value] : [block.piece]];
 }
