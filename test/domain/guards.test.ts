@@ -244,11 +244,11 @@ test("a penalty counts what is lost beyond the limits, and nothing else", () => 
 });
 
 test("who keeps within the limits is preferred, unless answers are given up for it beyond chance", () => {
-  /** Of 40 questions the first `right` answered right. */
-  const examined = (right: number, penalty: number): Examined => ({
+  /** Of 40 questions, each about a fact of its own or as `clusterOf` says, the first `right` answered right. */
+  const examined = (right: number, penalty: number, clusterOf: (at: number) => string = String): Examined => ({
     candidate: { step: 1, repaired: false, scale: 1, dev: (100 * right) / 40, guards: null, penalty },
     answers: Array.from({ length: 40 }, (_, at) => ({
-      item: { sample_num: at, instruction: "", response: "", aliases: [], cluster: "", competitors: [] },
+      item: { sample_num: at, instruction: "", response: "", aliases: [], cluster: clusterOf(at), competitors: [] },
       answer: "",
       correct: at < right,
     })),
@@ -259,4 +259,10 @@ test("who keeps within the limits is preferred, unless answers are given up for 
   // Five answers lost and none gained: 2 · 0.5^5 = 0.0625 of chance. Six: 0.031.
   assert.ok(isPreferred(examined(25, 0), examined(30, 0.5)) && !isPreferred(examined(30, 0.5), examined(25, 0)));
   assert.ok(!isPreferred(examined(24, 0), examined(30, 0.5)) && isPreferred(examined(30, 0.5), examined(24, 0)));
+  // Six of one fact are one that went wrong.
+  const ofTen = (at: number): string => String(Math.floor(at / 10));
+  assert.ok(isPreferred(examined(24, 0, ofTen), examined(30, 0.5, ofTen)));
+  // Without a benchmark there is nothing to give up.
+  const bare = (penalty: number): Examined => ({ ...examined(30, penalty), answers: [] });
+  assert.ok(isPreferred(bare(0), bare(1)) && !isPreferred(bare(1), bare(0)));
 });

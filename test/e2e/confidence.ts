@@ -9,9 +9,7 @@ import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs
 import { open } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { readConfig } from "../../src/base/config.ts";
 import { makeFolder } from "../../src/base/files.ts";
-import { createLog } from "../../src/base/log.ts";
 import { spread } from "../../src/base/spread.ts";
 import {
   brierSkill,
@@ -30,11 +28,11 @@ import { formatChat } from "../../src/engine/chat-format.ts";
 import { fitModel, type LabelledAnswer } from "../../src/engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../src/engine/confidence-features.ts";
 import { driftSpace, fitDrift, mostExemplars } from "../../src/engine/drift.ts";
-import { createGenerator, type Generator, type ModelRef } from "../../src/engine/generator.ts";
-import { createGpu } from "../../src/engine/gpu.ts";
+import type { ModelRef } from "../../src/engine/generator.ts";
 import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
 import { supportReference, supportSpace } from "../../src/engine/support.ts";
 import { makeCompany } from "../company/company.ts";
+import { baseModel, withModel } from "./prove/experiment.ts";
 import { writeSection } from "./results.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -50,8 +48,6 @@ const { values } = parseArgs({
   allowNegative: true,
 });
 const [facts, seed, threads] = [values.facts, values.seed, values.threads].map(Number) as [number, number, number];
-const config = { ...readConfig(), threads };
-const log = createLog("error");
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 await makeFolder(values.dir);
 
@@ -94,14 +90,6 @@ interface Kept extends LabelledAnswer {
   text: string;
 }
 
-function openGenerator(): Generator {
-  return createGenerator({
-    config: { threads, seats: 8, seatContext: 512, queueLimit: 8 },
-    log,
-    gpu: createGpu({ memoryBytes: config.memory, threads }),
-  });
-}
-
 async function answerAll(adapterPath: string): Promise<Kept[]> {
   const path = join(values.dir, "answers.jsonl");
   const kept = readLines<Kept>(path);
@@ -111,17 +99,11 @@ async function answerAll(adapterPath: string): Promise<Kept[]> {
   const whole = kept.slice(0, startAt);
   writeFileSync(path, whole.map((one) => `${JSON.stringify(one)}\n`).join(""));
   say(`asking ${questions.length} questions, from ${startAt} on`);
-  const generator = openGenerator();
-  try {
-    const model: ModelRef = {
-      baseId: "starter",
-      basePath: config.starterModel,
-      adapter: { id: "proof", path: adapterPath },
-    };
-    await generator.load(model);
+  let group: Kept[] = [];
+  const model = { ...baseModel, adapter: { id: "proof", path: adapterPath } };
+  await withModel(model, threads, (generator) => {
     const tokenizer = generator.tokenizer(model.baseId);
-    let group: Kept[] = [];
-    await generator.evaluate({
+    return generator.evaluate({
       model,
       prompts: questions.map(({ text }) => formatChat(tokenizer, [{ role: "user", content: text }])),
       maxTokens: 48,
@@ -142,9 +124,7 @@ async function answerAll(adapterPath: string): Promise<Kept[]> {
         group = [];
       },
     });
-  } finally {
-    await generator.dispose();
-  }
+  });
   return readLines<Kept>(path);
 }
 
@@ -186,10 +166,8 @@ async function embedAll(): Promise<Map<string, Float32Array>> {
     const file = await open(encoder, "wx");
     await convertSentenceTransformer(join(root, ".cache/all-minilm-l6-v2"), file).finally(() => file.close());
   }
-  const generator = openGenerator();
-  try {
-    const model: ModelRef = { baseId: "encoder", basePath: encoder };
-    await generator.load(model);
+  const model: ModelRef = { baseId: "encoder", basePath: encoder };
+  await withModel(model, threads, async (generator) => {
     for (let at = 0; at < missing.length; at += 32) {
       const some = missing.slice(at, at + 32);
       const options = { truncate: true, signal: new AbortController().signal };
@@ -198,9 +176,7 @@ async function embedAll(): Promise<Map<string, Float32Array>> {
         appendFileSync(path, `${JSON.stringify({ text: some[place], vector: [...vector] })}\n`);
       }
     }
-  } finally {
-    await generator.dispose();
-  }
+  });
   return known;
 }
 

@@ -9,7 +9,6 @@ import {
   supportReference,
   supportSpace,
 } from "../../src/engine/support.ts";
-import { packVectors, unpackVectors } from "../../src/engine/unit-vectors.ts";
 
 const passages = ["The lamp costs 40 euros.", "The lamp weighs 7 kg.", "Open for 40 weeks, from 1,200.5 on."];
 const reference = JSON.parse(JSON.stringify(supportReference(passages))) as SupportReference;
@@ -70,10 +69,4 @@ test("of many passages so many are kept, evenly; of their text nothing, and it i
 
 test("a reference is decoded once", () => {
   assert.equal(supportSpace(reference), space);
-});
-
-test("packed vectors come back with their direction, and of unit length", () => {
-  const [there, zero] = unpackVectors(packVectors([Float32Array.of(0.3, -0.4), Float32Array.of(0, 0)]), 2);
-  assert.ok(Math.abs(there![0]! - 0.6) < 0.005 && Math.abs(there![1]! + 0.8) < 0.005);
-  assert.deepEqual([...zero!], [0, 0]);
 });

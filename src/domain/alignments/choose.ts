@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, makeFolder, writeJsonDurably } from "../../base/files.ts";
 import { spread } from "../../base/spread.ts";
-import { mcnemar, significance } from "../../base/statistics/paired.ts";
+import { compareScores, significance } from "../../base/statistics/paired.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
 import type { Run } from "./context.ts";
 import { answerDev, type DevAnswer } from "./dev-check.ts";
@@ -143,12 +143,13 @@ const comparedDrift = (run: Run, training: Training, adapter: string): Promise<D
 /** Points of a candidate: the dev score less the guards' penalty. */
 const worth = ({ dev, penalty }: Candidate): number => (dev ?? 0) - penalty;
 
-/** Of the same questions: whether the first is right on fewer of them, by more than chance would have it (McNemar). */
+/** Of the same questions: whether the first is right on fewer of them, by more than chance would have it; those of one fact go together. */
 function isWorseBeyondChance(one: Examined, other: Examined): boolean {
-  const only = (a: Examined, b: Examined): number =>
-    a.answers.filter(({ correct }, index) => correct && !b.answers[index]!.correct).length;
-  const [gained, lost] = [only(one, other), only(other, one)];
-  return gained < lost && mcnemar(gained, lost) < significance;
+  const [rights, others] = [one, other].map(({ answers }) => answers.map(({ correct }) => Number(correct)));
+  if (rights!.length === 0) return false;
+  const clusters = one.answers.map(({ item }) => item.cluster);
+  const { gained, lost, p_value: p } = compareScores(rights!, others!, clusters);
+  return gained < lost && p < significance;
 }
 
 /** Who is worth more; but one that keeps within every limit of the guards rather than one that does not, unless it has lost answers for it. */

@@ -147,7 +147,11 @@ const eventsOf = (folder: string): RunEvent[] =>
     .map((line) => JSON.parse(line) as RunEvent);
 
 /** Loads a model into a generator of its own for as long as it is used. */
-async function withModel<T>(model: ModelRef, threads: number, use: (generator: Generator) => Promise<T>): Promise<T> {
+export async function withModel<T>(
+  model: ModelRef,
+  threads: number,
+  use: (generator: Generator) => Promise<T>,
+): Promise<T> {
   const generator = createGenerator({
     config: { threads, seats, seatContext: 1024, queueLimit: 64 },
     log: quiet,
