@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { type Examined, isPreferred, penaltyOf } from "../../src/domain/alignments/choose.ts";
 import { askTeacher, taught } from "../../src/domain/alignments/distil.ts";
 import { readGuards } from "../../src/domain/alignments/guards/material.ts";
-import { type Asked, choose, drift, follow, groupedKl } from "../../src/domain/alignments/guards/measure.ts";
+import { type Asked, choose, drift, follow, groupedKl, proseSaid } from "../../src/domain/alignments/guards/measure.ts";
 import { findOverlap } from "../../src/domain/alignments/leakage.ts";
 import { formatChat } from "../../src/engine/chat-format.ts";
 import type { Trainer } from "../../src/engine/trainer.ts";
@@ -110,10 +110,11 @@ test("an instruction counts as followed when its pattern is in the greedy answer
 
 test("drift of an adapter that is the base is nothing, and of another the KL over the whole vocabulary", async () => {
   const prose = guards.prose.slice(0, 2);
-  const same = await drift({ ...asked, adapter: "own" }, prose);
+  const said = await proseSaid(asked, prose);
+  const same = await drift({ ...asked, adapter: "own" }, said);
   assert.ok(Math.abs(same.kl) < 1e-5 && Math.abs(same.perplexity_rise) < 1e-3, JSON.stringify(same));
   await teach();
-  const moved = await drift({ ...asked, adapter: "own" }, prose);
+  const moved = await drift({ ...asked, adapter: "own" }, said);
   const exact = await exactKl(prose);
   assert.equal(moved.tokens, exact.tokens);
   // The likeliest tokens and the rest as one can only lose some of it.

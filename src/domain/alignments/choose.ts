@@ -5,13 +5,12 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, makeFolder, writeJsonDurably } from "../../base/files.ts";
-import { spread } from "../../base/spread.ts";
 import { compareScores, significance } from "../../base/statistics/paired.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
 import type { Run } from "./context.ts";
 import { answerDev, type DevAnswer } from "./dev-check.ts";
 import type { Choice } from "./guards/material.ts";
-import { type Asked, choose, type Drift, drift, follow } from "./guards/measure.ts";
+import { type Asked, choose, type Drift, drift, follow, type ProseSaid, proseSaid } from "./guards/measure.ts";
 import { repair } from "./repair.ts";
 import { identityOf } from "./request.ts";
 import { loadScaled, removeScaled } from "./scale.ts";
@@ -68,16 +67,28 @@ export interface Chosen extends Candidate {
   answers: DevAnswer[];
 }
 
-/** Paragraphs of the prose that candidates are compared on; the chosen one is held against all. */
-const comparedParagraphs = 40;
+/** What all candidates of a run are asked with. */
+interface Comparison {
+  run: Run;
+  training: Training;
+  base: BaseSaid;
+  /** Of the base: asked when a candidate is first held against it. */
+  prose(): Promise<ProseSaid>;
+}
 
 export async function chooseAdapter(run: Run, training: Training, base: BaseSaid): Promise<Chosen> {
   const { state } = training;
   const { guards: limits, repair: plan, adapter } = run.request.recipe;
   await run.enter("checking");
+  let said: Promise<ProseSaid> | null = null;
+  const prose = (): Promise<ProseSaid> => {
+    said ??= proseSaid(asking(run, training), run.parts.guards.prose);
+    return said;
+  };
+  const comparison: Comparison = { run, training, base, prose };
   const step = state.best?.step ?? state.step;
   await load(training, step);
-  const trained = await examined(run, training, base, adapterName, { step, repaired: false, scale: 1 });
+  const trained = await examined(comparison, adapterName, { step, repaired: false, scale: 1 });
   const candidates = [trained.candidate];
   let best = trained;
   if (plan !== undefined && trained.candidate.penalty > 0) {
@@ -85,9 +96,9 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
     if (state.step > state.repair.from) await load(training, state.step);
     await tell(run, `${describe(trained.candidate)}; repair begins, ${plan.steps} steps against the base`);
     await run.enter("repairing");
-    await repair(run, training, plan, () => isBack(run, training, trained.candidate));
+    await repair(run, training, plan, () => isBack(comparison, trained.candidate));
     await run.enter("checking");
-    const repaired = await examined(run, training, base, adapterName, { step: state.step, repaired: true, scale: 1 });
+    const repaired = await examined(comparison, adapterName, { step: state.step, repaired: true, scale: 1 });
     candidates.push(repaired.candidate);
     if (isPreferred(repaired, trained)) best = repaired;
   }
@@ -98,7 +109,7 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
     for (const scale of (adapter.scales ?? [1]).filter((one) => one < 1)) {
       const name = await loadScaled(run, training, scale);
       const { step: from, repaired } = best.candidate;
-      const scaled = await examined(run, training, base, name, { step: from, repaired, scale });
+      const scaled = await examined(comparison, name, { step: from, repaired, scale });
       candidates.push(scaled.candidate);
       if (isPreferred(scaled, best)) best = scaled;
       if (scaled.candidate.penalty === 0) break;
@@ -107,38 +118,23 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
   if (scale < 1) inTrainer = await loadScaled(run, training, scale);
   else await removeScaled(training);
   await tell(run, `Chosen: ${describe(best.candidate)}`);
-  const guards = best.candidate.guards && {
-    ...best.candidate.guards,
-    drift: await drift({ ...asking(run, training), adapter: inTrainer }, run.parts.guards.prose),
-  };
-  return {
-    ...best.candidate,
-    guards,
-    penalty: guards ? penaltyOf(guards, limits!) : 0,
-    adapter: inTrainer,
-    candidates,
-    base: base.dev,
-    answers: best.answers,
-  };
+  return { ...best.candidate, adapter: inTrainer, candidates, base: base.dev, answers: best.answers };
 }
 
-/** Share of what drift may be at which a repair ends: the paragraphs that are compared do not say exactly what all prose says. */
-const settledShare = 0.8;
+/** Share of what drift may be at which a repair ends: on other text it is not quite the same. */
+const settledShare = 0.9;
 
 /** Whether the steps of repair so far have brought the drift back, where nothing but drift was to be repaired. */
-async function isBack(run: Run, training: Training, { guards }: Candidate): Promise<boolean> {
+async function isBack({ run, training, prose }: Comparison, { guards }: Candidate): Promise<boolean> {
   const limits = run.request.recipe.guards!;
   if (lostBeyond(guards!.suites, limits) > 0) return false;
-  const now = await comparedDrift(run, training, adapterName);
+  const now = await drift({ ...asking(run, training), adapter: adapterName }, await prose());
   const isEnough =
     now.kl <= settledShare * limits.max_kl && now.perplexity_rise <= settledShare * limits.max_perplexity_rise;
   const steps = training.state.step - training.state.repair!.from;
   await tell(run, `After ${steps} steps of repair: ${describeDrift(now)}; ${isEnough ? "enough" : "more follow"}`);
   return isEnough;
 }
-
-const comparedDrift = (run: Run, training: Training, adapter: string): Promise<Drift> =>
-  drift({ ...asking(run, training), adapter }, spread(run.parts.guards.prose, comparedParagraphs));
 
 /** Points of a candidate: the dev score less the guards' penalty. */
 const worth = ({ dev, penalty }: Candidate): number => (dev ?? 0) - penalty;
@@ -289,12 +285,11 @@ export interface Examined {
 
 /** Asks an adapter everything that the base was asked; kept, so that a run killed here asks nothing twice. */
 async function examined(
-  run: Run,
-  training: Training,
-  base: BaseSaid,
+  comparison: Comparison,
   adapter: string,
   what: Pick<Candidate, "step" | "repaired" | "scale">,
 ): Promise<Examined> {
+  const { run, training, base } = comparison;
   const path = join(run.folder, "guards", `step-${what.step}-scale-${what.scale}.json`);
   const identity = `${base.identity} ${training.prepared.sha256}`;
   const kept = await readKept<Examined & { identity: string }>(path);
@@ -303,14 +298,14 @@ async function examined(
   const answers = await devAnswers(run, training, adapter);
   const right = answers.filter((one) => one.correct).length;
   const dev = answers.length === 0 ? null : run.parts.interval(right, answers.length).score;
-  const guards = limits === undefined ? null : await askGuards(run, training, base, adapter);
+  const guards = limits === undefined ? null : await askGuards(comparison, adapter);
   const penalty = guards === null ? 0 : penaltyOf(guards, limits!);
   const said: Examined = { candidate: { ...what, dev, guards, penalty }, answers };
   await writeJsonDurably(path, { identity, ...said });
   return said;
 }
 
-async function askGuards(run: Run, training: Training, base: BaseSaid, adapter: string): Promise<GuardResults> {
+async function askGuards({ run, training, base, prose }: Comparison, adapter: string): Promise<GuardResults> {
   const { guards } = run.parts;
   const asked = { ...asking(run, training), adapter };
   const ids = new Set(base.retained);
@@ -354,7 +349,7 @@ async function askGuards(run: Run, training: Training, base: BaseSaid, adapter: 
         aboveChance(base.refusals, chanceOf(guards.refusals)),
       ),
     ],
-    drift: await comparedDrift(run, training, adapter),
+    drift: await drift(asked, await prose()),
   };
 }
 

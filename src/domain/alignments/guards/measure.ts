@@ -97,32 +97,45 @@ export interface Drift {
   covered: number;
 }
 
-export async function drift(asked: Asked & { adapter: string }, prose: readonly string[]): Promise<Drift> {
-  const { trainer, adapter, tokenizer } = asked;
+/** What the base says of prose, in calls of the trainer: for each token its log-prob, and the likeliest that could stand there. */
+export interface ProseSaid {
+  calls: { rows: WeightedRows; logprobs: Float32Array; likeliest: Float32Array }[];
+}
+
+/** Asked once, for every adapter to be held against. */
+export async function proseSaid(
+  { trainer, tokenizer, turn }: Omit<Asked, "adapter">,
+  prose: readonly string[],
+): Promise<ProseSaid> {
   const rows = prose.map((text) => ({ tokens: tokenizer.encode(text, false).slice(0, proseTokens) }));
   const topK = Math.min(comparedTokens, tokenizer.vocabulary);
-  const sums = { tokens: 0, base: 0, own: 0, kl: 0, covered: 0 };
+  const calls: ProseSaid["calls"] = [];
   for (const call of callsOf(rows.filter((row) => row.tokens.length > 1))) {
     const weighted = everyToken(call.map((row) => row.tokens));
-    const base = await trainer.forward(null, weighted, topK);
-    await asked.turn();
-    const targets = base.top.tokens;
-    const probabilities = base.top.logprobs.map(Math.exp);
-    const asking = targets.map((_, at) => (weighted.weights[Math.floor(at / topK)] === 0 ? 0 : 1));
+    const { logprobs, top } = await trainer.forward(null, weighted, topK);
+    const isAsked = (at: number): boolean => weighted.weights[Math.floor(at / topK)] !== 0;
     const soft = {
-      targets: targets.map((token, at) => (asking[at] === 0 ? 0 : token)),
-      weights: Float32Array.from(asking),
+      targets: top.tokens.map((token, at) => (isAsked(at) ? token : 0)),
+      weights: Float32Array.from(top.tokens, (_, at) => Number(isAsked(at))),
     };
-    const own = await trainer.forward(adapter, { ...weighted, soft });
+    calls.push({ rows: { ...weighted, soft }, logprobs, likeliest: top.logprobs });
+    await turn();
+  }
+  return { calls };
+}
+
+export async function drift(asked: Asked & { adapter: string }, { calls }: ProseSaid): Promise<Drift> {
+  const sums = { tokens: 0, base: 0, own: 0, kl: 0, covered: 0 };
+  for (const { rows, logprobs, likeliest: base } of calls) {
+    const own = await asked.trainer.forward(asked.adapter, rows);
     await asked.turn();
-    for (let t = 0; t < weighted.tokens.length; t++) {
-      if (weighted.weights[t] === 0) continue;
-      const likely = [...probabilities.subarray(t * topK, (t + 1) * topK)];
-      const theirs = base.top.logprobs.subarray(t * topK, (t + 1) * topK);
-      const ours = own.softLogprobs!.subarray(t * topK, (t + 1) * topK);
-      sums.kl += groupedKl(theirs, ours);
-      sums.covered += likely.reduce((total, p) => total + p, 0);
-      sums.base -= base.logprobs[t]!;
+    const topK = base.length / rows.tokens.length;
+    for (let t = 0; t < rows.tokens.length; t++) {
+      if (rows.weights[t] === 0) continue;
+      const theirs = base.subarray(t * topK, (t + 1) * topK);
+      sums.kl += groupedKl(theirs, own.softLogprobs!.subarray(t * topK, (t + 1) * topK));
+      sums.covered += theirs.reduce((total, logprob) => total + Math.exp(logprob), 0);
+      sums.base -= logprobs[t]!;
       sums.own -= own.logprobs[t]!;
       sums.tokens++;
     }
