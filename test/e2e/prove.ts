@@ -150,7 +150,7 @@ function rowOf({ name, date, facts, base, aligned, p, minutes, report, exam }: P
     ({ base: was, aligned: is, n }) => `${was.toFixed(1)} → ${is.toFixed(1)}, n ${n}`,
   ) ?? ["", "", "", ""];
   const { drift } = guards ?? {};
-  const moved = drift ? [`${drift.perplexity_rise.toFixed(1)} %`, drift.kl.toFixed(3)] : ["", ""];
+  const moved = drift ? [`${drift.perplexity_rise.toFixed(2)} %`, drift.kl.toFixed(3)] : ["", ""];
   const chosen = `step ${training.chosen_step}, scale ${training.chosen_scale}, ${training.repaired_steps} of repair`;
   const sat = `${score(exam.base)} → ${score(exam.aligned)}`;
   const cells = [name, date, facts, score(base), score(aligned), p.toExponential(1), ...suites, sat, ...moved];
