@@ -21,7 +21,7 @@ import { type Curve, fitCentredIsotonic, interpolate } from "../base/statistics/
 import { fitLogistic, fitPlatt, type Logistic, marginOf, type Platt, sigmoid } from "../base/statistics/logistic.ts";
 import { aurocOf, predictionRejectionRatio } from "../base/statistics/ranking.ts";
 import type { DriftReference } from "./drift.ts";
-import { type SupportOf, type SupportReference, supportFeatureNames, supportSpace } from "./support.ts";
+import { type SupportReference, supportFeatureNames, supportSpace } from "./support.ts";
 
 /** One graded answer; features in the order of `featureNames`. */
 export interface LabelledAnswer {
@@ -130,10 +130,6 @@ export function readCalibration(stored: StoredCalibration): Calibration {
   const reason = `Calibrated by an earlier version on features that are made no more; ${priorText(family, isOwnFamily)}`;
   return { ...read, calibrated: false, reason, model };
 }
-
-/** What speaks for answers to a question; null where nothing does. */
-export const supportOf = ({ support }: Calibration, question: string): SupportOf | null =>
-  support && supportSpace(support).about(question);
 
 export interface ConfidenceScore {
   /** 0–100, whole. */
@@ -325,8 +321,8 @@ function foldsOf(answers: readonly LabelledAnswer[]): number[] {
 }
 
 /**
- * `support`: what `supportOf` the calibration says of the answer. `voided`: why the calibration is not to be trusted here; the prior
- * answers then.
+ * `foreign`: π of the question, null where it is not known. `said`: the question and the answer in words, which a calibration with
+ * `support` wants. `voided`: why the calibration is not to be trusted here; the prior answers then.
  */
 export function scoreConfidence(
   calibration: Calibration,
@@ -334,19 +330,19 @@ export function scoreConfidence(
   features: readonly number[],
   {
     foreign = null,
-    support = null,
+    said = null,
     voided = null,
-  }: { foreign?: number | null; support?: readonly number[] | null; voided?: string | null } = {},
+  }: { foreign?: number | null; said?: { question: string; answer: string } | null; voided?: string | null } = {},
 ): ConfidenceScore {
   const isTrusted = calibration.calibrated && voided === null;
-  const { prior, model } = calibration;
+  const { prior, model, support } = calibration;
   const [names, row] =
-    support === null
-      ? [featureNames, features]
-      : [
+    isTrusted && support !== null && said !== null
+      ? [
           [...featureNames, ...supportFeatureNames],
-          [...features, ...support],
-        ];
+          [...features, ...supportSpace(support).about(said.question)(said.answer)],
+        ]
+      : [featureNames, features];
   const p = probability(isTrusted ? model : prior.model, names, row, foreign);
   return {
     score: Math.round(100 * p),

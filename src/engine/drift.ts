@@ -91,8 +91,17 @@ function foreignOf(own: readonly number[], general: readonly number[]): { a: num
   return { a, b: bias - a * means[0]! + Math.log(own.length / general.length) };
 }
 
-/** Decodes a reference for many questions. */
-export function driftSpace({ dimensions, exemplars, distances, foreign }: DriftReference): DriftSpace {
+/** Decoded for as long as their references are kept. */
+const decoded = new WeakMap<DriftReference, DriftSpace>();
+
+/** The same space of the same reference. */
+export function driftSpace(reference: DriftReference): DriftSpace {
+  const space = decoded.get(reference) ?? decode(reference);
+  decoded.set(reference, space);
+  return space;
+}
+
+function decode({ dimensions, exemplars, distances, foreign }: DriftReference): DriftSpace {
   const vectors = unpackVectors(exemplars, dimensions);
   return {
     measure(vector) {

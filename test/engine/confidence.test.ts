@@ -15,7 +15,6 @@ import {
   readCalibration,
   type StoredCalibration,
   scoreConfidence,
-  supportOf,
   voidReason,
 } from "../../src/engine/confidence.ts";
 import { type SupportReference, supportFeatureNames, supportReference } from "../../src/engine/support.ts";
@@ -247,13 +246,15 @@ test("support tells answers apart whose tokens do not", () => {
   assert.ok(Math.abs(calibration.statistics.auroc! - 0.75) < 0.04, `${calibration.statistics.auroc}`);
   assert.deepEqual(calibration.model.features, [...names, ...supportFeatureNames]);
   assert.equal(calibration.support, reference);
-  const meanAt = (support: number[]): number =>
-    answers.reduce((sum, one) => sum + scoreConfidence(calibration, names, one.features, { support }).score, 0) / 600;
-  const weight = supportOf(calibration, "What does the lamp weigh?")!;
-  const [stands, stray] = [meanAt(weight("7 kg")), meanAt(weight("9 stones"))];
+  const meanAt = (answer: string): number => {
+    const said = { question: "What does the lamp weigh?", answer };
+    return (
+      answers.reduce((sum, one) => sum + scoreConfidence(calibration, names, one.features, { said }).score, 0) / 600
+    );
+  };
+  const [stands, stray] = [meanAt("7 kg"), meanAt("9 stones")];
   assert.ok(Math.abs(stands - 75) < 5 && Math.abs(stray - 25) < 5, `${stands} ${stray}`);
   assert.deepEqual(plain.model.features, names);
-  assert.equal(supportOf(plain, "What does the lamp weigh?"), null);
 });
 
 test("few labels carry six features of tokens and those of support; fewer none, and the prior hears of no support", () => {
@@ -266,8 +267,8 @@ test("few labels carry six features of tokens and those of support; fewer none, 
     [none, null],
     [few, "Calibrated on another engine"],
   ] as const) {
-    const scores = [[1, 1, 1], null].map((support) =>
-      scoreConfidence(calibration, names, features, { support, voided }),
+    const scores = [{ question: "What does the lamp weigh?", answer: "7 kg" }, null].map((said) =>
+      scoreConfidence(calibration, names, features, { said, voided }),
     );
     assert.deepEqual(scores[0], scores[1]);
     assert.equal(scores[0]!.score, Math.round(100 * probability(prior.model, names, features)));

@@ -37,7 +37,9 @@ const material = {
 
 test("a question like the documents' has any p, one unlike them a small one and π near 1", () => {
   const { reference } = fitDrift(material);
-  const space = driftSpace(JSON.parse(JSON.stringify(reference)));
+  const stored: typeof reference = JSON.parse(JSON.stringify(reference));
+  const space = driftSpace(stored);
+  assert.equal(driftSpace(stored), space);
   const inside = around(0, 0.15, 400, 4).map(space.measure);
   const outside = around(9, 0.3, 100, 5).map(space.measure);
   // Conformal: under exchangeability P(p ≤ t) ≤ t, up to the chance of 150 and 400 draws.

@@ -1,9 +1,8 @@
 // What questions about the documents look like to the sentence encoder that is installed, so that a question unlike them is told.
 import { Failure } from "../../base/errors.ts";
 import { sha256OfFile } from "../../base/files.ts";
-import { spread } from "../../base/spread.ts";
 import type { DriftReference } from "../../engine/drift.ts";
-import { fitDrift, leastQuestions, mostExemplars } from "../../engine/drift.ts";
+import { fitDrift, leastQuestions } from "../../engine/drift.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 import type { Run } from "./context.ts";
 import type { DevPrompt } from "./rows.ts";
@@ -14,7 +13,7 @@ export interface MeasuredDrift {
   foreign: number[];
 }
 
-/** `passages`: of the documents. The reason, where it cannot be measured. */
+/** `passages`: some of the documents', which questions are compared with. The reason, where it cannot be measured. */
 export async function measureDrift(
   run: Run,
   generator: Generator,
@@ -43,7 +42,7 @@ export async function measureDrift(
   const vectors = await embed(dev.map(({ item }) => item.instruction));
   const measured = fitDrift({
     encoderSha256: encoder.sha256,
-    passages: await embed(spread(passages, mostExemplars)),
+    passages: await embed(passages),
     questions: dev.map(({ item }, at) => ({ vector: vectors[at]!, cluster: item.cluster })),
     background: await embed(run.parts.replayPrompts),
   });

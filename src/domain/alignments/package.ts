@@ -19,15 +19,16 @@ import { type Comparison, compareScores } from "../../engine/adapter-check.ts";
 import { type Calibration, fitCalibration, type LabelledAnswer } from "../../engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
-import { supportReference, supportSpace } from "../../engine/support.ts";
+import { supportSpace } from "../../engine/support.ts";
 import type { Chosen } from "./choose.ts";
 import type { Run } from "./context.ts";
 import { answerTokens } from "./dev-check.ts";
 import { measureDrift } from "./drift.ts";
-import { passagesOf } from "./passages.ts";
 import { type Report, reportOf } from "./report.ts";
 import { reportPage } from "./report-page.ts";
 import { identityOf } from "./request.ts";
+import type { Passages } from "./rows.worker.ts";
+import { openRowsThread } from "./rows-thread.ts";
 import type { Training } from "./training.ts";
 
 /** Tokens of the rows on which trainer and inference engine are compared, at least; the fixed text comes on top. */
@@ -179,9 +180,8 @@ async function calibrate(
   model: ModelRef,
 ): Promise<Calibration> {
   const { dev } = training.prepared;
-  const passages = run.snapshot.documents.flatMap(passagesOf);
-  const drift = await measureDrift(run, generator, dev, passages);
-  const support = supportReference(passages);
+  const { exemplars, support } = await readPassages(run);
+  const drift = await measureDrift(run, generator, dev, exemplars);
   const answers: LabelledAnswer[] = [];
   const told: Promise<void>[] = [];
   await generator.evaluate({
@@ -221,6 +221,15 @@ async function calibrate(
     },
     date: run.parts.clock.now(),
   });
+}
+
+async function readPassages(run: Run): Promise<Passages> {
+  const thread = openRowsThread(run.parts.control.signal);
+  try {
+    return await thread.passages({ documents: run.snapshot.documents });
+  } finally {
+    await thread.close();
+  }
 }
 
 async function writeArtefact(

@@ -2,7 +2,6 @@
 // remembered answer by answer, so that a run killed here asks nothing twice and makes the very same rows.
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { Piscina } from "piscina";
 import { Failure } from "../../base/errors.ts";
 import { formatChat, formatTrainingRow } from "../../engine/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
@@ -13,6 +12,7 @@ import { type Memory, openMemory, removeMemory } from "./memory.ts";
 import { replayRows } from "./replay.ts";
 import { identityOf } from "./request.ts";
 import { type Prepared, type PrepareReport, readPrepared, type TrainingRow, writePrepared } from "./rows.ts";
+import { openRowsThread } from "./rows-thread.ts";
 
 export async function prepare(run: Run): Promise<Prepared> {
   const folder = join(run.folder, "prepared");
@@ -73,7 +73,7 @@ async function makeRows(run: Run): Promise<Made> {
   const { dataset, training } = run.request.recipe;
   const { phrasings, rungs = 1 } = dataset;
   const questions = dev.map((item) => item.instruction);
-  const thread = openThread(run);
+  const thread = openRowsThread(run.parts.control.signal);
   const memory = await openMemory(run.folder);
   const speaker = openSpeaker(run, memory);
   try {
@@ -139,27 +139,6 @@ const without = <T>(rows: readonly T[], dropped: readonly number[]): T[] => {
   const gone = new Set(dropped);
   return rows.filter((_, index) => !gone.has(index));
 };
-
-type Work = typeof import("./rows.worker.ts");
-interface Thread {
-  make(task: Parameters<Work["make"]>[0]): Promise<ReturnType<Work["make"]>>;
-  overlapping(task: Parameters<Work["overlapping"]>[0]): Promise<ReturnType<Work["overlapping"]>>;
-  close(): Promise<void>;
-}
-
-function openThread(run: Run): Thread {
-  const { signal } = run.parts.control;
-  const pool = new Piscina({
-    filename: new URL("./rows.worker.ts", import.meta.url).href,
-    minThreads: 0,
-    maxThreads: 1,
-  });
-  return {
-    make: (task) => pool.run(task, { name: "make", signal }),
-    overlapping: (task) => pool.run(task, { name: "overlapping", signal }),
-    close: () => pool.destroy(),
-  };
-}
 
 interface Speaker {
   /** A greedy answer of the base. */

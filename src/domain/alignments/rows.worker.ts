@@ -1,8 +1,11 @@
-// A thread's work: rows by rules, and which rows give questions away. Minutes on large document sets, during which the run must
-// still answer its commands.
+// A thread's work: rows by rules, which rows give questions away, and what the documents say for answers.
+import { spread } from "../../base/spread.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
+import { mostExemplars } from "../../engine/drift.ts";
+import { type SupportReference, supportReference } from "../../engine/support.ts";
 import { type Example, makeExamples } from "./examples.ts";
 import { findOverlap } from "./leakage.ts";
+import { passagesOf } from "./passages.ts";
 
 type Made = ReturnType<typeof makeExamples>;
 
@@ -13,3 +16,15 @@ export const make = (task: { documents: SnapshotDocument[]; phrasings: number; r
 export const overlapping = ({ questions, examples }: { questions: string[]; examples: Example[] }): number[] => [
   ...new Set(findOverlap(questions, examples).items.map((item) => item.example)),
 ];
+
+export interface Passages {
+  /** As many as drift compares a question with, evenly over all. */
+  exemplars: readonly string[];
+  /** Of all; null of documents without text. */
+  support: SupportReference | null;
+}
+
+export function passages({ documents }: { documents: readonly SnapshotDocument[] }): Passages {
+  const all = documents.flatMap(passagesOf);
+  return { exemplars: spread(all, mostExemplars), support: supportReference(all) };
+}

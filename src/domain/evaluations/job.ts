@@ -16,7 +16,7 @@ import { type Chosen, choose } from "../../base/likelihood.ts";
 import { wilson } from "../../base/statistics/intervals.ts";
 import type { Clock } from "../../base/time.ts";
 import { formatChat } from "../../engine/chat-format.ts";
-import { type Calibration, scoreConfidence, servedVoidReason, supportOf } from "../../engine/confidence.ts";
+import { type Calibration, scoreConfidence, servedVoidReason } from "../../engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { EvaluatedAnswer, Generator, ModelRef } from "../../engine/generator.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
@@ -334,9 +334,9 @@ async function confidenceOf({ parts, model }: Work, item: BenchmarkItem, answer:
   const features = featuresOf(answer);
   if (features === null) return 0;
   const { foreign } = await parts.drift.of(calibration, item.instruction);
-  const support = supportOf(calibration, item.instruction)?.(answer.text) ?? null;
+  const said = { question: item.instruction, answer: answer.text };
   const voided = servedVoidReason(calibration, model, parts.generator.tokenizer(model.ref.baseId), parts.engine);
-  return scoreConfidence(calibration, featureNames, features, { foreign, support, voided }).score;
+  return scoreConfidence(calibration, featureNames, features, { foreign, said, voided }).score;
 }
 
 /** Invariant 3: an engine that was replaced in the middle would make one score of two different things. */

@@ -1,6 +1,6 @@
 // The confidence of an answer while it is made: features of its tokens, how far its question is from the documents, and at its
 // end what those say for it, and the score of the model's calibration.
-import { type Calibration, scoreConfidence, servedVoidReason, supportOf } from "../../engine/confidence.ts";
+import { type Calibration, scoreConfidence, servedVoidReason } from "../../engine/confidence.ts";
 import { createFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import { type AnswerStep, leastCertainSpan } from "../../engine/least-certain.ts";
@@ -60,9 +60,9 @@ export function listenerOf(
           return { ...nothing, drift: { p_value: null, reason: "The answer is empty" }, leastCertain: null };
         }
         const { pValue, reason, foreign } = await measure(question);
-        const support = supportOf(calibration, question)?.(text) ?? null;
+        const said = { question, answer: text };
         return {
-          ...scoreConfidence(calibration, featureNames, features.values(finishReason), { foreign, support, voided }),
+          ...scoreConfidence(calibration, featureNames, features.values(finishReason), { foreign, said, voided }),
           drift: { p_value: pValue, reason },
           leastCertain: leastCertainSpan(steps, tokenizer, text.length),
         };

@@ -2,7 +2,7 @@
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Calibration } from "../../engine/confidence.ts";
-import { type DriftReference, type DriftSpace, driftSpace } from "../../engine/drift.ts";
+import { driftSpace } from "../../engine/drift.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 
 export interface Drift {
@@ -30,15 +30,6 @@ export interface DriftMeterParts {
 const unknown = (reason: string): Drift => ({ pValue: null, reason, foreign: null });
 
 export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMeterParts): DriftMeter {
-  /** Kept decoded for as long as their calibrations are kept. */
-  const decoded = new WeakMap<DriftReference, DriftSpace>();
-
-  function spaceOf(drift: DriftReference): DriftSpace {
-    const space = decoded.get(drift) ?? driftSpace(drift);
-    decoded.set(drift, space);
-    return space;
-  }
-
   return {
     async of(calibration, question) {
       const { drift, drift_reason: reason } = calibration;
@@ -51,7 +42,7 @@ export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMete
           // A long question is judged by its beginning.
           const options = { truncate: true, signal: new AbortController().signal };
           const [embedded] = await generator.embed(encoder, [question], options);
-          const { pValue, foreign } = spaceOf(drift).measure(embedded!.vector);
+          const { pValue, foreign } = driftSpace(drift).measure(embedded!.vector);
           return { pValue, foreign, reason: null };
         } finally {
           await held.release();
