@@ -72,20 +72,15 @@ interface Comparison {
   run: Run;
   training: Training;
   base: BaseSaid;
-  /** Of the base: asked when a candidate is first held against it. */
-  prose(): Promise<ProseSaid>;
+  /** Of the adapter as the trainer has it at this step and scale, from the base; asked once. */
+  driftAt(adapter: string, what: Pick<Candidate, "step" | "scale">): Promise<Drift>;
 }
 
 export async function chooseAdapter(run: Run, training: Training, base: BaseSaid): Promise<Chosen> {
   const { state } = training;
   const { guards: limits, repair: plan, adapter } = run.request.recipe;
   await run.enter("checking");
-  let said: Promise<ProseSaid> | null = null;
-  const prose = (): Promise<ProseSaid> => {
-    said ??= proseSaid(asking(run, training), run.parts.guards.prose);
-    return said;
-  };
-  const comparison: Comparison = { run, training, base, prose };
+  const comparison: Comparison = { run, training, base, driftAt: driftFrom(run, training) };
   const step = state.best?.step ?? state.step;
   await load(training, step);
   const trained = await examined(comparison, adapterName, { step, repaired: false, scale: 1 });
@@ -121,14 +116,27 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
   return { ...best.candidate, adapter: inTrainer, candidates, base: base.dev, answers: best.answers };
 }
 
+/** Of the base is asked when an adapter is first held against it. */
+function driftFrom(run: Run, training: Training): Comparison["driftAt"] {
+  let said: Promise<ProseSaid> | null = null;
+  const known = new Map<string, Drift>();
+  return async (adapter, { step, scale }) => {
+    const key = `${step} ${scale}`;
+    said ??= proseSaid(asking(run, training), run.parts.guards.prose);
+    const found = known.get(key) ?? (await drift({ ...asking(run, training), adapter }, await said));
+    known.set(key, found);
+    return found;
+  };
+}
+
 /** Share of what drift may be at which a repair ends: on other text it is not quite the same. */
-const settledShare = 0.9;
+const settledShare = 0.95;
 
 /** Whether the steps of repair so far have brought the drift back, where nothing but drift was to be repaired. */
-async function isBack({ run, training, prose }: Comparison, { guards }: Candidate): Promise<boolean> {
+async function isBack({ run, training, driftAt }: Comparison, { guards }: Candidate): Promise<boolean> {
   const limits = run.request.recipe.guards!;
   if (lostBeyond(guards!.suites, limits) > 0) return false;
-  const now = await drift({ ...asking(run, training), adapter: adapterName }, await prose());
+  const now = await driftAt(adapterName, { step: training.state.step, scale: 1 });
   const isEnough =
     now.kl <= settledShare * limits.max_kl && now.perplexity_rise <= settledShare * limits.max_perplexity_rise;
   const steps = training.state.step - training.state.repair!.from;
@@ -298,14 +306,18 @@ async function examined(
   const answers = await devAnswers(run, training, adapter);
   const right = answers.filter((one) => one.correct).length;
   const dev = answers.length === 0 ? null : run.parts.interval(right, answers.length).score;
-  const guards = limits === undefined ? null : await askGuards(comparison, adapter);
+  const guards = limits === undefined ? null : await askGuards(comparison, adapter, what);
   const penalty = guards === null ? 0 : penaltyOf(guards, limits!);
   const said: Examined = { candidate: { ...what, dev, guards, penalty }, answers };
   await writeJsonDurably(path, { identity, ...said });
   return said;
 }
 
-async function askGuards({ run, training, base, prose }: Comparison, adapter: string): Promise<GuardResults> {
+async function askGuards(
+  { run, training, base, driftAt }: Comparison,
+  adapter: string,
+  what: Pick<Candidate, "step" | "scale">,
+): Promise<GuardResults> {
   const { guards } = run.parts;
   const asked = { ...asking(run, training), adapter };
   const ids = new Set(base.retained);
@@ -349,7 +361,7 @@ async function askGuards({ run, training, base, prose }: Comparison, adapter: st
         aboveChance(base.refusals, chanceOf(guards.refusals)),
       ),
     ],
-    drift: await drift(asked, await prose()),
+    drift: await driftAt(adapter, what),
   };
 }
 

@@ -96,7 +96,9 @@ async function train(run: Run, training: Training, base: BaseSaid): Promise<void
     await run.turn();
     await trainStep(run, training);
     const isEnd = state.step === rungEnd(run, training);
-    const isCheck = hasDev && (state.step % evaluation.eval_every_steps === 0 || isEnd);
+    // Counted from the last check: one at the end of a rung stands for another soon after it.
+    const unchecked = state.step - (state.checks.at(-1)?.step ?? 0);
+    const isCheck = hasDev && (unchecked >= evaluation.eval_every_steps || isEnd);
     const { isBest, isStale } = isCheck ? await checkStep(run, training) : { isBest: false, isStale: false };
     if (isEnd || isStale) await climb(run, training, isEnd ? "steps" : "patience");
     const isSave = state.step % checkpointing.save_every_steps === 0;
