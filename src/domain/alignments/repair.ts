@@ -9,8 +9,8 @@ import { adapterName, saveStep, step, type Training } from "./training.ts";
 
 type Plan = NonNullable<Recipe["repair"]>;
 
-/** Steps whose openings are answered together: decoding a few rows costs nearly what decoding many does, and ten steps move little. */
-const stepsOfDraw = 10;
+/** Steps whose openings are answered together: decoding a few rows costs nearly what decoding many does, and five steps move little. */
+const stepsOfDraw = 5;
 
 /**
  * From where the trainer stands to the last of the repair's steps, or until a check says that they were enough; resumable at every
