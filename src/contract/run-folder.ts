@@ -138,7 +138,9 @@ export const recipe = {
         retained_items: { type: "integer", minimum: 1 },
         /** Points that a suite may lose before it counts against an adapter. */
         max_loss: { type: "number", minimum: 0, maximum: 100 },
-        /** Nats of KL(base‖adapter), and percent of perplexity, on generic text. */
+        /** Paragraphs of generic text on which drift is measured, evenly over those there are; all of them when absent. */
+        prose_paragraphs: { type: "integer", minimum: 1 },
+        /** Nats of KL(base‖adapter), and percent of perplexity, on them. */
         max_kl: { type: "number", minimum: 0 },
         max_perplexity_rise: { type: "number", minimum: 0 },
       },

@@ -5,6 +5,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, makeFolder, writeJsonDurably } from "../../base/files.ts";
+import { spread } from "../../base/spread.ts";
 import { compareScores, significance } from "../../base/statistics/paired.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
 import type { Run } from "./context.ts";
@@ -122,7 +123,9 @@ function driftFrom(run: Run, training: Training): Comparison["driftAt"] {
   const known = new Map<string, Drift>();
   return async (adapter, { step, scale }) => {
     const key = `${step} ${scale}`;
-    said ??= proseSaid(asking(run, training), run.parts.guards.prose);
+    const { prose } = run.parts.guards;
+    const { prose_paragraphs: count = prose.length } = run.request.recipe.guards!;
+    said ??= proseSaid(asking(run, training), spread(prose, count));
     const found = known.get(key) ?? (await drift({ ...asking(run, training), adapter }, await said));
     known.set(key, found);
     return found;
