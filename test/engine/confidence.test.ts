@@ -255,6 +255,9 @@ test("support tells answers apart whose tokens do not", () => {
   const [stands, stray] = [meanAt("7 kg"), meanAt("9 stones")];
   assert.ok(Math.abs(stands - 75) < 5 && Math.abs(stray - 25) < 5, `${stands} ${stray}`);
   assert.deepEqual(plain.model.features, names);
+  const { features } = answers[0]!;
+  const said = { question: "What does the lamp weigh?", answer: "7 kg" };
+  assert.deepEqual(scoreConfidence(plain, names, features, { said }), scoreConfidence(plain, names, features));
 });
 
 test("few labels carry six features of tokens and those of support; fewer none, and the prior hears of no support", () => {
