@@ -5,8 +5,10 @@
 // itself writes is read with special tokens. Text between two special tokens is encoded in one piece, as the model saw it in
 // training, except that an assistant's text is always a piece of its own, as it is when the model writes it. Of tools and of the
 // arguments of calls, templates write the JSON themselves: there, stand-ins take the place of special tokens' texts only.
+
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import { Failure, invalid } from "../base/errors.ts";
+import { remembered } from "../base/remembered.ts";
 import type { Tokenizer } from "./generator.ts";
 import {
   type CallFormat,
@@ -156,23 +158,16 @@ interface Prepared {
   calls: CallFormat | null;
 }
 
-const prepared = new WeakMap<Tokenizer, Prepared>();
-
-function prepare(tokenizer: Tokenizer): Prepared {
-  let known = prepared.get(tokenizer);
-  if (known === undefined) {
-    if (tokenizer.chatTemplate === null) throw new Failure("template_failed", "The model has no chat template");
-    const texts = [...tokenizer.specials.keys()].filter((text) => text !== "").sort((a, b) => b.length - a.length);
-    const pattern = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|");
-    known = {
-      template: attempt(() => new Template(tokenizer.chatTemplate!)),
-      specials: new RegExp(texts.length > 0 ? pattern : "(?!)", "g"),
-      calls: null,
-    };
-    prepared.set(tokenizer, known);
-  }
-  return known;
-}
+const prepare = remembered((tokenizer: Tokenizer): Prepared => {
+  if (tokenizer.chatTemplate === null) throw new Failure("template_failed", "The model has no chat template");
+  const texts = [...tokenizer.specials.keys()].filter((text) => text !== "").sort((a, b) => b.length - a.length);
+  const pattern = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|");
+  return {
+    template: attempt(() => new Template(tokenizer.chatTemplate!)),
+    specials: new RegExp(texts.length > 0 ? pattern : "(?!)", "g"),
+    calls: null,
+  };
+});
 
 function attempt<T>(work: () => T): T {
   try {

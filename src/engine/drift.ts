@@ -7,6 +7,7 @@
 //       as many foreign ones as others
 //
 // A held-out question is never compared with those about its own fact.
+import { remembered } from "../base/remembered.ts";
 import { spread } from "../base/spread.ts";
 import { fitLogistic, sigmoid } from "../base/statistics/logistic.ts";
 import { cosine, packVectors, unpackVectors } from "./unit-vectors.ts";
@@ -91,15 +92,8 @@ function foreignOf(own: readonly number[], general: readonly number[]): { a: num
   return { a, b: bias - a * means[0]! + Math.log(own.length / general.length) };
 }
 
-/** Decoded for as long as their references are kept. */
-const decoded = new WeakMap<DriftReference, DriftSpace>();
-
 /** The same space of the same reference. */
-export function driftSpace(reference: DriftReference): DriftSpace {
-  const space = decoded.get(reference) ?? decode(reference);
-  decoded.set(reference, space);
-  return space;
-}
+export const driftSpace = remembered(decode);
 
 function decode({ dimensions, exemplars, distances, foreign }: DriftReference): DriftSpace {
   const vectors = unpackVectors(exemplars, dimensions);

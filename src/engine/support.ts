@@ -13,6 +13,7 @@
 // or by what it lacks. The question's words are no part of an answer, nor are those that only hold sentences together; what a
 // language has of the latter beyond English weighs little, for many passages hold it.
 
+import { remembered } from "../base/remembered.ts";
 import { spread } from "../base/spread.ts";
 import { functionWords, hashOf, wordsOf } from "../base/text.ts";
 
@@ -44,15 +45,8 @@ export function supportReference(passages: readonly string[]): SupportReference 
   return { words: kept.map((hashes) => Buffer.from(hashes.buffer).toString("base64")) };
 }
 
-/** Decoded for as long as their references are kept. */
-const decoded = new WeakMap<SupportReference, SupportSpace>();
-
 /** The same space of the same reference. */
-export function supportSpace(reference: SupportReference): SupportSpace {
-  const space = decoded.get(reference) ?? decode(reference);
-  decoded.set(reference, space);
-  return space;
-}
+export const supportSpace = remembered(decode);
 
 function decode({ words }: SupportReference): SupportSpace {
   /** Places of the passages that hold a word. */

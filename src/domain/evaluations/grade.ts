@@ -1,6 +1,7 @@
 // Is a short answer right? A gold or one of its aliases stands, as whole tokens, in the first 20 tokens of the answer, and no
 // competing value does: another item's gold of the same kind, so that naming everything is not knowing anything.
 // Not judged: negation, arithmetic, long answers; a gold without a letter or digit is never matched.
+import { remembered } from "../../base/remembered.ts";
 import { declines } from "./declines.ts";
 import { isMonth, isNumber, isSignUnit, type Token, tokensOf } from "./tokens.ts";
 
@@ -47,11 +48,7 @@ interface Prepared {
 }
 
 /** An item is graded again at every check. */
-const preparedItems = new WeakMap<GradedItem, Prepared>();
-
-function prepare(item: GradedItem): Prepared {
-  const known = preparedItems.get(item);
-  if (known !== undefined) return known;
+const prepare = remembered((item: GradedItem): Prepared => {
   const texts = [item.response, ...item.aliases];
   const keepArticles = texts.some((text) => tokensOf(text).length === 0);
   const read = (text: string): Token[] => tokensOf(text, keepArticles);
@@ -59,10 +56,8 @@ function prepare(item: GradedItem): Prepared {
   const competitors = item.competitors
     .map(read)
     .filter((rival) => rival.length > 0 && !golds.some((gold) => holds(gold, rival) || holds(rival, gold)));
-  const prepared = { golds, competitors, keepArticles };
-  preparedItems.set(item, prepared);
-  return prepared;
-}
+  return { golds, competitors, keepArticles };
+});
 
 function startsOf(tokens: readonly Token[], wanted: readonly Token[]): number[] {
   const starts: number[] = [];
