@@ -443,6 +443,11 @@ test("a whole recipe goes through rungs, guards, repair and scales, and its repo
     (one: { step: number; scale: number }) => one.step === chosen_step && one.scale === chosen_scale,
   );
   assert.equal(worth(chosen), best);
+  assert.ok(chosen.penalty > 0);
+  assert.match(
+    report.help.join(" "),
+    /than the recipe allows, repair and smaller scales notwithstanding.* more steps of repair/,
+  );
   // A smaller scale is nearer to the base.
   const scaled = candidates.slice(-2).map((one: { guards: { drift: { kl: number } } }) => one.guards.drift.kl);
   assert.ok(scaled[1] < scaled[0] && scaled[1] > 0, String(scaled));
@@ -490,6 +495,18 @@ test("a repair ends when a check finds the drift back within its limits", async 
   const { candidates, repaired_steps } = artefactOf(folder, "report.json").training;
   assert.ok(candidates[1].repaired && candidates[1].guards.drift.kl <= 0.8 * 0.99 * kl, JSON.stringify(candidates[1]));
   assert.ok(repaired_steps === 10 || repaired_steps === 20 || repaired_steps === 30, String(repaired_steps));
+});
+
+test("a run that lost too much is told of the repair that it did not have", async () => {
+  const [folder] = await runNew({
+    recipe: (recipe) => ({
+      ...recipe,
+      adapter: { ...recipe.adapter, scales: [1] },
+      guards: { retained_items: 4, max_loss: 100, max_kl: 0, max_perplexity_rise: 1e6 },
+    }),
+  });
+  const help = artefactOf(folder, "report.json").help.join(" ");
+  assert.match(help, /than the recipe allows\. .* or a repair \(preset standard or thorough\) gives it back/);
 });
 
 test("drift is measured on as many paragraphs as the recipe says, or on all", async () => {

@@ -120,6 +120,9 @@ function helpOf(
 ): string[] {
   const untaught = learned.missed.filter((one) => !one.taught).length;
   const taught = learned.missed.length - untaught;
+  const repaired = candidates.some((one) => one.repaired);
+  const scaled = candidates.some((one) => one.scale < 1);
+  const tried = [...(repaired ? ["repair"] : []), ...(scaled ? ["smaller scales"] : [])];
   const help: { weight: number; text: string }[] = [
     {
       weight: untaught,
@@ -135,7 +138,7 @@ function helpOf(
     },
     {
       weight: guards !== null && penalty > 0 ? penalty : 0,
-      text: `What the base could do before has suffered more than the recipe allows${candidates.length > 1 ? ", repair and smaller scales notwithstanding" : ""}. A larger replay_share, a lower learning rate or a repair (preset standard or thorough) gives it back.`,
+      text: `What the base could do before has suffered more than the recipe allows${tried.length > 0 ? `, ${tried.join(" and ")} notwithstanding` : ""}. A larger replay_share, a lower learning rate or ${repaired ? "more steps of repair" : "a repair (preset standard or thorough)"} gives it back.`,
     },
     {
       weight: learned.dev === null ? 1 : 0,
