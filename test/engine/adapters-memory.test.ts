@@ -35,11 +35,11 @@ test("eight adapters on one base take the size of their files, and switching bet
     const prompt = generator.tokenizer("base").encode("Once upon a time", false);
     return (await collect(generator, requestOf(prompt, { model, maxTokens: 4 }))).text;
   };
-  // Whoever switches at all pays once for the engine's working memory: that is not the adapters'.
+  // Whoever switches at all pays once for the engine's working memory, and for that of each seat: that is not the adapters'.
   const warm = modelOf("warm");
   await generator.load(base);
   await generator.load(warm);
-  for (let round = 0; round < 8; round++) for (const model of [base, warm]) await ask(model);
+  for (let round = 0; round < 8; round++) for (const model of [base, warm]) await Promise.all([ask(model), ask(model)]);
   const before = memoryBytes();
 
   const first: string[] = [];
