@@ -5,7 +5,14 @@ import type { Config } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { Batcher } from "./batcher.ts";
-import { type NativeAdapter, type NativeContext, type NativeModel, openNative } from "./binding.ts";
+import {
+  type NativeAdapter,
+  type NativeContext,
+  type NativeEmbeddingContext,
+  type NativeModel,
+  openNative,
+  shortText,
+} from "./binding.ts";
 import type { EmbeddingLane } from "./embedding.ts";
 import { FixedLane } from "./fixed-lane.ts";
 import type { LoadedInfo, ModelRef } from "./generator.ts";
@@ -37,6 +44,8 @@ export interface Base {
   turns: Turns;
   /** For its vectors and ranks. */
   threadChoice: ThreadChoice;
+  /** Reads texts of up to `shortText` tokens, request after request; null where the model answers. */
+  shortTexts: NativeEmbeddingContext | null;
   shape: ModelShape;
   context: number;
   info: LoadedInfo;
@@ -65,13 +74,21 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
   const pooling = poolingOf(header);
   const use = { seats: config.seats, seatContext: context, batch: batchTokens };
   const native = await openNative(log);
-  const needed = pooling.kind === "text" ? baseBytes(shape, use) : shape.weightBytes;
+  const short = { tokens: Math.min(shortText, context), batch: Math.min(shortText, context) };
+  const needed = pooling.kind === "text" ? baseBytes(shape, use) : shape.weightBytes + embeddingBytes(shape, short);
   const grant = reserve(gpu, `base:${model.baseId}`, needed, native.freeGpuBytes());
   try {
     // Written before the native call: after an abort the log says what was being loaded.
     log("info", "base_loading", { baseId: model.baseId, path: model.basePath, bytes: grant.bytes });
     const opened = await native.openModel(model.basePath);
-    const pool = pooling.kind === "text" ? await openPool(opened, context, config) : null;
+    const orClose = async (error: unknown): Promise<never> => {
+      await opened.dispose();
+      throw error;
+    };
+    const pool = pooling.kind === "text" ? await openPool(opened, context, config).catch(orClose) : null;
+    const shortContext = { seatContext: short.tokens, batch: short.batch, threads: config.threads };
+    // Kept open: opening it takes a tenth of the time that a question of some words takes to read.
+    const shortTexts = pooling.kind === "text" ? null : await opened.openEmbeddingContext(shortContext).catch(orClose);
     const turns = new Turns();
     const batcher =
       pool &&
@@ -100,10 +117,12 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
     const close = async (): Promise<void> => {
       batcher?.dispose();
       await pool?.dispose();
+      await shortTexts?.dispose();
       await opened.dispose();
       grant.release();
     };
-    return { model: opened, pooling, batcher, turns, threadChoice: new ThreadChoice(), shape, context, info, close };
+    const threadChoice = new ThreadChoice();
+    return { model: opened, pooling, batcher, turns, threadChoice, shortTexts, shape, context, info, close };
   } catch (error) {
     grant.release();
     throw error;
@@ -125,15 +144,12 @@ function parkedPrompts(
 const threadsFree = ({ config, gpu }: GeneratorOptions): number =>
   Math.max(1, Math.min(config.threads, gpu.snapshot().freeThreads));
 
-async function openPool(
+function openPool(
   model: NativeModel,
   seatContext: number,
   { seats, threads }: GeneratorOptions["config"],
 ): Promise<NativeContext> {
-  return model.openContext({ sequences: seats, seatContext, batch: batchTokens, threads }).catch(async (error) => {
-    await model.dispose();
-    throw error;
-  });
+  return model.openContext({ sequences: seats, seatContext, batch: batchTokens, threads });
 }
 
 export async function openAdapter(base: Base, model: ModelRef, log: Log): Promise<NativeAdapter | null> {
@@ -194,9 +210,9 @@ export async function withLane<T>(
   }
 }
 
-/** How vectors and scores are read from a base: each request's context exists while it runs. */
+/** How vectors and scores are read from a base, one request at a time: its context exists while it runs, but that of short texts. */
 export function embeddingLane(baseId: string, base: Base, options: GeneratorOptions): EmbeddingLane {
-  const { model, pooling, turns, threadChoice, shape } = base;
+  const { model, pooling, turns, threadChoice, shortTexts, shape } = base;
   return {
     model,
     pooling,
@@ -205,6 +221,9 @@ export function embeddingLane(baseId: string, base: Base, options: GeneratorOpti
     threads: () => threadsFree(options),
     context: base.context,
     within: async (tokens, batch, work) => {
+      if (shortTexts !== null && tokens <= shortText)
+        // An adapter may go before the context does.
+        return work(shortTexts).finally(() => shortTexts.setAdapter(null));
       const native = await openNative(options.log);
       const bytes = embeddingBytes(shape, { tokens, batch });
       const grant = reserve(options.gpu, `embedding:${baseId}`, bytes, native.freeGpuBytes());

@@ -1,7 +1,7 @@
-// Vectors of texts, and scores of (query, document) pairs, in a context made for one request. A text model reads a text in pieces,
+// Vectors of texts, and scores of (query, document) pairs, in a context for texts of their length. A text model reads a text in pieces,
 // and the mean over all of it is the mean of theirs by length; an encoder reads it at once.
 import { Failure, invalid } from "../base/errors.ts";
-import type { NativeAdapter, NativeEmbeddingContext, NativeModel } from "./binding.ts";
+import { type NativeAdapter, type NativeEmbeddingContext, type NativeModel, shortText } from "./binding.ts";
 import type { EmbeddedText, EmbedOptions, RankedDocument } from "./generator.ts";
 import type { Pooling } from "./pooling.ts";
 import type { ThreadChoice } from "./thread-choice.ts";
@@ -20,7 +20,7 @@ export interface EmbeddingLane {
   threads: () => number;
   /** Tokens one text may have. */
   context: number;
-  /** Opens a context for texts of at most that many tokens, `batch` of them at a time, and takes it back after `work`. */
+  /** A context for texts of at most that many tokens, `batch` of them at a time, for `work` alone. */
   within<T>(tokens: number, batch: number, work: (context: NativeEmbeddingContext) => Promise<T>): Promise<T>;
 }
 
@@ -85,14 +85,21 @@ async function readAll<T>(
   signal: AbortSignal,
   result: (pooled: Float64Array, text: ReadText) => T,
 ): Promise<T[]> {
-  const longest = Math.max(...texts.map((text) => text.tokens.length));
-  const batch = lane.pooling.isEncoder ? longest : Math.min(longest, pieceTokens);
-  return lane.within(longest, batch, async (context) => {
-    context.setAdapter(adapter);
-    const results: T[] = [];
-    for (const text of texts) results.push(result(await pooled(lane, context, text.tokens, batch, signal), text));
-    return results;
-  });
+  // A context is as its longest text wants it: what a text gives does not depend on those it came with.
+  const sizes = Map.groupBy(texts.keys(), (place) => texts[place]!.tokens.length <= shortText);
+  const results: T[] = [];
+  for (const places of sizes.values()) {
+    const longest = Math.max(...places.map((place) => texts[place]!.tokens.length));
+    const batch = lane.pooling.isEncoder ? longest : Math.min(longest, pieceTokens);
+    await lane.within(longest, batch, async (context) => {
+      context.setAdapter(adapter);
+      for (const place of places) {
+        const text = texts[place]!;
+        results[place] = result(await pooled(lane, context, text.tokens, batch, signal), text);
+      }
+    });
+  }
+  return results;
 }
 
 async function pooled(

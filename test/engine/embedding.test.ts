@@ -72,6 +72,15 @@ describe("a sentence encoder", { skip: existsSync(encoderFolder) ? false : `no e
     }
   });
 
+  test("gives a text the vector that it gives it alone, whatever texts came with it", async () => {
+    const texts = ["A short text.", "valve ".repeat(63), "Another short one.", "pump ".repeat(200)];
+    const together = await it.generator.embed(model, texts, options());
+    for (const [index, text] of texts.entries()) {
+      const [alone] = await it.generator.embed(model, [text], options());
+      assert.deepEqual(together[index], alone);
+    }
+  });
+
   test("reads WordPiece as transformers does, and its ids as they are", async () => {
     const { tokenizer } = { tokenizer: it.generator.tokenizer(model.baseId) };
     for (const { text, ids } of known.encoder) assert.deepEqual(tokenizer.encode(text, false), ids.slice(1, -1), text);
