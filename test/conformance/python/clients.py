@@ -19,6 +19,8 @@ COLOURS = {
 }
 PAINT = {"type": "function", "function": {"name": "paint", "parameters": COLOURS}}
 FORMAT = {"type": "json_schema", "json_schema": {"name": "paint", "strict": True, "schema": COLOURS}}
+# Room and a temperature for a grammar: a sample may spend all of its tokens on the spaces that JSON allows.
+FORMED = {"max_tokens": 60, "temperature": 0}
 QUERY, DOCUMENTS = "the cat", ["the dog", "the cat sat", "a bird"]
 
 
@@ -51,7 +53,7 @@ class OpenAI(unittest.TestCase):
 
     def test_tool(self):
         with self.client.chat.completions.stream(
-            model=MODEL, messages=HELLO, tools=[PAINT], tool_choice="required", parallel_tool_calls=False, max_tokens=60
+            model=MODEL, messages=HELLO, tools=[PAINT], tool_choice="required", parallel_tool_calls=False, **FORMED
         ) as stream:
             choice = stream.get_final_completion().choices[0]
         self.assertEqual(choice.finish_reason, "tool_calls")
@@ -59,7 +61,7 @@ class OpenAI(unittest.TestCase):
 
     def test_structured_output(self):
         answer = self.client.chat.completions.create(
-            model=MODEL, messages=HELLO, response_format=FORMAT, max_tokens=60
+            model=MODEL, messages=HELLO, response_format=FORMAT, **FORMED
         )
         self.assertIn(colour_of(answer.choices[0].message.content), ["red", "blue"])
 
@@ -125,6 +127,7 @@ class Anthropic(unittest.TestCase):
             model=MODEL,
             messages=HELLO,
             max_tokens=60,
+            extra_body={"temperature": 0},
             tools=[{"name": "paint", "input_schema": COLOURS}],
             tool_choice={"type": "tool", "name": "paint", "disable_parallel_tool_use": True},
         )
@@ -159,14 +162,14 @@ class LiteLLM(unittest.TestCase):
             tools=[PAINT],
             tool_choice="required",
             parallel_tool_calls=False,
-            max_tokens=60,
+            **FORMED,
             **self.OWN,
         )
         self.assertIn(colour_of(answer.choices[0].message.tool_calls[0].function.arguments), ["red", "blue"])
 
     def test_structured_output(self):
         answer = litellm.completion(
-            model=f"openai/{MODEL}", messages=HELLO, response_format=FORMAT, max_tokens=60, **self.OWN
+            model=f"openai/{MODEL}", messages=HELLO, response_format=FORMAT, **FORMED, **self.OWN
         )
         self.assertIn(colour_of(answer.choices[0].message.content), ["red", "blue"])
 
