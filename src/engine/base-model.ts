@@ -74,8 +74,11 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
   const pooling = poolingOf(header);
   const use = { seats: config.seats, seatContext: context, batch: batchTokens };
   const native = await openNative(log);
-  const short = { tokens: Math.min(shortText, context), batch: Math.min(shortText, context) };
-  const needed = pooling.kind === "text" ? baseBytes(shape, use) : shape.weightBytes + embeddingBytes(shape, short);
+  const answers = pooling.kind === "text";
+  const short = Math.min(shortText, context);
+  const needed = answers
+    ? baseBytes(shape, use)
+    : shape.weightBytes + embeddingBytes(shape, { tokens: short, batch: short });
   const grant = reserve(gpu, `base:${model.baseId}`, needed, native.freeGpuBytes());
   try {
     // Written before the native call: after an abort the log says what was being loaded.
@@ -85,10 +88,10 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
       await opened.dispose();
       throw error;
     };
-    const pool = pooling.kind === "text" ? await openPool(opened, context, config).catch(orClose) : null;
-    const shortContext = { seatContext: short.tokens, batch: short.batch, threads: config.threads };
+    const pool = answers ? await openPool(opened, context, config).catch(orClose) : null;
     // Kept open: opening it takes a tenth of the time that a question of some words takes to read.
-    const shortTexts = pooling.kind === "text" ? null : await opened.openEmbeddingContext(shortContext).catch(orClose);
+    const forShort = { seatContext: short, batch: short, threads: config.threads };
+    const shortTexts = answers ? null : await opened.openEmbeddingContext(forShort).catch(orClose);
     const turns = new Turns();
     const batcher =
       pool &&

@@ -85,8 +85,9 @@ async function readAll<T>(
   signal: AbortSignal,
   result: (pooled: Float64Array, text: ReadText) => T,
 ): Promise<T[]> {
-  // A context is as its longest text wants it: what a text gives does not depend on those it came with.
-  const sizes = Map.groupBy(texts.keys(), (place) => texts[place]!.tokens.length <= shortText);
+  // A context is as its longest text wants it: what an encoder's short text gives does not depend on those it came with.
+  const isShort = ({ tokens }: ReadText): boolean => lane.pooling.kind !== "text" && tokens.length <= shortText;
+  const sizes = Map.groupBy(texts.keys(), (place) => isShort(texts[place]!));
   const results: T[] = [];
   for (const places of sizes.values()) {
     const longest = Math.max(...places.map((place) => texts[place]!.tokens.length));

@@ -1,16 +1,16 @@
 // What `model import` takes in, and what GET models/base then shows.
 import assert from "node:assert/strict";
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
 import { readGgufHeader } from "../../src/engine/gguf-header.ts";
+import { encoderFolder, withoutEncoder } from "../helpers/encoder.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
 
 const tiny = join(installation, "test/fixtures/tiny-cross-encoder");
-const encoder = join(installation, ".cache/all-minilm-l6-v2");
 
 /** Gives a folder's model so many segments, all like its first. */
 function withSegments(folder: string, count: number): void {
@@ -71,9 +71,9 @@ describe("importing models", () => {
   });
 
   test("the sentence encoder is one for embedding, with the licence of its card", {
-    skip: existsSync(encoder) ? false : `no encoder at ${encoder}`,
+    skip: withoutEncoder,
   }, async () => {
-    await it.house.admin("model.import", { path: encoder });
+    await it.house.admin("model.import", { path: encoderFolder });
     const [row] = await bases();
     assert.deepEqual(
       [row.model_name, row.kind, row.license, row.parameters, row.file_type],

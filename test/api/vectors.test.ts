@@ -1,13 +1,13 @@
 // Embeddings, ranks and token routes through a whole house.
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import type { Contract } from "../../src/contract/index.ts";
+import { encoderFolder, withoutEncoder } from "../helpers/encoder.ts";
 import { deployed, type Served, servedHouse, withoutModel } from "../helpers/served.ts";
 
-const encoderFolder = join(installation, ".cache/all-minilm-l6-v2");
 const tinyFolder = join(installation, "test/fixtures/tiny-cross-encoder");
 const known = JSON.parse(readFileSync(join(installation, "test/fixtures/embeddings.json"), "utf8"));
 const vectorOf = (base64: string): Float32Array =>
@@ -352,7 +352,7 @@ describe("vectors and ranks", { skip: withoutModel }, () => {
   });
 
   test("the sentence encoder is taken where no model is named, and ranks by its vectors", {
-    skip: existsSync(encoderFolder) ? false : `no encoder at ${encoderFolder}`,
+    skip: withoutEncoder,
   }, async () => {
     const { model_id: encoder } = (await it.house.admin("model.import", { path: encoderFolder })) as {
       model_id: string;

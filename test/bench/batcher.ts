@@ -9,11 +9,10 @@
 // documents, but ten times, each for another question; the other does not. The cost is a tenth of what that takes: rounds differ by
 // more among themselves than one scoring takes.
 import { mkdtempSync, rmSync } from "node:fs";
-import { open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { installation, readConfig } from "../../src/base/config.ts";
+import { readConfig } from "../../src/base/config.ts";
 import { sha256 } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import { spread } from "../../src/base/spread.ts";
@@ -24,11 +23,11 @@ import { createDriftMeter } from "../../src/domain/inference/drift.ts";
 import { fitDrift, mostExemplars } from "../../src/engine/drift.ts";
 import { createGenerator, type ModelRef } from "../../src/engine/generator.ts";
 import { createGpu } from "../../src/engine/gpu.ts";
-import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
 import { supportReference } from "../../src/engine/support.ts";
 import { companyMaterial } from "../e2e/prove/material.ts";
 import { requestOf } from "../engine/engine-fixture.ts";
 import { calibrationWith, modelOf } from "../helpers/calibration.ts";
+import { writeEncoder } from "../helpers/encoder.ts";
 
 const { values: options } = parseArgs({
   options: {
@@ -70,8 +69,7 @@ async function scoring(): Promise<Scoring> {
   const folder = mkdtempSync(join(tmpdir(), "plumbline-bench-"));
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   const encoder: ModelRef = { baseId: "encoder", basePath: join(folder, "encoder.gguf") };
-  const file = await open(encoder.basePath, "wx");
-  await convertSentenceTransformer(join(installation, ".cache/all-minilm-l6-v2"), file).finally(() => file.close());
+  await writeEncoder(encoder.basePath);
   await generator.load(encoder);
   const { documents, items } = await companyMaterial(300, 7);
   const passages = documents.flatMap(passagesOf);

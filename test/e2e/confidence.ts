@@ -6,7 +6,6 @@
 //   FOLDER/answers.jsonl    every question's answer with its features and whether it is right, in groups of the fixed batch shape
 //   FOLDER/vectors.jsonl    what the sentence encoder makes of every text
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
-import { open } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { makeFolder } from "../../src/base/files.ts";
@@ -29,9 +28,9 @@ import { fitModel, type LabelledAnswer } from "../../src/engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../src/engine/confidence-features.ts";
 import { driftSpace, fitDrift, mostExemplars } from "../../src/engine/drift.ts";
 import type { ModelRef } from "../../src/engine/generator.ts";
-import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
 import { supportReference, supportSpace } from "../../src/engine/support.ts";
 import { makeCompany } from "../company/company.ts";
+import { writeEncoder } from "../helpers/encoder.ts";
 import { baseModel, withModel } from "./prove/experiment.ts";
 import { writeSection } from "./results.ts";
 
@@ -162,10 +161,7 @@ async function embedAll(): Promise<Map<string, Float32Array>> {
   if (missing.length === 0) return known;
   say(`embedding ${missing.length} texts`);
   const encoder = join(values.dir, "encoder.gguf");
-  if (!existsSync(encoder)) {
-    const file = await open(encoder, "wx");
-    await convertSentenceTransformer(join(root, ".cache/all-minilm-l6-v2"), file).finally(() => file.close());
-  }
+  if (!existsSync(encoder)) await writeEncoder(encoder);
   const model: ModelRef = { baseId: "encoder", basePath: encoder };
   await withModel(model, threads, async (generator) => {
     for (let at = 0; at < missing.length; at += 32) {

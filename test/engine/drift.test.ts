@@ -1,7 +1,6 @@
 // Drift in a made-up space where what is near is known, and with the real encoder on the demo's questions.
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { open } from "node:fs/promises";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -10,8 +9,8 @@ import { seeded } from "../../src/base/statistics/random.ts";
 import { aurocOf } from "../../src/base/statistics/ranking.ts";
 import { passagesOf } from "../../src/domain/alignments/passages.ts";
 import { driftSpace, fitDrift, leastQuestions } from "../../src/engine/drift.ts";
-import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
 import { demoMaterial } from "../e2e/prove/material.ts";
+import { withoutEncoder, writeEncoder } from "../helpers/encoder.ts";
 import { createEngine } from "./engine-fixture.ts";
 
 const dimensions = 32;
@@ -74,16 +73,14 @@ test("bytes keep what matters, and few questions are refused", () => {
   assert.ok(foreign.every((value) => value === 0));
 });
 
-const encoder = join(installation, ".cache/all-minilm-l6-v2");
 const demo = join(installation, "config/demo");
 
-test("MiniLM tells the demo's questions from those about anything", { skip: !existsSync(encoder) }, async () => {
+test("MiniLM tells the demo's questions from those about anything", { skip: withoutEncoder }, async () => {
   const folder = mkdtempSync(join(tmpdir(), "plumbline-drift-"));
   const it = createEngine();
   try {
     const model = { baseId: "minilm", basePath: join(folder, "minilm.gguf") };
-    const file = await open(model.basePath, "wx");
-    await convertSentenceTransformer(encoder, file).finally(() => file.close());
+    await writeEncoder(model.basePath);
     await it.generator.load(model);
     const options = { truncate: true, signal: new AbortController().signal };
     const embed = async (texts: string[]) =>

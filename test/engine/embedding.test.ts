@@ -1,7 +1,7 @@
 // Vectors and ranks, held against what transformers computes from the same weights.
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { cp, open } from "node:fs/promises";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -10,8 +10,8 @@ import { Failure } from "../../src/base/errors.ts";
 import type { ModelRef } from "../../src/engine/generator.ts";
 import { readGgufHeader } from "../../src/engine/gguf-header.ts";
 import { poolingOf } from "../../src/engine/pooling.ts";
-import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
 import { writeAdapter } from "../helpers/adapter.ts";
+import { encoderFolder, withoutEncoder, writeEncoder } from "../helpers/encoder.ts";
 import { withoutModel } from "../helpers/served.ts";
 import { base, createEngine, type Engine, requestOf } from "./engine-fixture.ts";
 
@@ -27,7 +27,6 @@ const known = JSON.parse(readFileSync(join(fixtures, "embeddings.json"), "utf8")
   text: Known[];
   crossEncoder: { query: string; documents: string[]; logits: number[] };
 };
-const encoderFolder = join(installation, ".cache/all-minilm-l6-v2");
 const tinyFolder = join(fixtures, "tiny-cross-encoder");
 const folder = mkdtempSync(join(tmpdir(), "plumbline-embedding-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -41,13 +40,12 @@ const cosine = (a: Float32Array, b: Float32Array): number =>
 const options = (truncate = false) => ({ truncate, signal: new AbortController().signal });
 
 async function converted(source: string, name: string): Promise<ModelRef> {
-  const path = join(folder, `${name}.gguf`);
-  const file = await open(path, "wx");
-  await convertSentenceTransformer(source, file).finally(() => file.close());
-  return { baseId: name, basePath: path };
+  const basePath = join(folder, `${name}.gguf`);
+  await writeEncoder(basePath, source);
+  return { baseId: name, basePath };
 }
 
-describe("a sentence encoder", { skip: existsSync(encoderFolder) ? false : `no encoder at ${encoderFolder}` }, () => {
+describe("a sentence encoder", { skip: withoutEncoder }, () => {
   let it: Engine;
   let model: ModelRef;
   before(async () => {
