@@ -144,7 +144,7 @@ compile_trainer() {
   fi
   mkdir -p build
   : >"$BUILDING"
-  npm run --silent build:native >build/install.log 2>&1 || {
+  npm run --silent build:trainer >build/install.log 2>&1 || {
     tail -n 40 build/install.log >&2
     fail "the trainer did not build; all of the output is in build/install.log"
   }
