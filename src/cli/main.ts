@@ -39,6 +39,7 @@ const verbs: Record<string, () => Promise<Verb>> = {
   bench: () => import("./bench.ts"),
   run: () => import("./run.ts"),
   "fit-prior": () => import("./fit-prior.ts"),
+  "train-writer": () => import("./train-writer.ts"),
 };
 
 const asked = verbs[process.argv[2] ?? ""];

@@ -1,0 +1,249 @@
+// `plumbline train-writer`: makes config/writer/adapter.gguf, which phrases questions for the starter model, from the passages, answers
+// and questions in config/writer/material. For whoever builds plumbline; takes half an hour on two cores.
+import { open, readdir, readFile, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import type { Command } from "commander";
+import { installation, readConfig } from "../base/config.ts";
+import { makeFolder, sha256, sha256OfFile, writeJsonDurably } from "../base/files.ts";
+import { createLog, type Level } from "../base/log.ts";
+import { seeded } from "../base/statistics/random.ts";
+import { shuffled } from "../base/text.ts";
+import type { Tokenizer } from "../engine/generator.ts";
+import { openTokenizer } from "../engine/generator.ts";
+import { readGgufHeader } from "../engine/gguf-header.ts";
+import { writeGguf } from "../engine/gguf-writer.ts";
+import type { AdapterShape, Trainer } from "../engine/trainer.ts";
+import { startTrainer } from "../engine/trainer-process.ts";
+import type { WriterCard } from "../study/writers/card.ts";
+import {
+  askingPrompt,
+  continuation,
+  manners,
+  notStated,
+  readingPrompt,
+  spansAnswer,
+  spansPrompt,
+} from "../study/writers/format.ts";
+import { type Answer, answers, note } from "./output.ts";
+
+export interface MaterialPassage {
+  title: string;
+  passage: string;
+  asks: { answer: string; questions: [string, string, string] }[];
+  /** Questions that the passage does not answer. */
+  none?: string[];
+  genre: string;
+  language: string;
+}
+
+const folder = join(installation, "config/writer");
+const adapter = "writer";
+
+export function register(program: Command): void {
+  answers<Options>(
+    program
+      .command("train-writer", { hidden: true })
+      .description("train the writer of questions for the starter model")
+      .option("--epochs <number>", "times over all passages", "2")
+      .option("--rank <number>", "of the adapter", "12")
+      .option("--rate <number>", "peak learning rate", "0.0012")
+      .option("--passages <number>", "of one step", "2")
+      .option("--seed <number>", "of the order", "1")
+      .option("--out <folder>", "where to put it", folder),
+    trainWriter,
+  );
+}
+
+interface Options {
+  epochs: string;
+  rank: string;
+  rate: string;
+  passages: string;
+  seed: string;
+  out: string;
+}
+
+/** One passage in ten is never trained on, whatever else there is. */
+export const isHeldOut = ({ title, passage }: MaterialPassage): boolean =>
+  Number.parseInt(sha256(`${title}\n${passage}`).slice(0, 8), 16) % 10 === 0;
+
+export async function readMaterial(): Promise<MaterialPassage[]> {
+  const names = (await readdir(join(folder, "material"))).filter((name) => name.endsWith(".jsonl")).sort();
+  const texts = await Promise.all(names.map((name) => readFile(join(folder, "material", name), "utf8")));
+  return texts.flatMap((text) =>
+    text
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => JSON.parse(line) as MaterialPassage),
+  );
+}
+
+interface Row {
+  prompt: string;
+  target: string;
+}
+
+/** What is trained of a passage in an epoch: its spans, every way of asking for each, and a question of each to be answered. */
+function rowsOf(
+  { title, passage: text, asks, none = [] }: MaterialPassage,
+  epoch: number,
+  other: MaterialPassage,
+): Row[] {
+  const about = { title, text };
+  const rows = asks.flatMap(({ answer, questions }, index): Row[] => {
+    const start = text.indexOf(answer);
+    const span = { start, end: start + answer.length };
+    const asked = questions[(epoch + index) % questions.length]!;
+    return [
+      ...questions.map((question, at) => ({ prompt: askingPrompt(about, span, manners[at]!), target: question })),
+      { prompt: readingPrompt(about, asked), target: answer },
+    ];
+  });
+  const foreign = other.asks[epoch % other.asks.length]!.questions[0];
+  const spans = shuffled(asks, seeded(epoch)).map(({ answer }) => answer.replace(/\s+/g, " "));
+  return [
+    { prompt: spansPrompt(about), target: spansAnswer(spans) },
+    ...rows,
+    ...[...none, foreign].map((question) => ({ prompt: readingPrompt(about, question), target: notStated })),
+  ];
+}
+
+async function trainWriter(options: Options): Promise<Answer> {
+  const config = readConfig();
+  const log = createLog(config.logLevel as Level);
+  const path = config.starterModel;
+  const all = await readMaterial();
+  const kept = all.filter((one) => !isHeldOut(one));
+  const { tokenizer, dispose } = await openTokenizer(path, log);
+  const trainer = startTrainer({ executable: config.trainer, log });
+  const numbers = {
+    epochs: Number(options.epochs),
+    passages: Number(options.passages),
+    rate: Number(options.rate),
+    seed: Number(options.seed),
+  };
+  const shape: AdapterShape = {
+    rank: Number(options.rank),
+    alpha: Number(options.rank),
+    seed: numbers.seed,
+    targets: ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
+  };
+  try {
+    await trainer.open({ path, threads: config.threads, memoryBytes: config.memory });
+    await trainer.createAdapter(adapter, shape);
+    const { steps, loss } = await train(trainer, tokenizer, kept, numbers);
+    await makeFolder(options.out);
+    const file = join(options.out, "adapter.gguf");
+    await rm(`${file}.f32`, { force: true });
+    await trainer.exportGguf(adapter, `${file}.f32`, {});
+    await halve(`${file}.f32`, file);
+    await rm(`${file}.f32`);
+    const card: WriterCard = {
+      format: 1,
+      base: { name: basename(path), sha256: await sha256OfFile(path) },
+      adapter: { ...shape, sha256: await sha256OfFile(file) },
+      languages: [...new Set(all.map(({ language }) => language))].sort(),
+      material: { trained: kept.length, held_out: all.length - kept.length },
+      training: { ...numbers, steps, loss },
+    };
+    await writeJsonDurably(join(options.out, "card.json"), card);
+    return { json: card, text: `${file}: ${JSON.stringify(card.training)}` };
+  } finally {
+    await trainer.close();
+    await dispose();
+  }
+}
+
+async function train(
+  trainer: Trainer,
+  tokenizer: Tokenizer,
+  material: readonly MaterialPassage[],
+  { epochs, passages, rate, seed }: { epochs: number; passages: number; rate: number; seed: number },
+): Promise<{ steps: number; loss: number }> {
+  const perEpoch = Math.ceil(material.length / passages);
+  const steps = Math.ceil(perEpoch * epochs);
+  const warmUp = Math.ceil(steps / 20);
+  const end = [...tokenizer.eog][0]!;
+  const encoded = new Map<string, number[]>();
+  const encode = (text: string): number[] => {
+    const known = encoded.get(text) ?? tokenizer.encode(text, false);
+    encoded.set(text, known);
+    return known;
+  };
+  let loss = 0;
+  let computed = 0;
+  const began = Date.now();
+  for (let step = 0; step < steps; step++) {
+    const epoch = Math.floor(step / perEpoch);
+    const order = shuffled(material, seeded(seed + epoch));
+    const from = (step % perEpoch) * passages;
+    const rows = order
+      .slice(from, from + passages)
+      .flatMap((one, at) => rowsOf(one, epoch, order[(from + at + passages) % order.length]!));
+    const pieces = rows.map(({ prompt, target }) => ({
+      prompt: encode(prompt),
+      target: [...tokenizer.encode(continuation(target), false), end],
+    }));
+    const trained = pieces.reduce((sum, { target }) => sum + target.length, 0);
+    const passed = trainer.forwardBackward(adapter, {
+      tokens: Int32Array.from(pieces.flatMap(({ prompt, target }) => [...prompt, ...target])),
+      rowLengths: Int32Array.from(pieces, ({ prompt, target }) => prompt.length + target.length),
+      weights: Float32Array.from(
+        pieces.flatMap(({ prompt, target }) => [...prompt.map(() => 0), ...target.map(() => 1 / trained)]),
+      ),
+    });
+    const left = step < warmUp ? (step + 1) / warmUp : (steps - step) / (steps - warmUp);
+    await trainer.optimStep(adapter, {
+      learningRate: rate * left,
+      beta1: 0.9,
+      beta2: 0.95,
+      eps: 1e-8,
+      weightDecay: 0,
+      gradClipNorm: 1,
+    });
+    const { loss: here, computedTokens } = await passed;
+    loss = step === 0 ? here : 0.98 * loss + 0.02 * here;
+    computed += computedTokens;
+    if (step % 20 === 19 || step === 2) {
+      const seconds = (Date.now() - began) / 1000;
+      note(
+        `step ${step + 1} of ${steps}, loss ${loss.toFixed(3)}, ${Math.round(computed / seconds)} tokens a second, ${Math.round(((steps - step - 1) * seconds) / (step + 1))} s left`,
+      );
+    }
+  }
+  return { steps, loss };
+}
+
+/** The same adapter in half precision: what is shipped is half as large. */
+async function halve(from: string, to: string): Promise<void> {
+  const { values, tensors } = readGgufHeader(from);
+  const source = await open(from);
+  const file = await open(to, "w");
+  try {
+    const pairs = ["general.type", "general.architecture", "adapter.type"].map((key) => ({
+      key,
+      type: "string" as const,
+      value: String(values.get(key)),
+    }));
+    const alpha = {
+      key: "adapter.lora.alpha",
+      type: "float32" as const,
+      value: Number(values.get("adapter.lora.alpha")),
+    };
+    const halved = tensors.map(({ name, shape, bytes, offset }) => ({
+      name,
+      shape,
+      type: 1, // F16
+      bytes: bytes / 2,
+      async *read() {
+        const { buffer } = await source.read(new Uint8Array(bytes), 0, bytes, offset);
+        yield new Uint8Array(Float16Array.from(new Float32Array(buffer.buffer)).buffer);
+      },
+    }));
+    await writeGguf(file, [...pairs, alpha], halved);
+    await file.sync();
+  } finally {
+    await file.close();
+    await source.close();
+  }
+}

@@ -1,0 +1,37 @@
+// What of the documents rows were made of: told per document and passage, with the reason where there is none.
+import type { Coverage, PassageCoverage } from "../contract/coverage.ts";
+import type { SnapshotDocument } from "../contract/run-folder.ts";
+import { headingOf, type Passage } from "./passages.ts";
+import type { StudyRow } from "./row.ts";
+
+export function coverageOf(
+  documents: readonly SnapshotDocument[],
+  passages: readonly Passage[],
+  rows: readonly StudyRow[],
+): Coverage {
+  const byPassage = Map.groupBy(rows, ({ target }) => /^\d+\.\d+/.exec(target)?.[0] ?? "");
+  const of = (passage: Passage): PassageCoverage => {
+    const own = (byPassage.get(passage.id) ?? []).filter(({ kind }) => kind !== "recall");
+    const isCode = passage.units.every(({ type }) => type === "code");
+    return {
+      start: passage.start,
+      end: passage.end,
+      heading: headingOf(passage),
+      rows: own.length,
+      written: own.filter(({ kind }) => kind === "writer").length,
+      none: own.length > 0 ? null : isCode ? "code" : "nothing_told",
+    };
+  };
+  const told = documents.map(({ id, name }): Coverage["documents"][number] => ({
+    document_id: id,
+    name,
+    passages: passages.filter(({ document }) => document === id).map(of),
+  }));
+  const content = told.flatMap((document) => document.passages).filter(({ none }) => none !== "code");
+  return {
+    content: content.length,
+    covered: content.filter(({ rows }) => rows > 0).length,
+    written: content.filter(({ written }) => written > 0).length,
+    documents: told,
+  };
+}

@@ -1,0 +1,37 @@
+// The words of a block without the marks around them, and the cells of a row.
+import { parse as parseCsv } from "csv-parse/sync";
+import type { Nodes } from "mdast";
+import { fromMarkdown } from "mdast-util-from-markdown";
+import type { SnapshotDocument } from "../contract/run-folder.ts";
+
+/** On one line. */
+export function plainText(raw: string, mediaType: SnapshotDocument["media_type"]): string {
+  const text = mediaType === "text/markdown" && /[*_`[\]\\<&!]/.test(raw) ? flattened(fromMarkdown(raw)) : raw;
+  return text.replace(/\s+/g, " ").trim();
+}
+
+function flattened(node: Nodes): string {
+  if ("children" in node) return node.children.map(flattened).join(node.type === "root" ? " " : "");
+  if (node.type === "break") return " ";
+  return "value" in node ? node.value : "";
+}
+
+export function cellsOf(raw: string, isCsv: boolean, delimiter: string): string[] {
+  if (isCsv) {
+    const [cells = []] = parseCsv(raw, { delimiter, relax_quotes: true, relax_column_count: true }) as string[][];
+    return cells.map((cell) => cell.replace(/\s+/g, " ").trim());
+  }
+  return raw
+    .trim()
+    .replace(/^\||\|$/g, "")
+    .split(/(?<!\\)\|/)
+    .map((cell) => plainText(cell.trim(), "text/markdown"));
+}
+
+/** The mark that most of the first line's are; a comma when there is none. */
+export function delimiterOf(text: string): string {
+  const first = text.slice(0, text.search(/\n|$/));
+  return [",", ";", "\t", "|"].reduce((best, mark) =>
+    first.split(mark).length > first.split(best).length ? mark : best,
+  );
+}

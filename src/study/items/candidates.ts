@@ -1,0 +1,252 @@
+// Written questions and plain ones → candidates for items: what is asked, what is right, where it stands, and what would be wrong.
+import { sha256 } from "../../base/files.ts";
+import { seeded } from "../../base/statistics/random.ts";
+import { hashOf, normalised, shuffled, wordsOf } from "../../base/text.ts";
+import type { SnapshotDocument } from "../../contract/run-folder.ts";
+import { nearestHeading } from "../forms.ts";
+import { ownOrEnglish } from "../languages.ts";
+import { findOverlap } from "../leakage.ts";
+import { lexiconOf } from "../lexicon.ts";
+import { headingOf, type Passage, type Place, passagesOf, type Unit } from "../passages.ts";
+import { plainRowsOf } from "../plain.ts";
+import type { ItemKind } from "./kinds.ts";
+import { plainItemsOf } from "./plain-items.ts";
+import { inUsualLanguage, spreadOrder } from "./plan.ts";
+import { rivalsOf } from "./rivals.ts";
+import type { Verified } from "./written.ts";
+
+export interface Citation extends Place {
+  document: string;
+  page: number | null;
+  quote: string;
+}
+
+export interface Wording {
+  question: string;
+  /** Of its passage, among all that a search by the question finds. */
+  rank: number;
+  /** A row that a study makes without any model gives it away. */
+  leaks: boolean;
+  /** A reader who saw the passages alone answered the same; true of what is right by construction. */
+  verified: boolean;
+}
+
+export interface ItemCandidate {
+  category: ItemKind;
+  type: "short" | "choice" | "refusal";
+  /** Best first: the first that passes the gates is asked. */
+  wordings: Wording[];
+  response: string;
+  aliases: string[];
+  choices: string[];
+  citations: Citation[];
+  /** The passages under their headings: what the answer must follow from, and all that a checker gets to see. */
+  chunk: string;
+  /** What a wrong answer would be: spans of the same kind in the same passage, other cells of the column. */
+  rivals: string[];
+  /** Of these the other cells of the column. */
+  siblings: string[];
+  /** Items that fall together share this: what says the answer, and not where it is said. */
+  cluster: string;
+  document: string;
+  passage: string;
+  /** The row or heading that it is about. */
+  subject: string;
+  /** By a model; else by a plain form. */
+  isWritten: boolean;
+}
+
+/** What a writer said of a passage. */
+export interface WrittenOf {
+  passage: string;
+  near: string | null;
+  items: readonly Verified[];
+}
+
+export interface CandidateTask {
+  documents: readonly SnapshotDocument[];
+  seed: number;
+  wanted: number;
+  written: readonly WrittenOf[];
+}
+
+/** Plain questions, for each that is wanted. */
+const spare = 3;
+/** Of candidates that have enough siblings, one in so many is a choice. */
+const choiceEvery = 4;
+
+/** Passage by passage, in the order in which they are to be asked about. */
+export function candidatesOf({ documents, seed, wanted, written }: CandidateTask): ItemCandidate[] {
+  const studied = passagesOf(documents);
+  const passages = inUsualLanguage(studied);
+  const byId = new Map(passages.map((passage) => [passage.id, passage]));
+  const source = new Map(documents.map((document) => [document.id, document]));
+  const said = new Map(written.map((one) => [one.passage, one]));
+  const inOrder = spreadOrder(passages, seed);
+  const plain = inOrder.map((passage) => plainItemsOf(passage, seeded(seed ^ hashOf(`plain ${passage.text}`))));
+  // Tables may stand in few passages only.
+  const each = Math.ceil((spare * wanted) / Math.max(1, plain.filter((items) => items.length > 0).length));
+  const drafts = inOrder.flatMap((passage, at) => {
+    const { near = null, items = [] } = said.get(passage.id) ?? {};
+    const shown = near === null ? [passage] : [passage, byId.get(near)!];
+    const asked: Asked[] = [...byAnswer(items, shown), ...plain[at]!.slice(0, each)];
+    return asked.map((one) => draftOf(one, shown, source));
+  });
+  return withRivals(lookedUp(drafts, studied, byId), passages, seed);
+}
+
+interface Asked {
+  kind: ItemKind;
+  answer: string;
+  questions: { question: string; verified: boolean }[];
+  /** What says the answer; null where that goes over several units, or nothing does. */
+  unit: Unit | null;
+  /** Of a cell. */
+  column?: number;
+  isWritten: boolean;
+}
+
+/** What is asked for the same answer is one item in several wordings. */
+const byAnswer = (items: readonly Verified[], shown: readonly Passage[]): Asked[] =>
+  [...Map.groupBy(items, ({ kind, answer, question }) => JSON.stringify([kind, answer || question])).values()].map(
+    (same) => {
+      const [{ kind, answer, question }] = same as [Verified];
+      return {
+        kind,
+        answer,
+        questions: same.map(({ question, verified }) => ({ question, verified })),
+        unit: kind === "unanswerable" ? null : unitOf(saying(shown, kind, answer), answer, question),
+        isWritten: true,
+      };
+    },
+  );
+
+/** The passage that has the answer. */
+const saying = (shown: readonly Passage[], kind: ItemKind, answer: string): Passage =>
+  (kind === "multi_hop" ? shown.find(({ text }) => text.includes(answer)) : undefined) ?? shown[0]!;
+
+/** Of the units in which an answer stands the one that has most to do with the question. */
+function unitOf({ units }: Passage, answer: string, question: string): Unit | null {
+  const asked = new Set(wordsOf(question));
+  const shared = ({ text }: Unit): number => wordsOf(text).filter((word) => asked.has(word)).length;
+  const holding = units.filter(({ text }) => text.includes(answer));
+  return holding.reduce<Unit | null>((best, one) => (best === null || shared(one) > shared(best) ? one : best), null);
+}
+
+type Draft = Omit<ItemCandidate, "wordings" | "rivals" | "siblings"> & {
+  questions: Asked["questions"];
+  /** Where the answer stands. */
+  at: Passage;
+  unit: Unit | null;
+  column: number;
+};
+
+function draftOf(
+  { kind, answer, questions, unit, column = -1, isWritten }: Asked,
+  shown: readonly Passage[],
+  source: ReadonlyMap<string, SnapshotDocument>,
+): Draft {
+  const [passage] = shown as [Passage];
+  const at = saying(shown, kind, answer);
+  const cite = ({ document, start, end }: Place & { document: string }): Citation =>
+    citationOf(source.get(document)!, { start, end });
+  const own = cite({ document: at.document, start: (unit ?? at).start, end: (unit ?? at).end });
+  const others = kind === "multi_hop" ? shown.filter((one) => one !== at).map(cite) : [];
+  const common = {
+    category: kind,
+    questions,
+    choices: [],
+    document: passage.document,
+    passage: passage.id,
+    subject: unit?.type === "row" ? unit.cells[0]! : nearestHeading(at),
+    isWritten,
+    at,
+    unit,
+    column,
+  };
+  if (kind === "unanswerable")
+    return {
+      ...common,
+      type: "refusal",
+      response: ownOrEnglish(passage.language, "not_stated"),
+      aliases: [],
+      citations: [],
+      chunk: textOf(shown),
+      cluster: clusterOf("", questions[0]!.question),
+    };
+  return {
+    ...common,
+    type: "short",
+    response: answer,
+    aliases: aliasesOf(answer),
+    citations: [...others, own],
+    chunk: textOf(kind === "multi_hop" ? shown : [passage]),
+    cluster: clusterOf(saidBy(at, unit), answer),
+  };
+}
+
+const textOf = (passages: readonly Passage[]): string =>
+  passages.map((passage) => `${headingOf(passage)}\n${passage.text}`).join("\n\n");
+
+/** Of a row its name, of a line its heading, else the words themselves. */
+function saidBy(passage: Passage, unit: Unit | null): string {
+  if (unit === null) return passage.text;
+  if (unit.type === "row") return unit.cells[0]!;
+  return unit.type === "pair" ? `${nearestHeading(passage)} ${unit.key}` : unit.text;
+}
+
+const clusterOf = (saidBy: string, answer: string): string =>
+  `fact-${sha256(`${normalised(saidBy)}\n${normalised(answer)}`).slice(0, 16)}`;
+
+/** Its own characters, without the blanks around them. */
+function citationOf({ id, text, pages }: SnapshotDocument, place: Place): Citation {
+  const said = text.slice(place.start, place.end);
+  const start = place.start + said.length - said.trimStart().length;
+  const quote = said.trim();
+  const page = pages?.filter((begin) => begin <= start).length || null;
+  return { document: id, page, start, end: start + quote.length, quote };
+}
+
+/** Other forms that are as right: a bare number where the unit is asked for by the question, numbers without commas. */
+function aliasesOf(value: string): string[] {
+  const number = /^([\d.,]+)\s+\p{L}/u.exec(value)?.[1];
+  const ungrouped = /^\d{1,3}(?:,\d{3})+/.test(value) ? value.replaceAll(",", "") : null;
+  return [number, ungrouped].filter((alias) => alias !== undefined && alias !== null);
+}
+
+type LookedUp = Omit<Draft, "questions"> & Pick<ItemCandidate, "wordings">;
+
+/** Each question among the passages, and in the rows that every study makes. */
+function lookedUp(
+  drafts: readonly Draft[],
+  passages: readonly Passage[],
+  byId: ReadonlyMap<string, Passage>,
+): LookedUp[] {
+  const lexicon = lexiconOf(passages);
+  const all = [...new Set(drafts.flatMap(({ questions }) => questions.map(({ question }) => question)))];
+  const leaking = new Set(findOverlap(all, plainRowsOf(passages, lexicon)).items.map(({ question }) => all[question]!));
+  return drafts.map(({ questions, ...draft }) => {
+    const about = new Set([byId.get(draft.passage)!, draft.at]);
+    const wordings = questions.map((one) => ({
+      ...one,
+      rank: Math.min(...[...about].map((passage) => lexicon.rankOf(one.question, passage))),
+      leaks: leaking.has(one.question),
+    }));
+    return { ...draft, wordings };
+  });
+}
+
+/** With what would be wrong; where a column gives enough of it, some are choices. */
+function withRivals(drafts: readonly LookedUp[], passages: readonly Passage[], seed: number): ItemCandidate[] {
+  const rivals = rivalsOf(passages);
+  let withSiblings = 0;
+  return drafts.map(({ at, unit, column, ...draft }): ItemCandidate => {
+    if (draft.type === "refusal") return { ...draft, rivals: [], siblings: [] };
+    const found = rivals(at, unit, draft.response, column);
+    const wrong = found.siblings.slice(0, 3);
+    const isChoice = wrong.length === 3 && ++withSiblings % choiceEvery === 0;
+    if (!isChoice) return { ...draft, ...found };
+    const random = seeded(seed ^ hashOf(draft.cluster));
+    return { ...draft, ...found, type: "choice", aliases: [], choices: shuffled([draft.response, ...wrong], random) };
+  });
+}

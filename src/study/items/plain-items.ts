@@ -1,0 +1,102 @@
+// Questions that need no writer: a cell by its row and column, a value by its key. Right by construction, and worded as no training row
+// is. What a document asks itself is none of them, since training asks it in the same words.
+import { shuffled } from "../../base/text.ts";
+import { nearestHeading } from "../forms.ts";
+import { filled, languageOf } from "../languages.ts";
+import type { Passage, Unit } from "../passages.ts";
+import { namesOf } from "../targets.ts";
+import { type ItemKind, kindOf } from "./kinds.ts";
+
+export interface PlainItem {
+  kind: ItemKind;
+  answer: string;
+  questions: { question: string; verified: true }[];
+  unit: Unit;
+  /** Of a cell. */
+  column?: number;
+  isWritten: false;
+}
+
+/** Words of a value: a longer one is no short answer. */
+const longest = 8;
+
+/** In drawn order. */
+export function plainItemsOf(passage: Passage, random: () => number): PlainItem[] {
+  const items = passage.units.flatMap((unit) =>
+    unit.type === "row"
+      ? cellItems(passage, unit, random)
+      : unit.type === "pair"
+        ? keyedItem(passage, unit, unit.key, unit.value, random)
+        : [],
+  );
+  return shuffled(items, random);
+}
+
+function cellItems(passage: Passage, unit: Unit & { type: "row" }, random: () => number): PlainItem[] {
+  const { cells, header } = unit;
+  if (tellsOneThing(passage, header)) return keyedItem(passage, unit, cells[0]!, cells[1]!, random);
+  return cells.flatMap((cell, column): PlainItem[] => {
+    const title = (header[column] ?? "").replaceAll("_", " ").trim();
+    const row = telling(passage, cells, column);
+    if (column === 0 || title === "" || row === null || !isAnswer(cell)) return [];
+    const asked = languageOf(passage.language).item.cell;
+    const words = { row, column: title, heading: nearestHeading(passage) };
+    return [{ ...itemOf(passage, unit, cell, asked, words, random), column }];
+  });
+}
+
+/** The row by as few of its cells as tell it from the others of its passage; null where they do not. */
+function telling(passage: Passage, cells: readonly string[], asked: number): string | null {
+  const rows = passage.units.flatMap((unit) => (unit.type === "row" ? [unit.cells] : []));
+  const names = namesOf(cells, asked).filter((name) => name !== "");
+  for (let n = 1; n <= names.length; n++) {
+    const told = names.slice(0, n);
+    if (rows.filter((row) => told.every((name) => row.includes(name))).length === 1) return told.join(", ");
+  }
+  return null;
+}
+
+/**
+ * Two columns of which the second has figures and words: its rows are keys and values of one thing, and what stands in the first row may
+ * be such a pair, too.
+ */
+function tellsOneThing({ units }: Passage, header: readonly string[]): boolean {
+  const isOfTable = (unit: Unit): unit is Unit & { type: "row" } =>
+    unit.type === "row" && unit.header.join("\n") === header.join("\n");
+  const rows = units.filter(isOfTable).map(({ cells }) => cells);
+  const withFigures = rows.filter(([, value = ""]) => /\p{N}/u.test(value)).length;
+  return rows.every(({ length }) => length === 2) && withFigures > 0 && withFigures < rows.length;
+}
+
+function keyedItem(passage: Passage, unit: Unit, key: string, value: string, random: () => number): PlainItem[] {
+  if (!isAnswer(value) || key === "") return [];
+  const asked = languageOf(passage.language).item.pair;
+  return [itemOf(passage, unit, value, asked, { key, heading: nearestHeading(passage) }, random)];
+}
+
+/** A name and an address say how a letter travelled, and not what is so. */
+const mailbox = /\S\s<?[^<>\s@]+@[^<>\s@]+>?$/;
+
+const isAnswer = (text: string): boolean =>
+  /[\p{L}\p{N}]/u.test(text) && !mailbox.test(text) && text.split(/\s+/).length <= longest;
+
+/** Each wording as it is, then under its heading: a question must find its passage. */
+function itemOf(
+  passage: Passage,
+  unit: Unit,
+  answer: string,
+  asked: readonly string[],
+  words: Record<string, string>,
+  random: () => number,
+): PlainItem {
+  const plain = shuffled(asked, random).map((prompt) => filled(prompt, words));
+  const heading = nearestHeading(passage);
+  const under = plain.filter((question) => !question.includes(heading)).map((question) => `${heading}: ${question}`);
+  // A column beside one other is seldom called by what it holds.
+  const isBare = unit.type === "row" && unit.cells.length === 2;
+  const questions = (isBare ? [...under, ...plain] : [...plain, ...under]).map((question) => ({
+    question,
+    verified: true as const,
+  }));
+  return { kind: kindOf(unit, { kind: "value" }, answer, false), answer, questions, unit, isWritten: false };
+}

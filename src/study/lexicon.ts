@@ -1,0 +1,81 @@
+// What words tell in these documents, without a list of any language: a word that most units have says nothing, a rare one finds its
+// passage. Also the search that «stands alone» is decided by: a question must find its own passage among all.
+import { wordsOf } from "../base/text.ts";
+import { headingOf, type Passage } from "./passages.ts";
+
+export interface Lexicon {
+  /** How many passages there are. */
+  passages: number;
+  /** ln((N + 1) / (n + ½)) of a word that n of N units have; of one that none has, the most. Nats. */
+  weightOf(word: string): number;
+  /** Whether a word says something: rarer than those that hold sentences together, or what figures are counted in. */
+  tells(word: string): boolean;
+  /** The passage's rank among all by the question's words, from 1; the same score is the same rank. */
+  rankOf(question: string, passage: Passage): number;
+}
+
+/** Share of the units that a word may stand in and still tell something. */
+const common = 0.06;
+/** In few units every word would be common. */
+const always = 3;
+
+export function lexiconOf(passages: readonly Passage[]): Lexicon {
+  const units = passages.flatMap((passage) => passage.units.map(({ text }) => wordsOf(text)));
+  const counts = countsOf(units);
+  const afterFigures = countsOf(units.map((words) => words.filter((_, at) => /^\p{N}/u.test(words[at - 1] ?? ""))));
+  const total = units.length;
+  const most = Math.max(always, common * total);
+  const weightOf = (word: string): number => Math.log((total + 1) / ((counts.get(word) ?? 0) + 0.5));
+
+  const holders = new Map<string, { at: number; times: number }[]>();
+  const lengths: number[] = [];
+  const places = new Map<string, number>();
+  for (const [at, passage] of passages.entries()) {
+    places.set(passage.id, at);
+    const words = wordsOf(`${headingOf(passage)}\n${passage.text}`);
+    lengths.push(words.length);
+    const times = new Map<string, number>();
+    for (const word of words) times.set(word, (times.get(word) ?? 0) + 1);
+    for (const [word, n] of times) {
+      const known = holders.get(word);
+      if (known) known.push({ at, times: n });
+      else holders.set(word, [{ at, times: n }]);
+    }
+  }
+  const usual = lengths.reduce((sum, n) => sum + n, 0) / Math.max(1, lengths.length);
+
+  /** BM25 (Robertson and Zaragoza 2009) with k1 1.2 and b 0.75, over passages under their headings. */
+  const scores = (question: string): Map<number, number> => {
+    const found = new Map<number, number>();
+    for (const word of new Set(wordsOf(question))) {
+      const holding = holders.get(word) ?? [];
+      const weight = Math.log(1 + (passages.length - holding.length + 0.5) / (holding.length + 0.5));
+      for (const { at, times } of holding) {
+        const score = (weight * times * 2.2) / (times + 1.2 * (0.25 + (0.75 * lengths[at]!) / usual));
+        found.set(at, (found.get(at) ?? 0) + score);
+      }
+    }
+    return found;
+  };
+
+  return {
+    passages: passages.length,
+    weightOf,
+    tells(word) {
+      const count = counts.get(word) ?? 0;
+      return (word.length > 1 && count <= most) || (count > 0 && (afterFigures.get(word) ?? 0) >= count / 2);
+    },
+    rankOf(question, passage) {
+      const found = scores(question);
+      const own = found.get(places.get(passage.id)!) ?? 0;
+      return 1 + [...found.values()].filter((score) => score > own).length + (own === 0 ? passages.length : 0);
+    },
+  };
+}
+
+/** In how many units each word stands. */
+function countsOf(units: readonly (readonly string[])[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const words of units) for (const word of new Set(words)) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return counts;
+}

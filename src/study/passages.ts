@@ -1,0 +1,311 @@
+// Documents → passages: neighbouring units under one heading, short enough to be read whole. A unit is what a document says at once: a
+// sentence, an item of a list, a line of key and value, a row of a table. Every unit keeps its place in the document.
+import { eld } from "eld/small";
+import type { SnapshotBlock, SnapshotDocument } from "../contract/run-folder.ts";
+import { cellsOf, delimiterOf, plainText } from "./inline.ts";
+
+export interface Place {
+  /** UTF-16 code units of the document's text. */
+  start: number;
+  end: number;
+}
+
+export type Unit = Place & {
+  /** As it stands in the passage's text. */
+  text: string;
+  /** Where it begins there. */
+  at: number;
+} & (
+    | { type: "sentence" }
+    | { type: "item" }
+    | { type: "code" }
+    | { type: "pair"; key: string; value: string }
+    /** `header`: what the columns are called; empty where the table does not say. */
+    | { type: "row"; header: string[]; cells: string[] }
+  );
+
+export interface Passage extends Place {
+  /** Unique among the passages of a study: its document's number, its own. */
+  id: string;
+  document: string;
+  /** Of the document: its first heading, else its file's name. */
+  title: string;
+  /** Headings above, outermost first; the title is none of them. */
+  path: string[];
+  /** ISO 639-1; null where it cannot be told. */
+  language: string | null;
+  text: string;
+  units: Unit[];
+}
+
+/** What stands above a passage, outermost first. */
+export const headingOf = ({ title, path }: Pick<Passage, "title" | "path">): string => [title, ...path].join(" > ");
+
+/** Words of a passage: the size of those that writers are trained on. A unit is never parted, and may be longer. */
+const enough = 35;
+const most = 70;
+
+/** A unit before it has its place in a passage. */
+type Loose =
+  | (Place & { text: string; apart: boolean } & ({ type: "sentence" } | { type: "item" } | { type: "code" }))
+  | (Place & { text: string; apart: boolean; type: "pair"; key: string; value: string })
+  | (Place & { text: string; apart: boolean; type: "row"; header: string[]; cells: string[] });
+
+interface Section {
+  path: string[];
+  units: Loose[];
+}
+
+/** `organisation`: whose documents they are, where that is known; it is said in every title that does not. */
+export function passagesOf(documents: readonly SnapshotDocument[], organisation: string | null = null): Passage[] {
+  return documents.flatMap((document, index) => {
+    const sections = sectionsOf(document);
+    const own = titleOf(document, sections);
+    const title = organisation === null || own.includes(organisation) ? own : `${organisation}, ${own}`;
+    const passages = sections.flatMap(({ path, units }) =>
+      windowsOf(units).map((window): Omit<Passage, "id" | "language"> => {
+        const { text, units: placed } = laidOut(window);
+        return {
+          document: document.id,
+          title,
+          path: path[0] === own ? path.slice(1) : path,
+          text,
+          units: placed,
+          start: Math.min(...window.map(({ start }) => start)),
+          end: Math.max(...window.map(({ end }) => end)),
+        };
+      }),
+    );
+    const languages = passages.map(({ text }) => languageOf(text));
+    const usual = mostFrequent(languages.filter((one) => one !== null));
+    return passages.map((passage, at) => ({ ...passage, id: `${index}.${at}`, language: languages[at] ?? usual }));
+  });
+}
+
+/** Characters: less says too little about its language. */
+const tellable = 60;
+
+function languageOf(text: string): string | null {
+  if (text.length < tellable) return null;
+  const found = eld.detect(text);
+  return found.language !== "" && found.isReliable() ? found.language : null;
+}
+
+export function mostFrequent(values: readonly string[]): string | null {
+  const counts = new Map<string, number>();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return [...counts].sort(([, a], [, b]) => b - a)[0]?.[0] ?? null;
+}
+
+function titleOf(document: SnapshotDocument, sections: readonly Section[]): string {
+  const first = sections.find(({ path }) => path.length > 0)?.path[0];
+  const name = document.name.replace(/\.[\p{L}\d]{1,5}$/u, "").replace(/[_-]+/g, " ");
+  // A heading that comes late names a part of the document, and not all of it.
+  return first !== undefined && sections[0]!.path.length > 0 ? first : name.charAt(0).toUpperCase() + name.slice(1);
+}
+
+// ---- Blocks to sections of units
+
+function sectionsOf(document: SnapshotDocument): Section[] {
+  const { text, media_type } = document;
+  const blocks = (document.blocks ?? paragraphsOf(text)).map((block, at, all) =>
+    asHeading(text, block, all[at + 1], at),
+  );
+  const isCsv = media_type === "text/csv";
+  const delimiter = isCsv ? delimiterOf(text) : "|";
+  const open: { level: number; text: string }[] = [];
+  const sections: Section[] = [{ path: [], units: [] }];
+  let header: string[] = [];
+  for (const [index, block] of blocks.entries()) {
+    const raw = text.slice(block.start, block.end);
+    if (block.type === "heading") {
+      while (open.length > 0 && open.at(-1)!.level >= block.level) open.pop();
+      open.push({ level: block.level, text: plainText(raw, media_type) });
+      sections.push({ path: open.map((one) => one.text), units: [] });
+      continue;
+    }
+    const { units } = sections.at(-1)!;
+    if (block.type === "row") {
+      const cells = cellsOf(raw, isCsv, delimiter);
+      const isAlone = blocks[index + 1]?.type !== "row" || blocks[index + 1]!.level === 1;
+      if (block.level === 1) header = isAlone ? [] : cells;
+      if (block.level > 1 || isAlone) units.push({ type: "row", header, cells, ...rowText(cells), ...placeOf(block) });
+    } else if (block.type === "code") units.push({ type: "code", text: unfenced(raw), apart: true, ...placeOf(block) });
+    else units.push(...proseUnits(raw, block, media_type));
+  }
+  return sections.filter(({ units }) => units.length > 0);
+}
+
+const placeOf = ({ start, end }: Place): Place => ({ start, end });
+/** Code without the lines of marks around it. */
+const unfenced = (raw: string): string => /^\s*(`{3,}|~{3,})[^\n]*\n([\s\S]*?)\s*\1\s*$/.exec(raw)?.[2] ?? raw.trim();
+/** Between the cells of a row in a passage's text. */
+export const cellsJoin = " | ";
+const rowText = (cells: readonly string[]) => ({ text: cells.join(cellsJoin), apart: true });
+
+/** Of snapshots that an older version made, which have no blocks: what blank lines part. */
+const paragraphsOf = (text: string): SnapshotBlock[] =>
+  [...text.matchAll(/\S[^\n]*(?:\n[^\n]*\S[^\n]*)*/g)].map(({ 0: { length }, index }) => ({
+    type: "paragraph",
+    level: 0,
+    start: index,
+    end: index + length,
+  }));
+
+const longestHeading = 10;
+
+/** Plain text does not mark its headings: a short line that ends without a sign, and something under it. */
+function asHeading(text: string, block: SnapshotBlock, next: SnapshotBlock | undefined, at: number): SnapshotBlock {
+  if ((block.type !== "paragraph" && block.type !== "item") || next === undefined || next.type === "heading")
+    return block;
+  if (block.type === "item" && next.type === "item") return block;
+  const line = text.slice(block.start, block.end);
+  const isTitle = !line.includes("\n") && line.split(/\s+/).length <= longestHeading && /[\p{L}\p{N})?]$/u.test(line);
+  return isTitle && !pair.test(line) && /\p{L}/u.test(line)
+    ? { ...block, type: "heading", level: at === 0 ? 1 : 2 }
+    : block;
+}
+
+/** «Key: value» on a line of its own. */
+const pair = /^([\p{L}\p{N}][^:.!?]{1,48}):\s+(\S.*)$/u;
+const longestKey = 6;
+const longestValue = 16;
+
+function proseUnits(raw: string, block: SnapshotBlock, mediaType: SnapshotDocument["media_type"]): Loose[] {
+  const lines = [...raw.matchAll(/[^\n]+/g)].map(({ 0: line, index }) => ({ line, start: block.start + index }));
+  const pairs = lines.map(({ line }) => pairOf(plainText(line, mediaType)));
+  const isList = pairs.every((one) => one !== null) || lines.length === 1;
+  if (isList && pairs.every((one) => one !== null))
+    return lines.map(({ line, start }, at) => ({
+      type: "pair",
+      ...pairs[at]!,
+      text: plainText(line, mediaType),
+      apart: true,
+      start,
+      end: start + line.length,
+    }));
+  const whole = plainText(raw, mediaType);
+  const sentences = sentencesOf(whole);
+  const type = block.type === "item" ? "item" : "sentence";
+  let from = block.start;
+  return sentences.map((text, at) => {
+    // The words of the document with its marks between them: a sentence ends where its last words stand.
+    const start = from;
+    const end = at === sentences.length - 1 ? block.end : endOf(raw, block.start, from, text);
+    from = end;
+    return { type, text, apart: at === 0, start, end };
+  });
+}
+
+function pairOf(line: string): { key: string; value: string } | null {
+  const found = pair.exec(line.trim());
+  if (found === null) return null;
+  const [, key, value] = found as unknown as [string, string, string];
+  const isShort = key.split(/\s+/).length <= longestKey && value.split(/\s+/).length <= longestValue;
+  return isShort ? { key, value: value.replace(/[.;,]$/, "") } : null;
+}
+
+/** Where a sentence ends in the document, by the letters and digits that both have. */
+function endOf(raw: string, offset: number, from: number, sentence: string): number {
+  let left = sentence.replace(/[^\p{L}\p{N}]/gu, "").length;
+  let at = from - offset;
+  while (at < raw.length && left > 0) {
+    const character = String.fromCodePoint(raw.codePointAt(at)!);
+    at += character.length;
+    if (/[\p{L}\p{N}]/u.test(character)) left -= character.length;
+  }
+  while (at < raw.length && !/\s/.test(raw[at]!)) at++;
+  return offset + at;
+}
+
+const segmenter = new Intl.Segmenter(undefined, { granularity: "sentence" });
+/** Ends like an abbreviation: «Dr.», «No.», «z. B.», «3.» */
+const abbreviated = /(?:^|[\s(])(?:\p{Lu}\p{L}{0,2}|\p{L}|\p{N}{1,2}|(?:\p{L}\.\s?)+\p{L})\.$/u;
+
+export function sentencesOf(text: string): string[] {
+  const sentences: string[] = [];
+  for (const { segment } of segmenter.segment(text)) {
+    const piece = segment.trim();
+    const last = sentences.at(-1);
+    if (piece === "") continue;
+    const goesOn = last !== undefined && (abbreviated.test(last) || /^[\p{Ll})]/u.test(piece));
+    if (goesOn) sentences[sentences.length - 1] = `${last} ${piece}`;
+    else sentences.push(piece);
+  }
+  return sentences;
+}
+
+// ---- Units to passages
+
+const wordsIn = (text: string): number => text.split(/\s+/).length;
+
+/** Runs of units that make a passage each: whole paragraphs, items and rows; only a paragraph that is too long is parted. */
+function windowsOf(units: readonly Loose[]): Loose[][] {
+  const paragraphs: Loose[][] = [];
+  for (const unit of units) {
+    const last = paragraphs.at(-1);
+    if (last === undefined || unit.apart || countOf(last) + wordsIn(unit.text) > most) paragraphs.push([unit]);
+    else last.push(unit);
+  }
+  const windows: Loose[][] = [];
+  for (const paragraph of paragraphs) {
+    const last = windows.at(-1);
+    const joins = last !== undefined && countOf(last) < enough && countOf(last) + countOf(paragraph) <= most;
+    if (joins) last.push(...paragraph);
+    else windows.push([...paragraph]);
+  }
+  return windows;
+}
+
+const countOf = (units: readonly Loose[]): number => units.reduce((sum, { text }) => sum + wordsIn(text), 0);
+
+/** One text of all units, each with where it begins. A table's columns are named once, before its first row. */
+function laidOut(window: readonly Loose[]): { text: string; units: Unit[] } {
+  let text = "";
+  let named = "";
+  const units = window.map((loose, index): Unit => {
+    const { apart, ...unit } = loose;
+    if (index > 0) text += apart ? "\n" : " ";
+    const header = unit.type === "row" ? unit.header.join(cellsJoin) : "";
+    if (header !== "" && header !== named) text += `${header}\n`;
+    named = header;
+    const at = text.length;
+    text += unit.text;
+    return { ...unit, at };
+  });
+  return { text, units };
+}
+
+// ---- What each says by itself
+
+/** Up to 600 characters, and whole words: an encoder reads some hundred of them, and a shorter text says one thing. */
+const pieces = /\S[\s\S]{0,599}(?=\s|$)|\S{600}/g;
+
+/** A paragraph, a line or a row of a table, under its headings and with its columns' names, in the documents' order. */
+export function statementsOf(documents: readonly SnapshotDocument[]): string[] {
+  return documents.flatMap((document) =>
+    sectionsOf(document).flatMap(({ path, units }) =>
+      paragraphsIn(units)
+        .flatMap((text) => text.match(pieces) ?? [])
+        .map((text) => [...path, text.trim()].join("\n")),
+    ),
+  );
+}
+
+function paragraphsIn(units: readonly Loose[]): string[] {
+  const texts: string[] = [];
+  for (const unit of units) {
+    const text = unit.type === "row" ? rowOf(unit.header, unit.cells) : unit.text;
+    if (unit.apart || texts.length === 0) texts.push(text);
+    else texts[texts.length - 1] += ` ${text}`;
+  }
+  return texts.filter((text) => text.trim() !== "");
+}
+
+/** Cells that say something, each with what its column is called. */
+const rowOf = (header: readonly string[], cells: readonly string[]): string =>
+  cells
+    .map((text, column) => ({ title: header[column] ?? "", text }))
+    .filter(({ text }) => text !== "")
+    .map(({ title, text }) => (title === "" ? text : `${title}: ${text}`))
+    .join("; ");

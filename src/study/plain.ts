@@ -1,0 +1,50 @@
+// The rows that a study makes without any model: what every alignment to the same documents asks, whatever its base and writer. A
+// benchmark question that stands in them would measure the memory of a question.
+import { type Lexicon, lexiconOf } from "./lexicon.ts";
+import type { Passage } from "./passages.ts";
+import type { StudyRow } from "./row.ts";
+import { type RowOptions, rowsOf } from "./rows.ts";
+import { spansOf, worthAsking } from "./spans.ts";
+import { type Target, targetsOf } from "./targets.ts";
+
+/** Rows of a target: all of its plain forms several times. A run draws others, and drops the rows that meet a question. */
+const phrasings = 12;
+/** Of no training: presets begin at 1. */
+const seed = 0;
+
+/** Without a model nobody knows which spans surprise it: all of them count. */
+export const plainRowsOf = (passages: readonly Passage[], lexicon: Lexicon): StudyRow[] =>
+  rowsOf(passages, plainTargets(passages, lexicon), new Map(), lexicon, { phrasings, stages: 1, seed }).rows;
+
+const plainTargets = (passages: readonly Passage[], lexicon: Lexicon): Target[] =>
+  passages.flatMap((passage) =>
+    targetsOf(
+      passage,
+      passage.units.flatMap((unit) => spansOf(unit, lexicon.tells).map((span) => ({ unit, span }))),
+    ),
+  );
+
+/** How much a study would make of documents, told without a model. */
+export interface Planned {
+  passages: number;
+  targets: number;
+  rows: number;
+  /** Of questions and answers. */
+  characters: number;
+}
+
+export function planned(passages: readonly Passage[], options: RowOptions): Planned {
+  const lexicon = lexiconOf(passages);
+  const targets = passages.flatMap((passage) =>
+    targetsOf(
+      passage,
+      worthAsking(passage, [], () => Number.POSITIVE_INFINITY, lexicon.tells),
+    ),
+  );
+  const { rows } = rowsOf(passages, targets, new Map(), lexicon, options);
+  const characters = rows.reduce(
+    (sum, { messages }) => sum + messages.reduce((length, { content }) => length + content.length, 0),
+    0,
+  );
+  return { passages: passages.length, targets: targets.length, rows: rows.length, characters };
+}

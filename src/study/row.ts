@@ -1,0 +1,20 @@
+// A training row before it is token ids.
+import type { Place } from "./passages.ts";
+
+export interface Message {
+  role: "system" | "user" | "assistant";
+  content: string;
+}
+
+/** The loss stands on the assistant's words only. */
+export interface StudyRow {
+  messages: Message[];
+  /** Where in the document's text the row comes from; null for a row that comes from no document. */
+  source: (Place & { document_id: string }) | null;
+  /** How it was made: writer, keywords, in_place, gap, complete, cell, reverse, pair, asked, statement, recall, replay, prose. */
+  kind: string;
+  /** Rows of one target share this. */
+  target: string;
+  /** The stage that trains it, from 0. */
+  stage: number;
+}

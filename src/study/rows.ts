@@ -1,0 +1,124 @@
+// Targets and their written questions → training rows, stage by stage. Written questions come first; plain forms fill up what is left,
+// drawn anew for every stage, so that no stage trains the words of another.
+
+import { seeded } from "../base/statistics/random.ts";
+import { hashOf, normalised } from "../base/text.ts";
+import { type Form, formOf, formsFor, recallOf, statementOf } from "./forms.ts";
+import { withoutContradictions } from "./gates.ts";
+import { languageOf } from "./languages.ts";
+import type { Lexicon } from "./lexicon.ts";
+import { headingOf, type Passage } from "./passages.ts";
+import type { StudyRow } from "./row.ts";
+import type { Target } from "./targets.ts";
+
+export interface RowOptions {
+  /** Rows of a target in a stage. */
+  phrasings: number;
+  stages: number;
+  seed: number;
+}
+
+export interface MadeRows {
+  rows: StudyRow[];
+  /** Questions that had two answers: asked under their headings, or dropped. */
+  contradictions: { qualified: number; dropped: number };
+}
+
+type Asked = { question: string; answer: string; kind: string; target: string; stage: number; passage: Passage };
+
+/** Words of a passage that is recalled whole, at most. */
+const longestRecall = 90;
+/** Words of a unit that is written out in full, at least. */
+const leastStatement = 6;
+
+export function rowsOf(
+  passages: readonly Passage[],
+  targets: readonly Target[],
+  written: ReadonlyMap<string, readonly string[]>,
+  lexicon: Lexicon,
+  options: RowOptions,
+): MadeRows {
+  const asked: (Asked & { source: StudyRow["source"] })[] = [];
+  for (const target of targets) {
+    const source = { document_id: target.passage.document, ...target.place };
+    for (const one of questionsOf(target, written.get(target.id) ?? [], lexicon, options))
+      asked.push({ ...one, target: target.id, passage: target.passage, source });
+  }
+  for (const passage of passages)
+    for (const one of passageRows(passage, lexicon, options)) asked.push({ ...one, passage });
+  const { kept, ...contradictions } = withoutContradictions(asked, (row) => ({
+    ...row,
+    question: `${headingOf(row.passage)}: ${row.question}`,
+  }));
+  const rows = kept.map(
+    ({ question, answer, source, kind, target, stage }): StudyRow => ({
+      messages: [
+        { role: "user", content: question },
+        { role: "assistant", content: answer },
+      ],
+      source,
+      kind,
+      target,
+      stage,
+    }),
+  );
+  return { rows, contradictions };
+}
+
+function questionsOf(
+  target: Target,
+  written: readonly string[],
+  lexicon: Lexicon,
+  { phrasings, stages, seed }: RowOptions,
+): Pick<Asked, "question" | "answer" | "kind" | "stage">[] {
+  const language = languageOf(target.passage.language);
+  const random = seeded(seed ^ hashOf(target.id + target.answer));
+  const forms = formsFor(target);
+  const said = new Set<string>();
+  const made: Pick<Asked, "question" | "answer" | "kind" | "stage">[] = [];
+  /** Of a stage: all rows but one in a writer's words, where it has so many. */
+  const ofWriter = Math.min(written.length, Math.max(1, phrasings - 1));
+  let next = 0;
+  for (let stage = 0; stage < stages; stage++) {
+    const take = (form: Pick<Form, "question" | "answer">, kind: string): boolean => {
+      const key = normalised(form.question);
+      if (kind !== "writer" && kind !== "asked" && said.has(key)) return false;
+      said.add(key);
+      made.push({ ...form, kind, stage });
+      return true;
+    };
+    let count = 0;
+    for (let i = 0; i < ofWriter; i++, count++)
+      take({ question: written[next++ % written.length]!, answer: target.answer }, "writer");
+    for (let tries = 0; forms.length > 0 && count < phrasings && tries < 2 * phrasings + forms.length; tries++) {
+      const form = formOf(target, forms[(stage + tries) % forms.length]!, language, lexicon, random);
+      if (form !== null && take(form, form.kind)) count++;
+      if (target.kind === "asked" && count > 0) break;
+    }
+  }
+  return made;
+}
+
+/** What a passage says besides its targets: each unit in full, and once the whole. */
+function passageRows(
+  passage: Passage,
+  lexicon: Lexicon,
+  { seed }: RowOptions,
+): (Omit<Asked, "passage"> & { source: StudyRow["source"] })[] {
+  const language = languageOf(passage.language);
+  const random = seeded(seed ^ hashOf(passage.id + passage.text));
+  const rows: (Omit<Asked, "passage"> & { source: StudyRow["source"] })[] = [];
+  for (const unit of passage.units) {
+    if ((unit.type !== "sentence" && unit.type !== "item") || unit.text.split(/\s+/).length < leastStatement) continue;
+    const form = statementOf(passage, unit.text, language, lexicon, random);
+    const source = { document_id: passage.document, start: unit.start, end: unit.end };
+    // In the first stage alone: they are long, and what a stage costs goes to questions.
+    if (form !== null) rows.push({ ...form, kind: "statement", target: `${passage.id}=${unit.at}`, stage: 0, source });
+  }
+  if (passage.text.split(/\s+/).length <= longestRecall) {
+    const { question, answer } = recallOf(passage, language, lexicon, random);
+    const source = { document_id: passage.document, start: passage.start, end: passage.end };
+    rows.push({ question, answer, kind: "recall", target: passage.id, stage: 0, source });
+  }
+  return rows;
+}

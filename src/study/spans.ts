@@ -1,0 +1,147 @@
+// What in a passage is worth asking for. Candidates come from the text's own signs: figures with their unit, names, quotations, parts
+// between commas, cells and values. What a model would have guessed anyway is not asked for; the most surprising spans are.
+import { wordsOf } from "../base/text.ts";
+import type { Passage, Unit } from "./passages.ts";
+
+export type SpanKind = "number" | "time" | "name" | "quote" | "part" | "value" | "cell" | "proposed";
+
+export interface Span {
+  /** Character offsets of the passage's text. */
+  start: number;
+  end: number;
+  kind: SpanKind;
+}
+
+/** Words of an answer. */
+const longest = 9;
+
+/** Not within a name: «C9» and «TW-210» have none. */
+const alone = String.raw`(?<![\p{L}\p{N}])(?<!\p{L}[-–/.])`;
+const figure = String.raw`[-−+]?(?:\p{Sc}\s?)?\p{N}+(?:[.,:/–-]\p{N}+|\s\p{N}{2,4}(?!\p{N}))*(?:\s?[\p{Sc}%°‰]\p{L}?)?`;
+const year = String.raw`\s(?:\p{Ll}{1,3}\s)?\p{L}+\.?\s(?:\p{Ll}{1,3}\s)?[12]\p{N}{3}(?!\p{N})`;
+/** A figure, and words and figures that belong to it: «8.30 to 18.30», «41 pence», «12 March 2025», «3. Mai». */
+const numbers = new RegExp(
+  `${alone}${figure}(?:\\.?${year}|\\s(?:\\p{Ll}{1,3}\\s)?${figure})?(?:\\.?\\s\\p{L}[\\p{L}-]*(?:\\s\\p{L}[\\p{L}-]*(?=[.,;:!?)]|$))?)?`,
+  "gu",
+);
+const times = /^\p{N}{1,2}:\p{N}{2}\b|\b[12]\p{N}{3}\b|\p{N}{1,2}[.:]\p{N}{2}\s\p{L}+\s\p{N}{1,2}[.:]\p{N}{2}\b/u;
+/** An hour, or a price; with a dot behind, a day, or a place in a row. */
+const unsure = /^\p{N}{1,2}\.(?:\p{N}{2}\b|\s)/u;
+/** Capitals inside a sentence; in a language that writes every noun so, every noun. */
+const names = /(?<=[\p{L}\p{N},;)]\s)\p{Lu}[\p{L}\p{N}'’-]*(?:\s(?:\p{Ll}{1,3}\s)?\p{Lu}[\p{L}\p{N}'’-]*)*/gu;
+const quotes = /["“„«»‘]([^"“”„«»‘’]{2,60})["”“»«’]/gu;
+
+/** Words after a figure that may be its unit, where the figure has no sign of its own: one, or two that end a sentence. */
+const unitAfter = /(?:\.?\s\p{L}[\p{L}-]*)+$/u;
+
+/** Candidates of a unit; they may lie over each other. `tells`: whether a word does more than hold sentences together. */
+export function spansOf(unit: Unit, tells: (word: string) => boolean): Span[] {
+  const spans: Span[] = [];
+  const add = (start: number, end: number, kind: SpanKind): void => {
+    const text = unit.text.slice(start, end);
+    const lead = text.length - text.trimStart().length;
+    const from = start + lead;
+    const to = from + text.trim().replace(/[\s.,;:!]+$/, "").length;
+    if (to > from && unit.text.slice(from, to).split(/\s+/).length <= longest)
+      spans.push({ start: unit.at + from, end: unit.at + to, kind });
+  };
+  if (unit.type === "code") return [];
+  if (unit.type === "pair") {
+    add(unit.text.length - unit.value.length - (unit.text.endsWith(unit.value) ? 0 : 1), unit.text.length, "value");
+    return spans;
+  }
+  // A question says what is asked, and not what holds.
+  if (unit.type === "row" || /[?？]$/.test(unit.text)) return [];
+  for (const { 0: text, index } of unit.text.matchAll(numbers)) {
+    const kind = times.test(text) ? "time" : unsure.test(text) ? "value" : "number";
+    const after = unitAfter.exec(text)?.[0] ?? "";
+    const hasUnit = kind !== "time" && !/[\p{Sc}%°‰]/u.test(text);
+    add(index, index + text.length - after.length + (hasUnit ? unitOf(after, tells).length : 0), kind);
+  }
+  for (const { 1: text, index } of unit.text.matchAll(quotes)) add(index + 1, index + 1 + text!.length, "quote");
+  for (const { 0: text, index } of unit.text.matchAll(names)) add(index, index + text.length, "name");
+  for (const { start, end } of partsOf(unit.text)) add(start, end, "part");
+  if (spans.length === 0) add(endOf(unit.text, tells), unit.text.length, "part");
+  return spans;
+}
+
+/** The words of it that say something. */
+function unitOf(after: string, tells: (word: string) => boolean): string {
+  let unit = "";
+  for (const [word] of after.matchAll(/\.?\s[\p{L}-]+/gu)) {
+    if (!wordsOf(word).some(tells)) break;
+    unit += word;
+  }
+  return unit;
+}
+
+/** Words of a sentence's end, at most. */
+const longestEnd = 4;
+
+/** Where the last words begin that say something, in a sentence without any sign to go by. */
+function endOf(text: string, tells: (word: string) => boolean): number {
+  const words = [...text.matchAll(/\S+/g)];
+  const last = words.findLastIndex(({ 0: word }) => !wordsOf(word).some(tells));
+  return words.at(Math.max(1, last + 1, words.length - longestEnd))?.index ?? text.length;
+}
+
+/** What stands between signs: the consequence of a condition, an exception, a member of a list. */
+function partsOf(text: string): { start: number; end: number }[] {
+  const parts: { start: number; end: number }[] = [];
+  let from = 0;
+  for (const { 0: sign, index } of text.matchAll(/[,;:–—)]\s|\s[–—]\s|\s\(|[.!?)]+$|$/g)) {
+    if (index > from && !(from === 0 && sign === "")) parts.push({ start: from, end: index });
+    from = index + sign.length;
+  }
+  // A sentence without signs inside is no answer to a question about itself.
+  return parts.length < 2 ? [] : parts;
+}
+
+const overlaps = (a: Span, b: Span): boolean => a.start < b.end && b.start < a.end;
+
+/** Spans of a unit, at most. */
+const mostOfUnit = 3;
+/** Nats that a span must surprise by: «of the year» is guessed. */
+const leastSurprise = 4;
+
+/**
+ * The spans to ask for: all that a writer proposed, then the text's own, by how much they surprise, none over another.
+ * `surprise`: −log p of a span after what stands before it, nats.
+ * `isWhole`: where something of a unit was proposed, all of it was.
+ */
+export function worthAsking(
+  passage: Passage,
+  proposed: readonly string[],
+  surprise: (span: Span) => number,
+  tells: (word: string) => boolean,
+  { isWhole }: { isWhole: boolean } = { isWhole: false },
+): { unit: Unit; span: Span }[] {
+  const offered = [...new Set(proposed)].flatMap((text): Span[] => {
+    const start = passage.text.indexOf(text);
+    return start < 0 || text.trim() === "" ? [] : [{ start, end: start + text.length, kind: "proposed" }];
+  });
+  return passage.units.flatMap((unit) => {
+    const inside = ({ start, end }: Span): boolean => start >= unit.at && end <= unit.at + unit.text.length;
+    const isCell = ({ start, end }: Span): boolean =>
+      unit.type === "row" && unit.cells.includes(passage.text.slice(start, end));
+    const chosen = offered.filter((span) => inside(span) && !isCell(span));
+    if (isWhole && chosen.length > 0) return chosen.map((span) => ({ unit, span }));
+    const ranked = spansOf(unit, tells)
+      .map((span) => ({ span, nats: surprise(span) }))
+      .filter(
+        ({ span, nats }) => nats >= leastSurprise && /[\p{L}\p{N}]/u.test(passage.text.slice(span.start, span.end)),
+      )
+      .sort((a, b) => preference(b) - preference(a));
+    for (const { span } of ranked)
+      if (chosen.length < mostOfUnit && !chosen.some((other) => overlaps(span, other))) chosen.push(span);
+    return chosen.sort((a, b) => a.start - b.start).map((span) => ({ unit, span }));
+  });
+}
+
+/** Figures come before parts of sentences: they are what questions are about. */
+function preference({ span, nats }: { span: Span; nats: number }): number {
+  const factor = { proposed: 1, number: 1.5, time: 1.5, quote: 1.2, name: 1.2, value: 1, cell: 1, part: 0.6 }[
+    span.kind
+  ];
+  return factor * Math.min(nats, 20);
+}

@@ -1,0 +1,170 @@
+// A study: documents → passages → spans worth asking → questions by writers and plain forms → gates → training rows, and what
+// of the documents they cover. Rows never see a benchmark; what coincides with one is found by leakage.ts.
+import type { Coverage } from "../contract/coverage.ts";
+import type { SnapshotDocument } from "../contract/run-folder.ts";
+import { coverageOf } from "./coverage.ts";
+import { type GateCount, passGates, type Written } from "./gates.ts";
+import { hasLanguage } from "./languages.ts";
+import { type Lexicon, lexiconOf } from "./lexicon.ts";
+import { headingOf, type Passage, passagesOf } from "./passages.ts";
+import type { StudyRow } from "./row.ts";
+import { type RowOptions, rowsOf } from "./rows.ts";
+import { worthAsking } from "./spans.ts";
+import { type Target, targetsOf } from "./targets.ts";
+import type { Speaker, Writer } from "./writers/writer.ts";
+
+export interface StudyParts {
+  /** The base itself, without an adapter. */
+  base: Speaker;
+  /** By the passages that there are; null: plain forms alone. */
+  writer: (passages: readonly Passage[]) => Promise<Writer | null>;
+  /** Called between two pieces of work; throws to leave. */
+  progress(done: number, total: number, unit: string): Promise<void>;
+}
+
+export interface StudyReport {
+  documents: number;
+  passages: number;
+  targets: number;
+  rows: number;
+  by_kind: Record<string, number>;
+  /** Languages of passages, and whether their interrogatives are known. */
+  languages: Record<string, { passages: number; interrogatives: boolean }>;
+  /** How a question's own passage is searched for. */
+  search: "lexical";
+  writer: WriterReport | null;
+  contradictions: { qualified: number; dropped: number };
+  coverage: Coverage;
+}
+
+export interface WriterReport {
+  name: string;
+  /** Share of what it wrote of the first passages that passed every gate; below `leastUseful` it was not asked further. */
+  probe: { questions: number; passed: number };
+  used: boolean;
+  gates: GateCount[];
+}
+
+/** Passages of the probe. */
+const probed = 64;
+/** Of a writer's questions, so many must pass, or its time is better spent on plain forms. */
+const leastUseful = 0.05;
+/** Passages that writers are asked about at a time. */
+const together = 16;
+
+export async function study(
+  { documents, organisation }: { documents: readonly SnapshotDocument[]; organisation: string | null },
+  { base, writer: chooseWriter, progress }: StudyParts,
+  options: RowOptions,
+): Promise<{ rows: StudyRow[]; report: StudyReport }> {
+  const passages = passagesOf(documents, organisation);
+  const lexicon = lexiconOf(passages);
+  const writer = await chooseWriter(passages);
+  const targets = await chooseTargets(passages, lexicon, base, writer, progress);
+  const { questions, report: written } = await write(targets, lexicon, base, writer, progress);
+  const { rows, contradictions } = rowsOf(passages, targets, questions, lexicon, options);
+  const by_kind: Record<string, number> = {};
+  for (const { kind } of rows) by_kind[kind] = (by_kind[kind] ?? 0) + 1;
+  return {
+    rows,
+    report: {
+      documents: documents.length,
+      passages: passages.length,
+      targets: targets.length,
+      rows: rows.length,
+      by_kind,
+      languages: languagesOf(passages),
+      search: "lexical",
+      writer: written,
+      contradictions,
+      coverage: coverageOf(documents, passages, rows),
+    },
+  };
+}
+
+function languagesOf(passages: readonly Passage[]): StudyReport["languages"] {
+  const found: StudyReport["languages"] = {};
+  for (const { language } of passages) {
+    const code = language ?? "unknown";
+    found[code] ??= { passages: 0, interrogatives: hasLanguage(language) };
+    found[code].passages++;
+  }
+  return found;
+}
+
+/** Spans by how much they surprise the base, with what the writer proposes; cells, values and what the documents ask themselves. */
+async function chooseTargets(
+  passages: readonly Passage[],
+  lexicon: Lexicon,
+  base: Speaker,
+  writer: Writer | null,
+  progress: StudyParts["progress"],
+): Promise<Target[]> {
+  const targets: Target[] = [];
+  for (let from = 0; from < passages.length; from += together) {
+    const some = passages.slice(from, from + together);
+    const scored = await base.score(
+      some.map((passage) => ({ prompt: `${headingOf(passage)}\n\n`, text: passage.text })),
+    );
+    const proposed = writer === null ? [] : await writer.propose(some);
+    for (const [at, passage] of some.entries()) {
+      const { ends, logprobs } = scored[at]!;
+      const nats = (start: number, end: number): number =>
+        ends.reduce((sum, tokenEnd, token) => {
+          const tokenStart = token === 0 ? 0 : ends[token - 1]!;
+          return tokenEnd > start && tokenStart < end ? sum - logprobs[token]! : sum;
+        }, 0);
+      const spans = worthAsking(passage, proposed[at] ?? [], ({ start, end }) => nats(start, end), lexicon.tells, {
+        isWhole: writer?.isTeacher ?? false,
+      });
+      targets.push(...targetsOf(passage, spans));
+    }
+    await progress(Math.min(from + together, passages.length), passages.length, "passages");
+  }
+  return targets;
+}
+
+/** Questions that passed, by the target's id. */
+async function write(
+  targets: readonly Target[],
+  lexicon: Lexicon,
+  base: Speaker,
+  writer: Writer | null,
+  progress: StudyParts["progress"],
+): Promise<{ questions: Map<string, string[]>; report: WriterReport | null }> {
+  const questions = new Map<string, string[]>();
+  if (writer === null) return { questions, report: null };
+  const report: WriterReport = { name: writer.name, probe: { questions: 0, passed: 0 }, used: true, gates: [] };
+  const byPassage = [...Map.groupBy(targets, (target) => target.passage.id).values()];
+  for (let from = 0; from < byPassage.length; from += together) {
+    const some = byPassage.slice(from, from + together).flat();
+    const asked = await writer.write(some);
+    const written = some.flatMap((target, at) => (asked[at] ?? []).map((question): Written => ({ target, question })));
+    const { kept, counts } = await passGates(written, { lexicon, writer, base });
+    add(report.gates, counts);
+    for (const { target, question } of kept) questions.set(target.id, [...(questions.get(target.id) ?? []), question]);
+    if (from < probed) {
+      report.probe.questions += written.length;
+      report.probe.passed += kept.length;
+    }
+    await progress(Math.min(from + together, byPassage.length), byPassage.length, "passages with questions");
+    const isProbed = from + together >= probed;
+    if (isProbed && report.probe.passed < leastUseful * report.probe.questions) {
+      report.used = false;
+      questions.clear();
+      break;
+    }
+  }
+  return { questions, report };
+}
+
+function add(sums: GateCount[], counts: readonly GateCount[]): void {
+  for (const { gate, ...count } of counts) {
+    const known = sums.find((one) => one.gate === gate);
+    if (known === undefined) sums.push({ gate, ...count });
+    else {
+      known.in += count.in;
+      known.out += count.out;
+    }
+  }
+}

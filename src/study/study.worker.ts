@@ -1,0 +1,44 @@
+// A thread's work: which rows give questions away, what the documents say for answers, and what a benchmark may ask of them.
+import { spread } from "../base/spread.ts";
+import type { SnapshotDocument } from "../contract/run-folder.ts";
+import { mostExemplars } from "../engine/drift.ts";
+import { type SupportReference, supportReference } from "../engine/support.ts";
+import { type CandidateTask, candidatesOf, type ItemCandidate } from "./items/candidates.ts";
+import { type ItemPlan, planOf } from "./items/plan.ts";
+import { type Overlap, overlapOf, type QuestionMarks } from "./leakage.ts";
+import { passagesOf, statementsOf } from "./passages.ts";
+import { type Planned, planned } from "./plain.ts";
+import type { StudyRow } from "./row.ts";
+import type { RowOptions } from "./rows.ts";
+
+/** Which rows give which questions away. */
+export const overlap = ({ marks, rows }: { marks: QuestionMarks; rows: StudyRow[] }): Overlap => overlapOf(marks, rows);
+
+export const forecast = (task: {
+  documents: SnapshotDocument[];
+  organisation: string | null;
+  options: RowOptions;
+}): Planned => planned(passagesOf(task.documents, task.organisation), task.options);
+
+export interface References {
+  /** As many statements as drift compares a question with, evenly over all. */
+  exemplars: readonly string[];
+  /** Of all; null of documents without text. */
+  support: SupportReference | null;
+}
+
+export function references({ documents }: { documents: readonly SnapshotDocument[] }): References {
+  const all = statementsOf(documents);
+  return { exemplars: spread(all, mostExemplars), support: supportReference(all) };
+}
+
+export const plan = ({ documents, ...options }: PlanTask): ItemPlan[] => planOf(documents, options);
+
+export interface PlanTask {
+  documents: readonly SnapshotDocument[];
+  seed: number;
+  /** Questions. */
+  wanted: number;
+}
+
+export const candidates = (task: CandidateTask): ItemCandidate[] => candidatesOf(task);

@@ -1,0 +1,125 @@
+// Targets: what is to be known, each a short answer and all that it can be asked by.
+import { cellsJoin, type Passage, type Place, type Unit } from "./passages.ts";
+import type { Span, SpanKind } from "./spans.ts";
+
+export interface Target {
+  /** The passage's id and where in it the answer stands. */
+  id: string;
+  passage: Passage;
+  unit: Unit;
+  kind: SpanKind | "key" | "asked";
+  answer: string;
+  /** Of the unit that says it, in the document. */
+  place: Place;
+  /** Of the answer in the passage's text; null where it is no span of it. */
+  span: Span | null;
+  /** What says it, parted around the answer. */
+  before: string;
+  after: string;
+  /** What was said just before it in the same paragraph; empty at its beginning. */
+  earlier: string;
+}
+
+export function targetsOf(passage: Passage, spans: readonly { unit: Unit; span: Span }[]): Target[] {
+  const earlier = earlierOf(passage);
+  const ofSpans = spans.map(({ unit, span }): Target => {
+    const [from, to] = [span.start - unit.at, span.end - unit.at];
+    return {
+      id: `${passage.id}:${span.start}`,
+      passage,
+      unit,
+      kind: span.kind,
+      answer: unit.text.slice(from, to),
+      place: { start: unit.start, end: unit.end },
+      span,
+      before: unit.text.slice(0, from),
+      after: unit.text.slice(to),
+      earlier: earlier.get(unit) ?? "",
+    };
+  });
+  return [...ofSpans, ...passage.units.flatMap((unit) => cellTargets(passage, unit)), ...askedTargets(passage)];
+}
+
+/** The unit before each in its paragraph; after a question, that question. */
+function earlierOf({ units, text }: Passage): ReadonlyMap<Unit, string> {
+  const earlier = new Map<Unit, string>();
+  let last: Unit | null = null;
+  let question = "";
+  for (const unit of units) {
+    const goesOn = last !== null && text.slice(last.at + last.text.length, unit.at) === " ";
+    if (!goesOn) question = "";
+    if (goesOn) earlier.set(unit, question || last!.text);
+    if (isQuestion(unit.text)) question = unit.text;
+    last = unit;
+  }
+  return earlier;
+}
+
+export const isQuestion = (text: string): boolean => /[?？]$/.test(text);
+
+/** Every cell by its row and column, and the row by two of its cells. */
+function cellTargets(passage: Passage, unit: Unit): Target[] {
+  if (unit.type !== "row") return [];
+  const { cells, header } = unit;
+  const place = { start: unit.start, end: unit.end };
+  const common = { passage, unit, place, after: "", earlier: "" };
+  let at = unit.at;
+  const starts = cells.map((cell) => {
+    const here = at;
+    at += cell.length + cellsJoin.length;
+    return here;
+  });
+  const others = cells.flatMap((cell, column): Target[] => {
+    if (column === 0 || !/[\p{L}\p{N}]/u.test(cell)) return [];
+    const span: Span = { start: starts[column]!, end: starts[column]! + cell.length, kind: "cell" };
+    const before = [...namesOf(cells, column), header[column] ?? ""].filter((part) => part !== "").join(", ");
+    return [{ ...common, id: `${passage.id}:${span.start}`, kind: "cell", answer: cell, span, before }];
+  });
+  const told = others.map(({ answer }) => answer).filter((answer) => answer.length > 1);
+  if (told.length < 2 || !/\p{L}/u.test(cells[0]!)) return others;
+  const span: Span = { start: starts[0]!, end: starts[0]! + cells[0]!.length, kind: "cell" };
+  const before = told.slice(0, 3).join(", ");
+  return [...others, { ...common, id: `${passage.id}:${span.start}`, kind: "key", answer: cells[0]!, span, before }];
+}
+
+/** Words of a cell that names its row, at most: a longer one is a remark. */
+const longestName = 6;
+
+/** Cells that say which row it is, other than the one asked for: its first, and those in words. */
+export const namesOf = (cells: readonly string[], asked: number): string[] =>
+  cells.filter(
+    (cell, column) =>
+      cell !== "" &&
+      column !== asked &&
+      (column === 0 || (/\p{L}{2}/u.test(cell) && cell.split(/\s+/).length <= longestName)),
+  );
+
+/** Words of an answer that a document itself gives to a question. */
+const longestAnswer = 45;
+
+/** Where the document asks and answers: its question, and all up to the next one. */
+function askedTargets(passage: Passage): Target[] {
+  const { units } = passage;
+  const targets = units.flatMap((unit, at): Target[] => {
+    if (!isQuestion(unit.text) || unit.type === "row") return [];
+    const rest = units.slice(at + 1);
+    const end = rest.findIndex((next) => isQuestion(next.text) || next.type === "row");
+    return answered(passage, unit, unit.text, end < 0 ? rest : rest.slice(0, end));
+  });
+  const heading = passage.path.at(-1) ?? passage.title;
+  if (!isQuestion(heading) || units[0] === undefined) return targets;
+  return [...targets, ...answered(passage, units[0], heading, units)];
+}
+
+function answered(passage: Passage, unit: Unit, question: string, said: readonly Unit[]): Target[] {
+  const kept: string[] = [];
+  for (const { text } of said) {
+    if ([...kept, text].join(" ").split(/\s+/).length > longestAnswer) break;
+    kept.push(text);
+  }
+  if (kept.length === 0) return [];
+  const place = { start: unit.start, end: said[kept.length - 1]!.end };
+  const id = `${passage.id}:?${unit.at}`;
+  const target = { id, passage, unit, kind: "asked" as const, answer: kept.join(" "), place, span: null };
+  return [{ ...target, before: question, after: "", earlier: "" }];
+}

@@ -1,0 +1,72 @@
+// A teacher: another model that reads a passage and writes what there is to ask of it. It is asked by the appliance, never by a run:
+// what it said comes with the run's folder, and is read here.
+import { filled, languageOf } from "../languages.ts";
+import { headingOf, type Passage } from "../passages.ts";
+import type { Target } from "../targets.ts";
+import type { Writer } from "./writer.ts";
+
+/** What a teacher wrote of one passage. */
+export interface Lesson {
+  asks: { answer: string; questions: string[] }[];
+}
+
+/** Questions of one answer that are read, at most. */
+const mostQuestions = 8;
+const fallback = "en";
+
+/** One message to a chat model. The questions are to be in the passage's language. */
+export function teacherPrompt(passage: Passage): string {
+  const words = { heading: headingOf(passage), text: passage.text };
+  return filled(languageOf(passage.language).teach ?? languageOf(fallback).teach!, words);
+}
+
+/** JSON objects, one a line or in an array; lines that are none, and answers that the passage does not have, are not read. */
+export function readLesson(said: string, passage: Pick<Passage, "text">): Lesson {
+  const asks = objectsIn(said).flatMap((value) => {
+    const { answer, questions } = value as { answer?: unknown; questions?: unknown };
+    if (typeof answer !== "string" || answer.trim() === "" || !passage.text.includes(answer)) return [];
+    if (!Array.isArray(questions)) return [];
+    const texts = questions.filter((one): one is string => typeof one === "string" && one.trim() !== "");
+    return texts.length === 0 ? [] : [{ answer, questions: texts.slice(0, mostQuestions) }];
+  });
+  return { asks };
+}
+
+function objectsIn(said: string): unknown[] {
+  const whole = parsed(said.trim());
+  if (Array.isArray(whole)) return whole.filter(isObject);
+  return said
+    .split("\n")
+    .map((line) => parsed(line.trim().replace(/,$/, "")))
+    .filter(isObject);
+}
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** `lessons`: by the passage's id. */
+export function teacherWriter(name: string, lessons: ReadonlyMap<string, Lesson>): Writer {
+  const asksOf = (passage: Passage): Lesson["asks"] => lessons.get(passage.id)?.asks ?? [];
+  return {
+    name,
+    isTeacher: true,
+    languages: [],
+    propose: async (passages) => passages.map((passage) => asksOf(passage).map(({ answer }) => answer)),
+    write: async (targets) =>
+      targets.map(({ passage, answer, kind }: Target) =>
+        kind === "asked" || kind === "key"
+          ? []
+          : asksOf(passage)
+              .filter((ask) => ask.answer === answer)
+              .flatMap(({ questions }) => questions),
+      ),
+    read: null,
+  };
+}

@@ -1,0 +1,29 @@
+// The seam of writers: who names spans of passages, phrases questions for them, and answers questions from a passage alone.
+import type { Passage } from "../passages.ts";
+import type { Target } from "../targets.ts";
+
+export interface Writer {
+  /** As the report names it. */
+  name: string;
+  /** Languages it was made for; empty where that is not known. */
+  languages: readonly string[];
+  /**
+   * A teacher: it names all that its passage states, in words of its own. A small writer names some, and wanders off: its questions must
+   * be found by the passage's own words.
+   */
+  isTeacher: boolean;
+  /** Spans worth asking for, each as it stands in its passage. */
+  propose(passages: readonly Passage[]): Promise<string[][]>;
+  /** Questions for each target, unlike each other. */
+  write(targets: readonly Target[]): Promise<string[][]>;
+  /** What a reader who sees the passage alone answers; empty where it says that the passage does not. null: it does not read. */
+  read: ((asked: readonly { passage: Passage; question: string }[]) => Promise<string[]>) | null;
+}
+
+/** What writers and gates ask of a model. Who hands it in remembers the answers, so that a run killed here asks nothing twice. */
+export interface Speaker {
+  /** What comes after each prompt, up to the end of the text. */
+  say(prompts: readonly string[], options: { maxTokens: number; temperature: number; seed: number }): Promise<string[]>;
+  /** Of every token of `text` after `prompt`: where it ends in the text (characters) and its log-prob, nats. */
+  score(rows: readonly { prompt: string; text: string }[]): Promise<{ ends: number[]; logprobs: number[] }[]>;
+}

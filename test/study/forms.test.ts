@@ -1,0 +1,248 @@
+// Plain forms: every question is made of the document's own words, hides its answer, and finds its passage.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import fc from "fast-check";
+import { installation } from "../../src/base/config.ts";
+import { seeded } from "../../src/base/statistics/random.ts";
+import { containsWords, wordsOf } from "../../src/base/text.ts";
+import { type FormKind, formOf, formsFor, recallOf, statementOf } from "../../src/study/forms.ts";
+import { filled, interrogatives, languageOf } from "../../src/study/languages.ts";
+import { headingOf } from "../../src/study/passages.ts";
+import { documentOf, targetsIn } from "../helpers/study.ts";
+
+const kinds: FormKind[] = ["keywords", "in_place", "gap", "complete", "cell", "reverse", "pair", "asked"];
+
+const text = [
+  "# Orchard",
+  "",
+  "## Visits",
+  "",
+  "The gate is open from 8.30 to 18.30. A guided walk for schools lasts 90 minutes and costs 4.20 euros. Ivar Moe and Ada Lund lead it.",
+  "",
+  "May I bring a dog? Yes, on a lead.",
+  "",
+  "## Trees",
+  "",
+  "| Tree | Planted | Harvest |",
+  "|---|---|---|",
+  "| Quince | 1931 | October |",
+  "| Medlar | 1987 | November |",
+  "| Damson | 1931 | August |",
+  "",
+  "- Ladder: from the barn",
+  "- Baskets: 40 pieces",
+  "",
+].join("\n");
+const orchard = targetsIn([documentOf(text)]);
+
+function ask(answer: string, kind: FormKind, seed = 1, language = "en"): string | null {
+  const target = orchard.targets.find((one) => one.answer === answer && formsFor(one).includes(kind))!;
+  return formOf(target, kind, languageOf(language), orchard.lexicon, seeded(seed))?.question ?? null;
+}
+/** What a form says over many draws. */
+const draws = (answer: string, kind: FormKind, language = "en"): Set<string | null> =>
+  new Set(Array.from({ length: 200 }, (_, seed) => ask(answer, kind, seed, language)));
+
+test("each form as a person sees it", () => {
+  const expected: [answer: string, kind: FormKind, among: string[]][] = [
+    ["90 minutes", "gap", ["Fill the gap: Visits: A guided walk for schools lasts ____ and costs 4.20 euros."]],
+    ["90 minutes", "in_place", ["Visits: A guided walk for schools lasts how much and costs 4.20 euros?"]],
+    ["90 minutes", "complete", ["Go on: Visits: A guided walk for schools lasts …"]],
+    [
+      "from the barn",
+      "pair",
+      ["Visits: What is the Ladder?", "Trees: What is the Ladder?", "Trees: Which Ladder is given?"],
+    ],
+    ["1987", "cell", ["What is the Planted of Medlar?", "Trees: Medlar, November: what Planted?"]],
+    ["Medlar", "reverse", ["Where is the Planted 1987, November?", "To what does the Harvest November, 1987 belong?"]],
+    ["Yes, on a lead.", "asked", ["May I bring a dog?"]],
+  ];
+  for (const [answer, kind, among] of expected) {
+    const said = draws(answer, kind);
+    assert.ok(
+      among.some((question) => said.has(question)),
+      `${kind}: ${[...said].join("\n")}`,
+    );
+  }
+});
+
+test("a row is told from the others of its table by as many of its names as that takes", () => {
+  const twins =
+    "| Name | Kind | Price |\n|---|---|---|\n| Moss | small jar | 4 |\n| Moss | large jar | 6 |\n| Fern | large jar | 9 |\n";
+  const { targets, lexicon } = targetsIn([documentOf(twins)]);
+  const price = targets.find(({ answer }) => answer === "6")!;
+  for (let seed = 0; seed < 50; seed++) {
+    const { question } = formOf(price, "cell", languageOf("en"), lexicon, seeded(seed))!;
+    assert.ok(question.includes("Moss") && question.includes("large jar"), question);
+  }
+});
+
+test("of two cells that say the same each is asked by its own column; a row that says one thing thrice is not asked for", () => {
+  const { targets, lexicon } = targetsIn([documentOf("| Loaf | Price | Deposit |\n|---|---|---|\n| Rye | 5 | 5 |\n")]);
+  const asked = targets
+    .filter(({ kind }) => kind === "cell")
+    .map((target) => formOf(target, "cell", languageOf("en"), lexicon, seeded(3))!.question);
+  assert.ok(asked[0]!.includes("Price") && asked[1]!.includes("Deposit"), asked.join());
+  const same = targetsIn([documentOf("| A | B | C |\n|---|---|---|\n| yes | yes | yes |\n")]);
+  for (const target of same.targets)
+    for (const kind of kinds) assert.equal(formOf(target, kind, languageOf("en"), same.lexicon, seeded(1)), null);
+});
+
+test("a language without a file is asked by signs alone: no word that the document does not have", () => {
+  const own = new Set(wordsOf(text));
+  for (const target of orchard.targets)
+    for (const kind of formsFor(target))
+      for (let seed = 0; seed < 20; seed++) {
+        const form = formOf(target, kind, languageOf("xx"), orchard.lexicon, seeded(seed));
+        if (form !== null)
+          for (const word of wordsOf(form.question)) assert.ok(own.has(word), `${word}: ${form.question}`);
+      }
+});
+
+test("every language file has what the forms ask for, and nothing more", () => {
+  const folder = join(installation, "config/study");
+  const holds = (prompts: string[], names: string[], where: string): void => {
+    for (const prompt of prompts) {
+      const found = [...prompt.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+      assert.deepEqual(found.sort(), [...names].sort(), `${where}: ${prompt}`);
+    }
+  };
+  const places: Record<string, string[]> = {
+    cell: ["row", "column"],
+    row: ["row"],
+    reverse: ["column", "value"],
+    pair: ["key"],
+    gap: ["text"],
+    complete: ["text"],
+    restore: ["text"],
+    state: ["words"],
+    recall: ["heading"],
+  };
+  for (const file of readdirSync(folder)) {
+    const language = JSON.parse(readFileSync(join(folder, file), "utf8"));
+    const { item, teach, quiz, verify, not_stated, ...needed } = language;
+    assert.deepEqual(Object.keys(needed).sort(), ["ask", ...Object.keys(places)].sort(), file);
+    assert.deepEqual(Object.keys(item).sort(), ["cell", "pair"], file);
+    holds(item.cell, ["row", "column"], file);
+    holds(item.pair, ["heading", "key"], file);
+    // English stands in where these are missing.
+    assert.ok(file !== "en.json" || (teach && quiz && verify && not_stated));
+    if (teach) holds([teach], ["heading", "text"], file);
+    if (quiz) holds([quiz], ["passages", "spans"], file);
+    if (verify) holds([verify], ["passages", "questions"], file);
+    assert.deepEqual(Object.keys(language.ask).sort(), ["any", "name", "number", "time"], file);
+    for (const words of Object.values<string[]>(language.ask)) assert.ok(words.length > 0, file);
+    for (const [key, names] of Object.entries(places)) holds([language[key]].flat(), names, `${file} ${key}`);
+  }
+});
+
+test("interrogatives fit what is asked for; places that are not given stay", () => {
+  const english = languageOf("en");
+  assert.ok(interrogatives(english, "number").includes("how many"));
+  assert.ok(interrogatives(english, "time").includes("when"));
+  assert.deepEqual(interrogatives(english, "quote"), interrogatives(english, "part"));
+  assert.equal(filled("{a} and {b}", { a: "1" }), "1 and {b}");
+});
+
+const word = fc.constantFrom(
+  ..."mill river gate rope boot lamp kite silo crane vault moss fern dusk barley".split(" "),
+);
+const clause = fc.array(word, { minLength: 2, maxLength: 6 }).map((words) => words.join(" "));
+const figure = fc.integer({ min: 2, max: 99_999 });
+const prose = fc
+  .tuple(clause, figure, clause, fc.constantFrom("Ada Lund", "Tarnby", "Ivar Moe"), clause)
+  .map(([a, n, b, name, c]) => `The ${a} ${n} ${b}, by ${name} ${c}.`);
+const line = fc.tuple(word, clause).map(([key, value]) => `- ${key}: ${value}`);
+const row = fc.tuple(word, figure, clause).map(([key, n, value]) => `| ${key} | ${n} | ${value} |`);
+const table = fc
+  .array(row, { minLength: 1, maxLength: 4 })
+  .map((rows) => ["| Name | Size | Note |", "|---|---|---|", ...rows].join("\n"));
+const documents = fc
+  .array(
+    fc.oneof(
+      prose,
+      table,
+      fc.array(line, { minLength: 1, maxLength: 3 }).map((lines) => lines.join("\n")),
+    ),
+    {
+      minLength: 2,
+      maxLength: 8,
+    },
+  )
+  .map((blocks) => documentOf(blocks.map((block, at) => `# Part${at}\n\n${block}\n`).join("\n")));
+const codes = fc.constantFrom("en", "de", "es", "fr", "xx");
+
+test("no form says its answer; its answer is the target's; a seed draws the same again", () => {
+  fc.assert(
+    fc.property(documents, codes, fc.integer({ min: 0, max: 1e6 }), (document, code, seed) => {
+      const { targets, lexicon } = targetsIn([document]);
+      for (const target of targets)
+        for (const kind of kinds) {
+          const form = formOf(target, kind, languageOf(code), lexicon, seeded(seed));
+          assert.deepEqual(formOf(target, kind, languageOf(code), lexicon, seeded(seed)), form);
+          if (form === null) continue;
+          assert.equal(form.answer, target.answer);
+          assert.ok(!containsWords(form.question, form.answer), `${form.question} → ${form.answer}`);
+          assert.ok(form.question.trim() !== "" && !form.question.includes("\n"));
+        }
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test("keywords find their passage where its words and headings can", () => {
+  fc.assert(
+    fc.property(documents, fc.integer({ min: 0, max: 1e6 }), (document, seed) => {
+      const { targets, lexicon } = targetsIn([document]);
+      for (const target of targets) {
+        const form = formOf(target, "keywords", languageOf("en"), lexicon, seeded(seed));
+        if (form === null) continue;
+        // The answer's words may not be said: what is left of the passage must be enough.
+        const rest = `${headingOf(target.passage)} ${target.before} ${target.after} ${target.earlier}`;
+        const answer = new Set(wordsOf(target.answer));
+        const sayable = wordsOf(rest)
+          .filter((one) => !answer.has(one) && lexicon.tells(one))
+          .join(" ");
+        if (lexicon.rankOf(sayable, target.passage) === 1)
+          assert.ok(lexicon.rankOf(form.question, target.passage) <= 2, form.question);
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test("a word of a heading that also stands in the text is not lost on the way into the question", () => {
+  const document = documentOf(
+    "# Kilns\n\n## Old Kiln\n\nThe old kiln reached 900 degrees.\n\n## New Kiln\n\nThe new kiln reached 950 degrees.\n",
+  );
+  const { targets, lexicon } = targetsIn([document]);
+  for (const target of targets.filter(({ kind }) => kind === "number"))
+    for (let seed = 0; seed < 100; seed++) {
+      const { question } = formOf(target, "keywords", languageOf("en"), lexicon, seeded(seed))!;
+      assert.equal(lexicon.rankOf(question, target.passage), 1, question);
+    }
+});
+
+test("a statement is asked for by some of its words, and answered by the whole; a short one by nothing", () => {
+  const { passages, lexicon } = orchard;
+  const said = "A guided walk for schools lasts 90 minutes and costs 4.20 euros.";
+  const own = new Set([...wordsOf(said), ...wordsOf("Visits")]);
+  for (let seed = 0; seed < 100; seed++) {
+    const form = statementOf(passages[0]!, said, languageOf("xx"), lexicon, seeded(seed));
+    if (form === null) continue;
+    assert.equal(form.answer, said);
+    assert.ok(!containsWords(form.question, said));
+    assert.ok(!/[.,]\?/.test(form.question), form.question);
+    for (const one of wordsOf(form.question)) assert.ok(own.has(one), one);
+  }
+  assert.equal(statementOf(passages[0]!, "Ring the bell.", languageOf("en"), lexicon, seeded(1)), null);
+});
+
+test("a passage is recalled from its headings and a few of its words", () => {
+  const [visits] = orchard.passages;
+  const { question, answer } = recallOf(visits!, languageOf("de"), orchard.lexicon, seeded(5));
+  assert.equal(answer, visits!.text);
+  assert.match(question, /^Was steht unter Orchard > Visits \(.+\)\?$/);
+});

@@ -1,0 +1,208 @@
+// Each gate drops what it should and nothing else, and counts it; one question with two answers is qualified, then dropped.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { normalised } from "../../src/base/text.ts";
+import { passGates, sameAnswer, type Written, withoutContradictions } from "../../src/study/gates.ts";
+import type { Speaker, Writer } from "../../src/study/writers/writer.ts";
+import { documentOf, targetsIn } from "../helpers/study.ts";
+
+const { targets, lexicon } = targetsIn([
+  documentOf(
+    [
+      "# Ferry",
+      "## Crossing",
+      "The crossing to Skarvik takes 25 minutes and costs 6.40 euros.",
+      "## Winter",
+      "In winter the ferry to Skarvik lies in the dock of Tarnby.",
+      "## Ticket",
+      "A ticket to Skarvik can be bought from Ada Lund.",
+      "",
+    ].join("\n\n"),
+  ),
+]);
+const [minutes] = targets.filter(({ answer }) => answer === "25 minutes");
+
+/** Of a good question the reader says the answer, its words are likely, and the passage is needed. */
+const reader: Writer["read"] = async (asked) =>
+  asked.map(({ question }) => (question.includes("misread") ? "6.40 euros" : "takes 25 minutes"));
+const base: Speaker = {
+  say: async () => assert.fail("gates ask nothing to be said"),
+  score: async (rows) =>
+    rows.map(({ prompt, text }) => {
+      const tokens = text.trim().split(" ").length;
+      // A token of a sentence costs 2 nats, of gibberish 7; the answer is worth 1 with the passage in view and 2.5 without.
+      const isGuessed = prompt.includes("guessed");
+      const nats =
+        prompt === "" ? (text.includes("zqx") ? 7 : 2) : prompt.startsWith("The crossing") || isGuessed ? 1 : 2.5;
+      return { ends: [], logprobs: Array<number>(tokens).fill(-nats) };
+    }),
+};
+const pass = (questions: string[], read: Writer["read"] = reader, isTeacher = false) =>
+  passGates(
+    questions.map((question): Written => ({ target: minutes!, question })),
+    { lexicon, writer: { read, isTeacher }, base },
+  );
+
+const gates = [
+  "readable",
+  "hides_answer",
+  "stands_alone",
+  "unlike_siblings",
+  "answered_in_view",
+  "fluent",
+  "needs_passage",
+];
+
+test("a request is a question without its mark", async () => {
+  assert.equal((await pass(["Say how long the crossing to Skarvik takes."])).kept.length, 1);
+});
+
+test("a good question passes all gates, and each says so", async () => {
+  const { kept, counts } = await pass(["How long does the crossing to Skarvik take?"]);
+  assert.equal(kept.length, 1);
+  assert.deepEqual(
+    counts,
+    gates.map((gate) => ({ gate, in: 1, out: 1 })),
+  );
+});
+
+const dropped: [gate: string, why: string, question: string][] = [
+  ["readable", "two lines", "How long does\nthe crossing to Skarvik take?"],
+  ["readable", "two words", "Crossing when?"],
+  ["readable", "too long", `How long ${"and how long ".repeat(15)}does the crossing to Skarvik take?`],
+  ["hides_answer", "says its answer", "Does the crossing to Skarvik take 25 minutes?"],
+  ["stands_alone", "finds another passage", "How long is the winter in Tarnby?"],
+  ["stands_alone", "finds none", "How much time must one allow?"],
+  ["answered_in_view", "read otherwise", "How long does the misread crossing to Skarvik take?"],
+  ["fluent", "no sentence", "zqx crossing zqx Skarvik takes zqx?"],
+  ["needs_passage", "known anyway", "How long does a guessed crossing to Skarvik take?"],
+];
+for (const [gate, why, question] of dropped)
+  test(`${gate}: ${why}`, async () => {
+    const { kept, counts } = await pass([question]);
+    assert.deepEqual(kept, []);
+    assert.deepEqual(
+      counts.map(({ gate, in: came, out }) => [gate, came, out]),
+      gates.map((name) => [
+        name,
+        gates.indexOf(name) <= gates.indexOf(gate) ? 1 : 0,
+        gates.indexOf(name) < gates.indexOf(gate) ? 1 : 0,
+      ]),
+    );
+  });
+
+test("unlike_siblings: of two alike the first stays, in their order; another target's may be alike", async () => {
+  const questions = [
+    "How long does the crossing to Skarvik take?",
+    "How long does this crossing to Skarvik take?",
+    "What is the duration of a crossing over to Skarvik?",
+  ];
+  const { kept, counts } = await pass(questions);
+  assert.deepEqual(
+    kept.map(({ question }) => question),
+    [questions[0], questions[2]],
+  );
+  assert.deepEqual(counts[3], { gate: "unlike_siblings", in: 3, out: 2 });
+  const price = targets.find(({ answer }) => answer === "6.40 euros")!;
+  const both = [minutes!, price].map((target): Written => ({ target, question: questions[0]! }));
+  assert.equal((await passGates(both, { lexicon, writer: { read: null, isTeacher: false }, base })).kept.length, 2);
+});
+
+test("a writer that does not read is not asked to, and that gate is not counted", async () => {
+  const { kept, counts } = await pass(["How long does the misread crossing to Skarvik take?"], null);
+  assert.equal(kept.length, 1);
+  assert.deepEqual(
+    counts.map(({ gate }) => gate),
+    gates.filter((gate) => gate !== "answered_in_view"),
+  );
+});
+
+test("a teacher's words need not be the passage's, and are taken for sentences; they may not lead elsewhere", async () => {
+  const { kept, counts } = await pass(
+    ["zqx crossing zqx Skarvik takes zqx?", "How much time must one allow?"],
+    null,
+    true,
+  );
+  assert.deepEqual(
+    kept.map(({ question }) => question),
+    ["zqx crossing zqx Skarvik takes zqx?"],
+  );
+  assert.deepEqual(
+    counts.map(({ gate }) => gate),
+    gates.filter((gate) => gate !== "answered_in_view" && gate !== "fluent"),
+  );
+});
+
+test("nothing written, nothing asked, all gates counted", async () => {
+  const { kept, counts } = await pass([]);
+  assert.deepEqual([kept, counts.map(({ in: came, out }) => came + out)], [[], gates.map(() => 0)]);
+});
+
+test("the same answer: the same words, or a little more around them", () => {
+  const same: [said: string, gold: string][] = [
+    ["25 minutes", "25 Minutes."],
+    ["the 25 minutes", "25 minutes"],
+    ["by Ada Lund", "Ada Lund"],
+    ["Lund", "Ada Lund"],
+  ];
+  const other: typeof same = [
+    ["", "25 minutes"],
+    ["25", "26"],
+    ["on the north side by the old dock of Tarnby", "Tarnby"],
+    ["5 minutes", "25 minutes"],
+    ["In winter, Ada Lund sells it there", "Ada Lund"],
+  ];
+  for (const [said, gold] of same) assert.ok(sameAnswer(said, gold), `${said} | ${gold}`);
+  for (const [said, gold] of other) assert.ok(!sameAnswer(said, gold), `${said} | ${gold}`);
+});
+
+interface Row {
+  question: string;
+  answer: string;
+  heading: string;
+}
+const under = (row: Row): Row => ({ ...row, question: `${row.heading}: ${row.question}` });
+
+test("a question with two answers is asked under its headings; one that still has two is dropped", () => {
+  const rows: Row[] = [
+    { heading: "Winter", question: "When does it open?", answer: "9:00" },
+    { heading: "Summer", question: "When does it open?", answer: "8:00" },
+    { heading: "Fees", question: "How much?", answer: "5 euros" },
+    { heading: "Fees", question: "how much", answer: "7 euros" },
+    { heading: "Keys", question: "Who has them?", answer: "Ada Lund." },
+    { heading: "Locks", question: "Who has them?", answer: "Ada Lund" },
+  ];
+  const { kept, qualified, dropped } = withoutContradictions(rows, under);
+  assert.deepEqual(
+    kept.map(({ question, answer }) => [question, answer]),
+    [
+      ["Winter: When does it open?", "9:00"],
+      ["Summer: When does it open?", "8:00"],
+      ["Who has them?", "Ada Lund."],
+      ["Who has them?", "Ada Lund"],
+    ],
+  );
+  assert.deepEqual([qualified, dropped], [2, 2]);
+});
+
+test("no question of what is kept has two answers, and every row is kept or counted", () => {
+  const word = fc.constantFrom("who", "when", "gate", "ferry");
+  const row = fc.record({
+    heading: fc.constantFrom("A", "B"),
+    question: fc.array(word, { minLength: 1, maxLength: 2 }).map((words) => words.join(" ")),
+    answer: fc.constantFrom("one", "two", "One."),
+  });
+  fc.assert(
+    fc.property(fc.array(row, { maxLength: 20 }), (rows) => {
+      const { kept, dropped } = withoutContradictions(rows, under);
+      const answers = new Map<string, string>();
+      for (const { question, answer } of kept) {
+        const known = answers.get(normalised(question)) ?? normalised(answer);
+        assert.equal(normalised(answer), known);
+        answers.set(normalised(question), known);
+      }
+      assert.equal(kept.length + dropped, rows.length);
+    }),
+  );
+});

@@ -1,0 +1,33 @@
+// A block's words without its marks, and a row's cells.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { cellsOf, delimiterOf, plainText } from "../../src/study/inline.ts";
+
+test("marks of Markdown go, their words stay, on one line", () => {
+  const cases: [string, string][] = [
+    ["The **old**\nmill", "The old mill"],
+    ["see [the plan](https://x.example/a_b)", "see the plan"],
+    ["run `make all` & wait", "run make all & wait"],
+    ["5 \\* 3 is 15", "5 * 3 is 15"],
+    ["Moe &amp; Sons", "Moe & Sons"],
+    ["*a* _b_ **c**", "a b c"],
+    ["snake_case_name stays", "snake_case_name stays"],
+    ["no marks at all", "no marks at all"],
+  ];
+  for (const [raw, plain] of cases) assert.equal(plainText(raw, "text/markdown"), plain);
+  assert.equal(plainText("5 * 3 * 2\n  is **30**", "text/plain"), "5 * 3 * 2 is **30**");
+});
+
+test("cells of Markdown and of CSV, with what their marks guard", () => {
+  assert.deepEqual(cellsOf("| Rye | **4.20** | a \\| b |", false, "|"), ["Rye", "4.20", "a | b"]);
+  assert.deepEqual(cellsOf("Rye | 4.20", false, "|"), ["Rye", "4.20"]);
+  assert.deepEqual(cellsOf('"Rye, dark",4.20,"say ""hm"""', true, ","), ["Rye, dark", "4.20", 'say "hm"']);
+  assert.deepEqual(cellsOf("Roggen;4,20;", true, ";"), ["Roggen", "4,20", ""]);
+});
+
+test("a table's delimiter is the mark that its first line has most of", () => {
+  assert.equal(delimiterOf("a;b;c\n1,2;3,4;5,6\n"), ";");
+  assert.equal(delimiterOf("a\tb\n"), "\t");
+  assert.equal(delimiterOf("a,b;c,d\n"), ",");
+  assert.equal(delimiterOf("alone"), ",");
+});

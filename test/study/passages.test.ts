@@ -1,0 +1,296 @@
+// Documents as passages and as statements: what stands under which heading, where it stands in the document, and that nothing is lost.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { wordsOf } from "../../src/base/text.ts";
+import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
+import { headingOf, type Passage, passagesOf, sentencesOf, statementsOf } from "../../src/study/passages.ts";
+import { documentOf } from "../helpers/study.ts";
+
+type MediaType = SnapshotDocument["media_type"];
+const passages = (text: string, type?: MediaType, name?: string): Passage[] =>
+  passagesOf([documentOf(text, type, name)]);
+const statements = (text: string, type?: MediaType): string[] => statementsOf([documentOf(text, type)]);
+const unitsIn = (made: readonly Passage[]) => made.flatMap(({ units }) => units);
+
+const lamps = [
+  "# Lamps",
+  "",
+  "Lamps are made",
+  "in Umbport.",
+  "",
+  "## Lumo",
+  "",
+  "- Weight: 7 kg",
+  "- Price: 40 euros",
+  "",
+  "| Part | Code |",
+  "| --- | --- |",
+  "| Bulb | B-7 |",
+  "| Foot | |",
+  "",
+  "```sh",
+  "lumo --on",
+  "```",
+  "",
+  "## Empty",
+  "",
+  "# Contact",
+].join("\n");
+
+test("statements: paragraphs, lines, rows and code, each under its headings", () => {
+  assert.deepEqual(statements(lamps), [
+    "Lamps\nLamps are made in Umbport.",
+    "Lamps\nLumo\nWeight: 7 kg",
+    "Lamps\nLumo\nPrice: 40 euros",
+    "Lamps\nLumo\nPart: Bulb; Code: B-7",
+    "Lamps\nLumo\nPart: Foot",
+    "Lamps\nLumo\nlumo --on",
+  ]);
+});
+
+test("statements: a row of CSV with what its columns are called", () => {
+  assert.deepEqual(statements("Product,Price (EUR),Weight (kg)\nLumo,331,7.2\nVela,367,\n", "text/csv"), [
+    "Product: Lumo; Price (EUR): 331; Weight (kg): 7.2",
+    "Product: Vela; Price (EUR): 367",
+  ]);
+});
+
+test("statements: a table of nothing but its first row is not lost", () => {
+  assert.deepEqual(statements("| Open | from nine |\n| --- | --- |\n"), ["Open; from nine"]);
+});
+
+test("statements: a title of plain text is a heading; alone it is what the text says", () => {
+  assert.deepEqual(statements("Opening hours\n\nFrom nine to five.\n", "text/plain"), [
+    "Opening hours\nFrom nine to five.",
+  ]);
+  assert.deepEqual(statements("The office closes at five", "text/plain"), ["The office closes at five"]);
+  assert.deepEqual(statements(" \n\n \n", "text/plain"), []);
+});
+
+test("statements: long paragraphs are cut between words, and nothing is lost", () => {
+  const words = Array.from({ length: 400 }, (_, at) => `word${at}`).join(" ");
+  const made = statements(`# Head\n\n${words}\n`);
+  assert.ok(made.length > 3 && made.every((one) => /^Head\n.{1,600}$/.test(one)));
+  assert.equal(made.map((one) => one.slice("Head\n".length)).join(" "), words);
+  assert.equal(statements(`${"x".repeat(1500)}.`, "text/plain").join(""), `${"x".repeat(1500)}.`);
+});
+
+test("a passage is one section's: its title, its headings, and its units with their kinds", () => {
+  const [first, second, ...rest] = passages(lamps);
+  assert.deepEqual(rest, []);
+  assert.deepEqual([first!.title, first!.path, first!.text], ["Lamps", [], "Lamps are made in Umbport."]);
+  assert.equal(headingOf(second!), "Lamps > Lumo");
+  assert.deepEqual(
+    second!.units.map(({ type, text }) => [type, text]),
+    [
+      ["pair", "Weight: 7 kg"],
+      ["pair", "Price: 40 euros"],
+      ["row", "Bulb | B-7"],
+      ["row", "Foot | "],
+      ["code", "lumo --on"],
+    ],
+  );
+  const [weight, , bulb] = second!.units;
+  assert.ok(weight?.type === "pair" && weight.key === "Weight" && weight.value === "7 kg");
+  assert.ok(bulb?.type === "row");
+  assert.deepEqual(
+    [bulb.header, bulb.cells],
+    [
+      ["Part", "Code"],
+      ["Bulb", "B-7"],
+    ],
+  );
+});
+
+test("headings above, from the outermost in; one of the same level ends the one before", () => {
+  const text =
+    "# Zoo\n\n## Birds\n\n### Owls\n\nThey hunt at night.\n\n### Gulls\n\nThey steal chips.\n\n## Fish\n\nThey swim.\n";
+  assert.deepEqual(passages(text).map(headingOf), ["Zoo > Birds > Owls", "Zoo > Birds > Gulls", "Zoo > Fish"]);
+});
+
+test("a document without a heading at its head goes by its file's name", () => {
+  assert.equal(passages("They swim.\n", "text/markdown", "fish_and_chips.md")[0]!.title, "Fish and chips");
+  const late = passages("They swim.\n\n## Birds\n\nThey fly.\n", "text/markdown", "zoo.md");
+  assert.deepEqual(late.map(headingOf), ["Zoo", "Zoo > Birds"]);
+});
+
+test("plain text: a short line without an end sign is a heading, a pair and a sentence are none", () => {
+  const text = "Rules of the house\n\nKitchen\n\nWash up at once.\n\nQuiet from: 22:00\n\nShoes stay outside.\n";
+  const made = passages(text, "text/plain");
+  assert.deepEqual(made.map(headingOf), ["Rules of the house > Kitchen"]);
+  assert.deepEqual(
+    made[0]!.units.map(({ type, text }) => [type, text]),
+    [
+      ["sentence", "Wash up at once."],
+      ["pair", "Quiet from: 22:00"],
+      ["sentence", "Shoes stay outside."],
+    ],
+  );
+});
+
+test("the columns of a table are named once in a passage, and again in the next", () => {
+  // Seven words a row: six rows are 42 words, more than which a passage does not take on.
+  const rows = Array.from({ length: 12 }, (_, at) => `| Boat ${at} | ${at} metres | red and white |`);
+  const made = passages(["# Boats", "", "| Boat | Length | Paint |", "|---|---|---|", ...rows, ""].join("\n"));
+  assert.ok(made.length >= 2);
+  for (const { text } of made) assert.equal(text.split("Boat | Length | Paint").length, 2, text);
+  const cells = unitsIn(made).flatMap((unit) => (unit.type === "row" ? [unit.cells[0]] : []));
+  assert.deepEqual(
+    cells,
+    Array.from({ length: 12 }, (_, at) => `Boat ${at}`),
+  );
+});
+
+test("tables that follow each other keep their own columns", () => {
+  const text = "# T\n\n| Cat | Age |\n|---|---|\n| Mia | 4 |\n\n| Dog | Weight |\n|---|---|\n| Rex | 30 kg |\n";
+  const rows = unitsIn(passages(text)).flatMap((unit) => (unit.type === "row" ? [[unit.header, unit.cells]] : []));
+  assert.deepEqual(rows, [
+    [
+      ["Cat", "Age"],
+      ["Mia", "4"],
+    ],
+    [
+      ["Dog", "Weight"],
+      ["Rex", "30 kg"],
+    ],
+  ]);
+});
+
+test("sentences end where a language ends them, and not after an abbreviation", () => {
+  const cases: [string, string[]][] = [
+    ["Dr. Moe signs. No. 7 stays shut.", ["Dr. Moe signs.", "No. 7 stays shut."]],
+    ["It weighs 3.5 kg. It is grey.", ["It weighs 3.5 kg.", "It is grey."]],
+    ["We open at 8 a.m. on weekdays. Feast days are free.", ["We open at 8 a.m. on weekdays.", "Feast days are free."]],
+    [
+      "Das gilt z. B. für Brot. Der Laden öffnet am 3. Mai.",
+      ["Das gilt z. B. für Brot.", "Der Laden öffnet am 3. Mai."],
+    ],
+    ["¿Quién abre? La Sra. Vidal abre a las ocho.", ["¿Quién abre?", "La Sra. Vidal abre a las ocho."]],
+    ["Halt! Wer dort?", ["Halt!", "Wer dort?"]],
+    ["店は八時に開く。休みは月曜だ。", ["店は八時に開く。", "休みは月曜だ。"]],
+  ];
+  for (const [text, expected] of cases) assert.deepEqual(sentencesOf(text), expected);
+});
+
+test("a passage has a language of its own; what is too short to tell has the document's usual one", () => {
+  const english = "The boats are painted every spring by volunteers who bring their own brushes and ladders.";
+  const german = "Die Boote werden in jedem Frühjahr von Freiwilligen gestrichen, die ihre eigenen Pinsel mitbringen.";
+  const spanish = "Los barcos se pintan cada primavera con la ayuda de voluntarios que traen sus propias brochas.";
+  const text = `# Boats\n\n${english}\n\n## Deutsch\n\n${german}\n\n## Español\n\n${spanish}\n\n## More\n\n${english}\n\n## Key\n\nOle: 12\n`;
+  assert.deepEqual(
+    passages(text).map(({ language }) => language),
+    ["en", "de", "es", "en", "en"],
+  );
+  assert.equal(passages("Ole: 12\n")[0]!.language, null);
+});
+
+test("a place in the document holds the words of its unit, marks and all", () => {
+  const text =
+    "# Shop\n\nThe shop was **founded** in 1931. A \\*rye\\* loaf costs [4.20 euros](https://x.example/p). Ask *Ada*!\n\n- First, knock.\n- Then wait: **two** minutes\n\n| Loaf | Price |\n|---|---|\n| Rye | 4.20 |\n";
+  const made = passages(text);
+  const places = unitsIn(made).map(({ start, end, text: said }) => [said, text.slice(start, end).trim()]);
+  assert.deepEqual(places, [
+    ["The shop was founded in 1931.", "The shop was **founded** in 1931."],
+    ["A *rye* loaf costs 4.20 euros.", "A \\*rye\\* loaf costs [4.20 euros](https://x.example/p)."],
+    ["Ask Ada!", "Ask *Ada*!"],
+    ["First, knock.", "First, knock."],
+    ["Then wait: two minutes", "Then wait: **two** minutes"],
+    ["Rye | 4.20", "| Rye | 4.20 |"],
+  ]);
+});
+
+test("a paragraph that is too long is parted between sentences; a sentence never is", () => {
+  const sentence = (at: number): string => `Sentence ${at} tells of ${Array(16).fill("things").join(" ")}.`;
+  const long = Array.from({ length: 10 }, (_, at) => sentence(at));
+  const endless = `All ${Array(120).fill("words").join(" ")}.`;
+  const made = passages(`# Head\n\n${long.join(" ")}\n\n${endless}\n`);
+  assert.deepEqual(
+    unitsIn(made).map(({ text }) => text),
+    [...long, endless],
+  );
+  // Twenty words a sentence: three fit into the seventy of a passage.
+  assert.deepEqual(
+    made.map(({ units }) => units.length),
+    [3, 3, 3, 1, 1],
+  );
+});
+
+test("a snapshot of an older version, without blocks, is read by its blank lines", () => {
+  const { blocks: _, ...document } = documentOf("They swim.\nAll day.\n\nThey eat chips.\n", "text/plain");
+  assert.deepEqual(
+    unitsIn(passagesOf([document])).map(({ text }) => text),
+    ["They swim.", "All day.", "They eat chips."],
+  );
+});
+
+test("every passage has a name of its own, and says of which document it is", () => {
+  const documents = ["a", "b"].map((name) => documentOf("# H\n\nOne.\n\n## I\n\nTwo.\n", "text/markdown", name));
+  const made = passagesOf(documents);
+  assert.equal(new Set(made.map(({ id }) => id)).size, 4);
+  assert.deepEqual(
+    made.map(({ document }) => document),
+    [documents[0]!.id, documents[0]!.id, documents[1]!.id, documents[1]!.id],
+  );
+});
+
+const piece = fc.constantFrom(
+  "The mill opened in 1911.",
+  "# Heading\n\n",
+  "## Dr. No\n\n",
+  "| a | b |\n|---|---|\n| x | 1 |\n",
+  "Key: value\n",
+  "- item\n",
+  "\n\n",
+  "It costs 5 euros, and it was built by",
+  "**bold",
+  "\u0000",
+  "ünï",
+  "a,b\n1,2\n",
+  '"quoted',
+  "1.",
+  ";;",
+  "😀",
+);
+const types = fc.constantFrom<MediaType>("text/plain", "text/markdown", "text/csv");
+
+test("no document breaks the reading: places lie in it, units in their passage, and again it is read the same", () => {
+  fc.assert(
+    fc.property(fc.array(fc.oneof(piece, fc.string()), { maxLength: 12 }), types, (parts, type) => {
+      let document: SnapshotDocument;
+      try {
+        document = documentOf(parts.join(" "), type);
+      } catch {
+        return; // Not CSV: it never becomes a snapshot.
+      }
+      const made = passagesOf([document]);
+      assert.deepEqual(passagesOf([document]), made);
+      for (const { units, text, start, end } of made) {
+        assert.ok(units.length > 0);
+        for (const unit of units) {
+          assert.equal(text.slice(unit.at, unit.at + unit.text.length), unit.text);
+          assert.ok(unit.start >= start && unit.start <= unit.end && unit.end <= end && end <= document.text.length);
+        }
+      }
+    }),
+    { numRuns: 200 },
+  );
+});
+
+const word = fc.constantFrom("mill", "river", "gate", "Ada", "Tarnby", "rope", "1911", "42", "boot");
+const sentence = fc.array(word, { minLength: 2, maxLength: 12 }).map((words) => `The ${words.join(" ")} rests.`);
+const paragraph = fc.array(sentence, { minLength: 1, maxLength: 9 }).map((sentences) => sentences.join(" "));
+
+test("nothing of a text is lost, and nothing said twice", () => {
+  fc.assert(
+    fc.property(fc.array(paragraph, { minLength: 1, maxLength: 6 }), types, (paragraphs, type) => {
+      if (type === "text/csv") return;
+      const made = passages(paragraphs.join("\n\n"), type);
+      assert.deepEqual(
+        made.flatMap(({ text }) => wordsOf(text)),
+        wordsOf(paragraphs.join(" ")),
+      );
+    }),
+    { numRuns: 100 },
+  );
+});

@@ -1,0 +1,172 @@
+// Rows of targets: as many as asked for, new words in every stage, each traced to its place, and the same again from the same seed.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { normalised } from "../../src/base/text.ts";
+import type { StudyRow } from "../../src/study/row.ts";
+import { type RowOptions, rowsOf } from "../../src/study/rows.ts";
+import { documentOf, targetsIn } from "../helpers/study.ts";
+
+const document = documentOf(
+  [
+    "# Mill",
+    "## Visits",
+    "The mill by the old bridge is open from 8.30 to 18.30 on every market day of the year.",
+    "A guided walk through the granary lasts 90 minutes and costs 4.20 euros for schools of the valley.",
+    "May I bring a dog? Yes, on a lead.",
+    "## Flour",
+    "| Flour | Price | Sack |\n|---|---|---|\n| Rye | 2.10 euros | brown |\n| Spelt | 3.40 euros | white |",
+    "- Delivery: on Fridays\n- Smallest order: 25 kilograms",
+    "",
+  ].join("\n\n"),
+);
+const { targets, passages, lexicon } = targetsIn([document]);
+const none: ReadonlyMap<string, readonly string[]> = new Map();
+const made = (options: Partial<RowOptions> = {}, written = none): StudyRow[] =>
+  rowsOf(passages, targets, written, lexicon, { phrasings: 4, stages: 3, seed: 5, ...options }).rows;
+const questionOf = ({ messages }: StudyRow): string => messages[0]!.content;
+const isOfTarget = ({ kind }: StudyRow): boolean => kind !== "recall" && kind !== "statement";
+
+test("a row is a question and its answer, of one target, with where that stands", () => {
+  for (const { messages, source, target, kind } of made()) {
+    assert.deepEqual(
+      messages.map(({ role }) => role),
+      ["user", "assistant"],
+    );
+    assert.ok(messages.every(({ content }) => content.trim() !== ""));
+    assert.equal(source!.document_id, document.id);
+    const said = normalised(document.text.slice(source!.start, source!.end));
+    const answer = normalised(messages[1]!.content);
+    if (kind !== "recall") assert.ok(said.includes(answer), `${answer} in ${said}`);
+    assert.ok(passages.some(({ id }) => target.startsWith(id)));
+  }
+});
+
+test("a target has as many rows in a stage as the recipe says, or as many as it has words for", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 12 }),
+      fc.integer({ min: 1, max: 4 }),
+      fc.integer(),
+      (phrasings, stages, seed) => {
+        const rows = made({ phrasings, stages, seed }).filter(isOfTarget);
+        for (const [target, own] of Map.groupBy(rows, (row) => `${row.target} ${row.stage}`))
+          assert.ok(own.length <= phrasings, target);
+      },
+    ),
+    { numRuns: 40 },
+  );
+  const sentences = made({ phrasings: 3 }).filter(({ kind, target }) => kind !== "asked" && target.startsWith("0.0:"));
+  const counts = new Set(
+    [...Map.groupBy(sentences, (row) => `${row.target} ${row.stage}`).values()].map((own) => own.length),
+  );
+  assert.deepEqual([...counts], [3], "prose has words enough for three");
+});
+
+test("no stage asks in the words of another; a document's own question alone comes in each", () => {
+  for (const own of Map.groupBy(
+    made({ phrasings: 6, stages: 4 }).filter(isOfTarget),
+    ({ target }) => target,
+  ).values()) {
+    const questions = own.map((row) => normalised(questionOf(row)));
+    if (own[0]!.kind === "asked") assert.deepEqual([own.length, new Set(questions).size], [4, 1]);
+    else assert.equal(new Set(questions).size, questions.length, questions.join("\n"));
+  }
+});
+
+test("the first stage is what a recipe of one stage gets", () => {
+  assert.deepEqual(
+    made({ stages: 3 }).filter(({ stage }) => stage === 0),
+    made({ stages: 1 }),
+  );
+});
+
+test("what a unit and a passage say in full is said once, in the first stage", () => {
+  const whole = made().filter((row) => !isOfTarget(row));
+  assert.ok(whole.every(({ stage }) => stage === 0));
+  assert.equal(new Set(whole.map(({ target }) => target)).size, whole.length);
+  const said = whole.filter(({ kind }) => kind === "recall").map(({ messages }) => messages[1]!.content);
+  assert.deepEqual(
+    said,
+    passages.map(({ text }) => text),
+  );
+});
+
+test("the same seed makes the same rows, another other ones", () => {
+  assert.deepEqual(made(), made());
+  assert.notDeepEqual(made({ seed: 6 }), made());
+});
+
+const walk = targets.find(({ answer }) => answer === "90 minutes")!;
+const writtenFor = (...questions: string[]) => new Map([[walk.id, questions]]);
+
+test("all rows of a stage but one are in a writer's words, each in its turn; the others are plain forms", () => {
+  const rows = made(
+    { phrasings: 4, stages: 2 },
+    writtenFor("How long is the tour?", "What time does one need for the tour?", "The tour takes how long?"),
+  ).filter(({ target }) => target === walk.id);
+  assert.deepEqual(
+    rows.filter(({ kind }) => kind === "writer").map((row) => [row.stage, questionOf(row)]),
+    [
+      [0, "How long is the tour?"],
+      [0, "What time does one need for the tour?"],
+      [0, "The tour takes how long?"],
+      [1, "How long is the tour?"],
+      [1, "What time does one need for the tour?"],
+      [1, "The tour takes how long?"],
+    ],
+  );
+  assert.equal(rows.length, 8);
+  const few = made({ phrasings: 2, stages: 2 }, writtenFor("A?", "B?", "C?")).filter(
+    ({ target }) => target === walk.id,
+  );
+  assert.deepEqual(
+    few.filter(({ kind }) => kind === "writer").map((row) => [row.stage, questionOf(row)]),
+    [
+      [0, "A?"],
+      [1, "B?"],
+    ],
+  );
+  assert.ok(rows.every(({ messages }) => messages[1]!.content === "90 minutes"));
+});
+
+test("what a writer wrote for one target changes the rows of no other", () => {
+  const others = (rows: StudyRow[]): StudyRow[] => rows.filter(({ target }) => target !== walk.id);
+  assert.deepEqual(others(made({}, writtenFor("How long is the tour?"))), others(made()));
+});
+
+test("a question that two sections answer differently is asked under its headings, and counted", () => {
+  const twins = documentOf(
+    "# Park\n\n## North gate\n\nWhen may I come? At nine or later.\n\n## South gate\n\nWhen may I come? At eight or later.\n",
+  );
+  const own = targetsIn([twins]);
+  const { rows, contradictions } = rowsOf(own.passages, own.targets, none, own.lexicon, {
+    phrasings: 2,
+    stages: 1,
+    seed: 1,
+  });
+  assert.deepEqual(
+    rows.filter(({ kind }) => kind === "asked").map((row) => [questionOf(row), row.messages[1]!.content]),
+    [
+      ["Park > North gate: When may I come?", "At nine or later."],
+      ["Park > South gate: When may I come?", "At eight or later."],
+    ],
+  );
+  assert.ok(contradictions.qualified >= 2);
+});
+
+test("one question never has two answers", () => {
+  for (const seed of [1, 2, 3, 4, 5]) {
+    const answers = new Map<string, string>();
+    for (const { messages } of made({ phrasings: 12, stages: 4, seed })) {
+      const [question, answer] = messages.map(({ content }) => normalised(content)) as [string, string];
+      assert.equal(answers.get(question) ?? answer, answer, question);
+      answers.set(question, answer);
+    }
+  }
+});
+
+test("nothing gives no rows", () => {
+  const { rows } = rowsOf([], [], none, lexicon, { phrasings: 4, stages: 2, seed: 1 });
+  assert.deepEqual(rows, []);
+});

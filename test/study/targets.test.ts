@@ -1,0 +1,78 @@
+// What is to be known of a document: spans, cells, the keys of rows, and what a document itself asks.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { namesOf } from "../../src/study/targets.ts";
+import { documentOf, targetsIn } from "../helpers/study.ts";
+
+const told = (text: string, ...kinds: string[]): [before: string, answer: string, after: string][] =>
+  targetsIn([documentOf(text)])
+    .targets.filter(({ kind }) => kinds.includes(kind))
+    .map(({ before, answer, after }) => [before, answer, after]);
+
+test("a span parts what says it in two, and knows what was said just before", () => {
+  const document = documentOf("# Oven\n\nThe oven is old. It holds 240 litres of dough.\n\nIt was built in 1931.\n");
+  const { targets } = targetsIn([document]);
+  const [litres] = targets.filter(({ kind }) => kind === "number");
+  assert.deepEqual(
+    [litres!.earlier, litres!.before, litres!.answer, litres!.after],
+    ["The oven is old.", "It holds ", "240 litres", " of dough."],
+  );
+  assert.equal(document.text.slice(litres!.place.start, litres!.place.end).trim(), "It holds 240 litres of dough.");
+  // Another paragraph goes on from nothing.
+  assert.deepEqual(
+    targets.filter(({ kind }) => kind === "time").map(({ earlier }) => earlier),
+    [""],
+  );
+});
+
+const loaves = "# Loaves\n\n| Loaf | Price | Baker |\n|---|---|---|\n| Rye | 4.20 | Ada Lund |\n| Spelt | 5.10 | |\n";
+
+test("every cell that says something is asked by its row and column, the first names the row", () => {
+  assert.deepEqual(told(loaves, "cell"), [
+    ["Rye, Ada Lund, Price", "4.20", ""],
+    ["Rye, Baker", "Ada Lund", ""],
+    ["Spelt, Price", "5.10", ""],
+  ]);
+});
+
+test("a row is asked by its other cells, where two and more are told", () => {
+  assert.deepEqual(told(loaves, "key"), [["4.20, Ada Lund", "Rye", ""]]);
+  assert.deepEqual(told("| Nr | A | B |\n|---|---|---|\n| 12 | kg 1 | kg 2 |\n", "key"), [], "a number is no name");
+});
+
+test("a row goes by its first cell and by those in words; a remark is none", () => {
+  const remark = "this one is only sold on Fridays after ten";
+  assert.deepEqual(namesOf(["TW-1", "Rye loaf", "4.20", remark, ""], 2), ["TW-1", "Rye loaf"]);
+  assert.deepEqual(namesOf(["TW-1", "Rye loaf", "4.20"], 1), ["TW-1"]);
+  assert.deepEqual(namesOf(["", "Rye loaf", "4.20"], 2), ["Rye loaf"]);
+});
+
+test("a question that a document asks is answered by what follows, up to the next one", () => {
+  const text =
+    "# Letters\n\nMay I bring my goat? Yes, on a lead. Ask Ada first. And a cow? ¿Y una vaca? No, they frighten the hens.\n";
+  assert.deepEqual(told(text, "asked"), [
+    ["May I bring my goat?", "Yes, on a lead. Ask Ada first.", ""],
+    ["¿Y una vaca?", "No, they frighten the hens.", ""],
+  ]);
+});
+
+test("a heading that asks is answered by its section, whole sentences of it and not too many", () => {
+  const long = Array.from(
+    { length: 6 },
+    (_, at) => `Sentence ${"abcdef"[at]} is made of just ten words, neither more nor.`,
+  );
+  const text = `# Goats\n\n## May I bring one?\n\nYes, on a lead.\n\n## How are they fed?\n\n${long.join(" ")}\n`;
+  // Of sentences of ten words four fit into an answer.
+  assert.deepEqual(told(text, "asked"), [
+    ["May I bring one?", "Yes, on a lead.", ""],
+    ["How are they fed?", long.slice(0, 4).join(" "), ""],
+  ]);
+});
+
+test("targets have names of their own, whatever stands twice", () => {
+  const { targets } = targetsIn([
+    documentOf(`${loaves}\n${loaves}\nIt costs 5 euros. It costs 5 euros.\n`),
+    documentOf(loaves),
+  ]);
+  assert.equal(new Set(targets.map(({ id }) => id)).size, targets.length);
+});
