@@ -15,14 +15,15 @@ import type { Reply } from "./contract/endpoint.ts";
 import { type Contract, contract, interfaceVersion } from "./contract/index.ts";
 import { atTheMachine, createAccess } from "./domain/access/index.ts";
 import { createAgents } from "./domain/agents/index.ts";
+import { trainingLimit } from "./domain/alignments/estimate.ts";
 import { createAlignments } from "./domain/alignments/index.ts";
-import { createAlignWorker } from "./domain/alignments/job.ts";
-import { createMaterial } from "./domain/alignments/material.ts";
+import { createAlignWorker, runMemory } from "./domain/alignments/job.ts";
 import { createProver } from "./domain/alignments/proof.ts";
 import { readRecipes } from "./domain/alignments/recipes.ts";
 import { prepareAlignments } from "./domain/alignments/store.ts";
 import { createMaker } from "./domain/benchmarks/create/job.ts";
 import { createSaying } from "./domain/benchmarks/create/saying.ts";
+import { createShipped } from "./domain/benchmarks/create/shipped.ts";
 import { createBenchmarks } from "./domain/benchmarks/index.ts";
 import { createCaptures } from "./domain/captures/index.ts";
 import { createDocuments } from "./domain/documents/index.ts";
@@ -113,8 +114,15 @@ async function furnish(parts: HouseParts): Promise<House> {
 
   // The rooms, and what each is told of the others.
   const access = createAccess({ store, clock, onFirstKey: () => void openAddress() });
-  const documents = createDocuments({ store, clock, log, folder: at.blobs, personalData: config.personalData });
-  const material = createMaterial();
+  const documents = createDocuments({
+    store,
+    clock,
+    log,
+    folder: at.blobs,
+    personalData: config.personalData,
+    snapshotsOf: (ownerId, documentId) => alignments.snapshotsOf(ownerId, documentId),
+    removeSnapshots: (ownerId, documentId) => alignments.removeSnapshots(ownerId, documentId),
+  });
   const benchmarks = createBenchmarks({
     store,
     clock,
@@ -198,13 +206,13 @@ async function furnish(parts: HouseParts): Promise<House> {
     findModel: models.find,
     lease: (ref) => models.lease(ref, "evaluation"),
   });
+  const say = createSaying(inference.handlers["inference.chat"]);
   const make = createMaker({
     store,
     rows: benchmarks.rows,
     queue,
     clock,
     generator,
-    reading: material,
     folder: at.uploads,
     documentsOf: documents.read,
     findModel: models.find,
@@ -213,8 +221,9 @@ async function furnish(parts: HouseParts): Promise<House> {
       const found = models.encoder();
       return found && models.encoderOf(found.sha256);
     },
+    writer: createShipped({ findBase: models.baseOfHash, storeAdapter: models.storeAdapter }),
     grade: (answer, { response, aliases, rivals }) => grade(answer, { response, aliases, competitors: rivals }).correct,
-    say: createSaying(inference.handlers["inference.chat"]),
+    say,
     keep: benchmarks.keep,
   });
   const prover = createProver();
@@ -245,6 +254,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       if (!base) throw new Failure("not_found", "The base model is gone");
       return base;
     },
+    say,
     questionsOf: benchmarks.items,
     storeAdapter: models.storeAdapter,
     registerModel: models.registerAligned,
@@ -264,6 +274,15 @@ async function furnish(parts: HouseParts): Promise<House> {
     snapshotDocuments: documents.snapshot,
     findBenchmark: benchmarks.owned,
     itemsOf: benchmarks.items,
+    findModel: (ownerId, model) => models.find(ownerId, model).modelId,
+    hasUpstream: (name) => upstreams.has(name),
+    costOf: async (baseModelId, recipe) => {
+      const base = models.baseOf(baseModelId);
+      if (!base) throw new Failure("not_found", "The base model is gone");
+      const trainer = startTrainer({ executable: config.trainer, log });
+      const limit = await trainingLimit(trainer, { path: base.path, recipe, threads: config.threads });
+      return { memoryBytes: runMemory(base), limit };
+    },
     competitorsOf,
     stopRun: align.stop,
   });
@@ -406,7 +425,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       // Runs end first: they go on from their last checkpoint at the next start.
       await Promise.all([runner?.stop(), executor.close()]);
       await generator.dispose();
-      await Promise.all([documents, benchmarks, material, grading, prover, ballast].map((room) => room.close()));
+      await Promise.all([documents, benchmarks, grading, prover, ballast].map((room) => room.close()));
       store.close();
     },
   };

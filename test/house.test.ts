@@ -14,10 +14,11 @@ const mayImport: Record<string, string[]> = {
   store: ["base"],
   engine: ["base"],
   jobs: ["base", "contract", "store"],
-  domain: ["base", "contract", "store", "engine", "jobs"],
+  study: ["base", "contract", "engine"],
+  domain: ["base", "contract", "store", "engine", "jobs", "study"],
   http: ["base", "contract"],
-  cli: ["base", "contract", "store", "engine", "jobs", "domain", "http", "main.ts"],
-  "main.ts": ["base", "contract", "store", "engine", "jobs", "domain", "http"],
+  cli: ["base", "contract", "store", "engine", "jobs", "study", "domain", "http", "main.ts"],
+  "main.ts": ["base", "contract", "store", "engine", "jobs", "study", "domain", "http"],
 };
 
 const files = readdirSync(src, { recursive: true, encoding: "utf8" })

@@ -54,10 +54,3 @@ export const functionWords: ReadonlySet<string> = new Set(
     " ",
   ),
 );
-
-/** English by its function words; too short a text counts as English only when it has one. */
-export function isEnglish(text: string): boolean {
-  const words = text.toLowerCase().match(/[\p{L}']+/gu) ?? [];
-  const hits = words.filter((word) => functionWords.has(word)).length;
-  return hits / Math.max(1, words.length) >= 0.12;
-}

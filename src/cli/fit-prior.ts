@@ -97,7 +97,16 @@ async function labelAnswers(
   const recipe = JSON.parse(await readFile(join(installation, `config/recipes/${recipeName}.json`), "utf8")) as Recipe;
   const architecture = String(readGgufHeader(path).values.get("general.architecture"));
   const base = { id: "base", sha256: await sha256OfFile(path), architecture };
-  await makeRunFolder(runs, { alignmentId: "fit-prior", recipeName, recipe, base, documents, dev: null });
+  await makeRunFolder(runs, {
+    alignmentId: "fit-prior",
+    recipeName,
+    recipe,
+    base,
+    documents,
+    dev: null,
+    organisation: null,
+    teacher: null,
+  });
   const folder = join(runs, "fit-prior");
   await writeRequest(folder, {
     fence: 1,

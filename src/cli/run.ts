@@ -22,6 +22,7 @@ import type { Prior } from "../engine/confidence.ts";
 import { readGgufHeader } from "../engine/gguf-header.ts";
 import { priorFor } from "../engine/prior.ts";
 import { startTrainer } from "../engine/trainer-process.ts";
+import { installedWriter } from "../study/writers/installed.ts";
 import { speakFailure } from "./output.ts";
 
 const heartbeatMs = 1000;
@@ -99,6 +100,7 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
     interval: wilson,
     replayPrompts: readConfigFile<string[]>("replay-prompts.json"),
     replayOpenings: readConfigFile<string[]>("replay-openings.json"),
+    writer: installedWriter(),
     guards: await readGuards(join(installation, "config/guards")),
     prior: priorFor(readPriors(), readGgufHeader(request.base.path)),
     engine: engineVersion(),

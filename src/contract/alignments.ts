@@ -1,5 +1,17 @@
 import { autoAlignAccepted, autoAlignRecord, autoAlignRequest, autoAlignRow } from "./auto-align.ts";
-import { id, idempotencyHeaders, idParam, name, page, progressDetail, timestamp } from "./common.ts";
+import {
+  having,
+  id,
+  idempotencyHeaders,
+  idParam,
+  name,
+  page,
+  progressDetail,
+  rules,
+  timestamp,
+  whenever,
+} from "./common.ts";
+import { coverage } from "./coverage.ts";
 import { endpoint } from "./endpoint.ts";
 import { runEvent } from "./run-folder.ts";
 
@@ -85,6 +97,43 @@ export const alignmentRow = {
 
 const alignmentId = idParam("alignment_id");
 
+const createBody = {
+  type: "object",
+  additionalProperties: false,
+  required: ["alignment_name", "base_model_id", "document_ids"],
+  properties: {
+    alignment_name: name,
+    base_model_id: { ...id, description: "An id, a name, or hf://organisation/name[/file.gguf]" },
+    document_ids: { type: "array", minItems: 1, maxItems: 10_000, items: id },
+    workflow_id: { ...id, default: "standard", description: "A preset: quick, standard, thorough" },
+    benchmark_id: id,
+    description: { type: "string", maxLength: 20_000, pattern: "^[^\\u0000]*$" },
+    organisation: {
+      ...name,
+      description:
+        "Whose documents these are, for questions that name it. It is never guessed: without it the documents' titles say what they are about.",
+    },
+    teacher_model: {
+      ...id,
+      description:
+        "Reads the documents and writes the questions that are trained: a base, a deployed aligned model, or one of the upstream's. Without it nobody but the base and the shipped writer is asked.",
+    },
+    teacher_provider: {
+      ...id,
+      description:
+        "A configured upstream, to which the documents' passages are sent; without it the teacher is a model of this appliance.",
+    },
+  },
+  ...rules(whenever(having("teacher_provider"), having("teacher_model"))),
+} as const;
+
+const estimateRange = {
+  type: "object",
+  additionalProperties: false,
+  required: ["low", "likely", "high"],
+  properties: { low: { type: "number" }, likely: { type: "number" }, high: { type: "number" } },
+} as const;
+
 export const alignments = {
   "alignments.create": endpoint({
     method: "POST",
@@ -92,19 +141,7 @@ export const alignments = {
     tag: "alignments",
     summary: "Start an alignment: snapshots the documents and answers at once; the run follows.",
     headers: idempotencyHeaders,
-    body: {
-      type: "object",
-      additionalProperties: false,
-      required: ["alignment_name", "base_model_id", "document_ids"],
-      properties: {
-        alignment_name: name,
-        base_model_id: { ...id, description: "An id, a name, or hf://organisation/name[/file.gguf]" },
-        document_ids: { type: "array", minItems: 1, maxItems: 10_000, items: id },
-        workflow_id: { ...id, default: "standard", description: "A preset: quick, standard, thorough" },
-        benchmark_id: id,
-        description: { type: "string", maxLength: 20_000, pattern: "^[^\\u0000]*$" },
-      },
-    },
+    body: createBody,
     reply: {
       type: "object",
       additionalProperties: false,
@@ -112,6 +149,30 @@ export const alignments = {
       properties: { alignment_id: { type: "string" }, status: { const: "PROCESSING" }, message: { type: "string" } },
     },
     errors: ["base_model_unsupported", "hub_unavailable", "not_found", "model_invalid", "disk_full"],
+  }),
+  "alignments.estimate": endpoint({
+    method: "POST",
+    path: "/api/v3/alignment-projects/estimate",
+    tag: "alignments",
+    summary: "What an alignment would take: rows, memory and time on this machine, as ranges. Nothing is started.",
+    body: createBody,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["passages", "targets", "rows", "train_tokens", "memory_bytes", "minutes"],
+      properties: {
+        passages: { type: "integer" },
+        targets: { type: "integer", description: "Answers that would be asked for." },
+        rows: { ...estimateRange, description: "Training rows, replayed ones included." },
+        train_tokens: { ...estimateRange, description: "Over all epochs, before early stopping." },
+        memory_bytes: { type: "integer" },
+        minutes: {
+          anyOf: [estimateRange, { type: "null" }],
+          description: "Of the whole run, a teacher's time apart; null where the device's speed is not known.",
+        },
+      },
+    },
+    errors: ["base_model_unsupported", "hub_unavailable", "not_found", "model_invalid"],
   }),
   "alignments.status": endpoint({
     method: "GET",
@@ -191,6 +252,16 @@ export const alignments = {
     params: alignmentId,
     reply: { type: "string", contentMediaType: "text/html" },
     download: ["text/html"],
+    errors: ["not_found"],
+  }),
+  "alignments.coverage": endpoint({
+    method: "GET",
+    path: "/api/v3/alignment-projects/{alignment_id}/coverage",
+    tag: "alignments",
+    summary:
+      "What of the documents is trained: rows of every passage, or why there are none. There once the rows are made.",
+    params: alignmentId,
+    reply: coverage,
     errors: ["not_found"],
   }),
   "alignments.events": endpoint({

@@ -67,14 +67,14 @@ export const benchmarkRecord = {
           additionalProperties: false,
           required: ["model", "provider"],
           properties: { model: { type: "string" }, provider: { type: ["string", "null"] } },
-          description: "The model that phrased the questions; null where rules did.",
+          description: "The model that wrote the questions; null where the shipped writer or plain forms did.",
         },
         seed: { type: "integer" },
         checker: { type: "string", description: "How answers were checked against their chunk." },
         gates: {
           type: "array",
           description:
-            "How many came to each gate and how many passed, in order. Up to paraphrase they are rules on what was read: unique drops one attribute of one thing that has two values, and asks no model.",
+            "How many came to each gate and how many passed, in order. Up to paraphrase they are rules on what was written: verified compares what a reader answered who saw the passages alone, unique drops a question with two answers.",
           items: {
             type: "object",
             additionalProperties: false,
@@ -170,7 +170,7 @@ export const benchmarks = {
     path: "/api/v3/benchmarks/create",
     tag: "benchmarks",
     summary:
-      "Make a benchmark of documents: rules find what they say, a model checks that each item follows from its passage and is not known already. Long work: read its progress with GET.",
+      "Make a benchmark of documents: a model writes questions for their passages, another pass checks that each item follows from its passage and is not known already. Long work: read its progress with GET.",
     headers: idempotencyHeaders,
     body: {
       type: "object",
@@ -186,7 +186,7 @@ export const benchmarks = {
         generator_model: {
           ...id,
           description:
-            "The model that says the questions in its own words: a base, a deployed aligned model, or one of the upstream's. Without it they are asked as rules phrase them.",
+            "The model that writes the questions: a base, a deployed aligned model, or one of the upstream's. Without it the shipped writer does where its model is installed; else tables and lines of key and value are asked for in plain forms.",
         },
         generator_provider: {
           ...id,

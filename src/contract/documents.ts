@@ -190,6 +190,20 @@ export interface ReadDocument {
   duplicates: DuplicateParagraph[];
 }
 
+export const documentSnapshot = {
+  type: "object",
+  additionalProperties: false,
+  required: ["alignment_id", "name", "under_way", "created_date"],
+  properties: {
+    alignment_id: { type: "string" },
+    name,
+    under_way: { type: "boolean" },
+    created_date: timestamp,
+  },
+} as const;
+
+export type DocumentSnapshot = FromSchema<typeof documentSnapshot>;
+
 export const documentRecord = {
   type: "object",
   additionalProperties: false,
@@ -295,18 +309,44 @@ export const documents = {
     reply: documentRecord,
     errors: ["not_found"],
   }),
+  "documents.snapshots": endpoint({
+    method: "GET",
+    path: "/api/v3/documents/{document_id}/snapshots",
+    tag: "documents",
+    summary: "Alignments that hold a snapshot of a document: what deleting it with its snapshots would take from.",
+    params: idParam("document_id"),
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["snapshots"],
+      properties: { snapshots: { type: "array", items: documentSnapshot } },
+    },
+    errors: ["not_found"],
+  }),
   "documents.delete": endpoint({
     method: "DELETE",
     path: "/api/v3/documents/{document_id}",
     tag: "documents",
-    summary: "Delete a document for good. Alignments keep the snapshot they took.",
+    summary: "Delete a document for good. Alignments keep the snapshot they took, unless snapshots is true.",
     params: idParam("document_id"),
+    query: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        snapshots: {
+          type: "boolean",
+          default: false,
+          description:
+            "Delete the snapshots of it too, with the training rows made of them. Models stay as they are. Refused while an alignment that holds one is under way.",
+        },
+      },
+    },
     reply: {
       type: "object",
       additionalProperties: false,
       required: ["document_id", "message"],
       properties: { document_id: { type: "string" }, message: { type: "string" } },
     },
-    errors: ["not_found"],
+    errors: ["not_found", "conflict"],
   }),
 } as const;

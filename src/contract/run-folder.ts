@@ -110,22 +110,21 @@ export const recipe = {
     dataset: {
       type: "object",
       additionalProperties: false,
-      required: ["phrasings", "replay_share", "proposals_per_chunk"],
+      required: ["phrasings", "replay_share"],
       properties: {
-        /** Rows made by rules per fact and rung, at most. */
+        /** Rows of a target and rung, at most. */
         phrasings: { type: "integer", minimum: 1, maximum: 64 },
         /** Rungs at most, each with wordings of its own and followed by another while the dev score rises; 1 when absent. */
         rungs: { type: "integer", minimum: 1, maximum: 16 },
-        /** Whether the base is asked first, so that facts it knows already take fewer rows; false when absent. */
+        /** Folders that an older version made name these two; nothing reads them. */
         probe_known: { type: "boolean" },
+        proposals_per_chunk: { type: "integer", minimum: 0, maximum: 64 },
         /** The base's likeliest tokens that replayed rows have for targets; 0, as when absent: the token that was drawn. */
         replay_top_k: { type: "integer", minimum: 0, maximum: 1024 },
         /** Tokens of a replayed answer, at most; 32 when absent. */
         replay_tokens: { type: "integer", minimum: 4, maximum: 1024 },
         /** Share of self-replay rows among the rows of a rung. */
         replay_share: { type: "number", minimum: 0, maximum: 0.9 },
-        /** Questions the base model is asked to propose per chunk; 0 = none. */
-        proposals_per_chunk: { type: "integer", minimum: 0, maximum: 64 },
       },
     },
     /** What may not get worse; nothing is watched when absent. */
@@ -219,7 +218,22 @@ export const runRequest = {
       type: ["object", "null"],
       additionalProperties: false,
       required: ["benchmark_id", "sha256", "items"],
-      properties: { benchmark_id: { type: "string" }, sha256, items: count },
+      properties: {
+        benchmark_id: { type: "string" },
+        sha256,
+        items: count,
+        /** Of snapshot/marks.json: salted marks of all its questions, the sealed ones too; absent in older folders. */
+        marks_sha256: sha256,
+      },
+    },
+    /** Whose documents they are; null or left out where the project does not say. */
+    organisation: { type: ["string", "null"] },
+    /** Who wrote teacher.jsonl, the questions that rows ask; null or left out where nobody did. */
+    teacher: {
+      type: ["object", "null"],
+      additionalProperties: false,
+      required: ["model", "provider"],
+      properties: { model: { type: "string" }, provider: { type: ["string", "null"] } },
     },
     budget: {
       type: "object",
@@ -257,8 +271,27 @@ export const snapshotDocument = {
     text: { type: "string" },
     /** Where each page begins in the text, in UTF-16 code units; absent where the format has no pages. */
     pages: { type: "array", items: { type: "integer", minimum: 0 } },
+    /** As the document was parsed; absent in snapshots that an older version made. */
+    blocks: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["type", "level", "start", "end"],
+        properties: {
+          type: { enum: ["heading", "paragraph", "item", "row", "code"] },
+          /** Of headings, from 1. Of rows 1 in the first row of a table, else 2. Else 0. */
+          level: count,
+          /** In the text, UTF-16 code units. */
+          start: count,
+          end: count,
+        },
+      },
+    },
   },
 } as const;
+
+export type SnapshotBlock = NonNullable<SnapshotDocument["blocks"]>[number];
 
 export type SnapshotDocument = FromSchema<typeof snapshotDocument>;
 
@@ -278,6 +311,27 @@ export const snapshotItem = {
 } as const;
 
 export type SnapshotItem = FromSchema<typeof snapshotItem>;
+
+const hashes = { type: "array", items: { type: "string" } } as const;
+
+/** Marks of questions (study/leakage.ts): whether a text holds one is told by them, what it asks is not. */
+export const snapshotMarks = {
+  type: "object",
+  additionalProperties: false,
+  required: ["salt", "questions"],
+  properties: {
+    salt: { type: "string" },
+    questions: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["length", "runs", "grams"],
+        properties: { length: count, runs: hashes, grams: hashes },
+      },
+    },
+  },
+} as const;
 
 export const phases = ["preparing", "training", "checking", "repairing", "packaging"] as const;
 export type Phase = (typeof phases)[number];

@@ -105,7 +105,7 @@ CREATE TABLE alignment(
   created_at TEXT NOT NULL,
   started_at TEXT,
   completed_at TEXT
-) STRICT;
+, teacher_json TEXT, organisation TEXT) STRICT;
 
 CREATE INDEX alignment_owner ON alignment(owner_id, created_seq);
 

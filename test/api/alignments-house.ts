@@ -57,6 +57,7 @@ export interface AlignmentsHouse {
   training(id: string): Promise<string>;
   store: ReturnType<typeof openStore>;
   queue: ReturnType<typeof createQueue>;
+  alignments: ReturnType<typeof createAlignments>;
   runs: string;
   /** What was registered and queued in completing transactions. */
   made: { models: string[]; evaluations: string[]; guards: string[] };
@@ -80,6 +81,10 @@ interface Settings {
   memory?: number;
   silenceMs?: number;
   ackMs?: number;
+  /** A teacher's answer to one message; without it no project may have one. */
+  say?: (content: string) => Promise<string>;
+  /** Tokens a second that training may reach. */
+  limit?: number;
 }
 
 export async function alignmentsHouse(settings: Settings = {}): Promise<AlignmentsHouse> {
@@ -92,6 +97,9 @@ export async function alignmentsHouse(settings: Settings = {}): Promise<Alignmen
     },
     get queue() {
       return parts.queue;
+    },
+    get alignments() {
+      return parts.alignments;
     },
     runs: join(data, "runs"),
     get made() {
@@ -209,6 +217,7 @@ async function build(data: string, settings: Settings) {
     },
     keepGuards: (modelId, guards) => void made.guards.push(...guards.map(({ name }) => `${modelId} ${name}`)),
     enqueueEvaluation: ({ modelId, benchmarkId }) => void made.evaluations.push(`${modelId} ${benchmarkId}`),
+    say: (_owner, _by, content) => settings.say?.(content) ?? assert.fail("no project of the test has a teacher"),
     wake: () => runner.wake(),
   });
   const alignments = createAlignments({
@@ -237,6 +246,12 @@ async function build(data: string, settings: Settings) {
       }),
     findBenchmark: (ownerId, id) => (id === "benchmark_ada" && ownerId === ada.userId ? { id } : null),
     itemsOf: () => items,
+    findModel: (_owner, model) => {
+      if (model !== "model_teacher") throw new Failure("not_found", "No such model");
+      return model;
+    },
+    hasUpstream: (name) => name === "elsewhere",
+    costOf: async () => ({ memoryBytes: 1, limit: settings.limit ?? null }),
     competitorsOf,
     stopRun: worker.stop,
   });

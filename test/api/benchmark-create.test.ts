@@ -1,4 +1,4 @@
-// A benchmark is made of documents, stopped, gone on with after a restart, and struck from, by a model that answers by a script.
+// A benchmark is made of documents, stopped, gone on with after a restart, and struck from, by models that answer by a script.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
@@ -11,13 +11,143 @@ import type {
   Generator,
 } from "../../src/engine/generator.ts";
 import { openStore } from "../../src/store/open.ts";
-import { makeCompany } from "../company/company.ts";
 import { pdf } from "../helpers/document-files.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
 import { insertBase } from "../helpers/rows.ts";
 
-const company = makeCompany({ seed: 4, facts: 60 });
-const readable = company.documents.filter(({ media_type }) => /markdown|csv|plain/.test(media_type));
+/** What the handbook says, a question for it in other words, and one that nothing answers. */
+const said = [
+  [
+    "The gate",
+    "The north gate of Orrin Mill is locked at 21.40 by the night porter.",
+    "At what hour is Orrin's upper entrance shut?",
+    "21.40",
+    "Who made the lock of the upper entrance of Orrin?",
+  ],
+  [
+    "The sluice",
+    "The sluice is opened after the yellow bell has been rung twice.",
+    "What sounds before the water may run through the sluice?",
+    "yellow bell",
+    "How old is the bell that announces the water?",
+  ],
+  [
+    "Breakages",
+    "Whoever breaks a grinding stone tells Ada Lund before the next shift.",
+    "Who hears first that a grinding stone is in pieces?",
+    "Ada Lund",
+    "What does a grinding stone in pieces cost?",
+  ],
+  [
+    "Visitors",
+    "Parties of more than 14 visitors need a guide from the river guild.",
+    "From what size on may a party not go alone among the visitors?",
+    "14",
+    "What do visitors pay for the guide?",
+  ],
+  [
+    "Flour",
+    "Rye flour is kept in the blue barrels, wheat flour in the grey ones.",
+    "In what is rye flour stored?",
+    "blue barrels",
+    "How long does rye flour last there?",
+  ],
+  [
+    "Holidays",
+    "Millers have 31 days of holiday, unless they work on Sundays.",
+    "How much holiday does a miller get?",
+    "31 days",
+    "When must a miller ask for holiday?",
+  ],
+  [
+    "The boat",
+    "The ferry boat carries 6 sacks and nobody under twelve years.",
+    "How large a load does the ferry boat take?",
+    "6 sacks",
+    "Who built the ferry boat?",
+  ],
+  [
+    "The archive",
+    "Letters of the founders lie in the oak chest of the tower room.",
+    "Where would one find letters of the founders?",
+    "oak chest",
+    "Who may read letters of the founders?",
+  ],
+].map(([heading, says, asks, value, unsaid]) => ({
+  heading: heading!,
+  says: says!,
+  asks: asks!,
+  value: value!,
+  unsaid: unsaid!,
+}));
+const wheels = [
+  ["Alder wheel", "40 kg", "Pit 3"],
+  ["Birch wheel", "52 kg", "Pit 8"],
+  ["Cedar wheel", "47 kg", "Pit 5"],
+  ["Elm wheel", "61 kg", "Pit 2"],
+  ["Larch wheel", "58 kg", "Pit 9"],
+  ["Maple wheel", "66 kg", "Pit 7"],
+] as const;
+const columns = ["Weight", "Place"] as const;
+const readable = [
+  {
+    name: "handbook.md",
+    text: `# Handbook of the house\n\n${said.map(({ heading, says }) => `## ${heading}\n\n${says}\n`).join("\n")}`,
+  },
+  {
+    name: "wheels.md",
+    text: `# Stock of wheels\n\n| Wheel | Weight | Place |\n|---|---|---|\n${wheels.map((row) => `| ${row.join(" | ")} |\n`).join("")}`,
+  },
+];
+
+/** What a PDF says, and on which page. */
+const paged = [
+  { asks: "Who runs Orrin Mill?", value: "Ada Lund", says: "The manager of Orrin Mill is Ada Lund.", page: 1 },
+  {
+    asks: "How long is the Alder wheel under guarantee?",
+    value: "14 months",
+    says: "The warranty of the Alder wheel is 14 months.",
+    page: 1,
+  },
+  { asks: "Who runs Tarn Quarry?", value: "Ole Berg", says: "The manager of Tarn Quarry is Ole Berg.", page: 2 },
+  {
+    asks: "How long is the Birch wheel under guarantee?",
+    value: "20 months",
+    says: "The warranty of the Birch wheel is 20 months.",
+    page: 2,
+  },
+];
+const known = [...said, ...paged.map((one) => ({ ...one, unsaid: null }))];
+
+/** Whether the question is there, and the documents say so. */
+function isTrue(prompt: string, answer: string): boolean {
+  const asked = /\n\n([^\n]*)\nAnswer in as few words/.exec(prompt)?.[1] ?? "";
+  if (known.some(({ asks, value, says }) => asked === asks && value === answer && prompt.includes(says))) return true;
+  if (asked.includes("Sales")) return answer === "Ada Lund";
+  return wheels.some(([wheel, ...cells]) =>
+    cells.some((cell, at) => asked.includes(wheel) && asked.includes(columns[at]!) && cell === answer),
+  );
+}
+
+/** A model that writes questions for what it is shown, and answers what it is asked from what it is shown. */
+function scripted(content: string): string {
+  const seen = known.filter(({ says }) => content.includes(says));
+  if (content.includes('"kind"'))
+    return seen
+      .flatMap(({ asks, value, unsaid }) => [
+        { kind: /\d/.test(value) ? "numeric" : "fact", question: asks, answer: value },
+        ...(unsaid === null ? [] : [{ kind: "unanswerable", question: unsaid, answer: null }]),
+      ])
+      .map((line) => JSON.stringify(line))
+      .join("\n");
+  return [...content.matchAll(/^(\d+)\. (.+)$/gm)]
+    .map(([, number, question]) => ({
+      number: Number(number),
+      answer: seen.find(({ asks }) => asks === question)?.value ?? null,
+    }))
+    .map((line) => JSON.stringify(line))
+    .join("\n");
+}
 
 /** A token is a UTF-16 unit. */
 const tokenizer = {
@@ -28,51 +158,28 @@ const tokenizer = {
   eog: new Set([2]),
   addBos: false,
   vocabulary: 65_536,
-  trainContext: 4096,
+  trainContext: 16_384,
   chatTemplate:
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}",
   specials: new Map<string, number>(),
   bytesOf: (token: number) => new Uint8Array(Buffer.from(String.fromCharCode(token))),
   pieceOf: (token: number) => String.fromCharCode(token),
 };
-const nameOf = (entity: string): string => entity.replace(/^the | department$|^Project /g, "");
-
-/** What a PDF says, and on which page. */
-const paged = [
-  { entity: "Orrin Mill", value: "Ada Lund", says: "The manager of Orrin Mill is Ada Lund.", page: 1 },
-  { entity: "Alder wheel", value: "14 months", says: "The warranty of the Alder wheel is 14 months.", page: 1 },
-  { entity: "Tarn Quarry", value: "Ole Berg", says: "The manager of Tarn Quarry is Ole Berg.", page: 2 },
-  { entity: "Birch wheel", value: "20 months", says: "The warranty of the Birch wheel is 20 months.", page: 2 },
-];
-
-/** What a table says. */
-const staff = { entity: "Sales", value: "Ada Lund" };
-
-/** Whether the passage is there, and anything the company, the PDF or the table says of what is asked about has this value. */
-function isTrue(prompt: string, answer: string): boolean {
-  const asked = /\n\n([^\n]*)\nAnswer in as few words/.exec(prompt)?.[1] ?? "";
-  if ([...paged, staff].some(({ entity, value }) => asked.includes(entity) && value === answer)) return true;
-  return company.facts.some(
-    (fact) =>
-      [fact.value, ...fact.aliases].includes(answer) &&
-      (fact.kind === "policy" || fact.attribute === "manager" || asked.includes(nameOf(fact.entity))),
-  );
-}
-
 const scored: string[] = [];
 let gate: Promise<void> | null = null;
 let slowMs = 0;
-/** What the model that phrases makes of a question. */
-let sayAgain = (question: string): string => question.replace(/\?$/, ", please?");
+/** Messages to the model that writes, and what it makes of one. */
+const messages: string[] = [];
+let write = scripted;
 /** What the sentence encoder makes of any text. */
 let encode = (): Float32Array => Float32Array.of(1, 0);
-const info = { architecture: "llama", context: 4096, parameters: 1, bytes: 1, seats: 1 };
+const info = { architecture: "llama", context: 16_384, parameters: 1, bytes: 1, seats: 1 };
 const generator = {
   load: async () => info,
   unload: async () => {},
   isLoaded: () => true,
   tokenizer: () => tokenizer,
-  seatContext: 4096,
+  seatContext: 16_384,
   kind: () => "text",
   occupancy: () => [],
   async score(_: unknown, rows: { tokens: number[]; promptLength: number }[]) {
@@ -90,7 +197,10 @@ const generator = {
     });
   },
   async *generate({ prompt }: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
-    const text = sayAgain(/\n\n(.+)<assistant>$/.exec(tokenizer.decode(prompt))![1]!);
+    const content = /^<user>([\s\S]*)<assistant>$/.exec(tokenizer.decode(prompt))![1]!;
+    messages.push(content);
+    await delay(slowMs);
+    const text = write(content);
     yield {
       token: 1,
       text,
@@ -106,6 +216,13 @@ const generator = {
   dispose: async () => {},
 } as unknown as Generator;
 
+interface GateCount {
+  gate: string;
+  in: number;
+  out: number;
+  skipped?: string;
+}
+
 let it: TestHouse;
 let documentIds: string[] = [];
 before(async () => {
@@ -120,7 +237,7 @@ before(async () => {
 after(() => it.close());
 
 const create = (body: object = {}) =>
-  it.call("benchmarks.create", { body: { document_ids: documentIds, n_samples: 30, ...body } });
+  it.call("benchmarks.create", { body: { document_ids: documentIds, n_samples: 10, ...body } });
 const get = async (benchmark_id: string) => (await it.call("benchmarks.get", { params: { benchmark_id } })).body;
 
 async function ended(benchmarkId: string) {
@@ -148,12 +265,14 @@ describe("a benchmark of documents", () => {
     const record = await ended(id);
     assert.equal(record.status, "READY", record.error);
     assert.equal(record.name, "The company");
-    assert.equal(record.n_samples, 30);
+    assert.equal(record.n_samples, 10);
     assert.deepEqual(record.document_ids, documentIds);
     const { gates, categories } = record.generation;
     assert.deepEqual(
       gates.map((one: { gate: string }) => one.gate),
       [
+        "phrased",
+        "verified",
         "grounded",
         "stand_alone",
         "unique",
@@ -165,30 +284,31 @@ describe("a benchmark of documents", () => {
         "answerable",
         "needs_document",
         "options_only",
+        "few_declined",
         "wanted",
       ],
     );
-    assert.equal(gates.at(-1).out, 30);
-    const skipped = gates.filter((one: { skipped?: string }) => one.skipped !== undefined);
-    assert.deepEqual(
-      skipped.map((one: { gate: string; skipped: string }) => [one.gate, one.skipped]),
-      [["paraphrase", "No sentence encoder is installed"]],
-    );
-    assert.ok(categories.unanswerable > 0 && categories.numeric > 0, JSON.stringify(categories));
+    assert.equal(gates.at(-1).out, 10);
+    const skipped = new Map(gates.map((one: { gate: string; skipped?: string }) => [one.gate, one.skipped]));
+    assert.equal(skipped.get("paraphrase"), "No sentence encoder is installed");
+    assert.match(String(skipped.get("phrased")), /by a generator_model/);
+    assert.equal(skipped.get("verified"), skipped.get("phrased"));
+    assert.equal(skipped.get("grounded"), undefined);
+    assert.deepEqual(Object.values(categories), [10], JSON.stringify(categories));
     // Two fifths fall into dev, by a hash of each fact.
     assert.ok(record.splits.dev > 0 && record.splits.sealed > 0, JSON.stringify(record.splits));
   });
 
-  test("has items whose citations are the documents' own characters", async () => {
+  test("asks tables in plain forms where no model writes, and cites the documents' own characters", async () => {
     const { samples, document_ids } = (await it.call("benchmarks.data", { params: { benchmark_id: id } })).body;
     assert.deepEqual(document_ids, documentIds);
-    for (const { type, citations, response, instruction } of samples) {
-      assert.equal(citations.length > 0, type !== "refusal", instruction);
-      if (type !== "refusal") assert.ok(response !== "The documents do not say.", instruction);
-      for (const { document, start, end, quote } of citations) {
-        const { text } = readable[documentIds.indexOf(document)]!;
-        assert.equal(text.slice(start, end), quote);
-      }
+    for (const { citations, response, instruction } of samples) {
+      const row = wheels.find(([wheel]) => instruction.includes(wheel))!;
+      assert.equal(response, row[1 + columns.findIndex((column) => instruction.includes(column))], instruction);
+      assert.equal(citations.length, 1);
+      const [{ document, start, end, quote }] = citations;
+      assert.equal(quote, `| ${row.join(" | ")} |`);
+      assert.equal(readable[documentIds.indexOf(document)]!.text.slice(start, end), quote);
     }
   });
 
@@ -227,15 +347,41 @@ describe("a benchmark of documents", () => {
     assert.deepEqual(await samplesOf(again.benchmark_id), await samplesOf(id));
   });
 
-  test("asks in a model's words where one is named, and of an upstream only where one is configured", async () => {
-    const { body } = await create({ generator_model: "small", n_samples: 10 });
-    const record = await ended(body.benchmark_id);
+  test("has a model's questions where one is named, of every section one before the table has a second", async () => {
+    messages.length = 0;
+    const record = await ended((await create({ generator_model: "small", n_samples: 12 })).body.benchmark_id);
     assert.equal(record.status, "READY", record.error);
-    const phrased = record.generation.gates.find((gate: { gate: string }) => gate.gate === "phrased");
-    assert.deepEqual([phrased.in, phrased.out], [15, 15]);
-    const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id: body.benchmark_id } })).body;
-    assert.equal(samples.length, 10);
-    for (const { instruction } of samples) assert.match(instruction, /, please\?$/);
+    const gates = new Map<string, GateCount>(record.generation.gates.map((gate: GateCount) => [gate.gate, gate]));
+    // Eight facts and eight questions that nothing answers, and of the table three of each that are needed of a passage.
+    assert.deepEqual([gates.get("phrased")!.skipped, gates.get("verified")!.skipped], [undefined, undefined]);
+    const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id: record.benchmark_id } })).body;
+    const asked = samples.map(({ instruction }: { instruction: string }) => instruction);
+    assert.equal(samples.length, 12);
+    assert.equal(said.filter(({ asks, unsaid }) => asked.includes(asks) || asked.includes(unsaid)).length, 8);
+    for (const { instruction, response, type, citations } of samples) {
+      const fact = said.find(({ asks }) => asks === instruction);
+      if (fact) assert.deepEqual([response, citations[0].quote], [fact.value, fact.says]);
+      if (type !== "refusal") continue;
+      assert.deepEqual([response, citations], ["The documents do not say.", []]);
+      assert.ok(said.some(({ unsaid }) => unsaid === instruction));
+    }
+    assert.ok(samples.some(({ type }: { type: string }) => type === "refusal"));
+    // Each section is written about once, and what was written is read once.
+    assert.equal(messages.length, new Set(messages).size);
+  });
+
+  test("drops what a second reading of the passage answers otherwise", async () => {
+    write = (content) =>
+      content.includes('"number"') ? scripted(content).replaceAll('"Ada Lund"', '"Ole Berg"') : scripted(content);
+    const record = await ended((await create({ generator_model: "small", n_samples: 30 })).body.benchmark_id);
+    write = scripted;
+    const verified = record.generation.gates.find(({ gate }: GateCount) => gate === "verified");
+    assert.equal(verified.in - verified.out, 1);
+    const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id: record.benchmark_id } })).body;
+    assert.ok(!samples.some(({ response }: { response: string }) => response === "Ada Lund"));
+  });
+
+  test("asks a model of an upstream only where one is configured", async () => {
     const refused = await create({ generator_model: "big", generator_provider: "nobody" });
     assert.equal(refused.status, 422);
     assert.deepEqual(refused.body.detail[0].loc, ["body", "generator_provider"]);
@@ -252,13 +398,13 @@ describe("a benchmark of documents", () => {
       body: { items: [3, 7], reason: "unclear" },
     });
     assert.equal(status, 200, JSON.stringify(body));
-    assert.deepEqual([body.version, body.previous_id, body.n_samples], [2, id, 28]);
+    assert.deepEqual([body.version, body.previous_id, body.n_samples], [2, id, 8]);
     assert.deepEqual(body.struck, { items: [3, 7], reason: "unclear" });
     assert.notEqual(body.sha256, old.sha256);
     assert.deepEqual(await get(id), old);
     const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id: body.benchmark_id } })).body;
     const numbers = samples.map((sample: { sample_num: number }) => sample.sample_num);
-    assert.ok(!numbers.includes(3) && !numbers.includes(7) && numbers.includes(30));
+    assert.ok(!numbers.includes(3) && !numbers.includes(7) && numbers.includes(10));
     const again = await it.call("benchmarks.strike", {
       params: { benchmark_id: body.benchmark_id },
       body: { items: [3], reason: "again" },
@@ -269,7 +415,7 @@ describe("a benchmark of documents", () => {
   test("struck without a reason, or of everything, is refused", async () => {
     const strike = (body: object) => it.call("benchmarks.strike", { params: { benchmark_id: id }, body });
     assert.equal((await strike({ items: [1] })).status, 422);
-    const all = Array.from({ length: 30 }, (_, at) => at + 1);
+    const all = Array.from({ length: 10 }, (_, at) => at + 1);
     const emptied = await strike({ items: all, reason: "all" });
     assert.deepEqual([emptied.status, emptied.body.error.code], [409, "no_item_left"]);
   });
@@ -300,7 +446,7 @@ describe("the making", () => {
     const open = held();
     const id = (await create()).body.benchmark_id;
     const progress = await checking(id);
-    assert.ok(progress.total >= 30 && progress.done === 0, JSON.stringify(progress));
+    assert.ok(progress.total >= 10 && progress.done === 0, JSON.stringify(progress));
     assert.equal((await it.call("benchmarks.data", { params: { benchmark_id: id } })).status, 409);
     assert.equal((await it.call("benchmarks.stop", { params: { benchmark_id: id } })).status, 200);
     open();
@@ -334,7 +480,9 @@ describe("the making", () => {
     const content = pdf(pages.map((facts) => facts.map(({ says }, at) => ({ text: says, x: 72, y: 700 - 30 * at }))));
     const { body } = await it.call("documents.upload", { files: [{ name: "a.pdf", content }] });
     const [{ document_id }] = body.documents;
-    const record = await ended((await create({ document_ids: [document_id] })).body.benchmark_id);
+    const record = await ended(
+      (await create({ document_ids: [document_id], generator_model: "small" })).body.benchmark_id,
+    );
     const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id: record.benchmark_id } })).body;
     const asked = samples.filter(({ type }: { type: string }) => type !== "refusal");
     assert.equal(asked.length, paged.length, JSON.stringify(samples));
@@ -346,11 +494,46 @@ describe("the making", () => {
     }
   });
 
-  test("of documents that say nothing fails with the counts", async () => {
-    const { body } = await it.call("documents.upload", { files: [{ name: "a.txt", content: "Hello, hello.\n" }] });
+  test("writes about no passage twice, whenever the appliance goes down", async () => {
+    const body = { generator_model: "small", n_samples: 12 };
+    const whole = await ended((await create(body)).body.benchmark_id);
+    messages.length = 0;
+    slowMs = 150;
+    const id = (await create(body)).body.benchmark_id;
+    for (;;) {
+      const { progress_detail } = await get(id);
+      if (progress_detail.phase === "phrasing" && progress_detail.done > 0) {
+        assert.equal(progress_detail.unit, "passages");
+        break;
+      }
+      await delay(5);
+    }
+    await it.restart();
+    slowMs = 0;
+    const record = await ended(id);
+    assert.equal(record.status, "READY", record.error);
+    assert.equal(record.sha256, whole.sha256);
+    assert.deepEqual(record.generation, whole.generation);
+    // Only the passage in hand when the appliance went down may have been asked about again.
+    const again = messages.length - new Set(messages).size;
+    assert.ok(again <= 2, `${again} of ${messages.length}`);
+  });
+
+  test("of prose that nobody writes questions for fails, and says what would help", async () => {
+    const prose = { name: "prose.md", content: said.map(({ says }) => says).join("\n\n") };
+    const { body } = await it.call("documents.upload", { files: [prose] });
     const record = await ended((await create({ document_ids: [body.documents[0].document_id] })).body.benchmark_id);
     assert.equal(record.status, "FAILED");
-    assert.match(record.error, /No item passed all gates/);
+    assert.match(record.error, /No model writes questions here.*Name a generator_model/);
+  });
+
+  test("of documents whose items the model finds unlikely fails with the counts", async () => {
+    const prose = "The yard keeps one more wheel than the others know of, and nobody there has ever weighed it twice.";
+    const content = `# Timber yard\n\n${prose}\n\n| Wheel | Weight |\n|---|---|\n| Oak wheel | 70 kg |\n`;
+    const { body } = await it.call("documents.upload", { files: [{ name: "a.md", content }] });
+    const record = await ended((await create({ document_ids: [body.documents[0].document_id] })).body.benchmark_id);
+    assert.equal(record.status, "FAILED");
+    assert.match(record.error, /No item passed all gates: .*answerable 0 of 1.* Name a generator_model/);
   });
 });
 
@@ -381,19 +564,5 @@ describe("with a sentence encoder", () => {
     };
     const { in: came, out, skipped } = await paraphrase();
     assert.deepEqual([came - out, skipped], [0, "The sentence encoder could not be asked: It needs 1 GiB more"]);
-  });
-
-  test("and a model that phrases two questions alike, the second keeps the rules' words", async () => {
-    const named = (question: string) => /the Sales \w+|Sales/.exec(question)?.[0] ?? "nowhere";
-    sayAgain = (question) => `Whose name hangs at ${named(question)}?`;
-    const record = await ended((await create({ document_ids: ids, generator_model: "small" })).body.benchmark_id);
-    assert.equal(record.status, "READY", record.error);
-    const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id: record.benchmark_id } })).body;
-    const asked = samples.filter(({ type }: { type: string }) => type !== "refusal");
-    assert.equal(asked.length, 2);
-    assert.equal(
-      asked.filter(({ instruction }: { instruction: string }) => instruction.startsWith("Whose name hangs at ")).length,
-      1,
-    );
   });
 });

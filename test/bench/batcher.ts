@@ -16,7 +16,6 @@ import { readConfig } from "../../src/base/config.ts";
 import { sha256 } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import { spread } from "../../src/base/spread.ts";
-import { passagesOf } from "../../src/domain/alignments/passages.ts";
 import type { Listener } from "../../src/domain/inference/answers.ts";
 import { listenerOf } from "../../src/domain/inference/confidence.ts";
 import { createDriftMeter } from "../../src/domain/inference/drift.ts";
@@ -24,6 +23,7 @@ import { fitDrift, mostExemplars } from "../../src/engine/drift.ts";
 import { createGenerator, type ModelRef } from "../../src/engine/generator.ts";
 import { createGpu } from "../../src/engine/gpu.ts";
 import { supportReference } from "../../src/engine/support.ts";
+import { statementsOf } from "../../src/study/passages.ts";
 import { companyMaterial } from "../e2e/prove/material.ts";
 import { requestOf } from "../engine/engine-fixture.ts";
 import { calibrationWith, modelOf } from "../helpers/calibration.ts";
@@ -72,7 +72,7 @@ async function scoring(): Promise<Scoring> {
   await writeEncoder(encoder.basePath);
   await generator.load(encoder);
   const { documents, items } = await companyMaterial(300, 7);
-  const passages = documents.flatMap(passagesOf);
+  const statements = statementsOf(documents);
   const vectorsOf = async (texts: readonly string[]): Promise<Float32Array[]> => {
     const read = { truncate: true, signal: new AbortController().signal };
     return (await generator.embed(encoder, texts, read)).map(({ vector }) => vector);
@@ -81,7 +81,7 @@ async function scoring(): Promise<Scoring> {
   const vectors = await vectorsOf(dev.map(({ instruction }) => instruction));
   const { reference } = fitDrift({
     encoderSha256: "encoder",
-    passages: await vectorsOf(spread(passages, mostExemplars)),
+    passages: await vectorsOf(spread(statements, mostExemplars)),
     questions: vectors.map((vector, at) => ({ vector, cluster: dev[at]!.cluster })),
     background: [],
   });
@@ -97,7 +97,7 @@ async function scoring(): Promise<Scoring> {
     model: modelOf("support_share", 1),
     drift: reference,
     drift_reason: null,
-    support: supportReference(passages),
+    support: supportReference(statements),
   });
   const drift = createDriftMeter({
     generator,

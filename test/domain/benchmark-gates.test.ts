@@ -1,141 +1,188 @@
 // Each gate is shown what it has to drop, planted beside what it has to keep.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readFacts } from "../../src/domain/alignments/examples.ts";
-import { type Candidate, candidatesOf } from "../../src/domain/benchmarks/create/candidates.ts";
 import { type Checked, checkDrafts, choose, type Scored } from "../../src/domain/benchmarks/create/checks.ts";
 import { type Draft, type GateCount, passGates, withoutParaphrases } from "../../src/domain/benchmarks/create/gates.ts";
-import { phrased, phrasingOf } from "../../src/domain/benchmarks/create/phrasing.ts";
-import { structureOfText } from "../../src/domain/documents/parse.ts";
-import { readStructure } from "../../src/domain/documents/structure.ts";
+import type { ItemCandidate, Wording } from "../../src/study/items/candidates.ts";
 
 const text =
-  "# Orrin Mill\n\nOrrin Mill is managed by Ada Lund.\n\n| Wheel | Weight | Price |\n|---|---|---|\n| Alder wheel | 40 kg | 310 euros |\n| Birch wheel | 52 kg | 290 euros |\n| Cedar wheel | 47 kg | 305 euros |\n| Elm wheel | 61 kg | 345 euros |\n";
-const read = (text: string) => ({
-  id: "document_mill",
-  name: "mill.md",
-  media_type: "text/markdown" as const,
-  text,
-  ...readStructure(text, structureOfText(text, "text/markdown", "mill.md")),
-});
-const mill = read(text);
+  "# Orrin Mill\n\nOrrin Mill is managed by Ada Lund.\n\n| Wheel | Weight |\n|---|---|\n| Alder wheel | 40 kg |\n";
+const mill = { id: "document_mill", text };
 const quote = "Orrin Mill is managed by Ada Lund.";
 const start = text.indexOf(quote);
 
-const good: Candidate = {
-  category: "factual",
+const wording = (question: string, more: Partial<Wording> = {}): Wording => ({
+  question,
+  rank: 1,
+  leaks: false,
+  verified: true,
+  ...more,
+});
+const good: ItemCandidate = {
+  category: "fact",
   type: "short",
-  wordings: ["Who is on record as the manager of Orrin Mill?", "Somebody asks about Orrin Mill: who manages it?"],
+  wordings: [wording("Who runs Orrin Mill?"), wording("Whose orders count at Orrin Mill?")],
   response: "Ada Lund",
   aliases: [],
   choices: [],
   citations: [{ document: mill.id, page: null, start, end: start + quote.length, quote }],
-  chunk: text,
+  chunk: `Orrin Mill\n${quote}`,
   rivals: [],
   siblings: [],
   cluster: "fact-1",
-  about: { entity: "Orrin Mill", attribute: "manager", document: mill.id, names: ["Orrin Mill"] },
+  document: mill.id,
+  passage: "0.0",
+  subject: "Orrin Mill",
+  isWritten: true,
 };
+const other = (more: Partial<ItemCandidate>): ItemCandidate => ({
+  ...good,
+  wordings: [wording("Which person has the keys of Orrin Mill?")],
+  cluster: "fact-2",
+  ...more,
+});
 const counts = (gates: GateCount[]): Record<string, string> =>
   Object.fromEntries(gates.map((gate) => [gate.gate, `${gate.in} → ${gate.out}`]));
 
-const planted: [gate: string, what: string, bad: Candidate][] = [
-  [
-    "grounded",
-    "a quote that the document does not have",
-    { ...good, citations: [{ ...good.citations[0]!, quote: "Orrin Mill is run by Ada Lund." }] },
-  ],
-  ["grounded", "an answer that the quote does not have", { ...good, response: "Ole Lund" }],
-  [
-    "grounded",
-    "half a number",
-    {
-      ...good,
-      response: "4",
-      citations: [
-        { document: mill.id, page: null, start: text.indexOf("40 kg"), end: text.indexOf("40 kg") + 5, quote: "40 kg" },
-      ],
-    },
-  ],
-  ["grounded", "a quote that the chunk does not have", { ...good, chunk: "Ada Lund lives in Orrin." }],
-  ["grounded", "no citation", { ...good, citations: [] }],
-  [
-    "stand_alone",
-    "a question about the text",
-    { ...good, wordings: ["According to the text, who manages Orrin Mill?"] },
-  ],
-  [
-    "stand_alone",
-    "a pronoun that stands for nothing",
-    { ...good, wordings: ["Who manages it, the place called Orrin Mill?"] },
-  ],
-  ["stand_alone", "no name of anything", { ...good, wordings: ["Who is on record as the manager?"] }],
-  ["stand_alone", "its own answer", { ...good, wordings: ["Is Ada Lund the manager of Orrin Mill?"] }],
+const cited = (part: string) => {
+  const at = text.indexOf(part);
+  return [{ document: mill.id, page: null, start: at, end: at + part.length, quote: part }];
+};
+const asking = (question: string, more: Partial<Wording> = {}) => ({ wordings: [wording(question, more)] });
+
+const planted: [gate: string, what: string, bad: Partial<ItemCandidate>][] = [
+  ["phrased", "what is no question", asking("Orrin Mill is run by somebody.")],
+  ["phrased", "more than one line", asking("Sure!\nWho runs Orrin Mill?")],
+  ["phrased", "a sign alone", asking("?")],
+  ["phrased", "what nobody would read to its end", asking(`${"Who of them ".repeat(40)}runs Orrin Mill?`)],
+  ["verified", "what a reader of the passage answers otherwise", asking("Who owns Orrin Mill?", { verified: false })],
+  ["grounded", "a quote that is not the document's", { citations: [{ ...good.citations[0]!, quote: `${quote} ` }] }],
+  ["grounded", "an answer that the passage does not have", { response: "Ole Lund" }],
+  ["grounded", "half a name", { response: "Ada Lun" }],
+  ["grounded", "half a number", { response: "4", citations: cited("40 kg"), chunk: "Alder wheel | 40 kg" }],
+  ["grounded", "an answer that stands elsewhere than in its quote", { citations: cited("40 kg") }],
+  ["grounded", "no citation", { citations: [] }],
+  ["stand_alone", "a question that leads to other passages", asking("Who runs it, and since when?", { rank: 3 })],
+  ["stand_alone", "its own answer", asking("Is Ada Lund at the head of Orrin Mill?")],
+  ["no_leak", "what training asks", asking("Orrin Mill who runs?", { leaks: true })],
 ];
 for (const [gate, what, bad] of planted)
   test(`${gate} drops ${what}`, () => {
-    const { drafts, gates } = passGates(
-      [good, { ...bad, cluster: "fact-2", about: { ...bad.about, attribute: "owner" } }],
-      [mill],
-      new Set(),
-    );
-    assert.equal(counts(gates)[gate], "2 → 1");
+    const { drafts, gates } = passGates([good, other(bad)], [mill], null);
+    assert.equal(counts(gates)[gate], "2 → 1", JSON.stringify(counts(gates)));
     assert.deepEqual(
       drafts.map(({ cluster }) => cluster),
       ["fact-1"],
     );
   });
 
-test("unique drops both of two answers to one question", () => {
-  const other = { ...good, response: "Orrin Mill is managed", citations: good.citations, cluster: "fact-2" };
-  const { gates } = passGates([good, { ...other, response: "Lund" }], [mill], new Set());
-  assert.equal(counts(gates).unique, "2 → 0");
+test("an answer between marks is grounded, and so is a cell between commas", () => {
+  const marked = { id: "document_marked", text: "The fee is **14** euros a *month*.\n7,40,300\n" };
+  const of = (quote: string, response: string, chunk: string) => {
+    const at = marked.text.indexOf(quote);
+    return other({
+      response,
+      chunk,
+      citations: [{ document: marked.id, page: null, start: at, end: at + quote.length, quote }],
+    });
+  };
+  const sentence = of("The fee is **14** euros a *month*.", "14 euros a month", "The fee is 14 euros a month.");
+  const cell = of("7,40,300", "40", "7 | 40 | 300");
+  for (const one of [sentence, cell])
+    assert.equal(counts(passGates([one], [marked], null).gates).grounded, "1 → 1", one.response);
 });
 
-test("unique drops a wording in which two things are asked for, and what has no other; of one thing asked twice one is left", () => {
-  const about = (attribute: string) => ({ ...good.about, attribute });
-  const [first, second] = good.wordings;
-  const half = { ...good, wordings: [second!], response: "Lund", cluster: "fact-2", about: about("owner") };
-  const { drafts, gates } = passGates([{ ...good, wordings: [second!, first!] }, half], [mill], new Set());
+test("where no model wrote, its gates stand open and say why", () => {
+  const { gates } = passGates([good], [mill], "Nobody wrote");
+  assert.deepEqual(
+    gates.filter(({ skipped }) => skipped !== undefined).map(({ gate, skipped }) => [gate, skipped]),
+    [
+      ["phrased", "Nobody wrote"],
+      ["verified", "Nobody wrote"],
+    ],
+  );
+});
+
+test("unique drops a question with two answers, and asks in another wording where there is one", () => {
+  const [, second] = good.wordings;
+  const half = other({ wordings: [second!], response: "Lund" });
+  const { drafts, gates } = passGates([{ ...good, wordings: [second!, good.wordings[0]!] }, half], [mill], null);
   assert.equal(counts(gates).unique, "2 → 1");
   assert.deepEqual(
     drafts.map(({ question }) => question),
-    [first],
+    ["Who runs Orrin Mill?"],
   );
-  const again = { ...good, cluster: "fact-2", about: { ...about("head"), names: ["Orrin"] } };
-  assert.equal(counts(passGates([good, again], [mill], new Set()).gates).duplicate, "2 → 1");
 });
 
-test("no_leak asks in the next wording, and drops what has none left", () => {
-  const [first, second] = good.wordings;
-  const one = passGates([good], [mill], new Set([first!]));
-  assert.equal(one.drafts[0]!.question, second);
-  assert.equal(counts(passGates([good], [mill], new Set([first!, second!])).gates).no_leak, "1 → 0");
-});
-
-test("duplicate keeps one of two questions with one answer, and questions of siblings", () => {
-  const again = { ...good, wordings: ["Who is on record as a manager of Orrin Mill?"], cluster: "fact-2" };
-  assert.equal(counts(passGates([good, again], [mill], new Set()).gates).duplicate, "2 → 1");
+test("a question that is answered is not also one that nothing answers", () => {
+  const declined = other({
+    type: "refusal",
+    category: "unanswerable",
+    citations: [],
+    response: "The documents do not say.",
+  });
+  const same = { ...declined, wordings: [good.wordings[0]!] };
+  assert.equal(
+    counts(passGates([{ ...good, wordings: [good.wordings[0]!] }, same], [mill], null).gates).unique,
+    "2 → 0",
+  );
+  assert.equal(counts(passGates([good, declined], [mill], null).gates).unique, "2 → 2");
 });
 
 test("duplicate knows a question in which one word of ten is another, and not one in which three are", () => {
-  const ask = (question: string, cluster: string) => ({ ...good, wordings: [question], cluster });
-  const first = ask("To whom on the north bank does everybody at Orrin Mill report each Monday?", "fact-1");
-  const near = ask("To whom on the north bank does everybody at Orrin Mill report every Monday?", "fact-2");
-  const far = ask("To whom on the other side does everybody at Orrin Mill report every Friday?", "fact-3");
-  const { drafts } = passGates([first, near, far], [mill], new Set());
+  const ask = (question: string, passage: string) => ({ ...good, wordings: [wording(question)], passage });
+  const first = ask("To whom on the north bank does everybody at Orrin Mill report each Monday?", "0.1");
+  const near = ask("To whom on the north bank does everybody at Orrin Mill report every Monday?", "0.2");
+  const far = ask("To whom on the other side does everybody at Orrin Mill report every Friday?", "0.3");
+  const kept = ({ drafts }: { drafts: Draft[] }) => drafts.map(({ passage }) => passage);
+  assert.deepEqual(kept(passGates([first, near, far], [mill], null)), ["0.1", "0.3"]);
+  // Rows of a table ask alike, and are of other clusters.
+  assert.deepEqual(kept(passGates([first, { ...near, cluster: "fact-2" }], [mill], null)), ["0.1", "0.2"]);
+});
+
+test("drafts come one of every passage before a second of any, what a model wrote before plain forms, kinds by their shares", () => {
+  const of = (passage: string, category: ItemCandidate["category"], isWritten = true): ItemCandidate => ({
+    ...good,
+    passage,
+    category,
+    isWritten,
+    cluster: `${passage} ${category}`,
+    wordings: [wording(`Who ${category} ${passage} ${isWritten}?`)],
+  });
+  const { drafts } = passGates(
+    [
+      of("0.0", "fact", false),
+      of("0.0", "fact"),
+      of("0.0", "numeric"),
+      of("0.1", "unanswerable"),
+      of("0.1", "step"),
+      of("0.2", "definition"),
+      of("0.2", "numeric"),
+      of("0.3", "fact", false),
+    ],
+    [mill],
+    null,
+  );
+  // Of 100 items 30 are to be facts, 15 numeric, 10 steps, 5 definitions, and not one of the first nine declined.
   assert.deepEqual(
-    drafts.map(({ cluster }) => cluster),
-    ["fact-1", "fact-3"],
+    drafts.map(({ passage, category, isWritten }) => `${passage} ${category}${isWritten ? "" : " plain"}`),
+    [
+      "0.0 fact",
+      "0.1 step",
+      "0.2 numeric",
+      "0.3 fact plain",
+      "0.0 numeric",
+      "0.1 unanswerable",
+      "0.2 definition",
+      "0.0 fact plain",
+    ],
   );
 });
 
 test("a paraphrase is a question of the same thing in the same document, with the same answer, that the encoder finds alike", async () => {
-  const of = (entity: string, more: Partial<Draft> = {}): Draft =>
-    draft({ question: `Who heads ${entity}?`, about: { ...good.about, entity, names: [entity] }, ...more });
-  const elsewhere = of("Sales", {
-    about: { ...good.about, entity: "Sales", names: ["Sales"], document: "document_b" },
-  });
+  const of = (subject: string, more: Partial<Draft> = {}): Draft =>
+    draft({ question: `Who heads ${subject}?`, subject, ...more });
+  const elsewhere = of("Sales", { document: "document_b" });
   const drafts = [
     of("the Sales department"),
     of("Sales"),
@@ -159,92 +206,17 @@ test("a paraphrase is a question of the same thing in the same document, with th
   await withoutParaphrases([drafts[0]!, elsewhere], () => assert.fail("there is nothing to compare"));
 });
 
-test("choices drops a choice without one right answer", () => {
-  const choice: Candidate = { ...good, type: "choice", choices: ["Ada Lund", "Ole Berg", "Ida Holm"] };
-  const bad = {
-    ...choice,
-    wordings: ["Somebody asks about Orrin Mill: whose orders count there?"],
-    choices: ["Ada Lund", "ada lund", "Ida Holm"],
-    cluster: "fact-2",
-    about: { ...good.about, attribute: "head" },
-  };
-  const { gates } = passGates([choice, bad], [mill], new Set());
-  assert.equal(counts(gates).choices, "2 → 1");
-});
-
-test("candidates of a table ask each sibling's own value, and choices are the siblings' values", () => {
-  const candidates = candidatesOf([mill], readFacts([mill]), 1);
-  const weights = candidates.filter(({ about, type }) => about.attribute === "weight" && type !== "refusal");
-  assert.deepEqual(weights.map(({ response }) => response).sort(), ["40 kg", "47 kg", "52 kg", "61 kg"]);
-  for (const { wordings, response, about } of weights) {
-    const row = text.split("\n").find((line) => line.includes(response))!;
-    assert.ok(row.toLowerCase().includes(about.entity.replace(/^the | wheel$/g, "").toLowerCase()), wordings[0]);
-  }
-  for (const { choices, response } of candidates.filter(({ type }) => type === "choice")) {
-    assert.equal(new Set(choices).size, 4);
-    assert.ok(choices.includes(response));
-  }
-  assert.ok(candidates.some(({ type }) => type === "choice"));
-  const nothing = candidates.filter(({ type }) => type === "refusal");
-  assert.ok(nothing.length > 0);
-  for (const { about } of nothing) assert.ok(!text.includes(about.entity), about.entity);
-});
-
-test("what is said of a thing is in one cluster wherever it is said; another value, or of another thing, is not", () => {
-  const clustersOf = (text: string) => {
-    const said = { ...read(text), id: `document_${text.length}` };
-    const plain = candidatesOf([said], readFacts([said]), 1).filter(({ type }) => type !== "refusal");
-    return Object.fromEntries(plain.map(({ about, response, cluster }) => [`${about.entity}: ${response}`, cluster]));
-  };
-  const prose = clustersOf("# Works\n\nThe manager of Orrin Mill is Ada Lund. The manager of Tarn Mill is Ada Lund.\n");
-  const list = clustersOf("# Sites\n\n## Orrin Mill\n\n- Head: Ada Lund\n");
-  const changed = clustersOf("# Sites\n\n## Orrin Mill\n\n- Head: Ole Berg\n");
-  const [own, ...others] = [
-    prose["Orrin Mill: Ada Lund"],
-    prose["Tarn Mill: Ada Lund"],
-    changed["Orrin Mill: Ole Berg"],
-  ];
-  assert.ok(own !== undefined && !others.includes(undefined));
-  assert.equal(list["Orrin Mill: Ada Lund"], own);
-  assert.equal(new Set([own, ...others]).size, 3);
-});
-
-test("the head of an e-mail is nothing to ask for", () => {
-  const mail = read("# Welcome, Ida Holm\n\n- From: Personnel\n- To: Everybody\n- Extension: 4172\n");
-  const asked = candidatesOf([mail], readFacts([mail]), 1).filter(({ type }) => type !== "refusal");
-  assert.deepEqual(
-    asked.map(({ response }) => response),
-    ["4172"],
-  );
-});
-
-test("a checker gets to see the document's chunks, under their headings and with the head of their table", () => {
-  const rows = Array.from({ length: 200 }, (_, at) => `| Wheel W${at} | ${at + 3} kg | ${at + 300} euros |\n`).join("");
-  const long = read(`# Orrin Mill\n\n## Stock of wheels\n\n| Wheel | Weight | Price |\n|---|---|---|\n${rows}`);
-  assert.ok(long.chunks.length > 1, String(long.chunks.length));
-  const weights = candidatesOf([long], readFacts([long]), 1).filter(
-    ({ about, type }) => about.attribute === "weight" && type !== "refusal",
-  );
-  assert.equal(weights.length, 200);
-  for (const { chunk, citations } of weights) {
-    const { start, end } = citations[0]!;
-    const own = long.chunks.find((chunk) => chunk.start <= start! && end! <= chunk.end)!;
-    assert.ok(chunk.endsWith(own.text));
-    assert.match(chunk, /Orrin Mill\n.*Stock of wheels\n.*\| Wheel \| Weight \| Price \|\n/s);
-    assert.ok(chunk.length < own.text.length + 100);
-  }
-});
-
-test("a citation of a document with pages names its page", () => {
-  const pages = [0, text.indexOf("| Wheel")];
-  const cited = candidatesOf([{ ...mill, pages }], readFacts([mill]), 1).flatMap(({ citations }) => citations);
-  assert.ok(cited.length > 0);
-  for (const { page, start } of cited) assert.equal(page, start! < pages[1]! ? 1 : 2);
+test("choices drops a choice without one right answer, and stand_alone one whose question names a choice", () => {
+  const choice: ItemCandidate = { ...good, type: "choice", choices: ["Ada Lund", "Ole Berg", "Ida Holm"] };
+  const bad = other({ type: "choice", choices: ["Ada Lund", "ada lund", "Ida Holm"] });
+  const told = other({ type: "choice", choices: ["Ada Lund", "Orrin Mill", "Ida Holm"] });
+  assert.equal(counts(passGates([choice, bad], [mill], null).gates).choices, "2 → 1");
+  assert.equal(counts(passGates([choice, told], [mill], null).gates).stand_alone, "2 → 1");
 });
 
 const draft = (more: Partial<Draft> = {}): Draft => {
   const { wordings, ...rest } = good;
-  return { ...rest, question: wordings[0]!, rivals: ["Ole Berg"], ...more };
+  return { ...rest, question: wordings[0]!.question, rivals: ["Ole Berg"], ...more };
 };
 
 test("a draft is answerable where the chunk makes the right answer likelier than every wrong one", async () => {
@@ -255,7 +227,7 @@ test("a draft is answerable where the chunk makes the right answer likelier than
       asked.push(...rows);
       // Twice, as two tokens: the mean counts.
       return rows.map(({ prompt, answer }) =>
-        new Float64Array(2).fill(prompt.includes(text.trim()) ? likely[answer]! : -0.8),
+        new Float64Array(2).fill(prompt.includes(good.chunk) ? likely[answer]! : -0.8),
       );
     },
     answer: async (questions) => questions.map(() => "Ada Lund, I think"),
@@ -322,6 +294,12 @@ test("of what is known already at most three in ten are kept", () => {
   assert.equal(choose(checked(9, { known: true }), 9).chosen.length, 0);
 });
 
+test("of what is to be declined at most one in five is kept", () => {
+  const { chosen, shared } = choose([...checked(30, { margin: null }, "refusal"), ...checked(40, {})], 200);
+  assert.equal(chosen.filter(({ draft }) => draft.type === "refusal").length, 10);
+  assert.equal(shared, 50);
+});
+
 test("choices that the options give away are thinned until chance explains the rest", () => {
   const { chosen, fair } = choose([...checked(40, { guessed: true }, "choice"), ...checked(60, {}, "choice")], 200);
   const guessed = chosen.filter(({ verdict }) => verdict.guessed).length;
@@ -335,26 +313,4 @@ test("what is not answerable is never chosen", () => {
     choose([...checked(3, { margin: -0.1 }), ...checked(2, {}), ...checked(1, { margin: null })], 9).chosen.length,
     3,
   );
-});
-
-test("a model's wording is taken when it is one question that keeps every name and says nothing more", () => {
-  const one = draft({
-    question: "What is on record as the room of Ada Lund since 2019?",
-    response: "214",
-    about: { ...good.about, names: ["Ada Lund"] },
-  });
-  const cases: [answer: string, taken: string | null][] = [
-    ["In which room has Ada Lund been since 2019?", "In which room has Ada Lund been since 2019?"],
-    ["«Where has Ada Lund sat since 2019?»", "Where has Ada Lund sat since 2019?"],
-    ["Where has Ada sat since 2019?", null],
-    ["Where does Ada Lund sit?", null],
-    ["Ada Lund sits in a room since 2019.", null],
-    ["Does Ada Lund sit in room 214 since 2019?", null],
-    ["According to the text, where has Ada Lund sat since 2019?", null],
-    ["Sure!\nWhere has Ada Lund sat since 2019?", null],
-    [one.question, null],
-    [`${"Where ".repeat(60)} has Ada Lund sat since 2019?`, null],
-  ];
-  for (const [answer, taken] of cases) assert.equal(phrased(answer, one), taken, answer);
-  assert.ok(phrasingOf(one).endsWith(one.question));
 });

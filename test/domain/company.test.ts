@@ -1,14 +1,14 @@
 // The fictional company is worth something as material only if its truth is exact, its questions stand in no document, and no
-// row that rules make of the documents asks one of them.
+// row that a study makes of the documents asks one of them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { containsWords, normalised } from "../../src/base/text.ts";
-import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
-import { makeExamples } from "../../src/domain/alignments/examples.ts";
-import { findOverlap } from "../../src/domain/alignments/leakage.ts";
 import { readBenchmark } from "../../src/domain/benchmarks/read.ts";
+import { findOverlap } from "../../src/study/leakage.ts";
 import { benchmarkOf, type Company, makeCompany } from "../company/company.ts";
 import { judge } from "../company/truth.ts";
+import { companyMaterial } from "../e2e/prove/material.ts";
+import { studied } from "../helpers/study.ts";
 
 const seeds = [1, 2, 3];
 const companies = seeds.map((seed) => makeCompany({ seed, facts: 300 }));
@@ -70,20 +70,13 @@ for (const [at, company] of companies.entries()) {
       }
   });
 
-  test(`seed ${seeds[at]}: no row made of the documents asks a question of the benchmark`, () => {
-    const documents = company.documents.map(
-      ({ name, media_type, text }): SnapshotDocument => ({
-        id: name,
-        name,
-        media_type: media_type === "text/markdown" || media_type === "text/csv" ? media_type : "text/plain",
-        text: media_type === "text/html" ? text.replace(/<head>.*<\/head>/, "").replace(/<[^>]+>/g, "\n") : text,
-      }),
-    );
-    const { examples } = makeExamples(documents, { phrasings: 40, rungs: 1, seed: 1 });
-    assert.ok(examples.length > 3000);
-    const { items } = findOverlap(questions, examples);
+  test(`seed ${seeds[at]}: no row made of the documents asks a question of the benchmark`, async () => {
+    const { documents } = await companyMaterial(company.facts.length, seeds[at]!);
+    const { rows } = await studied(documents, { phrasings: 40, stages: 1, seed: 1 });
+    assert.ok(rows.length > 3000);
+    const { items } = findOverlap(questions, rows);
     assert.deepEqual(
-      items.map(({ question, example }) => [questions[question], examples[example]!.messages]),
+      items.map(({ question, row }) => [questions[question], rows[row]!.messages]),
       [],
     );
   });

@@ -24,6 +24,8 @@ before(async () => {
     log: createLog("error"),
     folder: join(folder, "blobs"),
     personalData: "flag",
+    snapshotsOf: () => [],
+    removeSnapshots: async () => {},
   });
   await documents.prepare();
 });
@@ -84,7 +86,14 @@ test("a document that was taken in before its parts were kept is read all the sa
     now!.blocks.map(({ start, end }) => [start, end]),
   );
   const { document } = (await documents.snapshot("u", [id]))[0]!;
-  assert.deepEqual(Object.keys(document), ["id", "name", "media_type", "text"]);
+  assert.deepEqual(Object.keys(document), ["id", "name", "media_type", "text", "blocks"]);
+  assert.deepEqual(
+    document.blocks!.map(({ type, start, end }) => [type, document.text.slice(start, end)]),
+    [
+      ["heading", "Title"],
+      ["paragraph", "Words."],
+    ],
+  );
 });
 
 test("another's documents are not found", async () => {

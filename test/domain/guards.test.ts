@@ -7,9 +7,9 @@ import { type Examined, isPreferred, penaltyOf } from "../../src/domain/alignmen
 import { askTeacher, taught } from "../../src/domain/alignments/distil.ts";
 import { readGuards } from "../../src/domain/alignments/guards/material.ts";
 import { type Asked, choose, drift, follow, groupedKl, proseSaid } from "../../src/domain/alignments/guards/measure.ts";
-import { findOverlap } from "../../src/domain/alignments/leakage.ts";
 import { formatChat } from "../../src/engine/chat-format.ts";
 import type { Trainer } from "../../src/engine/trainer.ts";
+import { findOverlap } from "../../src/study/leakage.ts";
 import { partsOf, tinyModel } from "./run-harness.ts";
 
 const config = resolve(import.meta.dirname, "../../config");
@@ -63,14 +63,10 @@ test("what is replayed is not what the guards ask", () => {
   ];
   const rows = json<string[]>("replay-prompts.json").map((content) => ({
     messages: [{ role: "user" as const, content }],
-    source: null,
-    kind: "replay",
-    fact: "replay",
-    rung: 0,
   }));
   const { items } = findOverlap(questions, rows);
   assert.deepEqual(
-    items.map(({ question, example }) => [questions[question], rows[example]!.messages[0]!.content]),
+    items.map(({ question, row }) => [questions[question], rows[row]!.messages[0]!.content]),
     [],
   );
   for (const opening of json<string[]>("replay-openings.json"))

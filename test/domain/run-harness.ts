@@ -1,7 +1,7 @@
 // What tests of a run share: a small folder, and the parts of a run with the real trainer on a tiny model. Inference is played
 // by a fake that says of tokens what the trainer said, so that a test decides about faithfulness and answers.
 import { createHash } from "node:crypto";
-import { existsSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readConfig } from "../../src/base/config.ts";
@@ -19,6 +19,7 @@ import type { Generator, ModelRef } from "../../src/engine/generator.ts";
 import { openTokenizer } from "../../src/engine/generator.ts";
 import type { Trainer } from "../../src/engine/trainer.ts";
 import { startTrainer } from "../../src/engine/trainer-process.ts";
+import { documentOf } from "../helpers/study.ts";
 
 const root = join(import.meta.dirname, "../..");
 export const tinyModel = join(root, "build/fixtures/tiny-f32.gguf");
@@ -26,11 +27,8 @@ export const tinyModel = join(root, "build/fixtures/tiny-f32.gguf");
 const quiet = createLog("error", () => {});
 
 const documents: SnapshotDocument[] = [
-  {
-    id: "document_0",
-    name: "stock.md",
-    media_type: "text/markdown",
-    text: [
+  documentOf(
+    [
       "# Stock",
       "",
       "| Lamp | Price | Weight | Colour |",
@@ -40,7 +38,9 @@ const documents: SnapshotDocument[] = [
       ),
       "",
     ].join("\n"),
-  },
+    "text/markdown",
+    "stock.md",
+  ),
 ];
 
 export const devItem = (sample_num: number, instruction: string, response: string): SnapshotItem => ({
@@ -84,7 +84,7 @@ const recipeOf = (over: FolderOptions["recipe"]): Recipe => {
     adapter: { mode: "lora", rank: 4, alpha: 8, train_attn: true, train_mlp: true },
     checkpointing: { save_every_steps: 3, keep_last_n: 2 },
     evaluation: { eval_every_steps: 4 },
-    dataset: { phrasings: 4, replay_share: 0, proposals_per_chunk: 0 },
+    dataset: { phrasings: 4, replay_share: 0 },
     rendering: { max_seq_len: 256, packing: true },
   };
   return over ? over(recipe) : recipe;
@@ -113,8 +113,23 @@ const firstClaim: Claim = {
 export const claimAgain = (folder: string, fence: number, encoder?: Claim["encoder"]): Promise<void> =>
   writeRequest(folder, { ...firstClaim, fence, ...(encoder && { encoder }) });
 
-export async function newRunFolder(options: FolderOptions = {}): Promise<string> {
-  const runs = mkdtempSync(join(tmpdir(), "runs-"));
+const plain: FolderOptions = {};
+const ordered = new Map<FolderOptions, Promise<string>>();
+const orders = mkdtempSync(join(tmpdir(), "runs-ordered-"));
+process.on("exit", () => rmSync(orders, { recursive: true, force: true }));
+
+/** The folders of the same options are copies of one: marks of questions are salted by chance, and their hash is in the request. */
+export async function newRunFolder(options: FolderOptions = plain): Promise<string> {
+  const first = ordered.get(options) ?? orderFolder(options);
+  ordered.set(options, first);
+  const folder = join(mkdtempSync(join(tmpdir(), "runs-")), "alignment_test");
+  cpSync(await first, folder, { recursive: true });
+  await writeRequest(folder, firstClaim);
+  return folder;
+}
+
+async function orderFolder(options: FolderOptions): Promise<string> {
+  const runs = mkdtempSync(join(orders, "runs-"));
   const items = options.dev === undefined ? dev : options.dev;
   await makeRunFolder(runs, {
     alignmentId: "alignment_test",
@@ -122,11 +137,11 @@ export async function newRunFolder(options: FolderOptions = {}): Promise<string>
     recipe: recipeOf(options.recipe),
     base: { id: "base", sha256: sha256Of(tinyModel), architecture: "llama" },
     documents: options.documents ?? documents,
-    dev: items === null ? null : { benchmarkId: "benchmark_test", items },
+    dev: items && { benchmarkId: "benchmark_test", items, questions: items.map((item) => item.instruction) },
+    organisation: null,
+    teacher: null,
   });
-  const folder = join(runs, "alignment_test");
-  await writeRequest(folder, firstClaim);
-  return folder;
+  return join(runs, "alignment_test");
 }
 
 /** The tiny model has none of its own. */
@@ -238,6 +253,7 @@ export function partsOf(options: PartsOptions = {}): RunParts {
     interval: wilson,
     replayPrompts: ["Say hello.", "Name a bird.", "What is rain?"],
     replayOpenings: ["The sea", "In spring"],
+    writer: null,
     guards,
     prior: { prior, isOwnFamily: true },
     engine: "fake",

@@ -1,6 +1,7 @@
 // The loop of a run over a real folder, with the real trainer on a tiny model.
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
@@ -19,14 +20,17 @@ import {
 } from "../../src/contract/run-folder.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { createControl } from "../../src/domain/alignments/control.ts";
-import { passagesOf } from "../../src/domain/alignments/passages.ts";
 import { readRowTexts } from "../../src/domain/alignments/rows.ts";
 import { runAlignment } from "../../src/domain/alignments/run.ts";
 import { featureNames } from "../../src/engine/confidence-features.ts";
 import type { Generator } from "../../src/engine/generator.ts";
 import { readGgufHeader } from "../../src/engine/gguf-header.ts";
 import { supportFeatureNames } from "../../src/engine/support.ts";
-import { everyTarget } from "../engine/trainer-fixture.ts";
+import type { Trainer } from "../../src/engine/trainer.ts";
+import { statementsOf } from "../../src/study/passages.ts";
+import type { InstalledWriter } from "../../src/study/writers/installed.ts";
+import { everyTarget, rowsOf, step, tinyShape } from "../engine/trainer-fixture.ts";
+import { documentOf } from "../helpers/study.ts";
 import {
   brokenRules,
   claimAgain,
@@ -39,6 +43,7 @@ import {
   overridden,
   type PartsOptions,
   partsOf,
+  tinyModel,
 } from "./run-harness.ts";
 
 const folders: string[] = [];
@@ -46,13 +51,13 @@ after(() => {
   for (const folder of folders) rmSync(dirname(folder), { recursive: true, force: true });
 });
 
-const folderFor = async (options: FolderOptions = {}): Promise<string> => {
+const folderFor = async (options?: FolderOptions): Promise<string> => {
   const folder = await newRunFolder(options);
   folders.push(folder);
   return folder;
 };
 
-async function runNew(folder: FolderOptions = {}, parts: PartsOptions = {}): Promise<[string, RunResult]> {
+async function runNew(folder?: FolderOptions, parts: PartsOptions = {}): Promise<[string, RunResult]> {
   const made = await folderFor(folder);
   return [made, await runAlignment(made, partsOf(parts))];
 }
@@ -233,12 +238,12 @@ test("a damaged checkpoint is passed over for the one before it", async () => {
 });
 
 test("the best checkpoint is kept and chosen, the later one of two equals", async () => {
-  const [folder, result] = await runNew({}, scripted([0, 2, 1, 1, 2]));
+  const [folder, result] = await runNew(undefined, scripted([0, 2, 1, 1, 2]));
   assert.equal(result.chosen_step, 4);
   assert.equal(result.metrics.dev_score, 100);
   assert.equal(result.metrics.base_dev_score, 0);
   assert.deepEqual(checkpointsOf(folder), [4, 9, 12]);
-  const [, equal] = await runNew({}, scripted([0, 1, 0, 1, 1]));
+  const [, equal] = await runNew(undefined, scripted([0, 1, 0, 1, 1]));
   assert.equal(equal.chosen_step, 12);
 });
 
@@ -293,12 +298,12 @@ test("with an encoder the calibration hears what the documents say for the answe
   assert.deepEqual([format, calibrated, statistics.n, statistics.auroc], [3, true, 120, 1]);
   assert.deepEqual(model.features, [...featureNames.slice(0, 6), ...supportFeatureNames]);
   const document = JSON.parse(readFileSync(join(folder, "snapshot/documents/0.json"), "utf8"));
-  assert.equal(support.words.length, passagesOf(document).length);
+  assert.equal(support.words.length, statementsOf([document]).length);
   assert.deepEqual(artefactOf(folder, "report.json").confidence.features, model.features);
 });
 
 test("an adapter that does not serve as it was trained is never an artefact", async () => {
-  const [folder, result] = await runNew({}, { off: 0.01 });
+  const [folder, result] = await runNew(undefined, { off: 0.01 });
   assert.equal(result.error?.code, "adapter_unfaithful");
   assert.equal(existsSync(join(folder, "artefact")), false);
 });
@@ -314,11 +319,17 @@ test("a loss that is not finite fails the run and keeps its checkpoints", async 
         },
       }),
   };
-  const [folder, result] = await runNew({}, broken);
+  const [folder, result] = await runNew(undefined, broken);
   assert.equal(result.error?.code, "run_failed");
   assert.match(result.error!.message, /step 8/);
   assert.ok(checkpointsOf(folder).includes(6));
 });
+
+const boats = (count: number): string =>
+  Array.from(
+    { length: count },
+    (_, at) => `Boat B${at} was built in yard Y${at} and carries ${at + 30} crates of nuts.`,
+  ).join("\n\n");
 
 /** Everything that a recipe can ask for, small: rungs, replay with the base's targets, guards that give way, repair, scales. */
 const whole: FolderOptions = {
@@ -330,10 +341,8 @@ const whole: FolderOptions = {
       phrasings: 2,
       rungs: 2,
       replay_share: 0.2,
-      probe_known: true,
       replay_top_k: 8,
       replay_tokens: 6,
-      proposals_per_chunk: 0,
     },
     guards: { retained_items: 4, max_loss: 1, max_kl: 0, max_perplexity_rise: 0 },
     repair: { steps: 6, check_every_steps: 4, prompts: 3, tokens: 5, top_k: 8, rows: 2, lr_factor: 0.5 },
@@ -344,7 +353,7 @@ test("stop ends a run in every phase, and comes too late once the artefact stand
   const replies: RunReply[] = [];
   const stopping = async (phase: string): Promise<[string, RunResult]> => {
     const control = createControl((reply) => replies.push(reply));
-    const folder = await folderFor(phase === "repairing" ? whole : {});
+    const folder = await folderFor(phase === "repairing" ? whole : undefined);
     const clock = partsOf().clock;
     const watching = {
       ...clock,
@@ -411,9 +420,8 @@ test("rows that give a dev question away, or are too long, are dropped and count
   assert.equal(short[1].error?.code, "no_training_rows");
 });
 
-test("documents without facts give no rows, and the run says so", async () => {
-  const empty = { id: "document_0", name: "empty.txt", media_type: "text/plain" as const, text: "Hello.\n" };
-  const [, result] = await runNew({ documents: [empty] });
+test("documents that say nothing give no rows, and the run says so", async () => {
+  const [, result] = await runNew({ documents: [documentOf(" \n\n", "text/plain", "empty.txt")] });
   assert.equal(result.error?.code, "no_training_rows");
 });
 
@@ -522,6 +530,84 @@ test("drift is measured on as many paragraphs as the recipe says, or on all", as
   };
   const [all, one] = [await tokensOf({}), await tokensOf({ prose_paragraphs: 1 })];
   assert.ok(one > 0 && one < all, `${one} of ${all}`);
+});
+
+/** A writer for the tiny model: an adapter that its trainer made, moved off the base by a few steps on made-up tokens. */
+async function madeWriter(): Promise<InstalledWriter> {
+  const folder = mkdtempSync(join(tmpdir(), "writer-"));
+  folders.push(join(folder, "it"));
+  const trainer = partsOf().startTrainer();
+  try {
+    await trainer.open({ path: tinyModel, threads: 1, memoryBytes: 0 });
+    await trainer.createAdapter("writer", tinyShape);
+    for (let at = 0; at < 4; at++) {
+      await trainer.forwardBackward("writer", rowsOf([24, 24], at));
+      await trainer.optimStep("writer", step(0.03));
+    }
+    const path = join(folder, "adapter.gguf");
+    await trainer.exportGguf("writer", path, {});
+    const base = { sha256: await sha256OfFile(tinyModel) };
+    return { path, sha256: await sha256OfFile(path), base, shape: tinyShape, languages: ["en"] };
+  } finally {
+    await trainer.close();
+  }
+}
+
+test("the shipped writer is loaded for its own base; a run killed while it is asked asks the rest, and makes the same rows", async () => {
+  const writer = await madeWriter();
+  const options: FolderOptions = {
+    documents: [documentOf(`# Boats\n\n${boats(40)}\n`, "text/markdown", "boats.md")],
+    recipe: (recipe) => ({ ...recipe, training: { ...recipe.training, max_steps: 1 } }),
+  };
+  const prepared = (folder: string): string[] =>
+    ["rows.jsonl", "rows.bin"].map((name) => sha256(readFileSync(join(folder, "prepared", name))));
+  /** Runs it to its end; how often models were asked while rows were made. */
+  const asking = async (folder: string, own: InstalledWriter | null): Promise<number> => {
+    let asked = 0;
+    const count = (): void => {
+      if (eventsOf(folder).at(-1)?.phase === "preparing") asked++;
+    };
+    const wrap = (trainer: Trainer): Trainer =>
+      overridden(trainer, {
+        sample: (...args) => {
+          count();
+          return trainer.sample(...args);
+        },
+        score: (...args) => {
+          count();
+          return trainer.score(...args);
+        },
+      });
+    const result = await runAlignment(folder, partsOf({ wrap, over: { writer: own } }));
+    assert.equal(result.outcome, "completed", result.error?.message);
+    return asked;
+  };
+  const undisturbed = await folderFor(options);
+  const all = await asking(undisturbed, writer);
+  const { study } = artefactOf(undisturbed, "report.json").rows;
+  assert.equal(study.writer.name, "shipped");
+  assert.ok(study.writer.probe.questions > 0 && study.writer.gates[0].in > 0, JSON.stringify(study.writer));
+
+  const folder = await folderFor(options);
+  const file = join(dirname(writer.path), "writer.json");
+  writeFileSync(file, JSON.stringify(writer));
+  const child = startNode(join(import.meta.dirname, "run-entry.ts"), [folder, file]);
+  const answers = join(folder, "answers.jsonl");
+  const known = (): number => (existsSync(answers) ? readFileSync(answers, "utf8").split("\n").length - 1 : 0);
+  await eventually(() => known() >= 3, "three answers");
+  child.kill("SIGKILL");
+  await child.ended;
+  const before = known();
+  assert.ok(before < all, `${before} of ${all}`);
+  await claimAgain(folder, 2);
+  assert.equal(await asking(folder, writer), all - before);
+  assert.deepEqual(prepared(folder), prepared(undisturbed));
+  assert.deepEqual(brokenRules(folder), []);
+
+  // For another base it is worth nothing, and is not asked.
+  const other = await folderFor(options);
+  await asking(other, { ...writer, base: { sha256: sha256("another") } });
+  assert.equal(artefactOf(other, "report.json").rows.study.writer, null);
 });
 
 test("a run killed in each phase and resumed gives the same report", async () => {

@@ -1,7 +1,7 @@
 // npm run prove:benchmarks [-- --seeds 11,12 --items 100 --facts 300 --model FILE --threads N --dir FOLDER --unchecked --no-write]: benchmarks made of the
-// documents of fictional companies that the generator never saw, through the API and with a real model. Each item is judged by
-// what the company was drawn from, and looked for in the rows that an alignment by each preset makes of the same documents.
-// With --unchecked no model is asked and every item that passed the rules' gates is taken: what the checks of a model start from.
+// documents of fictional companies through the API and with a real model, in the shipped writer's questions where it is installed, else
+// in plain forms. Each item is judged by what the company was drawn from, and looked for in the rows that a study of the same documents
+// makes by each preset without a writer. With --unchecked no model is asked: what is left are plain forms that passed the rules' gates.
 // Written to test/e2e/RESULTS.md. Start it again after an interruption, and it goes on where it was.
 import { mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -12,17 +12,17 @@ import { createLog } from "../../src/base/log.ts";
 import { wilson } from "../../src/base/statistics/intervals.ts";
 import { systemClock } from "../../src/base/time.ts";
 import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
-import { makeExamples } from "../../src/domain/alignments/examples.ts";
-import { findOverlap } from "../../src/domain/alignments/leakage.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import type { GateCount } from "../../src/domain/benchmarks/create/gates.ts";
 import type { Item } from "../../src/domain/benchmarks/index.ts";
 import { createDocuments } from "../../src/domain/documents/index.ts";
 import type { EvaluateRequest, Generator } from "../../src/engine/generator.ts";
 import { openStore } from "../../src/store/open.ts";
+import { findOverlap } from "../../src/study/leakage.ts";
 import { type Company, makeCompany } from "../company/company.ts";
 import { judge } from "../company/truth.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
+import { studied } from "../helpers/study.ts";
 import { writeSection } from "./results.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -159,7 +159,15 @@ async function textsOf(data: string, ids: readonly string[]): Promise<SnapshotDo
   const at = places(data);
   const store = openStore(at.database);
   const log = createLog("error", () => {});
-  const documents = createDocuments({ store, clock: systemClock, log, folder: at.blobs, personalData: "off" });
+  const documents = createDocuments({
+    store,
+    clock: systemClock,
+    log,
+    folder: at.blobs,
+    personalData: "off",
+    snapshotsOf: () => [],
+    removeSnapshots: async () => {},
+  });
   try {
     const owner = store.prepare<[], { id: string }>("SELECT id FROM user WHERE name = 'ada'").get()!;
     return (await documents.snapshot(owner.id, ids)).map(({ document }) => document);
@@ -177,11 +185,11 @@ async function leaksOf(
   const found = new Set<number>();
   let rows = 0;
   for (const { dataset, training } of (await readRecipes(join(root, "config/recipes"))).values()) {
-    const { phrasings, rungs = 1 } = dataset;
-    const { examples } = makeExamples(documents, { phrasings, rungs, seed: training.seed });
-    rows += examples.length;
+    const { phrasings, rungs: stages = 1 } = dataset;
+    const made = await studied(documents, { phrasings, stages, seed: training.seed });
+    rows += made.rows.length;
     const questions = items.map(({ instruction }) => instruction);
-    for (const { question } of findOverlap(questions, examples).items) found.add(question);
+    for (const { question } of findOverlap(questions, made.rows).items) found.add(question);
   }
   return { leaks: found.size, rows };
 }
@@ -211,8 +219,8 @@ function section(): string {
     `${new Date().toISOString().slice(0, 10)}; ${values.unchecked ? "every item that passed the rules' gates, checked by no model" : `checked by ${values.model.split("/").at(-1)}`}. Each item is judged by what the company was drawn`,
     "from (test/company/truth.ts); 95 % interval (Wilson); leaks: items that a row made of the same documents by any preset gives away.",
     "",
-    "The rules were written while companies of other seeds were looked at: the names and numbers are new to them, the forms of the sentences",
-    "are not. Two questions of one fact count twice in the interval.",
+    "A question in words that the company does not know is judged wrong with the wrong ones. Two questions of one fact count twice in the",
+    "interval.",
     "",
     "| Seed | Documents | Correct and answerable | Leaks | Items |",
     "|---|---|---|---|---|",

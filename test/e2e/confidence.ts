@@ -18,10 +18,8 @@ import {
 } from "../../src/base/statistics/calibration.ts";
 import { seeded } from "../../src/base/statistics/random.ts";
 import { aurocOf, predictionRejectionRatio } from "../../src/base/statistics/ranking.ts";
-import type { Example } from "../../src/domain/alignments/examples.ts";
-import { findOverlap } from "../../src/domain/alignments/leakage.ts";
-import { passagesOf } from "../../src/domain/alignments/passages.ts";
 import { readRequest, readSnapshot } from "../../src/domain/alignments/request.ts";
+import type { RowText } from "../../src/domain/alignments/rows.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
 import { formatChat } from "../../src/engine/chat-format.ts";
 import { fitModel, type LabelledAnswer } from "../../src/engine/confidence.ts";
@@ -29,6 +27,8 @@ import { answerFeatures, featureNames } from "../../src/engine/confidence-featur
 import { driftSpace, fitDrift, mostExemplars } from "../../src/engine/drift.ts";
 import type { ModelRef } from "../../src/engine/generator.ts";
 import { supportReference, supportSpace } from "../../src/engine/support.ts";
+import { findOverlap } from "../../src/study/leakage.ts";
+import { statementsOf } from "../../src/study/passages.ts";
 import { makeCompany } from "../company/company.ts";
 import { writeEncoder } from "../helpers/encoder.ts";
 import { baseModel, withModel } from "./prove/experiment.ts";
@@ -60,7 +60,7 @@ interface Question {
 const adapter = join(values.run, "artefact/adapter.gguf");
 if (!existsSync(adapter)) throw new Error(`${adapter} is not there: npm run prove -- --only company makes it`);
 const { documents } = await readSnapshot(values.run, await readRequest(values.run));
-const passages = documents.flatMap(passagesOf);
+const statements = statementsOf(documents);
 const questions = asked();
 const answered = await answerAll(adapter);
 const vectors = await embedAll();
@@ -75,7 +75,7 @@ function asked(): Question[] {
       .flatMap((question) => [question, question.toLowerCase().replace(/\?$/, "")])
       .map((text) => ({ text, cluster: fact.id, gold: fact.value, aliases: fact.aliases })),
   );
-  const rows = readLines<Example>(join(values.run, "prepared/rows.jsonl"));
+  const rows = readLines<RowText>(join(values.run, "prepared/rows.jsonl"));
   const { items } = findOverlap(
     all.map(({ text }) => text),
     rows,
@@ -155,7 +155,7 @@ async function embedAll(): Promise<Map<string, Float32Array>> {
   const known = new Map<string, Float32Array>(kept.map(({ text, vector }) => [text, Float32Array.from(vector)]));
   const { far, near: neighbours } = strangers();
   const general = JSON.parse(readFileSync(join(root, "config/replay-prompts.json"), "utf8")) as string[];
-  const near = spread(passages, mostExemplars);
+  const near = spread(statements, mostExemplars);
   const texts = [...new Set([...questions.map(({ text }) => text), ...near, ...general, ...far, ...neighbours])];
   const missing = texts.filter((text) => !known.has(text));
   if (missing.length === 0) return known;
@@ -186,14 +186,14 @@ function measure(): string {
   const fit = (isIn: (at: number) => boolean) =>
     fitDrift({
       encoderSha256: "",
-      passages: spread(passages, mostExemplars).map(vectorOf),
+      passages: spread(statements, mostExemplars).map(vectorOf),
       questions: measured(isIn),
       background: general.map(vectorOf),
     });
   const { foreign } = fit(() => true);
 
   // What the documents say for each answer, as the artefact of a run has it.
-  const said = supportSpace(supportReference(passages)!);
+  const said = supportSpace(supportReference(statements)!);
   const answers = answered.map((answer, at) => {
     const { text } = questions[answer.index]!;
     return { ...answer, foreign: foreign[at]!, support: said.about(text)(answer.text) };

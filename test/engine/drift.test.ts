@@ -7,8 +7,8 @@ import { test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { seeded } from "../../src/base/statistics/random.ts";
 import { aurocOf } from "../../src/base/statistics/ranking.ts";
-import { passagesOf } from "../../src/domain/alignments/passages.ts";
 import { driftSpace, fitDrift, leastQuestions } from "../../src/engine/drift.ts";
+import { statementsOf } from "../../src/study/passages.ts";
 import { demoMaterial } from "../e2e/prove/material.ts";
 import { withoutEncoder, writeEncoder } from "../helpers/encoder.ts";
 import { createEngine } from "./engine-fixture.ts";
@@ -91,11 +91,11 @@ test("MiniLM tells the demo's questions from those about anything", { skip: with
       .map((line) => JSON.parse(line) as { instruction: string; cluster: string; split: string });
     const vectors = await embed(items.map(({ instruction }) => instruction));
     const questions = vectors.map((vector, at) => ({ vector, ...items[at]! }));
-    const passages = demoMaterial().documents.flatMap(passagesOf);
+    const statements = statementsOf(demoMaterial().documents);
     const background = JSON.parse(readFileSync(join(installation, "config/replay-prompts.json"), "utf8")) as string[];
     const { reference } = fitDrift({
       encoderSha256: "",
-      passages: await embed(passages),
+      passages: await embed(statements),
       questions: questions.filter(({ split }) => split === "dev"),
       background: await embed(background),
     });

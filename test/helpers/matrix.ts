@@ -79,6 +79,12 @@ export async function ownedBy(it: Scripted, user: string, key: string): Promise<
   const artefact = join(it.data, "runs", alignment_id, "artefact");
   mkdirSync(artefact, { recursive: true });
   writeFileSync(join(artefact, "report.html"), `<title>${user}-secret</title>`);
+  const prepared = join(it.data, "runs", alignment_id, "prepared");
+  mkdirSync(prepared, { recursive: true });
+  const passage = { start: 0, end: 1, heading: `${user}-secret`, rows: 1, written: 0, none: null };
+  const documents = [{ document_id: "d", name: `${user}-secret`, passages: [passage] }];
+  const coverage = { content: 1, covered: 1, written: 0, documents };
+  writeFileSync(join(prepared, "report.json"), JSON.stringify({ study: { coverage } }));
   const post = async (path: string, body: object) => {
     const response = await send(it, path, "POST", key, body);
     assert.ok(response.ok, `${path}: ${response.status} ${await response.clone().text()}`);

@@ -220,7 +220,10 @@ async function load({ trainer, checkpoints }: Training, step: number): Promise<v
 const asking = (run: Run, { trainer }: Training): Omit<Asked, "adapter"> => ({
   trainer,
   tokenizer: run.tokenizer,
-  turn: run.turn,
+  turn: async (done, total, unit) => {
+    await run.progress(done, total, unit);
+    await run.turn();
+  },
 });
 
 /** Before anything is trained: what can be lost, and the score to rise from. */

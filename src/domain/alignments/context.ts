@@ -6,6 +6,7 @@ import type { Phase, RunRequest } from "../../contract/run-folder.ts";
 import type { Generator, Tokenizer } from "../../engine/generator.ts";
 import type { ChosenPrior } from "../../engine/prior.ts";
 import type { Trainer } from "../../engine/trainer.ts";
+import type { InstalledWriter } from "../../study/writers/installed.ts";
 import type { Control } from "./control.ts";
 import type { Grade, Interval } from "./dev-check.ts";
 import type { EventLog } from "./events.ts";
@@ -28,6 +29,8 @@ export interface RunParts {
   replayPrompts: readonly string[];
   /** Openings of ordinary prose that the base goes on with, for the same reason. */
   replayOpenings: readonly string[];
+  /** The shipped writer; null where this installation has none. */
+  writer: InstalledWriter | null;
   /** What may not get worse, and is never trained on. */
   guards: Guards;
   /** Answers where the dev split is too small to calibrate on; it may be that of another family of models. */
@@ -48,7 +51,7 @@ export interface Run {
   readonly phase: Phase;
   /** Says that a phase begins, unless it is this one already. */
   enter(phase: Phase): Promise<void>;
-  /** Progress within the phase; rate and time left come from the clock since the phase began. */
+  /** Progress within the phase; rate and time left come from the clock since this piece of its work, named by the unit, began. */
   progress(done: number, total: number | null, unit: string): Promise<void>;
   /** Between two steps: waits while paused, throws Stopped after a stop. */
   turn(): Promise<void>;
@@ -61,12 +64,15 @@ export function createRun(given: Pick<Run, "folder" | "request" | "snapshot" | "
   const { clock, control } = parts;
   const seconds: Partial<Record<Phase, number>> = {};
   let phase: Phase = "preparing";
-  let entryMs = clock.monotonicMs();
+  /** When progress was last told, or the phase began: the next piece of work begins there. */
+  let toldMs = clock.monotonicMs();
   let settledMs = clock.monotonicMs();
   const settle = (): void => {
     seconds[phase] = (seconds[phase] ?? 0) + (clock.monotonicMs() - settledMs) / 1000;
     settledMs = clock.monotonicMs();
   };
+  /** What progress is told of, and where it stood when it was first told: a rate over other work would say nothing of this. */
+  let piece = { unit: "", since: toldMs, done: 0 };
   let entered = false;
   return {
     ...given,
@@ -83,11 +89,16 @@ export function createRun(given: Pick<Run, "folder" | "request" | "snapshot" | "
       settle();
       entered = true;
       phase = next;
-      entryMs = clock.monotonicMs();
+      toldMs = clock.monotonicMs();
+      piece = { unit: "", since: toldMs, done: 0 };
       await events.append({ kind: "phase", phase });
     },
     async progress(done, total, unit) {
-      const elapsed = (clock.monotonicMs() - entryMs) / 1000;
+      const now = clock.monotonicMs();
+      if (unit !== piece.unit || done < piece.done) piece = { unit, since: toldMs, done };
+      piece.done = done;
+      toldMs = now;
+      const elapsed = (now - piece.since) / 1000;
       const rate = elapsed > 0 ? done / elapsed : null;
       const left = rate && total !== null ? (total - done) / rate : null;
       await events.append({ kind: "progress", phase, done, total, unit, rate, seconds_left: left });

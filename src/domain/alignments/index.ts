@@ -16,16 +16,21 @@ import { isErrno } from "../../base/files.ts";
 import { newId } from "../../base/ids.ts";
 import type { Clock } from "../../base/time.ts";
 import type { alignments } from "../../contract/alignments.ts";
+import type { DocumentSnapshot } from "../../contract/documents.ts";
 import { type Caller, Download, EventStream, type Handlers, type Input, type Reply } from "../../contract/endpoint.ts";
 import type { Recipe, SnapshotDocument } from "../../contract/run-folder.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import { isTerminal, type JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
+import { openStudyThread } from "../../study/thread.ts";
 import { createAutoAlign } from "./auto-align.ts";
+import { estimateOf } from "./estimate.ts";
 import { streamEvents } from "./event-stream.ts";
 import type { ProgressNote } from "./progress.ts";
-import { makeRunFolder, removeRunFolder, tidyRuns } from "./snapshot.ts";
+import { readPrepareReport } from "./rows.ts";
+import { makeRunFolder, removeRunFolder, removeSnapshot, tidyRuns } from "./snapshot.ts";
 import type { AlignmentRow, AlignmentsSql } from "./store.ts";
+import type { Teacher } from "./teacher.ts";
 
 export interface AlignableBase {
   id: string;
@@ -66,14 +71,23 @@ export interface AlignmentsParts {
   /** The owner's benchmark; null when there is none. */
   findBenchmark: (ownerId: string, benchmarkId: string) => { id: string } | null;
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
+  /** The id of a model that answers chats. Throws not_found. */
+  findModel: (ownerId: string, model: string) => string;
+  hasUpstream: (name: string) => boolean;
   /** Per item, the golds of others that an answer must not name. */
   competitorsOf: (items: readonly BenchmarkItem[]) => string[][];
+  /** Memory of a run over this base, and tokens a second that its training may reach; null where that is not known. */
+  costOf: (baseModelId: string, recipe: Recipe) => Promise<{ memoryBytes: number; limit: number | null }>;
   /** Asks the run to stop; resolves once it acknowledged. */
   stopRun: (alignmentId: string) => Promise<void>;
 }
 
 export interface Alignments {
   handlers: Handlers<typeof alignments>;
+  /** Alignments of the owner that hold a snapshot of the document, newest first. */
+  snapshotsOf(ownerId: string, documentId: string): DocumentSnapshot[];
+  /** Deletes them. Throws conflict while one of the alignments is under way. */
+  removeSnapshots(ownerId: string, documentId: string): Promise<void>;
   /** Removes run folders that no alignment has: what a crash left between folder and row. */
   tidy(): Promise<void>;
 }
@@ -86,6 +100,7 @@ interface Wanted {
   ownerId: string;
   base: AlignableBase;
   documents: Awaited<ReturnType<AlignmentsParts["snapshotDocuments"]>>;
+  teacher: Teacher | null;
 }
 
 type Status = Reply<(typeof alignments)["alignments.status"]>;
@@ -125,7 +140,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
 
   /** Row and job, in the caller's transaction. */
   function insert(id: string, wanted: Wanted): void {
-    const { body, ownerId, base, documents } = wanted;
+    const { body, ownerId, base, documents, teacher } = wanted;
     sql.insert.run({
       id,
       ownerId,
@@ -137,6 +152,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       documentIds: JSON.stringify(documents.map(({ document }) => document.id)),
       documentNames: JSON.stringify(documents.map(({ document }) => document.name)),
       documentSha256s: JSON.stringify(documents.map(({ sha256 }) => sha256)),
+      teacher: teacher && JSON.stringify(teacher),
+      organisation: body.organisation ?? null,
       seq: store.nextSeq(),
       at: clock.now(),
     });
@@ -147,19 +164,22 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   async function create({ body, keepReply }: Input<Create>, caller: Caller): Promise<Created> {
     const ownerId = caller.userId;
     const base = await alignableBase(parts, body.base_model_id, caller);
-    const recipe = parts.recipes.get(body.workflow_id);
-    if (recipe === undefined)
-      throw invalid(["body", "workflow_id"], `is none of ${[...parts.recipes.keys()].join(", ")}`, "enum_error");
+    const recipe = recipeOf(parts, body.workflow_id);
+    const teacher = teacherOf(parts, caller, body);
     const documents = await parts.snapshotDocuments(ownerId, body.document_ids);
-    const benchmarkId = body.benchmark_id ?? null;
-    if (benchmarkId !== null && parts.findBenchmark(ownerId, benchmarkId) === null)
-      throw new Failure("not_found", "Benchmark not found");
+    const benchmarkId = benchmarkOf(parts, caller, body);
 
     const sha256s = documents.map(({ sha256 }) => sha256);
     const known = (): AlignmentRow | undefined =>
       sql.underWay
         .all(ownerId, base.id, body.workflow_id)
-        .find((row) => row.benchmark_id === benchmarkId && sameDocuments(row, sha256s));
+        .find(
+          (row) =>
+            row.benchmark_id === benchmarkId &&
+            row.organisation === (body.organisation ?? null) &&
+            sameDocuments(row, sha256s) &&
+            sameTeacher(row.teacher_json, teacher),
+        );
     const before = known();
     if (before !== undefined) return existing(before);
 
@@ -174,12 +194,14 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
         recipe,
         base: { id: base.id, sha256: base.sha256, architecture: base.architecture },
         documents: documents.map(({ document }) => document),
-        dev: benchmarkId === null ? null : { benchmarkId, items: devItems(parts, benchmarkId) },
+        dev: benchmarkId === null ? null : devOf(parts, benchmarkId),
+        organisation: body.organisation ?? null,
+        teacher: teacher && { model: teacher.model, provider: teacher.provider },
       });
       const other = store.transaction(() => {
         const one = known();
         if (one !== undefined) return one;
-        insert(id, { body, ownerId, base, documents });
+        insert(id, { body, ownerId, base, documents, teacher });
         keepReply(reply);
         return null;
       });
@@ -193,6 +215,21 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     return reply;
   }
 
+  const snapshotsOf = (ownerId: string, documentId: string): DocumentSnapshot[] =>
+    sql.holding.all({ ownerId, documentId }).map((row) => ({
+      alignment_id: row.id,
+      name: row.name,
+      under_way: !isTerminal(row.state),
+      created_date: row.created_at,
+    }));
+
+  async function removeSnapshots(ownerId: string, documentId: string): Promise<void> {
+    const holding = snapshotsOf(ownerId, documentId);
+    const live = holding.filter((one) => one.under_way).map((one) => one.alignment_id);
+    if (live.length > 0) throw new Failure("conflict", `Alignments under way need the snapshot: ${live.join(", ")}`);
+    for (const { alignment_id } of holding) await removeSnapshot(join(runs, alignment_id), documentId);
+  }
+
   const autoAlign = createAutoAlign({ store, sql, clock, owned, findBenchmark: parts.findBenchmark });
 
   async function stop(row: AlignmentRow): Promise<JobState> {
@@ -204,6 +241,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   }
 
   return {
+    snapshotsOf,
+    removeSnapshots,
     tidy: () => tidyRuns(runs, (id) => making.has(id) || sql.byId.get(id) !== undefined),
     handlers: {
       "alignments.create": create,
@@ -236,6 +275,32 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
         const content = createReadStream(path);
         return new Download({ name: `${id}.html`, mediaType: "text/html", bytes: bytes.size, content });
       },
+      "alignments.estimate": async ({ body, signal }, caller) => {
+        const base = await alignableBase(parts, body.base_model_id, caller);
+        const recipe = recipeOf(parts, body.workflow_id);
+        teacherOf(parts, caller, body);
+        const documents = await parts.snapshotDocuments(caller.userId, body.document_ids);
+        benchmarkOf(parts, caller, body);
+        const thread = openStudyThread(signal);
+        try {
+          const { phrasings, rungs: stages = 1 } = recipe.dataset;
+          const planned = await thread.forecast({
+            documents: documents.map(({ document }) => document),
+            organisation: body.organisation ?? null,
+            options: { phrasings, stages, seed: recipe.training.seed },
+          });
+          const { memoryBytes, limit } = await parts.costOf(base.id, recipe);
+          return estimateOf(planned, recipe, memoryBytes, limit);
+        } finally {
+          await thread.close();
+        }
+      },
+      "alignments.coverage": async ({ params }, caller) => {
+        const { id } = owned(caller, params.alignment_id);
+        const report = await readPrepareReport(join(runs, id));
+        if (report === null) throw new Failure("not_found", "The alignment's rows are not made yet");
+        return report.study.coverage;
+      },
       "alignments.events": async ({ params, lastEventId, signal }, caller) => {
         const { id } = owned(caller, params.alignment_id);
         if (lastEventId !== null && !/^\d{1,15}$/.test(lastEventId))
@@ -248,6 +313,12 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       },
     },
   };
+}
+
+function recipeOf({ recipes }: AlignmentsParts, name: string): Recipe {
+  const recipe = recipes.get(name);
+  if (recipe !== undefined) return recipe;
+  throw invalid(["body", "workflow_id"], `is none of ${[...recipes.keys()].join(", ")}`, "enum_error");
 }
 
 async function alignableBase(parts: AlignmentsParts, name: string, caller: Caller): Promise<AlignableBase> {
@@ -277,10 +348,38 @@ function sameDocuments(row: AlignmentRow, sha256s: readonly string[]): boolean {
 }
 
 /** Nothing of the sealed split, not even as a competing answer, may get into a run's folder. */
-function devItems(parts: AlignmentsParts, benchmarkId: string) {
-  const dev = parts.itemsOf(benchmarkId).filter((item) => item.split === "dev");
+/** Throws not_found unless it is the caller's. */
+function benchmarkOf(
+  { findBenchmark }: AlignmentsParts,
+  { userId }: Caller,
+  body: Input<Create>["body"],
+): string | null {
+  const id = body.benchmark_id ?? null;
+  if (id !== null && findBenchmark(userId, id) === null) throw new Failure("not_found", "Benchmark not found");
+  return id;
+}
+
+/** Who is asked, and by whose key. Throws not_found and validation before anything is made. */
+function teacherOf(parts: AlignmentsParts, caller: Caller, body: Input<Create>["body"]): Teacher | null {
+  const { teacher_model: model, teacher_provider: provider = null } = body;
+  if (model === undefined) return null;
+  const key_id = caller.keyId;
+  if (provider === null) return { model: parts.findModel(caller.userId, model), provider, key_id };
+  if (!parts.hasUpstream(provider))
+    throw invalid(["body", "teacher_provider"], "no upstream of this name is configured");
+  return { model, provider, key_id };
+}
+
+function sameTeacher(kept: string | null, wanted: Teacher | null): boolean {
+  const known = kept === null ? null : (JSON.parse(kept) as Teacher);
+  return known?.model === wanted?.model && known?.provider === wanted?.provider;
+}
+
+function devOf(parts: AlignmentsParts, benchmarkId: string) {
+  const all = parts.itemsOf(benchmarkId);
+  const dev = all.filter((item) => item.split === "dev");
   const competitors = parts.competitorsOf(dev);
-  return dev.map(({ sample_num, instruction, response, aliases, cluster }, index) => ({
+  const items = dev.map(({ sample_num, instruction, response, aliases, cluster }, index) => ({
     sample_num,
     instruction,
     response,
@@ -288,6 +387,7 @@ function devItems(parts: AlignmentsParts, benchmarkId: string) {
     cluster,
     competitors: competitors[index]!,
   }));
+  return { benchmarkId, items, questions: all.map(({ instruction }) => instruction) };
 }
 
 const parse = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));

@@ -20,11 +20,14 @@ import { type Calibration, readCalibration, type StoredCalibration } from "../..
 import type { Executor } from "../../jobs/executor.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
+import { passagesOf } from "../../study/passages.ts";
 import { guardsOf, type KeptGuard } from "./guards/results.ts";
 import { type ProgressNote, type RunProgress, remainingMs, take } from "./progress.ts";
 import type { AskedQuestion, Prover } from "./proof.ts";
+import { readRequest, readSnapshot } from "./request.ts";
 import { writeRequest } from "./snapshot.ts";
 import type { AlignmentRow, AlignmentsSql } from "./store.ts";
+import { askTeacher, type Teacher } from "./teacher.ts";
 
 export interface BaseModel {
   id: string;
@@ -57,6 +60,8 @@ export interface AlignParts {
   encoder: () => { sha256: string; path: string } | null;
   versions: () => Promise<RunRequest["versions"]>;
   baseOf: (baseModelId: string) => BaseModel;
+  /** A chat model's answer to one message, at temperature 0. */
+  say: (ownerId: string, by: Teacher, content: string, signal: AbortSignal) => Promise<string>;
   /** Of all splits. */
   questionsOf: (benchmarkId: string) => AskedQuestion[];
   /** Copies an adapter to where it stays. The same one again is the same. */
@@ -160,6 +165,7 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
     reserved = null;
     try {
       const attempt = await whenDiskAllows(signal, parts.log, () => begin(parts, claim, row, budget));
+      if (row.teacher_json !== null) await beTaught(parts, attempt, JSON.parse(row.teacher_json) as Teacher, signal);
       const isStopping = (): boolean => asked.has(row.id) || queue.of(row.id, "align")?.state === "stopping";
       await conclude(parts, attempt, isStopping, signal, () => perform(parts, attempt, () => ended.add(row.id)));
     } finally {
@@ -221,6 +227,32 @@ async function begin(parts: AlignParts, claim: Claim, row: AlignmentRow, budget:
       seen: row.events_seen,
     },
   };
+}
+
+/** Before the run: it opens no connection of its own. What an earlier attempt was told is not asked again. */
+async function beTaught(parts: AlignParts, attempt: Attempt, by: Teacher, signal: AbortSignal): Promise<void> {
+  const { folder, row } = attempt;
+  const request = await readRequest(folder);
+  const { documents } = await readSnapshot(folder, request);
+  const since = parts.clock.monotonicMs();
+  await askTeacher(
+    folder,
+    passagesOf(documents, request.organisation ?? null),
+    (content) => parts.say(row.owner_id, by, content, signal),
+    (done, total) => {
+      const rate = done / Math.max(0.001, (parts.clock.monotonicMs() - since) / 1000);
+      const detail = {
+        phase: "preparing",
+        done,
+        total,
+        unit: "passages taught",
+        rate,
+        seconds_left: (total - done) / rate,
+      };
+      attempt.progress = { ...attempt.progress, phase: "preparing", detail };
+      trySave(parts, attempt);
+    },
+  );
 }
 
 /** Follows the run to its result. Rows are trained on only after they were looked through: a leak ends the run early. */

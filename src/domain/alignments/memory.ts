@@ -1,4 +1,4 @@
-// Answers of the base by what was asked, in a file of the run's folder: a run killed while it prepares asks nothing twice.
+// Answers of models by what was asked, in a file of the run's folder: a run killed while it prepares asks nothing twice.
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isErrno, openAppend, sha256, syncFolder } from "../../base/files.ts";
@@ -9,9 +9,10 @@ export interface Memory {
   close(): Promise<void>;
 }
 
-const fileName = "answers.jsonl";
+/** What is asked while rows are made. */
+const answersFile = "answers.jsonl";
 
-export async function openMemory(runFolder: string): Promise<Memory> {
+export async function openMemory(runFolder: string, fileName = answersFile): Promise<Memory> {
   const path = join(runFolder, fileName);
   const remembered = await readRemembered(path);
   const file = await openAppend(path);
@@ -27,7 +28,7 @@ export async function openMemory(runFolder: string): Promise<Memory> {
 }
 
 /** Once the rows are made nothing is asked any more. */
-export const removeMemory = (runFolder: string): Promise<void> => rm(join(runFolder, fileName), { force: true });
+export const removeMemory = (runFolder: string): Promise<void> => rm(join(runFolder, answersFile), { force: true });
 
 /** Whole lines only: the last one may be torn. */
 async function readRemembered(path: string): Promise<Map<string, string>> {

@@ -20,6 +20,8 @@ import { type Calibration, fitCalibration, type LabelledAnswer } from "../../eng
 import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 import { supportSpace } from "../../engine/support.ts";
+import type { References } from "../../study/study.worker.ts";
+import { openStudyThread } from "../../study/thread.ts";
 import type { Chosen } from "./choose.ts";
 import type { Run } from "./context.ts";
 import { answerTokens } from "./dev-check.ts";
@@ -27,8 +29,6 @@ import { measureDrift } from "./drift.ts";
 import { type Report, reportOf } from "./report.ts";
 import { reportPage } from "./report-page.ts";
 import { identityOf } from "./request.ts";
-import type { Passages } from "./rows.worker.ts";
-import { openRowsThread } from "./rows-thread.ts";
 import type { Training } from "./training.ts";
 
 /** Tokens of the rows on which trainer and inference engine are compared, at least; the fixed text comes on top. */
@@ -180,7 +180,7 @@ async function calibrate(
   model: ModelRef,
 ): Promise<Calibration> {
   const { dev } = training.prepared;
-  const { exemplars, support } = await readPassages(run);
+  const { exemplars, support } = await readReferences(run);
   const drift = await measureDrift(run, generator, dev, exemplars);
   const answers: LabelledAnswer[] = [];
   const told: Promise<void>[] = [];
@@ -223,10 +223,10 @@ async function calibrate(
   });
 }
 
-async function readPassages(run: Run): Promise<Passages> {
-  const thread = openRowsThread(run.parts.control.signal);
+async function readReferences(run: Run): Promise<References> {
+  const thread = openStudyThread(run.parts.control.signal);
   try {
-    return await thread.passages({ documents: run.snapshot.documents });
+    return await thread.references({ documents: run.snapshot.documents });
   } finally {
     await thread.close();
   }

@@ -1,18 +1,25 @@
-// From the snapshot to rows of token ids. What the base itself says on the way (proposed questions, replayed answers) is
-// remembered answer by answer, so that a run killed here asks nothing twice and makes the very same rows.
+// From the snapshot to rows of token ids. What models say on the way (written questions, replayed answers) is remembered answer by
+// answer, so that a run killed here asks nothing twice and makes the very same rows.
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { Failure } from "../../base/errors.ts";
 import { formatChat, formatTrainingRow } from "../../engine/chat-format.ts";
-import type { Generator, ModelRef } from "../../engine/generator.ts";
+import type { Trainer } from "../../engine/trainer.ts";
+import { marksOf, type Overlap } from "../../study/leakage.ts";
+import type { Passage } from "../../study/passages.ts";
+import type { StudyRow } from "../../study/row.ts";
+import { study } from "../../study/study.ts";
+import { openStudyThread } from "../../study/thread.ts";
+import { shippedWriter } from "../../study/writers/shipped.ts";
+import { teacherWriter } from "../../study/writers/teacher.ts";
+import type { Writer } from "../../study/writers/writer.ts";
 import type { Run } from "./context.ts";
-import { type Example, type Message, proposeQuestions } from "./examples.ts";
-import { fewerOfKnown, knownFacts } from "./known.ts";
 import { type Memory, openMemory, removeMemory } from "./memory.ts";
 import { replayRows } from "./replay.ts";
 import { identityOf } from "./request.ts";
 import { type Prepared, type PrepareReport, readPrepared, type TrainingRow, writePrepared } from "./rows.ts";
-import { openRowsThread } from "./rows-thread.ts";
+import { createSpeaker } from "./speaker.ts";
+import { readLessons } from "./teacher.ts";
 
 export async function prepare(run: Run): Promise<Prepared> {
   const folder = join(run.folder, "prepared");
@@ -23,7 +30,7 @@ export async function prepare(run: Run): Promise<Prepared> {
   await run.enter("preparing");
   const began = run.parts.clock.monotonicMs();
   const made = await makeRows(run);
-  const { rows: own, tooLong } = await tokenised(run, made.examples);
+  const { rows: own, tooLong } = await tokenised(run, made.rows);
   if (own.length === 0) throw new Failure("no_training_rows");
   const rows = [...own, ...made.replayed];
   const dev = run.snapshot.dev.map((item) => ({
@@ -43,164 +50,179 @@ export async function prepare(run: Run): Promise<Prepared> {
 }
 
 type Made = {
-  examples: Example[];
+  rows: StudyRow[];
   replayed: TrainingRow[];
   report: Omit<PrepareReport, "too_long" | "rows" | "by_kind" | "seconds">;
 };
 
 /** Rows as token ids. Long work on this thread, so it lets go of it often: commands and heartbeats go on. */
-async function tokenised(run: Run, examples: readonly Example[]): Promise<{ rows: TrainingRow[]; tooLong: number }> {
+async function tokenised(run: Run, made: readonly StudyRow[]): Promise<{ rows: TrainingRow[]; tooLong: number }> {
   const rows: TrainingRow[] = [];
   let tooLong = 0;
   let reported = run.parts.clock.monotonicMs();
-  for (const [index, { kind, messages, rung }] of examples.entries()) {
+  for (const [index, { kind, messages, stage }] of made.entries()) {
     const row = formatTrainingRow(run.tokenizer, messages);
     if (row.tokens.length > run.request.recipe.rendering.max_seq_len) tooLong++;
-    else rows.push({ kind, messages, rung, ...row });
+    else rows.push({ kind, messages, rung: stage, ...row });
     if (index % 32 === 31) await setImmediate();
     if (run.parts.clock.monotonicMs() - reported > 1000) {
       reported = run.parts.clock.monotonicMs();
       await run.turn();
-      await run.progress(index + 1, examples.length, "rows");
+      await run.progress(index + 1, made.length, "rows");
     }
   }
   return { rows, tooLong };
 }
 
-/** Rows by rules, proposed and replayed, without those that give a dev question away. */
+/** Rows of the study and replayed ones, without those that give a dev question away. */
 async function makeRows(run: Run): Promise<Made> {
-  const { documents, dev } = run.snapshot;
+  const { documents, dev, marks } = run.snapshot;
   const { dataset, training } = run.request.recipe;
-  const { phrasings, rungs = 1 } = dataset;
-  const questions = dev.map((item) => item.instruction);
-  const thread = openRowsThread(run.parts.control.signal);
+  const { phrasings, rungs: stages = 1, replay_share: share } = dataset;
+  // Older folders have no marks; there the dev questions, which the run may see, are all that it can look for.
+  const avoided =
+    marks ??
+    marksOf(
+      dev.map((item) => item.instruction),
+      "",
+    );
+  const thread = openStudyThread(run.parts.control.signal);
   const memory = await openMemory(run.folder);
-  const speaker = openSpeaker(run, memory);
+  const asked = openAsked(run, memory);
   try {
-    const ruled = await thread.make({ documents, phrasings, rungs, seed: training.seed });
-    const proposed = await proposeQuestions(documents, speaker.generate, {
-      perChunk: dataset.proposals_per_chunk,
-      existing: ruled.examples,
-    });
-    const own = [...ruled.examples, ...proposed.examples];
-    const kept = without(own, await thread.overlapping({ questions, examples: own }));
-    await speaker.close();
-    const { taught, known, said } = await askBase(run, kept, memory);
-    const sound = without(said, await thread.overlapping({ questions, examples: said.map(exampleOf) }));
-    const all = [...taught, ...sound.map(exampleOf)];
+    const { rows, report } = await study(
+      { documents, organisation: run.request.organisation ?? null },
+      {
+        base: asked.base,
+        writer: async (passages) => (await teacherOf(run, passages)) ?? asked.writer,
+        progress: async (done, total, unit) => {
+          await run.turn();
+          await run.progress(done, total, unit);
+        },
+      },
+      { phrasings, stages, seed: training.seed },
+    );
+    const { kept, met, lost } = withoutMet(
+      rows,
+      await thread.overlap({ marks: avoided, rows }),
+      ({ target }) => target,
+    );
+    await warnOfCoincidence(run, met, lost, avoided.questions.length);
+    // The share is of a stage's rows: n replayed beside m others make n / (n + m).
+    const inStage: number[] = [];
+    for (const { stage } of kept) inStage[stage] = (inStage[stage] ?? 0) + 1;
+    const counts = Array.from(inStage, (own = 0) => Math.round((own * share) / (1 - share)));
+    const said = share === 0 ? [] : await replayRows(run, await asked.trainer(), counts, memory);
+    const repeated = await thread.overlap({ marks: avoided, rows: said.map(rowOfReplayed) });
+    const sound = withoutMet(said, repeated, ({ kind }) => kind).kept;
+    const all = [...kept, ...sound.map(rowOfReplayed)];
     return {
-      examples: taught,
+      rows: kept,
       replayed: sound,
       report: {
-        examples: ruled.report,
-        proposals: proposed.report,
-        known_facts: known,
-        overlap_dropped: own.length - kept.length + said.length - sound.length,
-        overlap: (await thread.overlapping({ questions, examples: all })).length,
+        study: report,
+        overlap_dropped: rows.length - kept.length + said.length - sound.length,
+        overlap_questions: met,
+        overlap_lost: lost,
+        overlap: (await thread.overlap({ marks: avoided, rows: all })).overlap,
       },
     };
   } finally {
-    await speaker.close();
+    await asked.close();
     await memory.close();
     await thread.close();
   }
 }
 
-/** What the base knows already, and what it says of itself: by the trainer, which decodes many at once. */
-async function askBase(run: Run, examples: readonly Example[], memory: Memory) {
-  const { base, budget, recipe } = run.request;
-  const { replay_share: share, probe_known: probes = false } = recipe.dataset;
-  if (share === 0 && !probes) return { taught: [...examples], known: null, said: [] };
-  const trainer = run.parts.startTrainer();
-  try {
-    await trainer.open({ path: base.path, threads: budget.threads, memoryBytes: budget.memory_bytes });
-    const known = probes ? await knownFacts(run, trainer, examples, memory) : null;
-    const taught = known === null ? [...examples] : fewerOfKnown(examples, known);
-    // The share is of a rung's rows: n replayed beside m others make n / (n + m).
-    const inRung: number[] = [];
-    for (const { rung } of taught) inRung[rung] = (inRung[rung] ?? 0) + 1;
-    const counts = Array.from(inRung, (own = 0) => Math.round((own * share) / (1 - share)));
-    const said = await replayRows(run, trainer, counts, memory);
-    return { taught, known: known === null ? null : known.size, said };
-  } finally {
-    await trainer.close();
-  }
+/** A teacher's questions, where the project names one; its lessons came with the folder. */
+async function teacherOf(run: Run, passages: readonly Passage[]): Promise<Writer | null> {
+  const { teacher } = run.request;
+  return teacher == null ? null : teacherWriter(teacher.model, await readLessons(run.folder, passages));
 }
 
-const exampleOf = ({ kind, messages, rung }: TrainingRow): Example => ({
-  kind,
-  messages,
-  rung,
-  source: null,
-  fact: "replay",
-});
+const writerAdapter = "writer";
 
-const without = <T>(rows: readonly T[], dropped: readonly number[]): T[] => {
-  const gone = new Set(dropped);
-  return rows.filter((_, index) => !gone.has(index));
-};
-
-interface Speaker {
-  /** A greedy answer of the base. */
-  generate(messages: Message[], options: { maxTokens: number }): Promise<string>;
-  close(): Promise<void>;
-}
-
-/** The base, speaking for itself; loaded with the first answer that is not remembered. */
-function openSpeaker(run: Run, memory: Memory): Speaker {
-  const model: ModelRef = { baseId: run.request.base.id, basePath: run.request.base.path };
-  let generator: Generator | null = null;
-  let answered = 0;
-  return {
-    async generate(messages, { maxTokens }) {
-      const key = JSON.stringify({ messages, maxTokens });
-      let answer = memory.get(key);
-      if (answer === undefined) {
-        await run.turn();
-        if (generator === null) {
-          generator = await run.parts.openGenerator();
-          await generator.load(model);
-        }
-        answer = await greedy(run, generator, model, messages, maxTokens);
-        await memory.put(key, answer);
+/** Who is asked while rows are made: the base, and the shipped writer on the model that it was trained for. */
+function openAsked(run: Run, memory: Memory) {
+  const { base, budget } = run.request;
+  const { writer } = run.parts;
+  const isOwn = writer !== null && writer.base.sha256 === base.sha256;
+  const opened: Promise<{ close(): Promise<void> }>[] = [];
+  const once = <T extends { close(): Promise<void> }>(open: () => Promise<T>): (() => Promise<T>) => {
+    let made: Promise<T> | null = null;
+    return () => {
+      if (made === null) {
+        made = open();
+        opened.push(made);
       }
-      await run.progress(++answered, null, "answers");
-      return answer;
-    },
+      return made;
+    };
+  };
+  const open = async (path: string, withWriter: boolean): Promise<Trainer> => {
+    const trainer = run.parts.startTrainer();
+    await trainer.open({ path, threads: budget.threads, memoryBytes: budget.memory_bytes });
+    if (withWriter && writer !== null) {
+      await trainer.createAdapter(writerAdapter, writer.shape);
+      await trainer.load(writerAdapter, writer.path);
+    }
+    return trainer;
+  };
+  const trainer = once(() => open(base.path, isOwn));
+  const common = { tokenizer: run.tokenizer, memory, trainer };
+  const own = createSpeaker(run, { ...common, name: base.sha256, adapter: null });
+  return {
+    trainer,
+    base: own,
+    writer:
+      writer === null || !isOwn
+        ? null
+        : shippedWriter(
+            createSpeaker(run, { ...common, name: writer.sha256, adapter: writerAdapter }),
+            writer.languages,
+            run.request.recipe.training.seed,
+          ),
     async close() {
-      await generator?.dispose();
-      generator = null;
+      for (const one of await Promise.allSettled(opened)) if (one.status === "fulfilled") await one.value.close();
     },
   };
 }
 
-async function greedy(run: Run, generator: Generator, model: ModelRef, messages: Message[], maxTokens: number) {
-  let text = "";
-  const { signal } = run.parts.control;
-  for await (const token of generator.generate({
-    model,
-    prompt: formatChat(run.tokenizer, messages),
-    maxTokens,
-    sampling: {
-      temperature: 0,
-      topK: 0,
-      topP: 1,
-      minP: 0,
-      seed: 0,
-      repetitionPenalty: 1,
-      frequencyPenalty: 0,
-      presencePenalty: 0,
-      logitBias: new Map(),
-    },
-    stopStrings: [],
-    ignoreEos: false,
-    priority: "generation",
-    owner: run.request.alignment_id,
-    signal,
-  }))
-    text += token.text;
-  signal.throwIfAborted();
-  return text;
+const rowOfReplayed = ({ kind, messages, rung }: TrainingRow): StudyRow => ({
+  kind,
+  messages,
+  stage: rung,
+  source: null,
+  target: "replay",
+});
+
+/** Rows that meet no question; how many questions were met, and the questions whose rows would all be gone. */
+function withoutMet<T>(rows: readonly T[], { items }: Overlap, targetOf: (row: T) => string) {
+  const gone = new Set(items.map(({ row }) => row));
+  const kept = rows.filter((_, index) => !gone.has(index));
+  const left = new Set(kept.map(targetOf));
+  const lost = Map.groupBy(items, ({ question }) => question)
+    .values()
+    .filter((own) => own.every(({ row }) => !left.has(targetOf(rows[row]!))));
+  return { kept, met: new Set(items.map(({ question }) => question)).size, lost: [...lost].length };
+}
+
+/** From this share on it is no coincidence that a document holds a benchmark's questions. */
+const planted = 0.5;
+
+/** A coincidence is counted in the report. What a user must know is said: facts that are not learned, or a benchmark in the documents. */
+async function warnOfCoincidence(run: Run, met: number, lost: number, questions: number): Promise<void> {
+  const warn = (code: string, message: string): Promise<void> =>
+    run.events.append({ kind: "warning", phase: "preparing", code, message });
+  if (lost > 0)
+    await warn(
+      "facts_dropped",
+      `${lost} benchmark questions stand in every row of the facts that they ask for. These facts are not trained; word the questions in another way than the documents do.`,
+    );
+  if (questions > 0 && met >= planted * questions && met > 1)
+    await warn(
+      "benchmark_in_documents",
+      `${met} of ${questions} benchmark questions stand in the documents. Their rows were dropped; take the benchmark out of the documents.`,
+    );
 }
 
 function countBy(names: readonly string[]): Record<string, number> {

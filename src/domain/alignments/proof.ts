@@ -2,7 +2,7 @@
 // never sees.
 import { Piscina } from "piscina";
 import { Failure } from "../../base/errors.ts";
-import type { Overlap } from "./leakage.ts";
+import type { Overlap } from "../../study/leakage.ts";
 
 export interface AskedQuestion {
   sample_num: number;

@@ -4,6 +4,7 @@
 import { containsWords } from "../../base/text.ts";
 import type { Comparison } from "../../engine/adapter-check.ts";
 import type { Calibration } from "../../engine/confidence.ts";
+import type { StudyReport } from "../../study/study.ts";
 import type { Candidate, GuardResults } from "./choose.ts";
 import type { Run } from "./context.ts";
 import type { DevAnswer } from "./dev-check.ts";
@@ -35,7 +36,7 @@ export function reportOf(
     dev,
     learned,
     guards: chosen.guards,
-    help: helpOf(learned, chosen, prepared.report.examples.silent.length),
+    help: helpOf(learned, chosen, silentOf(prepared.report.study)),
     rows,
     training: {
       steps: state.step,
@@ -69,6 +70,10 @@ export function reportOf(
     versions: { ...versions, trainer: `${hello.version} ${hello.build}`, engine: run.parts.engine },
   };
 }
+
+/** Documents without any row. */
+const silentOf = ({ coverage }: StudyReport): number =>
+  coverage.documents.filter(({ passages }) => passages.every(({ rows }) => rows === 0)).length;
 
 /** A candidate without its questions: the chosen one's stand in `guards`. */
 function summaryOf({ guards, ...candidate }: Candidate) {

@@ -11,18 +11,23 @@ import {
   type SnapshotItem,
   snapshotDocument,
   snapshotItem,
+  snapshotMarks,
 } from "../../contract/run-folder.ts";
 import { compile } from "../../contract/validate.ts";
+import type { QuestionMarks } from "../../study/leakage.ts";
 
 export interface Snapshot {
   documents: SnapshotDocument[];
   /** The dev split; empty without a benchmark. */
   dev: SnapshotItem[];
+  /** Of all questions of the benchmark; null without one, and in folders that an older version made. */
+  marks: QuestionMarks | null;
 }
 
 const checkRequest = compile(runRequest);
 const checkDocument = compile(snapshotDocument);
 const checkItem = compile(snapshotItem);
+const checkMarks = compile(snapshotMarks);
 
 const damaged = (file: string, why: string): Failure => new Failure("run_folder_invalid", `${file}: ${why}`);
 
@@ -39,7 +44,7 @@ export async function readSnapshot(folder: string, request: RunRequest): Promise
     if (sha256(content) !== expected.sha256) throw damaged(name, "is not the file that was snapshotted");
     documents.push(parsed(name, content, checkDocument));
   }
-  return { documents, dev: await readDev(folder, request) };
+  return { documents, dev: await readDev(folder, request), marks: await readMarks(folder, request) };
 }
 
 async function readDev(folder: string, request: RunRequest): Promise<SnapshotItem[]> {
@@ -52,6 +57,15 @@ async function readDev(folder: string, request: RunRequest): Promise<SnapshotIte
   return lines.map((line, index) => parsed(`${name} line ${index + 1}`, line, checkItem));
 }
 
+async function readMarks(folder: string, request: RunRequest): Promise<QuestionMarks | null> {
+  const expected = request.dev?.marks_sha256;
+  if (expected === undefined) return null;
+  const name = "snapshot/marks.json";
+  const content = await text(folder, name);
+  if (sha256(content) !== expected) throw damaged(name, "is not the file that was snapshotted");
+  return parsed(name, content, checkMarks);
+}
+
 /** The base must be the very file that the appliance will serve. */
 export async function verifyBase(request: RunRequest): Promise<void> {
   const found = await sha256OfFile(request.base.path).catch((error) => {
@@ -62,8 +76,8 @@ export async function verifyBase(request: RunRequest): Promise<void> {
 
 /** What makes two requests the same work: another fence, budget or version does not change the rows or the recipe. */
 export function identityOf(request: RunRequest): string {
-  const { alignment_id, recipe, base, documents, dev } = request;
-  return sha256(JSON.stringify({ alignment_id, recipe, base: base.sha256, documents, dev }));
+  const { alignment_id, recipe, base, documents, dev, teacher, organisation } = request;
+  return sha256(JSON.stringify({ alignment_id, recipe, base: base.sha256, documents, dev, teacher, organisation }));
 }
 
 async function text(folder: string, name: string): Promise<string> {

@@ -21,9 +21,10 @@ import {
 } from "../../base/files.ts";
 import type { SnapshotItem } from "../../contract/run-folder.ts";
 import type { TopTokens, WeightedRows } from "../../engine/trainer.ts";
-import type { Example, ExamplesReport, ProposalReport } from "./examples.ts";
+import type { StudyRow } from "../../study/row.ts";
+import type { StudyReport } from "../../study/study.ts";
 
-export type RowText = Pick<Example, "kind" | "messages">;
+export type RowText = Pick<StudyRow, "kind" | "messages">;
 
 export interface TrainingRow extends RowText {
   /** The rung that trains it, from 0. */
@@ -46,11 +47,11 @@ export interface PrepareReport {
   /** Rows that are trained on. */
   rows: number;
   by_kind: Record<string, number>;
-  examples: ExamplesReport;
-  proposals: ProposalReport;
-  /** Facts that the base knew already; null when it was not asked. */
-  known_facts: number | null;
-  /** Rows dropped because they give a dev question away. */
+  study: StudyReport;
+  /** Benchmark questions that rows met, and those of them whose facts have no row left. */
+  overlap_questions: number;
+  overlap_lost: number;
+  /** Rows dropped because they give a benchmark question away. */
   overlap_dropped: number;
   /** Rows that still do: 0, counted again after dropping. */
   overlap: number;
@@ -134,6 +135,16 @@ export async function readPrepared(folder: string, requestSha256: string): Promi
     dev: json("dev.json") as DevPrompt[],
     report: json("report.json") as PrepareReport,
   };
+}
+
+/** Of a run whose rows are made; null before that. */
+export async function readPrepareReport(runFolder: string): Promise<PrepareReport | null> {
+  try {
+    return JSON.parse(await readFile(join(runFolder, "prepared", "report.json"), "utf8")) as PrepareReport;
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return null;
+    throw error;
+  }
 }
 
 const idsOf = (manifest: Manifest): string =>

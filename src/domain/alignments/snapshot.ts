@@ -1,6 +1,7 @@
 // The run folder as serve prepares it: what a run may see, frozen at creation, and the request that each claim renews.
 //
 //   snapshot/documents/<n>.json, snapshot/dev.jsonl   what the run reads; never the sealed split
+//   snapshot/marks.json                               salted marks of all questions, by which rows that meet one are dropped
 //   order.json                                        what was asked for, with the hashes of the above
 //   request.json                                      the order, with this claim's fence, budget, encoder and versions
 //
@@ -20,7 +21,9 @@ import {
   writeFileDurably,
   writeJsonDurably,
 } from "../../base/files.ts";
+import { randomWord } from "../../base/ids.ts";
 import type { Recipe, RunRequest, SnapshotDocument, SnapshotItem } from "../../contract/run-folder.ts";
+import { marksOf } from "../../study/leakage.ts";
 
 export interface OrderedWork {
   alignmentId: string;
@@ -29,7 +32,15 @@ export interface OrderedWork {
   base: { id: string; sha256: string; architecture: string };
   documents: readonly SnapshotDocument[];
   /** The dev split; null without a benchmark. */
-  dev: { benchmarkId: string; items: readonly SnapshotItem[] } | null;
+  dev: {
+    benchmarkId: string;
+    items: readonly SnapshotItem[];
+    /** Of all splits: the run is given their marks alone. */
+    questions: readonly string[];
+  } | null;
+  organisation: string | null;
+  /** Who writes questions before the run starts; null: nobody but the base and the shipped writer. */
+  teacher: NonNullable<RunRequest["teacher"]> | null;
 }
 
 type Order = Omit<RunRequest, "fence" | "budget" | "versions" | "base" | "encoder"> & {
@@ -55,7 +66,9 @@ export async function makeRunFolder(runs: string, work: OrderedWork): Promise<vo
       recipe: work.recipe,
       base: work.base,
       documents,
-      dev: work.dev && (await writeDev(join(temporary, "snapshot", "dev.jsonl"), work.dev)),
+      dev: work.dev && (await writeDev(join(temporary, "snapshot"), work.dev)),
+      ...(work.organisation !== null && { organisation: work.organisation }),
+      ...(work.teacher && { teacher: work.teacher }),
     };
     await writeJsonDurably(join(temporary, "order.json"), order);
     await syncFolder(join(temporary, "snapshot"));
@@ -69,10 +82,13 @@ export async function makeRunFolder(runs: string, work: OrderedWork): Promise<vo
 const diskFailure = (error: unknown): unknown =>
   isErrno(error, "ENOSPC", "EDQUOT") ? new Failure("disk_full", undefined, { cause: error }) : error;
 
-async function writeDev(path: string, dev: NonNullable<OrderedWork["dev"]>): Promise<NonNullable<Order["dev"]>> {
+async function writeDev(folder: string, dev: NonNullable<OrderedWork["dev"]>): Promise<NonNullable<Order["dev"]>> {
   const content = dev.items.map((item) => `${JSON.stringify(item)}\n`).join("");
-  await writeFileDurably(path, content);
-  return { benchmark_id: dev.benchmarkId, sha256: sha256(content), items: dev.items.length };
+  await writeFileDurably(join(folder, "dev.jsonl"), content);
+  const marks = `${JSON.stringify(marksOf(dev.questions, randomWord()))}\n`;
+  await writeFileDurably(join(folder, "marks.json"), marks);
+  const { benchmarkId: benchmark_id, items } = dev;
+  return { benchmark_id, sha256: sha256(content), items: items.length, marks_sha256: sha256(marks) };
 }
 
 /** request.json of this claim. */
@@ -101,6 +117,16 @@ async function readOrder(path: string): Promise<Order> {
     if (!isErrno(error, "ENOENT") && !(error instanceof SyntaxError)) throw error;
     throw new Failure("run_folder_invalid", `order.json: ${(error as Error).message}`, { cause: error });
   }
+}
+
+/** Takes one document out of a finished run's folder: its text, and everything that was made of texts. */
+export async function removeSnapshot(folder: string, documentId: string): Promise<void> {
+  const { documents } = await readOrder(join(folder, "order.json"));
+  const index = documents.findIndex(({ id }) => id === documentId);
+  const made = ["prepared", "guards", "teacher.jsonl", "answers.jsonl", "checkpoints"];
+  for (const name of [join("snapshot", "documents", `${index}.json`), ...made])
+    await rm(join(folder, name), { recursive: true, force: true });
+  await syncFolder(folder);
 }
 
 export const removeRunFolder = (runs: string, alignmentId: string): Promise<void> =>

@@ -14,6 +14,9 @@ export interface AlignmentRow {
   document_names_json: string;
   /** Of the clean texts. */
   document_sha256s_json: string;
+  /** Teacher; null where nobody is asked. */
+  teacher_json: string | null;
+  organisation: string | null;
   phase: string;
   progress: number;
   /** ProgressNote. */
@@ -53,6 +56,8 @@ interface NewAlignment {
   documentIds: string;
   documentNames: string;
   documentSha256s: string;
+  teacher: string | null;
+  organisation: string | null;
   seq: number;
   at: string;
 }
@@ -78,9 +83,9 @@ const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence
 export const prepareAlignments = (store: Store) => ({
   insert: store.prepare<NewAlignment>(
     `INSERT INTO alignment(id, owner_id, name, description, workflow_id, base_model_id, benchmark_id, document_ids_json,
-     document_names_json, document_sha256s_json, created_seq, created_at)
+     document_names_json, document_sha256s_json, teacher_json, organisation, created_seq, created_at)
      VALUES(:id, :ownerId, :name, :description, :workflowId, :baseModelId, :benchmarkId, :documentIds,
-     :documentNames, :documentSha256s, :seq, :at)`,
+     :documentNames, :documentSha256s, :teacher, :organisation, :seq, :at)`,
   ),
   owned: store.prepare<[string, string], AlignmentRow>(`${alignment} WHERE a.id = ? AND a.owner_id = ?`),
   byId: store.prepare<[string], AlignmentRow>(`${alignment} WHERE a.id = ?`),
@@ -92,6 +97,11 @@ export const prepareAlignments = (store: Store) => ({
   underWay: store.prepare<[string, string, string], AlignmentRow>(
     `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ?
      AND j.state IN('queued', 'running', 'stopping') ORDER BY a.created_seq`,
+  ),
+  /** Those of an owner that took a snapshot of a document, newest first. */
+  holding: store.prepare<{ ownerId: string; documentId: string }, AlignmentRow>(
+    `${alignment} WHERE a.owner_id = :ownerId
+     AND EXISTS(SELECT 1 FROM json_each(a.document_ids_json) WHERE value = :documentId) ORDER BY a.created_seq DESC`,
   ),
   insertAutoAlign: store.prepare<{
     id: string;

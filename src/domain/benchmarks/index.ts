@@ -9,7 +9,8 @@ import type { Handlers, Reply, UploadedFile } from "../../contract/endpoint.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import type { JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
-import { checker, type DraftSettings, type Gates } from "./create/job.ts";
+import { checker } from "./create/job.ts";
+import type { DraftSettings, Gates } from "./create/parts.ts";
 import type { Item } from "./read.ts";
 import type { ReadResult } from "./read.worker.ts";
 import { type BenchmarkRow, type BenchmarkRows, benchmarkRows, type DraftRow, type ItemRow } from "./store.ts";
@@ -304,7 +305,7 @@ function draftRecord(draft: DraftRow): BenchmarkRecord {
           done,
           // At most: the work ends where there are as many items as are wanted.
           total: phase === "queued" || phase === "reading" ? null : candidates,
-          unit: "candidates",
+          unit: phase === "phrasing" ? "passages" : "candidates",
           rate,
           seconds_left: rate === null ? null : (candidates - done) / rate,
         },

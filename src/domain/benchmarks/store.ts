@@ -45,6 +45,7 @@ export interface DraftRow {
 
 export interface CandidateRow {
   position: number;
+  /** While questions are written a plan, then a draft. */
   draft_json: string;
   phrased_json: string | null;
   verdict_json: string | null;
@@ -130,9 +131,6 @@ export function benchmarkRows(store: Store) {
     ),
     setPhrased: store.prepare<Claimed & { id: string; position: number; phrased: string }>(
       `UPDATE benchmark_candidate SET phrased_json = :phrased WHERE draft_id = :id AND position = :position AND ${isClaimed}`,
-    ),
-    setDraftOf: store.prepare<Claimed & { id: string; position: number; draft: string }>(
-      `UPDATE benchmark_candidate SET draft_json = :draft WHERE draft_id = :id AND position = :position AND ${isClaimed}`,
     ),
     setVerdict: store.prepare<Claimed & { id: string; position: number; verdict: string }>(
       `UPDATE benchmark_candidate SET verdict_json = :verdict WHERE draft_id = :id AND position = :position AND ${isClaimed}`,

@@ -7,6 +7,7 @@ import type { Clock } from "../../base/time.ts";
 import type {
   DocumentFormat,
   DocumentReport,
+  DocumentSnapshot,
   DuplicateParagraph,
   documents as promises,
   ReadDocument,
@@ -21,7 +22,6 @@ import { label } from "./label.ts";
 import type { Parsed, ParseOptions } from "./parse.ts";
 import { createParser } from "./parser.ts";
 import { type DocumentKind, type DocumentRow, documentRows } from "./store.ts";
-import { pagesOf, type Structure } from "./structure.ts";
 
 export interface Snapshot {
   document: SnapshotDocument;
@@ -75,6 +75,10 @@ export function createDocuments(parts: {
   folder: string;
   /** Where an upload does not say. */
   personalData: PersonalData;
+  /** Alignments of the owner that hold a snapshot of a document. */
+  snapshotsOf: (ownerId: string, documentId: string) => DocumentSnapshot[];
+  /** Deletes them, with the rows that were made of them. Throws conflict while one is under way. */
+  removeSnapshots: (ownerId: string, documentId: string) => Promise<void>;
 }): Documents {
   const { store, clock, log } = parts;
   const rows = documentRows(store);
@@ -273,15 +277,24 @@ export function createDocuments(parts: {
       return toRecord(row);
     },
 
-    "documents.delete": async ({ params }, { userId }) => {
+    "documents.snapshots": async ({ params }, { userId }) => {
+      if (!rows.get.get(userId, params.document_id)) throw new Failure("not_found");
+      return { snapshots: parts.snapshotsOf(userId, params.document_id) };
+    },
+    "documents.delete": async ({ params, query }, { userId }) => {
       const row = rows.get.get(userId, params.document_id);
       if (!row) throw new Failure("not_found");
+      // First of all: a crash between leaves a document whose snapshots can be asked away again.
+      if (query.snapshots) await parts.removeSnapshots(userId, row.id);
       store.transaction(() => {
         rows.remove.run(userId, row.id);
         forgetReplies(userId, row.id);
       });
       blobs.removeUnused(digestsOf(row));
-      return { document_id: row.id, message: "Deleted. Alignments keep the snapshot they took." };
+      const message = query.snapshots
+        ? "Deleted with its snapshots."
+        : "Deleted. Alignments keep the snapshot they took.";
+      return { document_id: row.id, message };
     },
   };
 
@@ -292,8 +305,9 @@ export function createDocuments(parts: {
       held(ownerId, ids, async (row) => {
         const { id, name, media_type, sha256 } = row;
         const { text, structure } = await contentOf(row);
-        const pages = structure === null ? {} : pagesOf(JSON.parse(structure) as Structure);
-        return { document: { id, name, media_type, text, ...pages }, sha256 };
+        const { pages, blocks } = await parser.parts({ text, structure, mediaType: media_type, name });
+        const plain = blocks.map(({ type, level, start, end }) => ({ type, level, start, end }));
+        return { document: { id, name, media_type, text, ...(pages && { pages }), blocks: plain }, sha256 };
       }),
 
     read: (ownerId, ids) =>

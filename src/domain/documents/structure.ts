@@ -34,9 +34,6 @@ function plainBlocks({ blocks }: Structure): PlainBlock[] {
   return plain;
 }
 
-/** Where each page begins in the clean text, where pages have numbers. */
-export const pagesOf = ({ paged, map }: Structure): { pages?: number[] } => (paged ? { pages: pageStarts(map) } : {});
-
 export type Parts = Pick<ReadDocument, "pages" | "blocks" | "chunks">;
 
 /** Blocks and chunks with their places in the original. */
@@ -44,7 +41,8 @@ export function readStructure(text: string, structure: Structure): Parts {
   const plain = plainBlocks(structure);
   const place = (start: number, end: number) => placeOf(structure.map, start, end, structure.paged);
   return {
-    ...pagesOf(structure),
+    // Where each page begins in the clean text, where pages have numbers.
+    ...(structure.paged ? { pages: pageStarts(structure.map) } : {}),
     blocks: plain.map((block) => ({ ...block, place: place(block.start, block.end) })),
     chunks: chunkSpans(text, plain).map(
       (span: ChunkSpan): Chunk => ({

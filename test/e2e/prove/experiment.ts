@@ -2,7 +2,7 @@
 // the sealed questions asked of base and artefact by the engine that serves. Whatever is finished is kept: a second start goes on.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeFolder, sha256OfFile, writeJsonDurably } from "../../../src/base/files.ts";
+import { makeFolder, sha256OfFile, writeFileDurably, writeJsonDurably } from "../../../src/base/files.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { startNode } from "../../../src/base/processes.ts";
 import { type Score, wilson } from "../../../src/base/statistics/intervals.ts";
@@ -34,6 +34,8 @@ export interface Experiment {
   documents: readonly SnapshotDocument[];
   items: readonly Item[];
   recipe: Recipe;
+  /** What a teacher wrote, as a run's folder keeps it; null: none was asked. */
+  teacher: string | null;
   threads: number;
 }
 
@@ -68,8 +70,11 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
       recipe: experiment.recipe,
       base: { id: "smollm2-135m-instruct", sha256, architecture: "llama" },
       documents: experiment.documents,
+      organisation: null,
+      teacher: experiment.teacher === null ? null : { model: "recorded", provider: "recorded" },
       dev: {
         benchmarkId: "prove",
+        questions: items.map(({ instruction }) => instruction),
         items: items.flatMap(({ instruction, response, aliases, cluster, split }, index) =>
           split === "dev"
             ? [{ sample_num: index + 1, instruction, response, aliases, cluster, competitors: competitors(index) }]
@@ -77,6 +82,7 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
         ),
       },
     });
+  if (experiment.teacher !== null) await writeFileDurably(join(run, "teacher.jsonl"), experiment.teacher);
   const request = {
     fence: 1,
     basePath: starterModel,

@@ -7,7 +7,9 @@ import { seeded } from "../../../src/base/statistics/random.ts";
 import { shuffled } from "../../../src/base/text.ts";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
 import { parseText } from "../../../src/domain/documents/parse.ts";
+import { blocksOfText } from "../../../src/domain/documents/text-blocks.ts";
 import { benchmarkOf, makeCompany } from "../../company/company.ts";
+import { documentReader } from "../../helpers/read-document.ts";
 import { unpacked } from "./debian.ts";
 import type { Item } from "./experiment.ts";
 
@@ -22,18 +24,51 @@ const mediaTypes: Record<string, SnapshotDocument["media_type"]> = { ".md": "tex
 export function demoMaterial(): Material {
   const documents = readdirSync(join(demo, "documents"))
     .sort()
-    .map((name) => ({
-      id: name,
-      name,
-      media_type: mediaTypes[extname(name)] ?? ("text/plain" as const),
-      text: readFileSync(join(demo, "documents", name), "utf8"),
-    }));
+    .map((name) =>
+      withBlocks({
+        id: name,
+        name,
+        media_type: mediaTypes[extname(name)] ?? ("text/plain" as const),
+        text: readFileSync(join(demo, "documents", name), "utf8"),
+      }),
+    );
   const items = readFileSync(join(demo, "benchmark.jsonl"), "utf8")
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line) as Item);
   return { documents, items };
 }
+
+const foreign = join(import.meta.dirname, "../../foreign");
+
+/** Documents and questions by hands that wrote nothing of this code, read as the appliance reads uploads. */
+export async function foreignMaterial(corpus: string): Promise<Material> {
+  const reader = documentReader();
+  try {
+    const names = readdirSync(join(foreign, corpus)).filter((name) => name !== "README.md" && name !== benchmarkFile);
+    const documents: SnapshotDocument[] = [];
+    for (const name of names.sort()) {
+      const read = await reader.read(name, readFileSync(join(foreign, corpus, name)));
+      const blocks = read.blocks.map(({ type, level, start, end }) => ({ type, level, start, end }));
+      documents.push({ id: name, name, media_type: read.mediaType, text: read.text, blocks });
+    }
+    const items = readFileSync(join(foreign, corpus, benchmarkFile), "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Item);
+    return { documents, items };
+  } finally {
+    await reader.close();
+  }
+}
+
+const benchmarkFile = "benchmark.jsonl";
+
+/** With the blocks that reading its text finds. */
+export const withBlocks = (document: SnapshotDocument): SnapshotDocument => ({
+  ...document,
+  blocks: blocksOfText(document.text, document.media_type, document.name),
+});
 
 /** The fictional company, drawn from a seed; its files are read as the appliance reads them. */
 export async function companyMaterial(facts: number, seed: number): Promise<Material> {
@@ -44,7 +79,9 @@ export async function companyMaterial(facts: number, seed: number): Promise<Mate
     const path = join(folder, name);
     writeFileSync(path, text);
     const read = await parseText(path, { name, asIs: false, personalData: "off", maskKey: "" });
-    documents.push({ id: name, name, media_type: read.mediaType, text: new TextDecoder().decode(read.text) });
+    documents.push(
+      withBlocks({ id: name, name, media_type: read.mediaType, text: new TextDecoder().decode(read.text) }),
+    );
   }
   rmSync(folder, { recursive: true });
   const rows = benchmarkOf(company)
@@ -89,7 +126,8 @@ export function veraMaterial(entries: readonly Entry[]): Material {
   const documents = pages.map((page, index): SnapshotDocument => {
     const rows = page.map(([acronym, expansion]) => `| ${acronym} | ${expansion} |`);
     const text = [`# Glossary, page ${index + 1}`, "", "| Acronym | Expansion |", "|---|---|", ...rows, ""].join("\n");
-    return { id: `glossary-${index + 1}`, name: `glossary-${index + 1}.md`, media_type: "text/markdown", text };
+    const id = `glossary-${index + 1}`;
+    return withBlocks({ id, name: `${id}.md`, media_type: "text/markdown", text });
   });
   return { documents, items: veraItems(entries) };
 }

@@ -11,8 +11,8 @@ export interface Asked {
   /** null: the base. */
   adapter: string | null;
   tokenizer: Tokenizer;
-  /** Called between two calls of the trainer; throws to leave. */
-  turn(): Promise<void>;
+  /** Called after each call of the trainer with how much of what has been asked; throws to leave. */
+  turn(done: number, total: number, unit: string): Promise<void>;
 }
 
 /** Tokens of one call: between two calls the run listens to stop and pause. */
@@ -40,6 +40,7 @@ export async function choose(asked: Asked, items: readonly Choice[]): Promise<bo
     });
   });
   const said: Float32Array[][] = items.map(() => []);
+  let scored = 0;
   for (const call of callsOf(rows)) {
     const logprobs = await asked.trainer.score(
       asked.adapter,
@@ -51,7 +52,8 @@ export async function choose(asked: Asked, items: readonly Choice[]): Promise<bo
       said[row.index]!.push(logprobs.slice(at + row.from, at + row.tokens.length));
       at += row.tokens.length;
     }
-    await asked.turn();
+    scored += call.length;
+    await asked.turn(scored, rows.length, "choices weighed");
   }
   return items.map(({ choices }, index) => {
     const [right, ...others] = likeliest(choices, said[index]!).scores;
@@ -76,7 +78,7 @@ export async function follow(asked: Asked, items: readonly FormatItem[]): Promis
     });
     for (const { tokens } of sampled)
       answers.push(tokenizer.decode([...tokens].filter((token) => !tokenizer.eog.has(token))).trim());
-    await asked.turn();
+    await asked.turn(answers.length, items.length, "instructions followed");
   }
   return items.map(({ matches }, index) => matches.test(answers[index]!));
 }
@@ -110,7 +112,8 @@ export async function proseSaid(
   const rows = prose.map((text) => ({ tokens: tokenizer.encode(text, false).slice(0, proseTokens) }));
   const topK = Math.min(comparedTokens, tokenizer.vocabulary);
   const calls: ProseSaid["calls"] = [];
-  for (const call of callsOf(rows.filter((row) => row.tokens.length > 1))) {
+  const planned = callsOf(rows.filter((row) => row.tokens.length > 1));
+  for (const call of planned) {
     const weighted = everyToken(call.map((row) => row.tokens));
     const { logprobs, top } = await trainer.forward(null, weighted, topK);
     const isAsked = (at: number): boolean => weighted.weights[Math.floor(at / topK)] !== 0;
@@ -119,16 +122,16 @@ export async function proseSaid(
       weights: Float32Array.from(top.tokens, (_, at) => Number(isAsked(at))),
     };
     calls.push({ rows: { ...weighted, soft }, logprobs, likeliest: top.logprobs });
-    await turn();
+    await turn(calls.length, planned.length, "stretches of prose by the base");
   }
   return { calls };
 }
 
 export async function drift(asked: Asked & { adapter: string }, { calls }: ProseSaid): Promise<Drift> {
   const sums = { tokens: 0, base: 0, own: 0, kl: 0, covered: 0 };
-  for (const { rows, logprobs, likeliest: base } of calls) {
+  for (const [index, { rows, logprobs, likeliest: base }] of calls.entries()) {
     const own = await asked.trainer.forward(asked.adapter, rows);
-    await asked.turn();
+    await asked.turn(index + 1, calls.length, "stretches of prose");
     const topK = base.length / rows.tokens.length;
     for (let t = 0; t < rows.tokens.length; t++) {
       if (rows.weights[t] === 0) continue;

@@ -103,29 +103,38 @@ export interface Checked {
 
 /** Known items at most, as a share of all: the retention split. */
 const mostKnown = 0.3;
+/** Items that nothing answers, likewise: no likelihood checks them, so that all would be left where few others pass. */
+const mostDeclined = 0.2;
 
 /**
- * The items of the benchmark, of those checked, in order: answerable ones, of which at most three in ten are known already, and of
- * choices no more that the options give away than chance would.
+ * The items of the benchmark, of those checked, in order: answerable ones, of which at most three in ten are known already, of choices
+ * no more that the options give away than chance would, and one in five at most that is to be declined.
  */
 export function choose(
   checked: readonly Checked[],
   wanted: number,
-): { chosen: Checked[]; read: number; answerable: number; needed: number; fair: number } {
+): { chosen: Checked[]; read: number; answerable: number; needed: number; fair: number; shared: number } {
   const read = checked.filter(({ verdict }) => !verdict.tooLong).length;
   const answerable = checked.filter(({ verdict }) => isAnswerable(verdict));
-  const unknown = answerable.filter(({ verdict }) => !verdict.known).length;
-  const room = Math.floor((mostKnown / (1 - mostKnown)) * unknown);
-  let known = 0;
-  const needed = answerable.filter(({ verdict }) => !verdict.known || ++known <= room);
+  const needed = upTo(answerable, mostKnown, ({ verdict }) => verdict.known);
   const fair = withoutGuessed(needed);
+  const shared = upTo(fair, mostDeclined, ({ draft }) => draft.type === "refusal");
   return {
-    chosen: fair.slice(0, wanted),
+    chosen: shared.slice(0, wanted),
     read,
     answerable: answerable.length,
     needed: needed.length,
     fair: fair.length,
+    shared: shared.length,
   };
+}
+
+/** Without those of a sort that make it more than `share` of what is left. */
+function upTo(all: readonly Checked[], share: number, isOfSort: (one: Checked) => boolean): Checked[] {
+  const others = all.filter((one) => !isOfSort(one)).length;
+  const room = Math.floor((share / (1 - share)) * others);
+  let taken = 0;
+  return all.filter((one) => !isOfSort(one) || ++taken <= room);
 }
 
 /** Chance of four options, and how far above it a share of n may lie by luck alone (one standard deviation). */

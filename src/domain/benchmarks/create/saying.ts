@@ -9,8 +9,8 @@ import { compile } from "../../../contract/validate.ts";
 type Chat = (typeof chat)["inference.chat"];
 
 const check = compile(chatBody);
-/** Tokens of a question that a model says in its own words. */
-const longest = 120;
+/** Tokens of an answer: questions for all that a passage says. */
+const longest = 1500;
 
 export const createSaying =
   (chat: Handler<Chat>) =>

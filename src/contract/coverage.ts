@@ -1,0 +1,48 @@
+// What rows a study made of the documents, passage by passage.
+import type { FromSchema } from "json-schema-to-ts";
+
+const count = { type: "integer", minimum: 0 } as const;
+
+/** Why a passage has no row: it is code, or nothing in it was found worth asking for. */
+export const uncovered = ["code", "nothing_told"] as const;
+
+export const passageCoverage = {
+  type: "object",
+  additionalProperties: false,
+  required: ["start", "end", "heading", "rows", "written", "none"],
+  properties: {
+    start: { ...count, description: "In the document's clean text, UTF-16 code units." },
+    end: count,
+    heading: { type: "string", description: "Title and headings above it, outermost first." },
+    rows: count,
+    written: { ...count, description: "Rows in a writer's words, and not in the document's." },
+    none: { enum: [...uncovered, null], description: "Why there is no row; null where there is one." },
+  },
+} as const;
+
+export const coverage = {
+  type: "object",
+  additionalProperties: false,
+  required: ["content", "covered", "written", "documents"],
+  properties: {
+    content: { ...count, description: "Passages that are no code." },
+    covered: { ...count, description: "Those of them that have a row." },
+    written: { ...count, description: "Those of them that have one in a writer's words." },
+    documents: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["document_id", "name", "passages"],
+        properties: {
+          document_id: { type: "string" },
+          name: { type: "string" },
+          passages: { type: "array", items: passageCoverage },
+        },
+      },
+    },
+  },
+} as const;
+
+export type PassageCoverage = FromSchema<typeof passageCoverage>;
+export type Coverage = FromSchema<typeof coverage>;

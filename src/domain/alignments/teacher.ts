@@ -1,0 +1,49 @@
+// What a teacher wrote of each passage, in teacher.jsonl of the run's folder. The appliance asks, before the run starts, since a run
+// opens no connection; the run reads. A passage is asked about once, whatever is killed between.
+import { headingOf, type Passage } from "../../study/passages.ts";
+import { type Lesson, readLesson, teacherPrompt } from "../../study/writers/teacher.ts";
+import { openMemory } from "./memory.ts";
+
+/** A base or deployed model of the appliance, or one of an upstream's, and the key in whose name it is asked. */
+export interface Teacher {
+  model: string;
+  provider: string | null;
+  key_id: string;
+}
+
+const fileName = "teacher.jsonl";
+
+const keyOf = (passage: Passage): string => `${headingOf(passage)}\n\n${passage.text}`;
+
+/** Lessons by the passage's id; a passage that the teacher was not asked about has none. */
+export async function readLessons(folder: string, passages: readonly Passage[]): Promise<Map<string, Lesson>> {
+  const said = await openMemory(folder, fileName);
+  try {
+    return new Map(
+      passages.flatMap((passage): [string, Lesson][] => {
+        const own = said.get(keyOf(passage));
+        return own === undefined ? [] : [[passage.id, readLesson(own, passage)]];
+      }),
+    );
+  } finally {
+    await said.close();
+  }
+}
+
+/** Asks about every passage that is not in the file yet. `say` throws what keeps the teacher from answering. */
+export async function askTeacher(
+  folder: string,
+  passages: readonly Passage[],
+  say: (content: string) => Promise<string>,
+  onProgress: (done: number, total: number) => void,
+): Promise<void> {
+  const said = await openMemory(folder, fileName);
+  try {
+    for (const [index, passage] of passages.entries()) {
+      if (said.get(keyOf(passage)) === undefined) await said.put(keyOf(passage), await say(teacherPrompt(passage)));
+      onProgress(index + 1, passages.length);
+    }
+  } finally {
+    await said.close();
+  }
+}

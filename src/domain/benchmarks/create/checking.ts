@@ -1,0 +1,82 @@
+// The checks of a model on drafts, a group at a time, until there are as many items as are wanted.
+import { formatChat } from "../../../engine/chat-format.ts";
+import type { Generator, ModelRef } from "../../../engine/generator.ts";
+import type { Claim } from "../../../jobs/queue.ts";
+import type { BenchmarkRows } from "../store.ts";
+import { type Checked, checkDrafts, choose, type Scored, type Verdict } from "./checks.ts";
+import type { Draft } from "./gates.ts";
+import { isStopping, type MakeParts, markOf, settingsOf, takenOver } from "./parts.ts";
+
+/** Drafts that are checked between two writes. */
+const groupSize = 8;
+/** Tokens of a closed-book answer. */
+const answerTokens = 16;
+
+export const checkedOf = (rows: BenchmarkRows, id: string): Checked[] =>
+  rows.candidates
+    .all(id)
+    .filter(({ verdict_json }) => verdict_json !== null)
+    .map(({ draft_json, verdict_json }) => ({
+      draft: JSON.parse(draft_json) as Draft,
+      verdict: JSON.parse(verdict_json!) as Verdict,
+    }));
+
+/** Until there are as many items as are wanted, or no draft is left. */
+export async function check(parts: MakeParts, claim: Claim, ref: ModelRef, signal: AbortSignal): Promise<void> {
+  const { rows, store, clock, grade } = parts;
+  const id = claim.subjectId;
+  const { wanted } = settingsOf(rows.draft.get(id)!);
+  const checked = checkedOf(rows, id);
+  const left = rows.candidates.all(id).filter(({ verdict_json }) => verdict_json === null);
+  const model = asking(parts.generator, ref, signal);
+  while (left.length > 0 && choose(checked, wanted).chosen.length < wanted) {
+    signal.throwIfAborted();
+    if (isStopping(parts, claim)) return;
+    const group = left.splice(0, groupSize);
+    const drafts = group.map(({ draft_json }) => JSON.parse(draft_json) as Draft);
+    const since = clock.monotonicMs();
+    const verdicts = await checkDrafts(drafts, { ...model, grade });
+    const seconds = (clock.monotonicMs() - since) / 1000;
+    store.transaction(() => {
+      const mark = markOf({ id }, claim);
+      const { gates_json, seconds: before } = rows.draft.get(id)!;
+      for (const [at, { position }] of group.entries()) {
+        const { changes } = rows.setVerdict.run({ ...mark, position, verdict: JSON.stringify(verdicts[at]) });
+        if (changes !== 1) throw takenOver();
+      }
+      rows.setDraft.run({ ...mark, phase: "checking", gates_json, seconds: before + seconds, at: clock.now() });
+    });
+    drafts.forEach((draft, at) => {
+      checked.push({ draft, verdict: verdicts[at]! });
+    });
+  }
+}
+
+/** What the checks ask of a model, as chats are asked. */
+function asking(generator: Generator, ref: ModelRef, signal: AbortSignal) {
+  const tokenizer = generator.tokenizer(ref.baseId);
+  const context = Math.min(generator.seatContext, tokenizer.trainContext || generator.seatContext);
+  const promptOf = (content: string): number[] => formatChat(tokenizer, [{ role: "user", content }]);
+  const tokensOf = ({ prompt, answer }: Scored) => {
+    const before = promptOf(prompt);
+    return { tokens: [...before, ...tokenizer.encode(answer, false)], promptLength: before.length };
+  };
+  return {
+    fits: (row: Scored): boolean => tokensOf(row).tokens.length <= context,
+    score: (rows: readonly Scored[]): Promise<Float64Array[]> => generator.score(ref, rows.map(tokensOf), signal),
+    async answer(questions: readonly string[]): Promise<string[]> {
+      const answers: string[] = [];
+      await generator.evaluate({
+        model: ref,
+        prompts: questions.map(promptOf),
+        maxTokens: answerTokens,
+        signal,
+        onItem: (index, { text }) => {
+          answers[index] = text;
+        },
+        startAt: 0,
+      });
+      return answers;
+    },
+  };
+}

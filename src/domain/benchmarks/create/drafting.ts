@@ -1,0 +1,208 @@
+// Documents → drafts that no model has checked yet: which passages are asked about, who writes the questions, and what the gates let
+// through.
+import { Failure } from "../../../base/errors.ts";
+import type { SnapshotDocument } from "../../../contract/run-folder.ts";
+import type { Claim } from "../../../jobs/queue.ts";
+import type { WrittenOf } from "../../../study/items/candidates.ts";
+import type { ItemPlan } from "../../../study/items/plan.ts";
+import type { Verified } from "../../../study/items/written.ts";
+import { openStudyThread, type StudyThread } from "../../../study/thread.ts";
+import { shippedWriter } from "../../../study/writers/shipped.ts";
+import type { DraftRow } from "../store.ts";
+import { type Draft, type GateCount, passGates, withoutParaphrases } from "./gates.ts";
+import { type Gates, isStopping, type MakeParts, markOf, settingsOf, takenOver } from "./parts.ts";
+import { createSpeaker } from "./speaker.ts";
+import { chatWriter, type ItemWriter, shippedItemWriter } from "./writing.ts";
+
+const noGates = JSON.stringify({ gates: [], categories: {} } satisfies Gates);
+
+const unwritten =
+  "No model wrote questions: tables and lines of key and value are asked for in plain forms, and other text by a generator_model";
+
+/** Plans for whoever writes questions; where nobody does, drafts at once. */
+export async function read(parts: MakeParts, claim: Claim, draft: DraftRow, signal: AbortSignal): Promise<void> {
+  const { rows, store, clock } = parts;
+  const { seed, wanted, generator } = settingsOf(draft);
+  const mark = markOf(draft, claim);
+  rows.setDraft.run({ ...mark, phase: "reading", gates_json: noGates, seconds: 0, at: clock.now() });
+  await withDocuments(parts, draft, signal, async (documents, thread) => {
+    const isWritten = generator !== null || (await parts.writer()) !== null;
+    const plans = isWritten ? await thread.plan({ documents, seed, wanted }) : [];
+    if (plans.length === 0) return settle(parts, claim, draft, { documents, written: null, thread }, signal);
+    store.transaction(() => {
+      plans.forEach((plan, position) => {
+        const { changes } = rows.addCandidate.run({ ...mark, position, draft: JSON.stringify(plan) });
+        if (changes !== 1) throw takenOver();
+      });
+      rows.setDraft.run({ ...mark, phase: "phrasing", gates_json: noGates, seconds: 0, at: clock.now() });
+    });
+  });
+}
+
+async function withDocuments(
+  parts: MakeParts,
+  draft: DraftRow,
+  signal: AbortSignal,
+  work: (documents: SnapshotDocument[], thread: StudyThread) => Promise<void>,
+): Promise<void> {
+  const found = await parts.documentsOf(draft.owner_id, JSON.parse(draft.document_ids_json) as string[]);
+  const documents = found.map(({ id, name, media_type, text, pages, blocks }): SnapshotDocument => {
+    const plain = blocks.map(({ type, level, start, end }) => ({ type, level, start, end }));
+    return { id, name, media_type, text, ...(pages && { pages }), blocks: plain };
+  });
+  const thread = openStudyThread(signal);
+  try {
+    await work(documents, thread);
+  } finally {
+    await thread.close();
+  }
+}
+
+/** Passages with a question that a reader answers as its writer did, for each question wanted: the checks drop some. */
+const enough = 1.5;
+
+/** Until there are as many passages with questions as are needed, or no plan is left. Then the gates. */
+export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, signal: AbortSignal): Promise<void> {
+  const { rows } = parts;
+  const { wanted, seed } = settingsOf(draft);
+  const plans = rows.candidates.all(draft.id);
+  const planOf = (at: number): ItemPlan => JSON.parse(plans[at]!.draft_json) as ItemPlan;
+  const written = plans.flatMap(({ phrased_json }) =>
+    phrased_json === null ? [] : [JSON.parse(phrased_json) as Verified[]],
+  );
+  const isEnough = (): boolean =>
+    written.filter((items) => items.some(({ verified }) => verified)).length >= enough * wanted;
+  const opened = await openWriter(parts, draft, seed, signal);
+  try {
+    let { seconds } = draft;
+    while (opened !== null && written.length < plans.length && !isEnough()) {
+      signal.throwIfAborted();
+      if (isStopping(parts, claim)) return;
+      const first = written.length;
+      const group = plans.slice(first, first + opened.together).map((_, at) => planOf(first + at));
+      const since = parts.clock.monotonicMs();
+      const items = await opened.write(group);
+      seconds += (parts.clock.monotonicMs() - since) / 1000;
+      keepWritten(parts, claim, draft, first, items, seconds);
+      written.push(...items);
+    }
+  } finally {
+    await opened?.close();
+  }
+  const said = written.map((items, at): WrittenOf => {
+    const { passage, near } = planOf(at);
+    return { passage: passage.id, near: near?.id ?? null, items };
+  });
+  await withDocuments(parts, draft, signal, (documents, thread) =>
+    settle(parts, claim, draft, { documents, written: said, thread }, signal),
+  );
+}
+
+function keepWritten(
+  { rows, store, clock }: MakeParts,
+  claim: Claim,
+  draft: DraftRow,
+  first: number,
+  items: readonly Verified[][],
+  seconds: number,
+): void {
+  const mark = markOf(draft, claim);
+  store.transaction(() => {
+    for (const [at, some] of items.entries()) {
+      const phrased = JSON.stringify(some);
+      if (rows.setPhrased.run({ ...mark, position: first + at, phrased }).changes !== 1) throw takenOver();
+    }
+    rows.setDraft.run({ ...mark, phase: "phrasing", gates_json: noGates, seconds, at: clock.now() });
+  });
+}
+
+type Opened = ItemWriter & { close(): Promise<void> };
+
+/** The model that the request names, else the shipped writer; null where that is gone since the reading. */
+async function openWriter(
+  parts: MakeParts,
+  draft: DraftRow,
+  seed: number,
+  signal: AbortSignal,
+): Promise<Opened | null> {
+  const { generator: by } = settingsOf(draft);
+  if (by !== null)
+    return {
+      ...chatWriter((content) => parts.say(draft.owner_id, by, content, signal)),
+      close: async () => {},
+    };
+  const model = await parts.writer();
+  if (model === null) return null;
+  const lease = await parts.lease(model.ref);
+  const speaker = createSpeaker(parts.generator, model.ref, signal);
+  return { ...shippedItemWriter(shippedWriter(speaker, model.languages, seed)), close: () => lease.release() };
+}
+
+interface Material {
+  documents: SnapshotDocument[];
+  /** What a writer said; null where none was asked. */
+  written: readonly WrittenOf[] | null;
+  thread: StudyThread;
+}
+
+/** Drafts in the place of plans, in one transaction with the counts of their gates. */
+async function settle(
+  parts: MakeParts,
+  claim: Claim,
+  draft: DraftRow,
+  { documents, written, thread }: Material,
+  signal: AbortSignal,
+): Promise<void> {
+  const { rows, store, clock } = parts;
+  const { seed, wanted } = settingsOf(draft);
+  const candidates = await thread.candidates({ documents, seed, wanted, written: written ?? [] });
+  if (candidates.length === 0) throw nothingToAsk(written !== null);
+  const { drafts, gates } = passGates(candidates, documents, written === null ? unwritten : null);
+  const { left, count } = await paraphraseGate(parts, drafts, signal);
+  const gates_json = JSON.stringify({ gates: [...gates, count], categories: {} } satisfies Gates);
+  const mark = markOf(draft, claim);
+  store.transaction(() => {
+    const at = clock.now();
+    if (rows.setDraft.run({ ...mark, phase: "checking", gates_json, seconds: 0, at }).changes !== 1) throw takenOver();
+    rows.dropCandidates.run(draft.id);
+    for (const [position, one] of left.entries())
+      rows.addCandidate.run({ ...mark, position, draft: JSON.stringify(one) });
+  });
+}
+
+const nothingToAsk = (wasAsked: boolean): Failure =>
+  new Failure(
+    "benchmark_invalid",
+    wasAsked
+      ? "The model that writes questions wrote none that can be read, and the documents have no tables or lines of key and value to ask for without one. Name another generator_model, here or with a generator_provider."
+      : "No model writes questions here, and the documents have no tables or lines of key and value to ask for without one. Name a generator_model, here or with a generator_provider.",
+  );
+
+/** Open where no encoder can be had, which its count says. */
+async function paraphraseGate(
+  { encoder, lease, generator }: MakeParts,
+  drafts: Draft[],
+  signal: AbortSignal,
+): Promise<{ left: Draft[]; count: GateCount }> {
+  const open = (skipped: string) => ({
+    left: drafts,
+    count: { gate: "paraphrase", in: drafts.length, out: drafts.length, skipped },
+  });
+  const ref = encoder();
+  if (ref === null) return open("No sentence encoder is installed");
+  try {
+    const left = await withoutParaphrases(drafts, async (texts) => {
+      const held = await lease(ref);
+      try {
+        return (await generator.embed(ref, texts, { truncate: true, signal })).map(({ vector }) => vector);
+      } finally {
+        await held.release();
+      }
+    });
+    return { left, count: { gate: "paraphrase", in: drafts.length, out: left.length } };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof Failure)) throw error;
+    return open(`The sentence encoder could not be asked: ${error.message}`);
+  }
+}

@@ -1,0 +1,75 @@
+// What the making of a benchmark is handed, and what its phases share.
+import { Failure } from "../../../base/errors.ts";
+import type { Clock } from "../../../base/time.ts";
+import type { ReadDocument } from "../../../contract/documents.ts";
+import type { UploadedFile } from "../../../contract/endpoint.ts";
+import type { Generator, ModelRef } from "../../../engine/generator.ts";
+import type { Claim, Queue } from "../../../jobs/queue.ts";
+import type { Store } from "../../../store/open.ts";
+import type { BenchmarkRows, Claimed, DraftRow } from "../store.ts";
+import type { Grade } from "./checks.ts";
+import type { GateCount } from "./gates.ts";
+
+export interface DraftSettings {
+  model_id: string;
+  wanted: number;
+  seed: number;
+  /** The model that writes the questions, and by whose key; null where the shipped writer does, or plain forms alone. */
+  generator: { model: string; provider: string | null; key_id: string } | null;
+}
+
+/** Of a draft: how many came to each gate and how many passed, and how many items there are of each category. */
+export interface Gates {
+  gates: GateCount[];
+  categories: Record<string, number>;
+}
+
+/** A document as it is cited: `start` and `end` of whatever is found in it count characters of `text`. */
+export type SourceDocument = Pick<ReadDocument, "id" | "name" | "media_type" | "text" | "pages" | "blocks">;
+
+/** The starter model with the adapter that writes questions. */
+export interface WriterModel {
+  ref: ModelRef;
+  languages: readonly string[];
+}
+
+export interface MakeParts {
+  store: Store;
+  rows: BenchmarkRows;
+  queue: Queue;
+  clock: Clock;
+  generator: Generator;
+  /** Where the benchmark's file lies until it is kept. */
+  folder: string;
+  documentsOf: (ownerId: string, ids: readonly string[]) => Promise<SourceDocument[]>;
+  findModel: (ownerId: string, modelId: string) => { ref: ModelRef };
+  lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
+  grade: Grade;
+  /** The sentence encoder that is installed; null where none is. */
+  encoder: () => ModelRef | null;
+  /** The shipped writer; null where it or its model is not installed. */
+  writer: () => Promise<WriterModel | null>;
+  /** A chat model's answer to one message, at temperature 0. */
+  say: (
+    ownerId: string,
+    by: NonNullable<DraftSettings["generator"]>,
+    content: string,
+    signal: AbortSignal,
+  ) => Promise<string>;
+  /** Keeps the items as an upload would be kept; `also` runs in its transaction. */
+  keep: (draft: DraftRow, file: UploadedFile, signal: AbortSignal, also: () => void) => Promise<void>;
+}
+
+export const settingsOf = (draft: DraftRow): DraftSettings => JSON.parse(draft.settings_json) as DraftSettings;
+
+/** By which a write shows that the claim is still held. */
+export const markOf = (draft: Pick<DraftRow, "id">, claim: Claim): Claimed & { id: string } => ({
+  id: draft.id,
+  jobId: claim.jobId,
+  fence: claim.fence,
+});
+
+export const isStopping = ({ queue }: Pick<MakeParts, "queue">, claim: Claim): boolean =>
+  queue.of(claim.subjectId, "generate")?.state === "stopping";
+
+export const takenOver = (): Failure => new Failure("conflict", "The benchmark was taken over");

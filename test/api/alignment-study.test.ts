@@ -1,0 +1,153 @@
+// What surrounds a study: what it would take, who teaches, what became rows, and what is left of a deleted document.
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { Failure } from "../../src/base/errors.ts";
+import { type AlignmentsHouse, ada, alignmentsHouse, bob } from "./alignments-house.ts";
+
+const refused = (status: number, words: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof Failure, String(error));
+  assert.equal(error.status, status, error.message);
+  assert.match(JSON.stringify([error.message, error.details]), words);
+  return true;
+};
+
+/** Two sections, which are a passage each. The test's documents have their text in their ids. */
+const section = (thing: string): string => `${thing}\n\nThe ${thing} costs 41 euros.`;
+const text = `${section("Lantern")}\n\n${section("Boat")}`;
+const document_ids = [`document_${text}`];
+const body = { alignment_name: "it", base_model_id: "model_base", document_ids, workflow_id: "quick" };
+
+describe("an estimate", () => {
+  let house: AlignmentsHouse;
+  before(async () => {
+    house = await alignmentsHouse({ limit: 300 });
+  });
+  after(() => house.close());
+  const estimate = (rest: object = {}, caller = ada) =>
+    house.call("alignments.estimate", { body: { ...body, ...rest } }, caller);
+
+  test("says rows, tokens and minutes as ranges that hold each other, and starts nothing", async () => {
+    const found = await estimate();
+    assert.equal(found.passages, 2);
+    assert.ok(found.targets >= 2, "both sections state a price");
+    for (const range of [found.rows, found.train_tokens, found.minutes])
+      assert.ok(0 < range.low && range.low <= range.likely && range.likely <= range.high, JSON.stringify(range));
+    assert.deepEqual((await house.call("alignments.list", { query: {} })).alignment_projects, []);
+  });
+
+  test("more documents and a longer preset take more", async () => {
+    const one = await estimate();
+    const two = await estimate({ document_ids: [...document_ids, `document_${section("Third lamp")}`] });
+    const longer = await estimate({ workflow_id: "standard" });
+    assert.ok(two.rows.likely > one.rows.likely);
+    assert.ok(longer.train_tokens.likely > one.train_tokens.likely);
+  });
+
+  test("refuses what creation refuses", async () => {
+    await assert.rejects(estimate({ workflow_id: "none" }), refused(422, /workflow_id/));
+    await assert.rejects(estimate({ document_ids: ["document_bob"] }), refused(404, /document/i));
+    await assert.rejects(estimate({ base_model_id: "model_odd" }), refused(400, /architecture/));
+  });
+});
+
+test("where the device's speed is not known, neither are the minutes", async () => {
+  const house = await alignmentsHouse();
+  try {
+    assert.equal((await house.call("alignments.estimate", { body })).minutes, null);
+  } finally {
+    await house.close();
+  }
+});
+
+describe("a teacher", () => {
+  let house: AlignmentsHouse;
+  let asked: string[] = [];
+  let fails = false;
+  before(async () => {
+    house = await alignmentsHouse({
+      say: async (content) => {
+        asked.push(content);
+        if (fails) throw new Failure("upstream_failed");
+        return JSON.stringify({ answer: "41 euros", questions: ["What is the price?"] });
+      },
+    });
+  });
+  after(() => house.close());
+
+  test("is never reached by default, and is named by model, or by model and upstream", async () => {
+    const create = (rest: object) => house.call("alignments.create", { body: { ...body, ...rest } });
+    await assert.rejects(create({ teacher_provider: "elsewhere" }), refused(422, /teacher_model/));
+    await assert.rejects(create({ teacher_model: "x", teacher_provider: "nowhere" }), refused(422, /upstream/));
+    await assert.rejects(create({ teacher_model: "model_none" }), refused(404, /model/));
+    await house.until((await create({})).alignment_id, "COMPLETED");
+    assert.deepEqual(asked, []);
+  });
+
+  test("is asked about each passage once, before the run starts", async () => {
+    asked = [];
+    const sent = { ...body, teacher_model: "model_teacher" };
+    const { alignment_id } = await house.call("alignments.create", { body: sent });
+    await house.until(alignment_id, "COMPLETED");
+    assert.equal(asked.length, 2);
+    assert.match(asked[0]!, /The Lantern costs/);
+    assert.match(asked[1]!, /The Boat costs/);
+    const lines = readFileSync(join(house.runs, alignment_id, "teacher.jsonl"), "utf8")
+      .trim()
+      .split("\n");
+    assert.equal(lines.length, 2);
+    const request = JSON.parse(readFileSync(join(house.runs, alignment_id, "request.json"), "utf8"));
+    assert.deepEqual(request.teacher, { model: "model_teacher", provider: null }, "and the run is told no key");
+  });
+
+  test("that cannot be asked fails the alignment, which says why", async () => {
+    fails = true;
+    const sent = { ...body, teacher_model: "far", teacher_provider: "elsewhere" };
+    const { alignment_id } = await house.call("alignments.create", { body: sent });
+    const { error } = await house.until(alignment_id, "FAILED");
+    assert.equal(typeof error, "string");
+  });
+});
+
+describe("after the rows are made", () => {
+  let house: AlignmentsHouse;
+  before(async () => {
+    house = await alignmentsHouse();
+  });
+  after(() => house.close());
+
+  test("coverage is told to the owner alone, and not before", async () => {
+    const alignment_id = await house.align();
+    const params = { alignment_id };
+    await house.until(alignment_id, "COMPLETED");
+    await assert.rejects(house.call("alignments.coverage", { params }), refused(404, /not made yet/));
+    const passage = { start: 0, end: 9, heading: "a", rows: 2, written: 0, none: null };
+    const documents = [{ document_id: "document_a", name: "a.txt", passages: [passage] }];
+    const coverage = { content: 1, covered: 1, written: 0, documents };
+    mkdirSync(join(house.runs, alignment_id, "prepared"), { recursive: true });
+    writeFileSync(join(house.runs, alignment_id, "prepared/report.json"), JSON.stringify({ study: { coverage } }));
+    assert.deepEqual(await house.call("alignments.coverage", { params }), coverage);
+    await assert.rejects(house.call("alignments.coverage", { params }, bob), refused(404, /./));
+  });
+
+  test("snapshots of a document are listed and deleted, but not under a run", async () => {
+    const alignment_id = await house.training(await house.align({ waits: true }));
+    const [document] = JSON.parse(readFileSync(join(house.runs, alignment_id, "order.json"), "utf8")).documents;
+    const { snapshotsOf, removeSnapshots } = house.alignments;
+    assert.deepEqual(
+      snapshotsOf(ada.userId, document.id).map((one) => [one.alignment_id, one.under_way]),
+      [[alignment_id, true]],
+    );
+    assert.deepEqual(snapshotsOf(bob.userId, document.id), []);
+    await assert.rejects(removeSnapshots(ada.userId, document.id), refused(409, new RegExp(alignment_id)));
+    await house.call("alignments.stop", { params: { alignment_id } });
+    await house.until(alignment_id, "STOPPED");
+    const file = join(house.runs, alignment_id, "snapshot/documents/0.json");
+    assert.ok(existsSync(file));
+    await removeSnapshots(ada.userId, document.id);
+    assert.ok(!existsSync(file), "the text is gone");
+    assert.ok(!existsSync(join(house.runs, alignment_id, "prepared")), "and the rows made of it");
+    await removeSnapshots(ada.userId, document.id);
+  });
+});

@@ -1,0 +1,170 @@
+// npm run prove:study [-- --writer none|shipped|material --language en --passages 50 --phrasings 3 --stages 3 --epochs 2]: what rows of a
+// study teach of passages that no writer was trained on. The writer's held-out passages are the documents; their own questions, in
+// three manners, are asked. A bench to choose forms by, so that no corpus that is measured by has a part in it. No replay, no guards.
+import { parseArgs } from "node:util";
+import { readConfig } from "../../src/base/config.ts";
+import { createLog } from "../../src/base/log.ts";
+import { isHeldOut, type MaterialPassage, readMaterial } from "../../src/cli/train-writer.ts";
+import type { Recipe, SnapshotDocument } from "../../src/contract/run-folder.ts";
+import type { Memory } from "../../src/domain/alignments/memory.ts";
+import { batchOf, learningRateAt, stepsPerEpoch } from "../../src/domain/alignments/schedule.ts";
+import { createSpeaker } from "../../src/domain/alignments/speaker.ts";
+import { grade } from "../../src/domain/evaluations/grade.ts";
+import { formatChat, formatTrainingRow } from "../../src/engine/chat-format.ts";
+import { openTokenizer } from "../../src/engine/generator.ts";
+import type { AdapterShape } from "../../src/engine/trainer.ts";
+import { startTrainer } from "../../src/engine/trainer-process.ts";
+import type { Passage } from "../../src/study/passages.ts";
+import { study } from "../../src/study/study.ts";
+import { installedWriter } from "../../src/study/writers/installed.ts";
+import { shippedWriter } from "../../src/study/writers/shipped.ts";
+import { teacherWriter } from "../../src/study/writers/teacher.ts";
+import type { Writer } from "../../src/study/writers/writer.ts";
+
+const { values } = parseArgs({
+  options: {
+    writer: { type: "string", default: "none" },
+    language: { type: "string", default: "en" },
+    passages: { type: "string", default: "50" },
+    phrasings: { type: "string", default: "3" },
+    stages: { type: "string", default: "3" },
+    epochs: { type: "string", default: "2" },
+    rate: { type: "string", default: "0.001" },
+    threads: { type: "string", default: "2" },
+  },
+});
+const stages = Number(values.stages);
+const config = readConfig();
+const log = createLog("error", () => {});
+const shape: AdapterShape = {
+  rank: 32,
+  alpha: 32,
+  seed: 7,
+  targets: ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
+};
+
+const held = (await readMaterial())
+  .filter((one) => isHeldOut(one) && one.language === values.language)
+  .slice(0, Number(values.passages));
+const { tokenizer, dispose } = await openTokenizer(config.starterModel, log);
+const trainer = startTrainer({ executable: config.trainer, log });
+try {
+  await trainer.open({ path: config.starterModel, threads: Number(values.threads), memoryBytes: 0 });
+  const began = performance.now();
+  const { rows, report } = await study(
+    { documents: held.map(documentOf), organisation: null },
+    { base: speaker(null), writer: async () => openWriter(), progress: async () => {} },
+    { phrasings: Number(values.phrasings), stages, seed: 7 },
+  );
+  const { coverage, ...told } = report;
+  process.stdout.write(`${JSON.stringify({ ...told, covered: coverage.covered, seconds: secondsSince(began) })}\n`);
+  await trainer.createAdapter("main", shape);
+  const training = { batch_size: 12, epochs: Number(values.epochs), max_steps: null, seed: 7 } as Recipe["training"];
+  const byStage = Array.from({ length: stages }, (_, stage) =>
+    rows.filter((row) => row.stage === stage).map(({ messages }) => formatTrainingRow(tokenizer, messages)),
+  );
+  const steps = byStage.map((some) => stepsPerEpoch(some.length, training.batch_size) * training.epochs);
+  const total = steps.reduce((sum, count) => sum + count, 0);
+  let [done, computed] = [0, 0];
+  for (const [stage, some] of byStage.entries()) {
+    for (let step = 1; step <= steps[stage]!; step++) {
+      const batch = batchOf(step, some.length, training).map((at) => some[at]!);
+      const weight = 1 / batch.reduce((sum, row) => sum + row.weights.reduce((a, b) => a + b, 0), 0);
+      const passed = trainer.forwardBackward("main", {
+        tokens: Int32Array.from(batch.flatMap((row) => [...row.tokens])),
+        rowLengths: Int32Array.from(batch, (row) => row.tokens.length),
+        weights: Float32Array.from(batch.flatMap((row) => [...row.weights].map((one) => one * weight))),
+      });
+      const curve = { warmup_ratio: 0.05, lr_schedule: "linear" } as Recipe["optimizer"];
+      const learningRate = learningRateAt(++done, total, Number(values.rate), curve);
+      const adam = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0, gradClipNorm: 1 };
+      await trainer.optimStep("main", { learningRate, ...adam });
+      computed += (await passed).computedTokens;
+    }
+    const right = await asked();
+    process.stdout.write(
+      `${JSON.stringify({ stage: stage + 1, steps: done, tokens: computed, right, seconds: secondsSince(began) })}\n`,
+    );
+  }
+} finally {
+  await trainer.close();
+  await dispose();
+}
+
+function secondsSince(began: number): number {
+  return Math.round((performance.now() - began) / 1000);
+}
+
+function documentOf({ title, passage }: MaterialPassage, index: number): SnapshotDocument {
+  const text = `${title}\n\n${passage}`;
+  const blocks: NonNullable<SnapshotDocument["blocks"]> = [{ type: "heading", level: 1, start: 0, end: title.length }];
+  let start = title.length + 2;
+  for (const line of passage.split("\n")) {
+    blocks.push({ type: "paragraph", level: 0, start, end: start + line.length });
+    start += line.length + 1;
+  }
+  return { id: String(index), name: `${index}.txt`, media_type: "text/plain", text, blocks };
+}
+
+function speaker(adapter: string | null) {
+  const kept = new Map<string, string>();
+  const memory: Memory = {
+    get: (key) => kept.get(key),
+    put: async (key, answer) => void kept.set(key, answer),
+    close: async () => {},
+  };
+  const name = adapter ?? "base";
+  return createSpeaker({ turn: async () => {} }, { name, tokenizer, memory, trainer: async () => trainer, adapter });
+}
+
+/** material: the first two manners of its questions are trained, so that the third alone is new. */
+async function openWriter(): Promise<Writer | null> {
+  if (values.writer === "none") return null;
+  if (values.writer === "material") return teacherOfMaterial();
+  const writer = installedWriter();
+  if (writer === null) throw new Error("no writer is installed; run plumbline train-writer");
+  await trainer.createAdapter("writer", writer.shape);
+  await trainer.load("writer", writer.path);
+  return shippedWriter(speaker("writer"), writer.languages, 7);
+}
+
+function teacherOfMaterial(): Writer {
+  const asksOf = ({ document, text }: Passage) =>
+    held[Number(document)]!.asks.filter(({ answer }) => text.includes(answer)).map(({ answer, questions }) => ({
+      answer,
+      questions: questions.slice(0, 2),
+    }));
+  return {
+    ...teacherWriter("material", new Map()),
+    propose: async (passages) => passages.map((passage) => asksOf(passage).map(({ answer }) => answer)),
+    write: async (targets) =>
+      targets.map(({ passage, answer }) =>
+        asksOf(passage)
+          .filter((ask) => ask.answer === answer)
+          .flatMap(({ questions }) => questions),
+      ),
+  };
+}
+
+/** Per cent right of each manner: plain, in other words, as somebody who describes a situation. */
+async function asked(): Promise<number[]> {
+  const questions = held.flatMap(({ asks }) =>
+    asks.flatMap(({ answer, questions }) => questions.map((question, manner) => ({ question, answer, manner }))),
+  );
+  const right = [0, 0, 0];
+  for (let from = 0; from < questions.length; from += 64) {
+    const some = questions.slice(from, from + 64);
+    const prompts = some.map(({ question }) => formatChat(tokenizer, [{ role: "user", content: question }]));
+    const said = await trainer.sample(
+      "main",
+      { tokens: Int32Array.from(prompts.flat()), rowLengths: Int32Array.from(prompts, ({ length }) => length) },
+      { maxTokens: 24, temperature: 0, topK: 0, topP: 1, minP: 0, seed: 0, stopTokens: [...tokenizer.eog] },
+    );
+    for (const [at, { tokens }] of said.entries()) {
+      const text = tokenizer.decode([...tokens].filter((token) => !tokenizer.eog.has(token))).trim();
+      const { answer, manner } = some[at]!;
+      if (grade(text, { response: answer, aliases: [], competitors: [] }).correct) right[manner]!++;
+    }
+  }
+  return right.map((count) => Math.round((3000 * count) / questions.length) / 10);
+}
