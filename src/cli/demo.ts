@@ -28,7 +28,7 @@ export function register(program: Command): void {
     .addOption(
       new Option("--workflow <name>", "preset of the alignment")
         .choices(["quick", "standard", "thorough"])
-        .default("standard"),
+        .default("quick"),
     );
   answers<Options>(command, perform);
 }
