@@ -79,7 +79,11 @@ export const failures = {
   several_lines: row(409, "The model is promoted on several lines", "Name one of them in `line`."),
   stop_rejected: row(502, "The run rejected the stop request", "Read the run's events."),
   stop_unreachable: row(503, "The run does not answer", "It is killed if it stays silent; read its status.", true),
-  benchmark_invalid: row(422, "The benchmark file has a bad row", "The message names the row and the field."),
+  benchmark_invalid: row(
+    422,
+    "The benchmark cannot be used",
+    "The message names the row and the field, or what the making of one lacked.",
+  ),
   no_item_left: row(
     409,
     "The benchmark would have no item left",

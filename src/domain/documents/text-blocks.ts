@@ -5,6 +5,7 @@ import { fromMarkdown } from "mdast-util-from-markdown";
 import { gfmTableFromMarkdown } from "mdast-util-gfm-table";
 import { gfmTable } from "micromark-extension-gfm-table";
 import { Failure } from "../../base/errors.ts";
+import { delimiterOf } from "../../study/inline.ts";
 import type { MediaType } from "./store.ts";
 import type { PlainBlock } from "./structure.ts";
 
@@ -67,14 +68,6 @@ function csvBlocks(text: string, name: string): PlainBlock[] {
     throw new Failure("document_invalid", `${name} is not readable as CSV: ${error.message}`, { cause: error });
   }
   return blocks;
-}
-
-/** The mark that most of the first line's are; a comma when there is none. */
-export function delimiterOf(text: string): string {
-  const first = text.slice(0, text.search(/\n|$/));
-  return [",", ";", "\t", "|"].reduce((best, mark) =>
-    first.split(mark).length > first.split(best).length ? mark : best,
-  );
 }
 
 const underline = /\n(=+|-{3,}|\*{3,}|~{3,})[ \t]*$/;

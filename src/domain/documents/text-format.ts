@@ -1,10 +1,10 @@
 // What a text is, by its content and by what its name claims.
 import { Failure } from "../../base/errors.ts";
 import type { DocumentFormat } from "../../contract/documents.ts";
+import { delimiterOf } from "../../study/inline.ts";
 import { claimOf, readable } from "./claim.ts";
 import { looksLikeEmail } from "./read/email.ts";
 import { looksLikeJson, looksLikeJsonLines } from "./read/json.ts";
-import { delimiterOf } from "./text-blocks.ts";
 
 const isHtml = /^(?:\s|<\?xml[^>]*>|<!--[\s\S]*?-->)*<(?:!doctype\s+html|html[\s>])/i;
 const isXml = /^\s*<(?:\?xml\s|!doctype\s(?!\s*html))/i;
