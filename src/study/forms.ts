@@ -115,8 +115,6 @@ function rowNamed(passage: Passage, names: readonly string[], random: () => numb
   return names.filter((name) => told.includes(name));
 }
 
-/** Words of what says the answer, without which a query asks for nothing. */
-const leastOwn = 2;
 /** Words of a keyword query, at least and at most, before what is needed to find the passage. */
 const fewest = 3;
 const most = 7;
@@ -137,7 +135,7 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
       });
   const own = distinct([...told(before), ...told(after)]);
   // A reader who judged such queries found no answer in headings alone, and two where words of two sentences were mixed.
-  if (own.length < leastOwn) return null;
+  if (own.length === 0) return null;
   const near = isQuestion(earlier) ? distinct(told(earlier)) : [];
   const above = distinct(told(headingOf(passage)));
   const size = fewest + Math.floor(random() * (most - fewest + 1));
@@ -161,6 +159,8 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
     for (const word of spare.splice(0, 1 + Math.floor(random() * 2))) drawn.add(word);
   while (spare.length > 0 && lexicon.rankOf([...drawn].join(" "), passage) > 1) drawn.add(spare.shift()!);
   const said = new Set([...drawn].map((word) => word.toLowerCase()));
+  // One word may be anything.
+  if (said.size < 2) return null;
   const inOrder = distinct([...above, ...near, ...own]).filter((word) => said.has(word.toLowerCase()));
   const words = (random() < 0.6 ? inOrder : shuffled(inOrder, random)).join(" ");
   const ask = pick(interrogatives(language, target.span?.kind ?? "part"), random);
