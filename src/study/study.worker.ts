@@ -6,13 +6,16 @@ import { type SupportReference, supportReference } from "../engine/support.ts";
 import { type CandidateTask, candidatesOf, type ItemCandidate } from "./items/candidates.ts";
 import { type ItemPlan, planOf } from "./items/plan.ts";
 import { type Overlap, overlapOf, type QuestionMarks } from "./leakage.ts";
-import { passagesOf, statementsOf } from "./passages.ts";
+import { type Passage, passagesOf, statementsOf } from "./passages.ts";
 import { type Planned, planned } from "./plain.ts";
 import type { StudyRow } from "./row.ts";
 import type { RowOptions } from "./rows.ts";
 
 /** Which rows give which questions away. */
 export const overlap = ({ marks, rows }: { marks: QuestionMarks; rows: StudyRow[] }): Overlap => overlapOf(marks, rows);
+
+export const passages = (task: { documents: SnapshotDocument[]; organisation: string | null }): Passage[] =>
+  passagesOf(task.documents, task.organisation);
 
 export const forecast = (task: {
   documents: SnapshotDocument[];

@@ -6,6 +6,7 @@ type Work = typeof import("./study.worker.ts");
 
 export interface StudyThread {
   overlap(task: Parameters<Work["overlap"]>[0]): Promise<ReturnType<Work["overlap"]>>;
+  passages(task: Parameters<Work["passages"]>[0]): Promise<ReturnType<Work["passages"]>>;
   forecast(task: Parameters<Work["forecast"]>[0]): Promise<ReturnType<Work["forecast"]>>;
   references(task: Parameters<Work["references"]>[0]): Promise<ReturnType<Work["references"]>>;
   plan(task: Parameters<Work["plan"]>[0]): Promise<ReturnType<Work["plan"]>>;
@@ -22,6 +23,7 @@ export function openStudyThread(signal: AbortSignal): StudyThread {
   });
   return {
     overlap: (task) => pool.run(task, { name: "overlap", signal }),
+    passages: (task) => pool.run(task, { name: "passages", signal }),
     forecast: (task) => pool.run(task, { name: "forecast", signal }),
     references: (task) => pool.run(task, { name: "references", signal }),
     plan: (task) => pool.run(task, { name: "plan", signal }),

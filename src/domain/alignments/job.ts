@@ -20,7 +20,7 @@ import { type Calibration, readCalibration, type StoredCalibration } from "../..
 import type { Executor } from "../../jobs/executor.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
-import { passagesOf } from "../../study/passages.ts";
+import { openStudyThread } from "../../study/thread.ts";
 import { guardsOf, type KeptGuard } from "./guards/results.ts";
 import { type ProgressNote, type RunProgress, remainingMs, take } from "./progress.ts";
 import type { AskedQuestion, Prover } from "./proof.ts";
@@ -234,10 +234,15 @@ async function beTaught(parts: AlignParts, attempt: Attempt, by: Teacher, signal
   const { folder, row } = attempt;
   const request = await readRequest(folder);
   const { documents } = await readSnapshot(folder, request);
+  // Not on this thread: it serves everybody else meanwhile, and large documents take seconds.
+  const thread = openStudyThread(signal);
+  const passages = await thread
+    .passages({ documents, organisation: request.organisation ?? null })
+    .finally(() => thread.close());
   const since = parts.clock.monotonicMs();
   await askTeacher(
     folder,
-    passagesOf(documents, request.organisation ?? null),
+    passages,
     (content) => parts.say(row.owner_id, by, content, signal),
     (done, total) => {
       const rate = done / Math.max(0.001, (parts.clock.monotonicMs() - since) / 1000);
