@@ -142,48 +142,30 @@ async function teacherOf(run: Run, passages: readonly Passage[]): Promise<Writer
 
 const writerAdapter = "writer";
 
-/** Who is asked while rows are made: the base, and the shipped writer on the model that it was trained for. */
+/** Who is asked while rows are made: the base, and the shipped writer where the base is the model that it was trained for. */
 function openAsked(run: Run, memory: Memory) {
-  const { base, budget } = run.request;
-  const { writer } = run.parts;
-  const isOwn = writer !== null && writer.base.sha256 === base.sha256;
-  const opened: Promise<{ close(): Promise<void> }>[] = [];
-  const once = <T extends { close(): Promise<void> }>(open: () => Promise<T>): (() => Promise<T>) => {
-    let made: Promise<T> | null = null;
-    return () => {
-      if (made === null) {
-        made = open();
-        opened.push(made);
-      }
-      return made;
-    };
-  };
-  const open = async (path: string, withWriter: boolean): Promise<Trainer> => {
-    const trainer = run.parts.startTrainer();
-    await trainer.open({ path, threads: budget.threads, memoryBytes: budget.memory_bytes });
-    if (withWriter && writer !== null) {
-      await trainer.createAdapter(writerAdapter, writer.shape);
-      await trainer.load(writerAdapter, writer.path);
+  const { base, budget, recipe } = run.request;
+  const writer = run.parts.writer?.base.sha256 === base.sha256 ? run.parts.writer : null;
+  let started: Trainer | null = null;
+  let opened: Promise<Trainer> | null = null;
+  const open = async (): Promise<Trainer> => {
+    started = run.parts.startTrainer();
+    await started.open({ path: base.path, threads: budget.threads, memoryBytes: budget.memory_bytes });
+    if (writer !== null) {
+      await started.createAdapter(writerAdapter, writer.shape);
+      await started.load(writerAdapter, writer.path);
     }
-    return trainer;
+    return started;
   };
-  const trainer = once(() => open(base.path, isOwn));
+  /** Opened with the first answer that is not remembered. */
+  const trainer = (): Promise<Trainer> => (opened ??= open());
   const common = { tokenizer: run.tokenizer, memory, trainer };
-  const own = createSpeaker(run, { ...common, name: base.sha256, adapter: null });
+  const own = writer && createSpeaker(run, { ...common, name: writer.sha256, adapter: writerAdapter });
   return {
     trainer,
-    base: own,
-    writer:
-      writer === null || !isOwn
-        ? null
-        : shippedWriter(
-            createSpeaker(run, { ...common, name: writer.sha256, adapter: writerAdapter }),
-            writer.languages,
-            run.request.recipe.training.seed,
-          ),
-    async close() {
-      for (const one of await Promise.allSettled(opened)) if (one.status === "fulfilled") await one.value.close();
-    },
+    base: createSpeaker(run, { ...common, name: base.sha256, adapter: null }),
+    writer: own && shippedWriter(own, writer!.languages, recipe.training.seed),
+    close: async (): Promise<void> => started?.close(),
   };
 }
 
