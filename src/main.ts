@@ -23,7 +23,6 @@ import { readRecipes } from "./domain/alignments/recipes.ts";
 import { prepareAlignments } from "./domain/alignments/store.ts";
 import { createMaker } from "./domain/benchmarks/create/job.ts";
 import { createSaying } from "./domain/benchmarks/create/saying.ts";
-import { createShipped } from "./domain/benchmarks/create/shipped.ts";
 import { createBenchmarks } from "./domain/benchmarks/index.ts";
 import { createCaptures } from "./domain/captures/index.ts";
 import { createDocuments } from "./domain/documents/index.ts";
@@ -221,7 +220,6 @@ async function furnish(parts: HouseParts): Promise<House> {
       const found = models.encoder();
       return found && models.encoderOf(found.sha256);
     },
-    writer: createShipped({ findBase: models.baseOfHash, storeAdapter: models.storeAdapter }),
     grade: (answer, { response, aliases, rivals }) => grade(answer, { response, aliases, competitors: rivals }).correct,
     say,
     keep: benchmarks.keep,

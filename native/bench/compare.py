@@ -15,6 +15,7 @@ ap.add_argument("--model", required=True)
 ap.add_argument("--peer", required=True, help="prints tokens_per_second, peak_memory_bytes and loss as JSON")
 ap.add_argument("--make-rows", required=True)
 ap.add_argument("--text", help="text file whose rows both sides train on from the same adapter")
+ap.add_argument("--kinds", nargs="+", choices=["qa", "doc"], default=["qa", "doc"], help="rows to train on")
 ap.add_argument("--pairs", type=int, default=3)
 ap.add_argument("--steps", type=int, default=20)
 ap.add_argument("--threads", type=int, default=2)
@@ -69,6 +70,7 @@ def curves():
             "steps_40_to_50": late, "relative": late[0] / late[1] - 1}
 
 
-result = {"qa": speed("qa", 16), "doc": speed("doc", 4, "--count", "64")}
+batches = {"qa": (16,), "doc": (4, "--count", "64")}
+result = {kind: speed(kind, *batches[kind]) for kind in a.kinds}
 if a.text: result["curves"] = curves()
 print(json.dumps(result, indent=2))

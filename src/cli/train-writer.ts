@@ -8,30 +8,24 @@ import { makeFolder, sha256, sha256OfFile, writeJsonDurably } from "../base/file
 import { createLog, type Level } from "../base/log.ts";
 import { seeded } from "../base/statistics/random.ts";
 import { shuffled } from "../base/text.ts";
+import type { SnapshotDocument } from "../contract/run-folder.ts";
 import type { Tokenizer } from "../engine/generator.ts";
 import { openTokenizer } from "../engine/generator.ts";
 import { readGgufHeader } from "../engine/gguf-header.ts";
 import { writeGguf } from "../engine/gguf-writer.ts";
 import type { AdapterShape, Trainer } from "../engine/trainer.ts";
 import { startTrainer } from "../engine/trainer-process.ts";
+import { lexiconOf } from "../study/lexicon.ts";
+import { headingOf, passagesOf } from "../study/passages.ts";
+import { clausesOf } from "../study/spans.ts";
 import type { WriterCard } from "../study/writers/card.ts";
-import {
-  askingPrompt,
-  continuation,
-  manners,
-  notStated,
-  readingPrompt,
-  spansAnswer,
-  spansPrompt,
-} from "../study/writers/format.ts";
+import { type Asked, askingPrompt, continuation, manners, oneLine, readingPrompt } from "../study/writers/format.ts";
 import { type Answer, answers, note } from "./output.ts";
 
 export interface MaterialPassage {
   title: string;
   passage: string;
   asks: { answer: string; questions: [string, string, string] }[];
-  /** Questions that the passage does not answer. */
-  none?: string[];
   genre: string;
   language: string;
 }
@@ -44,6 +38,7 @@ export function register(program: Command): void {
     program
       .command("train-writer", { hidden: true })
       .description("train the writer of questions for the starter model")
+      .option("--languages <list>", "of the material, ISO 639-1", "en")
       .option("--epochs <number>", "times over all passages", "2")
       .option("--rank <number>", "of the adapter", "12")
       .option("--rate <number>", "peak learning rate", "0.0012")
@@ -55,6 +50,7 @@ export function register(program: Command): void {
 }
 
 interface Options {
+  languages: string;
   epochs: string;
   rank: string;
   rate: string;
@@ -83,36 +79,59 @@ interface Row {
   target: string;
 }
 
-/** What is trained of a passage in an epoch: its spans, every way of asking for each, and a question of each to be answered. */
-function rowsOf(
-  { title, passage: text, asks, none = [] }: MaterialPassage,
-  epoch: number,
-  other: MaterialPassage,
-): Row[] {
-  const about = { title, text };
-  const rows = asks.flatMap(({ answer, questions }, index): Row[] => {
-    const start = text.indexOf(answer);
-    const span = { start, end: start + answer.length };
-    const asked = questions[(epoch + index) % questions.length]!;
-    return [
-      ...questions.map((question, at) => ({ prompt: askingPrompt(about, span, manners[at]!), target: question })),
-      { prompt: readingPrompt(about, asked), target: answer },
-    ];
-  });
-  const foreign = other.asks[epoch % other.asks.length]!.questions[0];
-  const spans = shuffled(asks, seeded(epoch)).map(({ answer }) => answer.replace(/\s+/g, " "));
-  return [
-    { prompt: spansPrompt(about), target: spansAnswer(spans) },
-    ...rows,
-    ...[...none, foreign].map((question) => ({ prompt: readingPrompt(about, question), target: notStated })),
-  ];
+/** What is trained of a passage in an epoch: every question for the clause that answers it, and a question of each to be answered. */
+interface Lesson {
+  about: Asked;
+  /** Every clause with the questions that it answers. */
+  asks: { clause: string; questions: readonly string[] }[];
 }
+
+/** Passages as a study parts documents: a long one is two, and a question whose answer goes over two clauses is left out. */
+function lessonsOf(material: readonly MaterialPassage[]): Lesson[] {
+  const passages = passagesOf(material.map(documentOf));
+  const byLanguage = Map.groupBy(passages, ({ document }) => material[Number(document)]!.language);
+  return [...byLanguage.values()].flatMap((same) => {
+    const { tells } = lexiconOf(same);
+    return same.map((passage): Lesson => {
+      const { asks } = material[Number(passage.document)]!;
+      const clauses = passage.units.flatMap((unit) =>
+        clausesOf(unit, tells).map(({ start, end }) => passage.text.slice(start, end)),
+      );
+      return {
+        about: { title: headingOf(passage), text: passage.text },
+        asks: asks.flatMap(({ answer, questions }) => {
+          const clause = clauses.find((text) => text.includes(answer));
+          return clause === undefined ? [] : [{ clause: oneLine(clause), questions }];
+        }),
+      };
+    });
+  });
+}
+
+/** A material passage as a document of its own. */
+export function documentOf({ title, passage }: MaterialPassage, index: number): SnapshotDocument {
+  const text = `${title}\n\n${passage}`;
+  const blocks: NonNullable<SnapshotDocument["blocks"]> = [{ type: "heading", level: 1, start: 0, end: title.length }];
+  let start = title.length + 2;
+  for (const line of passage.split("\n")) {
+    blocks.push({ type: "paragraph", level: 0, start, end: start + line.length });
+    start += line.length + 1;
+  }
+  return { id: String(index), name: `${index}.txt`, media_type: "text/plain", text, blocks };
+}
+
+const rowsOf = ({ about, asks }: Lesson, epoch: number): Row[] =>
+  asks.flatMap(({ clause, questions }, index) => [
+    ...questions.map((question, at) => ({ prompt: askingPrompt(about, clause, manners[at]!), target: question })),
+    { prompt: readingPrompt(about, questions[(epoch + index) % questions.length]!), target: clause },
+  ]);
 
 async function trainWriter(options: Options): Promise<Answer> {
   const config = readConfig();
   const log = createLog(config.logLevel as Level);
   const path = config.starterModel;
-  const all = await readMaterial();
+  const languages = options.languages.split(",");
+  const all = (await readMaterial()).filter(({ language }) => languages.includes(language));
   const kept = all.filter((one) => !isHeldOut(one));
   const { tokenizer, dispose } = await openTokenizer(path, log);
   const trainer = startTrainer({ executable: config.trainer, log });
@@ -131,7 +150,7 @@ async function trainWriter(options: Options): Promise<Answer> {
   try {
     await trainer.open({ path, threads: config.threads, memoryBytes: config.memory });
     await trainer.createAdapter(adapter, shape);
-    const { steps, loss } = await train(trainer, tokenizer, kept, numbers);
+    const { steps, loss } = await train(trainer, tokenizer, lessonsOf(kept), numbers);
     await makeFolder(options.out);
     const file = join(options.out, "adapter.gguf");
     await rm(`${file}.f32`, { force: true });
@@ -157,7 +176,7 @@ async function trainWriter(options: Options): Promise<Answer> {
 async function train(
   trainer: Trainer,
   tokenizer: Tokenizer,
-  material: readonly MaterialPassage[],
+  material: readonly Lesson[],
   { epochs, passages, rate, seed }: { epochs: number; passages: number; rate: number; seed: number },
 ): Promise<{ steps: number; loss: number }> {
   const perEpoch = Math.ceil(material.length / passages);
@@ -177,9 +196,7 @@ async function train(
     const epoch = Math.floor(step / perEpoch);
     const order = shuffled(material, seeded(seed + epoch));
     const from = (step % perEpoch) * passages;
-    const rows = order
-      .slice(from, from + passages)
-      .flatMap((one, at) => rowsOf(one, epoch, order[(from + at + passages) % order.length]!));
+    const rows = order.slice(from, from + passages).flatMap((one) => rowsOf(one, epoch));
     const pieces = rows.map(({ prompt, target }) => ({
       prompt: encode(prompt),
       target: [...tokenizer.encode(continuation(target), false), end],

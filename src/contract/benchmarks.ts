@@ -67,7 +67,7 @@ export const benchmarkRecord = {
           additionalProperties: false,
           required: ["model", "provider"],
           properties: { model: { type: "string" }, provider: { type: ["string", "null"] } },
-          description: "The model that wrote the questions; null where the shipped writer or plain forms did.",
+          description: "The model that wrote the questions; null where plain forms did.",
         },
         seed: { type: "integer" },
         checker: { type: "string", description: "How answers were checked against their chunk." },
@@ -186,7 +186,7 @@ export const benchmarks = {
         generator_model: {
           ...id,
           description:
-            "The model that writes the questions: a base, a deployed aligned model, or one of the upstream's. Without it the shipped writer does where its model is installed; else tables and lines of key and value are asked for in plain forms.",
+            "The model that writes the questions: a base, a deployed aligned model, or one of the upstream's. Without it tables and lines of key and value are asked for in plain forms.",
         },
         generator_provider: {
           ...id,

@@ -4,9 +4,9 @@ import { containsWords, shuffled, wordsOf } from "../base/text.ts";
 import { filled, interrogatives, type Language } from "./languages.ts";
 import type { Lexicon } from "./lexicon.ts";
 import { cellsJoin, headingOf, type Passage } from "./passages.ts";
-import { isQuestion, namesOf, type Target } from "./targets.ts";
+import { isClause, isQuestion, namesOf, type Target } from "./targets.ts";
 
-export type FormKind = "keywords" | "in_place" | "gap" | "complete" | "cell" | "reverse" | "pair" | "asked" | "writer";
+export type FormKind = "keywords" | "fragment" | "in_place" | "gap" | "cell" | "reverse" | "pair" | "asked" | "writer";
 
 export interface Form {
   kind: FormKind;
@@ -21,8 +21,8 @@ export const nearestHeading = ({ path, title }: Pick<Passage, "path" | "title">)
 
 const pick = <T>(items: readonly T[], random: () => number): T => items[Math.floor(random() * items.length)]!;
 
-/** A sentence that may follow other words: its end sign goes. */
-const open = (text: string): string => text.trim().replace(/[.!?;:,]+$/, "");
+/** Words that other words may follow: the signs around them go. */
+const open = (text: string): string => text.replace(/^[\s.,;:)–—-]+|[\s.,;:!?(–—-]+$/g, "");
 
 /** One form of a kind; null where the target has none. Draws differ from call to call. */
 export function formOf(
@@ -32,8 +32,41 @@ export function formOf(
   lexicon: Lexicon,
   random: () => number,
 ): Form | null {
-  const question = questionOf(target, kind, language, lexicon, random);
-  return question === null || containsAnswer(question, target) ? null : { kind, question, answer: target.answer };
+  const asked = isClause(target) ? partOf(target, random) : target;
+  if (asked === null) return null;
+  const question = questionOf(asked, kind, language, lexicon, random);
+  if (question === null || [asked, target].some((one) => containsAnswer(question, one))) return null;
+  return { kind, question, answer: target.answer };
+}
+
+/** Words of a clause that are asked for, at most, where no sign tells. */
+const longestPart = 4;
+
+/** A clause with one of its parts as what is asked for: a figure or name in it, or some words. */
+function partOf(target: Target, random: () => number): Target | null {
+  const { answer, span, parts = [] } = target;
+  const signs = parts
+    .map(({ start, end, kind }) => ({ start: start - span!.start, end: end - span!.start, kind }))
+    .filter(({ start, end }) => end - start < answer.length / 2);
+  const words = [...answer.matchAll(/\S+/g)];
+  const at = Math.floor(random() * words.length);
+  const until = Math.min(words.length - 1, at + Math.floor(random() * longestPart));
+  const drawn = {
+    start: words[at]!.index,
+    end: words[until]!.index + words[until]![0].replace(/[.,;:!?]+$/, "").length,
+    kind: "part" as const,
+  };
+  const part = signs.length > 0 && random() < 0.5 ? pick(signs, random) : drawn;
+  if (wordsOf(answer.slice(part.start, part.end)).length === 0) return null;
+  return {
+    ...target,
+    kind: part.kind,
+    span: { start: span!.start + part.start, end: span!.start + part.end, kind: part.kind },
+    earlier: [target.earlier, target.before, target.after].filter((text) => text.trim() !== "").join(" "),
+    answer: answer.slice(part.start, part.end),
+    before: answer.slice(0, part.start),
+    after: answer.slice(part.end),
+  };
 }
 
 /** A question that says its own answer teaches nothing. */
@@ -59,12 +92,10 @@ function questionOf(
     return question && `${random() < 0.5 ? `${heading}: ` : ""}${question}`;
   }
   if (unit.type === "row" || unit.type === "pair" || span === null) return null;
-  const said = [target.earlier && random() < 0.6 ? `${target.earlier} ` : "", before].join("");
   const ask = pick(interrogatives(language, span.kind), random);
-  if (kind === "in_place") return `${heading}: ${open(`${said}${ask}${after}`)}?`;
-  if (kind === "gap") return filled(language.gap, { text: `${heading}: ${said}${gap}${after}` });
-  if (kind === "complete" && wordsOf(before).length >= 4)
-    return filled(language.complete, { text: `${heading}: ${said.trimEnd()}` });
+  if (kind === "in_place") return `${heading}: ${open(`${before}${ask}${after}`)}?`;
+  if (kind === "fragment") return fragment(target, language, lexicon, random);
+  if (kind === "gap") return filled(language.gap, { text: `${heading}: ${before}${gap}${after}` });
   return null;
 }
 
@@ -77,11 +108,17 @@ function rowQuestion(target: Target, language: Language, random: () => number): 
     const others = cells
       .map((value, column) => ({ value, column: (header[column] ?? "").replaceAll("_", " ") }))
       .slice(1);
-    const told = shuffled(
+    // As many cells as tell the row from the others of its passage.
+    const rows = rowsOf(target.passage);
+    const told: typeof others = [];
+    for (const one of shuffled(
       others.filter(({ value }) => value !== "" && value !== row),
       random,
-    ).slice(0, 2);
-    if (told.length === 0) return null;
+    )) {
+      told.push(one);
+      if (told.length > 1 && isOneRow(rows, told)) break;
+    }
+    if (told.length === 0 || told.length > mostTold || !isOneRow(rows, told)) return null;
     const value = told.map((one) => one.value).join(", ");
     return filled(pick(language.reverse, random), { column: told[0]!.column, value }).replace(/\s+/g, " ");
   }
@@ -93,6 +130,14 @@ function rowQuestion(target: Target, language: Language, random: () => number): 
     ? filled(pick(language.row, random), { row })
     : filled(pick(language.cell, random), { row, column });
 }
+
+/** Cells that a row is told by, at most. */
+const mostTold = 3;
+
+const rowsOf = ({ units }: Passage): string[][] => units.flatMap((unit) => (unit.type === "row" ? [unit.cells] : []));
+
+const isOneRow = (rows: readonly string[][], told: readonly { value: string }[]): boolean =>
+  rows.filter((cells) => told.every(({ value }) => cells.includes(value))).length === 1;
 
 /** Two cells of a row may say the same: the asked one is known by its place. */
 function columnOf({ unit, span }: Target, cells: readonly string[]): number {
@@ -106,7 +151,7 @@ function columnOf({ unit, span }: Target, cells: readonly string[]): number {
 
 /** As many of a row's names as tell it from the other rows of its passage. */
 function rowNamed(passage: Passage, names: readonly string[], random: () => number): string[] {
-  const rows = passage.units.flatMap((unit) => (unit.type === "row" ? [unit.cells] : []));
+  const rows = rowsOf(passage);
   const told: string[] = [];
   for (const name of shuffled(names, random)) {
     told.push(name);
@@ -118,10 +163,14 @@ function rowNamed(passage: Passage, names: readonly string[], random: () => numb
 /** Words of a keyword query, at least and at most, before what is needed to find the passage. */
 const fewest = 3;
 const most = 7;
+/** Words of the headings beside them, at most. */
+const mostAbove = 2;
+/** With them, at most. */
+const longestQuery = 11;
 
 /**
- * The words around an answer that tell most, some left out, and an interrogative. Words of the headings are added until the passage is
- * found by them: a query that fits two passages has two answers.
+ * The words of what says the answer that tell most, some left out. Words of the headings are added until the passage is found by them: a
+ * query that fits two passages has two answers. Readers found no sense where words of two sentences were mixed.
  */
 function keywords(target: Target, language: Language, lexicon: Lexicon, random: () => number): string | null {
   const { passage, before, after, earlier, answer } = target;
@@ -133,38 +182,82 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
         const plain = wordsOf(word);
         return plain.length > 0 && plain.every((one) => lexicon.tells(one) && !taken.has(one));
       });
+  const column = target.kind === "cell" ? distinct(told(columnNamed(target))) : [];
   const own = distinct([...told(before), ...told(after)]);
-  // A reader who judged such queries found no answer in headings alone, and two where words of two sentences were mixed.
-  if (own.length === 0) return null;
-  const near = isQuestion(earlier) ? distinct(told(earlier)) : [];
+  // Headings alone ask for nothing, and a row has a cell in every column.
+  if (own.length === 0 || (target.kind === "cell" && column.length === 0)) return null;
+  const asked = isQuestion(earlier) ? distinct(told(earlier)) : [];
   const above = distinct(told(headingOf(passage)));
   const size = fewest + Math.floor(random() * (most - fewest + 1));
-  // Drawn by weight: rare words are those that a person would not leave out.
-  const drawn = new Set(
-    own
-      .map((word) => ({ word, key: random() ** (1 / Math.max(0.5, weight(word, lexicon))) }))
-      .sort((a, b) => b.key - a.key)
-      .slice(0, size)
-      .map(({ word }) => word),
+  const drawn = new Set([...column, ...byWeight(own, lexicon, random).slice(0, size)]);
+  for (const word of asked) if (random() < 0.25) drawn.add(word);
+  // A question that stands alone names what it is about, which headings do.
+  for (const word of byWeight(above, lexicon, random).slice(0, Math.floor(random() * (mostAbove + 1)))) drawn.add(word);
+  const noise = isQuestion(earlier) ? [] : distinct(told(earlier));
+  for (const word of noise) if (random() < 0.25) drawn.add(word);
+  const spare = shuffled(
+    [...above, ...own, ...asked].filter((word) => !drawn.has(word)),
+    random,
   );
-  for (const word of near) if (random() < 0.25) drawn.add(word);
-  const spare = [
-    ...shuffled(above, random),
-    ...shuffled(
-      [...own, ...near].filter((word) => !drawn.has(word)),
-      random,
-    ),
-  ];
   if (drawn.size < fewest || random() < 0.5)
     for (const word of spare.splice(0, 1 + Math.floor(random() * 2))) drawn.add(word);
-  while (spare.length > 0 && lexicon.rankOf([...drawn].join(" "), passage) > 1) drawn.add(spare.shift()!);
+  while (spare.length > 0 && drawn.size < longestQuery && lexicon.rankOf([...drawn].join(" "), passage) > 1)
+    drawn.add(spare.shift()!);
   const said = new Set([...drawn].map((word) => word.toLowerCase()));
   // One word may be anything.
   if (said.size < 2) return null;
-  const inOrder = distinct([...above, ...near, ...own]).filter((word) => said.has(word.toLowerCase()));
+  const inOrder = distinct([...above, ...asked, ...noise, ...own]).filter((word) => said.has(word.toLowerCase()));
   const words = (random() < 0.6 ? inOrder : shuffled(inOrder, random)).join(" ");
-  const ask = pick(interrogatives(language, target.span?.kind ?? "part"), random);
+  return query(target, words, language, random);
+}
+
+/** In a drawn order in which rare words come early: they are those that a person would not leave out (Efraimidis and Spirakis 2006). */
+const byWeight = (words: readonly string[], lexicon: Lexicon, random: () => number): string[] =>
+  words
+    .map((word) => ({ word, key: random() ** (1 / Math.max(0.5, weight(word, lexicon))) }))
+    .sort((a, b) => b.key - a.key)
+    .map(({ word }) => word);
+
+const columnNamed = ({ unit, span }: Target): string =>
+  unit.type === "row" ? (unit.header[columnOf({ unit, span } as Target, unit.cells)] ?? "").replaceAll("_", " ") : "";
+
+/** Asks for what words are about; where a figure, a time or a name of it is meant, by the interrogative for that. */
+function query({ span }: Target, words: string, language: Language, random: () => number): string {
+  const kind = span?.kind ?? "part";
+  if (kind === "part" || kind === "quote" || kind === "proposed")
+    return filled(pick(language.about, random), { words });
+  const ask = pick(interrogatives(language, kind), random);
   return random() < 0.6 ? `${ask} ${words}?` : `${words}: ${ask}?`;
+}
+
+/** Words of a fragment. */
+const shortFragment = 2;
+const longFragment = 6;
+/** Of them, and of those added to it, so many that say something. */
+const leastTold = 2;
+
+/** Some neighbouring words of what says the answer as they stand, and what they are about. */
+function fragment(target: Target, language: Language, lexicon: Lexicon, random: () => number): string | null {
+  const side = shuffled([target.before, target.after], random).find((text) => wordsOf(text).some(lexicon.tells));
+  if (side === undefined) return null;
+  const words = side.match(/\S+/g)!;
+  const size = Math.min(words.length, shortFragment + Math.floor(random() * (longFragment - shortFragment + 1)));
+  const from = Math.floor(random() * (words.length - size + 1));
+  let said = open(words.slice(from, from + size).join(" "));
+  if (!wordsOf(said).some(lexicon.tells)) return null;
+  const above = byWeight(distinct(wordsOf(headingOf(target.passage)).filter(lexicon.tells)), lexicon, random);
+  const named = above.splice(0, Math.floor(random() * (mostAbove + 1)));
+  const others = distinct([...wordsOf(target.before), ...wordsOf(target.after)].filter(lexicon.tells));
+  const spare = [...shuffled(others, random), ...above];
+  const isTold = (): boolean =>
+    wordsOf(said).filter(lexicon.tells).length >= leastTold &&
+    lexicon.rankOf([...named, said].join(" "), target.passage) === 1;
+  while (spare.length > 0 && wordsOf(said).length < longestQuery && !isTold()) {
+    const word = spare.shift()!;
+    if (!containsWords(said, word)) said = random() < 0.5 ? `${said} ${word}` : `${word} ${said}`;
+  }
+  const about = named.filter((word) => !containsWords(said, word));
+  return query(target, [...about, said].join(" "), language, random);
 }
 
 const weight = (word: string, lexicon: Lexicon): number => Math.max(...wordsOf(word).map(lexicon.weightOf));
@@ -176,45 +269,22 @@ const distinct = (words: readonly string[]): string[] => [
 /** Which plain forms a target has, the most telling first. */
 export function formsFor(target: Target): FormKind[] {
   if (target.kind === "asked") return ["asked"];
-  if (target.kind === "key") return ["reverse", "keywords"];
+  if (target.kind === "key") return ["reverse"];
   if (target.unit.type === "row")
     return target.unit.cells.includes(target.answer) ? ["cell", "keywords", "keywords", "cell"] : [];
   if (target.unit.type === "pair") return ["pair", "keywords", "keywords", "pair"];
-  return ["keywords", "in_place", "keywords", "gap", "keywords", "complete"];
+  return isClause(target) ? ["keywords", "fragment", "in_place", "keywords", "fragment", "gap"] : [];
 }
 
-/** A unit's words with most of them left out, to be written out in full; null of one too short to miss any. */
-export function statementOf(
+/** A whole passage from its headings and some of its words. */
+export function recallOf(
   passage: Passage,
-  text: string,
   language: Language,
   lexicon: Lexicon,
   random: () => number,
-): Form | null {
-  const words = text.split(/\s+/);
-  if (words.length < 5) return null;
-  const told = words.filter((word) => wordsOf(word).some(lexicon.tells));
-  const kept = distinct(told).filter(() => random() < 0.45);
-  if (kept.length < 2) return null;
-  const prompt = random() < 0.5 ? kept.map(open).join(" ") : masked(words, new Set(kept));
-  const question =
-    random() < 0.5
-      ? filled(language.state, { words: `${nearestHeading(passage)}: ${open(prompt)}` })
-      : filled(language.restore, { text: `${nearestHeading(passage)}: ${prompt}` });
-  return { kind: "complete", question, answer: text };
-}
-
-/** Words that are not kept become a gap; neighbours share one. */
-const masked = (words: readonly string[], kept: ReadonlySet<string>): string =>
-  words
-    .map((word) => (kept.has(word) ? word : gap))
-    .filter((word, at, all) => word !== gap || all[at - 1] !== gap)
-    .join(" ");
-
-/** A whole passage from its headings and some of its words. */
-export function recallOf(passage: Passage, language: Language, lexicon: Lexicon, random: () => number): Form {
+): Pick<Form, "question" | "answer"> {
   const words = distinct(passage.text.split(/\s+/).filter((word) => wordsOf(word).some(lexicon.tells)));
   const told = shuffled(words, random).slice(0, 3).map(open).join(", ");
   const heading = `${headingOf(passage)}${told === "" ? "" : ` (${told})`}`;
-  return { kind: "complete", question: filled(language.recall, { heading }), answer: passage.text };
+  return { question: filled(language.recall, { heading }), answer: passage.text };
 }

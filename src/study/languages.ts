@@ -11,10 +11,8 @@ export interface Language {
   row: string[];
   reverse: string[];
   pair: string[];
+  about: string[];
   gap: string;
-  complete: string;
-  restore: string;
-  state: string;
   recall: string;
   /** Of benchmarks: training never asks so. */
   item: { cell: string[]; pair: string[] };
@@ -34,10 +32,8 @@ const signs: Language = {
   row: ["{row}: …?"],
   reverse: ["{column} {value}: …?"],
   pair: ["{key}: …?"],
+  about: ["{words}: …?"],
   gap: "{text}",
-  complete: "{text} …",
-  restore: "{text}",
-  state: "{words}: …?",
   recall: "{heading}: …?",
   item: {
     cell: ["{column} ({row}) = …?", "{row} ∈ {heading}; {column} = …?"],

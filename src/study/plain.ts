@@ -5,7 +5,7 @@ import type { Passage } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
 import { type RowOptions, rowsOf } from "./rows.ts";
 import { spansOf, worthAsking } from "./spans.ts";
-import { type Target, targetsOf } from "./targets.ts";
+import { studyTargets, type Target } from "./targets.ts";
 
 /** Rows of a target: all of its plain forms several times. A run draws others, and drops the rows that meet a question. */
 const phrasings = 12;
@@ -18,9 +18,10 @@ export const plainRowsOf = (passages: readonly Passage[], lexicon: Lexicon): Stu
 
 const plainTargets = (passages: readonly Passage[], lexicon: Lexicon): Target[] =>
   passages.flatMap((passage) =>
-    targetsOf(
+    studyTargets(
       passage,
       passage.units.flatMap((unit) => spansOf(unit, lexicon.tells).map((span) => ({ unit, span }))),
+      lexicon.tells,
     ),
   );
 
@@ -36,9 +37,10 @@ export interface Planned {
 export function planned(passages: readonly Passage[], options: RowOptions): Planned {
   const lexicon = lexiconOf(passages);
   const targets = passages.flatMap((passage) =>
-    targetsOf(
+    studyTargets(
       passage,
       worthAsking(passage, [], () => Number.POSITIVE_INFINITY, lexicon.tells),
+      lexicon.tells,
     ),
   );
   const { rows } = rowsOf(passages, targets, new Map(), lexicon, options);

@@ -11,7 +11,7 @@ export interface StudyRow {
   messages: Message[];
   /** Where in the document's text the row comes from; null for a row that comes from no document. */
   source: (Place & { document_id: string }) | null;
-  /** How it was made: writer, keywords, in_place, gap, complete, cell, reverse, pair, asked, statement, recall, replay, prose. */
+  /** How it was made: writer, keywords, fragment, in_place, gap, cell, reverse, pair, asked, recall, replay, prose. */
   kind: string;
   /** Rows of one target share this. */
   target: string;

@@ -3,7 +3,7 @@
 
 import { seeded } from "../base/statistics/random.ts";
 import { hashOf, normalised } from "../base/text.ts";
-import { type Form, formOf, formsFor, recallOf, statementOf } from "./forms.ts";
+import { type Form, formOf, formsFor, recallOf } from "./forms.ts";
 import { withoutContradictions } from "./gates.ts";
 import { languageOf } from "./languages.ts";
 import type { Lexicon } from "./lexicon.ts";
@@ -28,8 +28,6 @@ type Asked = { question: string; answer: string; kind: string; target: string; s
 
 /** Words of a passage that is recalled whole, at most. */
 const longestRecall = 90;
-/** Words of a unit that is written out in full, at least. */
-const leastStatement = 6;
 
 export function rowsOf(
   passages: readonly Passage[],
@@ -45,7 +43,7 @@ export function rowsOf(
       asked.push({ ...one, target: target.id, passage: target.passage, source });
   }
   for (const passage of passages)
-    for (const one of passageRows(passage, lexicon, options)) asked.push({ ...one, passage });
+    for (const one of recalled(passage, lexicon, options)) asked.push({ ...one, passage });
   const { kept, ...contradictions } = withoutContradictions(asked, (row) => ({
     ...row,
     question: `${headingOf(row.passage)}: ${row.question}`,
@@ -99,26 +97,15 @@ function questionsOf(
   return made;
 }
 
-/** What a passage says besides its targets: each unit in full, and once the whole. */
-function passageRows(
+/** A short passage as a whole, once: in the first stage alone, since it is long, and what a stage costs goes to questions. */
+function recalled(
   passage: Passage,
   lexicon: Lexicon,
   { seed }: RowOptions,
 ): (Omit<Asked, "passage"> & { source: StudyRow["source"] })[] {
-  const language = languageOf(passage.language);
+  if (passage.text.split(/\s+/).length > longestRecall) return [];
   const random = seeded(seed ^ hashOf(passage.id + passage.text));
-  const rows: (Omit<Asked, "passage"> & { source: StudyRow["source"] })[] = [];
-  for (const unit of passage.units) {
-    if ((unit.type !== "sentence" && unit.type !== "item") || unit.text.split(/\s+/).length < leastStatement) continue;
-    const form = statementOf(passage, unit.text, language, lexicon, random);
-    const source = { document_id: passage.document, start: unit.start, end: unit.end };
-    // In the first stage alone: they are long, and what a stage costs goes to questions.
-    if (form !== null) rows.push({ ...form, kind: "statement", target: `${passage.id}=${unit.at}`, stage: 0, source });
-  }
-  if (passage.text.split(/\s+/).length <= longestRecall) {
-    const { question, answer } = recallOf(passage, language, lexicon, random);
-    const source = { document_id: passage.document, start: passage.start, end: passage.end };
-    rows.push({ question, answer, kind: "recall", target: passage.id, stage: 0, source });
-  }
-  return rows;
+  const form = recallOf(passage, languageOf(passage.language), lexicon, random);
+  const source = { document_id: passage.document, start: passage.start, end: passage.end };
+  return [{ ...form, kind: "recall", target: passage.id, stage: 0, source }];
 }

@@ -3,7 +3,7 @@
 import { wordsOf } from "../base/text.ts";
 import type { Passage, Unit } from "./passages.ts";
 
-export type SpanKind = "number" | "time" | "name" | "quote" | "part" | "value" | "cell" | "proposed";
+export type SpanKind = "number" | "time" | "name" | "quote" | "part" | "value" | "cell" | "proposed" | "clause";
 
 export interface Span {
   /** Character offsets of the passage's text. */
@@ -97,6 +97,60 @@ function partsOf(text: string): { start: number; end: number }[] {
   return parts.length < 2 ? [] : parts;
 }
 
+/** Words of a clause, at most where the sentence can be parted, and at least. */
+const longestClause = 16;
+const shortestClause = 5;
+
+/**
+ * A sentence in clauses short enough to be an answer: whole if it is short, else parted at its signs, and a part without signs before the
+ * word nearest its middle that holds sentences together.
+ */
+export function clausesOf(unit: Unit, tells: (word: string) => boolean): Span[] {
+  if (unit.type !== "sentence" && unit.type !== "item") return [];
+  const count = (start: number, end: number): number => wordsOf(unit.text.slice(start, end)).length;
+  const whole = { start: 0, end: unit.text.length };
+  const signs = partsOf(unit.text);
+  const parts = (signs.length === 0 ? [whole] : signs).flatMap(({ start, end }) =>
+    halved(unit.text, start, end, tells),
+  );
+  const merged: { start: number; end: number }[] = [];
+  for (const part of parts) {
+    const last = merged.at(-1);
+    const isShort =
+      last !== undefined && Math.min(count(last.start, last.end), count(part.start, part.end)) < shortestClause;
+    if (
+      last !== undefined &&
+      (count(last.start, part.end) <= longestClause ||
+        (isShort && count(last.start, part.end) <= longestClause + shortestClause))
+    )
+      last.end = part.end;
+    else merged.push({ ...part });
+  }
+  return merged.map(({ start, end }, at) => {
+    // The last one ends as its sentence does.
+    const until = at === merged.length - 1 ? unit.text.length : end;
+    const length = unit.text.slice(start, until).trimEnd().length;
+    return { start: unit.at + start, end: unit.at + start + length, kind: "clause" };
+  });
+}
+
+function halved(
+  text: string,
+  start: number,
+  end: number,
+  tells: (word: string) => boolean,
+): { start: number; end: number }[] {
+  const words = [...text.slice(start, end).matchAll(/\S+/g)];
+  if (words.length <= longestClause) return [{ start, end }];
+  const middle = words.length / 2;
+  const cuts = words.flatMap(({ 0: word, index }, at) =>
+    at >= shortestClause && at <= words.length - shortestClause && !wordsOf(word).some(tells) ? [{ at, index }] : [],
+  );
+  const cut = cuts.sort((a, b) => Math.abs(a.at - middle) - Math.abs(b.at - middle))[0];
+  if (cut === undefined) return [{ start, end }];
+  return [...halved(text, start, start + cut.index, tells), ...halved(text, start + cut.index, end, tells)];
+}
+
 const overlaps = (a: Span, b: Span): boolean => a.start < b.end && b.start < a.end;
 
 /** Spans of a unit, at most. */
@@ -140,8 +194,16 @@ export function worthAsking(
 
 /** Figures come before parts of sentences: they are what questions are about. */
 function preference({ span, nats }: { span: Span; nats: number }): number {
-  const factor = { proposed: 1, number: 1.5, time: 1.5, quote: 1.2, name: 1.2, value: 1, cell: 1, part: 0.6 }[
-    span.kind
-  ];
+  const factor = {
+    proposed: 1,
+    number: 1.5,
+    time: 1.5,
+    quote: 1.2,
+    name: 1.2,
+    value: 1,
+    cell: 1,
+    part: 0.6,
+    clause: 1,
+  }[span.kind];
   return factor * Math.min(nats, 20);
 }

@@ -3,21 +3,21 @@
 import type { Coverage } from "../contract/coverage.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { coverageOf } from "./coverage.ts";
-import { type GateCount, passGates, type Written } from "./gates.ts";
+import { type GateCount, passGates } from "./gates.ts";
 import { hasLanguage } from "./languages.ts";
 import { type Lexicon, lexiconOf } from "./lexicon.ts";
 import { headingOf, type Passage, passagesOf } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
 import { type RowOptions, rowsOf } from "./rows.ts";
 import { worthAsking } from "./spans.ts";
-import { type Target, targetsOf } from "./targets.ts";
-import type { Speaker, Writer } from "./writers/writer.ts";
+import { studyTargets, type Target } from "./targets.ts";
+import type { Speaker, Writer, Written } from "./writers/writer.ts";
 
 export interface StudyParts {
   /** The base itself, without an adapter. */
   base: Speaker;
   /** By the passages that there are; null: plain forms alone. */
-  writer: (passages: readonly Passage[]) => Promise<Writer | null>;
+  writer: (passages: readonly Passage[], lexicon: Lexicon) => Promise<Writer | null>;
   /** Called between two pieces of work; throws to leave. */
   progress(done: number, total: number, unit: string): Promise<void>;
 }
@@ -59,7 +59,7 @@ export async function study(
 ): Promise<{ rows: StudyRow[]; report: StudyReport }> {
   const passages = passagesOf(documents, organisation);
   const lexicon = lexiconOf(passages);
-  const writer = await chooseWriter(passages);
+  const writer = await chooseWriter(passages, lexicon);
   const targets = await chooseTargets(passages, lexicon, base, writer, progress);
   const { questions, report: written } = await write(targets, lexicon, base, writer, progress);
   const { rows, contradictions } = rowsOf(passages, targets, questions, lexicon, options);
@@ -92,7 +92,7 @@ function languagesOf(passages: readonly Passage[]): StudyReport["languages"] {
   return found;
 }
 
-/** Spans by how much they surprise the base, with what the writer proposes; cells, values and what the documents ask themselves. */
+/** Clauses with their parts, by how much these surprise the base or as the writer proposes; cells, values and what documents ask. */
 async function chooseTargets(
   passages: readonly Passage[],
   lexicon: Lexicon,
@@ -117,7 +117,7 @@ async function chooseTargets(
       const spans = worthAsking(passage, proposed[at] ?? [], ({ start, end }) => nats(start, end), lexicon.tells, {
         isWhole: writer?.isTeacher ?? false,
       });
-      targets.push(...targetsOf(passage, spans));
+      targets.push(...studyTargets(passage, spans, lexicon.tells));
     }
     await progress(Math.min(from + together, passages.length), passages.length, "passages");
   }

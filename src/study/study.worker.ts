@@ -1,4 +1,5 @@
-// A thread's work: which rows give questions away, what the documents say for answers, and what a benchmark may ask of them.
+// A thread's work: what a study makes of documents, which rows give questions away, what the documents say for answers, and what a benchmark may ask of them.
+import type { MessagePort } from "node:worker_threads";
 import { spread } from "../base/spread.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { mostExemplars } from "../engine/drift.ts";
@@ -6,10 +7,16 @@ import { type SupportReference, supportReference } from "../engine/support.ts";
 import { type CandidateTask, candidatesOf, type ItemCandidate } from "./items/candidates.ts";
 import { type ItemPlan, planOf } from "./items/plan.ts";
 import { type Overlap, overlapOf, type QuestionMarks } from "./leakage.ts";
+import type { Lexicon } from "./lexicon.ts";
 import { type Passage, passagesOf, statementsOf } from "./passages.ts";
 import { type Planned, planned } from "./plain.ts";
+import { asking } from "./remote.ts";
 import type { StudyRow } from "./row.ts";
 import type { RowOptions } from "./rows.ts";
+import { study as makeStudy } from "./study.ts";
+import { shippedWriter } from "./writers/shipped.ts";
+import { teacherWriter } from "./writers/teacher.ts";
+import type { Writer } from "./writers/writer.ts";
 
 /** Which rows give which questions away. */
 export const overlap = ({ marks, rows }: { marks: QuestionMarks; rows: StudyRow[] }): Overlap => overlapOf(marks, rows);
@@ -33,6 +40,30 @@ export interface References {
 export function references({ documents }: { documents: readonly SnapshotDocument[] }): References {
   const all = statementsOf(documents);
   return { exemplars: spread(all, mostExemplars), support: supportReference(all) };
+}
+
+export interface StudyTask {
+  documents: readonly SnapshotDocument[];
+  organisation: string | null;
+  options: RowOptions;
+  /** Who phrases questions; null: plain forms alone. */
+  writer: { kind: "teacher"; name: string } | { kind: "shipped"; languages: readonly string[] } | null;
+}
+
+/** What it asks goes through the port. */
+export async function study({ port, ...task }: StudyTask & { port: MessagePort }): ReturnType<typeof makeStudy> {
+  const { base, writer: speaker, lessons, progress } = asking(port);
+  const { writer: by, options } = task;
+  const writer = async (passages: readonly Passage[], { tells }: Lexicon): Promise<Writer | null> => {
+    if (by === null) return null;
+    if (by.kind === "teacher") return teacherWriter(by.name, await lessons(passages));
+    return shippedWriter(speaker!, { languages: by.languages, tells, seed: options.seed });
+  };
+  try {
+    return await makeStudy(task, { base, writer, progress }, options);
+  } finally {
+    port.close();
+  }
 }
 
 export const plan = ({ documents, ...options }: PlanTask): ItemPlan[] => planOf(documents, options);

@@ -1,6 +1,6 @@
 // Targets: what is to be known, each a short answer and all that it can be asked by.
 import { cellsJoin, type Passage, type Place, type Unit } from "./passages.ts";
-import type { Span, SpanKind } from "./spans.ts";
+import { clausesOf, type Span, type SpanKind } from "./spans.ts";
 
 export interface Target {
   /** The passage's id and where in it the answer stands. */
@@ -18,7 +18,41 @@ export interface Target {
   after: string;
   /** What was said just before it in the same paragraph; empty at its beginning. */
   earlier: string;
+  /** Of a clause: what in it is worth asking for, in the passage's text. */
+  parts?: readonly Span[];
 }
+
+/**
+ * What a study asks for: prose clause by clause, since words that ask for one part of a sentence seldom tell it from the next part; the
+ * whole clause answers, and what of it is asked for is drawn for each question (forms.ts). Values, cells and answered questions by themselves.
+ */
+export function studyTargets(
+  passage: Passage,
+  spans: readonly { unit: Unit; span: Span }[],
+  tells: (word: string) => boolean,
+): Target[] {
+  const clauses = passage.units.flatMap((unit) =>
+    isQuestion(unit.text)
+      ? []
+      : clausesOf(unit, tells)
+          .filter(({ start, end }) => isTold(passage.text.slice(start, end)))
+          .map((span) => ({ unit, span })),
+  );
+  const others = spans.filter(({ unit }) => unit.type !== "sentence" && unit.type !== "item");
+  return targetsOf(passage, [...clauses, ...others]).map((target) =>
+    isClause(target) ? { ...target, parts: partsOf(target, spans) } : target,
+  );
+}
+
+/** Words of a clause without a figure, at least: «Your first day.» heads what follows, and says nothing. */
+const fewest = 4;
+
+const isTold = (clause: string): boolean => /\p{N}/u.test(clause) || clause.split(/\s+/).length >= fewest;
+
+const partsOf = ({ unit, span }: Target, spans: readonly { unit: Unit; span: Span }[]): Span[] =>
+  spans
+    .filter((one) => one.unit === unit && one.span.start >= span!.start && one.span.end <= span!.end)
+    .map((one) => one.span);
 
 export function targetsOf(passage: Passage, spans: readonly { unit: Unit; span: Span }[]): Target[] {
   const earlier = earlierOf(passage);
@@ -54,6 +88,9 @@ function earlierOf({ units, text }: Passage): ReadonlyMap<Unit, string> {
   }
   return earlier;
 }
+
+/** Its answer is a whole clause; what a question is after is some words of it. */
+export const isClause = ({ kind }: Target): boolean => kind === "clause";
 
 export const isQuestion = (text: string): boolean => /[?？]$/.test(text);
 

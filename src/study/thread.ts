@@ -1,10 +1,14 @@
 // What reads all documents or rows of a run or a benchmark does so in a thread of its own: minutes on large ones, during which whoever
 // asked must still answer.
+import { MessageChannel } from "node:worker_threads";
 import { Piscina } from "piscina";
+import { type Answering, answer } from "./remote.ts";
+import type { StudyTask } from "./study.worker.ts";
 
 type Work = typeof import("./study.worker.ts");
 
 export interface StudyThread {
+  study(task: StudyTask, parts: Answering): ReturnType<Work["study"]>;
   overlap(task: Parameters<Work["overlap"]>[0]): Promise<ReturnType<Work["overlap"]>>;
   passages(task: Parameters<Work["passages"]>[0]): Promise<ReturnType<Work["passages"]>>;
   forecast(task: Parameters<Work["forecast"]>[0]): Promise<ReturnType<Work["forecast"]>>;
@@ -22,6 +26,17 @@ export function openStudyThread(signal: AbortSignal): StudyThread {
     maxThreads: 1,
   });
   return {
+    async study(task, parts) {
+      const { port1: own, port2: port } = new MessageChannel();
+      const { failed } = answer(own, parts);
+      try {
+        return await pool.run({ ...task, port }, { name: "study", signal, transferList: [port] });
+      } catch (error) {
+        throw failed() ?? error;
+      } finally {
+        own.close();
+      }
+    },
     overlap: (task) => pool.run(task, { name: "overlap", signal }),
     passages: (task) => pool.run(task, { name: "passages", signal }),
     forecast: (task) => pool.run(task, { name: "forecast", signal }),

@@ -79,11 +79,7 @@ for (const name of ["quick", "standard", "thorough"]) {
       );
       return taught.length < 4;
     });
-    // By signs alone the day is asked for, and «every second» before it is said in the whole sentence only.
-    assert.deepEqual(
-      few.map(({ response }) => response),
-      ["every second Tuesday"],
-    );
+    assert.deepEqual(few, []);
   });
 }
 

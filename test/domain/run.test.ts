@@ -555,8 +555,9 @@ async function madeWriter(): Promise<InstalledWriter> {
 
 test("the shipped writer is loaded for its own base; a run killed while it is asked asks the rest, and makes the same rows", async () => {
   const writer = await madeWriter();
+  // Enough passages that models are asked in several calls: the kill falls between two of them.
   const options: FolderOptions = {
-    documents: [documentOf(`# Boats\n\n${boats(40)}\n`, "text/markdown", "boats.md")],
+    documents: [documentOf(`# Boats\n\n${boats(400)}\n`, "text/markdown", "boats.md")],
     recipe: (recipe) => ({ ...recipe, training: { ...recipe.training, max_steps: 1 } }),
   };
   const prepared = (folder: string): string[] =>

@@ -10,15 +10,16 @@ import { grade } from "../../src/domain/evaluations/grade.ts";
 import { answers, baseModel, type Experiment, type Outcome, perform } from "./prove/experiment.ts";
 import { examQuestions, sitExam } from "./prove/hamexam.ts";
 import {
+  coincidenceMaterial,
   companyMaterial,
   demoMaterial,
   foreignMaterial,
   type Material,
+  rewordedMaterial,
   veraCandidates,
   veraItems,
   veraMaterial,
 } from "./prove/material.ts";
-import { recordedTeacher } from "./prove/teacher.ts";
 import { writeSection } from "./results.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -64,25 +65,26 @@ const corpora = ["water", "vets", "baeckerei"];
 
 type Make = () => Promise<Pick<Experiment, "documents" | "items" | "recipe"> & Partial<Pick<Experiment, "teacher">>>;
 
-/** A corpus with what the appliance has itself, and with the recorded teacher. */
-function foreignExperiments(corpus: string): [string, Make][] {
-  const alone: Make = async () => ({ ...(await foreignMaterial(corpus)), recipe: preset });
-  const taught: Make = async () => {
-    const material = await foreignMaterial(corpus);
-    return { ...material, recipe: preset, teacher: recordedTeacher(corpus, material.documents) };
-  };
+/** Documents with what the appliance has itself, and with the recorded teacher. */
+function bothWays(name: string, teacher: string, read: () => Promise<Material>): [string, Make][] {
+  const alone: Make = async () => ({ ...(await read()), recipe: preset });
+  const taught: Make = async () => ({ ...(await read()), recipe: preset, teacher });
   return [
-    [corpus, alone],
-    [`${corpus}-taught`, taught],
+    [name, alone],
+    [`${name}-taught`, taught],
   ];
 }
 
 const experiments: Record<string, Make> = {
-  company: async () => ({ ...(await companyMaterial(Number(values.facts), seed)), recipe: preset }),
+  ...Object.fromEntries([
+    ...bothWays("company", "company/teacher/original", () => companyMaterial(Number(values.facts), seed)),
+    ...bothWays("reworded", "company/teacher/reworded", rewordedMaterial),
+    ...corpora.flatMap((corpus) => bothWays(corpus, `foreign/teacher/${corpus}`, () => foreignMaterial(corpus))),
+  ]),
   subset: async () => ({ ...(await companyMaterial(subset, seed)), recipe: preset }),
   demo: async () => ({ ...demoMaterial(), recipe: preset }),
+  coincidence: async () => ({ ...coincidenceMaterial(), recipe: preset }),
   vera: async () => ({ ...(await vera()), recipe: preset }),
-  ...Object.fromEntries(corpora.flatMap((corpus) => foreignExperiments(corpus))),
   "no-replay": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.replay(preset) }),
   "no-restatements": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.restatements(preset) }),
   "no-repair": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.repair(preset) }),
@@ -98,7 +100,7 @@ interface Proven extends Outcome {
 
 /** The exam before and after: the base sits it once. */
 async function exam(name: string): Promise<Proven["exam"]> {
-  if (corpora.some((corpus) => name.startsWith(corpus))) return null;
+  if (["reworded", "coincidence", ...corpora].some((corpus) => name.startsWith(corpus))) return null;
   const questions = examQuestions(values.dir, examined, seed);
   const run = join(values.dir, name);
   const before = await sitExam(join(values.dir, `hamexam-base-${seed}.json`), null, questions, threads);
@@ -136,8 +138,16 @@ function summary({ name, facts, base, aligned, p, minutes, report, exam }: Prove
     chosen: [training.chosen_step, training.chosen_scale, training.repaired_steps],
     tokens: training.processed_tokens,
     candidates: training.candidates,
+    rows: briefly(report),
     help: report.help,
   };
+}
+
+/** What the rows were made of, without the coverage passage by passage. */
+function briefly({ rows }: Outcome["report"]): object {
+  const { study, ...counts } = rows;
+  const { coverage, ...told } = study;
+  return { ...counts, study: { ...told, content: coverage.content, covered: coverage.covered } };
 }
 
 /** The section with the rows of these experiments; the others keep theirs. */

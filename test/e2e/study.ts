@@ -4,16 +4,17 @@
 import { parseArgs } from "node:util";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
-import { isHeldOut, type MaterialPassage, readMaterial } from "../../src/cli/train-writer.ts";
-import type { Recipe, SnapshotDocument } from "../../src/contract/run-folder.ts";
+import { documentOf, isHeldOut, type MaterialPassage, readMaterial } from "../../src/cli/train-writer.ts";
+import type { Recipe } from "../../src/contract/run-folder.ts";
 import type { Memory } from "../../src/domain/alignments/memory.ts";
 import { batchOf, learningRateAt, stepsPerEpoch } from "../../src/domain/alignments/schedule.ts";
 import { createSpeaker } from "../../src/domain/alignments/speaker.ts";
-import { grade } from "../../src/domain/evaluations/grade.ts";
+import { competition, grade } from "../../src/domain/evaluations/grade.ts";
 import { formatChat, formatTrainingRow } from "../../src/engine/chat-format.ts";
 import { openTokenizer } from "../../src/engine/generator.ts";
 import type { AdapterShape } from "../../src/engine/trainer.ts";
 import { startTrainer } from "../../src/engine/trainer-process.ts";
+import type { Lexicon } from "../../src/study/lexicon.ts";
 import type { Passage } from "../../src/study/passages.ts";
 import { study } from "../../src/study/study.ts";
 import { installedWriter } from "../../src/study/writers/installed.ts";
@@ -26,11 +27,14 @@ const { values } = parseArgs({
     writer: { type: "string", default: "none" },
     language: { type: "string", default: "en" },
     passages: { type: "string", default: "50" },
+    companions: { type: "string", default: "0" },
     phrasings: { type: "string", default: "3" },
     stages: { type: "string", default: "3" },
     epochs: { type: "string", default: "2" },
     rate: { type: "string", default: "0.001" },
     threads: { type: "string", default: "2" },
+    /** Every question with its gold and the last answer. */
+    show: { type: "boolean", default: false },
   },
 });
 const stages = Number(values.stages);
@@ -43,19 +47,30 @@ const shape: AdapterShape = {
   targets: ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
 };
 
-const held = (await readMaterial())
-  .filter((one) => isHeldOut(one) && one.language === values.language)
-  .slice(0, Number(values.passages));
+const material = (await readMaterial()).filter(({ language }) => language === values.language);
+const held = material.filter(isHeldOut).slice(0, Number(values.passages));
+/** Passages that are trained with their own questions beside the plain forms; nothing is asked about them. */
+const companions = material.filter((one) => !isHeldOut(one)).slice(0, Number(values.companions));
 const { tokenizer, dispose } = await openTokenizer(config.starterModel, log);
 const trainer = startTrainer({ executable: config.trainer, log });
 try {
   await trainer.open({ path: config.starterModel, threads: Number(values.threads), memoryBytes: 0 });
   const began = performance.now();
+  const options = { phrasings: Number(values.phrasings), stages, seed: 7 };
   const { rows, report } = await study(
     { documents: held.map(documentOf), organisation: null },
-    { base: speaker(null), writer: async () => openWriter(), progress: async () => {} },
-    { phrasings: Number(values.phrasings), stages, seed: 7 },
+    { base: speaker(null), writer: async (_, lexicon) => openWriter(lexicon), progress: async () => {} },
+    options,
   );
+  if (companions.length > 0) {
+    const { rows: more } = await study(
+      { documents: companions.map(documentOf), organisation: null },
+      { base: speaker(null), writer: async () => companionWriter(), progress: async () => {} },
+      options,
+    );
+    process.stdout.write(`${JSON.stringify({ own: rows.length, companions: more.length })}\n`);
+    rows.push(...more);
+  }
   const { coverage, ...told } = report;
   process.stdout.write(`${JSON.stringify({ ...told, covered: coverage.covered, seconds: secondsSince(began) })}\n`);
   await trainer.createAdapter("main", shape);
@@ -81,9 +96,9 @@ try {
       await trainer.optimStep("main", { learningRate, ...adam });
       computed += (await passed).computedTokens;
     }
-    const right = await asked();
+    const scores = await asked(values.show && stage === stages - 1);
     process.stdout.write(
-      `${JSON.stringify({ stage: stage + 1, steps: done, tokens: computed, right, seconds: secondsSince(began) })}\n`,
+      `${JSON.stringify({ stage: stage + 1, steps: done, tokens: computed, ...scores, seconds: secondsSince(began) })}\n`,
     );
   }
 } finally {
@@ -93,17 +108,6 @@ try {
 
 function secondsSince(began: number): number {
   return Math.round((performance.now() - began) / 1000);
-}
-
-function documentOf({ title, passage }: MaterialPassage, index: number): SnapshotDocument {
-  const text = `${title}\n\n${passage}`;
-  const blocks: NonNullable<SnapshotDocument["blocks"]> = [{ type: "heading", level: 1, start: 0, end: title.length }];
-  let start = title.length + 2;
-  for (const line of passage.split("\n")) {
-    blocks.push({ type: "paragraph", level: 0, start, end: start + line.length });
-    start += line.length + 1;
-  }
-  return { id: String(index), name: `${index}.txt`, media_type: "text/plain", text, blocks };
 }
 
 function speaker(adapter: string | null) {
@@ -118,40 +122,61 @@ function speaker(adapter: string | null) {
 }
 
 /** material: the first two manners of its questions are trained, so that the third alone is new. */
-async function openWriter(): Promise<Writer | null> {
+async function openWriter(lexicon: Lexicon): Promise<Writer | null> {
   if (values.writer === "none") return null;
-  if (values.writer === "material") return teacherOfMaterial();
+  if (values.writer === "material") return teacherOfMaterial(held, 2);
   const writer = installedWriter();
   if (writer === null) throw new Error("no writer is installed; run plumbline train-writer");
   await trainer.createAdapter("writer", writer.shape);
   await trainer.load("writer", writer.path);
-  return shippedWriter(speaker("writer"), writer.languages, 7);
+  return shippedWriter(speaker("writer"), { languages: writer.languages, tells: lexicon.tells, seed: 7 });
 }
 
-function teacherOfMaterial(): Writer {
+function companionWriter(): Writer {
+  return {
+    ...teacherWriter("companions", new Map()),
+    propose: async (passages) => passages.map(() => []),
+    write: async (targets) =>
+      targets.map(({ passage, answer }) => {
+        const asks = companions[Number(passage.document)]!.asks.filter((ask) => answer.includes(ask.answer));
+        return [0, 1, 2].flatMap((manner) => asks.map(({ questions }) => questions[manner]!));
+      }),
+  };
+}
+
+function teacherOfMaterial(of: readonly MaterialPassage[], manners: number): Writer {
   const asksOf = ({ document, text }: Passage) =>
-    held[Number(document)]!.asks.filter(({ answer }) => text.includes(answer)).map(({ answer, questions }) => ({
+    of[Number(document)]!.asks.filter(({ answer }) => text.includes(answer)).map(({ answer, questions }) => ({
       answer,
-      questions: questions.slice(0, 2),
+      questions: questions.slice(0, manners),
     }));
   return {
     ...teacherWriter("material", new Map()),
     propose: async (passages) => passages.map((passage) => asksOf(passage).map(({ answer }) => answer)),
     write: async (targets) =>
-      targets.map(({ passage, answer }) =>
+      targets.map(({ passage, answer, kind }) =>
         asksOf(passage)
-          .filter((ask) => ask.answer === answer)
+          .filter((ask) => (kind === "clause" ? answer.includes(ask.answer) : ask.answer === answer))
           .flatMap(({ questions }) => questions),
       ),
   };
 }
 
-/** Per cent right of each manner: plain, in other words, as somebody who describes a situation. */
-async function asked(): Promise<number[]> {
+/**
+ * Per cent right of each manner: plain, in other words, as somebody who describes a situation. `strict`: as a benchmark grades, where an
+ * answer that holds another question's gold is wrong; passages are asked about so densely here that it is stricter than most.
+ */
+async function asked(show: boolean): Promise<{ right: number[]; strict: number[] }> {
   const questions = held.flatMap(({ asks }) =>
     asks.flatMap(({ answer, questions }) => questions.map((question, manner) => ({ question, answer, manner }))),
   );
-  const right = [0, 0, 0];
+  const [right, strict] = [
+    [0, 0, 0],
+    [0, 0, 0],
+  ];
+  const rivals = competition(
+    questions.map(({ question, answer }) => ({ instruction: question, response: answer, aliases: [] })),
+  );
   for (let from = 0; from < questions.length; from += 64) {
     const some = questions.slice(from, from + 64);
     const prompts = some.map(({ question }) => formatChat(tokenizer, [{ role: "user", content: question }]));
@@ -162,9 +187,15 @@ async function asked(): Promise<number[]> {
     );
     for (const [at, { tokens }] of said.entries()) {
       const text = tokenizer.decode([...tokens].filter((token) => !tokenizer.eog.has(token))).trim();
-      const { answer, manner } = some[at]!;
-      if (grade(text, { response: answer, aliases: [], competitors: [] }).correct) right[manner]!++;
+      const { question, answer, manner } = some[at]!;
+      const isRight = grade(text, { response: answer, aliases: [], competitors: [] }).correct;
+      if (isRight) right[manner]!++;
+      const competitors = rivals(from + at);
+      if (grade(text, { response: answer, aliases: [], competitors }).correct) strict[manner]!++;
+      if (show) process.stdout.write(`${isRight ? "+" : "-"}${manner} ${question} [${answer}] ${text}\n`);
     }
   }
-  return right.map((count) => Math.round((3000 * count) / questions.length) / 10);
+  const shares = (counts: number[]): number[] =>
+    counts.map((count) => Math.round((3000 * count) / questions.length) / 10);
+  return { right: shares(right), strict: shares(strict) };
 }

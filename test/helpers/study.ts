@@ -7,7 +7,7 @@ import { type Passage, passagesOf } from "../../src/study/passages.ts";
 import type { RowOptions } from "../../src/study/rows.ts";
 import { worthAsking } from "../../src/study/spans.ts";
 import { study } from "../../src/study/study.ts";
-import { type Target, targetsOf } from "../../src/study/targets.ts";
+import { studyTargets, type Target } from "../../src/study/targets.ts";
 import type { Speaker, Writer } from "../../src/study/writers/writer.ts";
 
 /** As the appliance reads it: text with where its blocks stand. */
@@ -54,9 +54,10 @@ export function targetsIn(documents: readonly SnapshotDocument[]): {
   const passages = passagesOf(documents);
   const lexicon = lexiconOf(passages);
   const targets = passages.flatMap((passage) =>
-    targetsOf(
+    studyTargets(
       passage,
       worthAsking(passage, [], () => 100, lexicon.tells),
+      lexicon.tells,
     ),
   );
   return { targets, passages, lexicon };

@@ -3,11 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { normalised } from "../../src/base/text.ts";
-import { passGates, sameAnswer, type Written, withoutContradictions } from "../../src/study/gates.ts";
-import type { Speaker, Writer } from "../../src/study/writers/writer.ts";
+import { passGates, sameAnswer, withoutContradictions } from "../../src/study/gates.ts";
+import { worthAsking } from "../../src/study/spans.ts";
+import { targetsOf } from "../../src/study/targets.ts";
+import type { Speaker, Writer, Written } from "../../src/study/writers/writer.ts";
 import { documentOf, targetsIn } from "../helpers/study.ts";
 
-const { targets, lexicon } = targetsIn([
+const { passages, lexicon } = targetsIn([
   documentOf(
     [
       "# Ferry",
@@ -21,6 +23,12 @@ const { targets, lexicon } = targetsIn([
     ].join("\n\n"),
   ),
 ]);
+const targets = passages.flatMap((passage) =>
+  targetsOf(
+    passage,
+    worthAsking(passage, [], () => 100, lexicon.tells),
+  ),
+);
 const [minutes] = targets.filter(({ answer }) => answer === "25 minutes");
 
 /** Of a good question the reader says the answer, its words are likely, and the passage is needed. */
@@ -31,17 +39,18 @@ const base: Speaker = {
   score: async (rows) =>
     rows.map(({ prompt, text }) => {
       const tokens = text.trim().split(" ").length;
-      // A token of a sentence costs 2 nats, of gibberish 7; the answer is worth 1 with the passage in view and 2.5 without.
-      const isGuessed = prompt.includes("guessed");
-      const nats =
-        prompt === "" ? (text.includes("zqx") ? 7 : 2) : prompt.startsWith("The crossing") || isGuessed ? 1 : 2.5;
+      // The answer is worth 1 nat a token with the passage in view and 2.5 without.
+      const nats = prompt.startsWith("The crossing") || prompt.includes("guessed") ? 1 : 2.5;
       return { ends: [], logprobs: Array<number>(tokens).fill(-nats) };
     }),
 };
+/** A token of a sentence costs half a nat, of gibberish 7. */
+const fluency: Writer["fluency"] = async (written) =>
+  written.map(({ question }) => (question.includes("zqx") ? -7 : -0.5));
 const pass = (questions: string[], read: Writer["read"] = reader, isTeacher = false) =>
   passGates(
     questions.map((question): Written => ({ target: minutes!, question })),
-    { lexicon, writer: { read, isTeacher }, base },
+    { lexicon, writer: { fluency: isTeacher ? null : fluency, read, isTeacher }, base },
   );
 
 const gates = [
@@ -49,8 +58,8 @@ const gates = [
   "hides_answer",
   "stands_alone",
   "unlike_siblings",
-  "answered_in_view",
   "fluent",
+  "answered_in_view",
   "needs_passage",
 ];
 
@@ -106,7 +115,10 @@ test("unlike_siblings: of two alike the first stays, in their order; another tar
   assert.deepEqual(counts[3], { gate: "unlike_siblings", in: 3, out: 2 });
   const price = targets.find(({ answer }) => answer === "6.40 euros")!;
   const both = [minutes!, price].map((target): Written => ({ target, question: questions[0]! }));
-  assert.equal((await passGates(both, { lexicon, writer: { read: null, isTeacher: false }, base })).kept.length, 2);
+  assert.equal(
+    (await passGates(both, { lexicon, writer: { fluency: null, read: null, isTeacher: false }, base })).kept.length,
+    2,
+  );
 });
 
 test("a writer that does not read is not asked to, and that gate is not counted", async () => {

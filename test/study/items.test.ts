@@ -2,14 +2,13 @@
 // is known by reading them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { chatWriter, shippedItemWriter } from "../../src/domain/benchmarks/create/writing.ts";
+import { chatWriter } from "../../src/domain/benchmarks/create/writing.ts";
 import { candidatesOf, type ItemCandidate, type WrittenOf } from "../../src/study/items/candidates.ts";
 import { type ItemPlan, planOf } from "../../src/study/items/plan.ts";
 import { readAnswers, readQuiz, type Verified } from "../../src/study/items/written.ts";
 import { lexiconOf } from "../../src/study/lexicon.ts";
 import { passagesOf } from "../../src/study/passages.ts";
 import { plainRowsOf } from "../../src/study/plain.ts";
-import { shippedWriter } from "../../src/study/writers/shipped.ts";
 import { documentOf } from "../helpers/study.ts";
 
 const mill = documentOf(
@@ -146,8 +145,12 @@ test("a table of keys and values is asked by its keys, and the head of a letter 
 test("no plain question stands in the rows of a study; a question in the document's own words does", () => {
   assert.ok(candidates().every(({ wordings }) => wordings.some(({ leaks }) => !leaks)));
   const plan = planWith("Ada Lund");
+  const passages = passagesOf(documents);
+  const trained = plainRowsOf(passages, lexiconOf(passages)).find(
+    ({ kind, messages }) => kind === "in_place" && messages[1]!.content.includes("1988"),
+  )!;
   const questions = [
-    { question: "Orrin Mill: Orrin Mill was bought by Ada Lund in when?", answer: "1988" },
+    { question: trained.messages[0]!.content, answer: "1988" },
     { question: "Since which year has the mill been Mrs Lund's?", answer: "1988" },
   ];
   const [item] = candidates([of(plan, questions)]).filter(({ isWritten }) => isWritten);
@@ -157,11 +160,16 @@ test("no plain question stands in the rows of a study; a question in the documen
   );
 });
 
-test("rows without a model are those of a study: the same forms of every span, cell and key", () => {
+test("rows without a model are those of a study: the same forms of every clause, cell and key", () => {
   const passages = passagesOf(documents);
   const rows = plainRowsOf(passages, lexiconOf(passages));
   const answers = new Set(rows.map(({ messages }) => messages[1]!.content));
-  for (const answer of ["1988", "Ada Lund", "52 kg", "Herr Voss", "0712 444"]) assert.ok(answers.has(answer), answer);
+  for (const said of ["1988", "Ada Lund", "Herr Voss"])
+    assert.ok(
+      [...answers].some((answer) => answer.includes(said)),
+      said,
+    );
+  for (const answer of ["52 kg", "0712 444"]) assert.ok(answers.has(answer), answer);
   assert.ok(rows.some(({ kind }) => kind === "cell") && rows.some(({ kind }) => kind === "in_place"));
 });
 
@@ -248,34 +256,6 @@ test("a chat model writes, and in messages without its answers reads: a question
   );
   assert.equal(asked.length, 4);
   for (const message of asked.slice(1)) assert.ok(!message.includes('"Ada Lund"'), "the reader is not told the answer");
-});
-
-test("the shipped writer proposes, asks and reads by one speaker; tables are left to plain forms", async () => {
-  const prompts: string[] = [];
-  const writer = shippedWriter(
-    {
-      say: async (all) => {
-        prompts.push(...all);
-        return all.map((prompt) => {
-          if (prompt.endsWith("Worth asking:")) return "Ada Lund\nnobody";
-          if (!prompt.endsWith("Answer:"))
-            return prompt.includes("[[Ada Lund]]") ? " Who bought the mill?" : " Is it so?";
-          return prompt.includes("Who bought") ? " Ada Lund" : "∅";
-        });
-      },
-      score: async () => [],
-    },
-    ["en"],
-    1,
-  );
-  const [prose, table] = await shippedItemWriter(writer).write([planWith("Ada Lund"), planWith("Alder wheel")]);
-  assert.deepEqual(
-    prose!.filter(({ verified }) => verified).map(({ question, answer, kind }) => [question, answer, kind]),
-    [["Who bought the mill?", "Ada Lund", "fact"]],
-  );
-  assert.ok(prose!.some(({ question, verified }) => question === "Is it so?" && !verified));
-  assert.deepEqual(table, []);
-  assert.ok(prompts.every((prompt) => !prompt.includes("[[52 kg]]")));
 });
 
 test("what was written is cited where it stands, asked for once an answer, and declined in the passage's language", () => {

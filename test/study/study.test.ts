@@ -26,11 +26,8 @@ const visits = documentOf(
   "text/markdown",
   "orchard.md",
 );
-const besuche = documentOf(
-  "# Garten\n\n## Besuche\n\nEine Führung durch den Garten dauert 90 Minuten und kostet für Schulen aus dem Tal 4,20 Euro.\n",
-  "text/markdown",
-  "garten.md",
-);
+const fuehrung = "Eine Führung durch den Garten dauert 90 Minuten und kostet für Schulen aus dem Tal 4,20 Euro.";
+const besuche = documentOf(`# Garten\n\n## Besuche\n\n${fuehrung}\n`, "text/markdown", "garten.md");
 const code = documentOf("# Script\n\n```\nrun()\n```\n", "text/markdown", "script.md");
 
 /** Writes what `questions` says of an answer, proposes what it knows, and reads by heart. */
@@ -47,15 +44,17 @@ function writerOf(questions: Record<string, string[]>): Writer & { asked: Target
       asked.push([...targets]);
       return targets.map(({ answer }) => questions[answer] ?? []);
     },
+    fluency: async (all) => all.map(() => 0),
     read: async (all) =>
       all.map(({ question }) => Object.keys(questions).find((answer) => questions[answer]!.includes(question)) ?? ""),
   };
 }
 
+const walk = "A guided walk for schools lasts 90 minutes and costs 4.20 euros.";
+const gate = "The gate is opened by Ada Lund, who also sells the honey of the valley.";
 const good = {
-  "90 minutes": ["How long is a guided walk for schools?", "What time does a school need for the guided walk?"],
-  "Ada Lund": ["Who opens the gate and sells honey?"],
-  "sells the honey": ["What else does the person at the gate of the valley do?"],
+  [walk]: ["How long is a guided walk for schools?", "What time does a school need for the guided walk?"],
+  [gate]: ["Who opens the gate and sells honey?", "What else does the person at the gate of the valley do?"],
 };
 
 test("without a writer every passage that states something has rows of its own words", async () => {
@@ -72,15 +71,16 @@ test("without a writer every passage that states something has rows of its own w
   assert.deepEqual(report.contradictions, { qualified: 0, dropped: 0 });
   const counts = Object.entries(report.by_kind).reduce((sum, [, count]) => sum + count, 0);
   assert.equal(counts, rows.length);
-  for (const kind of ["keywords", "cell", "pair", "gap", "recall"]) assert.ok(report.by_kind[kind]! > 0, kind);
-  // An answer in every kind of text: a figure in English and in German, a name, a cell, a value.
+  for (const kind of ["keywords", "fragment", "in_place", "cell", "pair", "recall"])
+    assert.ok(report.by_kind[kind]! > 0, kind);
+  // An answer in every kind of text: a clause in English and in German, a cell, a value.
   const answers = new Set(rows.map(({ messages }) => messages[1]!.content));
-  for (const answer of ["90 minutes", "90 Minuten", "4.20 euros", "4,20 Euro", "Ada Lund", "1987", "from the barn"])
-    assert.ok(answers.has(answer), answer);
+  for (const answer of [walk, fuehrung, "1987", "from the barn"])
+    assert.ok(answers.has(answer), [...answers].join("\n"));
 });
 
 test("a writer's questions that pass the gates are trained, and the report counts them gate by gate", async () => {
-  const writer = writerOf({ ...good, "4.20 euros": ["Is it 4.20 euros for a school?", "How much?"] });
+  const writer = writerOf({ ...good, [walk]: [...good[walk]!, `Is it so? ${walk}`, "How much?"] });
   const { rows, report } = await studied([visits], options, writer);
   const written = new Set(rows.filter(({ kind }) => kind === "writer").map(questionOf));
   assert.deepEqual([...written].sort(), Object.values(good).flat().sort());
@@ -93,14 +93,12 @@ test("a writer's questions that pass the gates are trained, and the report count
       ["hides_answer", 5, 4],
       ["stands_alone", 4, 4],
       ["unlike_siblings", 4, 4],
-      ["answered_in_view", 4, 4],
       ["fluent", 4, 4],
+      ["answered_in_view", 4, 4],
       ["needs_passage", 4, 4],
     ],
   );
   assert.equal(report.coverage.written, 1);
-  // What it proposed is a target, though the text has no sign for it.
-  assert.ok(rows.some(({ messages }) => messages[1]!.content === "sells the honey"));
 });
 
 /** Enough passages for the probe of a writer, and one more call. */

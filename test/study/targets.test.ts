@@ -1,7 +1,8 @@
 // What is to be known of a document: spans, cells, the keys of rows, and what a document itself asks.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namesOf } from "../../src/study/targets.ts";
+import { worthAsking } from "../../src/study/spans.ts";
+import { namesOf, targetsOf } from "../../src/study/targets.ts";
 import { documentOf, targetsIn } from "../helpers/study.ts";
 
 const told = (text: string, ...kinds: string[]): [before: string, answer: string, after: string][] =>
@@ -11,7 +12,13 @@ const told = (text: string, ...kinds: string[]): [before: string, answer: string
 
 test("a span parts what says it in two, and knows what was said just before", () => {
   const document = documentOf("# Oven\n\nThe oven is old. It holds 240 litres of dough.\n\nIt was built in 1931.\n");
-  const { targets } = targetsIn([document]);
+  const { passages, lexicon } = targetsIn([document]);
+  const targets = passages.flatMap((passage) =>
+    targetsOf(
+      passage,
+      worthAsking(passage, [], () => 100, lexicon.tells),
+    ),
+  );
   const [litres] = targets.filter(({ kind }) => kind === "number");
   assert.deepEqual(
     [litres!.earlier, litres!.before, litres!.answer, litres!.after],
@@ -22,6 +29,35 @@ test("a span parts what says it in two, and knows what was said just before", ()
   assert.deepEqual(
     targets.filter(({ kind }) => kind === "time").map(({ earlier }) => earlier),
     [""],
+  );
+});
+
+test("a study asks for clauses, which know what in them is worth asking for", () => {
+  const text =
+    "# Oven\n\nThe oven holds 240 litres of dough. It was built in Tarnby by Ada Lund in 1931, when the mill still stood by the river, and has been lit every morning since.\n";
+  const { targets } = targetsIn([documentOf(text)]);
+  assert.deepEqual(
+    targets.map(({ kind, answer, before, after }) => [kind, answer, before, after]),
+    [
+      ["clause", "The oven holds 240 litres of dough.", "", ""],
+      [
+        "clause",
+        "It was built in Tarnby by Ada Lund in 1931, when the mill still stood by the river",
+        "",
+        ", and has been lit every morning since.",
+      ],
+      [
+        "clause",
+        "and has been lit every morning since.",
+        "It was built in Tarnby by Ada Lund in 1931, when the mill still stood by the river, ",
+        "",
+      ],
+    ],
+  );
+  const [oven] = targets;
+  assert.deepEqual(
+    oven!.parts!.map(({ start, end }) => oven!.passage.text.slice(start, end)),
+    ["240 litres"],
   );
 });
 

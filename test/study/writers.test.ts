@@ -1,69 +1,27 @@
 // Writers: what the shipped one is trained on and asked with, by a scripted model; and what is read of a teacher's answer.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
-import {
-  type Asked,
-  askingPrompt,
-  manners,
-  notStated,
-  readingPrompt,
-  spansAnswer,
-  spansPrompt,
-} from "../../src/study/writers/format.ts";
+import { type Asked, askingPrompt, readingPrompt } from "../../src/study/writers/format.ts";
 import { shippedWriter } from "../../src/study/writers/shipped.ts";
 import { readLesson, teacherPrompt, teacherWriter } from "../../src/study/writers/teacher.ts";
 import type { Speaker } from "../../src/study/writers/writer.ts";
 import { documentOf, plainBase, targetsIn } from "../helpers/study.ts";
 
 const ferry: Asked = { title: "Ferry > Crossing", text: "The crossing takes 25 minutes.\nIt costs 6 euros." };
-const minutes = { start: 19, end: 29 };
 
-test("the three tasks as the writer sees them", () => {
+test("the two tasks as the writer sees them", () => {
   const head = "Ferry > Crossing\nThe crossing takes 25 minutes.\nIt costs 6 euros.\n\n";
   assert.equal(
-    askingPrompt(ferry, minutes, "In other words"),
-    `${head}The crossing takes [[25 minutes]]. It costs 6 euros.\nIn other words:`,
+    askingPrompt(ferry, "The crossing\ntakes 25 minutes.", "In other words"),
+    `${head}About: The crossing takes 25 minutes.\nIn other words:`,
   );
   assert.equal(readingPrompt(ferry, "How long?"), `${head}Question: How long?\nAnswer:`);
-  assert.equal(spansPrompt(ferry), `${head}Worth asking:`);
-  assert.equal(spansAnswer(["25 minutes", "6 euros"]), "25 minutes\n6 euros");
-  // A passage's prompts share their beginning, which is then computed once.
-  for (const prompt of [
-    ...manners.map((manner) => askingPrompt(ferry, minutes, manner)),
-    readingPrompt(ferry, "?"),
-    spansPrompt(ferry),
-  ])
-    assert.ok(prompt.startsWith(head));
-});
-
-test("of a long passage the words around the span are shown, whole ones", () => {
-  const words = Array.from({ length: 60 }, (_, at) => `word${at}`).join(" ");
-  const start = words.indexOf("word30");
-  const line = askingPrompt({ title: "T", text: words }, { start, end: start + 6 }, "Question")
-    .split("\n")
-    .at(-2)!;
-  // Sixty characters before it and twenty-four behind it, and what is left of a word.
-  assert.equal(line, "word22 word23 word24 word25 word26 word27 word28 word29 [[word30]] word31 word32 word33 word34");
-});
-
-test("the span always stands in its prompt, between its marks", () => {
-  const text = fc.array(fc.constantFrom("a", "words", "\n", "é", "25 minutes", "😀"), { minLength: 1, maxLength: 60 });
-  fc.assert(
-    fc.property(text, fc.nat(), fc.nat(), (pieces, a, b) => {
-      const whole = pieces.join(" ");
-      const [start, end] = [a % whole.length, b % whole.length].sort((x, y) => x - y) as [number, number];
-      if (whole.slice(start, end).trim() === "") return;
-      const line = askingPrompt({ title: "T", text: whole }, { start, end }, "Question").split("\n\n").at(-1)!;
-      assert.equal(/\[\[(.*)\]\]/.exec(line)![1]!.trim(), whole.slice(start, end).replace(/\s+/g, " ").trim());
-    }),
-  );
 });
 
 const document = documentOf(
   "# Ferry\n\n## Crossing\n\nThe crossing takes 25 minutes.\n\nMay I bring a goat? Yes, on a lead.\n",
 );
-const { targets, passages } = targetsIn([document]);
+const { targets, passages, lexicon } = targetsIn([document]);
 
 /** Answers by what a prompt ends with; remembers what it was asked. */
 function scripted(answerOf: (prompt: string) => string): Speaker & { asked: string[]; options: unknown[] } {
@@ -81,38 +39,55 @@ function scripted(answerOf: (prompt: string) => string): Speaker & { asked: stri
   };
 }
 
-test("the shipped writer asks in three manners for each span, and for no more than spans", async () => {
+const shipped = (speaker: Speaker, languages = ["en"]) =>
+  shippedWriter(speaker, { languages, tells: lexicon.tells, seed: 3 });
+
+test("the shipped writer asks in three manners for each clause of its languages, and for nothing else", async () => {
   const speaker = scripted(
-    (prompt) => ` ${prompt.includes("[[25 minutes]]") ? `As ${prompt.split("\n").at(-1)}` : "?"} `,
+    (prompt) => ` ${prompt.includes("About: The crossing") ? `As ${prompt.split("\n").at(-1)}` : "?"} `,
   );
-  const writer = shippedWriter(speaker, ["en"], 3);
-  const questions = await writer.write(targets);
+  const english = targets.map((target) => ({ ...target, passage: { ...target.passage, language: "en" } }));
+  const questions = await shipped(speaker).write(english);
   assert.deepEqual(questions.length, targets.length);
-  assert.deepEqual(questions[targets.findIndex(({ answer }) => answer === "25 minutes")], [
+  assert.deepEqual(questions[targets.findIndex(({ answer }) => answer.startsWith("The crossing"))], [
     "As Question:",
     "As In other words:",
     "As Someone asks:",
   ]);
   assert.deepEqual(questions[targets.findIndex(({ kind }) => kind === "asked")], []);
   assert.ok(speaker.options.every((how) => (how as { temperature: number; seed: number }).temperature === 0));
+  const silent = scripted(() => assert.fail("it does not speak it"));
+  assert.deepEqual(
+    await shipped(silent, ["fr"]).write(english),
+    english.map(() => []),
+  );
 });
 
-test("the shipped writer names spans line by line, and reads nothing where the passage does not say", async () => {
-  const speaker = scripted((prompt) => {
-    if (prompt.endsWith("Worth asking:")) return " 25 minutes\n on a lead\n";
-    return prompt.includes("goat") && prompt.endsWith("How old?\nAnswer:") ? ` ${notStated}` : " 25 minutes ";
-  });
-  const writer = shippedWriter(speaker, ["en"], 3);
-  const [spans] = await writer.propose(passages);
-  assert.deepEqual(
-    spans!.filter((text) => text !== ""),
-    ["25 minutes", "on a lead"],
-  );
-  assert.deepEqual(
-    await writer.read!(["How long?", "How old?"].map((question) => ({ passage: passages[0]!, question }))),
-    ["25 minutes", ""],
-  );
-  assert.deepEqual([writer.name, writer.languages], ["shipped", ["en"]]);
+test("the shipped writer reads the clause that a question is likeliest for, by a lead, if it is the likeliest answer too", async () => {
+  const text = "# Ferry\n\nThe crossing takes 25 minutes. In winter the ferry lies in the dock.\n";
+  const { targets } = targetsIn([documentOf(text)]);
+  const [crossing, winter] = ["The crossing takes 25 minutes.", "In winter the ferry lies in the dock."];
+  /** Nats of the question for each clause, and of each clause for the question. */
+  const cost: Record<string, { asking: [number, number]; answering: [number, number] }> = {
+    "How long?": { asking: [2, 7], answering: [1, 3] },
+    "How near?": { asking: [2, 5], answering: [1, 3] },
+    "How old?": { asking: [2, 7], answering: [3, 1] },
+    "Where in winter?": { asking: [9, 1], answering: [4, 3] },
+  };
+  const speaker: Speaker = {
+    say: async () => assert.fail("it only weighs"),
+    score: async (rows) =>
+      rows.map(({ prompt, text }) => {
+        const isAsking = prompt.includes("About: ");
+        const question = isAsking ? text.trim() : /Question: (.*)\n/.exec(prompt)![1]!;
+        const isCrossing = isAsking ? prompt.includes(`About: ${crossing}`) : text.includes("crossing");
+        return { ends: [], logprobs: [-cost[question]![isAsking ? "asking" : "answering"][isCrossing ? 0 : 1]] };
+      }),
+  };
+  const written = Object.keys(cost).map((question) => ({ target: targets[0]!, question }));
+  assert.deepEqual(await shipped(speaker).read!(written), [crossing, "", "", winter]);
+  assert.deepEqual(await shipped(speaker).fluency!(written.slice(0, 1)), [-2]);
+  assert.deepEqual([shipped(speaker).name, shipped(speaker).languages], ["shipped", ["en"]]);
 });
 
 test("a teacher is asked in the passage's language, with its headings and text", () => {
@@ -149,17 +124,27 @@ test("of a teacher's answer only lines are read that are sound and quote the pas
   assert.ok(readLesson(endless, passage).asks[0]!.questions.length <= 8);
 });
 
-test("a teacher's questions go to the targets that they answer, and it does not read", async () => {
+test("a teacher's questions go to the clause or value that holds their answer, and it does not read", async () => {
   const [passage] = passages;
-  const lessons = new Map([[passage!.id, { asks: [{ answer: "25 minutes", questions: ["How long?"] }] }]]);
+  const lessons = new Map([
+    [
+      passage!.id,
+      {
+        asks: [
+          { answer: "25 minutes", questions: ["How long?"] },
+          { answer: "crossing", questions: ["What takes so long?"] },
+        ],
+      },
+    ],
+  ]);
   const writer = teacherWriter("vicuna", lessons);
   assert.deepEqual(
     await writer.propose(passages),
-    passages.map((one) => (one === passage ? ["25 minutes"] : [])),
+    passages.map((one) => (one === passage ? ["25 minutes", "crossing"] : [])),
   );
   assert.deepEqual(
     await writer.write(targets),
-    targets.map(({ answer }) => (answer === "25 minutes" ? ["How long?"] : [])),
+    targets.map(({ answer }) => (answer.includes("25 minutes") ? ["How long?", "What takes so long?"] : [])),
   );
   assert.deepEqual([writer.name, writer.read], ["vicuna", null]);
 });

@@ -6,13 +6,9 @@ import { Failure } from "../../base/errors.ts";
 import { formatChat, formatTrainingRow } from "../../engine/chat-format.ts";
 import type { Trainer } from "../../engine/trainer.ts";
 import { marksOf, type Overlap } from "../../study/leakage.ts";
-import type { Passage } from "../../study/passages.ts";
 import type { StudyRow } from "../../study/row.ts";
-import { study } from "../../study/study.ts";
+import type { StudyTask } from "../../study/study.worker.ts";
 import { openStudyThread } from "../../study/thread.ts";
-import { shippedWriter } from "../../study/writers/shipped.ts";
-import { teacherWriter } from "../../study/writers/teacher.ts";
-import type { Writer } from "../../study/writers/writer.ts";
 import type { Run } from "./context.ts";
 import { type Memory, openMemory, removeMemory } from "./memory.ts";
 import { replayRows } from "./replay.ts";
@@ -90,17 +86,22 @@ async function makeRows(run: Run): Promise<Made> {
   const memory = await openMemory(run.folder);
   const asked = openAsked(run, memory);
   try {
-    const { rows, report } = await study(
-      { documents, organisation: run.request.organisation ?? null },
+    const { rows, report } = await thread.study(
+      {
+        documents,
+        organisation: run.request.organisation ?? null,
+        options: { phrasings, stages, seed: training.seed },
+        writer: writerOf(run),
+      },
       {
         base: asked.base,
-        writer: async (passages) => (await teacherOf(run, passages)) ?? asked.writer,
+        writer: asked.writer,
+        lessons: (passages) => readLessons(run.folder, passages),
         progress: async (done, total, unit) => {
           await run.turn();
           await run.progress(done, total, unit);
         },
       },
-      { phrasings, stages, seed: training.seed },
     );
     const { kept, met, lost } = withoutMet(
       rows,
@@ -134,18 +135,18 @@ async function makeRows(run: Run): Promise<Made> {
   }
 }
 
-/** A teacher's questions, where the project names one; its lessons came with the folder. */
-async function teacherOf(run: Run, passages: readonly Passage[]): Promise<Writer | null> {
-  const { teacher } = run.request;
-  return teacher == null ? null : teacherWriter(teacher.model, await readLessons(run.folder, passages));
+/** The teacher that the project names, else the shipped writer where the base is the model that it was trained for. */
+function writerOf({ request: { teacher, base }, parts: { writer } }: Run): StudyTask["writer"] {
+  if (teacher != null) return { kind: "teacher", name: teacher.model };
+  return writer?.base.sha256 === base.sha256 ? { kind: "shipped", languages: writer.languages } : null;
 }
 
 const writerAdapter = "writer";
 
-/** Who is asked while rows are made: the base, and the shipped writer where the base is the model that it was trained for. */
+/** Who is asked while rows are made: the base, with the shipped writer's adapter and without. */
 function openAsked(run: Run, memory: Memory) {
-  const { base, budget, recipe } = run.request;
-  const writer = run.parts.writer?.base.sha256 === base.sha256 ? run.parts.writer : null;
+  const { base, budget } = run.request;
+  const writer = writerOf(run)?.kind === "shipped" ? run.parts.writer : null;
   let started: Trainer | null = null;
   let opened: Promise<Trainer> | null = null;
   const open = async (): Promise<Trainer> => {
@@ -160,11 +161,10 @@ function openAsked(run: Run, memory: Memory) {
   /** Opened with the first answer that is not remembered. */
   const trainer = (): Promise<Trainer> => (opened ??= open());
   const common = { tokenizer: run.tokenizer, memory, trainer };
-  const own = writer && createSpeaker(run, { ...common, name: writer.sha256, adapter: writerAdapter });
   return {
     trainer,
     base: createSpeaker(run, { ...common, name: base.sha256, adapter: null }),
-    writer: own && shippedWriter(own, writer!.languages, recipe.training.seed),
+    writer: writer && createSpeaker(run, { ...common, name: writer.sha256, adapter: writerAdapter }),
     close: async (): Promise<void> => started?.close(),
   };
 }

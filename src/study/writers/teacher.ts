@@ -64,9 +64,10 @@ export function teacherWriter(name: string, lessons: ReadonlyMap<string, Lesson>
         kind === "asked" || kind === "key"
           ? []
           : asksOf(passage)
-              .filter((ask) => ask.answer === answer)
+              .filter((ask) => (kind === "clause" ? answer.includes(ask.answer) : ask.answer === answer))
               .flatMap(({ questions }) => questions),
       ),
+    fluency: null,
     read: null,
   };
 }

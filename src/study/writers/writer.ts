@@ -2,6 +2,12 @@
 import type { Passage } from "../passages.ts";
 import type { Target } from "../targets.ts";
 
+/** A question that was written for a target. */
+export interface Written {
+  target: Target;
+  question: string;
+}
+
 export interface Writer {
   /** As the report names it. */
   name: string;
@@ -16,8 +22,10 @@ export interface Writer {
   propose(passages: readonly Passage[]): Promise<string[][]>;
   /** Questions for each target, unlike each other. */
   write(targets: readonly Target[]): Promise<string[][]>;
+  /** How likely it finds each question that it wrote, nats a token. null: it writes sentences, and does not tell. */
+  fluency: ((written: readonly Written[]) => Promise<number[]>) | null;
   /** What a reader who sees the passage alone answers; empty where it says that the passage does not. null: it does not read. */
-  read: ((asked: readonly { passage: Passage; question: string }[]) => Promise<string[]>) | null;
+  read: ((written: readonly Written[]) => Promise<string[]>) | null;
 }
 
 /** What writers and gates ask of a model. Who hands it in remembers the answers, so that a run killed here asks nothing twice. */

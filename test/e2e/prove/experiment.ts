@@ -2,7 +2,7 @@
 // the sealed questions asked of base and artefact by the engine that serves. Whatever is finished is kept: a second start goes on.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeFolder, sha256OfFile, writeFileDurably, writeJsonDurably } from "../../../src/base/files.ts";
+import { makeFolder, sha256OfFile, writeJsonDurably } from "../../../src/base/files.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { startNode } from "../../../src/base/processes.ts";
 import { type Score, wilson } from "../../../src/base/statistics/intervals.ts";
@@ -14,6 +14,7 @@ import { competition, grade } from "../../../src/domain/evaluations/grade.ts";
 import { formatChat } from "../../../src/engine/chat-format.ts";
 import { createGenerator, type Generator, type ModelRef } from "../../../src/engine/generator.ts";
 import { createGpu } from "../../../src/engine/gpu.ts";
+import { beTaught } from "./teacher.ts";
 
 export const starterModel = join(import.meta.dirname, "../../../.cache/smollm2-135m-instruct-q4_1.gguf");
 const cli = join(import.meta.dirname, "../../../src/cli/main.ts");
@@ -34,7 +35,7 @@ export interface Experiment {
   documents: readonly SnapshotDocument[];
   items: readonly Item[];
   recipe: Recipe;
-  /** What a teacher wrote, as a run's folder keeps it; null: none was asked. */
+  /** The recorded teacher's file under test; null: none is asked. */
   teacher: string | null;
   threads: number;
 }
@@ -82,7 +83,7 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
         ),
       },
     });
-  if (experiment.teacher !== null) await writeFileDurably(join(run, "teacher.jsonl"), experiment.teacher);
+  if (experiment.teacher !== null) await beTaught(run, experiment.teacher, experiment.documents);
   const request = {
     fence: 1,
     basePath: starterModel,

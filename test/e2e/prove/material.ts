@@ -8,7 +8,10 @@ import { shuffled } from "../../../src/base/text.ts";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
 import { parseText } from "../../../src/domain/documents/parse.ts";
 import { blocksOfText } from "../../../src/domain/documents/text-blocks.ts";
-import { benchmarkOf, makeCompany } from "../../company/company.ts";
+import { lexiconOf } from "../../../src/study/lexicon.ts";
+import { passagesOf } from "../../../src/study/passages.ts";
+import { plainRowsOf } from "../../../src/study/plain.ts";
+import { benchmarkOf, type Company, makeCompany } from "../../company/company.ts";
 import { documentReader } from "../../helpers/read-document.ts";
 import { unpacked } from "./debian.ts";
 import type { Item } from "./experiment.ts";
@@ -39,24 +42,44 @@ export function demoMaterial(): Material {
   return { documents, items };
 }
 
+/** Of its questions so many are asked by a user in the very words of a plain form. */
+const [asked, coinciding] = [60, 10];
+
+/** The demo's documents under a benchmark of sixty questions, ten of which a study would train as they stand. */
+export function coincidenceMaterial(): Material {
+  const { documents, items } = demoMaterial();
+  const passages = passagesOf(documents);
+  const cells = plainRowsOf(passages, lexiconOf(passages)).filter(({ kind }) => kind === "cell" || kind === "pair");
+  const met = [...Map.groupBy(cells, ({ target }) => target).values()].slice(0, coinciding).map(([row], at): Item => {
+    const [question, answer] = row!.messages.map(({ content }) => content) as [string, string];
+    return { instruction: question, response: answer, aliases: [], cluster: `coincidence-${at}`, split: "sealed" };
+  });
+  return { documents, items: [...items.slice(0, asked - coinciding), ...met] };
+}
+
 const foreign = join(import.meta.dirname, "../../foreign");
 
-/** Documents and questions by hands that wrote nothing of this code, read as the appliance reads uploads. */
+/** Documents and questions by hands that wrote nothing of this code. */
 export async function foreignMaterial(corpus: string): Promise<Material> {
+  const items = readFileSync(join(foreign, corpus, benchmarkFile), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Item);
+  return { documents: await readFolder(join(foreign, corpus)), items };
+}
+
+/** Read as the appliance reads uploads. */
+async function readFolder(folder: string): Promise<SnapshotDocument[]> {
   const reader = documentReader();
   try {
-    const names = readdirSync(join(foreign, corpus)).filter((name) => name !== "README.md" && name !== benchmarkFile);
+    const names = readdirSync(folder).filter((name) => name !== "README.md" && name !== benchmarkFile);
     const documents: SnapshotDocument[] = [];
     for (const name of names.sort()) {
-      const read = await reader.read(name, readFileSync(join(foreign, corpus, name)));
+      const read = await reader.read(name, readFileSync(join(folder, name)));
       const blocks = read.blocks.map(({ type, level, start, end }) => ({ type, level, start, end }));
       documents.push({ id: name, name, media_type: read.mediaType, text: read.text, blocks });
     }
-    const items = readFileSync(join(foreign, corpus, benchmarkFile), "utf8")
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line) as Item);
-    return { documents, items };
+    return documents;
   } finally {
     await reader.close();
   }
@@ -84,14 +107,26 @@ export async function companyMaterial(facts: number, seed: number): Promise<Mate
     );
   }
   rmSync(folder, { recursive: true });
+  return { documents, items: companyItems(company, seed) };
+}
+
+/** Seed and size of the company whose facts stand in test/company/reworded. */
+const reworded = { seed: 7, facts: 300 };
+
+/** The same facts and questions; every sentence new, by an author who saw the facts alone. */
+export const rewordedMaterial = async (): Promise<Material> => ({
+  documents: await readFolder(join(import.meta.dirname, "../../company/reworded")),
+  items: companyItems(makeCompany(reworded), reworded.seed),
+});
+
+function companyItems(company: Company, seed: number): Item[] {
   const rows = benchmarkOf(company)
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line) as Omit<Item, "split">);
   const clusters = [...new Set(rows.map((row) => row.cluster))];
   const sides = new Map(shuffled(clusters, seeded(seed)).map((cluster, at) => [cluster, at % 5 < 2]));
-  const items = rows.map((row): Item => ({ ...row, split: sides.get(row.cluster) ? "dev" : "sealed" }));
-  return { documents, items };
+  return rows.map((row): Item => ({ ...row, split: sides.get(row.cluster) ? "dev" : "sealed" }));
 }
 
 /** An acronym and what it stands for. */

@@ -1,10 +1,14 @@
-// The recorded teacher: what authors who saw one passage at a time wrote of each (test/foreign/teacher), as a teacher's answers stand in
-// a run's folder. An author's passage need not be ours: what was written of the same lines belongs to them.
+// The recorded teacher: what authors who saw one passage at a time wrote of each (test/foreign/teacher, test/company/teacher), served
+// over the OpenAI protocol as any teacher is. An author's passage need not be ours: what was written of the same lines belongs to them.
 import { readFileSync } from "node:fs";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { sha256 } from "../../../src/base/files.ts";
+import { text } from "node:stream/consumers";
+import OpenAI from "openai";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
-import { headingOf, type Passage, passagesOf } from "../../../src/study/passages.ts";
+import { askTeacher } from "../../../src/domain/alignments/teacher.ts";
+import { passagesOf } from "../../../src/study/passages.ts";
 
 interface Recorded {
   title: string;
@@ -12,25 +16,42 @@ interface Recorded {
   asks: { answer: string; questions: string[] }[];
 }
 
-const folder = join(import.meta.dirname, "../../foreign/teacher");
+const root = join(import.meta.dirname, "../..");
+const model = "recorded";
 
-export function recordedTeacher(corpus: string, documents: readonly SnapshotDocument[]): string {
-  const recorded = readFileSync(join(folder, `${corpus}.jsonl`), "utf8")
+/** Asks the recorded teacher about every passage that it was not asked about yet. `of`: its file under test, such as foreign/teacher/vets. */
+export async function beTaught(run: string, of: string, documents: readonly SnapshotDocument[]): Promise<void> {
+  const recorded = readFileSync(join(root, `${of}.jsonl`), "utf8")
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line) as Recorded);
-  return passagesOf(documents)
-    .map((passage) => `${JSON.stringify({ key: sha256(keyOf(passage)), answer: answerOf(recorded, passage) })}\n`)
-    .join("");
+  const server = createServer(async (request: IncomingMessage, response) => {
+    const { messages } = JSON.parse(await text(request)) as { messages: { content: string }[] };
+    const content = answerOf(recorded, messages.at(-1)!.content);
+    const choices = [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop", logprobs: null }];
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ id: "chatcmpl-1", object: "chat.completion", created: 0, model, choices }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const baseURL = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+    const client = new OpenAI({ baseURL, apiKey: "none" });
+    const say = async (content: string): Promise<string> => {
+      const said = await client.chat.completions.create({ model, messages: [{ role: "user", content }] });
+      return said.choices[0]!.message.content ?? "";
+    };
+    await askTeacher(run, passagesOf(documents), say, () => {});
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 }
 
-const keyOf = (passage: Passage): string => `${headingOf(passage)}\n\n${passage.text}`;
-
-/** JSON lines, as a teacher is asked for them. */
-export const answerOf = (recorded: readonly Recorded[], passage: Pick<Passage, "text">): string =>
+/** JSON lines, as a teacher is asked for them: of the lines that stand in the message. */
+export const answerOf = (recorded: readonly Recorded[], message: string): string =>
   recorded
     .flatMap(({ text, asks }) => {
-      const lines = text.split("\n").filter((line) => passage.text.includes(line));
+      const lines = text.split("\n").filter((line) => message.includes(line));
       return asks.filter(({ answer }) => lines.some((line) => line.includes(answer)));
     })
     .map(({ answer, questions }) => JSON.stringify({ answer, questions }))

@@ -7,12 +7,10 @@ import type { WrittenOf } from "../../../study/items/candidates.ts";
 import type { ItemPlan } from "../../../study/items/plan.ts";
 import type { Verified } from "../../../study/items/written.ts";
 import { openStudyThread, type StudyThread } from "../../../study/thread.ts";
-import { shippedWriter } from "../../../study/writers/shipped.ts";
 import type { DraftRow } from "../store.ts";
 import { type Draft, type GateCount, passGates, withoutParaphrases } from "./gates.ts";
 import { type Gates, isStopping, type MakeParts, markOf, settingsOf, takenOver } from "./parts.ts";
-import { createSpeaker } from "./speaker.ts";
-import { chatWriter, type ItemWriter, shippedItemWriter } from "./writing.ts";
+import { chatWriter, type ItemWriter } from "./writing.ts";
 
 const noGates = JSON.stringify({ gates: [], categories: {} } satisfies Gates);
 
@@ -26,8 +24,7 @@ export async function read(parts: MakeParts, claim: Claim, draft: DraftRow, sign
   const mark = markOf(draft, claim);
   rows.setDraft.run({ ...mark, phase: "reading", gates_json: noGates, seconds: 0, at: clock.now() });
   await withDocuments(parts, draft, signal, async (documents, thread) => {
-    const isWritten = generator !== null || (await parts.writer()) !== null;
-    const plans = isWritten ? await thread.plan({ documents, seed, wanted }) : [];
+    const plans = generator !== null ? await thread.plan({ documents, seed, wanted }) : [];
     if (plans.length === 0) return settle(parts, claim, draft, { documents, written: null, thread }, signal);
     store.transaction(() => {
       plans.forEach((plan, position) => {
@@ -64,7 +61,7 @@ const enough = 1.5;
 /** Until there are as many passages with questions as are needed, or no plan is left. Then the gates. */
 export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, signal: AbortSignal): Promise<void> {
   const { rows } = parts;
-  const { wanted, seed } = settingsOf(draft);
+  const { wanted } = settingsOf(draft);
   const plans = rows.candidates.all(draft.id);
   const planOf = (at: number): ItemPlan => JSON.parse(plans[at]!.draft_json) as ItemPlan;
   const written = plans.flatMap(({ phrased_json }) =>
@@ -72,22 +69,18 @@ export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, si
   );
   const isEnough = (): boolean =>
     written.filter((items) => items.some(({ verified }) => verified)).length >= enough * wanted;
-  const opened = await openWriter(parts, draft, seed, signal);
-  try {
-    let { seconds } = draft;
-    while (opened !== null && written.length < plans.length && !isEnough()) {
-      signal.throwIfAborted();
-      if (isStopping(parts, claim)) return;
-      const first = written.length;
-      const group = plans.slice(first, first + opened.together).map((_, at) => planOf(first + at));
-      const since = parts.clock.monotonicMs();
-      const items = await opened.write(group);
-      seconds += (parts.clock.monotonicMs() - since) / 1000;
-      keepWritten(parts, claim, draft, first, items, seconds);
-      written.push(...items);
-    }
-  } finally {
-    await opened?.close();
+  const writer = writerOf(parts, draft, signal);
+  let { seconds } = draft;
+  while (writer !== null && written.length < plans.length && !isEnough()) {
+    signal.throwIfAborted();
+    if (isStopping(parts, claim)) return;
+    const first = written.length;
+    const group = plans.slice(first, first + writer.together).map((_, at) => planOf(first + at));
+    const since = parts.clock.monotonicMs();
+    const items = await writer.write(group);
+    seconds += (parts.clock.monotonicMs() - since) / 1000;
+    keepWritten(parts, claim, draft, first, items, seconds);
+    written.push(...items);
   }
   const said = written.map((items, at): WrittenOf => {
     const { passage, near } = planOf(at);
@@ -116,26 +109,10 @@ function keepWritten(
   });
 }
 
-type Opened = ItemWriter & { close(): Promise<void> };
-
-/** The model that the request names, else the shipped writer; null where that is gone since the reading. */
-async function openWriter(
-  parts: MakeParts,
-  draft: DraftRow,
-  seed: number,
-  signal: AbortSignal,
-): Promise<Opened | null> {
+/** The model that the request names; null where it names none. */
+function writerOf(parts: MakeParts, draft: DraftRow, signal: AbortSignal): ItemWriter | null {
   const { generator: by } = settingsOf(draft);
-  if (by !== null)
-    return {
-      ...chatWriter((content) => parts.say(draft.owner_id, by, content, signal)),
-      close: async () => {},
-    };
-  const model = await parts.writer();
-  if (model === null) return null;
-  const lease = await parts.lease(model.ref);
-  const speaker = createSpeaker(parts.generator, model.ref, signal);
-  return { ...shippedItemWriter(shippedWriter(speaker, model.languages, seed)), close: () => lease.release() };
+  return by && chatWriter((content) => parts.say(draft.owner_id, by, content, signal));
 }
 
 interface Material {

@@ -14,7 +14,7 @@ export interface DraftSettings {
   model_id: string;
   wanted: number;
   seed: number;
-  /** The model that writes the questions, and by whose key; null where the shipped writer does, or plain forms alone. */
+  /** The model that writes the questions, and by whose key; null: plain forms alone. */
   generator: { model: string; provider: string | null; key_id: string } | null;
 }
 
@@ -26,12 +26,6 @@ export interface Gates {
 
 /** A document as it is cited: `start` and `end` of whatever is found in it count characters of `text`. */
 export type SourceDocument = Pick<ReadDocument, "id" | "name" | "media_type" | "text" | "pages" | "blocks">;
-
-/** The starter model with the adapter that writes questions. */
-export interface WriterModel {
-  ref: ModelRef;
-  languages: readonly string[];
-}
 
 export interface MakeParts {
   store: Store;
@@ -47,8 +41,6 @@ export interface MakeParts {
   grade: Grade;
   /** The sentence encoder that is installed; null where none is. */
   encoder: () => ModelRef | null;
-  /** The shipped writer; null where it or its model is not installed. */
-  writer: () => Promise<WriterModel | null>;
   /** A chat model's answer to one message, at temperature 0. */
   say: (
     ownerId: string,

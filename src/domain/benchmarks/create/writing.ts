@@ -1,7 +1,6 @@
-// Who writes questions for planned passages: a chat model that the request names, or the shipped writer on the starter model. Both
-// then answer what they wrote from the passages alone, in another message; nobody is shown the answer there.
-import { containsWords } from "../../../base/text.ts";
-import type { ItemPlan, PlannedSpan } from "../../../study/items/plan.ts";
+// Questions for planned passages by the chat model that the request names. It then answers what it wrote from the passages alone, in
+// another message, and is not shown the answer there.
+import type { ItemPlan } from "../../../study/items/plan.ts";
 import {
   isSameReading,
   quizPrompt,
@@ -13,9 +12,6 @@ import {
   type Written,
 } from "../../../study/items/written.ts";
 import type { Passage } from "../../../study/passages.ts";
-import type { Span } from "../../../study/spans.ts";
-import { type Target, targetsOf } from "../../../study/targets.ts";
-import type { Writer } from "../../../study/writers/writer.ts";
 
 export interface ItemWriter {
   /** Plans that are written for between two writes to the store. */
@@ -50,52 +46,3 @@ const answered = async (
   const questions = written.map(({ question }) => question);
   return readAnswers(await say(verifyPrompt(passages, questions)), questions.length);
 };
-
-/** The shipped writer proposes spans of its own, asks for each, and reads. It was not made for tables. */
-export const shippedItemWriter = (writer: Writer): ItemWriter => ({
-  together: 4,
-  async write(plans) {
-    const proposed = await writer.propose(plans.map(({ passage }) => passage));
-    const targets = plans.map((plan, at) => targetsFor(plan, proposed[at] ?? []));
-    const asked = targets.flat();
-    const questions = await writer.write(asked);
-    const written = asked.flatMap((target, at) =>
-      [...new Set(questions[at])].map((question) => ({ target, question })),
-    );
-    const read =
-      (await writer.read?.(written.map(({ target, question }) => ({ passage: target.passage, question })))) ?? [];
-    const items = written.map(({ target, question }, at) => {
-      const one: Written = { kind: kindFor(target, plans), question, answer: target.answer };
-      return { target, item: { ...one, verified: isSameReading(read[at] ?? null, one) } };
-    });
-    return targets.map((own) => items.filter(({ target }) => own.includes(target)).map(({ item }) => item));
-  },
-});
-
-/** As many spans as are planned, those first that the writer proposed, none over another. */
-function targetsFor({ passage, spans }: ItemPlan, proposed: readonly string[]): Target[] {
-  const offered = proposed.flatMap((text): (Span & { unit: number })[] => {
-    const start = text.trim() === "" ? -1 : passage.text.indexOf(text);
-    const end = start + text.length;
-    const unit = passage.units.findIndex((one) => start >= one.at && end <= one.at + one.text.length);
-    return start < 0 || unit < 0 ? [] : [{ start, end, kind: "proposed", unit }];
-  });
-  const chosen: (Span & { unit: number })[] = [];
-  for (const span of [...offered, ...spans]) {
-    const isOver = chosen.some((other) => span.start < other.end && other.start < span.end);
-    if (!isOver && passage.units[span.unit]!.type !== "row" && chosen.length < spans.length) chosen.push(span);
-  }
-  const asked = chosen.map(({ unit, ...span }) => ({ unit: passage.units[unit]!, span }));
-  return targetsOf(passage, asked).slice(0, asked.length);
-}
-
-/** As planned for the span, or for one that has the same words in it. */
-function kindFor({ passage, answer }: Target, plans: readonly ItemPlan[]): Written["kind"] {
-  const planned = plans.find((plan) => plan.passage === passage)?.spans ?? [];
-  const isOf = ({ text }: PlannedSpan): boolean => containsWords(text, answer) || containsWords(answer, text);
-  return (
-    planned.find(({ text }) => text === answer)?.asks ??
-    planned.find(isOf)?.asks ??
-    (/\p{N}/u.test(answer) ? "numeric" : "fact")
-  );
-}

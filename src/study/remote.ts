@@ -1,0 +1,68 @@
+// A study in a thread of its own, and the models that it asks in the run's: questions go through a port one at a time, and so do their
+// answers. An error of whoever answers ends the study, and is thrown as it was.
+import { once } from "node:events";
+import type { MessagePort } from "node:worker_threads";
+import type { Passage } from "./passages.ts";
+import type { Lesson } from "./writers/teacher.ts";
+import type { Speaker } from "./writers/writer.ts";
+
+/** What stays outside of the thread. */
+export interface Answering {
+  /** The base itself, without an adapter. */
+  base: Speaker;
+  /** The base with the shipped writer's adapter; null where there is none for it. */
+  writer: Speaker | null;
+  /** What a teacher wrote, by the passage's id. */
+  lessons(passages: readonly Passage[]): Promise<ReadonlyMap<string, Lesson>>;
+  /** Called between two pieces of work; throws to leave. */
+  progress(done: number, total: number, unit: string): Promise<void>;
+}
+
+type Call =
+  | { of: "base" | "writer"; say: Parameters<Speaker["say"]> }
+  | { of: "base" | "writer"; score: Parameters<Speaker["score"]> }
+  | { lessons: Parameters<Answering["lessons"]> }
+  | { progress: Parameters<Answering["progress"]> };
+
+type Reply = { value: unknown } | { failed: true };
+
+/** Answers until the other end closes. `failed` is what an answer threw. */
+export function answer(port: MessagePort, parts: Answering): { failed(): unknown } {
+  let failed: unknown;
+  const ask = (call: Call): Promise<unknown> => {
+    if ("lessons" in call) return parts.lessons(...call.lessons);
+    if ("progress" in call) return parts.progress(...call.progress);
+    const speaker = parts[call.of]!;
+    return "say" in call ? speaker.say(...call.say) : speaker.score(...call.score);
+  };
+  port.on("message", (call: Call) => {
+    ask(call).then(
+      (value) => port.postMessage({ value } satisfies Reply),
+      (error: unknown) => {
+        failed = error;
+        port.postMessage({ failed: true } satisfies Reply);
+      },
+    );
+  });
+  return { failed: () => failed };
+}
+
+/** The same parts as the thread sees them. */
+export function asking(port: MessagePort): Answering {
+  const ask = async (call: Call): Promise<unknown> => {
+    port.postMessage(call);
+    const [reply] = (await once(port, "message")) as [Reply];
+    if ("failed" in reply) throw new Error("Whoever was asked gave no answer");
+    return reply.value;
+  };
+  const speaker = (of: "base" | "writer"): Speaker => ({
+    say: async (...say) => (await ask({ of, say })) as string[],
+    score: async (...score) => (await ask({ of, score })) as Awaited<ReturnType<Speaker["score"]>>,
+  });
+  return {
+    base: speaker("base"),
+    writer: speaker("writer"),
+    lessons: async (...lessons) => (await ask({ lessons })) as ReadonlyMap<string, Lesson>,
+    progress: async (...progress) => void (await ask({ progress })),
+  };
+}

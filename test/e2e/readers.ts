@@ -1,0 +1,128 @@
+// npm run prove:readers -- sample --run FOLDER [--rows 60 --seed 1] --out FILE: rows that a run trained, for readers who judge each by its
+// passage alone; some of them are planted with an answer of another question. FILE.key says which, and is not for readers.
+// npm run prove:readers -- score --key FILE.key VERDICTS VERDICTS: what two readers said, how far they agree (Cohen's κ) and how many of the
+// planted rows they caught. A verdict is a line {"number": N, "verdict": "correct" | "awkward" | "wrong"}.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { seeded } from "../../src/base/statistics/random.ts";
+import { normalised, shuffled } from "../../src/base/text.ts";
+import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
+import { lexiconOf } from "../../src/study/lexicon.ts";
+import { headingOf, type Passage, passagesOf } from "../../src/study/passages.ts";
+import { agreement, type Judged, type Verdict } from "./readers/agreement.ts";
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    run: { type: "string" },
+    rows: { type: "string", default: "60" },
+    seed: { type: "string", default: "1" },
+    out: { type: "string" },
+    key: { type: "string" },
+  },
+});
+
+interface Row {
+  kind: string;
+  question: string;
+  answer: string;
+}
+
+interface Key {
+  kinds: Record<number, string>;
+  planted: number[];
+}
+
+/** One in so many of what readers see is planted. */
+const plantedEvery = 10;
+
+const linesOf = <T>(path: string): T[] =>
+  readFileSync(path, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as T);
+
+const [task, ...files] = positionals;
+if (task === "sample") sample();
+else if (task === "score") score();
+else throw new Error("sample or score");
+
+function sample(): void {
+  const { run, out } = values;
+  if (run === undefined || out === undefined) throw new Error("sample needs --run and --out");
+  const random = seeded(Number(values.seed));
+  const passageOf = passagesFor(documentsOf(run));
+  const rows = shuffled(trainedRows(run), random);
+  const drawn = rows.slice(0, Number(values.rows)).map((row) => ({ row, passage: passageOf(row), isPlanted: false }));
+  const planted = rows.slice(drawn.length, drawn.length + Math.round(drawn.length / (plantedEvery - 1))).map((row) => ({
+    row: { ...row, answer: otherAnswer(row, rows, random) },
+    passage: passageOf(row),
+    isPlanted: true,
+  }));
+  const shown = shuffled([...drawn, ...planted], random);
+  const lines = shown.map(({ row: { question, answer }, passage }, number) =>
+    JSON.stringify({ number, headings: headingOf(passage), passage: passage.text, question, answer }),
+  );
+  writeFileSync(out, `${lines.join("\n")}\n`);
+  const key: Key = {
+    kinds: Object.fromEntries(shown.map(({ row }, number) => [number, row.kind])),
+    planted: shown.flatMap(({ isPlanted }, number) => (isPlanted ? [number] : [])),
+  };
+  writeFileSync(`${out}.key`, JSON.stringify(key));
+}
+
+function documentsOf(run: string): SnapshotDocument[] {
+  const folder = join(run, "snapshot/documents");
+  return readdirSync(folder).map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")) as SnapshotDocument);
+}
+
+/** What was trained of the documents: neither replay nor whole passages, which are no answers. */
+function trainedRows(run: string): Row[] {
+  const rows = linesOf<{ kind: string; messages: { role: string; content: string }[] }>(
+    join(run, "prepared/rows.jsonl"),
+  );
+  return rows
+    .filter(({ kind }) => kind !== "replay" && kind !== "prose" && kind !== "recall")
+    .map(({ kind, messages }) => ({
+      kind,
+      question: messages.find(({ role }) => role === "user")!.content,
+      answer: messages.at(-1)!.content,
+    }));
+}
+
+/** Of the passages that have the answer the one that a search by the question finds first. */
+function passagesFor(documents: readonly SnapshotDocument[]): (row: Row) => Passage {
+  const passages = passagesOf(documents);
+  const lexicon = lexiconOf(passages);
+  return ({ question, answer }) => {
+    const having = passages.filter(
+      ({ text, units }) =>
+        units.some((unit) => unit.text.includes(answer) || (unit.type === "row" && unit.cells.includes(answer))) ||
+        text.includes(answer),
+    );
+    const ranked = having
+      .map((passage) => ({ passage, rank: lexicon.rankOf(question, passage) }))
+      .sort((a, b) => a.rank - b.rank);
+    if (ranked.length === 0) throw new Error(`no passage has ${answer}`);
+    return ranked[0]!.passage;
+  };
+}
+
+function otherAnswer({ answer, kind }: Row, rows: readonly Row[], random: () => number): string {
+  const others = rows.filter((one) => one.kind === kind && normalised(one.answer) !== normalised(answer));
+  return others[Math.floor(random() * others.length)]!.answer;
+}
+
+function score(): void {
+  if (values.key === undefined || files.length !== 2) throw new Error("score needs --key and two files of verdicts");
+  const key = JSON.parse(readFileSync(values.key, "utf8")) as Key;
+  const [first, second] = files.map((file) => new Map(linesOf<Verdict>(file).map((one) => [one.number, one.verdict])));
+  const judged = Object.keys(key.kinds).map((text): Judged => {
+    const number = Number(text);
+    const said = [first!.get(number), second!.get(number)];
+    if (said.some((one) => one === undefined)) throw new Error(`row ${number} was not judged`);
+    return { kind: key.kinds[number]!, isPlanted: key.planted.includes(number), said: said as Judged["said"] };
+  });
+  process.stdout.write(`${JSON.stringify(agreement(judged), null, 1)}\n`);
+}
