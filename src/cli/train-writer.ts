@@ -17,7 +17,7 @@ import type { AdapterShape, Trainer } from "../engine/trainer.ts";
 import { startTrainer } from "../engine/trainer-process.ts";
 import { lexiconOf } from "../study/lexicon.ts";
 import { headingOf, passagesOf } from "../study/passages.ts";
-import { clausesOf } from "../study/spans.ts";
+import { clauseTextsOf } from "../study/spans.ts";
 import type { WriterCard } from "../study/writers/card.ts";
 import { type Asked, askingPrompt, continuation, manners, oneLine, readingPrompt } from "../study/writers/format.ts";
 import { type Answer, answers, note } from "./output.ts";
@@ -94,9 +94,7 @@ function lessonsOf(material: readonly MaterialPassage[]): Lesson[] {
     const { tells } = lexiconOf(same);
     return same.map((passage): Lesson => {
       const { asks } = material[Number(passage.document)]!;
-      const clauses = passage.units.flatMap((unit) =>
-        clausesOf(unit, tells).map(({ start, end }) => passage.text.slice(start, end)),
-      );
+      const clauses = clauseTextsOf(passage, tells);
       return {
         about: { title: headingOf(passage), text: passage.text },
         asks: asks.flatMap(({ answer, questions }) => {

@@ -111,15 +111,16 @@ function rowQuestion(target: Target, language: Language, random: () => number): 
     // As many cells as tell the row from the others of its passage.
     const rows = rowsOf(target.passage);
     const told: typeof others = [];
+    const values = (): string[] => told.map((one) => one.value);
     for (const one of shuffled(
       others.filter(({ value }) => value !== "" && value !== row),
       random,
     )) {
       told.push(one);
-      if (told.length > 1 && isOneRow(rows, told)) break;
+      if (told.length > 1 && isOneRow(rows, values())) break;
     }
-    if (told.length === 0 || told.length > mostTold || !isOneRow(rows, told)) return null;
-    const value = told.map((one) => one.value).join(", ");
+    if (told.length === 0 || told.length > mostTold || !isOneRow(rows, values())) return null;
+    const value = values().join(", ");
     return filled(pick(language.reverse, random), { column: told[0]!.column, value }).replace(/\s+/g, " ");
   }
   const asked = columnOf(target, cells);
@@ -136,8 +137,8 @@ const mostTold = 3;
 
 const rowsOf = ({ units }: Passage): string[][] => units.flatMap((unit) => (unit.type === "row" ? [unit.cells] : []));
 
-const isOneRow = (rows: readonly string[][], told: readonly { value: string }[]): boolean =>
-  rows.filter((cells) => told.every(({ value }) => cells.includes(value))).length === 1;
+const isOneRow = (rows: readonly string[][], told: readonly string[]): boolean =>
+  rows.filter((cells) => told.every((value) => cells.includes(value))).length === 1;
 
 /** Two cells of a row may say the same: the asked one is known by its place. */
 function columnOf({ unit, span }: Target, cells: readonly string[]): number {
@@ -155,7 +156,7 @@ function rowNamed(passage: Passage, names: readonly string[], random: () => numb
   const told: string[] = [];
   for (const name of shuffled(names, random)) {
     told.push(name);
-    if (rows.filter((cells) => told.every((one) => cells.includes(one))).length === 1) break;
+    if (isOneRow(rows, told)) break;
   }
   return names.filter((name) => told.includes(name));
 }
@@ -218,8 +219,10 @@ const byWeight = (words: readonly string[], lexicon: Lexicon, random: () => numb
     .sort((a, b) => b.key - a.key)
     .map(({ word }) => word);
 
-const columnNamed = ({ unit, span }: Target): string =>
-  unit.type === "row" ? (unit.header[columnOf({ unit, span } as Target, unit.cells)] ?? "").replaceAll("_", " ") : "";
+function columnNamed(target: Target): string {
+  const { unit } = target;
+  return unit.type === "row" ? (unit.header[columnOf(target, unit.cells)] ?? "").replaceAll("_", " ") : "";
+}
 
 /** Asks for what words are about; where a figure, a time or a name of it is meant, by the interrogative for that. */
 function query({ span }: Target, words: string, language: Language, random: () => number): string {

@@ -134,6 +134,10 @@ export function clausesOf(unit: Unit, tells: (word: string) => boolean): Span[] 
   });
 }
 
+/** What the clauses of a passage say, in its order. */
+export const clauseTextsOf = ({ units, text }: Passage, tells: (word: string) => boolean): string[] =>
+  units.flatMap((unit) => clausesOf(unit, tells).map(({ start, end }) => text.slice(start, end)));
+
 function halved(
   text: string,
   start: number,

@@ -92,8 +92,6 @@ export interface Models {
   freeIdle(): Promise<boolean>;
   /** The installed sentence encoder of this hash; null when there is none. */
   encoderOf(sha256: string): ModelRef | null;
-  /** The installed base of this hash that writes text; null when there is none. */
-  baseOfHash(sha256: string): ModelRef | null;
   /** What measures how unlike the documents a question is: of all sentence encoders the smallest. */
   encoder(): { sha256: string; path: string } | null;
   /** By id, or by its name where only one base has it. */
@@ -217,10 +215,6 @@ export function createModels(parts: ModelsParts): Models {
     encoderOf(sha256) {
       const row = sql.baseOfHash.get(sha256);
       return row?.kind === "embedding" ? { baseId: row.id, basePath: row.path } : null;
-    },
-    baseOfHash(sha256) {
-      const row = sql.baseOfHash.get(sha256);
-      return row?.kind === "text" ? { baseId: row.id, basePath: row.path } : null;
     },
     encoder() {
       const [smallest] = sql.bases

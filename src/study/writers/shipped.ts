@@ -1,9 +1,9 @@
-// The shipped writer: an adapter of the starter model (config/writer). It was trained on short passages of four languages, and is used
+// The shipped writer: an adapter of the starter model (config/writer). It was trained on short passages, and is used
 // where a probe finds its questions good. It asks for whole clauses: which words of one a question is after, so small a model cannot tell.
 
 import type { Lexicon } from "../lexicon.ts";
 import { headingOf, type Passage } from "../passages.ts";
-import { clausesOf } from "../spans.ts";
+import { clauseTextsOf } from "../spans.ts";
 import { isClause, type Target } from "../targets.ts";
 import { askingPrompt, continuation, type Manner, manners, oneLine, readingPrompt } from "./format.ts";
 import type { Speaker, Writer, Written } from "./writer.ts";
@@ -30,8 +30,6 @@ export function shippedWriter(
     prompt: askingPrompt(about(passage), clause, mannerOf.get(question) ?? manners[0]),
     text: continuation(question),
   });
-  const clausesIn = (passage: Passage): string[] =>
-    passage.units.flatMap((unit) => clausesOf(unit, tells).map(({ start, end }) => passage.text.slice(start, end)));
 
   return {
     name: "shipped",
@@ -60,7 +58,7 @@ export function shippedWriter(
     },
     /** The clause that the question is likeliest for, by a lead, if it is also the likeliest answer; else empty. */
     async read(written) {
-      const choices = written.map(({ target }) => clausesIn(target.passage));
+      const choices = written.map(({ target }) => clauseTextsOf(target.passage, tells));
       const weigh = async (rowOf: (one: Written, clause: string) => { prompt: string; text: string }) => {
         const scored = await speaker.score(
           written.flatMap((one, at) => choices[at]!.map((clause) => rowOf(one, clause))),
