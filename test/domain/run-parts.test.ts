@@ -85,11 +85,12 @@ test("the learning rate rises over the warm-up, peaks, and falls without reachin
   assert.equal(learningRateAt(1, 1, 1e-3, optimizer("linear", 0)), 1e-3);
 });
 
-test("the rule for the learning rate gives the published figures and stays below 1e-3", () => {
+test("the rule for the learning rate gives the published figures, and what was measured for bases as narrow as the starter", () => {
   assert.ok(Math.abs(ruleLearningRate("llama", 4096) - 2.9e-4) < 1e-5);
   assert.ok(Math.abs(ruleLearningRate("llama", 2048) - 4.9e-4) < 1e-5);
   assert.ok(Math.abs(ruleLearningRate("qwen3", 2560) - 4.9e-4) < 1e-5);
-  assert.equal(ruleLearningRate("llama", 576), 1e-3);
+  assert.ok(Math.abs(ruleLearningRate("llama", 1024) - 8.4e-4) < 1e-5);
+  assert.equal(ruleLearningRate("llama", 576), 2e-3);
   assert.equal(ruleLearningRate("granite", 999), 5e-4);
 });
 

@@ -32,6 +32,8 @@ const { values } = parseArgs({
     stages: { type: "string", default: "3" },
     epochs: { type: "string", default: "2" },
     rate: { type: "string", default: "0.001" },
+    batch: { type: "string", default: "12" },
+    rank: { type: "string", default: "32" },
     threads: { type: "string", default: "2" },
     /** Every question with its gold and the last answer. */
     show: { type: "boolean", default: false },
@@ -41,7 +43,7 @@ const stages = Number(values.stages);
 const config = readConfig();
 const log = createLog("error", () => {});
 const shape: AdapterShape = {
-  rank: 32,
+  rank: Number(values.rank),
   alpha: 32,
   seed: 7,
   targets: ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
@@ -74,7 +76,12 @@ try {
   const { coverage, ...told } = report;
   process.stdout.write(`${JSON.stringify({ ...told, covered: coverage.covered, seconds: secondsSince(began) })}\n`);
   await trainer.createAdapter("main", shape);
-  const training = { batch_size: 12, epochs: Number(values.epochs), max_steps: null, seed: 7 } as Recipe["training"];
+  const training = {
+    batch_size: Number(values.batch),
+    epochs: Number(values.epochs),
+    max_steps: null,
+    seed: 7,
+  } as Recipe["training"];
   const byStage = Array.from({ length: stages }, (_, stage) =>
     rows.filter((row) => row.stage === stage).map(({ messages }) => formatTrainingRow(tokenizer, messages)),
   );
