@@ -13,7 +13,7 @@ import type { Tokenizer } from "../engine/generator.ts";
 import { openTokenizer } from "../engine/generator.ts";
 import { readGgufHeader } from "../engine/gguf-header.ts";
 import { writeGguf } from "../engine/gguf-writer.ts";
-import type { AdapterShape, Trainer } from "../engine/trainer.ts";
+import type { AdapterShape, Rows, Trainer } from "../engine/trainer.ts";
 import { startTrainer } from "../engine/trainer-process.ts";
 import { lexiconOf } from "../study/lexicon.ts";
 import { headingOf, passagesOf } from "../study/passages.ts";
@@ -39,10 +39,10 @@ export function register(program: Command): void {
       .command("train-writer", { hidden: true })
       .description("train the writer of questions for the starter model")
       .option("--languages <list>", "of the material, ISO 639-1", "en")
-      .option("--epochs <number>", "times over all passages", "2")
+      .option("--epochs <number>", "times over all passages", "3")
       .option("--rank <number>", "of the adapter", "12")
-      .option("--rate <number>", "peak learning rate", "0.0012")
-      .option("--passages <number>", "of one step", "2")
+      .option("--rate <number>", "peak learning rate", "0.0015")
+      .option("--passages <number>", "of one step", "1")
       .option("--seed <number>", "of the order", "1")
       .option("--out <folder>", "where to put it", folder),
     trainWriter,
@@ -86,13 +86,16 @@ interface Lesson {
   asks: { clause: string; questions: readonly string[] }[];
 }
 
-/** Passages as a study parts documents: a long one is two, and a question whose answer goes over two clauses is left out. */
+/**
+ * Passages as a study parts documents: a long one is two, and a question whose answer goes over two clauses is left out. A passage
+ * without a question teaches nothing, and is left out too.
+ */
 function lessonsOf(material: readonly MaterialPassage[]): Lesson[] {
   const passages = passagesOf(material.map(documentOf));
   const byLanguage = Map.groupBy(passages, ({ document }) => material[Number(document)]!.language);
   return [...byLanguage.values()].flatMap((same) => {
     const { tells } = lexiconOf(same);
-    return same.map((passage): Lesson => {
+    const lessons = same.map((passage): Lesson => {
       const { asks } = material[Number(passage.document)]!;
       const clauses = clauseTextsOf(passage, tells);
       return {
@@ -103,6 +106,7 @@ function lessonsOf(material: readonly MaterialPassage[]): Lesson[] {
         }),
       };
     });
+    return lessons.filter(({ asks }) => asks.length > 0);
   });
 }
 
@@ -148,7 +152,8 @@ async function trainWriter(options: Options): Promise<Answer> {
   try {
     await trainer.open({ path, threads: config.threads, memoryBytes: config.memory });
     await trainer.createAdapter(adapter, shape);
-    const { steps, loss } = await train(trainer, tokenizer, lessonsOf(kept), numbers);
+    const held = lessonsOf(all.filter(isHeldOut));
+    const training = await train(trainer, tokenizer, { kept: lessonsOf(kept), held }, numbers);
     await makeFolder(options.out);
     const file = join(options.out, "adapter.gguf");
     await rm(`${file}.f32`, { force: true });
@@ -161,7 +166,7 @@ async function trainWriter(options: Options): Promise<Answer> {
       adapter: { ...shape, sha256: await sha256OfFile(file) },
       languages: [...new Set(all.map(({ language }) => language))].sort(),
       material: { trained: kept.length, held_out: all.length - kept.length },
-      training: { ...numbers, steps, loss },
+      training: { ...numbers, ...training },
     };
     await writeJsonDurably(join(options.out, "card.json"), card);
     return { json: card, text: `${file}: ${JSON.stringify(card.training)}` };
@@ -174,9 +179,9 @@ async function trainWriter(options: Options): Promise<Answer> {
 async function train(
   trainer: Trainer,
   tokenizer: Tokenizer,
-  material: readonly Lesson[],
+  { kept: material, held }: { kept: readonly Lesson[]; held: readonly Lesson[] },
   { epochs, passages, rate, seed }: { epochs: number; passages: number; rate: number; seed: number },
-): Promise<{ steps: number; loss: number }> {
+): Promise<Pick<WriterCard["training"], "steps" | "loss" | "held_out_loss">> {
   const perEpoch = Math.ceil(material.length / passages);
   const steps = Math.ceil(perEpoch * epochs);
   const warmUp = Math.ceil(steps / 20);
@@ -187,7 +192,13 @@ async function train(
     encoded.set(text, known);
     return known;
   };
+  const piecesOf = (rows: readonly Row[]): Piece[] =>
+    rows.map(({ prompt, target }) => ({
+      prompt: encode(prompt),
+      target: [...tokenizer.encode(continuation(target), false), end],
+    }));
   let loss = 0;
+  let heldLoss = 0;
   let computed = 0;
   const began = Date.now();
   for (let step = 0; step < steps; step++) {
@@ -195,14 +206,10 @@ async function train(
     const order = shuffled(material, seeded(seed + epoch));
     const from = (step % perEpoch) * passages;
     const rows = order.slice(from, from + passages).flatMap((one) => rowsOf(one, epoch));
-    const pieces = rows.map(({ prompt, target }) => ({
-      prompt: encode(prompt),
-      target: [...tokenizer.encode(continuation(target), false), end],
-    }));
+    const pieces = piecesOf(rows);
     const trained = pieces.reduce((sum, { target }) => sum + target.length, 0);
     const passed = trainer.forwardBackward(adapter, {
-      tokens: Int32Array.from(pieces.flatMap(({ prompt, target }) => [...prompt, ...target])),
-      rowLengths: Int32Array.from(pieces, ({ prompt, target }) => prompt.length + target.length),
+      ...together(pieces),
       weights: Float32Array.from(
         pieces.flatMap(({ prompt, target }) => [...prompt.map(() => 0), ...target.map(() => 1 / trained)]),
       ),
@@ -225,8 +232,47 @@ async function train(
         `step ${step + 1} of ${steps}, loss ${loss.toFixed(3)}, ${Math.round(computed / seconds)} tokens a second, ${Math.round(((steps - step - 1) * seconds) / (step + 1))} s left`,
       );
     }
+    if (step + 1 === steps || (step + 1) % perEpoch === 0) {
+      heldLoss = await lossOf(trainer, held, (lesson) => piecesOf(rowsOf(lesson, 0)));
+      note(`step ${step + 1}: ${heldLoss.toFixed(3)} nats a token on passages that are never trained`);
+    }
   }
-  return { steps, loss };
+  return { steps, loss, held_out_loss: heldLoss };
+}
+
+interface Piece {
+  prompt: number[];
+  target: number[];
+}
+
+const together = (pieces: readonly Piece[]): Rows => ({
+  tokens: Int32Array.from(pieces.flatMap(({ prompt, target }) => [...prompt, ...target])),
+  rowLengths: Int32Array.from(pieces, ({ prompt, target }) => prompt.length + target.length),
+});
+
+/** Nats a token of what is to be written. */
+async function lossOf(
+  trainer: Trainer,
+  lessons: readonly Lesson[],
+  piecesOf: (lesson: Lesson) => Piece[],
+): Promise<number> {
+  let [nats, tokens] = [0, 0];
+  for (const lesson of lessons) {
+    const pieces = piecesOf(lesson);
+    const logprobs = await trainer.score(
+      adapter,
+      together(pieces),
+      Int32Array.from(pieces, ({ prompt }) => prompt.length),
+    );
+    let from = 0;
+    for (const { prompt, target } of pieces) {
+      from += prompt.length;
+      for (const logprob of logprobs.subarray(from, from + target.length)) nats -= logprob;
+      from += target.length;
+      tokens += target.length;
+    }
+  }
+  return nats / tokens;
 }
 
 /** The same adapter in half precision: what is shipped is half as large. */

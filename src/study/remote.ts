@@ -20,6 +20,7 @@ export interface Answering {
 
 type Call =
   | { of: "base" | "writer"; say: Parameters<Speaker["say"]> }
+  | { of: "base" | "writer"; chat: Parameters<Speaker["chat"]> }
   | { of: "base" | "writer"; score: Parameters<Speaker["score"]> }
   | { lessons: Parameters<Answering["lessons"]> }
   | { progress: Parameters<Answering["progress"]> };
@@ -33,7 +34,8 @@ export function answer(port: MessagePort, parts: Answering): { failed(): unknown
     if ("lessons" in call) return parts.lessons(...call.lessons);
     if ("progress" in call) return parts.progress(...call.progress);
     const speaker = parts[call.of]!;
-    return "say" in call ? speaker.say(...call.say) : speaker.score(...call.score);
+    if ("say" in call) return speaker.say(...call.say);
+    return "chat" in call ? speaker.chat(...call.chat) : speaker.score(...call.score);
   };
   port.on("message", (call: Call) => {
     ask(call).then(
@@ -57,6 +59,7 @@ export function asking(port: MessagePort): Answering {
   };
   const speaker = (of: "base" | "writer"): Speaker => ({
     say: async (...say) => (await ask({ of, say })) as string[],
+    chat: async (...chat) => (await ask({ of, chat })) as string[],
     score: async (...score) => (await ask({ of, score })) as Awaited<ReturnType<Speaker["score"]>>,
   });
   return {

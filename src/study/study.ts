@@ -155,6 +155,7 @@ async function write(
       break;
     }
   }
+  report.used &&= questions.size > 0;
   return { questions, report };
 }
 

@@ -14,6 +14,7 @@ import { asking } from "./remote.ts";
 import type { StudyRow } from "./row.ts";
 import type { RowOptions } from "./rows.ts";
 import { study as makeStudy } from "./study.ts";
+import { selfWriter } from "./writers/self.ts";
 import { shippedWriter } from "./writers/shipped.ts";
 import { teacherWriter } from "./writers/teacher.ts";
 import type { Writer } from "./writers/writer.ts";
@@ -46,16 +47,16 @@ export interface StudyTask {
   documents: readonly SnapshotDocument[];
   organisation: string | null;
   options: RowOptions;
-  /** Who phrases questions; null: plain forms alone. */
-  writer: { kind: "teacher"; name: string } | { kind: "shipped"; languages: readonly string[] } | null;
+  /** Who phrases questions beside the plain forms: a teacher, the shipped writer, or the base itself. */
+  writer: { kind: "teacher"; name: string } | { kind: "shipped"; languages: readonly string[] } | { kind: "self" };
 }
 
 /** What it asks goes through the port. */
 export async function study({ port, ...task }: StudyTask & { port: MessagePort }): ReturnType<typeof makeStudy> {
   const { base, writer: speaker, lessons, progress } = asking(port);
   const { writer: by, options } = task;
-  const writer = async (passages: readonly Passage[], { tells }: Lexicon): Promise<Writer | null> => {
-    if (by === null) return null;
+  const writer = async (passages: readonly Passage[], { tells }: Lexicon): Promise<Writer> => {
+    if (by.kind === "self") return selfWriter(base, options);
     if (by.kind === "teacher") return teacherWriter(by.name, await lessons(passages));
     return shippedWriter(speaker!, { languages: by.languages, tells, seed: options.seed });
   };

@@ -608,7 +608,8 @@ test("the shipped writer is loaded for its own base; a run killed while it is as
   // For another base it is worth nothing, and is not asked.
   const other = await folderFor(options);
   await asking(other, { ...writer, base: { sha256: sha256("another") } });
-  assert.equal(artefactOf(other, "report.json").rows.study.writer, null);
+  const { name, used } = artefactOf(other, "report.json").rows.study.writer;
+  assert.deepEqual([name, used], ["self", false]);
 });
 
 test("a run killed in each phase and resumed gives the same report", async () => {

@@ -25,6 +25,7 @@ const nats = { alone: 2, repeated: 1, fresh: 8 };
 /** A base that knows nothing but what it has just read. A word with the blank before it is a token. It says nothing. */
 export const plainBase: Speaker = {
   say: async (prompts) => prompts.map(() => ""),
+  chat: async (messages) => messages.map(() => ""),
   score: async (rows) =>
     rows.map(({ prompt, text }) => {
       const read = new Set(wordsOf(prompt));

@@ -36,6 +36,7 @@ const reader: Writer["read"] = async (asked) =>
   asked.map(({ question }) => (question.includes("misread") ? "6.40 euros" : "takes 25 minutes"));
 const base: Speaker = {
   say: async () => assert.fail("gates ask nothing to be said"),
+  chat: async () => assert.fail("gates ask nothing to be said"),
   score: async (rows) =>
     rows.map(({ prompt, text }) => {
       const tokens = text.trim().split(" ").length;

@@ -5,11 +5,12 @@ import { Failure } from "../../src/base/errors.ts";
 import type { StudyTask } from "../../src/study/study.worker.ts";
 import { openStudyThread } from "../../src/study/thread.ts";
 import type { Lesson } from "../../src/study/writers/teacher.ts";
+import { selfWriter } from "../../src/study/writers/self.ts";
 import { documentOf, plainBase, studied } from "../helpers/study.ts";
 
 const document = documentOf("# Ferry\n\nThe crossing to Skarvik takes 25 minutes and costs 6.40 euros.\n");
 const options = { phrasings: 3, stages: 2, seed: 4 };
-const task: StudyTask = { documents: [document], organisation: null, options, writer: null };
+const task: StudyTask = { documents: [document], organisation: null, options, writer: { kind: "self" } };
 const parts = {
   base: plainBase,
   writer: null,
@@ -20,7 +21,7 @@ const parts = {
 test("rows and report are those of a study on this thread", async () => {
   const thread = openStudyThread(new AbortController().signal);
   try {
-    assert.deepEqual(await thread.study(task, parts), await studied([document], options));
+    assert.deepEqual(await thread.study(task, parts), await studied([document], options, selfWriter(plainBase, options)));
   } finally {
     await thread.close();
   }

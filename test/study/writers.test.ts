@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Asked, askingPrompt, readingPrompt } from "../../src/study/writers/format.ts";
+import { selfWriter } from "../../src/study/writers/self.ts";
 import { shippedWriter } from "../../src/study/writers/shipped.ts";
 import { readLesson, teacherPrompt, teacherWriter } from "../../src/study/writers/teacher.ts";
 import type { Speaker } from "../../src/study/writers/writer.ts";
@@ -76,6 +77,7 @@ test("the shipped writer reads the clause that a question is likeliest for, by a
   };
   const speaker: Speaker = {
     say: async () => assert.fail("it only weighs"),
+    chat: async () => assert.fail("it only weighs"),
     score: async (rows) =>
       rows.map(({ prompt, text }) => {
         const isAsking = prompt.includes("About: ");
@@ -147,4 +149,48 @@ test("a teacher's questions go to the clause or value that holds their answer, a
     targets.map(({ answer }) => (answer.includes("25 minutes") ? ["How long?", "What takes so long?"] : [])),
   );
   assert.deepEqual([writer.name, writer.read], ["vicuna", null]);
+});
+
+/** Answers messages about the crossing with what a capable base would: questions for one, answers for the other. */
+function capable(answers: (questions: string) => object[]): Speaker & { asked: string[] } {
+  const asked: string[] = [];
+  const lesson = { answer: "25 minutes", questions: ["How long does the crossing take?", "How dear is a goat?"] };
+  return {
+    ...plainBase,
+    asked,
+    chat: async (messages) => {
+      asked.push(...messages);
+      return messages.map((message) => {
+        if (message.includes('"number"')) return answers(message).map((one) => JSON.stringify(one)).join("\n");
+        return message.includes("The crossing takes") ? JSON.stringify(lesson) : "";
+      });
+    },
+  };
+}
+
+test("the base writes for itself, and a question counts whose answer it finds in the passage again", async () => {
+  const speaker = capable(() => [
+    { number: 1, answer: "25 minutes" },
+    { number: 2, answer: null },
+  ]);
+  const writer = selfWriter(speaker, { seed: 3 });
+  assert.deepEqual(
+    await writer.propose(passages),
+    passages.map(({ text }) => (text.includes("25 minutes") ? ["25 minutes"] : [])),
+  );
+  const asked = await writer.write(targets);
+  const at = targets.findIndex(({ answer }) => answer.includes("25 minutes"));
+  assert.deepEqual(asked[at], ["How long does the crossing take?", "How dear is a goat?"]);
+  const written = asked[at]!.map((question) => ({ target: targets[at]!, question }));
+  assert.deepEqual(await writer.read!(written), [targets[at]!.answer, ""]);
+  assert.deepEqual([writer.name, writer.isTeacher, writer.fluency], ["self", true, null]);
+});
+
+test("a base that writes nothing of its first passages is asked about no more", async () => {
+  const many = Array.from({ length: 40 }, (_, at) => ({ ...passages[0]!, id: `0.${at}`, text: "The ferry lies." }));
+  const speaker = capable(() => []);
+  const writer = selfWriter(speaker, { seed: 3 });
+  for (const from of [0, 16, 32])
+    assert.ok((await writer.propose(many.slice(from, from + 16))).every((spans) => spans.length === 0));
+  assert.equal(speaker.asked.length, 8);
 });

@@ -1,8 +1,9 @@
 // What a study asks of models, by the trainer, which decodes many rows at once. Every answer is remembered: a run killed here asks
 // nothing twice and makes the very same rows.
+import { formatChat } from "../../engine/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import type { Trainer } from "../../engine/trainer.ts";
-import type { Speaker } from "../../study/writers/writer.ts";
+import type { SayOptions, Speaker } from "../../study/writers/writer.ts";
 import type { Run } from "./context.ts";
 import type { Memory } from "./memory.ts";
 import { microBatches } from "./schedule.ts";
@@ -51,22 +52,44 @@ export function createSpeaker(
     return answers;
   }
 
+  async function goOn(rows: readonly number[][], { maxTokens, temperature, seed }: SayOptions): Promise<string[]> {
+    const sampled = await (await trainer()).sample(
+      adapter,
+      { tokens: Int32Array.from(rows.flat()), rowLengths: Int32Array.from(rows, (row) => row.length) },
+      { maxTokens, temperature, topK: 0, topP: 1, minP: 0, seed, stopTokens: [...tokenizer.eog] },
+    );
+    return sampled.map(({ tokens }) => tokenizer.decode([...tokens].filter((one) => !tokenizer.eog.has(one))));
+  }
+
   return {
-    say: (prompts, { maxTokens, temperature, seed }) =>
+    say: (prompts, options) =>
       inCalls(
         prompts,
-        (prompt) => tokenizer.encode(prompt, false).length / 3 + maxTokens,
-        { maxTokens, temperature, seed },
-        async (call) => {
-          const rows = call.map((prompt) => tokenizer.encode(prompt, false));
-          const sampled = await (await trainer()).sample(
-            adapter,
-            { tokens: Int32Array.from(rows.flat()), rowLengths: Int32Array.from(rows, (row) => row.length) },
-            { maxTokens, temperature, topK: 0, topP: 1, minP: 0, seed, stopTokens: [...tokenizer.eog] },
-          );
-          return sampled.map(({ tokens }) => tokenizer.decode([...tokens].filter((one) => !tokenizer.eog.has(one))));
-        },
+        (prompt) => tokenizer.encode(prompt, false).length / 3 + options.maxTokens,
+        options,
+        (call) =>
+          goOn(
+            call.map((prompt) => tokenizer.encode(prompt, false)),
+            options,
+          ),
       ),
+    chat: async (messages, options) => {
+      const rows = messages.map((content) => formatChat(tokenizer, [{ role: "user", content }]));
+      const fits = [...rows.keys()].filter((at) => rows[at]!.length + options.maxTokens <= tokenizer.trainContext);
+      const said = await inCalls(
+        fits.map((at) => ({ message: messages[at]!, row: rows[at]! })),
+        ({ row }) => row.length + options.maxTokens,
+        { chat: true, ...options },
+        (call) =>
+          goOn(
+            call.map(({ row }) => row),
+            options,
+          ),
+      );
+      const answers = messages.map(() => "");
+      for (const [index, at] of fits.entries()) answers[at] = said[index]!;
+      return answers;
+    },
     score: (rows) =>
       inCalls(
         rows,

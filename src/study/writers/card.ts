@@ -9,5 +9,15 @@ export interface WriterCard {
   /** ISO 639-1, of its material. */
   languages: string[];
   material: { trained: number; held_out: number };
-  training: { epochs: number; passages: number; rate: number; seed: number; steps: number; loss: number };
+  training: {
+    epochs: number;
+    passages: number;
+    rate: number;
+    seed: number;
+    steps: number;
+    /** Nats a token, of the last steps. */
+    loss: number;
+    /** The same of passages that are never trained. */
+    held_out_loss: number;
+  };
 }

@@ -28,10 +28,18 @@ export interface Writer {
   read: ((written: readonly Written[]) => Promise<string[]>) | null;
 }
 
+export interface SayOptions {
+  maxTokens: number;
+  temperature: number;
+  seed: number;
+}
+
 /** What writers and gates ask of a model. Who hands it in remembers the answers, so that a run killed here asks nothing twice. */
 export interface Speaker {
   /** What comes after each prompt, up to the end of the text. */
-  say(prompts: readonly string[], options: { maxTokens: number; temperature: number; seed: number }): Promise<string[]>;
+  say(prompts: readonly string[], options: SayOptions): Promise<string[]>;
+  /** What it answers to each message, as a chat; empty where message and answer together are longer than it can read. */
+  chat(messages: readonly string[], options: SayOptions): Promise<string[]>;
   /** Of every token of `text` after `prompt`: where it ends in the text (characters) and its log-prob, nats. */
   score(rows: readonly { prompt: string; text: string }[]): Promise<{ ends: number[]; logprobs: number[] }[]>;
 }
