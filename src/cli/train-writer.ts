@@ -15,7 +15,6 @@ import { readGgufHeader } from "../engine/gguf-header.ts";
 import { writeGguf } from "../engine/gguf-writer.ts";
 import type { AdapterShape, Rows, Trainer } from "../engine/trainer.ts";
 import { startTrainer } from "../engine/trainer-process.ts";
-import { lexiconOf } from "../study/lexicon.ts";
 import { headingOf, passagesOf } from "../study/passages.ts";
 import { clauseTextsOf } from "../study/spans.ts";
 import type { WriterCard } from "../study/writers/card.ts";
@@ -91,23 +90,18 @@ interface Lesson {
  * without a question teaches nothing, and is left out too.
  */
 function lessonsOf(material: readonly MaterialPassage[]): Lesson[] {
-  const passages = passagesOf(material.map(documentOf));
-  const byLanguage = Map.groupBy(passages, ({ document }) => material[Number(document)]!.language);
-  return [...byLanguage.values()].flatMap((same) => {
-    const { tells } = lexiconOf(same);
-    const lessons = same.map((passage): Lesson => {
-      const { asks } = material[Number(passage.document)]!;
-      const clauses = clauseTextsOf(passage, tells);
-      return {
-        about: { title: headingOf(passage), text: passage.text },
-        asks: asks.flatMap(({ answer, questions }) => {
-          const clause = clauses.find((text) => text.includes(answer));
-          return clause === undefined ? [] : [{ clause: oneLine(clause), questions }];
-        }),
-      };
-    });
-    return lessons.filter(({ asks }) => asks.length > 0);
+  const lessons = passagesOf(material.map(documentOf)).map((passage): Lesson => {
+    const { asks } = material[Number(passage.document)]!;
+    const clauses = clauseTextsOf(passage);
+    return {
+      about: { title: headingOf(passage), text: passage.text },
+      asks: asks.flatMap(({ answer, questions }) => {
+        const clause = clauses.find((text) => text.includes(answer));
+        return clause === undefined ? [] : [{ clause: oneLine(clause), questions }];
+      }),
+    };
   });
+  return lessons.filter(({ asks }) => asks.length > 0);
 }
 
 /** A material passage as a document of its own. */

@@ -4,7 +4,7 @@ import { containsWords, shuffled, wordsOf } from "../base/text.ts";
 import { filled, interrogatives, type Language } from "./languages.ts";
 import type { Lexicon } from "./lexicon.ts";
 import { cellsJoin, headingOf, type Passage } from "./passages.ts";
-import { isClause, isQuestion, namesOf, type Target } from "./targets.ts";
+import { isClause, isQuestion, namesOf, saidOf, type Target } from "./targets.ts";
 
 export type FormKind = "keywords" | "fragment" | "in_place" | "gap" | "cell" | "reverse" | "pair" | "asked" | "writer";
 
@@ -32,25 +32,27 @@ export function formOf(
   lexicon: Lexicon,
   random: () => number,
 ): Form | null {
-  const asked = isClause(target) ? partOf(target, random) : target;
+  const asked = isClause(target) ? partOf(target, kind, random) : target;
   if (asked === null) return null;
   const question = questionOf(asked, kind, language, lexicon, random);
   if (question === null || [asked, target].some((one) => containsAnswer(question, one))) return null;
-  return { kind, question, answer: target.answer };
+  return { kind, question, answer: saidOf(target) };
 }
 
 /** Words of a clause that are asked for, at most, where no sign tells. */
 const longestPart = 4;
 
-/** A clause with one of its parts as what is asked for: a figure or name in it, or some words. */
-function partOf(target: Target, random: () => number): Target | null {
+/** A clause with one of its parts as what is asked for: a figure or name in it, or some words; where a question goes round them, its last. */
+function partOf(target: Target, form: FormKind, random: () => number): Target | null {
   const { answer, span, parts = [] } = target;
   const signs = parts
     .map(({ start, end, kind }) => ({ start: start - span!.start, end: end - span!.start, kind }))
     .filter(({ start, end }) => end - start < answer.length / 2);
   const words = [...answer.matchAll(/\S+/g)];
-  const at = Math.floor(random() * words.length);
-  const until = Math.min(words.length - 1, at + Math.floor(random() * longestPart));
+  const size = 1 + Math.floor(random() * longestPart);
+  const at = form === "in_place" ? Math.max(1, words.length - size) : Math.floor(random() * words.length);
+  const until = Math.min(words.length - 1, at + size - 1);
+  if (at > until) return null;
   const drawn = {
     start: words[at]!.index,
     end: words[until]!.index + words[until]![0].replace(/[.,;:!?]+$/, "").length,
@@ -194,8 +196,6 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
   for (const word of asked) if (random() < 0.25) drawn.add(word);
   // A question that stands alone names what it is about, which headings do.
   for (const word of byWeight(above, lexicon, random).slice(0, Math.floor(random() * (mostAbove + 1)))) drawn.add(word);
-  const noise = isQuestion(earlier) ? [] : distinct(told(earlier));
-  for (const word of noise) if (random() < 0.25) drawn.add(word);
   const spare = shuffled(
     [...above, ...own, ...asked].filter((word) => !drawn.has(word)),
     random,
@@ -207,9 +207,8 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
   const said = new Set([...drawn].map((word) => word.toLowerCase()));
   // One word may be anything.
   if (said.size < 2) return null;
-  const inOrder = distinct([...above, ...asked, ...noise, ...own]).filter((word) => said.has(word.toLowerCase()));
-  const words = (random() < 0.6 ? inOrder : shuffled(inOrder, random)).join(" ");
-  return query(target, words, language, random);
+  const inOrder = distinct([...above, ...asked, ...own]).filter((word) => said.has(word.toLowerCase()));
+  return query(target, inOrder.join(" "), language, random);
 }
 
 /** In a drawn order in which rare words come early: they are those that a person would not leave out (Efraimidis and Spirakis 2006). */
@@ -233,34 +232,35 @@ function query({ span }: Target, words: string, language: Language, random: () =
   return random() < 0.6 ? `${ask} ${words}?` : `${words}: ${ask}?`;
 }
 
-/** Words of a fragment. */
-const shortFragment = 2;
+/** Words of a fragment, before what is needed to find the passage. */
+const shortFragment = 3;
 const longFragment = 6;
-/** Of them, and of those added to it, so many that say something. */
-const leastTold = 2;
+/** Of them, and of the headings' before them, so many that say something. */
+const leastTold = 3;
 
-/** Some neighbouring words of what says the answer as they stand, and what they are about. */
+/** Some neighbouring words of what says the answer as they stand, and what they are about. It grows until the passage is found by it. */
 function fragment(target: Target, language: Language, lexicon: Lexicon, random: () => number): string | null {
   const side = shuffled([target.before, target.after], random).find((text) => wordsOf(text).some(lexicon.tells));
   if (side === undefined) return null;
   const words = side.match(/\S+/g)!;
   const size = Math.min(words.length, shortFragment + Math.floor(random() * (longFragment - shortFragment + 1)));
-  const from = Math.floor(random() * (words.length - size + 1));
-  let said = open(words.slice(from, from + size).join(" "));
-  if (!wordsOf(said).some(lexicon.tells)) return null;
+  let from = Math.floor(random() * (words.length - size + 1));
+  let until = from + size;
+  const said = (): string => open(words.slice(from, until).join(" "));
   const above = byWeight(distinct(wordsOf(headingOf(target.passage)).filter(lexicon.tells)), lexicon, random);
   const named = above.splice(0, Math.floor(random() * (mostAbove + 1)));
-  const others = distinct([...wordsOf(target.before), ...wordsOf(target.after)].filter(lexicon.tells));
-  const spare = [...shuffled(others, random), ...above];
+  const told = (): string => [...named.filter((word) => !containsWords(said(), word)), said()].join(" ");
   const isTold = (): boolean =>
-    wordsOf(said).filter(lexicon.tells).length >= leastTold &&
-    lexicon.rankOf([...named, said].join(" "), target.passage) === 1;
-  while (spare.length > 0 && wordsOf(said).length < longestQuery && !isTold()) {
-    const word = spare.shift()!;
-    if (!containsWords(said, word)) said = random() < 0.5 ? `${said} ${word}` : `${word} ${said}`;
+    wordsOf(told()).filter(lexicon.tells).length >= leastTold && lexicon.rankOf(told(), target.passage) === 1;
+  while (!isTold() && wordsOf(told()).length < longestQuery) {
+    if (above.length > 0 && random() < 0.5) named.push(above.shift()!);
+    else if (until < words.length) until++;
+    else if (from > 0) from--;
+    else if (above.length > 0) named.push(above.shift()!);
+    else break;
   }
-  const about = named.filter((word) => !containsWords(said, word));
-  return query(target, [...about, said].join(" "), language, random);
+  if (!wordsOf(said()).some(lexicon.tells)) return null;
+  return query(target, told(), language, random);
 }
 
 const weight = (word: string, lexicon: Lexicon): number => Math.max(...wordsOf(word).map(lexicon.weightOf));

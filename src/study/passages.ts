@@ -17,7 +17,8 @@ export type Unit = Place & {
   at: number;
 } & (
     | { type: "sentence" }
-    | { type: "item" }
+    /** `lead`: the words that introduce its list, without which it says nothing; empty where there are none, or many. */
+    | { type: "item"; lead: string }
     | { type: "code" }
     | { type: "pair"; key: string; value: string }
     /** `header`: what the columns are called; empty where the table does not say. */
@@ -47,7 +48,11 @@ const most = 70;
 
 /** A unit before it has its place in a passage. */
 type Loose =
-  | (Place & { text: string; apart: boolean } & ({ type: "sentence" } | { type: "item" } | { type: "code" }))
+  | (Place & { text: string; apart: boolean } & (
+        | { type: "sentence" }
+        | { type: "item"; lead: string }
+        | { type: "code" }
+      ))
   | (Place & { text: string; apart: boolean; type: "pair"; key: string; value: string })
   | (Place & { text: string; apart: boolean; type: "row"; header: string[]; cells: string[] });
 
@@ -109,19 +114,21 @@ function titleOf(document: SnapshotDocument, sections: readonly Section[]): stri
 function sectionsOf(document: SnapshotDocument): Section[] {
   const { text, media_type } = document;
   const blocks = (document.blocks ?? paragraphsOf(text)).map((block, at, all) =>
-    asHeading(text, block, all[at + 1], at),
+    asHeading(text, block, [all[at - 1], all[at + 1]], at),
   );
   const isCsv = media_type === "text/csv";
   const delimiter = isCsv ? delimiterOf(text) : "|";
   const open: { level: number; text: string }[] = [];
   const sections: Section[] = [{ path: [], units: [] }];
   let header: string[] = [];
+  let lead = "";
   for (const [index, block] of blocks.entries()) {
     const raw = text.slice(block.start, block.end);
     if (block.type === "heading") {
       while (open.length > 0 && open.at(-1)!.level >= block.level) open.pop();
       open.push({ level: block.level, text: plainText(raw, media_type) });
       sections.push({ path: open.map((one) => one.text), units: [] });
+      lead = "";
       continue;
     }
     const { units } = sections.at(-1)!;
@@ -131,10 +138,17 @@ function sectionsOf(document: SnapshotDocument): Section[] {
       if (block.level === 1) header = isAlone ? [] : cells;
       if (block.level > 1 || isAlone) units.push({ type: "row", header, cells, ...rowText(cells), ...placeOf(block) });
     } else if (block.type === "code") units.push({ type: "code", text: unfenced(raw), apart: true, ...placeOf(block) });
-    else units.push(...proseUnits(raw, block, media_type));
+    else units.push(...proseUnits(raw, block, media_type, lead));
+    if (block.type !== "item") lead = leadOf(units.at(-1));
   }
   return sections.filter(({ units }) => units.length > 0);
 }
+
+/** Words that introduce a list, at most: an answer that begins with more says late what it is about. */
+const longestLead = 12;
+
+const leadOf = (unit: Loose | undefined): string =>
+  unit?.type === "sentence" && /[:：]$/.test(unit.text) && wordsIn(unit.text) <= longestLead ? unit.text : "";
 
 const placeOf = ({ start, end }: Place): Place => ({ start, end });
 /** Code without the lines of marks around it. */
@@ -155,10 +169,16 @@ const paragraphsOf = (text: string): SnapshotBlock[] =>
 const longestHeading = 10;
 
 /** Plain text does not mark its headings: a short line that ends without a sign, and something under it. */
-function asHeading(text: string, block: SnapshotBlock, next: SnapshotBlock | undefined, at: number): SnapshotBlock {
+function asHeading(
+  text: string,
+  block: SnapshotBlock,
+  [before, next]: readonly (SnapshotBlock | undefined)[],
+  at: number,
+): SnapshotBlock {
   if ((block.type !== "paragraph" && block.type !== "item") || next === undefined || next.type === "heading")
     return block;
-  if (block.type === "item" && next.type === "item") return block;
+  // A number before a title makes an item of it; with another item beside it, it is one of a list.
+  if (block.type === "item" && (next.type === "item" || before?.type === "item")) return block;
   const line = text.slice(block.start, block.end);
   const isTitle = !line.includes("\n") && line.split(/\s+/).length <= longestHeading && /[\p{L}\p{N})?]$/u.test(line);
   return isTitle && !pair.test(line) && /\p{L}/u.test(line)
@@ -171,7 +191,12 @@ const pair = /^([\p{L}\p{N}][^:.!?]{1,48}):\s+(\S.*)$/u;
 const longestKey = 6;
 const longestValue = 16;
 
-function proseUnits(raw: string, block: SnapshotBlock, mediaType: SnapshotDocument["media_type"]): Loose[] {
+function proseUnits(
+  raw: string,
+  block: SnapshotBlock,
+  mediaType: SnapshotDocument["media_type"],
+  lead: string,
+): Loose[] {
   const lines = [...raw.matchAll(/[^\n]+/g)].map(({ 0: line, index }) => ({ line, start: block.start + index }));
   const pairs = lines.map(({ line }) => pairOf(plainText(line, mediaType)));
   const isList = pairs.every((one) => one !== null) || lines.length === 1;
@@ -186,14 +211,16 @@ function proseUnits(raw: string, block: SnapshotBlock, mediaType: SnapshotDocume
     }));
   const whole = plainText(raw, mediaType);
   const sentences = sentencesOf(whole);
-  const type = block.type === "item" ? "item" : "sentence";
   let from = block.start;
   return sentences.map((text, at) => {
     // The words of the document with its marks between them: a sentence ends where its last words stand.
     const start = from;
     const end = at === sentences.length - 1 ? block.end : endOf(raw, block.start, from, text);
     from = end;
-    return { type, text, apart: at === 0, start, end };
+    const unit = { text, apart: at === 0, start, end };
+    return block.type === "item"
+      ? { type: "item", lead: at === 0 ? lead : "", ...unit }
+      : { type: "sentence", ...unit };
   });
 }
 

@@ -21,7 +21,6 @@ const plainTargets = (passages: readonly Passage[], lexicon: Lexicon): Target[] 
     studyTargets(
       passage,
       passage.units.flatMap((unit) => spansOf(unit, lexicon.tells).map((span) => ({ unit, span }))),
-      lexicon.tells,
     ),
   );
 
@@ -40,7 +39,6 @@ export function planned(passages: readonly Passage[], options: RowOptions): Plan
     studyTargets(
       passage,
       worthAsking(passage, [], () => Number.POSITIVE_INFINITY, lexicon.tells),
-      lexicon.tells,
     ),
   );
   const { rows } = rowsOf(passages, targets, new Map(), lexicon, options);

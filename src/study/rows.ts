@@ -9,7 +9,7 @@ import { languageOf } from "./languages.ts";
 import type { Lexicon } from "./lexicon.ts";
 import { headingOf, type Passage } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
-import type { Target } from "./targets.ts";
+import { saidOf, type Target } from "./targets.ts";
 
 export interface RowOptions {
   /** Rows of a target in a stage. */
@@ -87,7 +87,7 @@ function questionsOf(
     };
     let count = 0;
     for (let i = 0; i < ofWriter; i++, count++)
-      take({ question: written[next++ % written.length]!, answer: target.answer }, "writer");
+      take({ question: written[next++ % written.length]!, answer: saidOf(target) }, "writer");
     for (let tries = 0; forms.length > 0 && count < phrasings && tries < 2 * phrasings + forms.length; tries++) {
       const form = formOf(target, forms[(stage + tries) % forms.length]!, language, lexicon, random);
       if (form !== null && take(form, form.kind)) count++;

@@ -97,63 +97,34 @@ function partsOf(text: string): { start: number; end: number }[] {
   return parts.length < 2 ? [] : parts;
 }
 
-/** Words of a clause, at most where the sentence can be parted, and at least. */
-const longestClause = 16;
+/** Words of a clause: a longer sentence is parted where it can be, into parts of so many at least. */
+const longestClause = 24;
 const shortestClause = 5;
 
 /**
- * A sentence in clauses short enough to be an answer: whole if it is short, else parted at its signs, and a part without signs before the
- * word nearest its middle that holds sentences together.
+ * A sentence, or the statements that it joins with semicolons where it is long. It is parted at no other sign: readers found that a
+ * condition without its consequence, or the end of a list, says something else than the sentence or nothing.
  */
-export function clausesOf(unit: Unit, tells: (word: string) => boolean): Span[] {
+export function clausesOf(unit: Unit): Span[] {
   if (unit.type !== "sentence" && unit.type !== "item") return [];
   const count = (start: number, end: number): number => wordsOf(unit.text.slice(start, end)).length;
-  const whole = { start: 0, end: unit.text.length };
-  const signs = partsOf(unit.text);
-  const parts = (signs.length === 0 ? [whole] : signs).flatMap(({ start, end }) =>
-    halved(unit.text, start, end, tells),
-  );
-  const merged: { start: number; end: number }[] = [];
-  for (const part of parts) {
-    const last = merged.at(-1);
-    const isShort =
-      last !== undefined && Math.min(count(last.start, last.end), count(part.start, part.end)) < shortestClause;
-    if (
+  const clauses: { start: number; end: number }[] = [];
+  for (const { 0: text, index } of unit.text.matchAll(/[^;]+(?:;\s?|$)/g)) {
+    const end = index + text.replace(/[;\s]+$/, "").length;
+    const last = clauses.at(-1);
+    const joins =
       last !== undefined &&
-      (count(last.start, part.end) <= longestClause ||
-        (isShort && count(last.start, part.end) <= longestClause + shortestClause))
-    )
-      last.end = part.end;
-    else merged.push({ ...part });
+      (count(last.start, end) <= longestClause ||
+        Math.min(count(last.start, last.end), count(index, end)) < shortestClause);
+    if (joins) last.end = end;
+    else clauses.push({ start: index, end });
   }
-  return merged.map(({ start, end }, at) => {
-    // The last one ends as its sentence does.
-    const until = at === merged.length - 1 ? unit.text.length : end;
-    const length = unit.text.slice(start, until).trimEnd().length;
-    return { start: unit.at + start, end: unit.at + start + length, kind: "clause" };
-  });
+  return clauses.map(({ start, end }) => ({ start: unit.at + start, end: unit.at + end, kind: "clause" }));
 }
 
 /** What the clauses of a passage say, in its order. */
-export const clauseTextsOf = ({ units, text }: Passage, tells: (word: string) => boolean): string[] =>
-  units.flatMap((unit) => clausesOf(unit, tells).map(({ start, end }) => text.slice(start, end)));
-
-function halved(
-  text: string,
-  start: number,
-  end: number,
-  tells: (word: string) => boolean,
-): { start: number; end: number }[] {
-  const words = [...text.slice(start, end).matchAll(/\S+/g)];
-  if (words.length <= longestClause) return [{ start, end }];
-  const middle = words.length / 2;
-  const cuts = words.flatMap(({ 0: word, index }, at) =>
-    at >= shortestClause && at <= words.length - shortestClause && !wordsOf(word).some(tells) ? [{ at, index }] : [],
-  );
-  const cut = cuts.sort((a, b) => Math.abs(a.at - middle) - Math.abs(b.at - middle))[0];
-  if (cut === undefined) return [{ start, end }];
-  return [...halved(text, start, start + cut.index, tells), ...halved(text, start + cut.index, end, tells)];
-}
+export const clauseTextsOf = ({ units, text }: Passage): string[] =>
+  units.flatMap((unit) => clausesOf(unit).map(({ start, end }) => text.slice(start, end)));
 
 const overlaps = (a: Span, b: Span): boolean => a.start < b.end && b.start < a.end;
 

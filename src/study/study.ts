@@ -17,7 +17,7 @@ export interface StudyParts {
   /** The base itself, without an adapter. */
   base: Speaker;
   /** By the passages that there are; null: plain forms alone. */
-  writer: (passages: readonly Passage[], lexicon: Lexicon) => Promise<Writer | null>;
+  writer: (passages: readonly Passage[]) => Promise<Writer | null>;
   /** Called between two pieces of work; throws to leave. */
   progress(done: number, total: number, unit: string): Promise<void>;
 }
@@ -59,7 +59,7 @@ export async function study(
 ): Promise<{ rows: StudyRow[]; report: StudyReport }> {
   const passages = passagesOf(documents, organisation);
   const lexicon = lexiconOf(passages);
-  const writer = await chooseWriter(passages, lexicon);
+  const writer = await chooseWriter(passages);
   const targets = await chooseTargets(passages, lexicon, base, writer, progress);
   const { questions, report: written } = await write(targets, lexicon, base, writer, progress);
   const { rows, contradictions } = rowsOf(passages, targets, questions, lexicon, options);
@@ -117,7 +117,7 @@ async function chooseTargets(
       const spans = worthAsking(passage, proposed[at] ?? [], ({ start, end }) => nats(start, end), lexicon.tells, {
         isWhole: writer?.isTeacher ?? false,
       });
-      targets.push(...studyTargets(passage, spans, lexicon.tells));
+      targets.push(...studyTargets(passage, spans));
     }
     await progress(Math.min(from + together, passages.length), passages.length, "passages");
   }

@@ -7,7 +7,6 @@ import { type SupportReference, supportReference } from "../engine/support.ts";
 import { type CandidateTask, candidatesOf, type ItemCandidate } from "./items/candidates.ts";
 import { type ItemPlan, planOf } from "./items/plan.ts";
 import { type Overlap, overlapOf, type QuestionMarks } from "./leakage.ts";
-import type { Lexicon } from "./lexicon.ts";
 import { type Passage, passagesOf, statementsOf } from "./passages.ts";
 import { type Planned, planned } from "./plain.ts";
 import { asking } from "./remote.ts";
@@ -55,10 +54,10 @@ export interface StudyTask {
 export async function study({ port, ...task }: StudyTask & { port: MessagePort }): ReturnType<typeof makeStudy> {
   const { base, writer: speaker, lessons, progress } = asking(port);
   const { writer: by, options } = task;
-  const writer = async (passages: readonly Passage[], { tells }: Lexicon): Promise<Writer> => {
+  const writer = async (passages: readonly Passage[]): Promise<Writer> => {
     if (by.kind === "self") return selfWriter(base, options);
     if (by.kind === "teacher") return teacherWriter(by.name, await lessons(passages));
-    return shippedWriter(speaker!, { languages: by.languages, tells, seed: options.seed });
+    return shippedWriter(speaker!, { languages: by.languages, seed: options.seed });
   };
   try {
     return await makeStudy(task, { base, writer, progress }, options);

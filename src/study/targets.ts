@@ -26,15 +26,11 @@ export interface Target {
  * What a study asks for: prose clause by clause, since words that ask for one part of a sentence seldom tell it from the next part; the
  * whole clause answers, and what of it is asked for is drawn for each question (forms.ts). Values, cells and answered questions by themselves.
  */
-export function studyTargets(
-  passage: Passage,
-  spans: readonly { unit: Unit; span: Span }[],
-  tells: (word: string) => boolean,
-): Target[] {
+export function studyTargets(passage: Passage, spans: readonly { unit: Unit; span: Span }[]): Target[] {
   const clauses = passage.units.flatMap((unit) =>
     isQuestion(unit.text)
       ? []
-      : clausesOf(unit, tells)
+      : clausesOf(unit)
           .filter(({ start, end }) => isTold(passage.text.slice(start, end)))
           .map((span) => ({ unit, span })),
   );
@@ -44,10 +40,11 @@ export function studyTargets(
   );
 }
 
-/** Words of a clause without a figure, at least: «Your first day.» heads what follows, and says nothing. */
+/** Words of a clause without a figure, at least: «Your first day.» heads what follows, and says nothing; nor does what a colon ends. */
 const fewest = 4;
 
-const isTold = (clause: string): boolean => /\p{N}/u.test(clause) || clause.split(/\s+/).length >= fewest;
+const isTold = (clause: string): boolean =>
+  (/\p{N}/u.test(clause) || clause.split(/\s+/).length >= fewest) && !/[:：]$/.test(clause);
 
 const partsOf = ({ unit, span }: Target, spans: readonly { unit: Unit; span: Span }[]): Span[] =>
   spans
@@ -88,6 +85,12 @@ function earlierOf({ units, text }: Passage): ReadonlyMap<Unit, string> {
   }
   return earlier;
 }
+
+/** What is said in answer: an item of a list after the words that introduce it. */
+export const saidOf = ({ unit, answer, kind }: Target): string =>
+  kind === "clause" && unit.type === "item" && unit.lead !== "" && unit.text.startsWith(answer)
+    ? `${unit.lead} ${answer}`
+    : answer;
 
 /** Its answer is a whole clause; what a question is after is some words of it. */
 export const isClause = ({ kind }: Target): boolean => kind === "clause";

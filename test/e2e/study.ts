@@ -14,7 +14,6 @@ import { formatChat, formatTrainingRow } from "../../src/engine/chat-format.ts";
 import { openTokenizer } from "../../src/engine/generator.ts";
 import type { AdapterShape } from "../../src/engine/trainer.ts";
 import { startTrainer } from "../../src/engine/trainer-process.ts";
-import type { Lexicon } from "../../src/study/lexicon.ts";
 import type { Passage } from "../../src/study/passages.ts";
 import { study } from "../../src/study/study.ts";
 import { installedWriter } from "../../src/study/writers/installed.ts";
@@ -61,7 +60,7 @@ try {
   const options = { phrasings: Number(values.phrasings), stages, seed: 7 };
   const { rows, report } = await study(
     { documents: held.map(documentOf), organisation: null },
-    { base: speaker(null), writer: async (_, lexicon) => openWriter(lexicon), progress: async () => {} },
+    { base: speaker(null), writer: openWriter, progress: async () => {} },
     options,
   );
   if (companions.length > 0) {
@@ -129,14 +128,14 @@ function speaker(adapter: string | null) {
 }
 
 /** material: the first two manners of its questions are trained, so that the third alone is new. */
-async function openWriter(lexicon: Lexicon): Promise<Writer | null> {
+async function openWriter(): Promise<Writer | null> {
   if (values.writer === "none") return null;
   if (values.writer === "material") return teacherOfMaterial(held, 2);
   const writer = installedWriter();
   if (writer === null) throw new Error("no writer is installed; run plumbline train-writer");
   await trainer.createAdapter("writer", writer.shape);
   await trainer.load("writer", writer.path);
-  return shippedWriter(speaker("writer"), { languages: writer.languages, tells: lexicon.tells, seed: 7 });
+  return shippedWriter(speaker("writer"), { languages: writer.languages, seed: 7 });
 }
 
 function companionWriter(): Writer {

@@ -58,7 +58,6 @@ export function targetsIn(documents: readonly SnapshotDocument[]): {
     studyTargets(
       passage,
       worthAsking(passage, [], () => 100, lexicon.tells),
-      lexicon.tells,
     ),
   );
   return { targets, passages, lexicon };

@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
 import type { StudyTask } from "../../src/study/study.worker.ts";
 import { openStudyThread } from "../../src/study/thread.ts";
-import type { Lesson } from "../../src/study/writers/teacher.ts";
 import { selfWriter } from "../../src/study/writers/self.ts";
+import type { Lesson } from "../../src/study/writers/teacher.ts";
 import { documentOf, plainBase, studied } from "../helpers/study.ts";
 
 const document = documentOf("# Ferry\n\nThe crossing to Skarvik takes 25 minutes and costs 6.40 euros.\n");
@@ -21,7 +21,10 @@ const parts = {
 test("rows and report are those of a study on this thread", async () => {
   const thread = openStudyThread(new AbortController().signal);
   try {
-    assert.deepEqual(await thread.study(task, parts), await studied([document], options, selfWriter(plainBase, options)));
+    assert.deepEqual(
+      await thread.study(task, parts),
+      await studied([document], options, selfWriter(plainBase, options)),
+    );
   } finally {
     await thread.close();
   }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { worthAsking } from "../../src/study/spans.ts";
-import { namesOf, targetsOf } from "../../src/study/targets.ts";
+import { namesOf, saidOf, targetsOf } from "../../src/study/targets.ts";
 import { documentOf, targetsIn } from "../helpers/study.ts";
 
 const told = (text: string, ...kinds: string[]): [before: string, answer: string, after: string][] =>
@@ -32,32 +32,46 @@ test("a span parts what says it in two, and knows what was said just before", ()
   );
 });
 
-test("a study asks for clauses, which know what in them is worth asking for", () => {
-  const text =
-    "# Oven\n\nThe oven holds 240 litres of dough. It was built in Tarnby by Ada Lund in 1931, when the mill still stood by the river, and has been lit every morning since.\n";
-  const { targets } = targetsIn([documentOf(text)]);
-  assert.deepEqual(
-    targets.map(({ kind, answer, before, after }) => [kind, answer, before, after]),
-    [
-      ["clause", "The oven holds 240 litres of dough.", "", ""],
-      [
-        "clause",
-        "It was built in Tarnby by Ada Lund in 1931, when the mill still stood by the river",
-        "",
-        ", and has been lit every morning since.",
-      ],
-      [
-        "clause",
-        "and has been lit every morning since.",
-        "It was built in Tarnby by Ada Lund in 1931, when the mill still stood by the river, ",
-        "",
-      ],
-    ],
-  );
-  const [oven] = targets;
+const clausesIn = (text: string): string[] =>
+  targetsIn([documentOf(text)])
+    .targets.filter(({ kind }) => kind === "clause")
+    .map(({ answer }) => answer);
+
+test("a sentence is asked for as a whole, since half of one says something else; a long one is parted at its semicolons", () => {
+  const mill =
+    "It was built in Tarnby by Ada Lund in 1931, when the mill still stood by the river, and has been lit every morning since, but for one winter.";
+  assert.deepEqual(clausesIn(`# Oven\n\n${mill} It holds 240 litres; that is a lot.\n`), [
+    mill,
+    "It holds 240 litres; that is a lot.",
+  ]);
+  const parts = [
+    "The oven is lit at four in the morning by whoever has the early shift that week",
+    "whoever comes second puts the loaves in and rings the bell at the gate of the yard.",
+  ];
+  assert.deepEqual(clausesIn(`# Oven\n\n${parts.join("; ")}\n`), parts);
+});
+
+test("a clause knows what in it is worth asking for", () => {
+  const [oven] = targetsIn([documentOf("# Oven\n\nThe oven holds 240 litres of dough.\n")]).targets;
   assert.deepEqual(
     oven!.parts!.map(({ start, end }) => oven!.passage.text.slice(start, end)),
     ["240 litres"],
+  );
+});
+
+test("an item is said after the words that introduce its list, and these are not asked for by themselves", () => {
+  const list =
+    "# Oven\n\nWhoever leaves last checks that:\n\n- the oven door is shut\n- all the lights are out\n\nThen it is time to go home.\n";
+  const { targets } = targetsIn([documentOf(list)]);
+  assert.deepEqual(targets.map(saidOf), [
+    "Whoever leaves last checks that: the oven door is shut",
+    "Whoever leaves last checks that: all the lights are out",
+    "Then it is time to go home.",
+  ]);
+  const long = "Whoever leaves last, and that may be anybody who has a key of the yard, checks that:";
+  assert.deepEqual(
+    targetsIn([documentOf(list.replace("Whoever leaves last checks that:", long))]).targets.map(saidOf),
+    ["the oven door is shut", "all the lights are out", "Then it is time to go home."],
   );
 });
 

@@ -22,7 +22,7 @@ test("the two tasks as the writer sees them", () => {
 const document = documentOf(
   "# Ferry\n\n## Crossing\n\nThe crossing takes 25 minutes.\n\nMay I bring a goat? Yes, on a lead.\n",
 );
-const { targets, passages, lexicon } = targetsIn([document]);
+const { targets, passages } = targetsIn([document]);
 
 /** Answers by what a prompt ends with; remembers what it was asked. */
 function scripted(answerOf: (prompt: string) => string): Speaker & { asked: string[]; options: unknown[] } {
@@ -40,8 +40,7 @@ function scripted(answerOf: (prompt: string) => string): Speaker & { asked: stri
   };
 }
 
-const shipped = (speaker: Speaker, languages = ["en"]) =>
-  shippedWriter(speaker, { languages, tells: lexicon.tells, seed: 3 });
+const shipped = (speaker: Speaker, languages = ["en"]) => shippedWriter(speaker, { languages, seed: 3 });
 
 test("the shipped writer asks in three manners for each clause of its languages, and for nothing else", async () => {
   const speaker = scripted(
@@ -161,7 +160,10 @@ function capable(answers: (questions: string) => object[]): Speaker & { asked: s
     chat: async (messages) => {
       asked.push(...messages);
       return messages.map((message) => {
-        if (message.includes('"number"')) return answers(message).map((one) => JSON.stringify(one)).join("\n");
+        if (message.includes('"number"'))
+          return answers(message)
+            .map((one) => JSON.stringify(one))
+            .join("\n");
         return message.includes("The crossing takes") ? JSON.stringify(lesson) : "";
       });
     },

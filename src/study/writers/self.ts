@@ -1,7 +1,8 @@
 // The base as its own writer: shown a passage, it writes what there is to ask of it, as a teacher would, and answers from the passage
 // whether what it wrote holds. Large bases write well so; small ones do not, and its first passages tell.
-import { readAnswers, verifyPrompt } from "../items/written.ts";
+
 import { sameAnswer } from "../gates.ts";
+import { readAnswers, verifyPrompt } from "../items/written.ts";
 import type { Passage } from "../passages.ts";
 import { type Lesson, readLesson, teacherPrompt, teacherWriter } from "./teacher.ts";
 import type { Speaker, Writer } from "./writer.ts";

@@ -1,7 +1,6 @@
 // The shipped writer: an adapter of the starter model (config/writer). It was trained on short passages, and is used
 // where a probe finds its questions good. It asks for whole clauses: which words of one a question is after, so small a model cannot tell.
 
-import type { Lexicon } from "../lexicon.ts";
 import { headingOf, type Passage } from "../passages.ts";
 import { clauseTextsOf } from "../spans.ts";
 import { isClause, type Target } from "../targets.ts";
@@ -19,10 +18,10 @@ const firstWords = (text: string): string => oneLine(text).split(" ").slice(0, t
 
 const about = (passage: Passage) => ({ title: headingOf(passage), text: passage.text });
 
-/** `speaker`: the starter model with the adapter. `tells`: of the documents that are studied. */
+/** `speaker`: the starter model with the adapter. */
 export function shippedWriter(
   speaker: Speaker,
-  { languages, tells, seed }: { languages: readonly string[]; tells: Lexicon["tells"]; seed: number },
+  { languages, seed }: { languages: readonly string[]; seed: number },
 ): Writer {
   /** In which manner a question was asked for: it is weighed in the same. */
   const mannerOf = new Map<string, Manner>();
@@ -58,7 +57,7 @@ export function shippedWriter(
     },
     /** The clause that the question is likeliest for, by a lead, if it is also the likeliest answer; else empty. */
     async read(written) {
-      const choices = written.map(({ target }) => clauseTextsOf(target.passage, tells));
+      const choices = written.map(({ target }) => clauseTextsOf(target.passage));
       const weigh = async (rowOf: (one: Written, clause: string) => { prompt: string; text: string }) => {
         const scored = await speaker.score(
           written.flatMap((one, at) => choices[at]!.map((clause) => rowOf(one, clause))),
