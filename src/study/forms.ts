@@ -47,7 +47,7 @@ function partOf(target: Target, form: FormKind, random: () => number): Target | 
   const { answer, span, parts = [] } = target;
   const signs = parts
     .map(({ start, end, kind }) => ({ start: start - span!.start, end: end - span!.start, kind }))
-    .filter(({ start, end }) => end - start < answer.length / 2);
+    .filter(({ start, end, kind }) => end - start < answer.length / 2 && (form !== "in_place" || kind !== "part"));
   const words = [...answer.matchAll(/\S+/g)];
   const size = 1 + Math.floor(random() * longestPart);
   const at = form === "in_place" ? Math.max(1, words.length - size) : Math.floor(random() * words.length);
@@ -190,12 +190,12 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
   // Headings alone ask for nothing, and a row has a cell in every column.
   if (own.length === 0 || (target.kind === "cell" && column.length === 0)) return null;
   const asked = isQuestion(earlier) ? distinct(told(earlier)) : [];
-  const above = distinct(told(headingOf(passage)));
+  const above = distinct(told(headingOf(passage)).filter(isWord));
   const size = fewest + Math.floor(random() * (most - fewest + 1));
   const drawn = new Set([...column, ...byWeight(own, lexicon, random).slice(0, size)]);
   for (const word of asked) if (random() < 0.25) drawn.add(word);
   // A question that stands alone names what it is about, which headings do.
-  for (const word of byWeight(above, lexicon, random).slice(0, Math.floor(random() * (mostAbove + 1)))) drawn.add(word);
+  for (const word of byWeight(above, lexicon, random).slice(0, 1 + Math.floor(random() * mostAbove))) drawn.add(word);
   const spare = shuffled(
     [...above, ...own, ...asked].filter((word) => !drawn.has(word)),
     random,
@@ -223,12 +223,13 @@ function columnNamed(target: Target): string {
   return unit.type === "row" ? (unit.header[columnOf(target, unit.cells)] ?? "").replaceAll("_", " ") : "";
 }
 
-/** Asks for what words are about; where a figure, a time or a name of it is meant, by the interrogative for that. */
-function query({ span }: Target, words: string, language: Language, random: () => number): string {
-  const kind = span?.kind ?? "part";
-  if (kind === "part" || kind === "quote" || kind === "proposed")
-    return filled(pick(language.about, random), { words });
-  const ask = pick(interrogatives(language, kind), random);
+/**
+ * Asks for what words are about; a cell or value by an interrogative too. Of a sentence's words readers could not tell what «which» or «how
+ * many» was after.
+ */
+function query({ unit }: Target, words: string, language: Language, random: () => number): string {
+  if (unit.type !== "row" && unit.type !== "pair") return filled(pick(language.about, random), { words });
+  const ask = pick(language.ask.any, random);
   return random() < 0.6 ? `${ask} ${words}?` : `${words}: ${ask}?`;
 }
 
@@ -247,8 +248,9 @@ function fragment(target: Target, language: Language, lexicon: Lexicon, random: 
   let from = Math.floor(random() * (words.length - size + 1));
   let until = from + size;
   const said = (): string => open(words.slice(from, until).join(" "));
-  const above = byWeight(distinct(wordsOf(headingOf(target.passage)).filter(lexicon.tells)), lexicon, random);
-  const named = above.splice(0, Math.floor(random() * (mostAbove + 1)));
+  const headings = wordsOf(headingOf(target.passage)).filter((word) => lexicon.tells(word) && isWord(word));
+  const above = byWeight(distinct(headings), lexicon, random);
+  const named = above.splice(0, 1 + Math.floor(random() * mostAbove));
   const told = (): string => [...named.filter((word) => !containsWords(said(), word)), said()].join(" ");
   const isTold = (): boolean =>
     wordsOf(told()).filter(lexicon.tells).length >= leastTold && lexicon.rankOf(told(), target.passage) === 1;
@@ -264,6 +266,9 @@ function fragment(target: Target, language: Language, lexicon: Lexicon, random: 
 }
 
 const weight = (word: string, lexicon: Lexicon): number => Math.max(...wordsOf(word).map(lexicon.weightOf));
+
+/** A heading's number names nothing. */
+const isWord = (word: string): boolean => /\p{L}/u.test(word);
 
 const distinct = (words: readonly string[]): string[] => [
   ...new Map(words.map((word) => [word.toLowerCase(), word])).values(),

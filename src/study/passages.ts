@@ -1,6 +1,7 @@
 // Documents → passages: neighbouring units under one heading, short enough to be read whole. A unit is what a document says at once: a
 // sentence, an item of a list, a line of key and value, a row of a table. Every unit keeps its place in the document.
 import { eld } from "eld/small";
+import { normalised } from "../base/text.ts";
 import type { SnapshotBlock, SnapshotDocument } from "../contract/run-folder.ts";
 import { cellsOf, delimiterOf, plainText } from "./inline.ts";
 
@@ -141,11 +142,19 @@ function sectionsOf(document: SnapshotDocument): Section[] {
     else units.push(...proseUnits(raw, block, media_type, lead));
     if (block.type !== "item") lead = leadOf(units.at(-1));
   }
-  return sections.filter(({ units }) => units.length > 0);
+  const headings = new Set(sections.flatMap(({ path }) => path.map(unnumbered)));
+  const isListed = ({ type, text: line }: Loose): boolean =>
+    (type === "sentence" || type === "item") && headings.has(unnumbered(line));
+  return sections
+    .map(({ path, units }) => ({ path, units: units.filter((unit) => !isListed(unit)) }))
+    .filter(({ units }) => units.length > 0);
 }
 
-/** Words that introduce a list, at most: an answer that begins with more says late what it is about. */
-const longestLead = 12;
+/** A line of a table of contents is a heading that stands elsewhere, and says nothing. */
+const unnumbered = (line: string): string => normalised(line).replace(/^(?:\p{N}+\s)+/u, "");
+
+/** Words that introduce a list, at most: more are a paragraph that ends with a colon. */
+const longestLead = 40;
 
 const leadOf = (unit: Loose | undefined): string =>
   unit?.type === "sentence" && /[:：]$/.test(unit.text) && wordsIn(unit.text) <= longestLead ? unit.text : "";

@@ -98,7 +98,7 @@ function partsOf(text: string): { start: number; end: number }[] {
 }
 
 /** Words of a clause: a longer sentence is parted where it can be, into parts of so many at least. */
-const longestClause = 24;
+const longestClause = 40;
 const shortestClause = 5;
 
 /**

@@ -86,11 +86,15 @@ function earlierOf({ units, text }: Passage): ReadonlyMap<Unit, string> {
   return earlier;
 }
 
-/** What is said in answer: an item of a list after the words that introduce it. */
-export const saidOf = ({ unit, answer, kind }: Target): string =>
-  kind === "clause" && unit.type === "item" && unit.lead !== "" && unit.text.startsWith(answer)
-    ? `${unit.lead} ${answer}`
-    : answer;
+/** Words that introduce a list and still come first in an answer, at most: behind more of them it would be late with what was asked. */
+const longestLead = 12;
+
+/** What is said in answer: an item of a list with the words that introduce it. */
+export function saidOf({ unit, answer, kind }: Target): string {
+  if (kind !== "clause" || unit.type !== "item" || unit.lead === "" || !unit.text.startsWith(answer)) return answer;
+  if (unit.lead.split(/\s+/).length <= longestLead) return `${unit.lead} ${answer}`;
+  return `${answer.replace(/[.,;]+$/, "")} (${unit.lead.replace(/\s*[:：]$/, "")})`;
+}
 
 /** Its answer is a whole clause; what a question is after is some words of it. */
 export const isClause = ({ kind }: Target): boolean => kind === "clause";
