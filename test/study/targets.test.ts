@@ -45,7 +45,7 @@ test("a sentence is asked for as a whole, since half of one says something else;
     "It holds 240 litres; that is a lot.",
   ]);
   const parts = [
-    "The oven is lit at four in the morning by whoever has the early shift that week",
+    "The oven is lit at four in the morning by whoever has the early shift that week, with dry wood from the shed and never with coal or peat, and is fed every half hour until the stones are white",
     "whoever comes second puts the loaves in and rings the bell at the gate of the yard.",
   ];
   assert.deepEqual(clausesIn(`# Oven\n\n${parts.join("; ")}\n`), parts);
@@ -59,7 +59,13 @@ test("a clause knows what in it is worth asking for", () => {
   );
 });
 
-test("an item is said after the words that introduce its list, and these are not asked for by themselves", () => {
+test("a line of a table of contents is a heading that stands elsewhere: nothing is asked of it", () => {
+  const contents = "# Oven\n\n- 1. How the oven is lit\n- 2. Cleaning\n\n";
+  const text = `${contents}## 1. How the oven is lit\n\nIt is lit at four with dry wood.\n\n## 2. Cleaning\n\nIt is swept on Sundays.\n`;
+  assert.deepEqual(clausesIn(text), ["It is lit at four with dry wood.", "It is swept on Sundays."]);
+});
+
+test("an item is said with the words that introduce its list, and these are not asked for by themselves", () => {
   const list =
     "# Oven\n\nWhoever leaves last checks that:\n\n- the oven door is shut\n- all the lights are out\n\nThen it is time to go home.\n";
   const { targets } = targetsIn([documentOf(list)]);
@@ -71,7 +77,11 @@ test("an item is said after the words that introduce its list, and these are not
   const long = "Whoever leaves last, and that may be anybody who has a key of the yard, checks that:";
   assert.deepEqual(
     targetsIn([documentOf(list.replace("Whoever leaves last checks that:", long))]).targets.map(saidOf),
-    ["the oven door is shut", "all the lights are out", "Then it is time to go home."],
+    [
+      "the oven door is shut (Whoever leaves last, and that may be anybody who has a key of the yard, checks that)",
+      "all the lights are out (Whoever leaves last, and that may be anybody who has a key of the yard, checks that)",
+      "Then it is time to go home.",
+    ],
   );
 });
 
