@@ -116,6 +116,13 @@ export const recipe = {
         phrasings: { type: "integer", minimum: 1, maximum: 64 },
         /** Rungs at most, each with wordings of its own and followed by another while the dev score rises; 1 when absent. */
         rungs: { type: "integer", minimum: 1, maximum: 16 },
+        /** Whether a model writes questions beside the plain forms, as when absent. */
+        synthetic: {
+          type: "object",
+          additionalProperties: false,
+          required: ["enabled"],
+          properties: { enabled: { type: "boolean" } },
+        },
         /** Folders that an older version made name these two; nothing reads them. */
         probe_known: { type: "boolean" },
         proposals_per_chunk: { type: "integer", minimum: 0, maximum: 64 },

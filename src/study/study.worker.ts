@@ -46,15 +46,20 @@ export interface StudyTask {
   documents: readonly SnapshotDocument[];
   organisation: string | null;
   options: RowOptions;
-  /** Who phrases questions beside the plain forms: a teacher, the shipped writer, or the base itself. */
-  writer: { kind: "teacher"; name: string } | { kind: "shipped"; languages: readonly string[] } | { kind: "self" };
+  /** Who phrases questions: a teacher, the shipped writer, or the base itself; null: plain forms alone. */
+  writer:
+    | { kind: "teacher"; name: string }
+    | { kind: "shipped"; languages: readonly string[] }
+    | { kind: "self" }
+    | null;
 }
 
 /** What it asks goes through the port. */
 export async function study({ port, ...task }: StudyTask & { port: MessagePort }): ReturnType<typeof makeStudy> {
   const { base, writer: speaker, lessons, progress } = asking(port);
   const { writer: by, options } = task;
-  const writer = async (passages: readonly Passage[]): Promise<Writer> => {
+  const writer = async (passages: readonly Passage[]): Promise<Writer | null> => {
+    if (by === null) return null;
     if (by.kind === "self") return selfWriter(base, options);
     if (by.kind === "teacher") return teacherWriter(by.name, await lessons(passages));
     return shippedWriter(speaker!, { languages: by.languages, seed: options.seed });

@@ -46,6 +46,25 @@ const without = {
   repair: ({ repair: _, ...recipe }: Recipe): Recipe => recipe,
 };
 
+/** Of an ablation: a quarter of what standard trains, and nothing but the dev questions watched. */
+const shortened = ({ repair: _, guards: __, ...recipe }: Recipe): Recipe => ({
+  ...recipe,
+  dataset: { ...recipe.dataset, phrasings: 2 },
+  training: { ...recipe.training, epochs: 1 },
+});
+
+/** The same rows in every stage, as often as others would be trained. */
+const repeated = (recipe: Recipe): Recipe => ({
+  ...recipe,
+  dataset: { ...recipe.dataset, rungs: 1 },
+  training: { ...recipe.training, epochs: recipe.training.epochs * (recipe.dataset.rungs ?? 1) },
+});
+
+const plain = (recipe: Recipe): Recipe => ({
+  ...recipe,
+  dataset: { ...recipe.dataset, synthetic: { enabled: false } },
+});
+
 /** Acronyms that are learned, and how many are put to the base to find so many that it does not know. */
 const [acronyms, candidates] = [300, 400];
 
@@ -63,7 +82,9 @@ const subset = 100;
 
 const corpora = ["water", "vets", "baeckerei"];
 
-type Make = () => Promise<Pick<Experiment, "documents" | "items" | "recipe"> & Partial<Pick<Experiment, "teacher">>>;
+type Make = () => Promise<
+  Pick<Experiment, "documents" | "items" | "recipe"> & Partial<Pick<Experiment, "teacher" | "withoutGates">>
+>;
 
 /** Documents with what the appliance has itself, and with the recorded teacher. */
 function bothWays(name: string, teacher: string, read: () => Promise<Material>): [string, Make][] {
@@ -73,6 +94,19 @@ function bothWays(name: string, teacher: string, read: () => Promise<Material>):
     [name, alone],
     [`${name}-taught`, taught],
   ];
+}
+
+/** One factor each, beside «short», which has all. */
+function ablations(corpus: string): Record<string, Make> {
+  const made =
+    (change: (recipe: Recipe) => Recipe, more: { withoutGates?: boolean } = {}): Make =>
+    async () => ({ ...(await foreignMaterial(corpus)), recipe: change(shortened(preset)), ...more });
+  return {
+    [`${corpus}-short`]: made((recipe) => recipe),
+    [`${corpus}-no-writer`]: made(plain),
+    [`${corpus}-no-gates`]: made((recipe) => recipe, { withoutGates: true }),
+    [`${corpus}-no-fresh`]: made(repeated),
+  };
 }
 
 const experiments: Record<string, Make> = {
@@ -87,6 +121,7 @@ const experiments: Record<string, Make> = {
   vera: async () => ({ ...(await vera()), recipe: preset }),
   "no-replay": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.replay(preset) }),
   "no-restatements": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.restatements(preset) }),
+  ...ablations("vets"),
   "no-repair": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.repair(preset) }),
 };
 

@@ -135,8 +135,12 @@ async function makeRows(run: Run): Promise<Made> {
   }
 }
 
-/** The teacher that the project names, else the shipped writer where the base is the model that it was trained for, else the base itself. */
-function writerOf({ request: { teacher, base }, parts: { writer } }: Run): StudyTask["writer"] {
+/**
+ * The teacher that the project names, else the shipped writer where the base is the model that it was trained for, else the base itself;
+ * null where the recipe wants plain forms alone.
+ */
+function writerOf({ request: { teacher, base, recipe }, parts: { writer } }: Run): StudyTask["writer"] {
+  if (recipe.dataset.synthetic?.enabled === false) return null;
   if (teacher != null) return { kind: "teacher", name: teacher.model };
   return writer?.base.sha256 === base.sha256 ? { kind: "shipped", languages: writer.languages } : { kind: "self" };
 }
@@ -146,7 +150,7 @@ const writerAdapter = "writer";
 /** Who is asked while rows are made: the base, with the shipped writer's adapter and without. */
 function openAsked(run: Run, memory: Memory) {
   const { base, budget } = run.request;
-  const writer = writerOf(run).kind === "shipped" ? run.parts.writer : null;
+  const writer = writerOf(run)?.kind === "shipped" ? run.parts.writer : null;
   let started: Trainer | null = null;
   let opened: Promise<Trainer> | null = null;
   const open = async (): Promise<Trainer> => {
