@@ -187,8 +187,9 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
       });
   const column = target.kind === "cell" ? distinct(told(columnNamed(target))) : [];
   const own = distinct([...told(before), ...told(after)]);
-  // Headings alone ask for nothing, and a row has a cell in every column.
-  if (own.length === 0 || (target.kind === "cell" && column.length === 0)) return null;
+  // Headings alone ask for nothing, nor do two words of a sentence; a row has a cell in every column.
+  const isRow = target.unit.type === "row" || target.unit.type === "pair";
+  if (own.length < (isRow ? 1 : fewest) || (target.kind === "cell" && column.length === 0)) return null;
   const asked = isQuestion(earlier) ? distinct(told(earlier)) : [];
   const above = distinct(told(headingOf(passage)).filter(isWord));
   const size = fewest + Math.floor(random() * (most - fewest + 1));
@@ -224,20 +225,22 @@ function columnNamed(target: Target): string {
 }
 
 /**
- * Asks for what words are about; a cell or value by an interrogative too. Of a sentence's words readers could not tell what «which» or «how
- * many» was after.
+ * Asks for what words are about; where a figure, a time or a name of it is meant, by the interrogative for that. Without these the same
+ * rows taught 31 % of natural questions in place of 39 (`prove:study`).
  */
-function query({ unit }: Target, words: string, language: Language, random: () => number): string {
-  if (unit.type !== "row" && unit.type !== "pair") return filled(pick(language.about, random), { words });
-  const ask = pick(language.ask.any, random);
+function query({ span }: Target, words: string, language: Language, random: () => number): string {
+  const kind = span?.kind ?? "part";
+  if (kind === "part" || kind === "quote" || kind === "proposed")
+    return filled(pick(language.about, random), { words });
+  const ask = pick(interrogatives(language, kind), random);
   return random() < 0.6 ? `${ask} ${words}?` : `${words}: ${ask}?`;
 }
 
 /** Words of a fragment, before what is needed to find the passage. */
 const shortFragment = 3;
 const longFragment = 6;
-/** Of them, and of the headings' before them, so many that say something. */
-const leastTold = 3;
+/** Of them so many that say something: readers found no sense in fewer. */
+const leastTold = 2;
 
 /** Some neighbouring words of what says the answer as they stand, and what they are about. It grows until the passage is found by it. */
 function fragment(target: Target, language: Language, lexicon: Lexicon, random: () => number): string | null {
@@ -253,7 +256,7 @@ function fragment(target: Target, language: Language, lexicon: Lexicon, random: 
   const named = above.splice(0, 1 + Math.floor(random() * mostAbove));
   const told = (): string => [...named.filter((word) => !containsWords(said(), word)), said()].join(" ");
   const isTold = (): boolean =>
-    wordsOf(told()).filter(lexicon.tells).length >= leastTold && lexicon.rankOf(told(), target.passage) === 1;
+    wordsOf(said()).filter(lexicon.tells).length >= leastTold && lexicon.rankOf(told(), target.passage) === 1;
   while (!isTold() && wordsOf(told()).length < longestQuery) {
     if (above.length > 0 && random() < 0.5) named.push(above.shift()!);
     else if (until < words.length) until++;
@@ -261,7 +264,7 @@ function fragment(target: Target, language: Language, lexicon: Lexicon, random: 
     else if (above.length > 0) named.push(above.shift()!);
     else break;
   }
-  if (!wordsOf(said()).some(lexicon.tells)) return null;
+  if (wordsOf(said()).filter(lexicon.tells).length < leastTold) return null;
   return query(target, told(), language, random);
 }
 

@@ -154,7 +154,7 @@ function sectionsOf(document: SnapshotDocument): Section[] {
 const unnumbered = (line: string): string => normalised(line).replace(/^(?:\p{N}+\s)+/u, "");
 
 /** Words that introduce a list, at most: more are a paragraph that ends with a colon. */
-const longestLead = 40;
+const longestLead = 60;
 
 const leadOf = (unit: Loose | undefined): string =>
   unit?.type === "sentence" && /[:：]$/.test(unit.text) && wordsIn(unit.text) <= longestLead ? unit.text : "";

@@ -20,9 +20,11 @@ const parts = {
 
 test("rows and report are those of a study on this thread", async () => {
   const thread = openStudyThread(new AbortController().signal);
+  const self: StudyTask = { ...task, writer: { kind: "self" } };
   try {
+    assert.deepEqual(await thread.study(task, parts), await studied([document], options));
     assert.deepEqual(
-      await thread.study(task, parts),
+      await thread.study(self, parts),
       await studied([document], options, selfWriter(plainBase, options)),
     );
   } finally {
