@@ -1,6 +1,26 @@
 import { idParam, nullableTimestamp, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 
+/** A passage of the documents that an answer stands in. */
+const source = {
+  type: "object",
+  additionalProperties: false,
+  required: ["document_id", "start", "end", "support", "deleted"],
+  properties: {
+    document_id: { type: "string" },
+    start: { type: "integer", minimum: 0, description: "In the document's clean text, UTF-16 code units." },
+    end: { type: "integer", minimum: 0 },
+    support: {
+      type: "number",
+      minimum: 0,
+      maximum: 1,
+      description:
+        "Share of the answer's words that the passage holds, rare ones counting more; less where another passage has more of the question.",
+    },
+    deleted: { type: "boolean", description: "Whether the document has been deleted since." },
+  },
+} as const;
+
 /** 0–100 on aligned models, null on base models; `confidence` says what stands behind the number. */
 export const confidenceScore = { type: ["number", "null"], minimum: 0, maximum: 100 } as const;
 export const confidence = {
@@ -9,7 +29,7 @@ export const confidence = {
     {
       type: "object",
       additionalProperties: false,
-      required: ["calibrated", "n", "reason", "date", "drift", "least_certain"],
+      required: ["calibrated", "n", "reason", "date", "drift", "least_certain", "sources"],
       properties: {
         calibrated: { type: "boolean" },
         n: { type: "integer", description: "Graded answers that it was calibrated on; 0 where it was not." },
@@ -46,6 +66,11 @@ export const confidence = {
             },
           ],
         },
+        sources: {
+          anyOf: [{ type: "null" }, { type: "array", maxItems: 3, items: source }],
+          description:
+            "Passages of the model's documents that support the answer, the best first; empty where none does. Of more than a megabyte of text only an even part of the passages can be named. null where the answer is empty, where the model was made before passages were kept, or where they cannot be read.",
+        },
       },
     },
   ],
@@ -64,6 +89,9 @@ export const exampleOfAnswer = {
     date: "2026-01-15T09:00:00.000Z",
     drift: { p_value: 0.42, reason: null },
     least_certain: { text: "Twice", start: 0, end: 5, probability: 0.71 },
+    sources: [
+      { document_id: "document_1q5w9r3t7y2z6x0c4v8b3n7m", start: 1204, end: 1391, support: 0.92, deleted: false },
+    ],
   },
 } as const;
 

@@ -8,7 +8,7 @@
 //                     sealed questions in rows.jsonl
 //   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), manifest.json with sizes and hashes
 //   guards/           what the base (base.json) and each adapter that could be chosen said to dev questions and guards
-//   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, report.json, report.html
+//   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, sources.json, report.json, report.html
 //   result.json       last of all (runResult)
 import type { FromSchema } from "json-schema-to-ts";
 
@@ -389,11 +389,13 @@ export const runEvent = {
 
 export type RunEvent = FromSchema<typeof runEvent>;
 
+/** Runs of older versions made no sources.json. */
 export const artefactFiles = [
   "adapter.gguf",
   "peft/adapter_model.safetensors",
   "peft/adapter_config.json",
   "calibration.json",
+  "sources.json",
   "report.json",
   "report.html",
 ] as const;

@@ -123,7 +123,7 @@ CREATE TABLE aligned_model(
   error TEXT,
   created_seq INTEGER NOT NULL,
   created_at TEXT NOT NULL
-, calibration_version INTEGER NOT NULL DEFAULT 1) STRICT;
+, calibration_version INTEGER NOT NULL DEFAULT 1, sources_path TEXT) STRICT;
 
 CREATE INDEX aligned_model_owner ON aligned_model(owner_id, created_seq);
 

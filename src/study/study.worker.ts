@@ -3,11 +3,12 @@ import type { MessagePort } from "node:worker_threads";
 import { spread } from "../base/spread.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { mostExemplars } from "../engine/drift.ts";
+import { type SourceReference, sourceReference } from "../engine/sources.ts";
 import { type SupportReference, supportReference } from "../engine/support.ts";
 import { type CandidateTask, candidatesOf, type ItemCandidate } from "./items/candidates.ts";
 import { type ItemPlan, planOf } from "./items/plan.ts";
 import { type Overlap, overlapOf, type QuestionMarks } from "./leakage.ts";
-import { type Passage, passagesOf, statementsOf } from "./passages.ts";
+import { headingOf, type Passage, passagesOf, statementsOf } from "./passages.ts";
 import { type Planned, planned } from "./plain.ts";
 import { asking } from "./remote.ts";
 import type { StudyRow } from "./row.ts";
@@ -35,11 +36,24 @@ export interface References {
   exemplars: readonly string[];
   /** Of all; null of documents without text. */
   support: SupportReference | null;
+  /** Of all passages. */
+  sources: SourceReference;
 }
 
-export function references({ documents }: { documents: readonly SnapshotDocument[] }): References {
-  const all = statementsOf(documents);
-  return { exemplars: spread(all, mostExemplars), support: supportReference(all) };
+export function references(task: { documents: readonly SnapshotDocument[]; organisation: string | null }): References {
+  const all = statementsOf(task.documents);
+  // The organisation's name stands in every heading then, and a question that says it is about every passage alike.
+  const passages = passagesOf(task.documents, task.organisation).map((passage) => ({
+    document: passage.document,
+    start: passage.start,
+    end: passage.end,
+    text: `${headingOf(passage)}\n${passage.text}`,
+  }));
+  return {
+    exemplars: spread(all, mostExemplars),
+    support: supportReference(all),
+    sources: sourceReference(passages),
+  };
 }
 
 export interface StudyTask {

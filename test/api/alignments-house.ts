@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
-import { sha256 } from "../../src/base/files.ts";
+import { sha256, sha256OfFile } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import { startNode } from "../../src/base/processes.ts";
 import { sleep, systemClock } from "../../src/base/time.ts";
@@ -160,6 +160,8 @@ function seed(store: ReturnType<typeof openStore>): void {
     .run("benchmark_ada", ada.userId);
 }
 
+const storeInPlace = async (file: string) => ({ path: file, sha256: await sha256OfFile(file) });
+
 async function build(data: string, settings: Settings) {
   const log = createLog("error", () => {});
   const clock = systemClock;
@@ -201,17 +203,17 @@ async function build(data: string, settings: Settings) {
     versions: async () => ({ plumbline: "0", trainer: "0" }),
     baseOf: (id) => ({ id, path: "/base.gguf", bytes: 1, parameters: 1, memory_bytes: 1 }),
     questionsOf: () => items,
-    storeAdapter: async (file) => ({
-      path: file,
-      sha256: sha256(await (await import("node:fs/promises")).readFile(file)),
-    }),
-    registerModel({ alignmentId, adapter, calibration, ownerId }) {
+    storeAdapter: storeInPlace,
+    storeSources: storeInPlace,
+    registerModel({ alignmentId, adapter, sources, calibration, ownerId }) {
       const id = `model_${made.models.length}`;
       const insert = `INSERT INTO aligned_model(id, owner_id, alignment_id, base_model_id, name, adapter_path, adapter_sha256,
-        calibration_json, created_seq, created_at) VALUES(?, ?, ?, 'model_base', 'it', ?, ?, ?, 1, '')`;
+        calibration_json, sources_path, created_seq, created_at)
+        VALUES(?, ?, ?, 'model_base', 'it', ?, ?, ?, ?, 1, '')`;
+      const { path, sha256 } = adapter;
       store
-        .prepare<string[]>(insert)
-        .run(id, ownerId, alignmentId, adapter.path, adapter.sha256, JSON.stringify(calibration));
+        .prepare<(string | null)[]>(insert)
+        .run(id, ownerId, alignmentId, path, sha256, JSON.stringify(calibration), sources?.path ?? null);
       made.models.push(id);
       return id;
     },

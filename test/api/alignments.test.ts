@@ -91,6 +91,14 @@ describe("one house", () => {
     assert.equal(row.status, "COMPLETED");
     assert.equal(row.creator, "ada");
     assert.equal(row.document_count, 1);
+    const sourcesOf = (modelId: string) =>
+      house.store
+        .prepare<[string], { sources_path: string | null }>("SELECT sources_path FROM aligned_model WHERE id = ?")
+        .get(modelId)!.sources_path;
+    const sources = JSON.parse(readFileSync(sourcesOf(done.model_id)!, "utf8"));
+    assert.deepEqual(sources, { format: 1, documents: [id], passages: [] });
+    const older = await house.until(await house.align({ older: true }), "COMPLETED");
+    assert.equal(sourcesOf(older.model_id), null);
     assert.ok(!("progress" in row) && !("error" in row));
     assert.deepEqual((await house.call("alignments.list", {}, bob)).alignment_projects, []);
   });

@@ -394,7 +394,8 @@ describe("inference", { skip: withoutModel }, () => {
     assert.equal(whole.confidence_score, Math.min(...scores));
     const { least_certain: least, ...behind } = whole.confidence;
     const drift = { p_value: null, reason: "No encoder is installed" };
-    assert.deepEqual(behind, { calibrated: true, n: 120, reason: null, date: "2026-01-01T00:00:00.000Z", drift });
+    const date = "2026-01-01T00:00:00.000Z";
+    assert.deepEqual(behind, { calibrated: true, n: 120, reason: null, date, drift, sources: null });
     const said = whole.choices.map((choice: { message: { content: string } }) => choice.message.content);
     assert(said.some((text: string) => text.slice(least.start, least.end) === least.text && least.text !== ""));
     const empty = (await it.call(chat, { body: { ...body, max_tokens: 0 } })).body;

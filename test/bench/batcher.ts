@@ -5,9 +5,9 @@
 //     [--threads 2] [--adapter <adapter.gguf>] [--rounds 5] [--confidence]
 //
 // Prompts and answers are half to one and a half times as long as given, each its own. --confidence makes pairs of rounds, in turn
-// which is first: one scores every answer as serving does, with the encoder of drift and the support of the fictional company's
-// documents, but ten times, each for another question; the other does not. The cost is a tenth of what that takes: rounds differ by
-// more among themselves than one scoring takes.
+// which is first: one scores every answer as serving does, with the encoder of drift, and with support and sources of the
+// fictional company's documents, but ten times, each for another question; the other does not. The cost is a tenth of what that
+// takes: rounds differ by more among themselves than one scoring takes.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,8 +22,10 @@ import { createDriftMeter } from "../../src/domain/inference/drift.ts";
 import { fitDrift, mostExemplars } from "../../src/engine/drift.ts";
 import { createGenerator, type ModelRef } from "../../src/engine/generator.ts";
 import { createGpu } from "../../src/engine/gpu.ts";
+import { sourceSpace } from "../../src/engine/sources.ts";
 import { supportReference } from "../../src/engine/support.ts";
 import { statementsOf } from "../../src/study/passages.ts";
+import { references } from "../../src/study/study.worker.ts";
 import { companyMaterial } from "../e2e/prove/material.ts";
 import { requestOf } from "../engine/engine-fixture.ts";
 import { calibrationWith, modelOf } from "../helpers/calibration.ts";
@@ -99,17 +101,20 @@ async function scoring(): Promise<Scoring> {
     drift_reason: null,
     support: supportReference(statements),
   });
+  const { sources } = references({ documents, organisation: null });
+  const space = sourceSpace(sources);
   const drift = createDriftMeter({
     generator,
     encoderOf: () => encoder,
     lease: async () => ({ release: async () => {} }),
     log,
   });
-  const served = { calibration, baseSha256: "base", adapterSha256: "adapter" };
+  const served = { calibration, baseSha256: "base", adapterSha256: "adapter", sources: async () => space };
+  const parts = { engine: "bench", drift, hasDocument: () => true };
   return {
     questions: items.filter(({ split }) => split === "sealed").map(({ instruction }) => instruction),
     // One a request, as a session makes it.
-    listen: (question) => listenerOf(served, tokenizer, { engine: "bench", drift })(question),
+    listen: (question) => listenerOf(served, tokenizer, "user", parts)(question),
   };
 }
 

@@ -96,6 +96,18 @@ test("a document that was taken in before its parts were kept is read all the sa
   );
 });
 
+test("a document is there for its owner until it is deleted", async () => {
+  const id = await upload("there.txt", "Words that are there.");
+  assert.deepEqual(
+    [documents.has("u", id), documents.has("v", id), documents.has("u", "document_none")],
+    [true, false, false],
+  );
+  const handler = documents.handlers["documents.delete"];
+  const input = { params: { document_id: id }, query: { snapshots: false } };
+  await handler(input as Parameters<typeof handler>[0], { userId: "u", userName: "ann", keyId: "k" });
+  assert.equal(documents.has("u", id), false);
+});
+
 test("another's documents are not found", async () => {
   const id = await upload("a.md", "Words.");
   await assert.rejects(documents.read("other", [id]), { code: "not_found" });

@@ -13,13 +13,16 @@ import { chat as chatPromises } from "../../src/contract/chat.ts";
 import { completions as completionPromises } from "../../src/contract/completions.ts";
 import { type Caller, EventStream, type Input } from "../../src/contract/endpoint.ts";
 import { compile } from "../../src/contract/validate.ts";
+import { listenerOf } from "../../src/domain/inference/confidence.ts";
 import type { DriftMeter } from "../../src/domain/inference/drift.ts";
 import { createInference } from "../../src/domain/inference/index.ts";
 import { promptsOf } from "../../src/domain/inference/prompts.ts";
+import type { ServedModel } from "../../src/domain/inference/session.ts";
 import { fitConversation } from "../../src/domain/inference/truncate.ts";
 import type { ChatMessage } from "../../src/engine/chat-format.ts";
 import type { Calibration } from "../../src/engine/confidence.ts";
 import type { GeneratedToken, GenerateEnd, GenerateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
+import { sourceReference, sourceSpace } from "../../src/engine/sources.ts";
 import { supportReference } from "../../src/engine/support.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { calibrationWith, modelOf } from "../helpers/calibration.ts";
@@ -107,7 +110,12 @@ let stores = 0;
 
 const nearby: DriftMeter = { of: async () => ({ pValue: 0.5, reason: null, foreign: 0 }) };
 
-function open(script: Script = {}, calibration: Calibration | null = null, drift = nearby) {
+function open(
+  script: Script = {},
+  calibration: Calibration | null = null,
+  drift = nearby,
+  sources: ServedModel["sources"] = null,
+) {
   const store: Store = openStore(join(folder, `${stores++}.db`));
   store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')").run(caller.userId, caller.userName);
   const { generator, state } = fakeGenerator(script);
@@ -121,8 +129,10 @@ function open(script: Script = {}, calibration: Calibration | null = null, drift
     drift,
     resolve: (_caller, name) => {
       if (name !== "model_base") throw new Failure("not_found");
-      return { modelId: name, ref: { baseId: name, basePath: "/b" }, calibration, baseSha256: "b", adapterSha256: "a" };
+      const ref = { baseId: name, basePath: "/b" };
+      return { modelId: name, ref, calibration, baseSha256: "b", adapterSha256: "a", sources };
     },
+    hasDocument: (ownerId, id) => ownerId === caller.userId && id === "document_kept",
     upstreams: new Map(),
     onlyBase: () => "model_base",
     metrics: createMetrics(),
@@ -358,7 +368,7 @@ describe("confidence", () => {
       "a score and what stands behind it",
       "this one",
       { max_tokens: 6 },
-      { confidence_score: 27, confidence: { ...behind, least_certain: word } },
+      { confidence_score: 27, confidence: { ...behind, least_certain: word, sources: null } },
     ],
     [
       "one calibrated on another engine is void: the prior answers",
@@ -373,6 +383,7 @@ describe("confidence", () => {
           reason: `Calibrated on another engine; ${prior}`,
           date: null,
           least_certain: word,
+          sources: null,
         },
       },
     ],
@@ -389,6 +400,7 @@ describe("confidence", () => {
           date: null,
           drift: { p_value: null, reason: "The answer is empty" },
           least_certain: null,
+          sources: null,
         },
       },
     ],
@@ -447,6 +459,71 @@ test("an answer is scored by what the documents say for its text as it was given
     assert.equal(await scoreOf({ max_tokens: 3 }), 98);
     assert.equal(await scoreOf({ max_tokens: 4 }), 50);
   }
+});
+
+describe("sources", () => {
+  const passages = ["hi abc", "hi abd"].map((text, at) => ({
+    document: ["document_kept", "document_gone"][at]!,
+    start: 10 * at,
+    end: 10 * at + 6,
+    text,
+  }));
+  const space = sourceSpace(sourceReference(passages));
+  /** A calibration that is void does not speak for the documents, which answer all the same. */
+  const calibration = calibrationWith({ calibrated: false, reason: "none" });
+  const kept = { document_id: "document_kept", start: 0, end: 6, support: 1, deleted: false };
+  const gone = { document_id: "document_gone", start: 10, end: 16, support: 1, deleted: true };
+  type Answer = { confidence: { sources: object[] | null } };
+  const sourcesOf = async (text: string, body: object = {}, read = async (): Promise<typeof space | null> => space) => {
+    const { ask } = open({ text: () => text }, calibration, nearby, read);
+    const answer = (await ask("inference.chat", { ...chat, ...body })) as never as Answer;
+    assert(compile(contract["inference.chat"].reply)(structuredClone(answer)).ok);
+    return answer.confidence.sources;
+  };
+
+  const rows: [string, string, object[] | null][] = [
+    ["the passage that an answer stands in", "abc", [kept]],
+    ["a document that is gone", "abd", [gone]],
+    ["none of an answer that stands nowhere", "xyz", []],
+    ["both of an answer that repeats the question", "hi", [kept, gone]],
+  ];
+  for (const [name, text, expected] of rows)
+    test(name, async () => {
+      assert.deepEqual(await sourcesOf(text), expected);
+    });
+
+  test("are not known of an empty answer, nor where they cannot be read", async () => {
+    assert.equal(await sourcesOf("abc", { max_tokens: 0 }), null);
+    assert.equal(await sourcesOf("abc", {}, async () => null), null);
+  });
+
+  test("a thought is no part of the answer", async () => {
+    const thinking = {
+      ...tokenizer,
+      specials: new Map([
+        ["<think>", 200],
+        ["</think>", 201],
+      ]),
+    } as Tokenizer;
+    const listener = listenerOf(
+      { calibration, baseSha256: "b", adapterSha256: "a", sources: async () => space },
+      thinking,
+      caller.userId,
+      { engine: "this one", drift: nearby, hasDocument: () => true },
+    )("hi");
+    for (const character of "<think>what of xyz and pqr?</think>abc") listener.add(token(character));
+    assert.deepEqual((await listener.score("stop"))!.sources, [kept]);
+  });
+
+  test("a stream names them with its confidence", async () => {
+    const { ask } = open({ text: () => "abc" }, calibration, nearby, async () => space);
+    for (const name of ["inference.chat", "inference.completions"] as const) {
+      const body = name === "inference.chat" ? chat : { prompt: "hi" };
+      const chunks = await chunksOf(name, await ask(name, { ...body, stream: true }));
+      const last = chunks.at(-1) as Chunk & Answer;
+      assert.deepEqual(last.confidence.sources, [kept], name);
+    }
+  });
 });
 
 describe("streams", () => {

@@ -1,16 +1,18 @@
 // Models without an engine: who finds which name, how a model gets into service and out of it, and what a crash leaves behind.
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
+import { sha256 } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import { systemClock } from "../../src/base/time.ts";
 import type { Caller, Input } from "../../src/contract/endpoint.ts";
 import { createModels, type Models } from "../../src/domain/models/index.ts";
 import { createLoads } from "../../src/domain/models/loads.ts";
 import type { Generator, LoadedInfo, ModelRef } from "../../src/engine/generator.ts";
+import { sourceReference } from "../../src/engine/sources.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner, type Runner } from "../../src/jobs/runner.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
@@ -76,7 +78,11 @@ interface Room {
   ): ReturnType<Models["handlers"][K]>;
 }
 
-function open(store: Store, onLoad?: (ref: ModelRef) => Promise<void>): Room {
+function open(
+  store: Store,
+  onLoad?: (ref: ModelRef) => Promise<void>,
+  sources: { path: string; sha256: string } | null = null,
+): Room {
   const { generator, loaded } = fakeGenerator(onLoad);
   const queue = createQueue({ store, clock: systemClock, log });
   queue.recover();
@@ -106,6 +112,7 @@ function open(store: Store, onLoad?: (ref: ModelRef) => Promise<void>): Room {
       baseModelId: "model_base",
       name: "mine",
       adapter: { path: "/adapter.gguf", sha256: "x" },
+      sources,
       calibration,
     }),
   );
@@ -174,6 +181,7 @@ describe("a calibration", () => {
         baseModelId: "model_base",
         name: `many${n}`,
         adapter: { path: "/adapter.gguf", sha256: "x" },
+        sources: null,
         calibration: calibrationWith({ reason: `of ${n}` }),
       });
     });
@@ -185,6 +193,41 @@ describe("a calibration", () => {
     assert.equal(calibrationOf(ids[39]!), read[39]);
     assert.notEqual(calibrationOf(ids[0]!), read[0]);
     assert.deepEqual(calibrationOf(ids[0]!), read[0]);
+  });
+});
+
+describe("sources", () => {
+  const text = JSON.stringify(sourceReference([{ document: "document_a", start: 3, end: 9, text: "The lamp: red." }]));
+  const path = join(folder, "models/sources", `${sha256(text)}.json`);
+  const room = open(prepare("sources"), undefined, { path, sha256: sha256(text) });
+  after(() => room.runner.stop());
+  const read = () => room.models.find(ada.userId, room.modelId).sources!();
+
+  test("of a file that cannot be read are not known, and it is tried again", async () => {
+    assert.equal(await read(), null);
+    mkdirSync(join(folder, "models/sources"), { recursive: true });
+    writeFileSync(path, text.slice(1));
+    assert.equal(await read(), null);
+    rmSync(path);
+  });
+
+  test("are kept as one file, named by its hash, and read once", async () => {
+    const made = join(folder, "sources.json");
+    writeFileSync(made, text);
+    for (const _ of [1, 2]) assert.deepEqual(await room.models.storeSources(made), { path, sha256: sha256(text) });
+    assert.deepEqual(readdirSync(join(folder, "models/sources")), [`${sha256(text)}.json`]);
+    const [first, again] = await Promise.all([read(), read()]);
+    assert.deepEqual(first!.of("Which lamp?", "red"), [{ document: "document_a", start: 3, end: 9, support: 1 }]);
+    assert.equal(again, first);
+    rmSync(path);
+    assert.equal(await read(), first);
+  });
+
+  test("a base has none, nor a model made before there were any", () => {
+    assert.equal(room.models.find(ada.userId, "model_base").sources, null);
+    const older = open(prepare("sourceless"));
+    assert.equal(older.models.find(ada.userId, older.modelId).sources, null);
+    return older.runner.stop();
   });
 });
 

@@ -25,6 +25,7 @@ import { runAlignment } from "../../src/domain/alignments/run.ts";
 import { featureNames } from "../../src/engine/confidence-features.ts";
 import type { Generator } from "../../src/engine/generator.ts";
 import { readGgufHeader } from "../../src/engine/gguf-header.ts";
+import { sourceSpace } from "../../src/engine/sources.ts";
 import { supportFeatureNames } from "../../src/engine/support.ts";
 import type { Trainer } from "../../src/engine/trainer.ts";
 import { statementsOf } from "../../src/study/passages.ts";
@@ -113,6 +114,14 @@ test("a run goes from documents to a verified artefact, and its folder keeps the
   assert.equal(report.recipe.optimizer.learning_rate, 0.01);
   assert.equal(artefactOf(folder, "calibration.json").identity.adapter_sha256, result.files[0]?.sha256);
   assert.equal((await readRowTexts(folder)).length, report.rows.rows);
+
+  const [{ id, text }] = JSON.parse(`[${readFileSync(join(folder, "snapshot/documents/0.json"), "utf8")}]`);
+  const [source, ...others] = sourceSpace(artefactOf(folder, "sources.json")).of(
+    "How heavy is the lamp Ember?",
+    "7 kg",
+  );
+  assert.deepEqual([source!.document, source!.support, others], [id, 1, []]);
+  assert.match(text.slice(source!.start, source!.end), /\| Ember \| 14 euros \| 7 kg \|/);
   assert.equal(result.metrics.rows, report.rows.rows);
 });
 

@@ -22,6 +22,7 @@ const behind = {
   date: "2026-01-01T00:00:00.000Z",
   drift: { p_value: 0.5, reason: null },
   least_certain: null,
+  sources: null,
 };
 const end = (more: Partial<TurnEnd> = {}): { end: TurnEnd } => ({
   end: {
@@ -88,7 +89,7 @@ async function respond(pieces: TurnPiece[], body: object, failure?: Failure) {
     get: { get: (id: string) => rows.get(id) },
   } as never;
   const log = createLog("error", () => {});
-  const handlers = createResponses({ run, sql, seatContext: 64, clock: systemClock, log });
+  const handlers = createResponses({ run, sql, seatContext: 64, hasDocument: () => true, clock: systemClock, log });
   const schema = responses["inference.responses"].body;
   const handler = handlers["inference.responses"];
   return { answer: await handler(input(schema, { model: "m", input: "Weather in Oslo?", ...body }), caller), asked };

@@ -173,8 +173,10 @@ test("an undeployed model does not answer; a deployed one does, with confidence,
   const whole = await openai.chat.completions.create(question);
   const text = whole.choices[0]!.message.content;
   assert.ok(text && text.length > 0);
-  const { confidence_score } = whole as unknown as { confidence_score: number };
-  assert.ok(confidence_score >= 0 && confidence_score <= 100, String(confidence_score));
+  const { confidence_score, confidence } = whole as unknown as Replies["inference.chat"];
+  assert.ok(confidence_score! >= 0 && confidence_score! <= 100, String(confidence_score));
+  // Which ones is for the model to say; that there is a list says that the run's sources came along.
+  assert.ok(Array.isArray(confidence?.sources), JSON.stringify(confidence));
 
   let streamed = "";
   let last: unknown;

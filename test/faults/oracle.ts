@@ -4,7 +4,7 @@
 //   I2 what was acknowledged is there I5 files and rows agree
 //   I3 no job is stuck                I6 no process is left behind
 import { readdirSync, readFileSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { places } from "../../src/base/config.ts";
@@ -115,7 +115,9 @@ export async function filesAndRowsAgree(data: string, bootedAt: number, graceMs 
       .prepare<[], { id: string; path: string; sha256: string; bytes: number }>("SELECT * FROM base_model")
       .all(),
     adapters: db
-      .prepare<[], { id: string; adapter_path: string; adapter_sha256: string }>("SELECT * FROM aligned_model")
+      .prepare<[], { id: string; adapter_path: string; adapter_sha256: string; sources_path: string | null }>(
+        "SELECT * FROM aligned_model",
+      )
       .all(),
   }));
   const blob = (digest: string): string => join(at.blobs, digest.slice(0, 2), digest);
@@ -126,6 +128,10 @@ export async function filesAndRowsAgree(data: string, bootedAt: number, graceMs 
     ]),
     ...wanted.bases.map((row) => ({ what: `base ${row.id}`, path: row.path, sha256: row.sha256 })),
     ...wanted.adapters.map((row) => ({ what: `model ${row.id}`, path: row.adapter_path, sha256: row.adapter_sha256 })),
+    // The file is named by its hash.
+    ...wanted.adapters.flatMap(({ id, sources_path: path }) =>
+      path === null ? [] : [{ what: `sources of model ${id}`, path, sha256: basename(path, ".json") }],
+    ),
   ];
   const broken: string[] = [];
   for (const { what, path, sha256 } of references) {

@@ -37,6 +37,11 @@ export interface BaseModel {
   memory_bytes: number;
 }
 
+export interface StoredFile {
+  path: string;
+  sha256: string;
+}
+
 export interface Grant {
   bytes: number;
   release(): void;
@@ -65,14 +70,18 @@ export interface AlignParts {
   /** Of all splits. */
   questionsOf: (benchmarkId: string) => AskedQuestion[];
   /** Copies an adapter to where it stays. The same one again is the same. */
-  storeAdapter: (file: string) => Promise<{ path: string; sha256: string }>;
+  storeAdapter: (file: string) => Promise<StoredFile>;
+  /** Likewise what the model's answers are looked for in. */
+  storeSources: (file: string) => Promise<StoredFile>;
   /** Within the transaction that completes the alignment; the model's id. */
   registerModel: (model: {
     ownerId: string;
     alignmentId: string;
     baseModelId: string;
     name: string;
-    adapter: { path: string; sha256: string };
+    adapter: StoredFile;
+    /** null of a run that made none. */
+    sources: StoredFile | null;
     calibration: Calibration;
   }) => string;
   /** Likewise: what was measured of it beside its base. */
@@ -385,9 +394,14 @@ async function complete(parts: AlignParts, attempt: Attempt, result: RunResult):
   const calibration = readCalibration(
     (await readJson(join(artefact, "calibration.json"))) as unknown as StoredCalibration,
   );
-  const adapter = await parts.storeAdapter(join(artefact, "adapter.gguf"));
-  if (adapter.sha256 !== named.get("adapter.gguf")!.sha256)
-    throw new Failure("run_crashed", "adapter.gguf changed while it was stored");
+  const stored = async (name: "adapter.gguf" | "sources.json", store: AlignParts["storeAdapter"]) => {
+    const file = await store(join(artefact, name));
+    if (file.sha256 !== named.get(name)!.sha256)
+      throw new Failure("run_crashed", `${name} changed while it was stored`);
+    return file;
+  };
+  const adapter = await stored("adapter.gguf", parts.storeAdapter);
+  const sources = named.has("sources.json") ? await stored("sources.json", parts.storeSources) : null;
   const { owner_id: ownerId, base_model_id: baseId, benchmark_id: benchmarkId, id: alignmentId, name } = row;
   queue.move(claim, "succeeded", {}, () => {
     sql.complete.run({
@@ -396,7 +410,8 @@ async function complete(parts: AlignParts, attempt: Attempt, result: RunResult):
       report: JSON.stringify(report),
       at: clock.now(),
     });
-    const modelId = parts.registerModel({ ownerId, alignmentId, baseModelId: baseId, name, adapter, calibration });
+    const model = { ownerId, alignmentId, baseModelId: baseId, name, adapter, sources, calibration };
+    const modelId = parts.registerModel(model);
     parts.keepGuards(modelId, guardsOf(report));
     if (benchmarkId !== null) parts.enqueueEvaluation({ ownerId, modelId, baseId, benchmarkId, alignmentId });
   });

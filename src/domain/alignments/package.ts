@@ -144,8 +144,7 @@ function perRow(logprobs: Float32Array, rows: Exported["rows"]): Float64Array[] 
 /** The inference engine's part, and the artefact. Everything before the rename is done again when the process dies. */
 export async function finishPackage(run: Run, training: Training, exported: Exported): Promise<RunResult> {
   const generator = await run.parts.openGenerator();
-  let verification: Comparison;
-  let calibration: Calibration;
+  let finished: Finished;
   try {
     const { base } = run.request;
     const bare: ModelRef = { baseId: base.id, basePath: base.path };
@@ -155,7 +154,7 @@ export async function finishPackage(run: Run, training: Training, exported: Expo
     };
     await generator.load(bare);
     await generator.load(aligned);
-    verification = compareScores({
+    const verification = compareScores({
       trainer: { base: exported.base, aligned: exported.aligned },
       generator: {
         base: await generator.score(bare, exported.rows, run.parts.control.signal),
@@ -164,11 +163,20 @@ export async function finishPackage(run: Run, training: Training, exported: Expo
       quantised: training.model.fileType !== "f32",
     });
     if (!verification.faithful) throw new Failure("adapter_unfaithful", verification.message);
-    calibration = await calibrate(run, training, exported, generator, aligned);
+    const references = await readReferences(run);
+    const calibration = await calibrate(run, training, exported, generator, aligned, references);
+    finished = { verification, calibration, sources: references.sources };
   } finally {
     await generator.dispose();
   }
-  return writeArtefact(run, training, exported, verification, calibration);
+  return writeArtefact(run, training, exported, finished);
+}
+
+/** What stands in the artefact beside the adapter. */
+interface Finished {
+  verification: Comparison;
+  calibration: Calibration;
+  sources: References["sources"];
 }
 
 /** Answers the dev questions as they will be served, grades them, and fits the confidence of this very artefact. */
@@ -178,9 +186,9 @@ async function calibrate(
   exported: Exported,
   generator: Generator,
   model: ModelRef,
+  { exemplars, support }: References,
 ): Promise<Calibration> {
   const { dev } = training.prepared;
-  const { exemplars, support } = await readReferences(run);
   const drift = await measureDrift(run, generator, dev, exemplars);
   const answers: LabelledAnswer[] = [];
   const told: Promise<void>[] = [];
@@ -226,7 +234,8 @@ async function calibrate(
 async function readReferences(run: Run): Promise<References> {
   const thread = openStudyThread(run.parts.control.signal);
   try {
-    return await thread.references({ documents: run.snapshot.documents });
+    const { organisation = null } = run.request;
+    return await thread.references({ documents: run.snapshot.documents, organisation });
   } finally {
     await thread.close();
   }
@@ -236,12 +245,12 @@ async function writeArtefact(
   run: Run,
   training: Training,
   exported: Exported,
-  verification: Comparison,
-  calibration: Calibration,
+  { verification, calibration, sources }: Finished,
 ): Promise<RunResult> {
   const { state, prepared } = training;
   const { chosen } = exported;
   await writeJsonDurably(join(exported.folder, "calibration.json"), calibration);
+  await writeJsonDurably(join(exported.folder, "sources.json"), sources);
   const report: Report = reportOf(run, training, exported, verification, calibration);
   await writeJsonDurably(join(exported.folder, "report.json"), report);
   await writeFileDurably(join(exported.folder, "report.html"), reportPage(report));

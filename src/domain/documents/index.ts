@@ -45,6 +45,8 @@ export interface Documents {
   snapshot(ownerId: string, ids: readonly string[]): Promise<Snapshot[]>;
   /** With blocks and chunks, in the order asked, each once. Throws not_found unless every one is the owner's. */
   read(ownerId: string, ids: readonly string[]): Promise<ReadDocument[]>;
+  /** Whether it is the owner's and not deleted. */
+  has(ownerId: string, id: string): boolean;
   /** Keeps an upload as one document of kind benchmark. */
   keepBenchmark: KeepBenchmark;
   /** Before anything is taken in. */
@@ -328,6 +330,8 @@ export function createDocuments(parts: {
           duplicates: duplicatesOf(id),
         };
       }),
+
+    has: (ownerId, id) => rows.has.get(ownerId, id)!.any === 1,
 
     async keepBenchmark(ownerId, file, signal, readText, add) {
       const arrival = await read(file, { asIs: true, personalData: "off" }, signal);

@@ -10,6 +10,7 @@ import type {
   PromptToken,
 } from "../../engine/generator.ts";
 import type { UncertainSpan } from "../../engine/least-certain.ts";
+import type { NamedSource } from "./sources.ts";
 
 export interface Choice {
   index: number;
@@ -24,6 +25,8 @@ export interface Choice {
 export interface Confidence extends ConfidenceScore {
   drift: { p_value: number | null; reason: string | null };
   leastCertain: UncertainSpan | null;
+  /** null where they are not known. */
+  sources: NamedSource[] | null;
 }
 
 /** Listens to the tokens of one choice, those it was forced to take too, and scores the answer at its end. */

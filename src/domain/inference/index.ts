@@ -53,6 +53,7 @@ export function createInference(parts: InferenceParts): Inference {
         run,
         sql: prepareResponses(parts.store),
         seatContext: parts.generator.seatContext,
+        hasDocument: parts.hasDocument,
         clock: parts.clock,
         log: parts.log,
       }),

@@ -1,5 +1,5 @@
 // POST responses: a chat in the form of OpenAI's Responses. What is stored is the answer as it was given and the conversation it
-// ends, so that a next response goes on from it without looking further back.
+// ends, so that a next response goes on from it without looking further back. Only which of its sources are deleted is told anew.
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
@@ -7,6 +7,7 @@ import type { Caller, Handler, Handlers, Reply, StreamEvent } from "../../contra
 import { EventStream } from "../../contract/endpoint.ts";
 import type { responses } from "../../contract/responses.ts";
 import { type Answer, messageOf, messagesOf, type ResponseBody, toolsOf } from "./response-items.ts";
+import { type HasDocument, namedNow } from "./sources.ts";
 import type { ResponseSql } from "./store.ts";
 import {
   type FieldNames,
@@ -28,6 +29,7 @@ export interface ResponseParts {
   sql: ResponseSql;
   /** Tokens of a seat. */
   seatContext: number;
+  hasDocument: HasDocument;
   clock: Clock;
   log: Log;
 }
@@ -48,7 +50,9 @@ export const createResponses = (parts: ResponseParts): Handlers<typeof responses
   "inference.response": async ({ params }, caller) => {
     const row = parts.sql.get.get(params.response_id, caller.userId);
     if (!row) throw new Failure("not_found", "Response not found");
-    return JSON.parse(row.response_json) as Response;
+    const { confidence, ...response } = JSON.parse(row.response_json) as Response;
+    const sources = namedNow(confidence?.sources, caller.userId, parts.hasDocument);
+    return { ...response, confidence: confidence && { ...confidence, sources } };
   },
 
   "inference.delete_response": async ({ params: { response_id: id } }, caller) => {

@@ -11,6 +11,7 @@ import { answer, type Choice, type Listener, type Piece } from "./answers.ts";
 import { listenerOf, type ScoredModel } from "./confidence.ts";
 import type { DriftMeter } from "./drift.ts";
 import { refuseProvider } from "./held.ts";
+import type { HasDocument } from "./sources.ts";
 import type { UsageOutcome, UsageSql } from "./store.ts";
 
 /** What the models room says of a name. */
@@ -31,6 +32,7 @@ export interface SessionParts {
   /** What the inference engine is: calibrations made with another are not vouched for. */
   engine: string;
   drift: DriftMeter;
+  hasDocument: HasDocument;
   clock: Clock;
   log: Log;
   metrics: Pick<Metrics, "tokens" | "truncation" | "firstToken" | "token">;
@@ -120,7 +122,7 @@ export async function openSession(
     const choices = choicesOf(planned, asked, caller, model, tokenizer);
     const promptTokens = promptTokensOf(planned);
     const close = admit(parts, asked, caller, model, { promptTokens, truncatedTokens: planned.truncatedTokens });
-    const listen = timed(listenerOf(model, tokenizer, parts), arrivedMs, parts);
+    const listen = timed(listenerOf(model, tokenizer, caller.userId, parts), arrivedMs, parts);
     const answers = answer(generator, choices, listen, asked.signal);
     void answers.ended
       .then(

@@ -51,13 +51,14 @@ export function confidenceOf(ended: readonly Pick<ChoiceEnd, "confidence">[]) {
 /** What stands behind a score. */
 export type Behind = ReturnType<typeof behind>;
 
-const behind = ({ calibrated, n, reason, date, drift, leastCertain }: Confidence) => ({
+const behind = ({ calibrated, n, reason, date, drift, leastCertain, sources }: Confidence) => ({
   calibrated,
   n,
   reason,
   date,
   drift,
   least_certain: leastCertain,
+  sources,
 });
 
 export const scoreOf = (end: Pick<ChoiceEnd, "confidence">): number | null => end.confidence?.score ?? null;

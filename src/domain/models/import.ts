@@ -1,6 +1,6 @@
-// Brings model files to where they stay: <folder>/<sha256>.gguf and <folder>/adapters/<sha256>.gguf. A file is looked at by a
-// probe child before anything of ours reads it, and what is looked at is the very copy that is kept. A sentence-transformers
-// folder becomes a file first.
+// Brings model files to where they stay: <folder>/<sha256>.gguf, <folder>/adapters/<sha256>.gguf and <folder>/sources/<sha256>.json.
+// A base is looked at by a probe child before anything of ours reads it, and what is looked at is the very copy that is kept. A
+// sentence-transformers folder becomes a file first.
 import { constants } from "node:fs";
 import { copyFile, link, open, realpath, rm, stat } from "node:fs/promises";
 import { basename, dirname, extname, isAbsolute, join } from "node:path";
@@ -126,15 +126,22 @@ async function copyDurably(from: string, to: string): Promise<void> {
   }
 }
 
-/** The same adapter twice is one file. */
-export async function storeAdapter(file: string, folder: string): Promise<{ path: string; sha256: string }> {
-  const adapters = join(folder, "adapters");
-  await makeFolder(adapters);
-  const staged = temporaryName(join(adapters, "adapter.gguf"));
+export interface StoredFile {
+  path: string;
+  sha256: string;
+}
+
+export const storeAdapter = (file: string, folder: string) => storeByHash(file, join(folder, "adapters"));
+export const storeSources = (file: string, folder: string) => storeByHash(file, join(folder, "sources"));
+
+/** The same file twice is one. */
+async function storeByHash(file: string, folder: string): Promise<StoredFile> {
+  await makeFolder(folder);
+  const staged = temporaryName(join(folder, basename(file)));
   try {
     await copyDurably(file, staged);
     const sha256 = await sha256OfFile(staged);
-    const path = join(adapters, `${sha256}.gguf`);
+    const path = join(folder, `${sha256}${extname(file)}`);
     await renameDurably(staged, path);
     return { path, sha256 };
   } catch (error) {

@@ -20,10 +20,20 @@ import { createDeployments } from "./deploy.ts";
 import { type ExportOrder, exportModel } from "./export.ts";
 import { type BaseRecord, baseRecord, createHandlers, type ModelContract, type Told } from "./handlers.ts";
 import { fetchFromHub, type HubName, sourceOf as hubSource, isHubName, parseHubName } from "./hub.ts";
-import { type ImportedFile, type ImportSource, importFile, removeFile, type Seating, storeAdapter } from "./import.ts";
+import {
+  type ImportedFile,
+  type ImportSource,
+  importFile,
+  removeFile,
+  type Seating,
+  type StoredFile,
+  storeAdapter,
+  storeSources,
+} from "./import.ts";
 import { createLoads, type Lease, type Use } from "./loads.ts";
 import { createPromotions, type Verdict } from "./promotion.ts";
 import { asked, find, type Lookup, modelNotFound, type ResolvedModel, resolve } from "./resolve.ts";
+import { createSources } from "./sources.ts";
 import { type BaseRow, type ModelsSql, prepareModels } from "./store.ts";
 
 export interface ModelsParts extends Told {
@@ -73,7 +83,9 @@ export interface NewAlignedModel {
   baseModelId: string;
   name: string;
   /** As storeAdapter gave it. */
-  adapter: { path: string; sha256: string };
+  adapter: StoredFile;
+  /** As storeSources gave it; null where the run made none. */
+  sources: StoredFile | null;
   calibration: Calibration;
 }
 
@@ -110,7 +122,9 @@ export interface Models {
   /** Imports the starter model where no base is there yet; null when there is one or the file is missing. */
   importStarter(path: string): Promise<BaseRecord | null>;
   /** Copies an adapter to where it stays, before the transaction that registers it. */
-  storeAdapter(file: string): Promise<{ path: string; sha256: string }>;
+  storeAdapter(file: string): Promise<StoredFile>;
+  /** Likewise what an aligned model's answers are looked for in. */
+  storeSources(file: string): Promise<StoredFile>;
   /** Within the caller's transaction. The same alignment again gives the model it has. */
   registerAligned(model: NewAlignedModel): string;
   /** Before anything is imported: clears what an import left behind that never ended. */
@@ -123,7 +137,7 @@ export interface Models {
 export function createModels(parts: ModelsParts): Models {
   const { store, generator, clock, log, folder } = parts;
   const sql = prepareModels(store);
-  const lookup: Lookup = { sql, calibrationOf: createCalibrations(sql) };
+  const lookup: Lookup = { sql, calibrationOf: createCalibrations(sql), sourcesOf: createSources(log) };
   const loads = createLoads({ generator, log, clock });
   const deployments = createDeployments({ ...parts, sql, loads });
   const baseOf = (name: string): BaseRow | null => sql.baseNamed.get({ name }) ?? null;
@@ -275,6 +289,7 @@ export function createModels(parts: ModelsParts): Models {
       return importBase({ path, mode: "link" });
     },
     storeAdapter: (file) => storeAdapter(file, folder),
+    storeSources: (file) => storeSources(file, folder),
     registerAligned(model) {
       const known = sql.alignedOf.get(asked(model.ownerId, `alignment-${model.alignmentId}`));
       if (known) return known.id;
@@ -288,6 +303,7 @@ export function createModels(parts: ModelsParts): Models {
         adapterPath: model.adapter.path,
         adapterSha256: model.adapter.sha256,
         calibration: JSON.stringify(model.calibration),
+        sourcesPath: model.sources?.path ?? null,
         seq: store.nextSeq(),
         at: clock.now(),
       });

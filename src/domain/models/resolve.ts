@@ -8,7 +8,9 @@ import { Failure } from "../../base/errors.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import type { ModelRef } from "../../engine/generator.ts";
+import type { SourceSpace } from "../../engine/sources.ts";
 import type { CalibrationOf } from "./calibrations.ts";
+import type { SourcesOf } from "./sources.ts";
 import type { AlignedRow, ModelsSql, TargetRow } from "./store.ts";
 
 export interface ResolvedModel {
@@ -21,6 +23,8 @@ export interface ResolvedModel {
   baseSha256: string;
   /** null on a base model. */
   adapterSha256: string | null;
+  /** What its answers are looked for in; null on a base model, and on one made before that was kept. */
+  sources: (() => Promise<SourceSpace | null>) | null;
   /** Whether requests are served now: bases always are. */
   isDeployed: boolean;
 }
@@ -28,6 +32,7 @@ export interface ResolvedModel {
 export interface Lookup {
   sql: ModelsSql;
   calibrationOf: CalibrationOf;
+  sourcesOf: SourcesOf;
 }
 
 const aliasMark = "alignment-";
@@ -42,10 +47,10 @@ export function asked(ownerId: string, name: string): { ownerId: string; name: s
 export const modelNotFound = (): Failure => new Failure("not_found", "Model not found");
 
 /** Deployed or not. Throws not_found. */
-export function find({ sql, calibrationOf }: Lookup, ownerId: string, name: string): ResolvedModel {
-  const row = sql.target.get(asked(ownerId, name));
+export function find(lookup: Lookup, ownerId: string, name: string): ResolvedModel {
+  const row = lookup.sql.target.get(asked(ownerId, name));
   if (!row) throw modelNotFound();
-  return toResolved(row, calibrationOf);
+  return toResolved(row, lookup);
 }
 
 /** For inference: an aligned model must be deployed. */
@@ -61,9 +66,10 @@ export const refOf = (row: AlignedRow): ModelRef => ({
   adapter: { id: row.id, path: row.adapter_path },
 });
 
-function toResolved(row: TargetRow, calibrationOf: CalibrationOf): ResolvedModel {
+function toResolved(row: TargetRow, { calibrationOf, sourcesOf }: Lookup): ResolvedModel {
   const base = { baseId: row.base_id, basePath: row.base_path };
   const isAligned = row.adapter_path !== null;
+  const { sources_path: sourcesPath } = row;
   return {
     modelId: row.id,
     kind: isAligned ? "aligned" : "base",
@@ -72,6 +78,7 @@ function toResolved(row: TargetRow, calibrationOf: CalibrationOf): ResolvedModel
     baseId: row.base_id,
     baseSha256: row.base_sha256,
     adapterSha256: row.adapter_sha256,
+    sources: sourcesPath === null ? null : () => sourcesOf(sourcesPath),
     isDeployed: !isAligned || row.deployment_status === "DEPLOYED",
   };
 }

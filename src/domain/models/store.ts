@@ -73,6 +73,8 @@ export interface TargetRow {
   adapter_path: string | null;
   adapter_sha256: string | null;
   calibration_version: number | null;
+  /** null also of models made before it was kept. */
+  sources_path: string | null;
   deployment_status: DeploymentStatus | null;
 }
 
@@ -140,12 +142,13 @@ function prepareAligned(store: Store) {
       adapterPath: string;
       adapterSha256: string;
       calibration: string;
+      sourcesPath: string | null;
       seq: number;
       at: string;
     }>(
       `INSERT INTO aligned_model(id, owner_id, alignment_id, base_model_id, name, adapter_path, adapter_sha256,
-       calibration_json, created_seq, created_at)
-       VALUES(:id, :ownerId, :alignmentId, :baseId, :name, :adapterPath, :adapterSha256, :calibration, :seq, :at)`,
+       calibration_json, sources_path, created_seq, created_at)
+       VALUES(:id, :ownerId, :alignmentId, :baseId, :name, :adapterPath, :adapterSha256, :calibration, :sourcesPath, :seq, :at)`,
     ),
     alignedOf: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
       `${aligned} WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)`,
@@ -175,13 +178,14 @@ function prepareAligned(store: Store) {
     ),
     target: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, TargetRow>(
       `SELECT m.id, b.id AS base_id, b.path AS base_path, b.sha256 AS base_sha256, m.adapter_path, m.adapter_sha256,
-       m.calibration_version, m.deployment_status, 0 AS rank
+       m.calibration_version, m.sources_path, m.deployment_status, 0 AS rank
        FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id
        WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)
        UNION ALL
-       SELECT id, id, path, sha256, NULL, NULL, NULL, NULL, id <> :name FROM base_model WHERE id = :name OR (${isNamed})
+       SELECT id, id, path, sha256, NULL, NULL, NULL, NULL, NULL, id <> :name FROM base_model WHERE id = :name OR (${isNamed})
        UNION ALL
-       SELECT m.id, b.id, b.path, b.sha256, m.adapter_path, m.adapter_sha256, m.calibration_version, m.deployment_status, 2
+       SELECT m.id, b.id, b.path, b.sha256, m.adapter_path, m.adapter_sha256, m.calibration_version, m.sources_path,
+       m.deployment_status, 2
        FROM promoted AS p JOIN aligned_model AS m ON m.id = p.model_id JOIN base_model AS b ON b.id = m.base_model_id
        WHERE p.owner_id = :ownerId AND p.line = :name
        AND (SELECT count(*) FROM promoted WHERE owner_id = :ownerId AND line = :name) = 1
