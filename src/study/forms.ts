@@ -196,7 +196,7 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
   const drawn = new Set([...column, ...byWeight(own, lexicon, random).slice(0, size)]);
   for (const word of asked) if (random() < 0.25) drawn.add(word);
   // A question that stands alone names what it is about, which headings do.
-  for (const word of byWeight(above, lexicon, random).slice(0, 1 + Math.floor(random() * mostAbove))) drawn.add(word);
+  for (const word of byWeight(above, lexicon, random).slice(0, Math.floor(random() * (mostAbove + 1)))) drawn.add(word);
   const spare = shuffled(
     [...above, ...own, ...asked].filter((word) => !drawn.has(word)),
     random,
@@ -253,7 +253,7 @@ function fragment(target: Target, language: Language, lexicon: Lexicon, random: 
   const said = (): string => open(words.slice(from, until).join(" "));
   const headings = wordsOf(headingOf(target.passage)).filter((word) => lexicon.tells(word) && isWord(word));
   const above = byWeight(distinct(headings), lexicon, random);
-  const named = above.splice(0, 1 + Math.floor(random() * mostAbove));
+  const named = above.splice(0, Math.floor(random() * (mostAbove + 1)));
   const told = (): string => [...named.filter((word) => !containsWords(said(), word)), said()].join(" ");
   const isTold = (): boolean =>
     wordsOf(said()).filter(lexicon.tells).length >= leastTold && lexicon.rankOf(told(), target.passage) === 1;

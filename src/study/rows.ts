@@ -74,8 +74,10 @@ function questionsOf(
   const forms = formsFor(target);
   const said = new Set<string>();
   const made: Pick<Asked, "question" | "answer" | "kind" | "stage">[] = [];
-  /** Of a stage: all rows but one in a writer's words, where it has so many. */
-  const ofWriter = Math.min(written.length, Math.max(1, phrasings - 1));
+  /** Of a stage: more where a writer asks for more of a sentence, so that every stage asks for all of it. */
+  const wanted = Math.max(phrasings, Math.min(written.length, target.parts?.length ?? 0) + 1);
+  /** All of them but one in a writer's words, where it has so many. */
+  const ofWriter = Math.min(written.length, Math.max(1, wanted - 1));
   let next = 0;
   for (let stage = 0; stage < stages; stage++) {
     const take = (form: Pick<Form, "question" | "answer">, kind: string): boolean => {
@@ -88,7 +90,7 @@ function questionsOf(
     let count = 0;
     for (let i = 0; i < ofWriter; i++, count++)
       take({ question: written[next++ % written.length]!, answer: saidOf(target) }, "writer");
-    for (let tries = 0; forms.length > 0 && count < phrasings && tries < 2 * phrasings + forms.length; tries++) {
+    for (let tries = 0; forms.length > 0 && count < wanted && tries < 2 * wanted + forms.length; tries++) {
       const form = formOf(target, forms[(stage + tries) % forms.length]!, language, lexicon, random);
       if (form !== null && take(form, form.kind)) count++;
       if (target.kind === "asked" && count > 0) break;

@@ -132,7 +132,7 @@ test("a teacher's questions go to the clause or value that holds their answer, a
       passage!.id,
       {
         asks: [
-          { answer: "25 minutes", questions: ["How long?"] },
+          { answer: "25 minutes", questions: ["How long?", "How many minutes?"] },
           { answer: "crossing", questions: ["What takes so long?"] },
         ],
       },
@@ -145,7 +145,9 @@ test("a teacher's questions go to the clause or value that holds their answer, a
   );
   assert.deepEqual(
     await writer.write(targets),
-    targets.map(({ answer }) => (answer.includes("25 minutes") ? ["How long?", "What takes so long?"] : [])),
+    targets.map(({ answer }) =>
+      answer.includes("25 minutes") ? ["How long?", "What takes so long?", "How many minutes?"] : [],
+    ),
   );
   assert.deepEqual([writer.name, writer.read], ["vicuna", null]);
 });

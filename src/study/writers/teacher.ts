@@ -51,6 +51,12 @@ function parsed(text: string): unknown {
   }
 }
 
+/** The first of each, then the second: rows are taken from the beginning, and none of a sentence's facts shall wait for another. */
+const inTurn = (lists: readonly (readonly string[])[]): string[] =>
+  Array.from({ length: Math.max(0, ...lists.map(({ length }) => length)) }, (_, at) =>
+    lists.flatMap((list) => list.slice(at, at + 1)),
+  ).flat();
+
 /** `lessons`: by the passage's id. */
 export function teacherWriter(name: string, lessons: ReadonlyMap<string, Lesson>): Writer {
   const asksOf = (passage: Passage): Lesson["asks"] => lessons.get(passage.id)?.asks ?? [];
@@ -63,9 +69,11 @@ export function teacherWriter(name: string, lessons: ReadonlyMap<string, Lesson>
       targets.map(({ passage, answer, kind }: Target) =>
         kind === "asked" || kind === "key"
           ? []
-          : asksOf(passage)
-              .filter((ask) => (kind === "clause" ? answer.includes(ask.answer) : ask.answer === answer))
-              .flatMap(({ questions }) => questions),
+          : inTurn(
+              asksOf(passage)
+                .filter((ask) => (kind === "clause" ? answer.includes(ask.answer) : ask.answer === answer))
+                .map(({ questions }) => questions),
+            ),
       ),
     fluency: null,
     read: null,
