@@ -510,7 +510,8 @@ test("a repair ends when a check finds the drift back within its limits", async 
   const { kl } = artefactOf(free, "report.json").training.candidates[0].guards.drift;
   const [folder] = await runNew(limited(kl * 0.99), { over: learning() });
   const { candidates, repaired_steps } = artefactOf(folder, "report.json").training;
-  assert.ok(candidates[1].repaired && candidates[1].guards.drift.kl <= 0.8 * 0.99 * kl, JSON.stringify(candidates[1]));
+  // It ends at 95 % of the limit (choose.ts).
+  assert.ok(candidates[1].repaired && candidates[1].guards.drift.kl <= 0.95 * 0.99 * kl, JSON.stringify(candidates[1]));
   assert.ok(repaired_steps === 10 || repaired_steps === 20 || repaired_steps === 30, String(repaired_steps));
 });
 
