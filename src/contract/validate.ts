@@ -1,17 +1,26 @@
-// ajv, set up once: strict schemas, every error at once, and its errors in the contract's form.
+// ajv, set up once: strict schemas, bounded errors, and its errors in the contract's form.
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { FromSchema, JSONSchema } from "json-schema-to-ts";
 import type { ValidationDetail } from "../base/errors.ts";
 
-const ajv = new Ajv2020({
-  allErrors: true,
+const options = {
   strict: true,
   allowUnionTypes: true,
   useDefaults: true,
   strictRequired: false,
   // The schema of an error, for its description.
   verbose: true,
-});
+} as const;
+
+/**
+ * Of a small value every error is told. A large one is checked up to its first error, for a wrong list of millions of items has
+ * millions of errors; lengths are then checked before items, and what is after the error is not looked at.
+ */
+const thorough = new Ajv2020({ ...options, allErrors: true });
+const quick = new Ajv2020(options);
+
+/** A small value has so many at most, its own parts and theirs. */
+const fewParts = 2_000;
 
 /**
  * A schema's check, which fills in defaults and says which fields are wrong. It is compiled when it is first asked: all at once
@@ -23,13 +32,31 @@ export function compile<S extends JSONSchema>(
   value: unknown,
   at?: (string | number)[],
 ) => { ok: true; value: FromSchema<S> } | { ok: false; details: ValidationDetail[] } {
-  let compiled: ValidateFunction | undefined;
+  const compiled = new Map<Ajv2020, ValidateFunction>();
   return (value, at = []) => {
-    compiled ??= ajv.compile(schema as object);
-    return compiled(value)
-      ? { ok: true, value: value as FromSchema<S> }
-      : { ok: false, details: told(compiled.errors ?? []).map((error) => detailOf(error, at)) };
+    const ajv = hasFewParts(value) ? thorough : quick;
+    const check = compiled.get(ajv) ?? ajv.compile(schema as object);
+    compiled.set(ajv, check);
+    if (check(value)) return { ok: true, value: value as FromSchema<S> };
+    const errors = check.errors ?? [];
+    // They hold the value, which would stay until the next check.
+    check.errors = null;
+    return { ok: false, details: told(errors).map((error) => detailOf(error, at)) };
   };
+}
+
+/** Looks at no more of the value than that. */
+function hasFewParts(value: unknown): boolean {
+  const left = [value];
+  for (let parts = 0; left.length > 0; ) {
+    const part = left.pop();
+    if (typeof part !== "object" || part === null) continue;
+    const own: unknown[] = Array.isArray(part) ? part : Object.values(part);
+    parts += own.length;
+    if (parts > fewParts) return false;
+    left.push(...own);
+  }
+  return true;
 }
 
 /** More are not looked through: whoever sends so much that is wrong reads the first of it. */

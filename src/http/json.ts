@@ -4,6 +4,8 @@ import { Failure, invalid } from "../base/errors.ts";
 
 const maxDepth = 64;
 const maxKeys = 100_000;
+/** More than ten million bytes of token ids have, which is the longest list that anybody sends. */
+const maxValues = 2_000_000;
 const forbiddenKeys = new Set(["__proto__", "constructor", "prototype"]);
 const space = /[ \t\n\r]*/y;
 const numeral = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
@@ -44,6 +46,7 @@ class Reader {
   readonly #text: string;
   #at = 0;
   #keys = 0;
+  #values = 0;
   readonly #path: (string | number)[] = [];
   readonly #kept: readonly string[];
   #isKeeping = false;
@@ -64,6 +67,8 @@ class Reader {
   }
 
   #value(): unknown {
+    if (++this.#values > maxValues)
+      throw this.#wrong(`has more than ${maxValues} values; send them in several requests`);
     if (this.#path.length > maxDepth) throw this.#wrong(`is nested deeper than ${maxDepth}`);
     const first = this.#text[this.#at];
     if (first === "{") return this.#object();
@@ -176,6 +181,8 @@ class Reader {
   }
 
   #skipSpace(): void {
+    // Most values stand without any.
+    if (this.#text.charCodeAt(this.#at) > 32) return;
     space.lastIndex = this.#at;
     this.#at += space.exec(this.#text)?.[0].length ?? 0;
   }
