@@ -101,6 +101,8 @@ const whole = (
 const MiB = 1 << 20;
 const GiB = 1 << 30;
 
+export const mostSeatContext = 1_048_576;
+
 export const settings = {
   data: text("PLUMBLINE_DATA", "data", "Folder of everything plumbline keeps; relative to the installation."),
   host: text(
@@ -132,7 +134,13 @@ export const settings = {
     () => Math.floor(totalmem() * 0.75),
   ),
   seats: whole("PLUMBLINE_SEATS", 8, 1, 64, "Requests answered at the same time per base model."),
-  seatContext: whole("PLUMBLINE_SEAT_CONTEXT", 2048, 128, 1_048_576, "Tokens of one seat, prompt and answer together."),
+  seatContext: whole(
+    "PLUMBLINE_SEAT_CONTEXT",
+    2048,
+    128,
+    mostSeatContext,
+    "Tokens of one seat, prompt and answer together.",
+  ),
   queueLimit: whole(
     "PLUMBLINE_QUEUE_LIMIT",
     256,

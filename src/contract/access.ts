@@ -9,7 +9,13 @@ const limits = {
   tokens_per_day: { ...limit, description: "A day of UTC." },
 } as const;
 const date = "^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])";
-const scopeList = { type: "array", minItems: 1, uniqueItems: true, items: { enum: scopes } } as const;
+const scopeList = {
+  type: "array",
+  minItems: 1,
+  maxItems: scopes.length,
+  uniqueItems: true,
+  items: { type: "string", enum: scopes },
+} as const;
 
 export const keySettings = {
   type: "object",

@@ -52,7 +52,8 @@ export const autoAlignConfig = {
         llm_judge: block,
         rubric_ref: text,
         preference_model_ref: text,
-        clip: { type: ["array", "null"], items: number },
+        // A limit of size: whether there are two is judged at planning.
+        clip: { type: ["array", "null"], maxItems: 1000, items: number },
         composite: numbers,
         normalize: text,
       },

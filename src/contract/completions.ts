@@ -9,11 +9,10 @@ import {
   optionalModel,
   said,
   stopReason,
+  tokenIds,
   usage,
 } from "./inference-common.ts";
 import { choiceCount, drawing, streamOptions, temperature } from "./sampling.ts";
-
-const tokenIds = { type: "array", minItems: 1, items: { type: "integer", minimum: 0, maximum: 2147483647 } } as const;
 
 const completionBody = {
   type: "object",

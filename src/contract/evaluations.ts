@@ -63,8 +63,9 @@ export const evaluations = {
         splits: {
           type: "array",
           minItems: 1,
+          maxItems: splitNames.length,
           uniqueItems: true,
-          items: { enum: splitNames },
+          items: { type: "string", enum: splitNames },
           default: splitNames,
           description: "While a model is being made, ask for dev alone: each use of the sealed split is recorded.",
         },

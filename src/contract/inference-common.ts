@@ -1,4 +1,5 @@
 // What the promises about inference share.
+import { mostSeatContext } from "../base/config.ts";
 import type { FailureCode } from "../base/errors.ts";
 
 const root = "/api/v3/inference";
@@ -23,6 +24,14 @@ export const optionalModel = {
   minLength: 1,
   maxLength: 200,
   description: "An aligned model id, or a base model's. May be left out while one base of the kind is installed.",
+} as const;
+
+/** Of one text. No seat holds more; the seats that there are, or the model, mostly hold fewer, and say so before the ids are read. */
+export const tokenIds = {
+  type: "array",
+  minItems: 1,
+  maxItems: mostSeatContext,
+  items: { type: "integer", minimum: 0, maximum: 2147483647 },
 } as const;
 
 export const inferenceErrors: readonly FailureCode[] = [

@@ -71,6 +71,8 @@ const blocksOf = (role: string, ...types: string[]) =>
     properties: {
       content: {
         type: ["string", "array"],
+        // Rules come before properties, and would look at every item.
+        maxItems: blocks.maxItems,
         items: {
           type: "object",
           properties: { type: { enum: types, description: `In a message of role ${role}.` } },

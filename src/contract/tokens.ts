@@ -1,7 +1,7 @@
 // What clients and evaluation tools ask of a model besides answers: which there are, and how it reads text.
 import { text } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
-import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
+import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel, tokenIds } from "./inference-common.ts";
 
 const nullableText = { type: ["string", "null"] } as const;
 const nullableId = { type: ["integer", "null"] } as const;
@@ -155,11 +155,7 @@ export const tokens = {
       required: ["tokens"],
       properties: {
         model: optionalModel,
-        tokens: {
-          type: "array",
-          maxItems: 1_000_000,
-          items: { type: "integer", minimum: 0, maximum: 2147483647 },
-        },
+        tokens: { ...tokenIds, minItems: 0 },
       },
       examples: [{ model: "model_0", tokens: [19556, 28, 905] }],
     },

@@ -7,14 +7,9 @@ import {
   inferenceHeaders,
   inferencePaths,
   optionalModel,
+  tokenIds,
 } from "./inference-common.ts";
 
-const tokenIds = {
-  type: "array",
-  minItems: 1,
-  maxItems: 1_000_000,
-  items: { type: "integer", minimum: 0, maximum: 2147483647 },
-} as const;
 const someText = { ...text, minLength: 1 } as const;
 const truncate = {
   type: ["boolean", "null"],
