@@ -1,4 +1,5 @@
 // Clocks. Wall time is for people and records; durations come from the monotonic clock, which no clock jump moves.
+import { setImmediate } from "node:timers/promises";
 
 export interface Clock {
   /** ISO 8601 with milliseconds, UTC. */
@@ -23,3 +24,13 @@ export const sleep = (ms: number, signal?: AbortSignal): Promise<void> =>
     }
     signal?.addEventListener("abort", done);
   });
+
+/** For long work on the one thread: what is returned is awaited between its steps, and now and then lets others go first. */
+export function givingWay(everyMs = 20): () => Promise<void> {
+  let last = performance.now();
+  return async () => {
+    if (performance.now() - last < everyMs) return;
+    await setImmediate();
+    last = performance.now();
+  };
+}

@@ -1,6 +1,7 @@
 // Vectors of texts, and scores of (query, document) pairs, in a context for texts of their length. A text model reads a text in pieces,
 // and the mean over all of it is the mean of theirs by length; an encoder reads it at once.
 import { Failure, invalid } from "../base/errors.ts";
+import { givingWay } from "../base/time.ts";
 import { type NativeAdapter, type NativeEmbeddingContext, type NativeModel, shortText } from "./binding.ts";
 import type { EmbeddedText, EmbedOptions, RankedDocument } from "./generator.ts";
 import type { Pooling } from "./pooling.ts";
@@ -25,7 +26,7 @@ export interface EmbeddingLane {
 }
 
 interface ReadText {
-  tokens: number[];
+  tokens: readonly number[];
   truncated: number;
 }
 
@@ -38,15 +39,13 @@ export async function embedTexts(
 ): Promise<EmbeddedText[]> {
   if (lane.pooling.by === "rank")
     throw new Failure("wrong_kind", "The model ranks documents and gives no vectors; use it with rerank");
-  const texts = inputs.map((input, index) => {
-    const read = typeof input === "string" ? enclosed(lane, input) : checked(lane, input, ["input", index]);
-    return fitted(
-      read,
-      lane.context,
-      `input[${index}]`,
-      options.truncate,
-      typeof input === "string" ? lane.model.ends : [],
-    );
+  const texts = await inTurn(inputs, options.signal, (input, index) => {
+    const isText = typeof input === "string";
+    const whole = isText ? enclosed(lane, input) : input;
+    const read = fitted(whole, lane.context, `input[${index}]`, options.truncate, isText ? lane.model.ends : []);
+    // Of ids only those are looked at that the model reads.
+    if (!isText) check(lane, read.tokens, ["input", index]);
+    return read;
   });
   return readAll(lane, adapter, texts, options.signal, (vector, text) => ({
     vector: unit(vector),
@@ -64,7 +63,7 @@ export async function rankDocuments(
 ): Promise<RankedDocument[]> {
   if (lane.pooling.by !== "rank") throw new Failure("wrong_kind", "The model is no cross-encoder");
   const join = pairing(lane.model, query);
-  const texts = documents.map((document, index) => {
+  const texts = await inTurn(documents, options.signal, (document, index) => {
     const [before, inner, after] = join(document);
     const room = lane.context - before.length - after.length;
     if (room < 1) throw new Failure("prompt_too_long", `The query alone fills the ${lane.context} tokens of the model`);
@@ -76,6 +75,22 @@ export async function rankDocuments(
     tokens: text.tokens.length,
     truncated: text.truncated,
   }));
+}
+
+/** What is made of each, on the one thread, where others wait as well. */
+async function inTurn<From, To>(
+  all: readonly From[],
+  signal: AbortSignal,
+  make: (one: From, index: number) => To,
+): Promise<To[]> {
+  const made: To[] = [];
+  const giveWay = givingWay();
+  for (const [index, one] of all.entries()) {
+    made.push(make(one, index));
+    await giveWay();
+    signal.throwIfAborted();
+  }
+  return made;
 }
 
 async function readAll<T>(
@@ -149,15 +164,20 @@ function enclosed({ model }: EmbeddingLane, text: string): number[] {
   return tokens;
 }
 
-function checked({ model }: EmbeddingLane, ids: readonly number[], loc: (string | number)[]): number[] {
+function check({ model }: EmbeddingLane, ids: readonly number[], loc: (string | number)[]): void {
   const { vocabulary } = model.tokenizer;
   const wrong = ids.findIndex((id) => id >= vocabulary);
   if (wrong >= 0) throw invalid(["body", ...loc, wrong], `the model's token ids end at ${vocabulary - 1}`);
-  return [...ids];
 }
 
 /** What is cut goes from the end of the text, before the tokens `ends` that close it. */
-function fitted(tokens: number[], most: number, name: string, truncate: boolean, ends: readonly number[]): ReadText {
+function fitted(
+  tokens: readonly number[],
+  most: number,
+  name: string,
+  truncate: boolean,
+  ends: readonly number[],
+): ReadText {
   const truncated = Math.max(0, tokens.length - most);
   if (truncated === 0) return { tokens, truncated };
   if (!truncate)

@@ -16,7 +16,7 @@ import { compile } from "../../src/contract/validate.ts";
 import { listenerOf } from "../../src/domain/inference/confidence.ts";
 import type { DriftMeter } from "../../src/domain/inference/drift.ts";
 import { createInference } from "../../src/domain/inference/index.ts";
-import { promptsOf } from "../../src/domain/inference/prompts.ts";
+import { type PromptField, promptsOf } from "../../src/domain/inference/prompts.ts";
 import type { ServedModel } from "../../src/domain/inference/session.ts";
 import { fitConversation } from "../../src/domain/inference/truncate.ts";
 import type { ChatMessage } from "../../src/engine/chat-format.ts";
@@ -210,29 +210,56 @@ const failsWith = (code: string, loc?: unknown[]) => (error: unknown) => {
 
 describe("prompts", () => {
   const room = { maxTokens: 2, seatContext: 64 };
-  test("text, texts, ids and lists of ids are one choice each", () => {
-    assert.deepEqual(promptsOf("ab", tokenizer, room), [[97, 98]]);
-    assert.deepEqual(promptsOf(["a", "b"], tokenizer, room), [[97], [98]]);
-    assert.deepEqual(promptsOf([5, 6], tokenizer, room), [[5, 6]]);
-    assert.deepEqual(promptsOf([[5], [6, 7]], tokenizer, room), [[5], [6, 7]]);
+  test("text, texts, ids and lists of ids are one choice each", async () => {
+    assert.deepEqual(await promptsOf("ab", tokenizer, room), [[97, 98]]);
+    assert.deepEqual(await promptsOf(["a", "b"], tokenizer, room), [[97], [98]]);
+    assert.deepEqual(await promptsOf([5, 6], tokenizer, room), [[5, 6]]);
+    assert.deepEqual(await promptsOf([[5], [6, 7]], tokenizer, room), [[5], [6, 7]]);
   });
-  test("an empty text begins with the first token of all, or is refused where there is none", () => {
-    assert.deepEqual(promptsOf("", tokenizer, room), [[1]]);
-    assert.throws(
-      () => promptsOf(["a", ""], { ...tokenizer, bos: null }, room),
+  test("an empty text begins with the first token of all, or is refused where there is none", async () => {
+    assert.deepEqual(await promptsOf("", tokenizer, room), [[1]]);
+    await assert.rejects(
+      promptsOf(["a", ""], { ...tokenizer, bos: null }, room),
       failsWith("validation", ["body", "prompt", 1]),
     );
   });
-  test("ids out of the vocabulary are named", () => {
-    assert.throws(() => promptsOf([1, 300], tokenizer, room), failsWith("validation", ["body", "prompt", 1]));
-    assert.throws(() => promptsOf([[1], [2, 300]], tokenizer, room), failsWith("validation", ["body", "prompt", 1, 1]));
+  test("ids out of the vocabulary are named", async () => {
+    const places: [PromptField, (string | number)[]][] = [
+      [
+        [1, 300],
+        ["body", "prompt", 1],
+      ],
+      [
+        [[1], [2, 300]],
+        ["body", "prompt", 1, 1],
+      ],
+    ];
+    for (const [prompt, loc] of places)
+      await assert.rejects(promptsOf(prompt, tokenizer, room), failsWith("validation", loc));
   });
-  test("prompt and answer fit together or not at all", () => {
-    promptsOf(new Array(62).fill(5), tokenizer, room);
+  test("prompt and answer fit together or not at all", async () => {
+    await promptsOf(new Array(62).fill(5), tokenizer, room);
     const long = [[1], new Array(63).fill(5)];
-    assert.throws(() => promptsOf(long, tokenizer, room), failsWith("prompt_too_long"));
+    await assert.rejects(promptsOf(long, tokenizer, room), failsWith("prompt_too_long"));
     const unread = { ...tokenizer, encode: () => assert.fail("what could never fit is read") };
-    assert.throws(() => promptsOf("x".repeat(300_000), unread, room), failsWith("prompt_too_long"));
+    await assert.rejects(promptsOf("x".repeat(300_000), unread, room), failsWith("prompt_too_long"));
+    // By their number, before one of them is looked at.
+    await assert.rejects(promptsOf(new Array(1_000_000).fill(300), tokenizer, room), failsWith("prompt_too_long"));
+  });
+  test("others are served between one text and the next", async () => {
+    let served = 0;
+    const others = setInterval(() => served++, 1);
+    const slow = {
+      ...tokenizer,
+      encode: () => {
+        const end = performance.now() + 40;
+        while (performance.now() < end);
+        return [5];
+      },
+    };
+    await promptsOf(["a", "b", "c", "d", "e"], slow, room);
+    clearInterval(others);
+    assert.ok(served >= 3, `${served} times`);
   });
 });
 
@@ -259,13 +286,27 @@ describe("truncation", () => {
     ["a single message", [say("user", "abcdef")], 4, "|def"],
   ];
   for (const [name, messages, limit, expected] of rows)
-    test(name, () => {
-      const fit = () => fitConversation(messages, limit, tokenizer, render);
-      if (expected === null) return void assert.throws(fit, failsWith("prompt_too_long"));
-      const { tokens, truncated } = fit();
+    test(name, async () => {
+      const fit = fitConversation(messages, limit, tokenizer, render);
+      if (expected === null) return assert.rejects(fit, failsWith("prompt_too_long"));
+      const { tokens, truncated } = await fit;
       assert.equal(words(tokens), expected);
       assert.equal(truncated, render(messages).length - tokens.length);
     });
+});
+
+test("others are served between one look for what fits and the next", async () => {
+  let served = 0;
+  const others = setInterval(() => served++, 1);
+  const messages: ChatMessage[] = Array.from({ length: 64 }, () => ({ role: "user", content: "ab" }));
+  const { truncated } = await fitConversation(messages, 126, tokenizer, (kept) => {
+    const end = performance.now() + 40;
+    while (performance.now() < end);
+    return kept.flatMap(({ content }) => tokenizer.encode(content, false));
+  });
+  clearInterval(others);
+  assert.equal(truncated, 2);
+  assert.ok(served >= 3, `${served} times`);
 });
 
 describe("replies", () => {

@@ -7,9 +7,11 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
+import { type EmbeddingLane, embedTexts } from "../../src/engine/embedding.ts";
 import type { ModelRef } from "../../src/engine/generator.ts";
 import { readGgufHeader } from "../../src/engine/gguf-header.ts";
 import { poolingOf } from "../../src/engine/pooling.ts";
+import { Turns } from "../../src/engine/turns.ts";
 import { writeAdapter } from "../helpers/adapter.ts";
 import { encoderFolder, withoutEncoder, writeEncoder } from "../helpers/encoder.ts";
 import { withoutModel } from "../helpers/served.ts";
@@ -44,6 +46,48 @@ async function converted(source: string, name: string): Promise<ModelRef> {
   await writeEncoder(basePath, source);
   return { baseId: name, basePath };
 }
+
+describe("many texts at once", () => {
+  /** A model that takes 40 ms to read a text as tokens, and none to make a vector of them. */
+  const lane = {
+    model: {
+      ends: [],
+      tokenizer: {
+        addBos: false,
+        bos: null,
+        vocabulary: 10,
+        encode: () => {
+          const end = performance.now() + 40;
+          while (performance.now() < end);
+          return [5];
+        },
+      },
+    },
+    pooling: { by: "mean", kind: "text", isEncoder: false },
+    turns: new Turns(),
+    threadChoice: { next: () => 1, took: () => {} },
+    threads: () => 1,
+    context: 64,
+    within: (_tokens: number, _batch: number, work: (context: object) => Promise<unknown>) =>
+      work({ setAdapter: () => {}, setThreads: () => {}, read: async () => Float64Array.of(1) }),
+  } as unknown as EmbeddingLane;
+
+  test("leave others their turn between one and the next, and end when nobody waits for them", async () => {
+    let served = 0;
+    const others = setInterval(() => served++, 1);
+    await embedTexts(lane, null, ["a", "b", "c", "d", "e"], options());
+    clearInterval(others);
+    assert.ok(served >= 3, `${served} times`);
+    await assert.rejects(embedTexts(lane, null, ["a", "b"], { truncate: false, signal: AbortSignal.abort() }));
+  });
+
+  test("of token ids the number is looked at before the ids", async () => {
+    const fails = (code: string) => (error: unknown) => error instanceof Failure && error.code === code;
+    const wrong = new Array(65).fill(10);
+    await assert.rejects(embedTexts(lane, null, [wrong], options()), fails("prompt_too_long"));
+    await assert.rejects(embedTexts(lane, null, [wrong.slice(1)], options()), fails("validation"));
+  });
+});
 
 describe("a sentence encoder", { skip: withoutEncoder }, () => {
   let it: Engine;

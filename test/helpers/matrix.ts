@@ -40,6 +40,7 @@ export const named: Record<string, Kind> = {
 export interface Schema {
   properties?: Record<string, Schema>;
   items?: Schema;
+  maxItems?: number;
   anyOf?: Schema[];
   oneOf?: Schema[];
   type?: string | string[];
@@ -152,6 +153,22 @@ export function send(
   });
 }
 
+export const pathOf = (endpoint: Endpoint, ids: Ids): string =>
+  endpoint.path.replace(/\{(\w+)\}/g, (_, name: Kind) => encodeURIComponent(ids[name]));
+
+/** What the contract's example has, with that user's ids. */
+function soundPart(it: Scripted, endpoint: Endpoint, own: Ids, part: "query" | "body"): Record<string, unknown> {
+  const made = endpoint[part] ? (exampleOf(endpoint[part], false) as Record<string, unknown>) : {};
+  for (const name of Object.keys(made)) {
+    const kind = named[name];
+    if (kind) made[name] = name === "document_ids" ? [own[kind]] : name === "base_model_id" ? it.baseId : own[kind];
+  }
+  return made;
+}
+
+export const bodyOf = (it: Scripted, endpoint: Endpoint, own: Ids): Record<string, unknown> =>
+  soundPart(it, endpoint, own, "body");
+
 /** A sound request of that user's, with the ids of `path` in its path and `changes` in its body or query. */
 export function request(
   it: Scripted,
@@ -161,17 +178,12 @@ export function request(
   key: string,
   changes: Record<string, unknown> = {},
 ): Promise<Response> {
-  const filled = endpoint.path.replace(/\{(\w+)\}/g, (_, name: Kind) => encodeURIComponent(path[name]));
   const ofPart = (part: "query" | "body") => {
-    const made = endpoint[part] ? (exampleOf(endpoint[part], false) as Record<string, unknown>) : {};
-    for (const name of Object.keys(made)) {
-      const kind = named[name];
-      if (kind) made[name] = name === "document_ids" ? [own[kind]] : name === "base_model_id" ? it.baseId : own[kind];
-    }
     const fields = fieldsOf(endpoint, part);
-    return { ...made, ...Object.fromEntries(Object.entries(changes).filter(([name]) => fields.includes(name))) };
+    const changed = Object.entries(changes).filter(([name]) => fields.includes(name));
+    return { ...soundPart(it, endpoint, own, part), ...Object.fromEntries(changed) };
   };
   const query = new URLSearchParams(ofPart("query") as Record<string, string>).toString();
   const body = endpoint.body ? ofPart("body") : undefined;
-  return send(it, filled + (query === "" ? "" : `?${query}`), endpoint.method, key, body);
+  return send(it, pathOf(endpoint, path) + (query === "" ? "" : `?${query}`), endpoint.method, key, body);
 }

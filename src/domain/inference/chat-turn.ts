@@ -71,8 +71,8 @@ export async function openTurn(
   turn: Turn,
 ): Promise<RunningTurn> {
   const answers: Answer[] = [];
-  const session = await openSession(parts, asked, caller, idMark, (tokenizer, seatContext) => {
-    const planned = planTurn(turn, tokenizer, seatContext);
+  const session = await openSession(parts, asked, caller, idMark, async (tokenizer, seatContext) => {
+    const planned = await planTurn(turn, tokenizer, seatContext);
     answers.push(...planned.answers);
     if (planned.cannotThink) asked.setHeader("x-plumbline-reasoning", "unsupported");
     return planned;
@@ -111,12 +111,12 @@ export interface PlannedTurn extends Plan {
   cannotThink: boolean;
 }
 
-export function planTurn(turn: Turn, tokenizer: Tokenizer, seatContext: number): PlannedTurn {
+export async function planTurn(turn: Turn, tokenizer: Tokenizer, seatContext: number): Promise<PlannedTurn> {
   const marks = thoughtMarksOf(tokenizer);
   const wanted = isWanted(turn.thinking);
   if (marks === null && turn.thinking.enabled === true)
     throw invalid(["body", "reasoning", "enabled"], "this model has no thinking mode; leave it out, or choose another");
-  const { tokens, truncated, isOpen } = promptOf(turn, tokenizer, seatContext, marks, wanted);
+  const { tokens, truncated, isOpen } = await promptOf(turn, tokenizer, seatContext, marks, wanted);
   const maxTokens = Math.min(turn.maxTokens, seatContext - tokens.length);
   const format = turn.tools.length > 0 ? callFormatOf(tokenizer) : null;
   const isForced = format !== null && turn.toolChoice === "required";
@@ -151,13 +151,13 @@ export function planTurn(turn: Turn, tokenizer: Tokenizer, seatContext: number):
   return { choices, truncatedTokens: truncated, answers, cannotThink: marks === null && wanted === true };
 }
 
-function promptOf(
+async function promptOf(
   turn: Turn,
   tokenizer: Tokenizer,
   seatContext: number,
   marks: ThoughtMarks | null,
   wanted: boolean | null,
-): { tokens: number[]; truncated: number; isOpen: boolean } {
+): Promise<{ tokens: number[]; truncated: number; isOpen: boolean }> {
   const { messages, tools, truncateTo } = turn;
   const characters = messages.reduce(
     (sum, { content, toolCalls = [] }) =>
@@ -167,7 +167,7 @@ function promptOf(
   refuseHuge(characters, seatContext);
   const options = { tools: tools.map(({ at: _, ...tool }) => tool) };
   let isOpen = false;
-  const { tokens, truncated } = fitConversation(messages, truncateTo, tokenizer, (kept) => {
+  const { tokens, truncated } = await fitConversation(messages, truncateTo, tokenizer, (kept) => {
     if (marks === null) return formatChat(tokenizer, kept, options);
     const prompt = thinkingPrompt(tokenizer, kept, options, marks, wanted);
     isOpen = prompt.isOpen;
@@ -181,6 +181,9 @@ function promptOf(
     );
   return { tokens, truncated, isOpen };
 }
+
+/** Making a grammar takes the house's one thread. Tools are in the prompt, whose length is looked at before. */
+const mostOfSchema = 1 << 18;
 
 /** What rules the answer proper, and what is taken before it. */
 function ruleOf(
@@ -197,7 +200,13 @@ function ruleOf(
   }
   if (turn.schema === null) return { grammar: null, afterwards: {} };
   const { schema, at } = turn.schema;
-  const grammar = grammars.of(JSON.stringify([schema, at]), () => schemaGrammar(schema, at));
+  const source = JSON.stringify([schema, at]);
+  if (source.length > mostOfSchema)
+    throw invalid(
+      at,
+      `has ${source.length} characters, of which ${mostOfSchema} are read; say less, or ask in several requests`,
+    );
+  const grammar = grammars.of(source, () => schemaGrammar(schema, at));
   return { grammar, afterwards: { constrained: true } };
 }
 

@@ -1,15 +1,16 @@
 // The prompts of a completion as token ids: text, several texts, ids, or several lists of ids.
 import { Failure, invalid } from "../../base/errors.ts";
+import { givingWay } from "../../base/time.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 
 export type PromptField = string | string[] | number[] | number[][];
 
 /** One list of ids per choice. Text never becomes control tokens; whoever wants those sends ids. */
-export function promptsOf(
+export async function promptsOf(
   field: PromptField,
   tokenizer: Tokenizer,
   room: { maxTokens: number; seatContext: number },
-): number[][] {
+): Promise<number[][]> {
   const read = (prompt: string | number[], loc: (string | number)[]): number[] => {
     const tokens = typeof prompt === "string" ? fromText(prompt, tokenizer, loc, room.seatContext) : prompt;
     refuseTooLong(tokens.length, room);
@@ -17,14 +18,20 @@ export function promptsOf(
   };
   if (typeof field === "string" || typeof field[0] === "number")
     return [read(field as string | number[], ["body", "prompt"])];
-  return (field as (string | number[])[]).map((prompt, index) => read(prompt, ["body", "prompt", index]));
+  const prompts: number[][] = [];
+  const giveWay = givingWay();
+  for (const [index, prompt] of (field as (string | number[])[]).entries()) {
+    prompts.push(read(prompt, ["body", "prompt", index]));
+    await giveWay();
+  }
+  return prompts;
 }
 
-/** Making tokens of text takes the house's one thread: what could never fit is refused unread. */
-export function refuseHuge(characters: number, seatContext: number): void {
+/** Making tokens of text, or text of them, takes the house's one thread: what could never fit is refused unread. */
+export function refuseHuge(count: number, seatContext: number, what = "characters"): void {
   const most = Math.max(1 << 18, 16 * seatContext);
-  if (characters > most)
-    throw new Failure("prompt_too_long", `${characters} characters are more than the ${most} that are read at once`);
+  if (count > most)
+    throw new Failure("prompt_too_long", `${count} ${what} are more than the ${most} that are read at once`);
 }
 
 function fromText(text: string, tokenizer: Tokenizer, loc: (string | number)[], seatContext: number): number[] {

@@ -5,6 +5,7 @@
 //   embedding   embedding       (1 + cosine) / 2               raw: cosine
 //   text        likelihood      exp(mean ln p of the query)    raw: mean ln p, in nats (Sachan et al., 2022)
 import { Failure } from "../../base/errors.ts";
+import { givingWay } from "../../base/time.ts";
 import type { Caller, Handler } from "../../contract/endpoint.ts";
 import type { rerankMethods, vectors } from "../../contract/vectors.ts";
 import { formatChat } from "../../engine/chat-format.ts";
@@ -158,10 +159,14 @@ const byEmbedding: Scorer = async ({ generator }, { model }, query, texts, optio
 /** How likely the model finds the query as a question about the document. */
 const byLikelihood: Scorer = async ({ generator }, { model, tokenizer }, query, texts, options) => {
   const asked = tokenizer.encode(query, false);
-  const rows = texts.map((text, index) => {
+  const rows: { tokens: number[]; promptLength: number; truncated: number }[] = [];
+  const giveWay = givingWay();
+  for (const [index, text] of texts.entries()) {
     const made = promptFor(tokenizer, text, asked.length, generator.seatContext, options.truncate, index);
-    return { tokens: [...made.prompt, ...asked], promptLength: made.prompt.length, truncated: made.truncated };
-  });
+    rows.push({ tokens: [...made.prompt, ...asked], promptLength: made.prompt.length, truncated: made.truncated });
+    await giveWay();
+    options.signal.throwIfAborted();
+  }
   const scored = await generator.score(model.ref, rows, options.signal);
   return {
     scores: scored.map((logprobs) => {

@@ -104,7 +104,7 @@ export async function openSession(
   asked: Asked,
   caller: Caller,
   idMark: string,
-  plan: (tokenizer: Tokenizer, seatContext: number) => Plan,
+  plan: (tokenizer: Tokenizer, seatContext: number) => Plan | Promise<Plan>,
 ): Promise<Session> {
   refuseProvider(asked.headers);
   const { generator, clock } = parts;
@@ -117,7 +117,8 @@ export async function openSession(
     if (kind !== "text")
       throw new Failure("wrong_kind", `The model is for ${kind} and does not answer; use another one`);
     const tokenizer = generator.tokenizer(model.ref.baseId);
-    const planned = plan(tokenizer, generator.seatContext);
+    const planned = await plan(tokenizer, generator.seatContext);
+    if (asked.signal.aborted) throw new Failure("cut_off");
     tellTruncation(parts, asked, planned.truncatedTokens);
     const choices = choicesOf(planned, asked, caller, model, tokenizer);
     const promptTokens = promptTokensOf(planned);

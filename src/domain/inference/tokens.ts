@@ -92,6 +92,7 @@ export function createTokens(
 
     "inference.detokenize": async ({ body, ...input }, caller) =>
       reading(input, caller, body.model, (tokenizer) => {
+        refuseHuge(body.tokens.length, generator.seatContext, "tokens");
         const wrong = body.tokens.findIndex((id) => id >= tokenizer.vocabulary);
         if (wrong >= 0)
           throw invalid(["body", "tokens", wrong], `the model's token ids end at ${tokenizer.vocabulary - 1}`);

@@ -1,6 +1,7 @@
 // Makes a conversation fit `prompt_truncate_len`: the oldest turns go first, then the head of the oldest message left. System
 // messages stay whole. What went is counted, so that no cut is silent.
 import { Failure } from "../../base/errors.ts";
+import { givingWay } from "../../base/time.ts";
 import type { ChatMessage } from "../../engine/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 
@@ -10,21 +11,28 @@ export interface FittedPrompt {
   truncated: number;
 }
 
-/** `render` makes the prompt's token ids of messages, as the model's template has it. */
-export function fitConversation(
+/** `render` makes the prompt's token ids of messages, as the model's template has it. Others are served between two renderings. */
+export async function fitConversation(
   messages: readonly ChatMessage[],
   limit: number,
   tokenizer: Pick<Tokenizer, "encode" | "decode">,
-  render: (messages: readonly ChatMessage[]) => number[],
-): FittedPrompt {
-  const whole = render(messages);
+  renderAtOnce: (messages: readonly ChatMessage[]) => number[],
+): Promise<FittedPrompt> {
+  const giveWay = givingWay();
+  const render: Render = async (kept) => {
+    await giveWay();
+    return renderAtOnce(kept);
+  };
+  const whole = await render(messages);
   if (whole.length <= limit) return { tokens: whole, truncated: 0 };
   const tails = tailsOf(messages).map((start) => messages.filter((m, at) => m.role === "system" || at >= start));
   const shortest = tails.at(-1) ?? [...messages];
-  const fitting = leastThat(tails.length - 1, (at) => render(tails[at]!).length <= limit);
-  const tokens = fitting === null ? renderCut(shortest, limit, tokenizer, render) : render(tails[fitting]!);
+  const fitting = await leastThat(tails.length - 1, async (at) => (await render(tails[at]!)).length <= limit);
+  const tokens = await (fitting === null ? renderCut(shortest, limit, tokenizer, render) : render(tails[fitting]!));
   return { tokens, truncated: whole.length - tokens.length };
 }
+
+type Render = (messages: readonly ChatMessage[]) => Promise<number[]>;
 
 /**
  * Where what is kept may begin: at a user's message, since templates want the user to speak first, or at the last one. Results of
@@ -36,25 +44,25 @@ function tailsOf(messages: readonly ChatMessage[]): number[] {
 }
 
 /** The least whole number from 0 to `most` for which `holds`, which once true stays true; null when none. */
-function leastThat(most: number, holds: (value: number) => boolean): number | null {
+async function leastThat(most: number, holds: (value: number) => Promise<boolean>): Promise<number | null> {
   let [low, high] = [0, most + 1];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (holds(middle)) high = middle;
+    if (await holds(middle)) high = middle;
     else low = middle + 1;
   }
   return low > most ? null : low;
 }
 
-function renderCut(
+async function renderCut(
   messages: readonly ChatMessage[],
   limit: number,
   tokenizer: Pick<Tokenizer, "encode" | "decode">,
-  render: (messages: readonly ChatMessage[]) => number[],
-): number[] {
+  render: Render,
+): Promise<number[]> {
   const at = messages.findIndex((message) => message.role !== "system" && message.content !== "");
   const content = at < 0 ? [] : tokenizer.encode(messages[at]!.content, false);
-  const without = (count: number): number[] => {
+  const without = (count: number): Promise<number[]> => {
     // A cut through a character leaves a replacement character in front.
     const text = tokenizer.decode(content.slice(count)).replace(/^\ufffd+/, "");
     return render(messages.map((message, index) => (index === at ? { ...message, content: text } : message)));
@@ -62,7 +70,9 @@ function renderCut(
   // No more than `limit` tokens of it can stay, so the search begins there: the head of a huge message is not read again.
   const least = Math.max(1, content.length - limit);
   const more =
-    content.length === 0 ? null : leastThat(content.length - least, (count) => without(least + count).length <= limit);
+    content.length === 0
+      ? null
+      : await leastThat(content.length - least, async (count) => (await without(least + count)).length <= limit);
   if (more === null)
     throw new Failure(
       "prompt_too_long",

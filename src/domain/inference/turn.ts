@@ -133,7 +133,7 @@ export function createTurn(parts: SessionParts, forward: Forward): RunTurn {
 }
 
 /** Prompts of any length that the house's one thread can read in a moment are counted, whether a seat could hold them or not. */
-const countedContext = 1 << 16;
+const countedContext = 1 << 15;
 
 /** How many tokens a chat's prompt has; nothing is answered, and nothing counted as usage. */
 export function createCount(parts: SessionParts): (...asked: Parameters<RunTurn>) => Promise<number> {
@@ -145,7 +145,7 @@ export function createCount(parts: SessionParts): (...asked: Parameters<RunTurn>
       const lease = await parts.lease(model.ref);
       try {
         if (signal.aborted) throw new Failure("cut_off");
-        const { choices } = planTurn(turnOf(chat), parts.generator.tokenizer(model.ref.baseId), countedContext);
+        const { choices } = await planTurn(turnOf(chat), parts.generator.tokenizer(model.ref.baseId), countedContext);
         return choices[0]!.prompt.length;
       } finally {
         await lease.release();
