@@ -1,4 +1,5 @@
 // One JSON line per event on stderr, always with what it belongs to. Keys never reach it.
+import { hiddenEscaped } from "./visible.ts";
 
 export type Level = "debug" | "info" | "warn" | "error";
 
@@ -17,7 +18,9 @@ export function createLog(
 ): Log {
   const log = (level: Level, event: string, fields: Record<string, unknown> = {}): void => {
     if (order[level] < order[least]) return;
-    write(`${JSON.stringify({ at: new Date().toISOString(), level, event, ...bound, ...fields }, plain)}\n`);
+    const line = JSON.stringify({ at: new Date().toISOString(), level, event, ...bound, ...fields }, plain);
+    // JSON escapes some controls and no marks of direction; whoever reads the log in a terminal sees all of them.
+    write(`${hiddenEscaped(line)}\n`);
   };
   return Object.assign(log, {
     with: (fields: Record<string, unknown>) => createLog(least, write, { ...bound, ...fields }),

@@ -1,6 +1,7 @@
 // How verbs speak: the answer on stdout (text, or one JSON object with --json), everything else on stderr.
 import type { Command } from "commander";
 import { Failure } from "../base/errors.ts";
+import { hiddenEscaped, linesEscaped } from "../base/visible.ts";
 import { type Exit, exitCodes, exitOf } from "./exit-codes.ts";
 
 export interface Answer {
@@ -37,8 +38,9 @@ export function answers<O extends object>(
     });
 }
 
-export const print = (line: string): void => void process.stdout.write(`${line}\n`);
-export const note = (line: string): void => void process.stderr.write(`${line}\n`);
+/** Names that users gave stand in what is said: nothing of it steers the terminal. */
+export const print = (lines: string): void => void process.stdout.write(`${linesEscaped(lines)}\n`);
+export const note = (lines: string): void => void process.stderr.write(`${linesEscaped(lines)}\n`);
 
 /** One line with message and hint for people; the error object for programs. Sets the exit status. */
 export function speakFailure(error: unknown, json: boolean): void {
@@ -54,8 +56,9 @@ export function speakFailure(error: unknown, json: boolean): void {
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** Columns aligned; the first row is the head. */
-export function table(rows: string[][]): string {
+/** Columns aligned; the first row is the head. A cell is one line, whatever is in it. */
+export function table(cells: string[][]): string {
+  const rows = cells.map((row) => row.map(hiddenEscaped));
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
   return rows
     .map((row) =>

@@ -1,4 +1,4 @@
-import { id, idParam, nullableTimestamp, page, pageQuery, timestamp, usageSums } from "./common.ts";
+import { id, idParam, name, nullableTimestamp, page, pageQuery, timestamp, usageSums } from "./common.ts";
 import { endpoint, scopes } from "./endpoint.ts";
 
 const userName = { type: "string", pattern: "^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$" } as const;
@@ -22,7 +22,7 @@ export const keySettings = {
   additionalProperties: false,
   properties: {
     user: { ...userName, description: "Whom it belongs to; another than yourself only with the scope admin." },
-    name: { type: "string", maxLength: 200, pattern: "^[^\\u0000]*$", default: "", description: "What it is for." },
+    name: { ...name, minLength: 0, default: "", description: "What it is for." },
     scopes: { ...scopeList, description: "Default: those of the key that asks; where it has admin, all but admin." },
     expires_at: {
       type: ["string", "null"],

@@ -1,4 +1,5 @@
 // Pieces that several promises share.
+import { hiddenCharacters } from "../base/visible.ts";
 
 /** In a path whatever is no id of ours is not found. */
 const pathId = { type: "string", minLength: 1, maxLength: 200 } as const;
@@ -7,7 +8,8 @@ export const id = { ...pathId, pattern: "^[^\\u0000]*$" } as const;
 export const text = { type: "string", pattern: "^[^\\u0000]*$" } as const;
 /** Large enough for every count, and still exact as a number of JSON's. */
 export const mostCount = 1_000_000_000;
-export const name = { type: "string", minLength: 1, maxLength: 200, pattern: "^[^\\u0000]*$" } as const;
+/** Shown in terminals, pages and logs: what is not shown as it is may not stand in it. */
+export const name = { type: "string", minLength: 1, maxLength: 200, pattern: `^[^${hiddenCharacters}]*$` } as const;
 export const timestamp = { type: "string", description: "ISO 8601, UTC" } as const;
 export const nullableTimestamp = { type: ["string", "null"], description: "ISO 8601, UTC" } as const;
 

@@ -135,7 +135,8 @@ export const promotions = {
       type: "object",
       additionalProperties: false,
       properties: {
-        line: { ...name, description: "Needed only where the model is promoted on several lines." },
+        // One that is there already, whatever it was once called.
+        line: { ...id, description: "Needed only where the model is promoted on several lines." },
         reason,
       },
     },

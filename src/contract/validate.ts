@@ -2,6 +2,7 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { FromSchema, JSONSchema } from "json-schema-to-ts";
 import type { ValidationDetail } from "../base/errors.ts";
+import { name } from "./common.ts";
 
 const options = {
   strict: true,
@@ -103,12 +104,17 @@ function detailOf(error: ErrorObject, at: (string | number)[]): ValidationDetail
   const isNotTaken = error.keyword === "not" || (error.keyword === "type" && type === "null");
   if (isNotTaken && description !== undefined)
     return { loc: [...at, ...path], msg: description, type: `${error.keyword}_error` };
+  const inWords = error.keyword === "pattern" && patternsInWords[String(error.params.pattern)];
   return {
     loc: [...at, ...path],
-    msg: `${error.message ?? "is not valid"}${allowed(error)}`,
+    msg: inWords || `${error.message ?? "is not valid"}${allowed(error)}`,
     type: `${error.keyword}_error`,
   };
 }
+
+const patternsInWords: Readonly<Record<string, string>> = {
+  [name.pattern]: "has a control character, or one that turns the direction of text; leave it out",
+};
 
 function allowed(error: ErrorObject): string {
   const values = error.keyword === "const" ? [error.params.allowedValue] : error.params.allowedValues;

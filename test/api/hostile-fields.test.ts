@@ -116,6 +116,31 @@ describe("numbers at the edges", () => {
     });
 });
 
+describe("names are one line, read in one direction", () => {
+  // A rollback names a line that is there already.
+  const names = fields.filter(
+    ({ field, part, endpoint }) =>
+      part === "body" && /^(\w+_)?name$|^line$|^organisation$/.test(field) && endpoint !== contract["models.rollback"],
+  );
+  assert.ok(names.length > 6);
+  for (const given of names)
+    test(titleOf(given), async () => {
+      for (const name of [
+        "a\u001b[31mb",
+        "a\r\nb",
+        "a\tb",
+        "a\u0085b",
+        "a\u009b2J",
+        "a\u202etxt.exe",
+        "a\u2066b",
+        "\u200f",
+      ]) {
+        const { status, locs } = await ask(given, name);
+        assert.deepEqual([status, locs], [422, [`body.${given.field}`]], JSON.stringify(name));
+      }
+    });
+});
+
 test("every endpoint with a body refuses what is no object, and fields that are not its own are no way in", async () => {
   for (const [name, endpoint] of Object.entries<Endpoint>(contract).filter(([, one]) => one.body && !one.open)) {
     const path = endpoint.path.replace(/\{(\w+)\}/g, (_, param: keyof Ids) => ids[param]);

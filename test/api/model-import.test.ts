@@ -1,6 +1,6 @@
 // What `model import` takes in, and what GET models/base then shows.
 import assert from "node:assert/strict";
-import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
@@ -100,6 +100,16 @@ describe("importing models", () => {
     bytes.writeFloatLE(bytes.readFloatLE(offset) + 0.5, offset + 4 * shape[0]!);
     writeFileSync(changed, bytes);
     await refused({ path: changed }, "model_invalid", /segment embeddings/);
+  });
+
+  test("a name that would steer a terminal is refused, and one that the file has is shown without that", async () => {
+    for (const name of ["a\u001b[2J", "a\nb", "\u202eb", ""])
+      await refused({ path: tiny, name }, "bad_request", /^The name /);
+    const folder = join(it.data, "a\u001b[2J\u202e.gguf");
+    cpSync(tiny, folder, { recursive: true });
+    rmSync(join(folder, "README.md"), { force: true });
+    const { model_name } = (await it.house.admin("model.import", { path: folder })) as { model_name: string };
+    assert.doesNotMatch(model_name, /\p{Cc}|\u202e/u);
   });
 
   test("a hash that differs refuses the import", async () => {

@@ -211,6 +211,16 @@ describe("promotion", () => {
     );
   });
 
+  test("a line has a name of its own, on one line and in one direction", async () => {
+    const [, second] = models as [string, string, string];
+    const alias = (await it.call("models.aligned")).body.domain_aligned_models[0].alignment_id.replace("_", "-");
+    for (const line of [it.baseId, "small", second, alias, "a\r\nb", "a\u202eb", "a\u001b[31m"]) {
+      const { status, body } = await promote(it, second, { line });
+      assert.equal(status, 422, JSON.stringify(line));
+      assert.deepEqual(body.detail[0].loc, ["body", "line"]);
+    }
+  });
+
   test("a model on several lines says which one is rolled back", async () => {
     const [, second] = models as [string, string, string];
     for (const line of ["east", "west"]) assert.equal((await promote(it, second, { line })).status, 200);

@@ -1,8 +1,10 @@
 // Keys are made, listed and revoked with and without a running appliance, and one data folder has one owner at a time.
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
+import { openStore } from "../../src/store/open.ts";
 import { plumbline, type Settings, startServing, temporaryFolder } from "./plumbline.ts";
 
 interface MadeKey {
@@ -40,6 +42,26 @@ test("offline: a key is printed once, listed by its beginning only, and revoked"
   const after = await plumbline(["key", "ls", "--json"], settings);
   const revoked = (JSON.parse(after.stdout) as { keys: { id: string; revoked_at: string | null }[] }).keys;
   assert.notEqual(revoked.find((key) => key.id === made.id)?.revoked_at, null);
+});
+
+test("names cannot steer the terminal that lists them", async (context) => {
+  const settings = settingsOf(temporaryFolder(context));
+  const made = await createKey(settings, "ann");
+  const steering = "\u001b]0;owned\u0007\u202e\r\nmore\u009b2J";
+  const refused = await plumbline(["key", "create", "--user", "ann", "--name", steering], settings);
+  assert.notEqual(refused.code, 0);
+  assert.match(refused.stderr, /name: has a control character/);
+
+  // As an older version took it.
+  const store = openStore(join(settings.PLUMBLINE_DATA!, "plumbline.db"));
+  store.prepare<[string, string]>("UPDATE api_key SET name = ? WHERE id = ?").run(steering, made.id);
+  store.close();
+  const listed = await plumbline(["key", "ls"], settings);
+  assert.equal(listed.code, 0, listed.stderr);
+  assert.ok(listed.stdout.includes("\\u001b]0;owned\\u0007\\u202e\\u000d\\u000amore\\u009b2J"), listed.stdout);
+  const asJson = await plumbline(["key", "ls", "--json"], settings);
+  assert.equal((JSON.parse(asJson.stdout) as { keys: { name: string }[] }).keys[0]!.name, steering);
+  for (const { stdout } of [listed, asJson]) assert.doesNotMatch(stdout, /[^\P{Cc}\n]|\u202e/u);
 });
 
 test("a key has the scopes, limits and end that it was made with, and rotates", async (context) => {

@@ -6,6 +6,9 @@ import { copyFile, link, open, realpath, rm, stat } from "node:fs/promises";
 import { basename, dirname, extname, isAbsolute, join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, makeFolder, renameDurably, sha256OfFile, temporaryName } from "../../base/files.ts";
+import { labelOf } from "../../base/visible.ts";
+import { name } from "../../contract/common.ts";
+import { compile } from "../../contract/validate.ts";
 import { probeModel } from "../../engine/probe.ts";
 import { convertSentenceTransformer } from "../../engine/sentence-transformers/convert.ts";
 import type { BaseRow } from "./store.ts";
@@ -29,7 +32,11 @@ export interface Seating {
   seatContext: number;
 }
 
+const checkName = compile({ type: "object", properties: { name } } as const);
+
 export async function importFile(source: ImportSource, folder: string, seating: Seating): Promise<ImportedFile> {
+  const named = checkName({ ...(source.name === undefined ? {} : { name: source.name }) });
+  if (!named.ok) throw new Failure("bad_request", named.details.map(({ msg }) => `The name ${msg}`).join("; "));
   const { path: original, isFolder } = await checked(source.path);
   if (isFolder && source.mode === "link")
     throw new Failure("bad_request", "A folder is turned into a file of its own; leave out --link");
@@ -43,7 +50,7 @@ export async function importFile(source: ImportSource, folder: string, seating: 
     const path = held === original ? original : join(folder, `${sha256}.gguf`);
     if (path !== original) await renameDurably(staged, path);
     return {
-      name: source.name ?? facts.name ?? basename(original, extname(original)),
+      name: source.name ?? labelOf(facts.name ?? basename(original, extname(original))),
       kind: facts.kind,
       architecture: facts.architecture,
       context_length: facts.contextLength,

@@ -8,7 +8,7 @@
 //   2. The pointer names the promotion that put its model there. Rolling back goes to the promotion before that one, never to a
 //      rollback, so that each call takes one step back.
 //   3. A model that is refused is promoted only with a reason.
-import { Failure, type ValidationDetail } from "../../base/errors.ts";
+import { Failure, invalid, type ValidationDetail } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
@@ -68,6 +68,12 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
     return toRecord(whole);
   }
 
+  /** A line that is called like a model would never be asked: the model answers to the name first. */
+  function refuseTaken(caller: Caller, line: string): void {
+    if (sql.alignedOf.get(asked(caller.userId, line)) ?? sql.baseNamed.get({ name: line }))
+      throw invalid(["body", "line"], `a model answers to ${line} already; give the line another name`);
+  }
+
   /** The line on which a model is promoted; by its name where there are several. */
   function lineOf(model: AlignedRow, line: string | undefined): PromotedRow {
     const lines = sql.linesOfModel.all(model.id).filter((one) => line === undefined || one.line === line);
@@ -82,6 +88,7 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
     "models.promote": async ({ params, body }, caller) => {
       const model = alignedOf(caller, params.model_id);
       const { line = model.name, reason = null, override = reason !== null } = body;
+      refuseTaken(caller, line);
       const current = sql.promotedOn.get({ ownerId: caller.userId, baseId: model.base_model_id, line });
       if (current?.model_id === model.id) return toRecord(sql.promotion.get(current.promotion_seq)!);
       const verdict = parts.judgePromotion(caller.userId, model.id, current?.model_id ?? model.base_model_id);
