@@ -85,6 +85,8 @@ describe("one house", () => {
     assert.equal(seen.recipe_name, "quick");
     assert.equal(seen.dev.items, 2);
     assert.equal(seen.base.path, "/base.gguf");
+    const { path: _, ...base } = seen.base;
+    assert.deepEqual(done.report.base, base, "where the base lies on this machine is nobody's business");
 
     const { alignment_projects: rows } = await house.call("alignments.list");
     const row = rows.find((one: { id: string }) => one.id === id);

@@ -392,6 +392,14 @@ function devOf(parts: AlignmentsParts, benchmarkId: string) {
 
 const parse = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));
 
+/** As the run left it, but for where this machine keeps the base. */
+function toReport(text: string | null): Record<string, unknown> | null {
+  const report = parse<Record<string, unknown> & { base?: Record<string, unknown> }>(text);
+  if (!report?.base) return report;
+  const { path: _, ...base } = report.base;
+  return { ...report, base };
+}
+
 function toStatus(row: AlignmentRow): Status {
   const note = parse<ProgressNote>(row.progress_json);
   const isLive = row.state === "running" || row.state === "stopping";
@@ -414,7 +422,7 @@ function toStatus(row: AlignmentRow): Status {
     estimated_completion: isLive ? (note?.estimated_completion ?? null) : null,
     budget: parse<Status["budget"] & object>(row.budget_json),
     performance_metrics: parse<Record<string, number | null>>(row.metrics_json),
-    report: parse<Record<string, unknown>>(row.report_json),
+    report: toReport(row.report_json),
     model_id: row.model_id,
     evaluation_id: row.evaluation_id,
     error: row.error_text,
