@@ -1,5 +1,7 @@
 // A benchmark is made of documents, stopped, gone on with after a restart, and struck from, by models that answer by a script.
 import assert from "node:assert/strict";
+import { readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { Failure } from "../../src/base/errors.ts";
@@ -12,7 +14,7 @@ import type {
 } from "../../src/engine/generator.ts";
 import { openStore } from "../../src/store/open.ts";
 import { pdf } from "../helpers/document-files.ts";
-import { type TestHouse, testHouse } from "../helpers/house.ts";
+import { eventually, type TestHouse, testHouse } from "../helpers/house.ts";
 import { insertBase } from "../helpers/rows.ts";
 
 /** What the handbook says, a question for it in other words, and one that nothing answers. */
@@ -297,6 +299,15 @@ describe("a benchmark of documents", () => {
     assert.deepEqual(Object.values(categories), [10], JSON.stringify(categories));
     // Two fifths fall into dev, by a hash of each fact.
     assert.ok(record.splits.dev > 0 && record.splits.sealed > 0, JSON.stringify(record.splits));
+  });
+
+  test("leaves its answers where nobody else on the machine reads them, and only there", async () => {
+    for (const entry of readdirSync(it.data, { recursive: true, withFileTypes: true }))
+      if (entry.isFile() && entry.parentPath.includes("blobs")) {
+        const { mode } = statSync(join(entry.parentPath, entry.name));
+        assert.equal(mode & 0o077, 0, `${entry.name} has the mode ${mode.toString(8)}`);
+      }
+    await eventually(() => readdirSync(join(it.data, "uploads")).length === 0);
   });
 
   test("asks tables in plain forms where no model writes, and cites the documents' own characters", async () => {

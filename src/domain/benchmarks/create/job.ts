@@ -8,7 +8,7 @@
 //      documents again or not at all.
 //   2. No passage is written about and no draft checked twice: what a group came to is written in one transaction under the claim.
 //   3. The benchmark appears whole, in the transaction that ends the job, and goes through the checks of an upload.
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../../base/errors.ts";
 import { sha256 } from "../../../base/files.ts";
@@ -77,13 +77,18 @@ async function finish(parts: MakeParts, claim: Claim, signal: AbortSignal): Prom
     bytes: Buffer.byteLength(text),
     sha256: sha256(text),
   };
-  await writeFile(file.path, text);
-  await parts.keep(draft, file, signal, () => {
-    const done = { ...mark, phase: "done", gates_json, seconds: draft.seconds, at } as const;
-    if (rows.setDraft.run(done).changes !== 1) throw takenOver();
-    rows.dropCandidates.run(draft.id);
-    if (!queue.move(claim, "succeeded")) throw takenOver();
-  });
+  // It holds the sealed answers: nobody else on this machine reads it, and once it is kept it goes.
+  await writeFile(file.path, text, { mode: 0o600 });
+  try {
+    await parts.keep(draft, file, signal, () => {
+      const done = { ...mark, phase: "done", gates_json, seconds: draft.seconds, at } as const;
+      if (rows.setDraft.run(done).changes !== 1) throw takenOver();
+      rows.dropCandidates.run(draft.id);
+      if (!queue.move(claim, "succeeded")) throw takenOver();
+    });
+  } finally {
+    await rm(file.path, { force: true });
+  }
 }
 
 function noItem(gates: readonly GateCount[]): Failure {
