@@ -23,6 +23,10 @@ const single = new Set([
 export function checkHeaders(request: IncomingMessage): void {
   const names = request.rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
   if (names.length > maxHeaders) throw new Failure("headers_too_large");
+  // Node reads «gzip, chunked» as if it said chunked, and a proxy before it may read something else.
+  const coding = request.headers["transfer-encoding"];
+  if (coding !== undefined && coding.toLowerCase() !== "chunked")
+    throw new Failure("bad_request", "Transfer-Encoding may be chunked only; send the body as it is");
   const twice = names.find((name, index) => single.has(name) && names.indexOf(name) !== index);
   if (twice) throw new Failure("bad_request", `The header ${twice} stands twice`);
 }

@@ -119,6 +119,28 @@ describe("the host", () => {
   });
 });
 
+describe("the coding of a body", () => {
+  const body = `{"grace_seconds":0}`;
+  const post = (coding: string) =>
+    raw(
+      it.url,
+      [
+        "POST /api/v3/keys/key_none/rotate HTTP/1.1",
+        ...[host, key, "Content-Type: application/json", `Transfer-Encoding: ${coding}`, "Connection: close", ""],
+        ...[body.length.toString(16), body, "0", "", ""],
+      ].join("\r\n"),
+    );
+
+  test("is chunked alone", async () => {
+    for (const coding of ["chunked", "Chunked"]) assert.equal((await post(coding)).status, 404, coding);
+    for (const coding of ["gzip, chunked", "identity, chunked", "chunked, chunked", "gzip", "x"]) {
+      const { status, body } = await post(coding);
+      assert.equal(status, 400, coding);
+      assert.ok(JSON.parse(body).detail);
+    }
+  });
+});
+
 describe("targets and methods", () => {
   const cases: [string, string, number][] = [
     ["GET", "//evil.com/api/v3/documents", 404],
