@@ -33,6 +33,8 @@ export interface Endpoint {
   errors: readonly FailureCode[];
   /** No key asked: of nobody; of nobody on this machine, which alone is answered; or only of whoever is elsewhere. */
   open?: true | "loopback" | "key_elsewhere";
+  /** Asked again and again by programs that watch the appliance: its requests are logged for debugging only. */
+  watched?: true;
   /** Draws tokens with a model, so that limits of tokens hold. What is tagged inference always does. */
   generates?: true;
   /** May be answered by the upstream that X-Provider names. */

@@ -7,6 +7,7 @@ export const system = {
     tag: "system",
     summary: "The process lives; `degraded` says what it cannot do now.",
     open: true,
+    watched: true,
     reply: {
       type: "object",
       additionalProperties: false,
@@ -26,6 +27,7 @@ export const system = {
     tag: "system",
     summary: "Whether every model marked as deployed serves; 503 until then.",
     open: true,
+    watched: true,
     reply: {
       type: "object",
       additionalProperties: false,
@@ -40,6 +42,7 @@ export const system = {
     tag: "administration",
     summary: "What the appliance counts of itself, for Prometheus. On this machine without a key.",
     open: "key_elsewhere",
+    watched: true,
     text: "text/plain",
     reply: { type: "string" },
     errors: [],

@@ -49,6 +49,7 @@ interface State {
   caller: Caller;
   /** Its name; "none" until it is found. */
   route: string;
+  isWatched: boolean;
   /** The form of errors. */
   dialect: Dialect;
 }
@@ -58,6 +59,8 @@ type Ctx = Context & { state: State };
 /** Callers of endpoints that ask for no key. */
 const nobody: Caller = Object.freeze({ userId: "", userName: "", keyId: "" });
 const graceMs = 5_000;
+/** The status, in the log, of a request whose client left before it was answered; as nginx has it. */
+const clientLeft = 499;
 
 const newRequestId = (): string => `req_${randomWord()}`;
 
@@ -157,6 +160,7 @@ const identify =
       signal: controller.signal,
       caller: nobody,
       route: "none",
+      isWatched: false,
       dialect,
     };
     ctx.set({ "x-request-id": requestId, "x-content-type-options": "nosniff" });
@@ -164,17 +168,14 @@ const identify =
     leaving.add(controller);
     ctx.res.once("close", () => {
       leaving.delete(controller);
+      // Koa begins with 404: it is no answer while nothing was sent.
+      const status = ctx.res.headersSent ? ctx.res.statusCode : clientLeft;
       if (!ctx.res.writableFinished) controller.abort();
       const ms = Math.round(performance.now() - started);
       const { keyId } = ctx.state.caller;
-      count(ctx.state.route, ctx.res.statusCode);
-      ctx.state.log("info", "request", {
-        method: ctx.method,
-        path: path.slice(0, 300),
-        status: ctx.res.statusCode,
-        ms,
-        keyId,
-      });
+      count(ctx.state.route, status);
+      const level = ctx.state.isWatched ? "debug" : "info";
+      ctx.state.log(level, "request", { method: ctx.method, path: path.slice(0, 300), status, ms, keyId });
     });
     await next();
   };
@@ -267,6 +268,7 @@ const answer = ({ routes, pages, admit, log }: ServerParts) => {
       throw new Failure("method_not_allowed");
     }
     ctx.state.route = route.name;
+    ctx.state.isWatched = route.endpoint.watched === true;
     const { requestId, signal, caller } = ctx.state;
     const setHeader = (name: string, value: string): void => ctx.set(name, value);
     const { open } = route.endpoint;
