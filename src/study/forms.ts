@@ -226,7 +226,7 @@ function columnNamed(target: Target): string {
 
 /**
  * Asks for what words are about; where a figure, a time or a name of it is meant, by the interrogative for that. Without these the same
- * rows taught 31 % of natural questions in place of 39 (`prove:study`).
+ * rows taught 31 % of natural questions in place of 34 (`prove:study`).
  */
 function query({ span }: Target, words: string, language: Language, random: () => number): string {
   const kind = span?.kind ?? "part";
