@@ -38,7 +38,7 @@ export function register(program: Command): void {
       .command("train-writer", { hidden: true })
       .description("train the writer of questions for the starter model")
       .option("--languages <list>", "of the material, ISO 639-1", "en")
-      .option("--epochs <number>", "times over all passages", "3")
+      .option("--epochs <number>", "times over all passages", "2")
       .option("--rank <number>", "of the adapter", "12")
       .option("--rate <number>", "peak learning rate", "0.0015")
       .option("--passages <number>", "of one step", "1")

@@ -87,12 +87,12 @@ function earlierOf({ units, text }: Passage): ReadonlyMap<Unit, string> {
 }
 
 /** Words that introduce a list and still come first in an answer, at most: behind more of them it would be late with what was asked. */
-const longestLead = 12;
+const mostAhead = 12;
 
 /** What is said in answer: an item of a list with the words that introduce it. */
 export function saidOf({ unit, answer, kind }: Target): string {
   if (kind !== "clause" || unit.type !== "item" || unit.lead === "" || !unit.text.startsWith(answer)) return answer;
-  if (unit.lead.split(/\s+/).length <= longestLead) return `${unit.lead} ${answer}`;
+  if (unit.lead.split(/\s+/).length <= mostAhead) return `${unit.lead} ${answer}`;
   return `${answer.replace(/[.,;]+$/, "")} (${unit.lead.replace(/\s*[:：]$/, "")})`;
 }
 
