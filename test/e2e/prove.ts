@@ -16,6 +16,7 @@ import {
   foreignMaterial,
   type Material,
   rewordedMaterial,
+  unseenMaterial,
   veraCandidates,
   veraItems,
   veraMaterial,
@@ -118,6 +119,7 @@ const experiments: Record<string, Make> = {
   subset: async () => ({ ...(await companyMaterial(subset, seed)), recipe: preset }),
   demo: async () => ({ ...demoMaterial(), recipe: preset }),
   coincidence: async () => ({ ...coincidenceMaterial(), recipe: preset }),
+  unseen: async () => ({ ...(await unseenMaterial()), recipe: preset }),
   vera: async () => ({ ...(await vera()), recipe: preset }),
   "no-replay": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.replay(preset) }),
   "no-restatements": async () => ({ ...(await companyMaterial(subset, seed)), recipe: without.restatements(preset) }),
@@ -135,7 +137,7 @@ interface Proven extends Outcome {
 
 /** The exam before and after: the base sits it once. */
 async function exam(name: string): Promise<Proven["exam"]> {
-  if (["reworded", "coincidence", ...corpora].some((corpus) => name.startsWith(corpus))) return null;
+  if (["reworded", "coincidence", "unseen", ...corpora].some((corpus) => name.startsWith(corpus))) return null;
   const questions = examQuestions(values.dir, examined, seed);
   const run = join(values.dir, name);
   const before = await sitExam(join(values.dir, `hamexam-base-${seed}.json`), null, questions, threads);

@@ -5,6 +5,7 @@ import { extname, join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { seeded } from "../../../src/base/statistics/random.ts";
 import { shuffled } from "../../../src/base/text.ts";
+import { documentOf, isHeldOut, readMaterial } from "../../../src/cli/train-writer.ts";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
 import { parseText } from "../../../src/domain/documents/parse.ts";
 import { blocksOfText } from "../../../src/domain/documents/text-blocks.ts";
@@ -86,6 +87,32 @@ async function readFolder(folder: string): Promise<SnapshotDocument[]> {
 }
 
 const benchmarkFile = "benchmark.jsonl";
+
+/** Passages of the writer's material that it is never trained on. */
+const unseen = 25;
+
+/**
+ * A study of passages that no writer was trained on, under their authors' questions: recipes are chosen by it, so that no corpus which
+ * is measured has a part in the choice.
+ */
+export async function unseenMaterial(): Promise<Material> {
+  const all = await readMaterial();
+  const held = all.filter((one) => one.language === "en" && isHeldOut(one)).slice(0, unseen);
+  const items = held.flatMap(({ asks }, at) =>
+    asks.flatMap(({ answer, questions }, number) =>
+      questions.map(
+        (instruction): Item => ({
+          instruction,
+          response: answer,
+          aliases: [],
+          cluster: `${at}-${number}`,
+          split: number % 3 === 0 ? "dev" : "sealed",
+        }),
+      ),
+    ),
+  );
+  return { documents: held.map(documentOf), items };
+}
 
 /** With the blocks that reading its text finds. */
 export const withBlocks = (document: SnapshotDocument): SnapshotDocument => ({
