@@ -108,7 +108,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   const queue = createQueue({ store, clock, log });
   const metrics = createMetrics();
   const gpu = createGpu({ memoryBytes: config.memory, threads: config.threads });
-  const generator = parts.generator ?? createGenerator({ config, log, gpu });
+  const generator = parts.generator ?? createGenerator({ config, log, gpu, watchLoad: (id) => models.watchLoad(id) });
   const executor = createLocalExecutor({ launch: (folder) => startRun(folder, config), log });
 
   // The rooms, and what each is told of the others.
@@ -145,6 +145,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     hub: { mirror: config.hubMirror, freeDisk: config.freeDisk },
     engine: installed.engine,
     seating: { seats: config.seats, seatContext: config.seatContext },
+    gpu,
     startTrainer: () => startTrainer({ executable: config.trainer, log }),
     endpointUrl: () => `${url}${contract["inference.chat"].path}`,
     evaluationsOf: (modelId) => evaluations.ofModel(modelId),

@@ -117,6 +117,11 @@ export const failures = {
   ),
   // engine
   load_cooling: row(503, "The model could not be loaded", "Try again after Retry-After, or deploy the model.", true),
+  load_ended_appliance: row(
+    409,
+    "Loading this model ended the appliance; it is not loaded again by itself",
+    "Import its file again with `plumbline model import`: that tries it in a process of its own first. Or use another file.",
+  ),
   model_load_failed: row(500, "The model could not be loaded", "Run `plumbline doctor`; import the file again."),
   model_invalid: row(
     422,
