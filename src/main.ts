@@ -342,7 +342,8 @@ async function furnish(parts: HouseParts): Promise<House> {
     "agents.run": captures.ofAgent(agents.handlers["agents.run"], "run"),
   };
   const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes } = config;
-  const upload = { folder: at.uploads, fileBytes, files, freeDisk };
+  const paceOf = (seconds: number) => ({ seconds, rate: config.bodyRate, windowSeconds: 15 });
+  const upload = { folder: at.uploads, fileBytes, files, freeDisk, pace: paceOf(config.uploadSeconds) };
   const describeApi = () => renderOpenApi(contract, interfaceVersion, [...upstreams.keys()]);
   const server = createServer({
     config,
@@ -356,7 +357,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       "/first-key": { type: "text/html", render: () => claimPage },
     },
     routes: mount<keyof Contract>(contract, handlers, {
-      ...{ bodyBytes, upload, checkDisk: ballast.check },
+      ...{ bodyBytes, pace: paceOf(config.bodySeconds), upload, checkDisk: ballast.check },
       once: createIdempotency({ store, clock }).once,
     }),
   });
