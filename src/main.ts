@@ -108,7 +108,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   const queue = createQueue({ store, clock, log });
   const metrics = createMetrics();
   const gpu = createGpu({ memoryBytes: config.memory, threads: config.threads });
-  const generator = parts.generator ?? createGenerator({ config, log, gpu });
+  const generator = parts.generator ?? createGenerator({ config, log, gpu, watchLoad: (id) => models.watchLoad(id) });
   const executor = createLocalExecutor({ launch: (folder) => startRun(folder, config), log });
 
   // The rooms, and what each is told of the others.
@@ -145,6 +145,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     hub: { mirror: config.hubMirror, freeDisk: config.freeDisk },
     engine: installed.engine,
     seating: { seats: config.seats, seatContext: config.seatContext },
+    gpu,
     startTrainer: () => startTrainer({ executable: config.trainer, log }),
     endpointUrl: () => `${url}${contract["inference.chat"].path}`,
     evaluationsOf: (modelId) => evaluations.ofModel(modelId),
@@ -341,7 +342,8 @@ async function furnish(parts: HouseParts): Promise<House> {
     "agents.run": captures.ofAgent(agents.handlers["agents.run"], "run"),
   };
   const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes } = config;
-  const upload = { folder: at.uploads, fileBytes, files, freeDisk };
+  const paceOf = (seconds: number) => ({ seconds, rate: config.bodyRate, windowSeconds: 15 });
+  const upload = { folder: at.uploads, fileBytes, files, freeDisk, pace: paceOf(config.uploadSeconds) };
   const describeApi = () => renderOpenApi(contract, interfaceVersion, [...upstreams.keys()]);
   const server = createServer({
     config,
@@ -355,7 +357,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       "/first-key": { type: "text/html", render: () => claimPage },
     },
     routes: mount<keyof Contract>(contract, handlers, {
-      ...{ bodyBytes, upload, checkDisk: ballast.check },
+      ...{ bodyBytes, pace: paceOf(config.bodySeconds), upload, checkDisk: ballast.check },
       once: createIdempotency({ store, clock }).once,
     }),
   });

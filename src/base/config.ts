@@ -1,4 +1,5 @@
 // Every setting, its default and its meaning, in this one place. Read once from the environment, checked, frozen.
+import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { Failure } from "./errors.ts";
@@ -101,6 +102,13 @@ const whole = (
 const MiB = 1 << 20;
 const GiB = 1 << 30;
 
+/** Files need descriptors too, and pipes to children. */
+function mostConnections(): number {
+  const limits = existsSync("/proc/self/limits") ? readFileSync("/proc/self/limits", "utf8") : "";
+  const descriptors = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? 1024);
+  return Math.max(8, Math.min(16_384, Math.floor((descriptors * 3) / 4)));
+}
+
 export const mostSeatContext = 1_048_576;
 
 export const settings = {
@@ -183,6 +191,39 @@ export const settings = {
     1024,
     GiB,
     "Most bytes of a JSON body; inference takes ten times that.",
+  ),
+  connections: whole(
+    "PLUMBLINE_CONNECTIONS",
+    "",
+    1,
+    1_000_000,
+    "Connections open at the same time; empty: three quarters of the files this process may open, and 16384 at most.",
+    mostConnections,
+  ),
+  connectionsPerAddress: whole(
+    "PLUMBLINE_CONNECTIONS_PER_ADDRESS",
+    "",
+    1,
+    1_000_000,
+    "Of these, from one address; empty: half of them. Behind a proxy, which is one address, as many as there are.",
+    () => Math.ceil(mostConnections() / 2),
+  ),
+  requestsPerConnection: whole(
+    "PLUMBLINE_REQUESTS_PER_CONNECTION",
+    32,
+    1,
+    10_000,
+    "Requests that may be sent ahead on one connection; they are answered one after the other.",
+  ),
+  headSeconds: whole("PLUMBLINE_HEAD_SECONDS", 15, 1, 3600, "Seconds in which the head of a request must arrive."),
+  bodySeconds: whole("PLUMBLINE_BODY_SECONDS", 60, 1, 86_400, "Seconds in which a JSON body must arrive."),
+  uploadSeconds: whole("PLUMBLINE_UPLOAD_SECONDS", 3600, 1, 86_400, "Seconds in which an upload must arrive."),
+  bodyRate: whole(
+    "PLUMBLINE_BODY_RATE",
+    512,
+    0,
+    GiB,
+    "Bytes a second below which a body or an upload is cut off, over any 15 seconds.",
   ),
   freeDisk: whole(
     "PLUMBLINE_FREE_DISK",

@@ -52,6 +52,12 @@ export const failures = {
     "The Idempotency-Key was sent with another request before",
     "A new request takes a new key; the same key goes with the same path, query and body only.",
   ),
+  too_many_connections: row(
+    503,
+    "This address has too many connections open",
+    "Close some, send requests one after the other on one, or raise PLUMBLINE_CONNECTIONS_PER_ADDRESS.",
+    true,
+  ),
   headers_too_large: row(431, "Too many or too large headers", "Send fewer."),
   too_many_requests: row(429, "Too many requests", "Wait as long as Retry-After says.", true),
   cut_off: row(503, "The request was cut off", "The client left, or the appliance went down; send it again.", true),
@@ -117,6 +123,11 @@ export const failures = {
   ),
   // engine
   load_cooling: row(503, "The model could not be loaded", "Try again after Retry-After, or deploy the model.", true),
+  load_ended_appliance: row(
+    409,
+    "Loading this model ended the appliance; it is not loaded again by itself",
+    "Import its file again with `plumbline model import`: that tries it in a process of its own first. Or use another file.",
+  ),
   model_load_failed: row(500, "The model could not be loaded", "Run `plumbline doctor`; import the file again."),
   model_invalid: row(
     422,

@@ -36,7 +36,7 @@ export function register(program: Command): void {
       one.architecture,
       one.file_type,
       bytesText(one.bytes),
-      one.can_be_aligned ? "yes" : String(one.reason),
+      one.load_error ?? (one.can_be_aligned ? "yes" : String(one.reason)),
     ]);
     const head = ["id", "name", "architecture", "type", "size", "can be aligned"];
     return { json: { base_models: models }, text: table([head, ...rows]) };

@@ -42,6 +42,7 @@ export const inferenceErrors: readonly FailureCode[] = [
   "engine_busy",
   "out_of_memory",
   "load_cooling",
+  "load_ended_appliance",
 ];
 
 /** Of routes that an upstream may answer. */

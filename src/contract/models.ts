@@ -21,6 +21,7 @@ export const baseModelRecord = {
     "can_be_aligned",
     "reason",
     "license",
+    "load_error",
     "sha256",
     "created_at",
   ],
@@ -37,6 +38,10 @@ export const baseModelRecord = {
     can_be_aligned: { type: "boolean" },
     reason: { type: ["string", "null"], description: "Why it cannot be aligned." },
     license: { type: ["string", "null"] },
+    load_error: {
+      type: ["string", "null"],
+      description: "Why it is not loaded any more, and what to do: loading it ended the appliance.",
+    },
     sha256: { type: "string" },
     created_at: timestamp,
   },

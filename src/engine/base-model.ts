@@ -33,6 +33,8 @@ export interface GeneratorOptions {
   config: Pick<Config, "threads" | "seats" | "seatContext" | "queueLimit">;
   log: Log;
   gpu: Gpu;
+  /** Told before the library is asked for a base; what it gives is called when that ended. May throw what forbids the load. */
+  watchLoad?: (baseId: string) => () => void;
 }
 
 /** A loaded base. */
@@ -80,7 +82,9 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
     ? baseBytes(shape, use)
     : shape.weightBytes + embeddingBytes(shape, { tokens: short, batch: short });
   const grant = reserve(gpu, `base:${model.baseId}`, needed, native.freeGpuBytes());
+  let ended = (): void => {};
   try {
+    ended = options.watchLoad?.(model.baseId) ?? ended;
     // Written before the native call: after an abort the log says what was being loaded.
     log("info", "base_loading", { baseId: model.baseId, path: model.basePath, bytes: grant.bytes });
     const opened = await native.openModel(model.basePath);
@@ -129,6 +133,8 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
   } catch (error) {
     grant.release();
     throw error;
+  } finally {
+    ended();
   }
 }
 

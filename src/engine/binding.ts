@@ -6,6 +6,7 @@ import type { Log } from "../base/log.ts";
 import type { Tokenizer, TopLogits } from "./generator.ts";
 import { type GgufHeader, readGgufHeader } from "./gguf-header.ts";
 import { type Pooling, poolingOf, poolingOverrides } from "./pooling.ts";
+import { checkModel } from "./soundness.ts";
 import { createTokenizer, type NativeVocabulary } from "./tokenizer.ts";
 
 /** As in node_modules/node-llama-cpp/dist/bindings/AddonTypes.d.ts, only what is used. */
@@ -142,8 +143,15 @@ export interface Native {
   readonly gpu: "cuda" | "vulkan" | "metal" | false;
   /** Bytes of free GPU memory; null without a GPU. */
   freeGpuBytes(): number | null;
-  /** vocabularyOnly: the tokenizer without the weights. Throws model_invalid or model_load_failed. */
-  openModel(path: string, options?: { vocabularyOnly?: boolean }): Promise<NativeModel>;
+  /** Throws model_invalid or model_load_failed. */
+  openModel(path: string, options?: OpenOptions): Promise<NativeModel>;
+}
+
+export interface OpenOptions {
+  /** The tokenizer without the weights. */
+  vocabularyOnly?: boolean;
+  /** Looks at every weight, and refuses what is no number; keeps them off the GPU. */
+  onTrial?: boolean;
 }
 
 export interface NativeModel {
@@ -279,7 +287,7 @@ async function open(log: Log): Promise<Native> {
       const { total, used } = addon.getGpuVramInfo();
       return total - used;
     },
-    openModel: (path, options) => openModel(addon, llama.gpu !== false, path, options?.vocabularyOnly ?? false),
+    openModel: (path, options) => openModel(addon, llama.gpu !== false, path, options ?? {}),
   };
 }
 
@@ -300,15 +308,18 @@ function checkedAddon(llama: Llama): Addon {
   return addon as unknown as Addon;
 }
 
-async function openModel(addon: Addon, gpu: boolean, path: string, vocabularyOnly: boolean): Promise<NativeModel> {
+async function openModel(addon: Addon, gpu: boolean, path: string, options: OpenOptions): Promise<NativeModel> {
+  const { vocabularyOnly = false, onTrial = false } = options;
   const header = readGgufHeader(path);
+  checkModel(header);
   const model = new addon.AddonModel(path, {
     addonExports: addon,
     vocabOnly: vocabularyOnly,
     useMmap: true,
     overridesList: poolingOverrides(header),
     // More than any model has: all of them. What does not fit is refused before, by the memory book-keeping.
-    gpuLayers: gpu && !vocabularyOnly ? 9999 : 0,
+    gpuLayers: gpu && !vocabularyOnly && !onTrial ? 9999 : 0,
+    checkTensors: onTrial,
   });
   await mustLoad(`the model ${path}`, () => model.init());
   return {

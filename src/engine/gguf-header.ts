@@ -3,8 +3,14 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { Failure } from "../base/errors.ts";
 
-/** Arrays are skipped but for their length: vocabularies are read by the engine itself. */
-export type GgufValue = string | number | bigint | boolean | { arrayOf: string; length: number };
+/** Of an array only the length is kept, as vocabularies are read by the engine itself; of a short one of numbers also these. */
+export interface GgufArray {
+  arrayOf: string;
+  length: number;
+  numbers?: readonly number[];
+}
+
+export type GgufValue = string | number | bigint | boolean | GgufArray;
 
 export interface GgufTensor {
   name: string;
@@ -29,6 +35,8 @@ const mostTensors = 65_536;
 const keyLimit = 1024;
 const stringLimit = 1 << 20;
 const arrayLimit = 4 << 20;
+/** Numbers an array may have to be kept: one a layer, and more. */
+const keptNumbers = 1024;
 const mostElements = 2n ** 53n;
 
 /** GGUF's value types by their number; `array` and `string` are of variable length. */
@@ -196,8 +204,14 @@ function valueTypeOf(number: number, key: string): ValueType {
 
 function readValue(reader: Reader, type: ValueType, key: string): GgufValue {
   if (type === "string") return reader.text(stringLimit, JSON.stringify(key));
-  if (type === "array") return skipArray(reader, key);
+  if (type === "array") return readArray(reader, key);
   const [buffer, at] = reader.take(valueBytes[type]!);
+  const value = scalarOf(type, buffer, at, key);
+  if (typeof value === "number" && !Number.isFinite(value)) throw refuse(`${JSON.stringify(key)} is ${value}`);
+  return value;
+}
+
+function scalarOf(type: ValueType, buffer: Buffer, at: number, key: string): number | bigint | boolean {
   switch (type) {
     case "uint8":
       return buffer.readUInt8(at);
@@ -222,18 +236,30 @@ function readValue(reader: Reader, type: ValueType, key: string): GgufValue {
       return buffer.readBigUInt64LE(at);
     case "int64":
       return buffer.readBigInt64LE(at);
+    default:
+      throw new Error(`${type} is of variable length`);
   }
 }
 
-function skipArray(reader: Reader, key: string): GgufValue {
+function readArray(reader: Reader, key: string): GgufArray {
   const type = valueTypeOf(reader.u32(), key);
   if (type === "array") throw refuse(`${JSON.stringify(key)} nests arrays`);
   const length = reader.count(arrayLimit, `the length of ${JSON.stringify(key)}`);
-  if (type === "string")
+  if (type === "string") {
     for (let index = 0; index < length; index++)
       reader.take(reader.count(stringLimit, `a string of ${JSON.stringify(key)}`));
-  else reader.take(length * valueBytes[type]!);
-  return { arrayOf: type, length };
+    return { arrayOf: type, length };
+  }
+  const [buffer, at] = reader.take(length * valueBytes[type]!);
+  const isFloat = type === "float32" || type === "float64";
+  if (!isFloat && length > keptNumbers) return { arrayOf: type, length };
+  const numbers: number[] = [];
+  for (let index = 0; index < length; index++) {
+    const value = Number(scalarOf(type, buffer, at + index * valueBytes[type]!, key));
+    if (!Number.isFinite(value)) throw refuse(`number ${index} of ${JSON.stringify(key)} is ${value}`);
+    if (length <= keptNumbers) numbers.push(value);
+  }
+  return length > keptNumbers ? { arrayOf: type, length } : { arrayOf: type, length, numbers };
 }
 
 function alignmentOf(values: Map<string, GgufValue>): number {

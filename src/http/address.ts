@@ -18,3 +18,12 @@ export const urlOf = ({ address, family, port }: AddressInfo): string => {
   const host = address === "0.0.0.0" || address === "::" ? "127.0.0.1" : address;
   return `http://${family === "IPv6" && host === address ? `[${host}]` : host}:${port}`;
 };
+
+/** Whom an address stands for: a customer has a whole /64 of IPv6 addresses. */
+export function networkOf(address: string): string {
+  if (!address.includes(":") || address.startsWith("::ffff:")) return address;
+  const [head = "", tail] = address.split("::");
+  const groups = head === "" ? [] : head.split(":");
+  const missing = tail === undefined ? 0 : 8 - groups.length - tail.split(":").filter((group) => group !== "").length;
+  return [...groups, ...new Array<string>(missing).fill("0"), ...(tail ?? "").split(":")].slice(0, 4).join(":");
+}

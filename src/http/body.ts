@@ -2,14 +2,13 @@
 import type { IncomingMessage } from "node:http";
 import { Failure, invalid } from "../base/errors.ts";
 import { type ReadBody, readJsonKeeping } from "./json.ts";
-
-/** A body that trickles in holds a connection and nothing else; this ends it. */
-const bodyTimeoutMs = 30_000;
+import { type Pace, watchPace } from "./pace.ts";
 
 /** `kept` names the fields whose text is wanted as it was sent. */
 export async function readBody(
   request: IncomingMessage,
   maxBytes: number,
+  pace: Pace,
   kept: readonly string[] = [],
 ): Promise<ReadBody> {
   checkEncoding(request);
@@ -18,7 +17,7 @@ export async function readBody(
   if (empty) throw invalid(["body"], "field required", "missing");
   checkType(request, /^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i);
   if (Number(announced ?? 0) > maxBytes) throw tooLarge(maxBytes);
-  return readJsonKeeping(await collect(request, maxBytes), kept);
+  return readJsonKeeping(await collect(request, maxBytes, pace), kept);
 }
 
 /** Compressed bodies are refused: nobody needs them here, and a small one can be of any size. */
@@ -34,11 +33,11 @@ export function checkType(request: IncomingMessage, form: RegExp): void {
 
 const tooLarge = (maxBytes: number): Failure => new Failure("too_large", `The body is larger than ${maxBytes} bytes`);
 
-function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+function collect(request: IncomingMessage, maxBytes: number, pace: Pace): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     let bytes = 0;
-    const timer = setTimeout(() => finish(new Failure("request_timeout")), bodyTimeoutMs);
+    const unwatch = watchPace(request, pace, finish);
     const onData = (part: Buffer): void => {
       bytes += part.length;
       if (bytes > maxBytes) finish(tooLarge(maxBytes));
@@ -47,7 +46,7 @@ function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
     const onEnd = (): void => finish(null);
     const onGone = (): void => finish(new Failure("bad_request", "The body was cut off"));
     function finish(failure: Failure | null): void {
-      clearTimeout(timer);
+      unwatch();
       request.off("data", onData).off("end", onEnd).off("close", onGone);
       if (failure) reject(failure);
       else resolve(Buffer.concat(parts));

@@ -1,6 +1,7 @@
 // Wrong keys by the address they come from: whoever tries many is slowed down, and a right key works all the while.
 import { type Bucket, createBucket } from "../base/bucket.ts";
 import { Failure } from "../base/errors.ts";
+import { networkOf } from "./address.ts";
 
 const burst = 20;
 const perSecond = 1;
@@ -33,13 +34,4 @@ export function createGuesses(nowMs: () => number = () => performance.now()): Gu
         });
     },
   };
-}
-
-/** A customer has a whole /64 of IPv6 addresses to guess from. */
-function networkOf(address: string): string {
-  if (!address.includes(":") || address.startsWith("::ffff:")) return address;
-  const [head = "", tail] = address.split("::");
-  const groups = head === "" ? [] : head.split(":");
-  const missing = tail === undefined ? 0 : 8 - groups.length - tail.split(":").filter((group) => group !== "").length;
-  return [...groups, ...new Array<string>(missing).fill("0"), ...(tail ?? "").split(":")].slice(0, 4).join(":");
 }

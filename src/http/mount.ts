@@ -7,6 +7,7 @@ import { sha256 } from "../base/files.ts";
 import { type Caller, type Endpoint, JsonText, takesIdempotencyKey, type UploadedFile } from "../contract/endpoint.ts";
 import { compile } from "../contract/validate.ts";
 import { readBody } from "./body.ts";
+import type { Pace } from "./pace.ts";
 import { decodePart, type Target } from "./request.ts";
 import { receiveUpload, removeUploads, type UploadLimits } from "./upload.ts";
 
@@ -29,6 +30,8 @@ export interface Arrived {
 
 export interface Limits {
   bodyBytes: number;
+  /** Of a JSON body. */
+  pace: Pace;
   upload: UploadLimits;
   /** Throws disk_full. Asked before every endpoint that may answer so. */
   checkDisk: () => Promise<void>;
@@ -120,7 +123,7 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
     };
     if (details.length > 0) throw refusal(details);
     if (endpoint.errors.includes("disk_full")) await limits.checkDisk();
-    const sent = check.body ? await readBody(request, bodyBytes, endpoint.verbatim) : null;
+    const sent = check.body ? await readBody(request, bodyBytes, limits.pace, endpoint.verbatim) : null;
     const body = check.body && sent ? checked(check.body(sent.value, ["body"])) : {};
     if (details.length > 0) throw refusal(details);
     const lastEventId = endpoint.events ? (request.headers["last-event-id"]?.toString() ?? null) : null;

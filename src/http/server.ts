@@ -1,6 +1,11 @@
 // The onion around every request: id → errors → head and host → key → contract → handler. The only floor that knows Koa; it
 // names no resource.
-import { createServer as createNodeServer, type Server as NodeServer, type ServerResponse } from "node:http";
+import {
+  createServer as createNodeServer,
+  type IncomingMessage,
+  type Server as NodeServer,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import Koa, { type Context, type Next } from "koa";
 import type { Config } from "../base/config.ts";
@@ -9,7 +14,8 @@ import { randomWord } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
 import { type Caller, Download, type Endpoint, EventStream, JsonText, PlainText } from "../contract/endpoint.ts";
-import { type Dialect, failureHeaders, failureIn, rawAnswer, rawFailure, toFailure } from "./failures.ts";
+import { endWith, inTurn, limitConnections, type Turns } from "./connections.ts";
+import { type Dialect, failureBody, failureHeaders, failureIn, rawAnswer, rawFailure, toFailure } from "./failures.ts";
 import { createGuesses } from "./guesses.ts";
 import { createFinder, type Route } from "./mount.ts";
 import { checkHeaders, checkHost, isLoopback, keyOf, targetOf } from "./request.ts";
@@ -76,17 +82,21 @@ export function createServer(parts: ServerParts): Server {
   );
   app.use(askForKey(parts));
   app.use(answer(parts));
+  const { config } = parts;
+  const turns = inTurn(app.callback(), config.requestsPerConnection, refuseSentAhead);
   const server = createNodeServer(
     {
       maxHeaderSize: 16_384,
-      headersTimeout: 15_000,
-      requestTimeout: 3_600_000,
+      headersTimeout: config.headSeconds * 1000,
+      // Bodies have limits of their own; this one is Node's, of head and body together.
+      requestTimeout: (config.headSeconds + Math.max(config.bodySeconds, config.uploadSeconds)) * 1000,
       connectionsCheckingInterval: 1_000,
       keepAliveTimeout: 65_000,
     },
-    app.callback(),
+    turns.handle,
   );
-  refuseWhatIsNoRequest(server);
+  limitConnections(server, config, (failure) => rawFailure(failure, newRequestId()));
+  refuseWhatIsNoRequest(server, turns);
   const listen = (port: number, host: string): Promise<AddressInfo> =>
     new Promise((resolve, reject) => {
       server.once("error", reject);
@@ -122,19 +132,25 @@ async function closeServer(server: NodeServer, leaving: Set<AbortController>): P
 }
 
 /** Errors of Node's own parser, and methods that never reach the onion. */
-function refuseWhatIsNoRequest(server: NodeServer): void {
-  const answers = new WeakMap<Socket, ServerResponse>();
-  server.on("request", (request, response) => answers.set(request.socket, response));
+function refuseWhatIsNoRequest(server: NodeServer, turns: Turns): void {
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    const answer = answers.get(socket);
+    const answer = turns.answering(socket);
     const isInTheMiddle = answer?.headersSent && !answer.writableFinished;
     // Nothing may be written into an answer under way.
     if (error.code === "ECONNRESET" || !socket.writable || isInTheMiddle) socket.destroy();
-    else socket.end(rawAnswer(error.code, newRequestId()));
+    else endWith(socket, rawAnswer(error.code, newRequestId()));
   });
   server.on("connect", (_request, socket: Socket) =>
-    socket.end(rawFailure(new Failure("method_not_allowed"), newRequestId())),
+    endWith(socket, rawFailure(new Failure("method_not_allowed"), newRequestId())),
   );
+}
+
+function refuseSentAhead(_request: IncomingMessage, response: ServerResponse): void {
+  const requestId = newRequestId();
+  const failure = new Failure("too_many_requests", "Too many requests were sent ahead on this connection");
+  const headers = { ...failureHeaders(failure), connection: "close", "x-request-id": requestId };
+  response.writeHead(failure.status, { ...headers, "content-type": "application/json; charset=utf-8" });
+  response.end(JSON.stringify(failureBody(failure, requestId)));
 }
 
 /** By path: an error can come before it is known what the method leads to. */
@@ -247,18 +263,19 @@ const pagePolicy =
   "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const answer = ({ routes, pages, admit, log }: ServerParts) => {
-  const rendered = new Map<string, string>();
+  /** As they are sent: texts would become bytes for everyone anew. */
+  const rendered = new Map<string, Buffer>();
   const find = createFinder(routes);
   return async (ctx: Ctx): Promise<void> => {
     const target = targetOf(ctx.req);
     if (Object.hasOwn(pages, target.path) && ctx.method === "GET") {
       ctx.state.route = target.path;
       const { type, render } = pages[target.path]!;
-      const text = rendered.get(target.path) ?? render();
-      rendered.set(target.path, text);
+      const page = rendered.get(target.path) ?? Buffer.from(render());
+      rendered.set(target.path, page);
       ctx.type = type;
       ctx.set({ "content-security-policy": pagePolicy, "referrer-policy": "no-referrer" });
-      ctx.body = text;
+      ctx.body = page;
       return;
     }
     const { route, params, allowed } = find(ctx.method, target.path);

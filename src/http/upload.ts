@@ -13,6 +13,7 @@ import { freeBytes, isErrno } from "../base/files.ts";
 import { randomWord } from "../base/ids.ts";
 import type { UploadedFile } from "../contract/endpoint.ts";
 import { checkEncoding, checkType } from "./body.ts";
+import { type Pace, watchPace } from "./pace.ts";
 
 export interface UploadLimits {
   folder: string;
@@ -20,10 +21,9 @@ export interface UploadLimits {
   files: number;
   /** Free bytes under the folder below which nothing is taken. */
   freeDisk: number;
+  /** It may take long, but not stand still. */
+  pace: Pace;
 }
-
-/** An upload may take long, but not stand still. */
-const stallMs = 30_000;
 
 export const removeUploads = (files: UploadedFile[]): Promise<unknown> =>
   Promise.all(files.map((file) => rm(file.path, { force: true })));
@@ -68,14 +68,9 @@ class Upload {
       parser.on("close", resolve);
     });
     const cutOff = (): void => this.#fail(new Failure("bad_request", "The upload was cut off"));
-    let stalled: NodeJS.Timeout | undefined;
-    const progress = (): void => {
-      clearTimeout(stalled);
-      stalled = setTimeout(() => this.#fail(new Failure("request_timeout")), stallMs);
-    };
     signal.addEventListener("abort", cutOff);
-    request.on("data", progress).on("close", () => request.complete || cutOff());
-    progress();
+    request.on("close", () => request.complete || cutOff());
+    const unwatch = watchPace(request, this.#limits.pace, this.#fail);
     request.pipe(parser);
     try {
       await done;
@@ -86,8 +81,7 @@ class Upload {
       await Promise.allSettled(this.#writing);
       throw error;
     } finally {
-      clearTimeout(stalled);
-      request.off("data", progress);
+      unwatch();
       signal.removeEventListener("abort", cutOff);
     }
   }

@@ -79,7 +79,7 @@ CREATE TABLE base_model(            -- belongs to the appliance: every user may 
   sha256 TEXT NOT NULL UNIQUE,
   path TEXT NOT NULL,               -- made by the store, or the linked original
   created_seq INTEGER NOT NULL,
-  created_at TEXT NOT NULL, kind TEXT NOT NULL DEFAULT 'text' CHECK(kind IN('text', 'embedding', 'rerank')),
+  created_at TEXT NOT NULL, kind TEXT NOT NULL DEFAULT 'text' CHECK(kind IN('text', 'embedding', 'rerank')), loads_begun INTEGER NOT NULL DEFAULT 0,
   CHECK((can_be_aligned = 0) = (reason IS NOT NULL))
 ) STRICT;
 

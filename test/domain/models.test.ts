@@ -12,6 +12,7 @@ import type { Caller, Input } from "../../src/contract/endpoint.ts";
 import { createModels, type Models } from "../../src/domain/models/index.ts";
 import { createLoads } from "../../src/domain/models/loads.ts";
 import type { Generator, LoadedInfo, ModelRef } from "../../src/engine/generator.ts";
+import { createGpu } from "../../src/engine/gpu.ts";
 import { sourceReference } from "../../src/engine/sources.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner, type Runner } from "../../src/jobs/runner.ts";
@@ -98,6 +99,7 @@ function open(
     audit: () => {},
     peftFolderOf: () => "/none",
     hub: { mirror: "", freeDisk: 0 },
+    gpu: createGpu({ memoryBytes: 1 << 30, threads: 1 }),
     startTrainer: () => assert.fail("nothing is exported here"),
     endpointUrl: () => "http://here/chat",
     wake: () => runner.wake(),

@@ -1,8 +1,6 @@
 // A small LoRA adapter for the starter model, made here: so that tests of serving need no training.
 import { writeFileSync } from "node:fs";
 
-/** Of SmolLM2-135M's ffn_down: in → out. */
-const [width, out] = [1536, 576];
 const alignment = 32;
 
 const u32 = (value: number): Buffer => {
@@ -33,8 +31,20 @@ function noise(count: number, scale: number, seed: number): Buffer {
   return Buffer.from(values.buffer);
 }
 
-/** `strength` 0 changes nothing of what the base says. The base has 30 layers. */
-export function writeAdapter(path: string, strength = 0.05, { rank, layers } = { rank: 4, layers: 3 }): void {
+interface AdapterShape {
+  rank: number;
+  layers: number;
+  /** Of the base's ffn_down: in → out. */
+  width: number;
+  out: number;
+}
+
+/** Of SmolLM2-135M, which has 30 layers. */
+const starterShape: AdapterShape = { rank: 4, layers: 3, width: 1536, out: 576 };
+
+/** `strength` 0 changes nothing of what the base says. */
+export function writeAdapter(path: string, strength = 0.05, shape: Partial<AdapterShape> = {}): void {
+  const { rank, layers, width, out } = { ...starterShape, ...shape };
   const tensors = [...Array(layers).keys()].flatMap((layer) => [
     { name: `blk.${layer}.ffn_down.weight.lora_a`, shape: [width, rank], data: noise(width * rank, 0.05, layer + 1) },
     { name: `blk.${layer}.ffn_down.weight.lora_b`, shape: [rank, out], data: noise(rank * out, strength, layer + 9) },

@@ -20,13 +20,14 @@ export const testKey = "pl_test";
 export async function testFloor<Name extends string>(
   endpoints: Record<Name, Endpoint>,
   handlers: Record<Name, AnyHandler>,
-  limits: Partial<Limits["upload"]> & { bodyBytes?: number } = {},
+  limits: Partial<Limits["upload"]> & { bodyBytes?: number; settings?: Record<string, string> } = {},
 ): Promise<Floor> {
   const folder = await mkdtemp(join(tmpdir(), "plumbline-floor-"));
   const log: Record<string, unknown>[] = [];
-  const { bodyBytes = 1 << 20, ...upload } = limits;
+  const { bodyBytes = 1 << 20, settings = {}, ...upload } = limits;
+  const pace = { seconds: 60, rate: 0, windowSeconds: 15, ...limits.pace };
   const server = createServer({
-    config: readConfig({}),
+    config: readConfig(settings),
     log: createLog("debug", (line) => void log.push(JSON.parse(line) as Record<string, unknown>)),
     authenticate: (key) => (key === testKey ? { userId: "u", userName: "u", keyId: "k" } : null),
     admit: () => {},
@@ -34,7 +35,8 @@ export async function testFloor<Name extends string>(
     pages: { "/openapi.json": { type: "application/json", render: () => "{}" } },
     routes: mount(endpoints, handlers, {
       bodyBytes,
-      upload: { folder, fileBytes: 1 << 20, files: 3, freeDisk: 0, ...upload },
+      pace,
+      upload: { folder, fileBytes: 1 << 20, files: 3, freeDisk: 0, pace, ...upload },
       checkDisk: async () => {},
       once: async (_owner, _key, _request, perform) => ({ reply: await perform(() => {}) }),
     }),

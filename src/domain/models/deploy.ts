@@ -23,6 +23,7 @@ import type { Claim, Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import { isTerminal } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
+import { mostLoadsBegun } from "./load-watch.ts";
 import type { Lease, Loads } from "./loads.ts";
 import { refOf } from "./resolve.ts";
 import type { AlignedRow, DeploymentRow, DeploymentStatus, ModelsSql } from "./store.ts";
@@ -58,8 +59,6 @@ const moves = {
   deploy: { from: "UNDEPLOYED", during: "DEPLOYING", to: "DEPLOYED", opposite: "UNDEPLOYING" },
   undeploy: { from: "DEPLOYED", during: "UNDEPLOYING", to: "UNDEPLOYED", opposite: "DEPLOYING" },
 } as const satisfies Record<DeploymentRow["kind"], Record<string, DeploymentStatus>>;
-
-const mostLoadsBegun = 2;
 
 export function createDeployments(parts: DeploymentParts): Deployments {
   const { store, sql, queue, loads, clock, log } = parts;

@@ -9,6 +9,7 @@ import type { Calibration } from "../../engine/confidence.ts";
 import { confidenceRecord, voidNow } from "./confidence.ts";
 import type { Deployments } from "./deploy.ts";
 import { downloadAdapter } from "./download.ts";
+import { loadErrorOf } from "./load-watch.ts";
 import { asked, type Lookup, modelNotFound } from "./resolve.ts";
 import type { AlignedRow, BaseRow, ModelsSql } from "./store.ts";
 
@@ -110,6 +111,7 @@ export const baseRecord = (row: BaseRow): BaseRecord => ({
   can_be_aligned: row.can_be_aligned === 1,
   reason: row.reason,
   license: row.license,
+  load_error: loadErrorOf(row),
   sha256: row.sha256,
   created_at: row.created_at,
 });

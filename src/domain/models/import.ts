@@ -9,7 +9,7 @@ import { isErrno, makeFolder, renameDurably, sha256OfFile, temporaryName } from 
 import { labelOf } from "../../base/visible.ts";
 import { name } from "../../contract/common.ts";
 import { compile } from "../../contract/validate.ts";
-import { probeModel } from "../../engine/probe.ts";
+import { type ModelFacts, probeModel } from "../../engine/probe.ts";
 import { convertSentenceTransformer } from "../../engine/sentence-transformers/convert.ts";
 import type { BaseRow } from "./store.ts";
 
@@ -24,7 +24,13 @@ export interface ImportSource {
   mode: "copy" | "link";
 }
 
-export type ImportedFile = Omit<BaseRow, "id" | "created_at">;
+export type ImportedFile = Omit<BaseRow, "id" | "created_at" | "loads_begun">;
+
+/**
+ * Memory for the first load of a new file, beside all that is loaded; null where the machine never has so much, and the file is
+ * never loaded either. Throws out_of_memory.
+ */
+export type TrialRoom = (bytes: number) => Promise<{ release(): void } | null>;
 
 /** The pool of seats that memory is estimated for. */
 export interface Seating {
@@ -34,7 +40,12 @@ export interface Seating {
 
 const checkName = compile({ type: "object", properties: { name } } as const);
 
-export async function importFile(source: ImportSource, folder: string, seating: Seating): Promise<ImportedFile> {
+export async function importFile(
+  source: ImportSource,
+  folder: string,
+  seating: Seating,
+  roomFor: TrialRoom,
+): Promise<ImportedFile> {
   const named = checkName({ ...(source.name === undefined ? {} : { name: source.name }) });
   if (!named.ok) throw new Failure("bad_request", named.details.map(({ msg }) => `The name ${msg}`).join("; "));
   const { path: original, isFolder } = await checked(source.path);
@@ -45,7 +56,7 @@ export async function importFile(source: ImportSource, folder: string, seating: 
   const staged = temporaryName(join(folder, "import.gguf"));
   try {
     const held = isFolder ? await convert(original, staged) : await stage(original, staged, source.mode);
-    const facts = await probeModel(held, { seating });
+    const facts = await probe(held, seating, roomFor);
     const sha256 = await sha256OfFile(held);
     const path = held === original ? original : join(folder, `${sha256}.gguf`);
     if (path !== original) await renameDurably(staged, path);
@@ -68,6 +79,15 @@ export async function importFile(source: ImportSource, folder: string, seating: 
     throw isErrno(error, "ENOSPC", "EDQUOT") ? new Failure("disk_full", undefined, { cause: error }) : error;
   } finally {
     await rm(staged, { force: true });
+  }
+}
+
+async function probe(path: string, seating: Seating, roomFor: TrialRoom): Promise<ModelFacts> {
+  const room = await roomFor((await stat(path)).size);
+  try {
+    return await probeModel(path, { seating, trial: room !== null });
+  } finally {
+    room?.release();
   }
 }
 

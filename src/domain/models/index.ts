@@ -11,6 +11,7 @@ import type { Caller, Handlers } from "../../contract/endpoint.ts";
 import type { promotions } from "../../contract/promotions.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import type { Generator, ModelKind, ModelRef } from "../../engine/generator.ts";
+import type { Gpu } from "../../engine/gpu.ts";
 import type { SavedFile, Trainer } from "../../engine/trainer.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
@@ -30,6 +31,7 @@ import {
   storeAdapter,
   storeSources,
 } from "./import.ts";
+import { createLoadWatch, type LoadWatch } from "./load-watch.ts";
 import { createLoads, type Lease, type Use } from "./loads.ts";
 import { createPromotions, type Verdict } from "./promotion.ts";
 import { asked, find, type Lookup, modelNotFound, type ResolvedModel, resolve } from "./resolve.ts";
@@ -49,6 +51,8 @@ export interface ModelsParts extends Told {
   /** Where hf:// names are fetched. */
   hub: { mirror: string; freeDisk: number };
   seating: Seating;
+  /** Who holds how much memory. */
+  gpu: Gpu;
   /** What makes exports. */
   startTrainer: () => Trainer;
   /** The whole URL of chat completions. */
@@ -100,6 +104,8 @@ export interface Models {
   describe(ownerId: string, name: string): Described | null;
   /** Keeps a model loaded until released, whatever its deployment. */
   lease(ref: ModelRef, use: Exclude<Use, "deployment">): Promise<Lease>;
+  /** Asked before every native load of a base. Throws load_ended_appliance. */
+  watchLoad: LoadWatch;
   /** Unloads the base that is kept for the next request only, and was so for longest; whether there was one. */
   freeIdle(): Promise<boolean>;
   /** The installed sentence encoder of this hash; null when there is none. */
@@ -134,6 +140,9 @@ export interface Models {
   waiting(): string[];
 }
 
+/** Of a trial's small context. */
+const trialBytes = 64 << 20;
+
 export function createModels(parts: ModelsParts): Models {
   const { store, generator, clock, log, folder } = parts;
   const sql = prepareModels(store);
@@ -151,6 +160,17 @@ export function createModels(parts: ModelsParts): Models {
     return loads.take(ref, use);
   }
 
+  async function trialRoom(fileBytes: number): Promise<{ release(): void } | null> {
+    const bytes = fileBytes + trialBytes;
+    if (bytes > parts.gpu.snapshot().memoryBytes) return null;
+    for (;;) {
+      const grant = parts.gpu.reserve("the trial of a new model", bytes);
+      if (grant !== null) return grant;
+      if (await loads.freeIdle()) continue;
+      throw new Failure("out_of_memory", `Trying the file needs ${bytes} bytes of memory`, { retryAfterSeconds: 30 });
+    }
+  }
+
   function register(file: ImportedFile, hub?: { source: string; revision: string; by?: Caller }): BaseRow {
     return store.transaction(() => {
       const row = keep(file, hub);
@@ -162,11 +182,13 @@ export function createModels(parts: ModelsParts): Models {
   function keep(file: ImportedFile, hub?: { source: string; by?: Caller }): BaseRow {
     const known = sql.baseOfHash.get(file.sha256);
     if (known) {
+      // It was tried just now.
+      sql.setBaseLoads.run(0, known.id);
       // A kept file is better than a reference to one elsewhere, and any is better than one that is gone.
       if (dirname(file.path) === folder || !existsSync(known.path)) sql.moveBase.run(file.path, known.id);
       return known;
     }
-    const row: BaseRow = { ...file, id: newId("model"), created_at: clock.now() };
+    const row: BaseRow = { ...file, id: newId("model"), loads_begun: 0, created_at: clock.now() };
     sql.insertBase.run({ ...row, seq: store.nextSeq() });
     const { name, sha256 } = row;
     parts.audit("model.import", row.id, { name, sha256, ...(hub ? { source: hub.source } : {}) }, hub?.by);
@@ -184,7 +206,7 @@ export function createModels(parts: ModelsParts): Models {
         .split("/")
         .at(-1)!
         .replace(/\.gguf$/, "");
-      const file = await importFile({ path, mode: "copy", name: title }, folder, parts.seating);
+      const file = await importFile({ path, mode: "copy", name: title }, folder, parts.seating, trialRoom);
       return register(file, { source, revision, ...(by ? { by } : {}) });
     } finally {
       await rm(path, { force: true });
@@ -204,7 +226,8 @@ export function createModels(parts: ModelsParts): Models {
   }
 
   async function importBase(source: ImportSource): Promise<BaseRecord> {
-    if (!isHubName(source.path)) return baseRecord(register(await importFile(source, folder, parts.seating)));
+    if (!isHubName(source.path))
+      return baseRecord(register(await importFile(source, folder, parts.seating, trialRoom)));
     if (source.name !== undefined || source.sha256 !== undefined || source.mode === "link")
       throw new Failure("bad_request", "What is fetched from a mirror is copied, named and checked by its index");
     return baseRecord(await hubBase(source.path));
@@ -225,6 +248,7 @@ export function createModels(parts: ModelsParts): Models {
       return base && { modelId: base.id, name: base.name, kind: base.kind, isServing: true };
     },
     lease,
+    watchLoad: createLoadWatch(sql),
     freeIdle: loads.freeIdle,
     encoderOf(sha256) {
       const row = sql.baseOfHash.get(sha256);

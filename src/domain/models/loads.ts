@@ -89,9 +89,9 @@ export function createLoads(parts: { generator: Generator; log: Log; clock?: Clo
       }
   }
 
-  /** Want of memory is found out before anything is loaded, and may be over at once: that needs no pause. */
+  /** Want of memory is found out before anything is loaded, and may be over at once: that needs no pause. Nor does what stays. */
   function cool(key: string, error: unknown): void {
-    if (error instanceof Failure && error.code === "out_of_memory") return;
+    if (error instanceof Failure && ["out_of_memory", "load_ended_appliance"].includes(error.code)) return;
     const pauseMs = Math.min(longestPauseMs, 2 * (coolings.get(key)?.pauseMs ?? firstPauseMs / 2));
     const reason = error instanceof Failure ? error.message : "for a reason that the log has";
     coolings.set(key, { reason, pauseMs, untilMs: clock.monotonicMs() + pauseMs });

@@ -20,6 +20,8 @@ export interface BaseRow {
   license: string | null;
   sha256: string;
   path: string;
+  /** Native loads that began and never ended. */
+  loads_begun: number;
   created_at: string;
 }
 
@@ -96,7 +98,7 @@ const isNamed = "name = :name AND (SELECT count(*) FROM base_model AS other WHER
 
 function prepareBases(store: Store) {
   return {
-    insertBase: store.prepare<BaseRow & { seq: number }>(
+    insertBase: store.prepare<Omit<BaseRow, "loads_begun"> & { seq: number }>(
       `INSERT INTO base_model(id, name, kind, architecture, context_length, parameters, file_type, bytes, memory_bytes,
        can_be_aligned, reason, license, sha256, path, created_seq, created_at)
        VALUES(:id, :name, :kind, :architecture, :context_length, :parameters, :file_type, :bytes, :memory_bytes,
@@ -120,6 +122,8 @@ function prepareBases(store: Store) {
     bases: store.prepare<[number, number], BaseRow>(
       "SELECT * FROM base_model ORDER BY created_seq DESC LIMIT ? OFFSET ?",
     ),
+    baseById: store.prepare<[string], BaseRow>("SELECT * FROM base_model WHERE id = ?"),
+    setBaseLoads: store.prepare<[number, string]>("UPDATE base_model SET loads_begun = ? WHERE id = ?"),
     countBases: store.prepare<[], { n: number }>("SELECT count(*) AS n FROM base_model"),
     moveBase: store.prepare<[string, string]>("UPDATE base_model SET path = ? WHERE id = ?"),
     deleteBase: store.prepare<[string]>("DELETE FROM base_model WHERE id = ?"),

@@ -1,0 +1,120 @@
+// The first load of a file that nobody vouches for, as serving will load and ask it, in the probe's child: what the library ends
+// the process at shows here, and nothing but the child is lost.
+import { Failure } from "../base/errors.ts";
+import { createLog, type Log } from "../base/log.ts";
+import { type NativeModel, openNative } from "./binding.ts";
+import { type ChatMessage, formatChat } from "./chat-format.ts";
+import type { Tokenizer } from "./generator.ts";
+import { poolingOf } from "./pooling.ts";
+
+/** What the library said last of why it refuses. */
+let said = "";
+
+const log: Log = createLog("warn", (line) => {
+  process.stderr.write(line);
+  const { text } = JSON.parse(line) as { text?: string };
+  if (text !== undefined && /error|fail|invalid|wrong|missing|unknown|not /i.test(text)) said = text;
+});
+
+const unsound = (what: string): Failure => new Failure("model_invalid", `Not a sound model file: ${what}`);
+
+/** The words of the library instead of a path in this machine's folders. */
+async function loaded<T>(opening: Promise<T>): Promise<T> {
+  try {
+    return await opening;
+  } catch (error) {
+    if (!(error instanceof Failure) || error.code !== "model_load_failed") throw error;
+    throw unsound(said === "" ? "the library refused it" : `the library refused it: ${said.slice(0, 300)}`);
+  }
+}
+
+/** Its vocabulary alone. */
+export async function openSuspect(path: string): Promise<NativeModel> {
+  const native = await openNative(log);
+  return loaded(native.openModel(path, { vocabularyOnly: true }));
+}
+
+/** Every byte, in and out of its place, and what people write. */
+const texts = [
+  "Hello, world: 1 + 1 = 2.",
+  Array.from({ length: 256 }, (_, code) => String.fromCharCode(code)).join(""),
+  "Ωμέγα, Straße, naïve, Привет, שלום, سلام, नमस्ते, 你好，世界, こんにちは, 한국어, 🙂👩‍👩‍👧, \u{10ffff}\ufffd",
+  "   \t\n\n  <s></s><|im_start|><unk><pad>[CLS][SEP] a\u0301 ﬁ \u200b\ufeff",
+  "the ".repeat(40),
+];
+
+/** Every text must become tokens of the vocabulary, and every token a text. Throws model_invalid. */
+export function readEverything(tokenizer: Tokenizer): void {
+  for (const isSpecial of [false, true])
+    for (const text of texts) {
+      const ids = tokenizer.encode(text, isSpecial);
+      if (ids.some((id) => id >= tokenizer.vocabulary)) throw unsound("its vocabulary reads text as tokens it has not");
+    }
+  if (tokenizer.encode(texts[0]!, false).length === 0) throw unsound("its vocabulary does not read plain text");
+  for (const id of [tokenizer.bos, tokenizer.eos, ...tokenizer.eog])
+    if (id !== null && id >= tokenizer.vocabulary) throw unsound(`its control token ${id} is none of its vocabulary`);
+  for (let token = 0; token < tokenizer.vocabulary; token++) tokenizer.pieceOf(token);
+}
+
+const conversations: ChatMessage[][] = [
+  [{ role: "user", content: "Hello?" }],
+  [
+    { role: "user", content: "Hello?" },
+    { role: "assistant", content: "Hello." },
+    { role: "user", content: "Goodbye." },
+  ],
+];
+
+/** What keeps the template from rendering a plain conversation; null when nothing does. */
+export function templateProblemOf(tokenizer: Tokenizer): string | null {
+  if (tokenizer.chatTemplate === null) return "The file has no chat template";
+  try {
+    for (const messages of conversations) formatChat(tokenizer, messages);
+    return null;
+  } catch (error) {
+    if (error instanceof Failure) return error.message;
+    throw error;
+  }
+}
+
+const seatContext = 64;
+/** Every weight is met by one token already; the library's threads wait for each other where others use the cores. */
+const [promptTokens, threads] = [8, 1];
+
+/** Loads all of it and asks it something. Throws model_invalid. */
+export async function tryOut(path: string): Promise<void> {
+  const native = await openNative(log);
+  const model = await loaded(native.openModel(path, { onTrial: true }));
+  const { tokenizer, header } = model;
+  const tokens = tokenizer.encode(texts.join(" "), false).slice(0, promptTokens);
+  if (poolingOf(header).kind === "text") await answer(model, tokens);
+  await embed(model, tokens);
+  await model.dispose();
+}
+
+/** Two sequences, one the other's copy, as the pool of seats has them. */
+async function answer(model: NativeModel, prompt: number[]): Promise<void> {
+  const context = await loaded(model.openContext({ sequences: 2, seatContext, batch: seatContext, threads }));
+  const sampler = context.openSampler();
+  const last = prompt.length - 1;
+  const [[row]] = (await context.decode([{ sequence: 0, position: 0, tokens: prompt, logitsAt: [last] }])) as [
+    [number],
+  ];
+  const { best, logZ } = await sampler.exact(row, prompt[0]!);
+  mustBeFinite([logZ, ...(await sampler.top(row)).logits]);
+  await context.copy(0, 1);
+  const next = [0, 1].map((sequence) => ({ sequence, position: last + 1, tokens: [best], logitsAt: [0] }));
+  for (const [second] of await context.decode(next)) mustBeFinite((await sampler.top(second!)).logits);
+  sampler.dispose();
+  await context.dispose();
+}
+
+async function embed(model: NativeModel, tokens: number[]): Promise<void> {
+  const context = await loaded(model.openEmbeddingContext({ seatContext, batch: seatContext, threads }));
+  mustBeFinite(await context.read(tokens, 0));
+  await context.dispose();
+}
+
+function mustBeFinite(numbers: Iterable<number>): void {
+  for (const number of numbers) if (!Number.isFinite(number)) throw unsound("what it computes is no number");
+}

@@ -1,0 +1,93 @@
+// What one client may hold: connections, and requests on each. A connection that is refused is closed for good: half closed, it
+// would keep its descriptor for as long as the client likes, and those are few.
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Config } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
+import { networkOf } from "./address.ts";
+
+/** How long an answer that closes a connection may take to arrive. */
+const lingerMs = 1_000;
+
+/** Sends what is the last of a connection, and closes it whether or not the client does. */
+export function endWith(socket: Socket, text: string): void {
+  socket.end(text);
+  const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
+  socket.once("close", () => clearTimeout(timer));
+}
+
+/** `refusal`: what a client is told that has too many, as bytes. */
+export function limitConnections(
+  server: Server,
+  { connections, connectionsPerAddress }: Pick<Config, "connections" | "connectionsPerAddress">,
+  refusal: (failure: Failure) => string,
+): void {
+  const held = new Map<string, number>();
+  // What is over this is closed by Node as it comes, without a word: nothing is left to say it with.
+  server.maxConnections = connections;
+  server.on("connection", (socket: Socket) => {
+    const network = networkOf(socket.remoteAddress ?? "");
+    const count = (held.get(network) ?? 0) + 1;
+    held.set(network, count);
+    socket.once("close", () => {
+      const left = held.get(network)! - 1;
+      if (left === 0) held.delete(network);
+      else held.set(network, left);
+    });
+    if (count <= connectionsPerAddress) return;
+    socket.end(refusal(new Failure("too_many_connections")));
+    socket.destroySoon();
+  });
+}
+
+type Handle = (request: IncomingMessage, response: ServerResponse) => void;
+
+interface Line {
+  answering: ServerResponse;
+  waiting: { response: ServerResponse; begin: () => void }[];
+  /** One came that was too many: it is the last. */
+  isFull: boolean;
+}
+
+export interface Turns {
+  handle: Handle;
+  /** What is written to a connection now. */
+  answering(socket: Socket): ServerResponse | undefined;
+}
+
+/**
+ * Requests of one connection one after the other, each begun when the answer before it was sent: so has HTTP it for the answers,
+ * and what a client sent ahead costs nothing once it is gone. One that is too many is refused in its turn, and ends the connection.
+ */
+export function inTurn(handle: Handle, most: number, refuse: Handle): Turns {
+  const lines = new WeakMap<Socket, Line>();
+
+  function answer(line: Line, socket: Socket, response: ServerResponse, begin: () => void): void {
+    line.answering = response;
+    response.once("close", () => {
+      const next = socket.destroyed ? undefined : line.waiting.shift();
+      if (next === undefined) lines.delete(socket);
+      else answer(line, socket, next.response, next.begin);
+    });
+    begin();
+  }
+
+  return {
+    answering: (socket) => lines.get(socket)?.answering,
+    handle(request, response) {
+      const { socket } = request;
+      const line = lines.get(socket);
+      if (line === undefined) {
+        const first: Line = { answering: response, waiting: [], isFull: false };
+        lines.set(socket, first);
+        answer(first, socket, response, () => handle(request, response));
+        return;
+      }
+      if (line.isFull) return;
+      // With the one that is answered.
+      line.isFull = line.waiting.length + 1 >= most;
+      const begin = line.isFull ? refuse : handle;
+      line.waiting.push({ response, begin: () => begin(request, response) });
+    },
+  };
+}

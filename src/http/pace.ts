@@ -1,0 +1,44 @@
+// How fast a body must come: a trickle holds a connection, a place and what was read of it, and is ended.
+import type { IncomingMessage } from "node:http";
+import { Failure } from "../base/errors.ts";
+
+export interface Pace {
+  /** Of the whole body. */
+  seconds: number;
+  /** Bytes a second, over every window. */
+  rate: number;
+  /** Length of a window. */
+  windowSeconds: number;
+}
+
+/** Calls `fail` once where the body is too slow, until it has come whole or what this gives is called. */
+export function watchPace(request: IncomingMessage, pace: Pace, fail: (failure: Failure) => void): () => void {
+  const least = Math.max(1, Math.ceil(pace.rate * pace.windowSeconds));
+  let bytes = 0;
+  const count = (part: Buffer): void => {
+    bytes += part.length;
+  };
+  let isOver = false;
+  const stop = (): void => {
+    isOver = true;
+    clearInterval(windows);
+    clearTimeout(whole);
+    request.off("data", count).off("end", stop);
+  };
+  const tooSlow = (message: string): void => {
+    stop();
+    fail(new Failure("request_timeout", message));
+  };
+  // What came while this process was busy is read first: the client is not to blame for that.
+  const windows = setInterval(
+    () =>
+      setImmediate(() => {
+        if (bytes < least && !isOver) tooSlow(`The body came slower than ${least} bytes in ${pace.windowSeconds} s`);
+        bytes = 0;
+      }),
+    pace.windowSeconds * 1000,
+  );
+  const whole = setTimeout(() => tooSlow(`The body took more than ${pace.seconds} s`), pace.seconds * 1000);
+  request.on("data", count).on("end", stop);
+  return stop;
+}
