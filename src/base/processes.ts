@@ -1,7 +1,7 @@
 // The one place that starts processes. A child gets an empty environment but for what is listed, no shell, and its stdin held
 // by us: every worker of the house leaves when its stdin closes, so none outlives a parent that was killed.
 import { spawn } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 
@@ -80,18 +80,19 @@ export function startNode(
 export interface Finished extends Ended {
   stdout: string;
   stderr: string;
+  /** By the clock, or by its own computing. */
   timedOut: boolean;
   /** Killed for its memory or the length of its output. */
   tooLarge: boolean;
 }
 
 /**
- * Runs a child to its end: stdin is closed after `input`, output kept up to maxBytes, killed after timeoutMs or with more than
- * memoryBytes resident.
+ * Runs a child to its end: stdin is closed after `input`, output kept up to maxBytes, killed after timeoutMs, after cpuMs of
+ * computing, or with more than memoryBytes resident.
  */
 export async function finish(
   child: Child,
-  limits: { timeoutMs: number; maxBytes: number; memoryBytes?: number; input?: string | Uint8Array },
+  limits: { timeoutMs: number; cpuMs?: number; maxBytes: number; memoryBytes?: number; input?: string | Uint8Array },
 ): Promise<Finished> {
   let timedOut = false;
   let tooLarge = false;
@@ -99,15 +100,18 @@ export async function finish(
     tooLarge = true;
     child.kill("SIGKILL");
   };
-  const { memoryBytes = Number.POSITIVE_INFINITY } = limits;
-  // A heap limit does not see native memory.
-  const watch = setInterval(async () => {
-    if ((await residentBytes(child.pid)) > memoryBytes) tooMuch();
-  }, 100);
-  const timer = setTimeout(() => {
+  const tooLate = (): void => {
     timedOut = true;
     child.kill("SIGKILL");
-  }, limits.timeoutMs);
+  };
+  const { memoryBytes = Number.POSITIVE_INFINITY, cpuMs = Number.POSITIVE_INFINITY } = limits;
+  // A heap limit does not see native memory.
+  const watch = setInterval(() => {
+    const used = usedBy(child.pid);
+    if (used.residentBytes > memoryBytes) tooMuch();
+    if (used.cpuMs > cpuMs) tooLate();
+  }, 100);
+  const timer = setTimeout(tooLate, limits.timeoutMs);
   const collect = (stream: Readable): Promise<string> =>
     new Promise((resolve) => {
       const parts: Buffer[] = [];
@@ -132,11 +136,25 @@ export async function finish(
 }
 
 const pageBytes = 4096;
+/** Linux counts a process' time in hundredths of a second, whatever its own clock. */
+const tickMs = 10;
 
-/** 0 when the process is gone, or this is no Linux. */
-async function residentBytes(pid: number): Promise<number> {
-  const pages = await readFile(`/proc/${pid}/statm`, "utf8").catch(() => "");
-  return Number(pages.split(" ")[1] ?? 0) * pageBytes;
+/** proc(5). Nothing when the process is gone, or this is no Linux. */
+function usedBy(pid: number): { residentBytes: number; cpuMs: number } {
+  let line = "";
+  try {
+    // Made by the kernel from memory: sooner read than asked for, and a guard must not queue behind other files.
+    line = readFileSync(`/proc/${pid}/stat`, "latin1");
+  } catch {
+    return { residentBytes: 0, cpuMs: 0 };
+  }
+  // From the third on: the second is the program's name, which may hold spaces.
+  const fields = line
+    .slice(line.lastIndexOf(")") + 2)
+    .split(" ")
+    .map(Number);
+  const [user = 0, system = 0, pages = 0] = [fields[11], fields[12], fields[21]];
+  return { residentBytes: pages * pageBytes, cpuMs: (user + system) * tickMs };
 }
 
 /** Lines of a stream, each without its end. */

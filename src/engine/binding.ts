@@ -3,6 +3,7 @@
 import type { Llama } from "node-llama-cpp";
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
+import { loadDecodeThread } from "./decode-thread.ts";
 import type { Tokenizer, TopLogits } from "./generator.ts";
 import { type GgufHeader, readGgufHeader } from "./gguf-header.ts";
 import { type Pooling, poolingOf, poolingOverrides } from "./pooling.ts";
@@ -261,6 +262,7 @@ export function openNative(log: Log): Promise<Native> {
 }
 
 async function open(log: Log): Promise<Native> {
+  loadDecodeThread(log);
   const { getLlama } = await import("node-llama-cpp");
   let llama: Llama;
   try {

@@ -235,6 +235,25 @@ export function scan(width: number, height: number, grey: Uint8Array): Buffer {
   ]);
 }
 
+/** One page that paints a form, which paints the next one twice, and so on; the last has `content`. */
+export function forms(depth: number, content: string): Buffer {
+  const first = 5;
+  const form = (number: number): string => {
+    const isLast = number === depth - 1;
+    const stream = isLast ? content : "/X Do /X Do";
+    const inner = isLast ? "/Font << /F0 3 0 R >>" : `/XObject << /X ${first + number + 1} 0 R >>`;
+    return `<< /Type /XObject /Subtype /Form /BBox [0 0 612 792] /Resources << ${inner} >> /Length ${stream.length} >>\nstream\n${stream}\nendstream`;
+  };
+  return pdfOf([
+    "<< /Type /Catalog /Pages 2 0 R >>",
+    "<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+    "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+    `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents ${first + depth} 0 R /Resources << /XObject << /X ${first} 0 R >> >> >>`,
+    ...Array.from({ length: depth }, (_, number) => form(number)),
+    "<< /Length 5 >>\nstream\n/X Do\nendstream",
+  ]);
+}
+
 function pdfOf(objects: readonly string[], trailer = ""): Buffer {
   let file = "%PDF-1.4\n";
   const places = objects.map((body, i) => {

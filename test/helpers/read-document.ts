@@ -12,20 +12,23 @@ export interface Read extends Omit<Parsed, "text">, Parts {
 
 export interface DocumentReader {
   parser: Parser;
-  read(name: string, content: string | Uint8Array, options?: Partial<ParseOptions>): Promise<Read>;
+  /** `owner`: whose document it is; the same one's where it is not said. */
+  read(name: string, content: string | Uint8Array, options?: Partial<ParseOptions> & { owner?: string }): Promise<Read>;
   close(): Promise<void>;
 }
 
-export function documentReader(): DocumentReader {
+/** `seconds`: of computing that a document of so many bytes has, where that is not as usual. */
+export function documentReader(seconds?: (bytes: number) => number): DocumentReader {
   const folder = mkdtempSync(join(tmpdir(), "plumbline-documents-"));
-  const parser = createParser();
+  const parser = createParser(seconds);
   let files = 0;
   return {
     parser,
-    async read(name, content, options = {}) {
+    async read(name, content, { owner = "u", ...options } = {}) {
       const path = join(folder, String(files++));
       writeFileSync(path, content);
       const parsed = await parser.parse(
+        owner,
         path,
         { name, asIs: false, personalData: "off", maskKey: "key", ...options },
         new AbortController().signal,

@@ -89,23 +89,29 @@ export function createDocuments(parts: {
   const parser = createParser();
 
   const read = (
+    ownerId: string,
     file: UploadedFile,
     options: Omit<ParseOptions, "name" | "maskKey">,
     signal: AbortSignal,
   ): Promise<Arrival> => {
     const name = label(file.name);
-    const parsed = parser.parse(file.path, { ...options, name, maskKey: maskKey() }, signal);
+    const parsed = parser.parse(ownerId, file.path, { ...options, name, maskKey: maskKey() }, signal);
     return parsed.then((parsed) => ({ file, name, parsed }));
   };
 
   /** The same for as long as the database lives: a value has one stand-in in all documents. */
   const maskKey = (): string => rows.maskKey.get(randomBytes(32).toString("hex"))!.key;
 
-  /** One upload after the other, so that two at once find each other's paragraphs. */
-  let comparing: Promise<unknown> = Promise.resolve();
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = comparing.then(work);
-    comparing = turn.catch(() => {});
+  /** One upload of an owner after the other, so that two at once find each other's paragraphs. */
+  const comparing = new Map<string, Promise<unknown>>();
+  function inTurn<T>(ownerId: string, work: () => Promise<T>): Promise<T> {
+    const turn = (comparing.get(ownerId) ?? Promise.resolve()).then(work);
+    const ended = turn
+      .catch(() => {})
+      .then(() => {
+        if (comparing.get(ownerId) === ended) comparing.delete(ownerId);
+      });
+    comparing.set(ownerId, ended);
     return turn;
   }
 
@@ -114,7 +120,8 @@ export function createDocuments(parts: {
     const found: Duplicate[][] = arrivals.map(() => []);
     const compare = async (index: number, others: { id: string; signatures: Uint8Array }[]): Promise<void> => {
       const { name, parsed } = arrivals[index]!;
-      if (others.length > 0) found[index]!.push(...(await parser.compare({ name, own: parsed.signatures, others })));
+      if (others.length === 0) return;
+      found[index]!.push(...(await parser.compare(ownerId, { name, own: parsed.signatures, others })));
     };
     let last = 0;
     for (let more = true; more; ) {
@@ -146,7 +153,7 @@ export function createDocuments(parts: {
         if (parsed.textSha256 !== file.sha256) await blobs.keep(parsed.text, parsed.textSha256);
         await blobs.keep(parsed.structure, parsed.structureSha256);
       }
-      return await inTurn(async () => {
+      return await inTurn(ownerId, async () => {
         const found = kind === "document" ? await compared(arrivals, ownerId) : [];
         return store.transaction(() => {
           const added = arrivals.map((arrival) => addRow(arrival, ownerId, kind));
@@ -255,7 +262,7 @@ export function createDocuments(parts: {
     "documents.upload": async ({ files, query, signal, keepReply }, { userId }) => {
       const personalData: PersonalData = query.personal_data ?? parts.personalData;
       const arrivals: Arrival[] = [];
-      for (const file of files) arrivals.push(await read(file, { asIs: false, personalData }, signal));
+      for (const file of files) arrivals.push(await read(userId, file, { asIs: false, personalData }, signal));
       const reply = await keep(arrivals, userId, "document", (added) => {
         const records = { documents: added.map(toRecord) };
         keepReply(
@@ -307,7 +314,7 @@ export function createDocuments(parts: {
       held(ownerId, ids, async (row) => {
         const { id, name, media_type, sha256 } = row;
         const { text, structure } = await contentOf(row);
-        const { pages, blocks } = await parser.parts({ text, structure, mediaType: media_type, name });
+        const { pages, blocks } = await parser.parts(ownerId, { text, structure, mediaType: media_type, name });
         const plain = blocks.map(({ type, level, start, end }) => ({ type, level, start, end }));
         return { document: { id, name, media_type, text, ...(pages && { pages }), blocks: plain }, sha256 };
       }),
@@ -316,7 +323,7 @@ export function createDocuments(parts: {
       held(ownerId, ids, async (row) => {
         const { text, structure } = await contentOf(row);
         const { id, name, sha256, media_type } = row;
-        const found = await parser.parts({ text, structure, mediaType: media_type, name });
+        const found = await parser.parts(ownerId, { text, structure, mediaType: media_type, name });
         const language = reportOf(row)?.language.main ?? null;
         return {
           id,
@@ -334,7 +341,7 @@ export function createDocuments(parts: {
     has: (ownerId, id) => rows.has.get(ownerId, id)!.any === 1,
 
     async keepBenchmark(ownerId, file, signal, readText, add) {
-      const arrival = await read(file, { asIs: true, personalData: "off" }, signal);
+      const arrival = await read(ownerId, file, { asIs: true, personalData: "off" }, signal);
       const made = await readText(Buffer.from(arrival.parsed.text).toString("utf8"));
       return keep([arrival], ownerId, "benchmark", ([row]) => add(row!, made));
     },

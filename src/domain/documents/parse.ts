@@ -8,12 +8,14 @@ import { checkClaim, claimOf } from "./claim.ts";
 import { signaturesOf } from "./duplicates.ts";
 import type { Page, Reading, Warning } from "./elements.ts";
 import { languagesOf } from "./language.ts";
+import { mostColumns } from "./limits.ts";
 import { cleanOriginal } from "./normalise.ts";
 import { countKinds, findPersonalData, mask, type PersonalDataMode } from "./personal.ts";
 import { qualityOf } from "./quality.ts";
 import { readEmail } from "./read/email.ts";
 import { readHtml } from "./read/html.ts";
 import { readJson, readJsonLines } from "./read/json.ts";
+import { tooWide } from "./refusal.ts";
 import { render } from "./render.ts";
 import type { SourceMap } from "./source-map.ts";
 import type { MediaType } from "./store.ts";
@@ -87,6 +89,8 @@ export async function parseText(path: string, options: ParseOptions): Promise<Pa
 export function parsedReading(format: DocumentFormat, reading: Reading, options: ParseOptions): Parsed {
   const { name } = options;
   checkClaim(name, format);
+  if (reading.elements.some((element) => element.type === "row" && element.cells.length > mostColumns))
+    throw tooWide(name);
   const clean = render(reading.elements);
   if (clean.text.trim() === "") {
     const pages = reading.pages?.length ?? 0;

@@ -7,7 +7,8 @@ import { Failure } from "../../base/errors.ts";
 import { finish, startProcess } from "../../base/processes.ts";
 import type { DocumentFormat } from "../../contract/documents.ts";
 import type { Reading } from "./elements.ts";
-import type { Refused } from "./refusal.ts";
+import { readingTimeoutMs } from "./limits.ts";
+import { type Refused, tooSlow } from "./refusal.ts";
 
 /** `empty`: numbers of the pages without text; stands first, so that it is found without reading all. */
 export type ProbeAnswer =
@@ -16,24 +17,29 @@ export type ProbeAnswer =
   | { picture: string | null }
   | { refused: Refused };
 
-const timeoutMs = 120_000;
 const heapMiB = 1024;
 const memoryBytes = 2 ** 31;
 /** Of its answer. A string cannot be longer than twice that. */
 const answerBytes = 2 ** 28;
 
-/** Resolves to the JSON of a ProbeAnswer with a reading. Throws what is wrong with the file. */
-export const probeDocument = (path: string, kind: "pdf" | "zip", name: string, signal: AbortSignal): Promise<string> =>
-  probe([path, kind, name], '{"format"', signal);
+/** Resolves to the JSON of a ProbeAnswer with a reading. Throws what is wrong with the file. `seconds`: of computing, at most. */
+export const probeDocument = (
+  path: string,
+  kind: "pdf" | "zip",
+  name: string,
+  seconds: number,
+  signal: AbortSignal,
+): Promise<string> => probe([path, kind, name], '{"format"', seconds, signal);
 
 /** The picture that a page of a PDF is, as a PGM file; null where it is none. */
 export async function probeScan(
   path: string,
   page: number,
   name: string,
+  seconds: number,
   signal: AbortSignal,
 ): Promise<Uint8Array | null> {
-  const { picture } = JSON.parse(await probe([path, `scan ${page}`, name], '{"picture"', signal)) as {
+  const { picture } = JSON.parse(await probe([path, `scan ${page}`, name], '{"picture"', seconds, signal)) as {
     picture: string | null;
   };
   return picture === null ? null : Buffer.from(picture, "base64");
@@ -56,20 +62,22 @@ export function confinement(path: string): string[] {
 async function probe(
   task: [path: string, kind: string, name: string],
   start: string,
+  seconds: number,
   signal: AbortSignal,
 ): Promise<string> {
   const [path, , name] = task;
   const cutOff = (): Failure => new Failure("bad_request", "The upload was cut off");
   if (signal.aborted) throw cutOff();
   const script = join(import.meta.dirname, "probe-child.ts");
-  const child = startProcess(process.execPath, [...confinement(path), script, ...task, String(2 * timeoutMs)]);
+  const child = startProcess(process.execPath, [...confinement(path), script, ...task, String(2 * readingTimeoutMs)]);
   const stop = (): void => child.kill("SIGKILL");
   signal.addEventListener("abort", stop, { once: true });
-  const finished = await finish(child, { timeoutMs, maxBytes: answerBytes, memoryBytes }).finally(() =>
-    signal.removeEventListener("abort", stop),
-  );
+  const finished = await finish(child, {
+    ...{ timeoutMs: readingTimeoutMs, cpuMs: 1000 * seconds },
+    ...{ maxBytes: answerBytes, memoryBytes },
+  }).finally(() => signal.removeEventListener("abort", stop));
   if (signal.aborted) throw cutOff();
-  if (finished.timedOut) throw new Failure("document_limit", `${name} takes too long to read`);
+  if (finished.timedOut) throw tooSlow(name, seconds);
   if (finished.tooLarge || /heap out of memory|Array buffer allocation failed/.test(finished.stderr))
     throw new Failure("document_limit", `${name} takes too much memory to read`);
   if (finished.stdout.startsWith('{"refused"') && finished.code === 0) {

@@ -114,7 +114,9 @@ function markup(pieces: readonly Piece[], inCell: boolean): RegExp | null {
   if (/\\[!-/:-@[-`{-~]/.test(text)) signs += "\\\\";
   if (/`[^`]*`/.test(text)) signs += "`";
   if (/\*\S[\s\S]*\*/.test(text)) signs += "*";
-  if (/(?<![\p{L}\p{N}_])_[\s\S]*_(?![\p{L}\p{N}_])/u.test(text)) signs += "_";
+  // The first that may open and any behind it that may close: as one pattern it would look through the rest from every one.
+  const opening = text.search(/(?<![\p{L}\p{N}_])_/u);
+  if (opening >= 0 && /_(?![\p{L}\p{N}_])/u.test(text.slice(opening + 1))) signs += "_";
   if (/<[A-Za-z/!?]/.test(text)) signs += "<";
   if (/&(?:[A-Za-z][A-Za-z0-9]*|#\d+|#[xX][0-9a-fA-F]+);/.test(text)) signs += "&";
   if (/\]\(|\]\[/.test(text)) signs += "\\[";

@@ -31,6 +31,8 @@ export async function recognise(
   path: string,
   pages: readonly number[],
   name: string,
+  /** Of computing, to take a page's picture out of the file. */
+  seconds: number,
   signal: AbortSignal,
 ): Promise<Recognised[]> {
   const known = pages.length === 0 ? null : await languages();
@@ -39,7 +41,7 @@ export async function recognise(
     throw new Failure("document_limit", `${name} has ${pages.length} scanned pages; ${mostPages} are the most`);
   const read: Recognised[] = [];
   for (const page of pages) {
-    const picture = await probeScan(path, page, name, signal);
+    const picture = await probeScan(path, page, name, seconds, signal);
     if (picture === null) continue;
     const child = startProcess("tesseract", ["stdin", "stdout", "-l", known], { env });
     const stop = (): void => child.kill("SIGKILL");

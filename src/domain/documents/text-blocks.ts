@@ -1,45 +1,18 @@
 // The blocks of a text as it is written: Markdown, CSV, or plain text.
 import { CsvError, type Options as CsvOptions, parse as parseCsv } from "csv-parse/sync";
-import type { Nodes, Parents } from "mdast";
-import { fromMarkdown } from "mdast-util-from-markdown";
-import { gfmTableFromMarkdown } from "mdast-util-gfm-table";
-import { gfmTable } from "micromark-extension-gfm-table";
 import { Failure } from "../../base/errors.ts";
 import { delimiterOf } from "../../study/inline.ts";
+import { mostColumns } from "./limits.ts";
+import { markdownBlocks } from "./markdown.ts";
+import { tooWide } from "./refusal.ts";
 import type { MediaType } from "./store.ts";
 import type { PlainBlock } from "./structure.ts";
 
-/** `name`: of the file, for what may be wrong with it. */
+/** `name`: of the file, for what may be wrong with it. Throws document_limit and document_invalid. */
 export function blocksOfText(text: string, mediaType: MediaType, name: string): PlainBlock[] {
-  if (mediaType === "text/markdown") return markdownBlocks(text);
+  if (mediaType === "text/markdown") return markdownBlocks(text, name);
   if (mediaType === "text/csv") return csvBlocks(text, name);
   return paragraphs(text);
-}
-
-function markdownBlocks(text: string): PlainBlock[] {
-  const blocks: PlainBlock[] = [];
-  const add = (type: PlainBlock["type"], level: number, node: Nodes): void => {
-    const [start, end] = [node.position?.start.offset ?? 0, node.position?.end.offset ?? 0];
-    if (text.slice(start, end).trim() !== "") blocks.push({ type, level, start, end });
-  };
-  const walk = (node: Nodes, inItem: boolean): void => {
-    if (node.type === "heading") blocks.push(...inside(text, node, "heading", node.depth));
-    else if (node.type === "table")
-      for (const [index, row] of node.children.entries()) add("row", index === 0 ? 1 : 2, row);
-    else if (node.type === "paragraph") add(inItem ? "item" : "paragraph", 0, node);
-    else if (node.type === "code" || node.type === "html") add("code", 0, node);
-    else if ("children" in node) for (const child of node.children) walk(child, inItem || node.type === "listItem");
-  };
-  walk(fromMarkdown(text, { extensions: [gfmTable()], mdastExtensions: [gfmTableFromMarkdown()] }), false);
-  return blocks;
-}
-
-/** The words of a node without the marks around them. */
-function inside(text: string, node: Parents, type: PlainBlock["type"], level: number): PlainBlock[] {
-  const start = node.children[0]?.position?.start.offset;
-  const end = node.children.at(-1)?.position?.end.offset;
-  if (start === undefined || end === undefined || text.slice(start, end).trim() === "") return [];
-  return [{ type, level, start, end }];
 }
 
 /** Records of a CSV text with where each stands. */
@@ -53,7 +26,8 @@ function csvBlocks(text: string, name: string): PlainBlock[] {
   };
   const blocks: PlainBlock[] = [];
   let at = 0;
-  const place = ({ raw }: { raw: string }): null => {
+  const place = ({ raw, record }: { raw: string; record: string[] }): null => {
+    if (record.length > mostColumns) throw tooWide(name);
     const line = raw.trim();
     if (line === "") return null;
     const start = text.indexOf(line, at);
@@ -62,7 +36,10 @@ function csvBlocks(text: string, name: string): PlainBlock[] {
     return null;
   };
   try {
-    parseCsv(text, { ...options, on_record: (record) => place(record as unknown as { raw: string }) });
+    parseCsv(text, {
+      ...options,
+      on_record: (record) => place(record as unknown as { raw: string; record: string[] }),
+    });
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
     throw new Failure("document_invalid", `${name} is not readable as CSV: ${error.message}`, { cause: error });
@@ -76,7 +53,7 @@ const listMark = /^[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+(?=\S)/;
 /** Blank lines part paragraphs. A line with a line of signs under it is a heading; a line that starts with a mark is an item. */
 function paragraphs(text: string): PlainBlock[] {
   const blocks: PlainBlock[] = [];
-  for (const { 0: raw, index } of text.matchAll(/(?:[^\n]*\S[^\n]*(?:\n|$))+/g)) {
+  for (const { raw, index } of stretchesOf(text)) {
     const lead = raw.length - raw.trimStart().length;
     const body = raw.trim();
     const start = index + lead;
@@ -94,6 +71,20 @@ function paragraphs(text: string): PlainBlock[] {
     blocks.push(...itemsOf(raw, index));
   }
   return blocks;
+}
+
+/** Lines with no blank one between, each stretch with where it begins. Not by a pattern: of a long blank line it takes the square. */
+function* stretchesOf(text: string): Generator<{ raw: string; index: number }> {
+  let from: number | null = null;
+  for (let at = 0; at < text.length; ) {
+    const feed = text.indexOf("\n", at);
+    const end = feed < 0 ? text.length : feed + 1;
+    const isBlank = text.slice(at, end).trim() === "";
+    if (isBlank && from !== null) yield { raw: text.slice(from, at), index: from };
+    from = isBlank ? null : (from ?? at);
+    at = end;
+  }
+  if (from !== null) yield { raw: text.slice(from), index: from };
 }
 
 /** Title, chapter, section, sub-section, as most text converters underline them. */

@@ -6,9 +6,10 @@ import { claimOf, readable } from "./claim.ts";
 import { looksLikeEmail } from "./read/email.ts";
 import { looksLikeJson, looksLikeJsonLines } from "./read/json.ts";
 
-const isHtml = /^(?:\s|<\?xml[^>]*>|<!--[\s\S]*?-->)*<(?:!doctype\s+html|html[\s>])/i;
+/** A comment ends where it first can: were it free to go on, so many comments could be read in two to their number of ways. */
+const isHtml = /^(?:\s|<\?xml[^>]*>|<!--(?:(?!-->)[\s\S])*-->)*<(?:!doctype\s+html|html[\s>])/i;
 const isXml = /^\s*<(?:\?xml\s|!doctype\s(?!\s*html))/i;
-const hasTags = /<(?:p|div|body|table|h[1-6]|ul|ol|span|br|a)\b[^>]*>/i;
+const hasTags = /<(?:p|div|body|table|h[1-6]|ul|ol|span|br|a)\b[^<>]*>/i;
 /** Formats of text of which a file may be any, whatever it looks like. */
 const anyText = new Set<DocumentFormat | null>(["text", "markdown", "csv"]);
 

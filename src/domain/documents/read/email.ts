@@ -5,7 +5,8 @@ import { readHtml } from "./html.ts";
 
 /** Header lines before a blank one, some of which every message has. */
 export function looksLikeEmail(text: string): boolean {
-  const head = /^(?:[!-9;-~]+:[^\n]*\r?\n(?:[ \t][^\n]*\r?\n)*)+(?=\r?\n|$)/.exec(text.slice(0, 100_000))?.[0];
+  // A carriage return has one place in this only: with two, so many lines could be read in two to their number of ways.
+  const head = /^(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)+(?=\r?\n|$)/.exec(text.slice(0, 100_000))?.[0];
   if (head === undefined) return false;
   const names = new Set([...head.matchAll(/^([!-9;-~]+):/gm)].map((match) => match[1]!.toLowerCase()));
   const usual = ["from", "to", "subject", "date", "received", "message-id", "mime-version", "return-path"];

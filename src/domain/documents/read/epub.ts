@@ -3,6 +3,7 @@
 import { Failure } from "../../../base/errors.ts";
 import { decode } from "../charset.ts";
 import type { Element, Page, Reading } from "../elements.ts";
+import { mostPages } from "../limits.ts";
 import type { Archive } from "./archive.ts";
 import { readHtml } from "./html.ts";
 import { neededPart, partOf, resolvePart } from "./office.ts";
@@ -22,7 +23,10 @@ export async function readEpub(archive: Archive, name: string): Promise<Reading>
   const manifest = new Map(nodes(at(book, "manifest")).map(({ attributes }) => [attributes.id ?? "", attributes]));
   const elements: Element[] = [];
   const pages: Page[] = [];
-  for (const { attributes } of nodes(at(book, "spine"))) {
+  const spine = nodes(at(book, "spine"));
+  if (spine.length > mostPages)
+    throw new Failure("too_many_pages", `${name} has ${spine.length} chapters; ${mostPages} are the most`);
+  for (const { attributes } of spine) {
     const item = manifest.get(attributes.idref ?? "");
     if (!item?.href || attributes.linear === "no" || /(^|\s)nav(\s|$)/.test(item.properties ?? "")) continue;
     if (!/^(application\/xhtml\+xml|text\/html)$/.test(item["media-type"] ?? "")) continue;

@@ -12,6 +12,8 @@ import {
 } from "parse5";
 import { Failure } from "../../../base/errors.ts";
 import { type Element, isBlank, type Piece, wordsOf } from "../elements.ts";
+import { mostColumns } from "../limits.ts";
+import { tooWide } from "../refusal.ts";
 
 type Node = DefaultTreeAdapterTypes.ChildNode;
 type Tag = DefaultTreeAdapterTypes.Element;
@@ -31,6 +33,9 @@ export function readHtml(
   const body = root?.childNodes.filter(isTag).find((tag) => tag.tagName === "body");
   const head = root?.childNodes.filter(isTag).find((tag) => tag.tagName === "head");
   if (!root || !body) throw new Failure("document_invalid", `${name} has no HTML body`);
+  visit(body, (tag) => {
+    if (tag.tagName === "tr" && tag.childNodes.filter(isTag).length > mostColumns) throw tooWide(name);
+  });
   const main = mainPart(body);
   const article = isPage && main === body ? articleOf(document, body) : null;
   const reader = new Reader(source, page, article);

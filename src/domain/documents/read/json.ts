@@ -3,8 +3,7 @@
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 import { Failure } from "../../../base/errors.ts";
 import type { Element, Piece, Reading } from "../elements.ts";
-
-const mostDepth = 100;
+import { mostDepth } from "../limits.ts";
 
 /** `text`: decoded; offsets count in it. */
 export const readJson = (text: string, name: string): Reading => reading(text, [parsed(text, 0, name)], false);

@@ -2,9 +2,9 @@
 import { getDocument, type PDFDocumentProxy, Util } from "pdfjs-dist/legacy/build/pdf.mjs";
 import { Failure } from "../../../base/errors.ts";
 import type { Reading, Warning } from "../elements.ts";
+import { mostPages } from "../limits.ts";
 import { layOut, type TextItem, type TextPage } from "./pdf-layout.ts";
 
-export const mostPages = 5000;
 /** Of one document: several hundred books. */
 const mostItems = 20_000_000;
 

@@ -1,6 +1,8 @@
 // PPTX to elements: each slide is a page; titles are headings, bulleted text items, tables rows; notes follow their slide. Slide
 // numbers, dates and footers are left out.
+import { Failure } from "../../../base/errors.ts";
 import { type Element, isBlank, type Page, PageText, type Piece, type Reading } from "../elements.ts";
+import { mostPages } from "../limits.ts";
 import type { Archive } from "./archive.ts";
 import { neededPart, partOf, relationsOf } from "./office.ts";
 import { all, at, nodes, type XmlNode } from "./xml.ts";
@@ -10,7 +12,10 @@ export async function readPptx(archive: Archive, main: string, name: string): Pr
   const targets = new Map((await relationsOf(archive, main, name)).map(({ id, target }) => [id, target]));
   const elements: Element[] = [];
   const pages: Page[] = [];
-  for (const listed of nodes(at(presentation, "sldIdLst"))) {
+  const slides = nodes(at(presentation, "sldIdLst"));
+  if (slides.length > mostPages)
+    throw new Failure("too_many_pages", `${name} has ${slides.length} slides; ${mostPages} are the most`);
+  for (const listed of slides) {
     const part = targets.get(listed.attributes["r:id"] ?? "");
     if (part === undefined) continue;
     const text = new PageText(pages.length);

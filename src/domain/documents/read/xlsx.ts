@@ -2,12 +2,14 @@
 // computed, dates as ISO dates, percentages as such.
 import { Failure } from "../../../base/errors.ts";
 import { type Element, type Page, PageText, type Reading, type Warning } from "../elements.ts";
+import { mostColumns, mostPages } from "../limits.ts";
 import type { Archive } from "./archive.ts";
 import { neededPart, relationsOf } from "./office.ts";
 import { at, nodes, parseXml, textOf, type XmlNode } from "./xml.ts";
 
 const mostCells = 2_000_000;
-const mostColumns = 16_384;
+/** Of all tables, empty ones too: a few cells in as many columns as rows span the square of their number. */
+const mostPlaces = 5_000_000;
 
 type Show = (value: number) => string;
 
@@ -26,7 +28,15 @@ export async function readXlsx(archive: Archive, main: string, name: string): Pr
   const pages: Page[] = [];
   const hidden: string[] = [];
   let left = mostCells;
-  for (const { attributes } of nodes(at(workbook, "sheets"))) {
+  const sheets = nodes(at(workbook, "sheets"));
+  if (sheets.length > mostPages)
+    throw new Failure("too_many_pages", `${name} has ${sheets.length} sheets; ${mostPages} are the most`);
+  let unfilled = mostPlaces;
+  const fill = (places: number): void => {
+    unfilled -= places;
+    if (unfilled < 0) throw new Failure("document_limit", `${name} has tables of more than ${mostPlaces} places`);
+  };
+  for (const { attributes } of sheets) {
     const label = attributes.name ?? `Sheet ${pages.length + 1}`;
     const part = relations.find(({ id, type }) => id === attributes["r:id"] && type === "worksheet")?.target;
     const bytes = part === undefined ? null : await archive.read(part);
@@ -37,7 +47,7 @@ export async function readXlsx(archive: Archive, main: string, name: string): Pr
     }
     const text = new PageText(pages.length);
     elements.push({ type: "heading", level: 2, pieces: [text.take(label)] });
-    const sheet = new Sheet(text, strings, shows);
+    const sheet = new Sheet(text, strings, shows, fill);
     parseXml(bytes, `${name}: ${label}`, "row", (row) => {
       left -= row.children.length;
       if (left < 0) throw new Failure("document_limit", `${name} has more than ${mostCells} cells`);
@@ -115,14 +125,17 @@ class Sheet {
   #text: PageText;
   #strings: readonly string[];
   #shows: readonly Show[];
+  /** Throws document_limit. */
+  #fill: (places: number) => void;
   /** Rows that stand together, by column. */
   #open: Map<number, string>[] = [];
   #last = 0;
 
-  constructor(text: PageText, strings: readonly string[], shows: readonly Show[]) {
+  constructor(text: PageText, strings: readonly string[], shows: readonly Show[], fill: (places: number) => void) {
     this.#text = text;
     this.#strings = strings;
     this.#shows = shows;
+    this.#fill = fill;
   }
 
   row(row: XmlNode): void {
@@ -150,6 +163,7 @@ class Sheet {
       this.elements.push({ type: "paragraph", pieces: [text.take(value!)] });
     }
     const columns = [...new Set(rows.flatMap((row) => [...row.keys()]))].sort((a, b) => a - b);
+    this.#fill(rows.length * columns.length);
     for (const [index, row] of rows.entries()) {
       text.part();
       const cells = columns.map((column, at) => {

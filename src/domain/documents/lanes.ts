@@ -1,0 +1,70 @@
+// Few lanes, in which documents are read, and a fair turn in them for each owner: whoever brings slow documents waits for their own
+// and keeps nobody else waiting.
+import { Failure } from "../../base/errors.ts";
+
+/** Runs `work` with a lane's number, from 0, once the owner's turn has come. Throws bad_request when `signal` ends the wait. */
+export type InLane = <T>(owner: string, signal: AbortSignal | null, work: (lane: number) => Promise<T>) => Promise<T>;
+
+/** `count`: at least 2, since one lane is left to others whatever an owner brings. */
+export function createLanes(count: number): InLane {
+  const free = Array.from({ length: count }, (_, lane) => lane);
+  const held = new Map<string, number>();
+  /** Each owner's, and the owners in the order of their turns. */
+  const waiting = new Map<string, ((lane: number) => void)[]>();
+
+  function serve(): void {
+    for (const [owner, turns] of waiting) {
+      if (free.length === 0) return;
+      const own = held.get(owner) ?? 0;
+      if (own >= count - 1) continue;
+      held.set(owner, own + 1);
+      waiting.delete(owner);
+      const next = turns.shift()!;
+      if (turns.length > 0) waiting.set(owner, turns);
+      next(free.shift()!);
+    }
+  }
+
+  function leave(owner: string, turn: (lane: number) => void): void {
+    const turns = (waiting.get(owner) ?? []).filter((one) => one !== turn);
+    if (turns.length > 0) waiting.set(owner, turns);
+    else waiting.delete(owner);
+  }
+
+  function take(owner: string, signal: AbortSignal | null): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const cutOff = (): void => {
+        leave(owner, turn);
+        reject(new Failure("bad_request", "The upload was cut off"));
+      };
+      const turn = (lane: number): void => {
+        signal?.removeEventListener("abort", cutOff);
+        resolve(lane);
+      };
+      if (signal?.aborted) {
+        cutOff();
+        return;
+      }
+      signal?.addEventListener("abort", cutOff, { once: true });
+      waiting.set(owner, [...(waiting.get(owner) ?? []), turn]);
+      serve();
+    });
+  }
+
+  function giveBack(owner: string, lane: number): void {
+    const left = held.get(owner)! - 1;
+    if (left === 0) held.delete(owner);
+    else held.set(owner, left);
+    free.push(lane);
+    serve();
+  }
+
+  return async (owner, signal, work) => {
+    const lane = await take(owner, signal);
+    try {
+      return await work(lane);
+    } finally {
+      giveBack(owner, lane);
+    }
+  };
+}

@@ -1,0 +1,111 @@
+// The blocks of a text in Markdown. Of a table its rows are read and not their cells, which nobody asks for here: the library takes
+// the square of their number for those.
+import type { Nodes, Parents } from "mdast";
+import { type Extension, fromMarkdown } from "mdast-util-from-markdown";
+import { gfmTable } from "micromark-extension-gfm-table";
+import { Failure } from "../../base/errors.ts";
+import { mostColumns, mostDepth } from "./limits.ts";
+import { tooWide } from "./refusal.ts";
+import type { PlainBlock } from "./structure.ts";
+
+/** Without what makes cells of a row. */
+const [table] = [gfmTable().flow!.null!].flat();
+const rowsAlone = { flow: { null: { name: "table", tokenize: table!.tokenize } } };
+
+/** A table with its head alone; the rows under it stand beside it. */
+const rowsAsNodes: Extension = {
+  enter: {
+    tableHead(token) {
+      this.enter({ type: "table", children: [] }, token);
+    },
+    tableRow(token) {
+      this.enter({ type: "tableRow", children: [] }, token);
+    },
+  },
+  exit: {
+    tableHead(token) {
+      this.exit(token);
+    },
+    tableRow(token) {
+      this.exit(token);
+    },
+  },
+};
+
+/** `name`: of the file. Throws document_limit. */
+export function markdownBlocks(text: string, name: string): PlainBlock[] {
+  checkDepth(text, name);
+  const blocks: PlainBlock[] = [];
+  const add = (type: PlainBlock["type"], level: number, node: Nodes): void => {
+    const [start, end] = [node.position?.start.offset ?? 0, node.position?.end.offset ?? 0];
+    const written = text.slice(start, end);
+    if (type === "row" && written.split("|").length - 1 > mostColumns) throw tooWide(name);
+    if (written.trim() !== "") blocks.push({ type, level, start, end });
+  };
+  const walk = (node: Nodes, inItem: boolean): void => {
+    if (node.type === "heading") blocks.push(...inside(text, node, "heading", node.depth));
+    else if (node.type === "table") for (const row of node.children) add("row", 1, row);
+    else if (node.type === "tableRow") add("row", 2, node);
+    else if (node.type === "paragraph") add(inItem ? "item" : "paragraph", 0, node);
+    else if (node.type === "code" || node.type === "html") add("code", 0, node);
+    else if ("children" in node) for (const child of node.children) walk(child, inItem || node.type === "listItem");
+  };
+  walk(fromMarkdown(text, { extensions: [rowsAlone], mdastExtensions: [rowsAsNodes] }), false);
+  return blocks;
+}
+
+/** The words of a node without the marks around them. */
+function inside(text: string, node: Parents, type: PlainBlock["type"], level: number): PlainBlock[] {
+  const start = node.children[0]?.position?.start.offset;
+  const end = node.children.at(-1)?.position?.end.offset;
+  if (start === undefined || end === undefined || text.slice(start, end).trim() === "") return [];
+  return [{ type, level, start, end }];
+}
+
+/** Of an item of a list, with what has to follow it. */
+const itemMark = /(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)/y;
+
+/** Lists and quotations within each other, before the library sees them: it takes the square of their depth, for every line. */
+function checkDepth(text: string, name: string): void {
+  /** Columns of the marks of the lists that are open, outermost first. */
+  const lists: number[] = [];
+  for (const line of text.split("\n")) {
+    const end = ruleIn(line);
+    let quotations = 0;
+    let column = 0;
+    for (let at = 0; at < end; ) {
+      const sign = line[at]!;
+      if (sign === " " || sign === "\t") column += sign === "\t" ? 4 - (column % 4) : 1;
+      else if (sign === ">") {
+        quotations++;
+        column++;
+      } else {
+        itemMark.lastIndex = at;
+        const mark = itemMark.exec(line)?.[0].length;
+        if (mark === undefined) break;
+        // An item stands further in than the one that it belongs to.
+        while (lists.length > 0 && lists.at(-1)! > column - 2) lists.pop();
+        lists.push(column);
+        column += mark;
+        at += mark - 1;
+      }
+      at++;
+      if (quotations + lists.length > mostDepth)
+        throw new Failure("document_limit", `${name} is nested more than ${mostDepth} deep`);
+    }
+  }
+}
+
+/** Where on a line the rule begins that ends it: stars with spaces between are no lists. The line's length where there is none. */
+function ruleIn(line: string): number {
+  const sign = line.trimEnd().at(-1);
+  if (sign === undefined || !"*-_".includes(sign)) return line.length;
+  let from = line.length;
+  let signs = 0;
+  for (let at = line.length - 1; at >= 0 && (line[at] === sign || line[at] === " " || line[at] === "\t"); at--)
+    if (line[at] === sign) {
+      from = at;
+      signs++;
+    }
+  return signs >= 3 ? from : line.length;
+}
