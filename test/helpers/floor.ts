@@ -34,6 +34,7 @@ export async function testFloor<Name extends string>(
     pages: { "/openapi.json": { type: "application/json", render: () => "{}" } },
     routes: mount(endpoints, handlers, {
       bodyBytes,
+      modelBytes: 1 << 20,
       upload: { folder, fileBytes: 1 << 20, files: 3, freeDisk: 0, ...upload },
       checkDisk: async () => {},
       once: async (_owner, _key, _request, perform) => ({ reply: await perform(() => {}) }),
