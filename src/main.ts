@@ -11,7 +11,7 @@ import { createMetrics } from "./base/metrics.ts";
 import { startNode } from "./base/processes.ts";
 import { type Clock, sleep, systemClock } from "./base/time.ts";
 import { trainerVersion, versionsInstalled } from "./base/versions.ts";
-import type { Reply } from "./contract/endpoint.ts";
+import type { Caller, Reply } from "./contract/endpoint.ts";
 import { type Contract, contract, interfaceVersion } from "./contract/index.ts";
 import { atTheMachine, createAccess } from "./domain/access/index.ts";
 import { createAgents } from "./domain/agents/index.ts";
@@ -113,6 +113,8 @@ async function furnish(parts: HouseParts): Promise<House> {
 
   // The rooms, and what each is told of the others.
   const access = createAccess({ store, clock, onFirstKey: () => void openAddress() });
+  const audit = (act: string, subject: string, detail: Record<string, unknown>, by?: Caller): void =>
+    access.audit(by ? { name: by.userName, keyId: by.keyId, requestId: null } : atTheMachine, act, subject, detail);
   const documents = createDocuments({
     store,
     clock,
@@ -131,6 +133,12 @@ async function furnish(parts: HouseParts): Promise<House> {
     findModel: (ownerId, name) => models.find(ownerId, name ?? models.onlyBase(["text"])).modelId,
     hasUpstream: (name) => upstreams.has(name),
     keepDocument: documents.keepBenchmark,
+    removeDocument: documents.removeBenchmark,
+    alignmentsOn: (benchmarkId) => alignments.measuredBy(benchmarkId),
+    evaluationsOn: (benchmarkId) => evaluations.onBenchmark(benchmarkId),
+    removeEvaluation: (evaluationId, caller) => evaluations.remove(evaluationId, caller),
+    loseBenchmark: (benchmarkId) => alignments.loseBenchmark(benchmarkId),
+    audit,
   });
   const models = createModels({
     store,
@@ -140,8 +148,15 @@ async function furnish(parts: HouseParts): Promise<House> {
     log,
     wake,
     folder: at.models,
-    audit: (act, subject, detail, by) =>
-      access.audit(by ? { name: by.userName, keyId: by.keyId, requestId: null } : atTheMachine, act, subject, detail),
+    audit,
+    requireAdmin: access.requireAdmin,
+    usesOf: (modelId) => [
+      ...evaluations.needing(modelId),
+      ...benchmarks.needing(modelId),
+      ...alignments.taughtBy(modelId),
+    ],
+    forgetModel: (modelId) => evaluations.forgetModel(modelId),
+    modelGone: (alignmentId) => alignments.loseModel(alignmentId),
     hub: { mirror: config.hubMirror, freeDisk: config.freeDisk },
     engine: installed.engine,
     seating: { seats: config.seats, seatContext: config.seatContext },
@@ -192,6 +207,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       return { name: found.name };
     },
     itemsOf: benchmarks.items,
+    audit,
   });
   const grading = createGrading();
   const evaluate = createEvaluateWorker({
@@ -261,6 +277,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     registerModel: models.registerAligned,
     keepGuards: evaluations.keepGuards,
     enqueueEvaluation: evaluations.enqueue,
+    ended: (alignmentId) => alignments.runEnded(alignmentId),
   });
   const alignments = createAlignments({
     store,
@@ -286,6 +303,8 @@ async function furnish(parts: HouseParts): Promise<House> {
     },
     competitorsOf,
     stopRun: align.stop,
+    cancelRun: align.cancel,
+    audit,
   });
   const agents = createAgents({
     store,
@@ -300,8 +319,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     log,
     findPersonalData,
     declines,
-    audit: (act, subject, detail, by) =>
-      access.audit({ name: by.userName, keyId: by.keyId, requestId: null }, act, subject, detail),
+    audit,
     upload: {
       document: async (name, text, caller, also) => {
         const input = await uploadOf(at.uploads, name, text, "text/markdown");
@@ -341,7 +359,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     "agents.completions": captures.ofAgent(agents.handlers["agents.completions"], "chat"),
     "agents.run": captures.ofAgent(agents.handlers["agents.run"], "run"),
   };
-  const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes } = config;
+  const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes, modelBytes } = config;
   const paceOf = (seconds: number) => ({ seconds, rate: config.bodyRate, windowSeconds: 15 });
   const upload = { folder: at.uploads, fileBytes, files, freeDisk, pace: paceOf(config.uploadSeconds) };
   const describeApi = () => renderOpenApi(contract, interfaceVersion, [...upstreams.keys()]);
@@ -357,7 +375,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       "/first-key": { type: "text/html", render: () => claimPage },
     },
     routes: mount<keyof Contract>(contract, handlers, {
-      ...{ bodyBytes, pace: paceOf(config.bodySeconds), upload, checkDisk: ballast.check },
+      ...{ bodyBytes, modelBytes, pace: paceOf(config.bodySeconds), upload, checkDisk: ballast.check },
       once: createIdempotency({ store, clock }).once,
     }),
   });

@@ -178,6 +178,7 @@ export const settings = {
   ),
   upstreamKeys: pairs("PLUMBLINE_UPSTREAM_KEYS", "Keys for those servers, as name=key by comma."),
   uploadBytes: whole("PLUMBLINE_UPLOAD_BYTES", 64 * MiB, 1, GiB, "Most bytes of one uploaded file."),
+  modelBytes: whole("PLUMBLINE_MODEL_BYTES", 64 * GiB, 1, Number.MAX_SAFE_INTEGER, "Most bytes of one uploaded model."),
   uploadFiles: whole("PLUMBLINE_UPLOAD_FILES", 100, 1, 10_000, "Most files of one upload."),
   personalData: oneOf(
     "PLUMBLINE_PERSONAL_DATA",

@@ -28,6 +28,18 @@ export const failures = {
     "Send it again after Retry-After: it is answered as the first one is.",
     true,
   ),
+  under_way: row(409, "It is still being worked on", "Stop it, or wait for its end; then delete it."),
+  in_use: row(409, "Something else needs it", "The message says what: delete that first, or wait for its end."),
+  still_deployed: row(
+    409,
+    "The model is deployed",
+    "POST /api/v3/models/undeploy-model/{model_id} first, and wait until it is UNDEPLOYED.",
+  ),
+  still_promoted: row(
+    409,
+    "The model is promoted",
+    "Promote another model on its line, or roll it back with POST /api/v3/models/{model_id}/rollback; then delete it.",
+  ),
   too_large: row(413, "The request is too large", "Send less at once, or raise the limit in the settings."),
   unsupported_media_type: row(
     415,
@@ -74,7 +86,11 @@ export const failures = {
     "Import it from a file with `plumbline model import`, or set PLUMBLINE_HUB_MIRROR.",
   ),
   already_terminal: row(400, "The alignment has already ended", "Read its status."),
-  not_started: row(400, "The alignment has not started training", "It is still queued."),
+  not_started: row(
+    400,
+    "The alignment has not started training",
+    "DELETE /api/v3/alignment-projects/{alignment_id} cancels one that is queued or preparing.",
+  ),
   no_aligned_models: row(404, "No aligned models found", "Create an alignment project first."),
   not_deployed: row(409, "The model is not deployed", "POST /api/v3/models/deploy-model/{model_id} first."),
   promotion_refused: row(

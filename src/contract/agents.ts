@@ -6,7 +6,9 @@ import { inferenceErrors } from "./inference-common.ts";
 
 export const agentStatuses = ["ACTIVE", "INACTIVE"] as const;
 
-const long = { type: "string", maxLength: 20_000, pattern: "^[^\\u0000]*$", default: "" } as const;
+const longText = { type: "string", maxLength: 20_000, pattern: "^[^\\u0000]*$" } as const;
+const long = { ...longText, default: "" } as const;
+const model = { ...id, description: "A base model, or an aligned model of yours." } as const;
 const temperature = { type: "number", minimum: 0, maximum: 2 } as const;
 const figure = { type: ["number", "null"] } as const;
 
@@ -97,7 +99,7 @@ export const agents = {
       properties: {
         name,
         description: long,
-        base_model: { ...id, description: "A base model, or an aligned model of yours." },
+        base_model: model,
         system_prompt: long,
         temperature: { ...temperature, default: 1 },
         conversation_saving_enabled: { type: "boolean", default: false },
@@ -128,6 +130,29 @@ export const agents = {
     params: agentId,
     reply: oneAgent,
     errors: ["not_found"],
+  }),
+  "agents.update": endpoint({
+    method: "PATCH",
+    path: "/api/v3/agents/{agent_id}",
+    tag: "agents",
+    summary: "Change an agent: what is sent is set, the rest stays. Its conversations and figures stay too.",
+    params: agentId,
+    body: {
+      type: "object",
+      additionalProperties: false,
+      minProperties: 1,
+      properties: {
+        name,
+        description: longText,
+        base_model: model,
+        system_prompt: longText,
+        temperature,
+        conversation_saving_enabled: { type: "boolean" },
+      },
+      examples: [{ system_prompt: "You answer from the harbour handbook, in one sentence.", temperature: 0.2 }],
+    },
+    reply: oneAgent,
+    errors: ["not_found", "wrong_kind"],
   }),
   "agents.delete": endpoint({
     method: "DELETE",

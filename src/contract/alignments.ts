@@ -1,5 +1,6 @@
 import { autoAlignAccepted, autoAlignRecord, autoAlignRequest, autoAlignRow } from "./auto-align.ts";
 import {
+  deletion,
   having,
   id,
   idempotencyHeaders,
@@ -196,6 +197,16 @@ export const alignments = {
       properties: { alignment_id: { type: "string" }, status: { enum: alignmentStatuses } },
     },
     errors: ["not_found", "already_terminal", "not_started", "stop_rejected", "stop_unreachable"],
+  }),
+  "alignments.delete": endpoint({
+    method: "DELETE",
+    path: "/api/v3/alignment-projects/{alignment_id}",
+    tag: "alignments",
+    summary:
+      "Delete an alignment that has ended, with its run's files (snapshots, rows, checkpoints, report, the adapter for PEFT), or cancel one that is queued or preparing. Its model stays.",
+    params: alignmentId,
+    reply: deletion("alignment_id"),
+    errors: ["not_found", "under_way", "stop_rejected", "stop_unreachable"],
   }),
   "alignments.auto_align": endpoint({
     method: "POST",

@@ -1,4 +1,5 @@
 import {
+  deletion,
   having,
   id,
   idempotencyHeaders,
@@ -47,7 +48,10 @@ export const benchmarkRecord = {
     splits: { ...bySplit({ type: "integer" }), required: splits },
     sha256: { type: ["string", "null"], description: "Of the items; null until it is READY." },
     version: { type: "integer", minimum: 1 },
-    previous_id: { type: ["string", "null"], description: "The version before this one." },
+    previous_id: {
+      type: ["string", "null"],
+      description: "The version before this one; null of the first, and where that was deleted.",
+    },
     struck: {
       type: ["object", "null"],
       additionalProperties: false,
@@ -257,6 +261,27 @@ export const benchmarks = {
     params: idParam("benchmark_id"),
     reply: benchmarkRecord,
     errors: ["not_found"],
+  }),
+  "benchmarks.delete": endpoint({
+    method: "DELETE",
+    path: "/api/v3/benchmarks/{benchmark_id}",
+    tag: "benchmarks",
+    summary:
+      "Delete a benchmark for good, with the file that was uploaded. Other versions of it stay, and so do alignments that had it.",
+    params: idParam("benchmark_id"),
+    query: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        evaluations: {
+          type: "boolean",
+          default: false,
+          description: "Delete the finished evaluations on it too. While there are any it is refused without this.",
+        },
+      },
+    },
+    reply: deletion("benchmark_id"),
+    errors: ["not_found", "under_way", "in_use"],
   }),
   "benchmarks.data": endpoint({
     method: "GET",

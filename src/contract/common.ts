@@ -51,6 +51,17 @@ export const idParam = <const K extends string>(key: K) =>
     properties: { [key]: pathId } as { [P in K]: typeof pathId },
   }) as const;
 
+/** What deleting something of that id answers. */
+export const deletion = <const K extends string>(key: K) =>
+  ({
+    type: "object",
+    additionalProperties: false,
+    required: [key, "message"],
+    properties: { [key]: { type: "string" }, message: { type: "string" } } as {
+      [P in K | "message"]: { readonly type: "string" };
+    },
+  }) as const;
+
 /** Query values arrive as text; whole numbers are written in digits only. */
 export const page = {
   limit: { type: "integer", minimum: 1, maximum: 100, default: 10 },

@@ -309,6 +309,17 @@ export const documents = {
     reply: documentRecord,
     errors: ["not_found"],
   }),
+  "documents.text": endpoint({
+    method: "GET",
+    path: "/api/v3/documents/{document_id}/text",
+    tag: "documents",
+    summary:
+      "The clean text of a document: what alignments and benchmarks are made of. Offsets of citations and passages count its UTF-16 code units.",
+    params: idParam("document_id"),
+    reply: { type: "string" },
+    text: "text/plain",
+    errors: ["not_found"],
+  }),
   "documents.snapshots": endpoint({
     method: "GET",
     path: "/api/v3/documents/{document_id}/snapshots",

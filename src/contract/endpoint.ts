@@ -5,7 +5,7 @@ import type { FailureCode } from "../base/errors.ts";
 import { idempotencyHeaders } from "./common.ts";
 
 export interface Endpoint {
-  method: "GET" | "POST" | "DELETE";
+  method: "GET" | "POST" | "PATCH" | "DELETE";
   /** With parameters in braces, as in OpenAPI. */
   path: string;
   /** Other paths that lead to it, with the same parameters. */
@@ -19,7 +19,11 @@ export interface Endpoint {
   /** Fields of the body that are kept as they were sent, byte for byte, and given back so. */
   verbatim?: readonly string[];
   /** Files of multipart/form-data, all in the field `file`. */
-  upload?: { many: boolean };
+  upload?: {
+    many: boolean;
+    /** A model's file, which may be as large as PLUMBLINE_MODEL_BYTES says. */
+    model?: true;
+  };
   reply: JSONSchema;
   /** Media types of the file that it answers with in place of JSON. */
   download?: readonly string[];

@@ -1,5 +1,15 @@
 import { splits as splitNames } from "./benchmarks.ts";
-import { id, idempotencyHeaders, idParam, name, nullableTimestamp, progressDetail, timestamp } from "./common.ts";
+import {
+  deletion,
+  id,
+  idempotencyHeaders,
+  idParam,
+  name,
+  nullableTimestamp,
+  page,
+  progressDetail,
+  timestamp,
+} from "./common.ts";
 import { comparisonRecord } from "./comparisons.ts";
 import { endpoint } from "./endpoint.ts";
 import { evaluationResults } from "./evaluation-results.ts";
@@ -92,6 +102,27 @@ export const evaluations = {
     reply: comparisonRecord,
     errors: ["not_found", "conflict"],
   }),
+  "evaluations.list": endpoint({
+    method: "GET",
+    path: "/api/v3/evaluations",
+    tag: "evaluations",
+    summary: "Your evaluations, newest first.",
+    query: {
+      type: "object",
+      additionalProperties: false,
+      properties: { status: { enum: evaluationStatuses }, model_id: id, benchmark_id: id, ...page },
+    },
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["evaluations", "total"],
+      properties: {
+        evaluations: { type: "array", items: evaluationRecord },
+        total: { type: "integer", description: "Of those that the filters let through." },
+      },
+    },
+    errors: [],
+  }),
   "evaluations.get": endpoint({
     method: "GET",
     path: "/api/v3/evaluations/{evaluation_id}",
@@ -100,6 +131,16 @@ export const evaluations = {
     params: evaluationId,
     reply: evaluationRecord,
     errors: ["not_found"],
+  }),
+  "evaluations.delete": endpoint({
+    method: "DELETE",
+    path: "/api/v3/evaluations/{evaluation_id}",
+    tag: "evaluations",
+    summary:
+      "Delete an evaluation with its answers; one that is queued is never begun. That the sealed split was used stays on record.",
+    params: evaluationId,
+    reply: deletion("evaluation_id"),
+    errors: ["not_found", "under_way"],
   }),
   "evaluations.results": endpoint({
     method: "GET",

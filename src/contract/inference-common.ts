@@ -4,10 +4,13 @@ import type { FailureCode } from "../base/errors.ts";
 
 const root = "/api/v3/inference";
 
-/** A path under the inference address, and the same under its `v1`, for tools that insist on that. */
+/**
+ * A path under the inference address, the same under its `v1`, for tools that insist on that, and under `/v1` of the host, for those
+ * that know no other.
+ */
 export const inferencePaths = <const P extends string>(path: P, ...others: string[]) => ({
   path: `${root}/${path}` as const,
-  aliases: [path, ...others].flatMap((one) => [`${root}/${one}`, `${root}/v1/${one}`]).slice(1),
+  aliases: [path, ...others].flatMap((one) => [`${root}/${one}`, `${root}/v1/${one}`, `/v1/${one}`]).slice(1),
 });
 
 /** X-Provider is described where an endpoint forwards; elsewhere it is taken to be refused with a sentence. */

@@ -1,4 +1,15 @@
-import { id, idParam, name, nullableTimestamp, page, pageQuery, score, timestamp, usageSums } from "./common.ts";
+import {
+  deletion,
+  id,
+  idParam,
+  name,
+  nullableTimestamp,
+  page,
+  pageQuery,
+  score,
+  timestamp,
+  usageSums,
+} from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 
 export const deploymentStatuses = ["UNDEPLOYED", "DEPLOYING", "DEPLOYED", "UNDEPLOYING"] as const;
@@ -116,7 +127,7 @@ export const alignedModelRecord = {
         base_sha256: { type: "string" },
         adapter_sha256: { type: "string" },
         document_sha256s: { type: "array", items: { type: "string" } },
-        benchmark_id: { type: ["string", "null"] },
+        benchmark_id: { type: ["string", "null"], description: "It may be deleted since." },
       },
     },
     confidence: {
@@ -176,6 +187,11 @@ export const deploymentTask = {
 } as const;
 
 const modelId = idParam("model_id");
+const sha256 = {
+  type: "string",
+  pattern: "^[0-9A-Fa-f]{64}$",
+  description: "Refuse the file unless this is its SHA-256.",
+} as const;
 
 export const models = {
   "models.base": endpoint({
@@ -218,6 +234,48 @@ export const models = {
     params: modelId,
     reply: { anyOf: [alignedModelRecord, baseModelRecord] },
     errors: ["not_found"],
+  }),
+  "models.delete": endpoint({
+    method: "DELETE",
+    path: "/api/v3/models/{model_id}",
+    tag: "models",
+    summary:
+      "Delete an aligned model of yours with its adapter; evaluations of it stay. A base model is deleted by a key of the scope admin, once nothing made of it is left.",
+    params: modelId,
+    reply: deletion("model_id"),
+    errors: ["not_found", "still_deployed", "still_promoted", "in_use"],
+  }),
+  "models.import": endpoint({
+    method: "POST",
+    path: "/api/v3/models/import",
+    tag: "administration",
+    summary: "Fetch a base model from the configured mirror of the hub, and check it.",
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["source"],
+      properties: {
+        source: {
+          ...id,
+          pattern: "^hf://",
+          description:
+            "hf://organisation/name[/file.gguf]. A file of this machine is imported with `plumbline model import`, one of yours is uploaded.",
+          examples: ["hf://organisation/name/file.gguf"],
+        },
+      },
+    },
+    reply: baseModelRecord,
+    errors: ["hub_unavailable", "model_invalid", "disk_full"],
+  }),
+  "models.upload": endpoint({
+    method: "POST",
+    path: "/api/v3/models/upload",
+    tag: "administration",
+    summary: "Upload a GGUF file as a base model, after checking it. The same file again is the same model.",
+    query: { type: "object", additionalProperties: false, properties: { name, sha256 } },
+    upload: { many: false, model: true },
+    reply: baseModelRecord,
+    errors: ["model_invalid", "too_large", "disk_full", "unsupported_media_type"],
   }),
   "models.download": endpoint({
     method: "GET",

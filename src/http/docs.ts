@@ -45,7 +45,7 @@ export function renderDocs(document: Json): string {
 <style>${style}</style>
 <h1>${safe(document.info.title)} API <small>${safe(document.info.version)}</small></h1>
 <p>${prose(document.info.description)} The same as data: <a href="/openapi.json">/openapi.json</a>.</p>
-<p>Every request under <code>/api</code> carries <code>Authorization: Bearer KEY</code>; inference takes <code>x-api-key</code> as well.</p>
+<p>Every request under <code>/api</code>, and under <code>/v1</code>, which leads to inference as well, carries <code>Authorization: Bearer KEY</code>; inference takes <code>x-api-key</code> as well.</p>
 <nav><ul>${contents.join("")}</ul></nav>
 ${sections.join("\n")}
 </html>

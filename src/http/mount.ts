@@ -33,6 +33,8 @@ export interface Limits {
   /** Of a JSON body. */
   pace: Pace;
   upload: UploadLimits;
+  /** Of a file that is a model's. */
+  modelBytes: number;
   /** Throws disk_full. Asked before every endpoint that may answer so. */
   checkDisk: () => Promise<void>;
   /**
@@ -104,7 +106,10 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
     header: compile(endpoint.headers ?? none),
     body: endpoint.body ? compile(endpoint.body) : null,
   };
-  const wholeNumbers = namesOf(endpoint.query, (schema) => schema.type === "integer");
+  const typed = {
+    integers: namesOf(endpoint.query, (schema) => schema.type === "integer"),
+    booleans: namesOf(endpoint.query, (schema) => schema.type === "boolean"),
+  };
   const takesKey = takesIdempotencyKey(endpoint);
   const headerNames = namesOf(endpoint.headers, () => true);
   const bodyBytes = limits.bodyBytes * (endpoint.largeBody ? 10 : 1);
@@ -118,7 +123,7 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
     };
     const head = {
       params: checked(check.path(params, ["path"])),
-      query: checked(check.query(withNumbers(target.query, wholeNumbers), ["query"])),
+      query: checked(check.query(withTypes(target.query, typed), ["query"])),
       headers: checked(check.header(pick(request, headerNames), ["header"])),
     };
     if (details.length > 0) throw refusal(details);
@@ -130,8 +135,10 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
     let files: UploadedFile[] = [];
     try {
       if (endpoint.upload) {
-        const most = endpoint.upload.many ? limits.upload.files : 1;
-        files = await receiveUpload(request, { ...limits.upload, files: most }, signal);
+        const { many, model } = endpoint.upload;
+        const fileBytes = model ? limits.modelBytes : limits.upload.fileBytes;
+        const most = { files: many ? limits.upload.files : 1, fileBytes };
+        files = await receiveUpload(request, { ...limits.upload, ...most }, signal);
       }
       const input = { ...head, body, raw: sent?.raw ?? {}, files, requestId, lastEventId, signal, setHeader };
       const perform = (keepReply: KeepReply) => handler({ ...input, keepReply } as never, caller);
@@ -162,13 +169,20 @@ function namesOf(schema: unknown, which: (property: { type?: string }) => boolea
   return Object.keys(properties).filter((name) => which(properties[name]!));
 }
 
-/** Query values are text. Digits become numbers where the contract says integer; anything else stays text and is refused there. */
-function withNumbers(query: Record<string, string>, names: string[]): Record<string, unknown> {
+/**
+ * Query values are text. Digits become numbers where the contract says integer, true and false become what they say where it says
+ * boolean; anything else stays text and is refused there.
+ */
+function withTypes(
+  query: Record<string, string>,
+  { integers, booleans }: { integers: string[]; booleans: string[] },
+): Record<string, unknown> {
   const values: Record<string, unknown> = { ...query };
-  for (const name of names) {
+  for (const name of integers) {
     const number = Number(values[name]);
     if (/^\d+$/.test(String(values[name])) && Number.isSafeInteger(number)) values[name] = number;
   }
+  for (const name of booleans) if (/^(true|false)$/.test(String(values[name]))) values[name] = values[name] === "true";
   return values;
 }
 

@@ -44,7 +44,7 @@ export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 
 /** Paths whose clients may send the key as x-api-key. */
-const takesApiKey = /^\/api\/v3\/inference(\/|$|\?)/;
+const takesApiKey = /^(\/api\/v3\/inference|\/v1)(\/|$|\?)/;
 
 /** The key as it was sent. Without the header the contract's 422; in any other form 401. */
 export function keyOf(request: IncomingMessage): string {

@@ -233,7 +233,7 @@ const checkHead =
 
 const isHere = (ctx: Ctx): boolean => isLoopback(ctx.req.socket.remoteAddress?.replace(/^::ffff:/, "") ?? "");
 
-/** Around the router, not beside it: what is under /api is answered to nobody without a key, whether it exists or not. */
+/** Around the router, not beside it: what is under /api or /v1 is answered to nobody without a key, whether it exists or not. */
 const askForKey = ({ authenticate, routes }: ServerParts) => {
   const guesses = createGuesses();
   const closedElsewhere = new Set(
@@ -241,7 +241,7 @@ const askForKey = ({ authenticate, routes }: ServerParts) => {
   );
   const needsKey = (ctx: Ctx): boolean => {
     const path = (ctx.req.url ?? "").split("?")[0]!;
-    return /^\/api(\/|$)/.test(path) || (closedElsewhere.has(path) && !isHere(ctx));
+    return /^\/(api|v1)(\/|$)/.test(path) || (closedElsewhere.has(path) && !isHere(ctx));
   };
   return async (ctx: Ctx, next: Next): Promise<void> => {
     try {
@@ -291,7 +291,7 @@ const answer = ({ routes, pages, admit, log }: ServerParts) => {
     const { open } = route.endpoint;
     if (open === "loopback" && !isHere(ctx))
       throw new Failure("forbidden", "This is answered on the machine itself only");
-    if (!open && caller === nobody) throw new Failure("internal", "An endpoint stands outside /api");
+    if (!open && caller === nobody) throw new Failure("internal", "An endpoint stands outside /api and /v1");
     if (caller !== nobody) admit(caller, route.endpoint, setHeader);
     const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal, setHeader });
     if (reply instanceof Download) {

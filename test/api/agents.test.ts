@@ -52,6 +52,41 @@ describe("agents", () => {
       assert.equal((await it.call(name, of(agent))).status, 404);
   });
 
+  test("are edited field by field, and keep what they are known by", async () => {
+    const agent = await make({ description: "helps", system_prompt: "Be brief.", conversation_saving_enabled: true });
+    await run(agent, "Hello");
+    const edit = (body: object, key = it.key) => it.call("agents.update", { ...of(agent), body, key });
+    const { status, body } = await edit({ system_prompt: "Be kind.", temperature: 1.5 });
+    assert.equal(status, 200, JSON.stringify(body));
+    const { last_used, performance_metrics } = body.data;
+    const changed = { system_prompt: "Be kind.", temperature: 1.5, usage_count: 1, last_used, performance_metrics };
+    assert.deepEqual(body.data, { ...agent, ...changed });
+    assert.deepEqual((await it.call("agents.get", of(agent))).body.data, body.data);
+    it.requests.length = 0;
+    await run(agent, "Hello");
+    assert.match(it.requests[0]!.prompt, /Be kind\./);
+    assert.equal(it.requests[0]!.temperature, 1.5);
+    assert.equal((await it.call("agents.conversations", of(agent))).body.turns.length, 4);
+
+    const other = insertBase(it.store, "another");
+    const moved = (await edit({ base_model: "another", name: "mover", description: "" })).body.data;
+    assert.deepEqual(
+      [moved.base_model, moved.base_model_name, moved.name, moved.description],
+      [other, "another", "mover", ""],
+    );
+    const wrong: [object, number, string?][] = [
+      [{}, 422],
+      [{ name: "" }, 422],
+      [{ temperature: 3 }, 422],
+      [{ creator: "bob" }, 422],
+      [{ base_model: "model_none" }, 404],
+      [{ name: "mine" }, 404, it.otherKey],
+    ];
+    for (const [given, expected, key] of wrong)
+      assert.equal((await edit(given, key)).status, expected, JSON.stringify(given));
+    assert.deepEqual((await it.call("agents.get", of(agent))).body.data.name, "mover");
+  });
+
   test("are refused where a field is wrong, and the model must be the caller's", async () => {
     const wrong: [object, number][] = [
       [{ name: "" }, 422],

@@ -62,6 +62,33 @@ test("where the device's speed is not known, neither are the minutes", async () 
   }
 });
 
+test("deleting an alignment whose teacher is being asked ends that, and leaves nothing", async () => {
+  const told = Promise.withResolvers<void>();
+  const house = await alignmentsHouse({
+    say: (_, signal) =>
+      new Promise((_resolve, reject) => {
+        told.resolve();
+        signal.addEventListener("abort", () => reject(signal.reason));
+      }),
+  });
+  try {
+    const params = {
+      alignment_id: (await house.call("alignments.create", { body: { ...body, teacher_model: "model_teacher" } }))
+        .alignment_id,
+    };
+    await told.promise;
+    await assert.rejects(house.call("alignments.stop", { params }), refused(400, /not started/));
+    assert.match((await house.call("alignments.delete", { params })).message, /^Cancelled/);
+    const folder = join(house.runs, params.alignment_id);
+    while (existsSync(folder)) await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.equal(house.queue.of(params.alignment_id, "align")!.state, "stopped");
+    await assert.rejects(house.call("alignments.status", { params }), refused(404, /not found/));
+    assert.deepEqual(house.grants.live, []);
+  } finally {
+    await house.close();
+  }
+});
+
 describe("a teacher", () => {
   let house: AlignmentsHouse;
   let asked: string[] = [];

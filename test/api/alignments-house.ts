@@ -60,7 +60,7 @@ export interface AlignmentsHouse {
   alignments: ReturnType<typeof createAlignments>;
   runs: string;
   /** What was registered and queued in completing transactions. */
-  made: { models: string[]; evaluations: string[]; guards: string[] };
+  made: { models: string[]; evaluations: string[]; guards: string[]; acts: string[] };
   grants: { live: Grant[]; most: number };
   /** Goes down in order and starts again over the same folder. */
   restart(): Promise<void>;
@@ -82,7 +82,7 @@ interface Settings {
   silenceMs?: number;
   ackMs?: number;
   /** A teacher's answer to one message; without it no project may have one. */
-  say?: (content: string) => Promise<string>;
+  say?: (content: string, signal: AbortSignal) => Promise<string>;
   /** Tokens a second that training may reach. */
   limit?: number;
 }
@@ -170,7 +170,7 @@ async function build(data: string, settings: Settings) {
   const queue = createQueue({ store, clock, log });
   const sql = prepareAlignments(store);
   const recipes = await readRecipes(join(installation, "config/recipes"));
-  const made = { models: [] as string[], evaluations: [] as string[], guards: [] as string[] };
+  const made = { models: [] as string[], evaluations: [] as string[], guards: [] as string[], acts: [] as string[] };
   const grants = { live: [] as Grant[], most: 0 };
   const memory = settings.memory ?? 2 ** 40;
   const prover = createProver();
@@ -219,8 +219,10 @@ async function build(data: string, settings: Settings) {
     },
     keepGuards: (modelId, guards) => void made.guards.push(...guards.map(({ name }) => `${modelId} ${name}`)),
     enqueueEvaluation: ({ modelId, benchmarkId }) => void made.evaluations.push(`${modelId} ${benchmarkId}`),
-    say: (_owner, _by, content) => settings.say?.(content) ?? assert.fail("no project of the test has a teacher"),
+    say: (_owner, _by, content, signal) =>
+      settings.say?.(content, signal) ?? assert.fail("no project of the test has a teacher"),
     wake: () => runner.wake(),
+    ended: (id) => alignments.runEnded(id),
   });
   const alignments = createAlignments({
     store,
@@ -256,6 +258,8 @@ async function build(data: string, settings: Settings) {
     costOf: async () => ({ memoryBytes: 1, limit: settings.limit ?? null }),
     competitorsOf,
     stopRun: worker.stop,
+    cancelRun: worker.cancel,
+    audit: (act, subject) => void made.acts.push(`${act} ${subject}`),
   });
   queue.recover();
   await alignments.tidy();

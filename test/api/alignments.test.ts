@@ -30,6 +30,11 @@ describe("one house", () => {
   });
   after(() => house.close());
   const idOf = (id: string) => ({ params: { alignment_id: id } });
+  const preparing = async (id: string): Promise<void> => {
+    while (!existsSync(join(house.runs, id, "pid"))) await new Promise((resolve) => setTimeout(resolve, 10));
+    while ((await house.call("alignments.status", idOf(id))).progress_detail === null)
+      await new Promise((resolve) => setTimeout(resolve, 10));
+  };
 
   test("creating: what is refused, and how", async () => {
     const refused: [given: object, status: number, words: RegExp][] = [
@@ -240,6 +245,48 @@ describe("one house", () => {
     await assert.rejects(stop(rude), fails(502));
   });
 
+  test("deleting one that prepares cancels it: its run ends, nothing is left of it, and the same can be asked for again", async () => {
+    const gone = async (id: string): Promise<void> => {
+      await assert.rejects(house.call("alignments.status", idOf(id)), fails(404));
+      const row = house.store.prepare<[string], { id: string }>("SELECT id FROM alignment WHERE id = ?");
+      for (let tries = 0; row.get(id) !== undefined || existsSync(join(house.runs, id)); tries++) {
+        assert.ok(tries < 500, `${id} stays`);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      assert.equal(house.queue.of(id, "align")!.state, "stopped");
+    };
+    const [models, acts] = [house.made.models.length, house.made.acts.length];
+    const id = await house.align({ prepares: true });
+    await preparing(id);
+    const pid = childOf(house, id);
+    await assert.rejects(house.call("alignments.delete", idOf(id), bob), fails(404));
+    assert.match((await house.call("alignments.delete", idOf(id))).message, /^Cancelled/);
+    const again = await house.align({ prepares: true });
+    assert.notEqual(again, id);
+    await gone(id);
+    assert.throws(() => process.kill(pid, 0));
+    await assert.rejects(house.call("alignments.delete", idOf(id)), fails(404));
+    await preparing(again);
+    await house.call("alignments.delete", idOf(again));
+    await gone(again);
+    assert.deepEqual(house.made.acts.slice(acts), [`alignment.delete ${id}`, `alignment.delete ${again}`]);
+
+    // One that does not stop stays, and so does one that trains.
+    const rude = await house.align({ prepares: true, onStop: "refused" });
+    await preparing(rude);
+    await assert.rejects(house.call("alignments.delete", idOf(rude)), fails(502));
+    assert.equal((await house.call("alignments.status", idOf(rude))).status, "PROCESSING");
+    process.kill(childOf(house, rude), "SIGKILL");
+    await house.until(rude, "FAILED");
+    const training = await house.training(await house.align({ waits: true }));
+    await assert.rejects(house.call("alignments.delete", idOf(training)), fails(409, /training/));
+    await house.call("alignments.stop", idOf(training));
+    // Also while it stops: then its files go once it has.
+    await house.call("alignments.delete", idOf(training));
+    await gone(training);
+    assert.equal(house.made.models.length, models);
+  });
+
   test("the report's page is there once the run has finished, for its owner alone", async () => {
     const running = await house.training(await house.align({ waits: true }));
     await assert.rejects(house.call("alignments.report", idOf(running)), fails(404, /no report yet/));
@@ -297,6 +344,12 @@ test("two at once have a budget each; a third waits in queued, where it cannot b
       house.call("alignments.stop", { params: { alignment_id: waiting } }),
       fails(400, /not started/),
     );
+    // One that nobody has begun is cancelled at once.
+    const cancelled = await house.align({ steps: 2 });
+    await house.call("alignments.delete", { params: { alignment_id: cancelled } });
+    assert.equal(house.queue.of(cancelled, "align")!.state, "stopped");
+    assert.ok(!existsSync(join(house.runs, cancelled)));
+    await assert.rejects(house.call("alignments.status", { params: { alignment_id: cancelled } }), fails(404));
     for (const id of ids) await house.call("alignments.stop", { params: { alignment_id: id } });
     for (const id of ids) await house.until(id, "STOPPED");
     await house.until(waiting, "COMPLETED");

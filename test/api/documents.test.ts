@@ -181,6 +181,32 @@ describe("lists and owners", () => {
     assert.equal(blobs().length, before);
   });
 
+  test("its clean text is read back, by its owner alone", async () => {
+    const [document] = (await upload({ name: "a.md", content: "\ufeff# Öffnung\r\n\r\nAb sechs. 𝒳" })).body.documents;
+    const params = { document_id: document.document_id };
+    const { status, headers, body } = await it.call("documents.text", { params });
+    assert.equal(status, 200);
+    assert.equal(headers.get("content-type"), "text/plain; charset=utf-8");
+    assert.equal(body, "# Öffnung\n\nAb sechs. 𝒳");
+    assert.equal([...body].length, document.characters);
+    assert.equal((await it.call("documents.text", { params, key: it.otherKey })).status, 404);
+    await remove(document.document_id);
+    assert.equal((await it.call("documents.text", { params })).status, 404);
+  });
+
+  test("is deleted with its snapshots where the query says so", async () => {
+    for (const [query, status] of [
+      ["snapshots=yes", 422],
+      ["snapshots=1", 422],
+      ["snapshots=true", 200],
+    ] as const) {
+      const [document] = (await upload({ name: "a.txt", content: "Six." })).body.documents;
+      const reply = await it.call("documents.delete", { params: { document_id: document.document_id }, query });
+      assert.equal(reply.status, status, JSON.stringify(reply.body));
+      if (status === 200) assert.equal(reply.body.message, "Deleted with its snapshots.");
+    }
+  });
+
   test("uploads and deletes of one content at once leave every document its content", async () => {
     const content = "contended words";
     let left: string[] = [];

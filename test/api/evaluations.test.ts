@@ -150,6 +150,7 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
         return { name: "things" };
       },
       itemsOf: () => asked,
+      audit: () => {},
     });
     const evaluate = createEvaluateWorker({
       store,

@@ -1,6 +1,6 @@
 // What `model import` takes in, and what GET models/base then shows.
 import assert from "node:assert/strict";
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
@@ -67,6 +67,35 @@ describe("importing models", () => {
     assert.deepEqual(
       readdirSync(join(it.data, "models")).filter((name) => name.startsWith(".tmp-")),
       [],
+    );
+  });
+
+  test("a file that was deleted is uploaded again over the API, under the name that is asked for", async () => {
+    const { key } = (await it.house.admin("key.create", { user: "ada", scopes: ["models", "admin"] })) as {
+      key: string;
+    };
+    const [row] = await bases();
+    const path = join(it.data, "models", `${row.sha256}.gguf`);
+    const files = [{ name: "ranker.gguf", content: readFileSync(path) }];
+    assert.equal((await it.call("models.delete", { params: { model_id: row.model_id }, key })).status, 200);
+    assert.deepEqual([await bases(), existsSync(path)], [[], false]);
+    const upload = (query: string) => it.call("models.upload", { files, query, key });
+    const refused = await upload(`sha256=${"0".repeat(64)}`);
+    assert.deepEqual([refused.status, refused.body.error.code], [422, "model_invalid"]);
+    const { status, body } = await upload(`name=Ranker&sha256=${row.sha256}`);
+    assert.equal(status, 200, JSON.stringify(body));
+    assert.deepEqual([body.model_name, body.kind, body.sha256], ["Ranker", "rerank", row.sha256]);
+    assert.equal(await sha256OfFile(path), row.sha256);
+    assert.deepEqual(readdirSync(join(it.data, "uploads")), []);
+    // The same file again is the same model.
+    assert.equal((await upload("")).body.model_id, body.model_id);
+    const acts = (await it.call("audit.list", { key, query: "limit=2" })).body.acts;
+    assert.deepEqual(
+      acts.map(({ act, actor }: { act: string; actor: string }) => [act, actor]),
+      [
+        ["model.import", "ada"],
+        ["model.remove", "ada"],
+      ],
     );
   });
 

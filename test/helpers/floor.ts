@@ -35,6 +35,7 @@ export async function testFloor<Name extends string>(
     pages: { "/openapi.json": { type: "application/json", render: () => "{}" } },
     routes: mount(endpoints, handlers, {
       bodyBytes,
+      modelBytes: 1 << 20,
       pace,
       upload: { folder, fileBytes: 1 << 20, files: 3, freeDisk: 0, pace, ...upload },
       checkDisk: async () => {},

@@ -177,6 +177,64 @@ describe("migrations", () => {
     store.close();
   });
 
+  test("histories of an older version stay when what they tell of is deleted", () => {
+    const all = readMigrations();
+    const place = all.findIndex(({ name }) => name.endsWith("_deleting.sql"));
+    const old = openStore(path, { migrations: all.slice(0, place) });
+    for (const sql of [
+      "INSERT INTO user VALUES('u', 'ada', '')",
+      `INSERT INTO base_model(id, name, architecture, context_length, parameters, file_type, bytes, memory_bytes,
+       can_be_aligned, sha256, path, created_seq, created_at) VALUES('m', 'm', 'llama', 1, 1, 'F32', 1, 1, 1, 'x', '/', 1, '')`,
+      `INSERT INTO document(id, owner_id, kind, name, media_type, bytes, characters, sha256, text_sha256, created_seq, created_at)
+       VALUES('d', 'u', 'benchmark', 'd', 't', 1, 1, 'x', 'x', 1, '')`,
+      `INSERT INTO benchmark(id, owner_id, document_id, name, sha256, created_seq, created_at, updated_at)
+       VALUES('b', 'u', 'd', 'b', 'x', 1, '', '')`,
+      `INSERT INTO evaluation(id, owner_id, name, model_id, base_model_id, benchmark_id, n_samples, settings_json,
+       created_seq, created_at, updated_at) VALUES('e', 'u', 'e', 'm', 'm', 'b', 2, '{}', 1, '', '')`,
+      "INSERT INTO sealed_touch(benchmark_id, evaluation_id, model_id, purpose, at) VALUES('b', 'e', 'm', 'evaluation', 'then')",
+      ...[1, 2].flatMap((n) => [
+        `INSERT INTO alignment(id, owner_id, name, workflow_id, base_model_id, document_ids_json, document_names_json,
+         document_sha256s_json, created_seq, created_at) VALUES('a${n}', 'u', 'a', 'quick', 'm', '[]', '[]', '[]', 1, '')`,
+        `INSERT INTO aligned_model(id, owner_id, alignment_id, base_model_id, name, adapter_path, adapter_sha256, calibration_json,
+         created_seq, created_at) VALUES('x${n}', 'u', 'a${n}', 'm', 'x', '/', 'x', '{}', 1, '')`,
+        `INSERT INTO promotion(owner_id, base_model_id, line, act, model_id, replaced_model_id, before_seq, overridden, reason,
+         verdict_json, key_id, at) VALUES('u', 'm', 'l', 'promote', 'x${n}', ${n === 1 ? "NULL, NULL" : "'x1', 1"}, 0, NULL, '{}', 'k', 'at${n}')`,
+      ]),
+      "INSERT INTO promoted VALUES('u', 'm', 'l', 'x2', 2)",
+    ])
+      old.transaction(() => old.prepare(sql).run());
+    old.close();
+    const store = openStore(path);
+    const history = () => store.prepare("SELECT seq, model_id, replaced_model_id, before_seq, at FROM promotion").all();
+    const before = history();
+    assert.deepEqual(before, [
+      { seq: 1, model_id: "x1", replaced_model_id: null, before_seq: null, at: "at1" },
+      { seq: 2, model_id: "x2", replaced_model_id: "x1", before_seq: 1, at: "at2" },
+    ]);
+    for (const sql of [
+      "DELETE FROM aligned_model WHERE id = 'x1'",
+      "DELETE FROM alignment WHERE id = 'a1'",
+      "DELETE FROM evaluation WHERE id = 'e'",
+      "DELETE FROM benchmark WHERE id = 'b'",
+    ])
+      assert.equal(store.prepare(sql).run().changes, 1, sql);
+    assert.deepEqual(history(), before);
+    assert.deepEqual(store.prepare("SELECT benchmark_id, evaluation_id, at FROM sealed_touch").all(), [
+      { benchmark_id: "b", evaluation_id: "e", at: "then" },
+    ]);
+    for (const sql of [
+      "DELETE FROM promotion",
+      "UPDATE promotion SET line = 'other'",
+      "DELETE FROM sealed_touch",
+      "UPDATE sealed_touch SET at = 'now'",
+    ])
+      assert.throws(() => store.prepare(sql).run(), /append-only/, sql);
+    // What is promoted cannot go.
+    assert.throws(() => store.prepare("DELETE FROM aligned_model WHERE id = 'x2'").run(), /FOREIGN KEY/);
+    assert.deepEqual(store.prepare("PRAGMA foreign_key_check").all(), []);
+    store.close();
+  });
+
   test("every move of work that states.ts allows is an edge in the database", async () => {
     const { edges } = await import("../../src/jobs/states.ts");
     const store = openStore(path);

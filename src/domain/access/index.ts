@@ -31,6 +31,8 @@ export interface Access {
   authenticate(key: string): Caller | null;
   /** Whether the caller's key may ask this now; tells what is left. Throws forbidden, too_many_requests. */
   admit(caller: Caller, endpoint: Endpoint, setHeader: SetHeader): void;
+  /** Throws forbidden unless the caller's key has the scope admin; `what` says for what. */
+  requireAdmin(caller: Caller, what: string): void;
   /** Without one, only this machine may call. */
   anyKey(): boolean;
   /** Opens POST /claim while there is no key; null afterwards. */
@@ -89,10 +91,14 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
   const actorOf = ({ userName, keyId }: Caller, requestId: string): Actor => ({ name: userName, keyId, requestId });
   const ownKey = (caller: Caller): KeyRow => rows.keyById.get(caller.keyId)!;
 
+  function requireAdmin(caller: Caller, what: string): void {
+    if (!isAdmin(ownKey(caller))) throw new Failure("forbidden", `${what} asks for the scope admin`);
+  }
+
   /** The user whose rows are asked for. Throws forbidden, not_found. */
   function askedUser(caller: Caller, name: string | undefined): string {
     if (name === undefined || name === caller.userName) return caller.userId;
-    if (!isAdmin(ownKey(caller))) throw new Failure("forbidden", "Another user's rows ask for the scope admin");
+    requireAdmin(caller, "To see another user's rows");
     const user = rows.userByName.get(name);
     if (!user) throw new Failure("not_found", "User not found");
     return user.id;
@@ -145,6 +151,7 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
   return {
     handlers,
     audit,
+    requireAdmin,
     anyKey,
     claimToken: () => (anyKey() ? null : token),
 

@@ -47,6 +47,15 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
     return row;
   };
 
+  /** Throws not_found, wrong_kind. */
+  function answering(caller: Caller, name: string): { modelId: string; name: string } {
+    const model = parts.describeModel(caller.userId, name);
+    if (!model) throw new Failure("not_found", "Model not found");
+    if (model.kind !== "text")
+      throw new Failure("wrong_kind", `The model is for ${model.kind} and does not answer; use another one`);
+    return model;
+  }
+
   const info = (caller: Caller, row: AgentRow): AgentInfo => ({
     id: row.id,
     name: row.name,
@@ -115,10 +124,7 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
   return {
     handlers: {
       "agents.create": async ({ body, keepReply }, caller) => {
-        const model = parts.describeModel(caller.userId, body.base_model);
-        if (!model) throw new Failure("not_found", "Model not found");
-        if (model.kind !== "text")
-          throw new Failure("wrong_kind", `The model is for ${model.kind} and does not answer; use another one`);
+        const model = answering(caller, body.base_model);
         const id = newId("agent");
         return store.transaction(() => {
           sql.insert.run({
@@ -143,6 +149,26 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
         data: sql.page.all(caller.userId, query.limit, query.offset).map(({ id }) => info(caller, owned(caller, id))),
       }),
       "agents.get": async ({ params }, caller) => ({ data: info(caller, owned(caller, params.agent_id)) }),
+      "agents.update": async ({ params, body }, caller) => {
+        const row = owned(caller, params.agent_id);
+        // One whose model is gone can still be given another name.
+        const model =
+          body.base_model === undefined
+            ? { modelId: row.model_id, name: row.model_name }
+            : answering(caller, body.base_model);
+        const saves = body.conversation_saving_enabled ?? row.saves_conversations === 1;
+        sql.update.run({
+          id: row.id,
+          name: body.name ?? row.name,
+          description: body.description ?? row.description,
+          modelId: model.modelId,
+          modelName: model.name,
+          systemPrompt: body.system_prompt ?? row.system_prompt,
+          temperature: body.temperature ?? row.temperature,
+          saves: saves ? 1 : 0,
+        });
+        return { data: info(caller, owned(caller, row.id)) };
+      },
       "agents.delete": async ({ params }, caller) => {
         const { id } = owned(caller, params.agent_id);
         store.transaction(() => {

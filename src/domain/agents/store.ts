@@ -57,6 +57,19 @@ export const prepareAgents = (store: Store) => ({
   page: store.prepare<[string, number, number], { id: string }>(
     "SELECT id FROM agent WHERE owner_id = ? ORDER BY created_seq DESC LIMIT ? OFFSET ?",
   ),
+  update: store.prepare<{
+    id: string;
+    name: string;
+    description: string;
+    modelId: string;
+    modelName: string;
+    systemPrompt: string;
+    temperature: number;
+    saves: 0 | 1;
+  }>(
+    `UPDATE agent SET name = :name, description = :description, model_id = :modelId, model_name = :modelName,
+     system_prompt = :systemPrompt, temperature = :temperature, saves_conversations = :saves WHERE id = :id`,
+  ),
   remove: ["agent_run", "agent_turn", "agent_feedback"]
     .map((table) => store.prepare<[string]>(`DELETE FROM ${table} WHERE agent_id = ?`))
     .concat(store.prepare<[string]>("DELETE FROM agent WHERE id = ?")),

@@ -3,6 +3,8 @@
 //   PROCESSING (queued ──► preparing ──► training ◄──► checking ──► packaging) ──► COMPLETED
 //        │ stop                                       └──failure──► FAILED
 //        └──► STOPPING ──► STOPPED
+//   deleted while queued or preparing: its run is stopped; deleted once it has ended: its files go, and its row, unless its model
+//   stays: then what that was made of stays with it
 //
 // Invariants:
 //   1. The public status is a view of the job's state, so the two cannot disagree.
@@ -21,6 +23,7 @@ import { type Caller, Download, EventStream, type Handlers, type Input, type Rep
 import type { Recipe, SnapshotDocument } from "../../contract/run-folder.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import { isTerminal, type JobState } from "../../jobs/states.ts";
+import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { openStudyThread } from "../../study/thread.ts";
 import { createAutoAlign } from "./auto-align.ts";
@@ -80,6 +83,10 @@ export interface AlignmentsParts {
   costOf: (baseModelId: string, recipe: Recipe) => Promise<{ memoryBytes: number; limit: number | null }>;
   /** Asks the run to stop; resolves once it acknowledged. */
   stopRun: (alignmentId: string) => Promise<void>;
+  /** Ends what is being prepared, before its run or in it; resolves once it will end, and then as stopped. */
+  cancelRun: (alignmentId: string) => Promise<void>;
+  /** Writes an act, in the caller's transaction. */
+  audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
 }
 
 export interface Alignments {
@@ -88,7 +95,17 @@ export interface Alignments {
   snapshotsOf(ownerId: string, documentId: string): DocumentSnapshot[];
   /** Deletes them. Throws conflict while one of the alignments is under way. */
   removeSnapshots(ownerId: string, documentId: string): Promise<void>;
-  /** Removes run folders that no alignment has: what a crash left between folder and row. */
+  /** Alignments under way that are measured by a benchmark. */
+  measuredBy(benchmarkId: string): string[];
+  /** Alignments under way that a model of this appliance teaches. */
+  taughtBy(modelId: string): string[];
+  /** Within the caller's transaction: those that had the benchmark keep its id alone. */
+  loseBenchmark(benchmarkId: string): void;
+  /** Likewise: its model is gone, and so is what was kept of a deleted alignment for it. */
+  loseModel(alignmentId: string): void;
+  /** The run of one that was deleted has ended: nothing is left to wait for. */
+  runEnded(alignmentId: string): Promise<void>;
+  /** Removes run folders that no alignment has: what a crash left between folder and row, or a deletion between row and folder. */
   tidy(): Promise<void>;
 }
 
@@ -129,6 +146,7 @@ const statesShownAs = (status: ListRow["status"] | undefined): JobState[] =>
 
 export function createAlignments(parts: AlignmentsParts): Alignments {
   const { store, sql, queue, clock, runs } = parts;
+  const forgetReplies = prepareForgetting(store);
   /** Ids whose folders are there, or on the way, and whose rows are not yet. */
   const making = new Set<string>();
 
@@ -201,8 +219,10 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       const other = store.transaction(() => {
         const one = known();
         if (one !== undefined) return one;
+        // It may have been deleted while the folder was made.
+        benchmarkOf(parts, caller, body);
         insert(id, { body, ownerId, base, documents, teacher });
-        keepReply(reply);
+        keepReply(reply, [id]);
         return null;
       });
       if (other !== null) return existing(other);
@@ -240,10 +260,57 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     return sql.byId.get(row.id)!.state;
   }
 
+  /** Within the caller's transaction, of one that has ended: all of it, or all but what its model was made of. */
+  function erase(id: string, hasModel: boolean): void {
+    sql.removeAutoAligns.run(id);
+    if (hasModel) return void sql.strip.run(id);
+    sql.loseEvaluation.run(id);
+    sql.remove.run(id);
+  }
+
+  async function remove(row: AlignmentRow, caller: Caller): Promise<string> {
+    const isPreparing = row.state === "running" && (row.phase === "queued" || row.phase === "preparing");
+    if (isPreparing)
+      await parts.cancelRun(row.id).catch((error) => {
+        const isLate = error instanceof Failure && error.code === "already_terminal";
+        throw isLate ? new Failure("under_way", error.message, { cause: error }) : error;
+      });
+    const left = store.transaction(() => {
+      const { state, model_id } = sql.byId.get(row.id)!;
+      if (state === "running") throw new Failure("under_way", `The alignment is in the phase ${row.phase}`);
+      // Never begun, or interrupted before it was: nobody has to be asked.
+      if (state === "queued") queue.requestStop(row.id, "align");
+      sql.hide.run({ id: row.id, at: clock.now() });
+      if (state !== "stopping") erase(row.id, model_id !== null);
+      forgetReplies(caller.userId, row.id);
+      parts.audit("alignment.delete", row.id, { state }, caller);
+      return { isEnding: state === "stopping", model: model_id };
+    });
+    if (left.isEnding) return "Cancelled: its run ends, and its files go with it.";
+    await removeRunFolder(runs, row.id);
+    return left.model === null ? "Deleted." : `Deleted. Its model ${left.model} stays.`;
+  }
+
   return {
     snapshotsOf,
     removeSnapshots,
-    tidy: () => tidyRuns(runs, (id) => making.has(id) || sql.byId.get(id) !== undefined),
+    measuredBy: (benchmarkId) => sql.liveOnBenchmark.all(benchmarkId).map(({ id }) => id),
+    taughtBy: (modelId) => sql.liveTaughtBy.all(modelId).map(({ id }) => id),
+    loseBenchmark: (benchmarkId) => void sql.loseBenchmark.run(benchmarkId),
+    loseModel(alignmentId) {
+      if (sql.byId.get(alignmentId)?.deleted_at != null) erase(alignmentId, false);
+    },
+    async runEnded(alignmentId) {
+      const row = sql.byId.get(alignmentId);
+      if (row === undefined || isKept(row)) return;
+      store.transaction(() => erase(row.id, row.model_id !== null));
+      await removeRunFolder(runs, row.id);
+    },
+    async tidy() {
+      for (const row of sql.hidden.all())
+        if (!isKept(row)) store.transaction(() => erase(row.id, row.model_id !== null));
+      await tidyRuns(runs, (id) => making.has(id) || isKept(sql.byId.get(id)));
+    },
     handlers: {
       "alignments.create": create,
       ...autoAlign.handlers,
@@ -254,6 +321,10 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       "alignments.stop": async ({ params }, caller) => {
         const row = owned(caller, params.alignment_id);
         return { alignment_id: row.id, status: statusOf[await stop(row)] };
+      },
+      "alignments.delete": async ({ params }, caller) => {
+        const row = owned(caller, params.alignment_id);
+        return { alignment_id: row.id, message: await remove(row, caller) };
       },
       "alignments.list": async ({ query }, caller) => ({
         alignment_projects: sql.page
@@ -307,13 +378,17 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
           throw invalid(["header", "last-event-id"], "is no event's id", "int_parsing");
         const source = {
           path: join(runs, id, "events.jsonl"),
-          isOver: () => isTerminal(sql.byId.get(id)!.state),
+          isOver: () => isTerminal(sql.byId.get(id)?.state ?? "stopped"),
         };
         return new EventStream(streamEvents(source, Number(lastEventId ?? 0), signal));
       },
     },
   };
 }
+
+/** Whether its run's files are: of one that was deleted, until its run has ended. */
+const isKept = (row: AlignmentRow | undefined): boolean =>
+  row !== undefined && (row.deleted_at === null || !isTerminal(row.state));
 
 function recipeOf({ recipes }: AlignmentsParts, name: string): Recipe {
   const recipe = recipes.get(name);
@@ -347,7 +422,6 @@ function sameDocuments(row: AlignmentRow, sha256s: readonly string[]): boolean {
   return JSON.stringify(theirs.toSorted()) === JSON.stringify(sha256s.toSorted());
 }
 
-/** Nothing of the sealed split, not even as a competing answer, may get into a run's folder. */
 /** Throws not_found unless it is the caller's. */
 function benchmarkOf(
   { findBenchmark }: AlignmentsParts,
@@ -375,6 +449,7 @@ function sameTeacher(kept: string | null, wanted: Teacher | null): boolean {
   return known?.model === wanted?.model && known?.provider === wanted?.provider;
 }
 
+/** Nothing of the sealed split, not even as a competing answer, may get into a run's folder. */
 function devOf(parts: AlignmentsParts, benchmarkId: string) {
   const all = parts.itemsOf(benchmarkId);
   const dev = all.filter((item) => item.split === "dev");
@@ -413,7 +488,7 @@ function toStatus(row: AlignmentRow): Status {
     base_model: row.base_model_id,
     workflow_id: row.workflow_id,
     document_ids: JSON.parse(row.document_ids_json) as string[],
-    benchmark_id: row.benchmark_id,
+    benchmark_id: row.benchmark_id ?? row.deleted_benchmark_id,
     created_date: row.created_at,
     started_date: row.started_at,
     completed_date: row.finished_at,

@@ -4,6 +4,7 @@
 //      result completed ──► leakage proved absent ──► adapter stored ──► one transaction: COMPLETED, model, evaluation
 //      result failed    ──► FAILED            result stopped ──► STOPPED
 //      crashed ──► queued again if this attempt came further than a checkpoint; else FAILED (STOPPED where a stop was asked)
+//      deleted meanwhile ──► STOPPED, whatever the result
 //
 // Invariants:
 //   1. A model is registered if and only if the alignment is COMPLETED.
@@ -96,11 +97,18 @@ export interface AlignParts {
   }) => void;
   /** Tells the runner that there is work. */
   wake: () => void;
+  /** What is left of one that was deleted meanwhile is no longer needed. */
+  ended: (alignmentId: string) => Promise<void>;
 }
 
 export interface AlignWorker extends Worker {
   /** Asks the run to stop. Throws not_started, stop_rejected, stop_unreachable, or already_terminal while another asks. */
   stop(alignmentId: string): Promise<void>;
+  /**
+   * Ends an attempt that is being prepared, by its run or before it. Resolves once it will end; the job's state is stopping then,
+   * or terminal. Throws what stop throws, except not_started.
+   */
+  cancel(alignmentId: string): Promise<void>;
 }
 
 interface Attempt {
@@ -130,6 +138,8 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
   const folderOf = (alignmentId: string): string => join(parts.runs, alignmentId);
   /** Runs that were asked to stop, whether or not they answered. */
   const asked = new Set<string>();
+  /** What ends an attempt whose run has not begun. */
+  const cancelling = new Map<string, AbortController>();
   /** Runs that have ended and whose result is being taken in. */
   const ended = new Set<string>();
   /** Taken when looking whether the next one fits, used when it is claimed. */
@@ -158,7 +168,12 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
   /** A run that can never fit is let through, to fail with the reason. */
   function canStart(): boolean {
     const next = sql.oldestQueued.get();
-    if (next === undefined) return false;
+    if (next === undefined) {
+      // It was cancelled while it waited to be claimed.
+      reserved?.grant.release();
+      reserved = null;
+      return false;
+    }
     try {
       return reserve(next);
     } catch (error) {
@@ -172,41 +187,59 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
     if (!reserve(row)) throw new Failure("out_of_memory");
     const { grant, budget } = reserved!;
     reserved = null;
+    const cancelled = new AbortController();
+    cancelling.set(row.id, cancelled);
+    const isStopping = (): boolean => asked.has(row.id) || queue.of(row.id, "align")?.state === "stopping";
     try {
-      const attempt = await whenDiskAllows(signal, parts.log, () => begin(parts, claim, row, budget));
-      if (row.teacher_json !== null) await beTaught(parts, attempt, JSON.parse(row.teacher_json) as Teacher, signal);
-      const isStopping = (): boolean => asked.has(row.id) || queue.of(row.id, "align")?.state === "stopping";
+      const either = AbortSignal.any([signal, cancelled.signal]);
+      const attempt = await whenDiskAllows(either, parts.log, () => begin(parts, claim, row, budget));
+      if (row.teacher_json !== null) await beTaught(parts, attempt, JSON.parse(row.teacher_json) as Teacher, either);
+      cancelled.signal.throwIfAborted();
       await conclude(parts, attempt, isStopping, signal, () => perform(parts, attempt, () => ended.add(row.id)));
+    } catch (error) {
+      if (signal.aborted || !(cancelled.signal.aborted || isDeleted(parts, row.id))) throw error;
+      queue.move(claim, "stopped");
     } finally {
       grant.release();
+      cancelling.delete(row.id);
       asked.delete(row.id);
       ended.delete(row.id);
+      await parts.ended(row.id).catch((error) => parts.log("error", "run.not_removed", { alignmentId: row.id, error }));
       parts.wake();
     }
+  }
+
+  async function stop(alignmentId: string): Promise<void> {
+    if (asked.has(alignmentId)) throw new Failure("already_terminal", "The alignment is already asked to stop");
+    const folder = folderOf(alignmentId);
+    if (ended.has(alignmentId))
+      throw new Failure("already_terminal", "The run has ended; its result is being taken in");
+    if (!executor.status(folder).running) throw new Failure("not_started");
+    asked.add(alignmentId);
+    try {
+      await executor.stop(folder);
+    } catch (error) {
+      // A refusal leaves the run as it is. One that is silent is ended before long, and then as stopped.
+      if (error instanceof Failure && error.code === "stop_rejected") asked.delete(alignmentId);
+      throw error;
+    }
+    queue.requestStop(alignmentId, "align");
   }
 
   return {
     concurrency: parts.maxRuns,
     canStart,
     run,
-    async stop(alignmentId) {
-      if (asked.has(alignmentId)) throw new Failure("already_terminal", "The alignment is already asked to stop");
-      const folder = folderOf(alignmentId);
-      if (ended.has(alignmentId))
-        throw new Failure("already_terminal", "The run has ended; its result is being taken in");
-      if (!executor.status(folder).running) throw new Failure("not_started");
-      asked.add(alignmentId);
-      try {
-        await executor.stop(folder);
-      } catch (error) {
-        // A refusal leaves the run as it is. One that is silent is ended before long, and then as stopped.
-        if (error instanceof Failure && error.code === "stop_rejected") asked.delete(alignmentId);
-        throw error;
-      }
+    stop,
+    async cancel(alignmentId) {
+      if (executor.status(folderOf(alignmentId)).running) return stop(alignmentId);
       queue.requestStop(alignmentId, "align");
+      cancelling.get(alignmentId)?.abort(new Failure("conflict", "The alignment was cancelled"));
     },
   };
 }
+
+const isDeleted = ({ sql }: AlignParts, alignmentId: string): boolean => sql.byId.get(alignmentId)?.deleted_at != null;
 
 async function begin(parts: AlignParts, claim: Claim, row: AlignmentRow, budget: Budget): Promise<Attempt> {
   const { sql, clock } = parts;
@@ -356,7 +389,9 @@ async function conclude(
   }
   if (result.fence !== claim.fence)
     throw new Failure("run_crashed", `result.json is of claim ${result.fence}, not ${claim.fence}`);
-  if (result.outcome === "completed") await whenDiskAllows(signal, parts.log, () => complete(parts, attempt, result));
+  if (isDeleted(parts, row.id)) stopped();
+  else if (result.outcome === "completed")
+    await whenDiskAllows(signal, parts.log, () => complete(parts, attempt, result));
   else if (result.outcome === "stopped") stopped();
   else queue.move(claim, "failed", failureOf(result));
 }

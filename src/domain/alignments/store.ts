@@ -10,6 +10,8 @@ export interface AlignmentRow {
   workflow_id: string;
   base_model_id: string;
   benchmark_id: string | null;
+  /** The one it had, where that was deleted since. */
+  deleted_benchmark_id: string | null;
   document_ids_json: string;
   document_names_json: string;
   /** Of the clean texts. */
@@ -27,6 +29,8 @@ export interface AlignmentRow {
   events_seen: number;
   created_at: string;
   started_at: string | null;
+  /** Of one that its owner does not see any more: its run is ending, or its model outlives it. */
+  deleted_at: string | null;
   state: JobState;
   error_text: string | null;
   /** When the job ended, however it did. */
@@ -77,6 +81,8 @@ const alignment = `SELECT a.*, j.state, j.error_text, j.finished_at, m.id AS mod
   FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
   LEFT JOIN aligned_model AS m ON m.alignment_id = a.id LEFT JOIN evaluation AS e ON e.alignment_id = a.id`;
 
+const isThere = "a.deleted_at IS NULL";
+
 /** Whoever lost the claim to this job writes nothing more. */
 const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state IN('running', 'stopping'))";
 
@@ -87,22 +93,47 @@ export const prepareAlignments = (store: Store) => ({
      VALUES(:id, :ownerId, :name, :description, :workflowId, :baseModelId, :benchmarkId, :documentIds,
      :documentNames, :documentSha256s, :teacher, :organisation, :seq, :at)`,
   ),
-  owned: store.prepare<[string, string], AlignmentRow>(`${alignment} WHERE a.id = ? AND a.owner_id = ?`),
+  owned: store.prepare<[string, string], AlignmentRow>(`${alignment} WHERE a.id = ? AND a.owner_id = ? AND ${isThere}`),
   byId: store.prepare<[string], AlignmentRow>(`${alignment} WHERE a.id = ?`),
   page: store.prepare<{ ownerId: string; states: string; limit: number; offset: number }, AlignmentRow>(
-    `${alignment} WHERE a.owner_id = :ownerId AND j.state IN(SELECT value FROM json_each(:states))
+    `${alignment} WHERE a.owner_id = :ownerId AND ${isThere} AND j.state IN(SELECT value FROM json_each(:states))
      ORDER BY a.created_seq DESC LIMIT :limit OFFSET :offset`,
   ),
   /** Not terminal, of one owner over one base by one workflow. */
   underWay: store.prepare<[string, string, string], AlignmentRow>(
-    `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ?
+    `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ? AND ${isThere}
      AND j.state IN('queued', 'running', 'stopping') ORDER BY a.created_seq`,
   ),
   /** Those of an owner that took a snapshot of a document, newest first. */
   holding: store.prepare<{ ownerId: string; documentId: string }, AlignmentRow>(
-    `${alignment} WHERE a.owner_id = :ownerId
+    `${alignment} WHERE a.owner_id = :ownerId AND ${isThere}
      AND EXISTS(SELECT 1 FROM json_each(a.document_ids_json) WHERE value = :documentId) ORDER BY a.created_seq DESC`,
   ),
+  /** Under way with a benchmark. */
+  liveOnBenchmark: store.prepare<[string], { id: string }>(
+    `SELECT a.id FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
+     WHERE a.benchmark_id = ? AND j.state IN('queued', 'running', 'stopping') ORDER BY a.created_seq`,
+  ),
+  /** Under way, with a model of this appliance as their teacher. */
+  liveTaughtBy: store.prepare<[string], { id: string }>(
+    `SELECT a.id FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
+     WHERE j.state IN('queued', 'running', 'stopping') AND json_extract(a.teacher_json, '$.model') = ?
+     AND json_extract(a.teacher_json, '$.provider') IS NULL ORDER BY a.created_seq`,
+  ),
+  loseBenchmark: store.prepare<[string]>(
+    "UPDATE alignment SET deleted_benchmark_id = benchmark_id, benchmark_id = NULL WHERE benchmark_id = ?",
+  ),
+  hide: store.prepare<{ id: string; at: string }>("UPDATE alignment SET deleted_at = :at WHERE id = :id"),
+  /** Deleted ones of which something is left. */
+  hidden: store.prepare<[], AlignmentRow>(`${alignment} WHERE a.deleted_at IS NOT NULL`),
+  /** What its model does not need of it. */
+  strip: store.prepare<[string]>(
+    `UPDATE alignment SET name = '', description = NULL, document_names_json = '[]', teacher_json = NULL, organisation = NULL,
+     progress_json = NULL, report_json = NULL, budget_json = NULL WHERE id = ?`,
+  ),
+  loseEvaluation: store.prepare<[string]>("UPDATE evaluation SET alignment_id = NULL WHERE alignment_id = ?"),
+  removeAutoAligns: store.prepare<[string]>("DELETE FROM auto_align WHERE alignment_id = ?"),
+  remove: store.prepare<[string]>("DELETE FROM alignment WHERE id = ?"),
   insertAutoAlign: store.prepare<{
     id: string;
     ownerId: string;

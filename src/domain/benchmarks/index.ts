@@ -5,9 +5,10 @@ import { sha256 } from "../../base/files.ts";
 import { newId } from "../../base/ids.ts";
 import type { Clock } from "../../base/time.ts";
 import type { benchmarks as promises } from "../../contract/benchmarks.ts";
-import type { Handlers, Reply, UploadedFile } from "../../contract/endpoint.ts";
+import type { Caller, Handlers, Reply, UploadedFile } from "../../contract/endpoint.ts";
 import type { Queue } from "../../jobs/queue.ts";
-import type { JobState } from "../../jobs/states.ts";
+import { isTerminal, type JobState } from "../../jobs/states.ts";
+import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { checker } from "./create/job.ts";
 import type { DraftSettings, Gates } from "./create/parts.ts";
@@ -39,6 +40,18 @@ export interface BenchmarksParts {
     read: (text: string) => Promise<Read>,
     add: (document: { id: string; name: string }, read: Read) => Made,
   ) => Promise<Made>;
+  /** Within the caller's transaction; what is returned is done after the commit. See the documents. */
+  removeDocument: (ownerId: string, documentId: string) => () => void;
+  /** Alignments under way that are measured by it. */
+  alignmentsOn: (benchmarkId: string) => string[];
+  /** Evaluations on it: those to be done, and those that have ended. */
+  evaluationsOn: (benchmarkId: string) => { live: string[]; ended: string[] };
+  /** Within the caller's transaction. */
+  removeEvaluation: (evaluationId: string, caller: Caller) => void;
+  /** Likewise: alignments that had it keep its id alone. */
+  loseBenchmark: (benchmarkId: string) => void;
+  /** Writes an act, in the caller's transaction. */
+  audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
 }
 
 export interface Benchmark {
@@ -55,6 +68,8 @@ export interface Benchmarks {
   owned(ownerId: string, benchmarkId: string): Benchmark | null;
   /** All of them, in order. Whose they are was asked before. */
   items(benchmarkId: string): Item[];
+  /** Benchmarks being made that need a model of this appliance. */
+  needing(modelId: string): string[];
   /** For the worker that makes benchmarks. */
   rows: BenchmarkRows;
   /** Keeps a finished draft as an upload is kept; `also` runs in its transaction. */
@@ -65,6 +80,7 @@ export interface Benchmarks {
 export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
   const { store, clock, queue, keepDocument } = parts;
   const rows = benchmarkRows(store);
+  const forgetReplies = prepareForgetting(store);
   const pool = new Piscina({
     filename: new URL("./read.worker.ts", import.meta.url).href,
     minThreads: 0,
@@ -161,13 +177,58 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     return { model, provider, key_id };
   }
 
+  /** One that was never made, or is not begun yet. */
+  function removeDraft({ id, state }: DraftRow, caller: Caller): void {
+    store.transaction(() => {
+      if (!isTerminal(state) && (state !== "queued" || queue.requestStop(id, "generate") !== "stopped"))
+        throw new Failure("under_way", "The benchmark is being made");
+      forgetDraft(id);
+      forgetReplies(caller.userId, id);
+      parts.audit("benchmark.delete", id, { state }, caller);
+    });
+  }
+
+  function forgetDraft(id: string): void {
+    rows.dropCandidates.run(id);
+    rows.removeDraft.run(id);
+  }
+
+  /** Throws in_use where work needs it, and while there are evaluations on it that shall not go with it. */
+  function remove(row: BenchmarkRow, withEvaluations: boolean, caller: Caller): number {
+    const { removed, sweep } = store.transaction(() => {
+      const aligning = parts.alignmentsOn(row.id);
+      if (aligning.length > 0)
+        throw new Failure("in_use", `Alignments under way are measured by it: ${some(aligning)}`);
+      const { live, ended } = parts.evaluationsOn(row.id);
+      if (live.length > 0) throw new Failure("in_use", `Evaluations on it are not done yet: ${some(live)}`);
+      if (ended.length > 0 && !withEvaluations)
+        throw new Failure(
+          "in_use",
+          `Send evaluations=true to delete its ${ended.length} evaluations too: ${some(ended)}`,
+        );
+      for (const id of ended) parts.removeEvaluation(id, caller);
+      parts.loseBenchmark(row.id);
+      rows.loseVersion.run(row.id);
+      rows.removeItems.run(row.id);
+      rows.remove.run(row.id);
+      const left = rows.sharing.get({ documentId: row.document_id, draftId: row.draft_id })!;
+      if (row.draft_id !== null && left.draft === 0) forgetDraft(row.draft_id);
+      forgetReplies(row.owner_id, row.id);
+      parts.audit("benchmark.delete", row.id, { name: row.name, evaluations: ended.length }, caller);
+      const sweep = left.document === 0 ? parts.removeDocument(row.owner_id, row.document_id) : () => {};
+      return { removed: ended.length, sweep };
+    });
+    sweep();
+    return removed;
+  }
+
   const handlers: Benchmarks["handlers"] = {
     "benchmarks.upload": async ({ files, signal, keepReply }, { userId }) =>
       keepDocument(userId, files[0]!, signal, read, (document, items) => {
         const reply = toRecord(
           add({ owner_id: userId, document_id: document.id, name: titleOf(document.name) }, items),
         );
-        keepReply(reply);
+        keepReply(reply, [reply.benchmark_id]);
         return reply;
       }).catch((error) => {
         if (error instanceof Failure && error.code === "document_invalid")
@@ -198,7 +259,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
         });
         queue.enqueue({ kind: "generate", subjectId: id, ownerId: userId });
         const begun = record(userId, id);
-        keepReply(begun);
+        keepReply(begun, [id]);
         return begun;
       });
       parts.wake();
@@ -225,9 +286,18 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
       const next = { owner_id, document_id, name, draft_id, version: version + 1, previous_id: row.id };
       return store.transaction(() => {
         const reply = toRecord(add({ ...next, struck_json: JSON.stringify(body) }, left));
-        keepReply(reply);
+        keepReply(reply, [reply.benchmark_id]);
         return reply;
       });
+    },
+
+    "benchmarks.delete": async ({ params: { benchmark_id: id }, query }, caller) => {
+      const row = rows.get.get(caller.userId, id);
+      const draft = row ? undefined : rows.ownedDraft.get(caller.userId, id);
+      if (!row && !draft) throw new Failure("not_found");
+      if (draft) removeDraft(draft, caller);
+      const removed = row ? remove(row, query.evaluations, caller) : 0;
+      return { benchmark_id: id, message: removed === 0 ? "Deleted." : `Deleted, with ${removed} evaluations on it.` };
     },
 
     "benchmarks.list": async ({ query: { limit, offset } }, { userId }) => ({
@@ -256,6 +326,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
       return row ? { id: row.id, name: row.name, sha256: row.sha256, samples: toRecord(row).n_samples } : null;
     },
     items,
+    needing: (modelId) => rows.liveWith.all({ modelId }).map(({ id }) => id),
     rows,
     async keep(draft, file, signal, also) {
       const { id, owner_id, name, created_seq, created_at } = draft;
@@ -267,6 +338,10 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     close: () => pool.destroy(),
   };
 }
+
+/** Of many ids the first ones. */
+const some = (ids: readonly string[]): string =>
+  ids.length <= 5 ? ids.join(", ") : `${ids.slice(0, 5).join(", ")} and ${ids.length - 5} more`;
 
 const invalid = (loc: (string | number)[], msg: string): Failure =>
   new Failure("validation", msg, { details: [{ loc: ["body", ...loc], msg, type: "value_error" }] });

@@ -59,6 +59,9 @@ export interface Claimed {
   fence: number;
 }
 
+/** Shown as it is: until a benchmark is made of it, which then speaks for it, as later versions do. */
+const isAlone = "NOT EXISTS(SELECT 1 FROM benchmark AS b WHERE b.draft_id = d.id)";
+
 const draft = `SELECT d.*, j.state, j.error_text,
   (SELECT count(*) FROM benchmark_candidate AS c WHERE c.draft_id = d.id) AS candidates,
   (SELECT count(phrased_json) FROM benchmark_candidate AS c WHERE c.draft_id = d.id) AS phrased,
@@ -98,12 +101,12 @@ export function benchmarkRows(store: Store) {
     page: store.prepare<[string, string, number, number], { id: string }>(
       `SELECT id, created_seq FROM benchmark WHERE owner_id = ?
        UNION ALL SELECT id, created_seq FROM benchmark_draft AS d
-         WHERE owner_id = ? AND NOT EXISTS(SELECT 1 FROM benchmark AS b WHERE b.id = d.id)
+         WHERE owner_id = ? AND ${isAlone}
        ORDER BY created_seq DESC LIMIT ? OFFSET ?`,
     ),
     count: store.prepare<[string, string], { n: number }>(
       `SELECT (SELECT count(*) FROM benchmark WHERE owner_id = ?) + (SELECT count(*) FROM benchmark_draft AS d
-         WHERE owner_id = ? AND NOT EXISTS(SELECT 1 FROM benchmark AS b WHERE b.id = d.id)) AS n`,
+         WHERE owner_id = ? AND ${isAlone}) AS n`,
     ),
     get: store.prepare<[string, string], BenchmarkRow>("SELECT * FROM benchmark WHERE owner_id = ? AND id = ?"),
     items: store.prepare<[string], ItemRow>("SELECT * FROM benchmark_item WHERE benchmark_id = ? ORDER BY sample_num"),
@@ -118,7 +121,7 @@ export function benchmarkRows(store: Store) {
        VALUES(:id, :owner_id, :name, :document_ids_json, :settings_json, :created_seq, :created_at, :created_at)`,
     ),
     draft: store.prepare<[string], DraftRow>(`${draft} WHERE d.id = ?`),
-    ownedDraft: store.prepare<[string, string], DraftRow>(`${draft} WHERE d.owner_id = ? AND d.id = ?`),
+    ownedDraft: store.prepare<[string, string], DraftRow>(`${draft} WHERE d.owner_id = ? AND d.id = ? AND ${isAlone}`),
     setDraft: store.prepare<Claimed & Pick<DraftRow, "id" | "phase" | "gates_json" | "seconds"> & { at: string }>(
       `UPDATE benchmark_draft SET phase = :phase, gates_json = :gates_json, seconds = :seconds, updated_at = :at
        WHERE id = :id AND ${isClaimed}`,
@@ -134,6 +137,22 @@ export function benchmarkRows(store: Store) {
     ),
     setVerdict: store.prepare<Claimed & { id: string; position: number; verdict: string }>(
       `UPDATE benchmark_candidate SET verdict_json = :verdict WHERE draft_id = :id AND position = :position AND ${isClaimed}`,
+    ),
+    loseVersion: store.prepare<[string]>("UPDATE benchmark SET previous_id = NULL WHERE previous_id = ?"),
+    removeItems: store.prepare<[string]>("DELETE FROM benchmark_item WHERE benchmark_id = ?"),
+    remove: store.prepare<[string]>("DELETE FROM benchmark WHERE id = ?"),
+    removeDraft: store.prepare<[string]>("DELETE FROM benchmark_draft WHERE id = ?"),
+    /** Versions that share what they were made of. */
+    sharing: store.prepare<{ documentId: string; draftId: string | null }, { document: number; draft: number }>(
+      `SELECT (SELECT count(*) FROM benchmark WHERE document_id = :documentId) AS document,
+       (SELECT count(*) FROM benchmark WHERE draft_id = :draftId) AS draft`,
+    ),
+    /** Being made, with a model of this appliance that checks or writes. */
+    liveWith: store.prepare<{ modelId: string }, { id: string }>(
+      `SELECT d.id FROM benchmark_draft AS d JOIN job AS j ON j.subject_id = d.id AND j.kind = 'generate'
+       WHERE j.state IN('queued', 'running', 'stopping') AND (json_extract(settings_json, '$.model_id') = :modelId
+       OR (json_extract(settings_json, '$.generator.model') = :modelId
+       AND json_extract(settings_json, '$.generator.provider') IS NULL)) ORDER BY d.created_seq`,
     ),
     dropCandidates: store.prepare<[string]>("DELETE FROM benchmark_candidate WHERE draft_id = ?"),
   };

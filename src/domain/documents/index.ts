@@ -12,7 +12,7 @@ import type {
   documents as promises,
   ReadDocument,
 } from "../../contract/documents.ts";
-import type { Handlers, UploadedFile } from "../../contract/endpoint.ts";
+import { type Handlers, PlainText, type UploadedFile } from "../../contract/endpoint.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
@@ -49,6 +49,8 @@ export interface Documents {
   has(ownerId: string, id: string): boolean;
   /** Keeps an upload as one document of kind benchmark. */
   keepBenchmark: KeepBenchmark;
+  /** Within the caller's transaction: the document of a benchmark goes; what is returned removes its contents after the commit. */
+  removeBenchmark(ownerId: string, documentId: string): () => void;
   /** Before anything is taken in. */
   prepare(): Promise<void>;
   /** After the start, beside everything else: removes contents that a crash left without a row. */
@@ -286,6 +288,11 @@ export function createDocuments(parts: {
       return toRecord(row);
     },
 
+    "documents.text": async ({ params }, { userId }) => {
+      const [text] = await held(userId, [params.document_id], async (row) => (await contentOf(row)).text);
+      return new PlainText(text!);
+    },
+
     "documents.snapshots": async ({ params }, { userId }) => {
       if (!rows.get.get(userId, params.document_id)) throw new Failure("not_found");
       return { snapshots: parts.snapshotsOf(userId, params.document_id) };
@@ -344,6 +351,13 @@ export function createDocuments(parts: {
       const arrival = await read(ownerId, file, { asIs: true, personalData: "off" }, signal);
       const made = await readText(Buffer.from(arrival.parsed.text).toString("utf8"));
       return keep([arrival], ownerId, "benchmark", ([row]) => add(row!, made));
+    },
+
+    removeBenchmark(ownerId, documentId) {
+      const row = rows.removeBenchmark.get(ownerId, documentId);
+      return () => {
+        if (row) blobs.removeUnused(digestsOf(row));
+      };
     },
 
     prepare: blobs.prepare,

@@ -54,6 +54,10 @@ export function documentRows(store: Store) {
       `SELECT EXISTS(SELECT 1 FROM document WHERE ${own} AND id = ?) AS any`,
     ),
     remove: store.prepare<[string, string]>(`DELETE FROM document WHERE ${own} AND id = ?`),
+    /** The document of a benchmark that nothing refers to any more. */
+    removeBenchmark: store.prepare<[string, string], DocumentRow>(
+      "DELETE FROM document WHERE owner_id = ? AND id = ? AND kind = 'benchmark' RETURNING *",
+    ),
     addSignatures: store.prepare<[string, Uint8Array]>(
       "INSERT INTO document_signature(document_id, signatures) VALUES(?, ?)",
     ),

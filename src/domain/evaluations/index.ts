@@ -9,10 +9,11 @@ import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
 import { bootstrapSeed } from "../../base/statistics/intervals.ts";
 import type { Clock } from "../../base/time.ts";
-import type { Handlers, Reply } from "../../contract/endpoint.ts";
+import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { evaluations } from "../../contract/evaluations.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import { isTerminal, type JobState } from "../../jobs/states.ts";
+import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { createComparing, type Verdict } from "./compare.ts";
 import { fromGuardRow, type Guard, toGuardRow } from "./guards.ts";
@@ -39,6 +40,8 @@ export interface EvaluationParts {
   findBenchmark: (ownerId: string, benchmarkId: string) => { name: string };
   /** Of all splits, in order. */
   itemsOf: (benchmarkId: string) => Pick<BenchmarkItem, "split" | "type">[];
+  /** Writes an act, in the caller's transaction. */
+  audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
 }
 
 export interface NewEvaluation {
@@ -72,6 +75,14 @@ export interface Evaluations {
    * What speaks against a model in another one's place; see verdict.ts. A look at sealed splits: it is recorded as one.
    */
   judgePromotion(ownerId: string, modelId: string, inPlaceOf: string): Verdict;
+  /** Of a benchmark: evaluations that are still to be done, and those that have ended. */
+  onBenchmark(benchmarkId: string): { live: string[]; ended: string[] };
+  /** Evaluations still to be done that need the model. */
+  needing(modelId: string): string[];
+  /** Within the caller's transaction. The evaluation has ended. */
+  remove(evaluationId: string, caller: Caller): void;
+  /** Likewise: what was kept of a model that goes. Its evaluations stay. */
+  forgetModel(modelId: string): void;
 }
 
 const statusOf: Record<JobState, EvaluationRecord["status"]> = {
@@ -83,8 +94,12 @@ const statusOf: Record<JobState, EvaluationRecord["status"]> = {
   stopped: "FAILED",
 };
 
+const statesShownAs = (status: EvaluationRecord["status"] | undefined): JobState[] =>
+  (Object.keys(statusOf) as JobState[]).filter((state) => status === undefined || statusOf[state] === status);
+
 export function createEvaluations(parts: EvaluationParts): Evaluations {
   const { store, sql, queue, clock } = parts;
+  const forgetReplies = prepareForgetting(store);
 
   const owned = (ownerId: string, id: string): EvaluationRow => {
     const row = sql.owned.get(id, ownerId);
@@ -127,6 +142,13 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
 
   const comparing = createComparing({ store, sql, clock });
 
+  function remove(id: string, caller: Caller): void {
+    sql.removeAnswers.run(id);
+    sql.remove.run(id);
+    forgetReplies(caller.userId, id);
+    parts.audit("evaluation.delete", id, {}, caller);
+  }
+
   return {
     enqueue,
     ofModel: (modelId) =>
@@ -143,6 +165,14 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
       for (const guard of guards) sql.saveGuard.run(toGuardRow(modelId, guard));
     },
     judgePromotion: comparing.judgePromotion,
+    onBenchmark(benchmarkId) {
+      const all = sql.onBenchmark.all(benchmarkId);
+      const idsWhere = (isLive: 0 | 1) => all.filter(({ is_live }) => is_live === isLive).map(({ id }) => id);
+      return { live: idsWhere(1), ended: idsWhere(0) };
+    },
+    needing: (modelId) => sql.liveWith.all({ modelId }).map(({ id }) => id),
+    remove,
+    forgetModel: (modelId) => void sql.removeGuards.run(modelId),
     handlers: {
       "evaluations.create": async ({ body, keepReply }, caller) => {
         const model = parts.findModel(caller.userId, body.model_id);
@@ -161,11 +191,29 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
             ...(body.evaluation_name === undefined ? {} : { name: body.evaluation_name }),
           });
           const reply = toRecord(owned(caller.userId, id));
-          keepReply(reply);
+          keepReply(reply, [id]);
           return reply;
         });
         parts.wake();
         return record;
+      },
+      "evaluations.list": async ({ query }, { userId }) => {
+        const { status, model_id: modelId = null, benchmark_id: benchmarkId = null, limit, offset } = query;
+        const filter = { ownerId: userId, states: JSON.stringify(statesShownAs(status)), modelId, benchmarkId };
+        return {
+          evaluations: sql.page.all({ ...filter, limit, offset }).map(toRecord),
+          total: sql.count.get(filter)!.n,
+        };
+      },
+      "evaluations.delete": async ({ params }, caller) => {
+        const { id, state } = owned(caller.userId, params.evaluation_id);
+        store.transaction(() => {
+          if (!isTerminal(state) && (state !== "queued" || queue.requestStop(id, "evaluate") !== "stopped"))
+            throw new Failure("under_way", "The evaluation is being answered");
+          remove(id, caller);
+        });
+        const message = "Deleted, with its answers. What it saw of the sealed split stays on record.";
+        return { evaluation_id: id, message };
       },
       "evaluations.get": async ({ params }, caller) => toRecord(owned(caller.userId, params.evaluation_id)),
       "evaluations.results": async ({ params }, caller) => toResults(sql, owned(caller.userId, params.evaluation_id)),

@@ -95,6 +95,17 @@ interface NewAnswer extends AnswerRow {
   fence: number;
 }
 
+interface EvaluationFilter {
+  ownerId: string;
+  /** A list of states. */
+  states: string;
+  modelId: string | null;
+  benchmarkId: string | null;
+}
+
+const isFiltered = `e.owner_id = :ownerId AND j.state IN(SELECT value FROM json_each(:states))
+  AND (:modelId IS NULL OR e.model_id = :modelId) AND (:benchmarkId IS NULL OR e.benchmark_id = :benchmarkId)`;
+
 const evaluation = `SELECT e.*, j.state, j.error_text, j.finished_at,
   (SELECT count(*) FROM evaluation_answer AS a WHERE a.evaluation_id = e.id) AS answered
   FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'`;
@@ -113,6 +124,27 @@ export const prepareEvaluations = (store: Store) => ({
   ofModel: store.prepare<[string], EvaluationRow>(
     `${evaluation} WHERE e.model_id = ? ORDER BY e.created_seq DESC LIMIT 100`,
   ),
+  page: store.prepare<EvaluationFilter & { limit: number; offset: number }, EvaluationRow>(
+    `${evaluation} WHERE ${isFiltered} ORDER BY e.created_seq DESC LIMIT :limit OFFSET :offset`,
+  ),
+  count: store.prepare<EvaluationFilter, { n: number }>(
+    `SELECT count(*) AS n FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate' WHERE ${isFiltered}`,
+  ),
+  /** On a benchmark, and whether each is still to be done. */
+  onBenchmark: store.prepare<[string], { id: string; is_live: 0 | 1 }>(
+    `SELECT e.id, j.state IN('queued', 'running', 'stopping') AS is_live
+     FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate' WHERE e.benchmark_id = ?
+     ORDER BY e.created_seq`,
+  ),
+  /** Still to be done, and in need of a model, to answer or to judge. */
+  liveWith: store.prepare<{ modelId: string }, { id: string }>(
+    `SELECT e.id FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'
+     WHERE j.state IN('queued', 'running', 'stopping')
+     AND (e.model_id = :modelId OR json_extract(e.settings_json, '$.judge.model_id') = :modelId) ORDER BY e.created_seq`,
+  ),
+  removeAnswers: store.prepare<[string]>("DELETE FROM evaluation_answer WHERE evaluation_id = ?"),
+  remove: store.prepare<[string]>("DELETE FROM evaluation WHERE id = ?"),
+  removeGuards: store.prepare<[string]>("DELETE FROM guard_result WHERE model_id = ?"),
   /** The caller's latest finished one of a model on a benchmark. */
   latestReady: store.prepare<{ ownerId: string; modelId: string; benchmarkId: string }, EvaluationRow>(
     `${evaluation} WHERE e.owner_id = :ownerId AND e.model_id = :modelId AND e.benchmark_id = :benchmarkId

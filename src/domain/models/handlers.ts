@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { Failure } from "../../base/errors.ts";
 import { chatBody } from "../../contract/chat-body.ts";
 import type { confidences } from "../../contract/confidence.ts";
-import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
+import type { Caller, Handlers, Reply, UploadedFile } from "../../contract/endpoint.ts";
 import type { models } from "../../contract/models.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import { confidenceRecord, voidNow } from "./confidence.ts";
@@ -33,10 +33,20 @@ export interface Told {
   wake: () => void;
 }
 
+/** What changes which models there are. */
+export interface Removal {
+  removeAligned(row: AlignedRow, caller: Caller): Promise<void>;
+  /** Throws forbidden unless the caller may. */
+  removeBase(row: BaseRow, caller: Caller): Promise<void>;
+  importFromHub(source: string, caller: Caller): Promise<BaseRow>;
+  importUpload(file: UploadedFile, stated: { name?: string; sha256?: string }, caller: Caller): Promise<BaseRow>;
+}
+
 export function createHandlers(
   told: Told,
   { sql, calibrationOf }: Lookup,
   deployments: Deployments,
+  removal: Removal,
 ): Handlers<ModelContract> {
   const alignedOf = (caller: Caller, name: string): AlignedRow => {
     const row = sql.alignedOf.get(asked(caller.userId, name));
@@ -67,6 +77,23 @@ export function createHandlers(
       if (!base) throw modelNotFound();
       return baseRecord(base);
     },
+
+    "models.delete": async ({ params }, caller) => {
+      const aligned = sql.alignedOf.get(asked(caller.userId, params.model_id));
+      if (aligned) {
+        await removal.removeAligned(aligned, caller);
+        return { model_id: aligned.id, message: "Deleted, with its adapter. Evaluations of it stay." };
+      }
+      const base = sql.baseNamed.get({ name: params.model_id });
+      if (!base) throw modelNotFound();
+      await removal.removeBase(base, caller);
+      return { model_id: base.id, message: "Deleted." };
+    },
+
+    "models.import": async ({ body }, caller) => baseRecord(await removal.importFromHub(body.source, caller)),
+
+    "models.upload": async ({ files, query }, caller) =>
+      baseRecord(await removal.importUpload(files[0]!, query, caller)),
 
     "models.confidence": async ({ params, query }, caller) => {
       const row = alignedOf(caller, params.model_id);

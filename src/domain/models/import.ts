@@ -14,10 +14,12 @@ import { convertSentenceTransformer } from "../../engine/sentence-transformers/c
 import type { BaseRow } from "./store.ts";
 
 export interface ImportSource {
-  /** Absolute; from the command line, never from a request. */
+  /** Absolute; from the command line, or where an upload was put; never from a request. */
   path: string;
   /** Else the file's own name for itself, else the file name. */
   name?: string;
+  /** What the file is called, where its path does not say it. */
+  fileName?: string;
   /** What the file's SHA-256 must be, in hex. Of a folder: that of its model.safetensors. */
   sha256?: string;
   /** link: a hard link, or the original itself where it lies on another file system. It must not be changed afterwards. */
@@ -61,7 +63,7 @@ export async function importFile(
     const path = held === original ? original : join(folder, `${sha256}.gguf`);
     if (path !== original) await renameDurably(staged, path);
     return {
-      name: source.name ?? labelOf(facts.name ?? basename(original, extname(original))),
+      name: source.name ?? labelOf(facts.name ?? titleOf(source.fileName ?? original)),
       kind: facts.kind,
       architecture: facts.architecture,
       context_length: facts.contextLength,
@@ -90,6 +92,8 @@ async function probe(path: string, seating: Seating, roomFor: TrialRoom): Promis
     room?.release();
   }
 }
+
+const titleOf = (path: string): string => basename(path, extname(path)) || "model";
 
 /** The file or folder behind all links. */
 async function checked(path: string): Promise<{ path: string; isFolder: boolean }> {
@@ -180,5 +184,8 @@ async function storeByHash(file: string, folder: string): Promise<StoredFile> {
 
 /** A linked original is not ours to remove. */
 export async function removeFile(path: string, folder: string): Promise<void> {
-  if (dirname(path) === folder) await rm(path, { force: true });
+  if (isIn(folder, path)) await rm(path, { force: true });
 }
+
+const isIn = (folder: string, path: string): boolean =>
+  [folder, join(folder, "adapters"), join(folder, "sources")].includes(dirname(path));

@@ -15,11 +15,19 @@ import type { Gpu } from "../../engine/gpu.ts";
 import type { SavedFile, Trainer } from "../../engine/trainer.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
+import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { createCalibrations } from "./calibrations.ts";
 import { createDeployments } from "./deploy.ts";
 import { type ExportOrder, exportModel } from "./export.ts";
-import { type BaseRecord, baseRecord, createHandlers, type ModelContract, type Told } from "./handlers.ts";
+import {
+  type BaseRecord,
+  baseRecord,
+  createHandlers,
+  type ModelContract,
+  type Removal,
+  type Told,
+} from "./handlers.ts";
 import { fetchFromHub, type HubName, sourceOf as hubSource, isHubName, parseHubName } from "./hub.ts";
 import {
   type ImportedFile,
@@ -36,7 +44,7 @@ import { createLoads, type Lease, type Use } from "./loads.ts";
 import { createPromotions, type Verdict } from "./promotion.ts";
 import { asked, find, type Lookup, modelNotFound, type ResolvedModel, resolve } from "./resolve.ts";
 import { createSources } from "./sources.ts";
-import { type BaseRow, type ModelsSql, prepareModels } from "./store.ts";
+import { type AlignedRow, type BaseRow, type ModelsSql, prepareModels } from "./store.ts";
 
 export interface ModelsParts extends Told {
   store: Store;
@@ -57,6 +65,14 @@ export interface ModelsParts extends Told {
   startTrainer: () => Trainer;
   /** The whole URL of chat completions. */
   endpointUrl: () => string;
+  /** Throws forbidden unless the caller's key has the scope admin; `what` says for what. */
+  requireAdmin: (caller: Caller, what: string) => void;
+  /** Work that is not done yet and needs the aligned model, in words. */
+  usesOf: (modelId: string) => string[];
+  /** Within the transaction that deletes it, before: what was measured of it goes. */
+  forgetModel: (modelId: string) => void;
+  /** And after: what was kept of its alignment for it may go. */
+  modelGone: (alignmentId: string) => void;
   /** What speaks against a model in another one's place. */
   judgePromotion: (ownerId: string, modelId: string, inPlaceOf: string) => Verdict;
 }
@@ -146,6 +162,7 @@ const trialBytes = 64 << 20;
 export function createModels(parts: ModelsParts): Models {
   const { store, generator, clock, log, folder } = parts;
   const sql = prepareModels(store);
+  const forgetReplies = prepareForgetting(store);
   const lookup: Lookup = { sql, calibrationOf: createCalibrations(sql), sourcesOf: createSources(log) };
   const loads = createLoads({ generator, log, clock });
   const deployments = createDeployments({ ...parts, sql, loads });
@@ -171,15 +188,15 @@ export function createModels(parts: ModelsParts): Models {
     }
   }
 
-  function register(file: ImportedFile, hub?: { source: string; revision: string; by?: Caller }): BaseRow {
+  function register(file: ImportedFile, by?: Caller, hub?: { source: string; revision: string }): BaseRow {
     return store.transaction(() => {
-      const row = keep(file, hub);
+      const row = keep(file, by, hub);
       if (hub) sql.insertSource.run({ source: hub.source, baseId: row.id, revision: hub.revision, at: clock.now() });
       return row;
     });
   }
 
-  function keep(file: ImportedFile, hub?: { source: string; by?: Caller }): BaseRow {
+  function keep(file: ImportedFile, by?: Caller, hub?: { source: string }): BaseRow {
     const known = sql.baseOfHash.get(file.sha256);
     if (known) {
       // It was tried just now.
@@ -191,7 +208,7 @@ export function createModels(parts: ModelsParts): Models {
     const row: BaseRow = { ...file, id: newId("model"), loads_begun: 0, created_at: clock.now() };
     sql.insertBase.run({ ...row, seq: store.nextSeq() });
     const { name, sha256 } = row;
-    parts.audit("model.import", row.id, { name, sha256, ...(hub ? { source: hub.source } : {}) }, hub?.by);
+    parts.audit("model.import", row.id, { name, sha256, ...(hub ? { source: hub.source } : {}) }, by);
     log("info", "model.imported", { modelId: row.id, name, sha256 });
     return row;
   }
@@ -207,15 +224,15 @@ export function createModels(parts: ModelsParts): Models {
         .at(-1)!
         .replace(/\.gguf$/, "");
       const file = await importFile({ path, mode: "copy", name: title }, folder, parts.seating, trialRoom);
-      return register(file, { source, revision, ...(by ? { by } : {}) });
+      return register(file, by, { source, revision });
     } finally {
       await rm(path, { force: true });
     }
   }
 
-  async function hubBase(text: string, by?: Caller): Promise<BaseRow> {
+  async function hubBase(text: string, by?: Caller, field = "base_model_id"): Promise<BaseRow> {
     const name = parseHubName(text);
-    if (!name) throw invalid(["body", "base_model_id"], "is not of the form hf://organisation/name[/file.gguf]");
+    if (!name) throw invalid(["body", field], "is not of the form hf://organisation/name[/file.gguf]");
     const source = hubSource(name);
     const [known, other] = sql.baseOfSource.all({ source });
     if (known && !other) return known;
@@ -233,8 +250,66 @@ export function createModels(parts: ModelsParts): Models {
     return baseRecord(await hubBase(source.path));
   }
 
+  /** Files on their way from a run to the model that has them: of none of these is another model the last. */
+  const arriving = new Set<string>();
+  async function arrive(storing: Promise<StoredFile>): Promise<StoredFile> {
+    const file = await storing;
+    arriving.add(file.path);
+    return file;
+  }
+
+  async function removeBase(row: BaseRow, by?: Caller): Promise<void> {
+    refuseUsed(sql, row);
+    // Also this one, where it is only kept for the next request.
+    while (await loads.freeIdle());
+    store.transaction(() => {
+      refuseUsed(sql, row);
+      sql.deleteSources.run(row.id);
+      sql.deleteBase.run(row.id);
+      parts.audit("model.remove", row.id, { name: row.name, sha256: row.sha256 }, by);
+    });
+    await removeFile(row.path, folder);
+    log("info", "model.removed", { modelId: row.id, name: row.name });
+  }
+
+  async function removeAligned({ id, name, alignment_id, adapter_sha256 }: AlignedRow, caller: Caller): Promise<void> {
+    const files = store.transaction(() => {
+      const { deployment_status } = sql.alignedById.get(id)!;
+      if (deployment_status !== "UNDEPLOYED") throw new Failure("still_deployed", `The model is ${deployment_status}`);
+      const lines = sql.linesOfModel.all(id).map(({ line }) => line);
+      if (lines.length > 0) throw new Failure("still_promoted", `The model is promoted on ${lines.join(", ")}`);
+      const uses = parts.usesOf(id);
+      if (uses.length > 0) throw new Failure("in_use", `The model is needed by ${uses.slice(0, mostNamed).join(", ")}`);
+      sql.removeDeployments.run(id);
+      parts.forgetModel(id);
+      const { adapter_path, sources_path } = sql.removeAligned.get(id)!;
+      parts.modelGone(alignment_id);
+      forgetReplies(caller.userId, id);
+      parts.audit("model.delete", id, { name, alignment_id, sha256: adapter_sha256 }, caller);
+      return [adapter_path, ...(sources_path === null ? [] : [sources_path])];
+    });
+    for (const path of files)
+      if (!arriving.has(path) && sql.isFileUsed.get({ path })!.any === 0) await removeFile(path, folder);
+    log("info", "model.removed", { modelId: id, name });
+  }
+
+  const removal: Removal = {
+    removeAligned,
+    async removeBase(row, caller) {
+      parts.requireAdmin(caller, "A base model is every user's: deleting it");
+      await removeBase(row, caller);
+    },
+    importFromHub: (source, caller) => hubBase(source, caller, "source"),
+    async importUpload({ path, name: fileName }, stated, caller) {
+      return register(await importFile({ path, fileName, mode: "copy", ...stated }, folder, parts.seating, trialRoom), caller);
+    },
+  };
+
   return {
-    handlers: { ...createHandlers(parts, lookup, deployments), ...createPromotions({ ...parts, sql, deployments }) },
+    handlers: {
+      ...createHandlers(parts, lookup, deployments, removal),
+      ...createPromotions({ ...parts, sql, deployments }),
+    },
     workers: deployments.workers,
     resolve: (caller, name) => resolve(lookup, caller, name),
     find: (ownerId, name) => find(lookup, ownerId, name),
@@ -285,17 +360,7 @@ export function createModels(parts: ModelsParts): Models {
     async removeBase(name) {
       const row = baseOf(name);
       if (!row) throw modelNotFound();
-      refuseUsed(sql, row);
-      // Also this one, where it is only kept for the next request.
-      while (await loads.freeIdle());
-      store.transaction(() => {
-        refuseUsed(sql, row);
-        sql.deleteSources.run(row.id);
-        sql.deleteBase.run(row.id);
-        parts.audit("model.remove", row.id, { name: row.name, sha256: row.sha256 });
-      });
-      await removeFile(row.path, folder);
-      log("info", "model.removed", { modelId: row.id, name: row.name });
+      await removeBase(row);
     },
     async exportAligned(order) {
       const row = sql.alignedNamed.get(asked("", order.id));
@@ -312,9 +377,10 @@ export function createModels(parts: ModelsParts): Models {
       if (sql.countBases.get()!.n > 0 || !existsSync(path)) return null;
       return importBase({ path, mode: "link" });
     },
-    storeAdapter: (file) => storeAdapter(file, folder),
-    storeSources: (file) => storeSources(file, folder),
+    storeAdapter: (file) => arrive(storeAdapter(file, folder)),
+    storeSources: (file) => arrive(storeSources(file, folder)),
     registerAligned(model) {
+      for (const file of [model.adapter, model.sources]) if (file) arriving.delete(file.path);
       const known = sql.alignedOf.get(asked(model.ownerId, `alignment-${model.alignmentId}`));
       if (known) return known.id;
       const id = newId("model");

@@ -119,6 +119,8 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
       const current = lineOf(model, body.line);
       const { before_seq } = sql.promotion.get(current.promotion_seq)!;
       const before = before_seq === null ? null : sql.promotion.get(before_seq)!;
+      if (before && !sql.alignedById.get(before.model_id!))
+        throw new Failure("conflict", `${before.model_id}, promoted before it, was deleted: promote another one`);
       return move(
         caller,
         {

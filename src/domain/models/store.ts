@@ -161,6 +161,14 @@ function prepareAligned(store: Store) {
     alignedNamed: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
       `${aligned} WHERE m.id = :name OR m.alignment_id = :alignmentId`,
     ),
+    removeDeployments: store.prepare<[string]>("DELETE FROM deployment WHERE model_id = ?"),
+    removeAligned: store.prepare<[string], { adapter_path: string; sources_path: string | null }>(
+      "DELETE FROM aligned_model WHERE id = ? RETURNING adapter_path, sources_path",
+    ),
+    /** Whether a file kept by its hash is some model's. */
+    isFileUsed: store.prepare<{ path: string }, { any: number }>(
+      "SELECT EXISTS(SELECT 1 FROM aligned_model WHERE adapter_path = :path OR sources_path = :path) AS any",
+    ),
     calibration: store.prepare<[string], { calibration_json: string }>(
       "SELECT calibration_json FROM aligned_model WHERE id = ?",
     ),
@@ -178,7 +186,8 @@ function prepareAligned(store: Store) {
       `${aligned} WHERE m.deployment_status IN(SELECT value FROM json_each(?)) ORDER BY m.created_seq`,
     ),
     lineage: store.prepare<[string], LineageRow>(
-      "SELECT workflow_id, document_ids_json, document_sha256s_json, benchmark_id, metrics_json FROM alignment WHERE id = ?",
+      `SELECT workflow_id, document_ids_json, document_sha256s_json, coalesce(benchmark_id, deleted_benchmark_id) AS benchmark_id,
+       metrics_json FROM alignment WHERE id = ?`,
     ),
     target: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, TargetRow>(
       `SELECT m.id, b.id AS base_id, b.path AS base_path, b.sha256 AS base_sha256, m.adapter_path, m.adapter_sha256,
