@@ -28,17 +28,19 @@ OpenedDevice on_cpu(const ModelSource & source, int threads, int64_t memory_byte
 
 } // namespace
 
-OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options) {
+GpuWay this_machines_gpu() { return {why_no_gpu, open_on_gpu}; }
+
+OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options, const GpuWay & gpu) {
     // Weights that are made up are made in the machine's memory, wherever they go.
     const int64_t machine = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE), made = source.path.empty() ? stored_bytes(source.shape, source.type) : 0;
     if (const int64_t allowed = memory_bytes == 0 ? machine : std::min(memory_bytes, machine); made > allowed)
         throw Failure("out_of_memory", "the model needs " + mebibytes(made) + " in all, the limit is " + mebibytes(allowed), "Allow more memory, or use a smaller model.");
     const Number precision = options.precision.value_or(Number::bf16);
     if (options.choice == DeviceChoice::cpu) return on_cpu(source, threads, memory_bytes, options, "asked for");
-    if (options.choice == DeviceChoice::cuda) return fitting(open_on_gpu(source, threads, precision), memory_bytes, "asked for");
-    if (std::string why = why_no_gpu(); !why.empty()) return on_cpu(source, threads, memory_bytes, options, std::move(why));
+    if (options.choice == DeviceChoice::cuda) return fitting(gpu.open(source, threads, precision), memory_bytes, "asked for");
+    if (std::string why = gpu.why_none(); !why.empty()) return on_cpu(source, threads, memory_bytes, options, std::move(why));
     try {
-        return fitting(open_on_gpu(source, threads, precision), memory_bytes, "a GPU holds the model");
+        return fitting(gpu.open(source, threads, precision), memory_bytes, "a GPU holds the model");
     } catch (const Failure & failure) {
         if (failure.code != "out_of_memory") throw;
         return on_cpu(source, threads, memory_bytes, options, std::string("on the GPU ") + failure.what());

@@ -1,5 +1,6 @@
 // Which device a model is opened on, and why.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,9 +21,16 @@ struct OpenedDevice {
     std::string reason;   // why this device and no other
 };
 
+/** The way to a GPU: that of cuda_backend.h, or a test's to an emulated one. */
+struct GpuWay {
+    std::function<std::string()> why_none; // empty when one can be used
+    std::function<std::unique_ptr<Backend>(const ModelSource & source, int threads, Number precision)> open;
+};
+GpuWay this_machines_gpu();
+
 /**
  * memory_bytes: at most, 0 = all the device has. Automatic takes a GPU where one can be used and holds the model with a pass of
  * one row, else the CPU. Throws what opening the model throws, out_of_memory, device_unavailable, or bad_request for a precision
  * that the device does not compute in.
  */
-OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options);
+OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options, const GpuWay & gpu = this_machines_gpu());

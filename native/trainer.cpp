@@ -46,7 +46,7 @@ TokenWeights weights_of(const LossWeights & w, size_t token, size_t tokens) {
 const ModelShape & Trainer::open(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & device) {
     if (model_) throw Failure("already_open", "a model is open already", "Start another worker for another model.");
     auto base_file = source.path.empty() ? nullptr : std::make_unique<MappedFile>(source.path);
-    OpenedDevice opened = open_device(source, threads, memory_bytes, device);
+    OpenedDevice opened = open_device(source, threads, memory_bytes, device, gpu_);
     base_file_ = std::move(base_file);
     model_ = std::move(opened.backend);
     memory_limit_ = opened.memory_limit;

@@ -42,6 +42,7 @@ struct Sampled {
 
 class Trainer {
 public:
+    explicit Trainer(GpuWay gpu = this_machines_gpu()) : gpu_(std::move(gpu)) {}
     const ModelShape & open(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & device = {});
     /** Of the open model: "cpu" or "cuda", and why. */
     std::string device() { return model().device(); }
@@ -104,6 +105,7 @@ private:
     Wave next_wave(const Adapter * adapter, const Rows & prompts, size_t first_row, size_t first_token, int64_t max_tokens);
     void sample_wave(Adapter * adapter, const Wave & wave, const SampleOptions & options, std::vector<Sampled> & results);
 
+    GpuWay gpu_;
     std::unique_ptr<MappedFile> base_file_; // what the model was read from, for what is made of it; none when it was made up
     std::unique_ptr<Backend> model_;
     int64_t memory_limit_ = 0;

@@ -2,9 +2,8 @@
 
 #include <dlfcn.h>
 
-#include <string>
-
-#include "base/failure.h"
+#include <cstdlib>
+#include <iterator>
 
 namespace {
 
@@ -15,6 +14,9 @@ constexpr int compute_f32 = 68;                          // CUBLAS_COMPUTE_32F
 constexpr int data_f32 = 0, data_bf16 = 14;              // CUDA_R_32F, CUDA_R_16BF
 constexpr int desc_transa = 3, desc_transb = 4;          // CUBLASLT_MATMUL_DESC_TRANSA, TRANSB: int32_t, 0 = N, 1 = T
 constexpr int preference_workspace = 1;                  // CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: uint64_t
+constexpr int preference_reductions = 3;                 // CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: uint32_t
+constexpr uint32_t reduction_compute_type = 2;           // CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+constexpr int not_initialized = 1, alloc_failed = 3, arch_mismatch = 8; // of cublasStatus_t
 constexpr int preference_alignment[] = {5, 6, 7, 8};     // …_MIN_ALIGNMENT_A_BYTES to D: uint32_t
 
 /** cublasLtMatmulHeuristicResult_t; the algorithm is an opaque 64 bytes. */
@@ -30,7 +32,7 @@ static_assert(sizeof(HeuristicResult) == 64 + 8 + 4 + 4 + 16, "");
 const char * const libraries[] = {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.12"};
 
 void check(int status, const char * what) {
-    if (status != success) throw Failure("internal", std::string("cuBLASLt, ") + what + ": status " + std::to_string(status), report_bug);
+    if (status != success) throw blas_failure(status, what);
 }
 
 /** The largest power of two up to 256 that divides an address. */
@@ -44,8 +46,17 @@ int type_of(Number number) { return number == Number::f32 ? data_f32 : data_bf16
 
 } // namespace
 
+Failure blas_failure(int status, const std::string & what) {
+    const std::string message = "cuBLASLt, " + what + ": status " + std::to_string(status);
+    if (status == alloc_failed) return {"out_of_memory", message, "Free the device, use shorter rows or a smaller adapter, or open with device cpu."};
+    if (status == not_initialized || status == arch_mismatch) return {"device_unavailable", message, "Install cuBLAS of the CUDA version that the driver runs, or open with device cpu."};
+    return {"internal", message, report_bug};
+}
+
 struct CublasLt::Api {
+    Api();
     void * library = nullptr;
+    std::size_t (*version)();
     int (*create)(void ** handle);
     int (*destroy)(void * handle);
     int (*desc_create)(void ** desc, int compute, int scale);
@@ -79,32 +90,50 @@ struct CublasLt::Prepared {
     HeuristicResult chosen{};
 };
 
-CublasLt::CublasLt() : api_(std::make_unique<Api>()) {
-    for (const char * name : libraries)
-        if (!api_->library) api_->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!api_->library) {
-        std::string tried;
-        for (const char * name : libraries) tried += std::string(tried.empty() ? "" : ", ") + name;
-        throw Failure("device_unavailable", "cuBLASLt was not found: " + tried, "Install cuBLAS of CUDA 12 or 13, where the loader finds it.");
+CublasLt::Api::Api() {
+    const char * named = std::getenv("PLUMBLINE_CUBLASLT");
+    std::vector<const char *> names(std::begin(libraries), std::end(libraries));
+    // A file that is named is meant: another in its place would be a surprise.
+    if (named && *named) names = {named};
+    std::string tried;
+    for (const char * name : names) {
+        // Never unloaded: CUDA's libraries do not bear it.
+        if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        const char * why = library ? nullptr : dlerror();
+        tried += (tried.empty() ? "" : ", ") + std::string(names.size() == 1 && why ? why : name);
     }
-    api_->find(api_->create, "cublasLtCreate");
-    api_->find(api_->destroy, "cublasLtDestroy");
-    api_->find(api_->desc_create, "cublasLtMatmulDescCreate");
-    api_->find(api_->desc_destroy, "cublasLtMatmulDescDestroy");
-    api_->find(api_->desc_set, "cublasLtMatmulDescSetAttribute");
-    api_->find(api_->layout_create, "cublasLtMatrixLayoutCreate");
-    api_->find(api_->layout_destroy, "cublasLtMatrixLayoutDestroy");
-    api_->find(api_->preference_create, "cublasLtMatmulPreferenceCreate");
-    api_->find(api_->preference_destroy, "cublasLtMatmulPreferenceDestroy");
-    api_->find(api_->preference_set, "cublasLtMatmulPreferenceSetAttribute");
-    api_->find(api_->heuristic, "cublasLtMatmulAlgoGetHeuristic");
-    api_->find(api_->matmul, "cublasLtMatmul");
+    if (!library)
+        throw Failure("device_unavailable", "cuBLASLt was not found: " + tried, "Install cuBLAS of CUDA 12 or 13 where the loader finds it, or name its file in PLUMBLINE_CUBLASLT.");
+    find(version, "cublasLtGetVersion");
+    find(create, "cublasLtCreate");
+    find(destroy, "cublasLtDestroy");
+    find(desc_create, "cublasLtMatmulDescCreate");
+    find(desc_destroy, "cublasLtMatmulDescDestroy");
+    find(desc_set, "cublasLtMatmulDescSetAttribute");
+    find(layout_create, "cublasLtMatrixLayoutCreate");
+    find(layout_destroy, "cublasLtMatrixLayoutDestroy");
+    find(preference_create, "cublasLtMatmulPreferenceCreate");
+    find(preference_destroy, "cublasLtMatmulPreferenceDestroy");
+    find(preference_set, "cublasLtMatmulPreferenceSetAttribute");
+    find(heuristic, "cublasLtMatmulAlgoGetHeuristic");
+    find(matmul, "cublasLtMatmul");
 }
+
+const CublasLt::Api & CublasLt::library() {
+    static const Api api; // made again by the next call when it threw
+    return api;
+}
+
+CublasLt::CublasLt() : api_(library()) {}
 
 CublasLt::~CublasLt() {
     prepared_.clear();
-    if (handle_) api_->destroy(handle_);
-    if (api_->library) dlclose(api_->library);
+    if (handle_) api_.destroy(handle_);
+}
+
+std::string CublasLt::version() const {
+    const std::size_t v = api_.version();
+    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
 }
 
 const CublasLt::Prepared & CublasLt::prepared(const Gemm & g, int64_t workspace_bytes) {
@@ -113,14 +142,14 @@ const CublasLt::Prepared & CublasLt::prepared(const Gemm & g, int64_t workspace_
                                       a_alignment, b_alignment, c_alignment, g.beta != 0};
     std::unique_ptr<Prepared> & kept = prepared_[key];
     if (kept) return *kept;
-    auto fresh = std::make_unique<Prepared>(*api_);
+    auto fresh = std::make_unique<Prepared>(api_);
     // Row-major C = op(A) op(B) is column-major Cᵀ = op(B)ᵀ op(A)ᵀ, and a row-major matrix is its transpose in column-major: B goes first.
-    check(api_->desc_create(&fresh->desc, compute_f32, data_f32), "describing a product");
+    check(api_.desc_create(&fresh->desc, compute_f32, data_f32), "describing a product");
     const int32_t first_transposed = g.b_transposed, second_transposed = g.a_transposed;
-    check(api_->desc_set(fresh->desc, desc_transa, &first_transposed, sizeof first_transposed), "describing a product");
-    check(api_->desc_set(fresh->desc, desc_transb, &second_transposed, sizeof second_transposed), "describing a product");
+    check(api_.desc_set(fresh->desc, desc_transa, &first_transposed, sizeof first_transposed), "describing a product");
+    check(api_.desc_set(fresh->desc, desc_transb, &second_transposed, sizeof second_transposed), "describing a product");
     const auto layout = [&](void ** to, Number number, int64_t rows, int64_t columns, int64_t leading) {
-        check(api_->layout_create(to, type_of(number), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), leading), "describing a matrix");
+        check(api_.layout_create(to, type_of(number), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), leading), "describing a matrix");
     };
     layout(&fresh->a, g.inputs, g.b_transposed ? g.k : g.n, g.b_transposed ? g.n : g.k, g.ldb);
     layout(&fresh->b, g.inputs, g.a_transposed ? g.m : g.k, g.a_transposed ? g.k : g.m, g.lda);
@@ -132,14 +161,17 @@ const CublasLt::Prepared & CublasLt::prepared(const Gemm & g, int64_t workspace_
         ~Preference() {
             if (data) api.preference_destroy(data);
         }
-    } preference{*api_};
-    check(api_->preference_create(&preference.data), "choosing an algorithm");
+    } preference{api_};
+    check(api_.preference_create(&preference.data), "choosing an algorithm");
     const auto most = static_cast<uint64_t>(workspace_bytes);
-    check(api_->preference_set(preference.data, preference_workspace, &most, sizeof most), "choosing an algorithm");
+    check(api_.preference_set(preference.data, preference_workspace, &most, sizeof most), "choosing an algorithm");
+    // What is summed in parts is summed in single precision, and in one order, whatever the result is rounded to.
+    check(api_.preference_set(preference.data, preference_reductions, &reduction_compute_type, sizeof reduction_compute_type), "choosing an algorithm");
     const uint32_t alignments[] = {b_alignment, a_alignment, c_alignment, c_alignment};
-    for (int i = 0; i < 4; i++) check(api_->preference_set(preference.data, preference_alignment[i], &alignments[i], sizeof alignments[i]), "choosing an algorithm");
+    for (int i = 0; i < 4; i++) check(api_.preference_set(preference.data, preference_alignment[i], &alignments[i], sizeof alignments[i]), "choosing an algorithm");
     int found = 0;
-    const int status = api_->heuristic(handle_, fresh->desc, fresh->a, fresh->b, fresh->c, fresh->c, preference.data, 1, &fresh->chosen, &found);
+    const int status = api_.heuristic(handle_, fresh->desc, fresh->a, fresh->b, fresh->c, fresh->c, preference.data, 1, &fresh->chosen, &found);
+    check(status == alloc_failed ? status : success, "choosing an algorithm");
     if (status != success || found < 1 || fresh->chosen.state != success)
         throw Failure("internal", "cuBLASLt knows no way for a product of " + std::to_string(g.m) + " × " + std::to_string(g.n) + " × " + std::to_string(g.k) + ", status " + std::to_string(status), report_bug);
     kept = std::move(fresh);
@@ -148,7 +180,7 @@ const CublasLt::Prepared & CublasLt::prepared(const Gemm & g, int64_t workspace_
 
 void CublasLt::gemm(const Gemm & g, void * workspace, int64_t workspace_bytes, void * stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (!handle_) check(api_->create(&handle_), "creating a handle");
+    if (!handle_) check(api_.create(&handle_), "creating a handle");
     const Prepared & p = prepared(g, workspace_bytes);
-    check(api_->matmul(handle_, p.desc, &g.alpha, g.b, p.a, g.a, p.b, &g.beta, g.c, p.c, g.c, p.c, p.chosen.algorithm, workspace, static_cast<size_t>(workspace_bytes), stream), "multiplying");
+    check(api_.matmul(handle_, p.desc, &g.alpha, g.b, p.a, g.a, p.b, &g.beta, g.c, p.c, g.c, p.c, p.chosen.algorithm, workspace, static_cast<size_t>(workspace_bytes), stream), "multiplying");
 }

@@ -59,9 +59,5 @@ std::optional<double> gpu_gemm_rate(Number precision) {
 
 std::unique_ptr<Backend> open_on_gpu(const ModelSource & source, int threads, Number precision) {
     if (const std::string why = why_no_gpu(); !why.empty()) throw Failure("device_unavailable", why, "Open with device cpu or auto.");
-    auto device = std::make_unique<CudaDevice>(0);
-    const int64_t memory = std::max<int64_t>(0, device->free_bytes() - device_reserve_bytes);
-    auto model = std::make_unique<GgufModel>(source);
-    if (precision == Number::f32) return std::make_unique<DeviceTransformer<CudaDevice, float>>(std::move(model), threads, std::move(device), "cuda", memory);
-    return std::make_unique<DeviceTransformer<CudaDevice, gpu::Bf16>>(std::move(model), threads, std::move(device), "cuda", memory);
+    return open_on_device(source, threads, std::make_unique<CudaDevice>(0), "cuda", precision);
 }

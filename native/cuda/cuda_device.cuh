@@ -1,14 +1,10 @@
-// One GPU: memory, copies, kernels and products on one stream. The CUDA runtime is linked in and finds the driver by itself;
-// without one it says so, and nothing else of it is called.
+// The CUDA runtime's calls on one device and one stream, as gpu_device.h asks for them. The runtime is linked in and finds the driver
+// by itself; without one it says so, and nothing else of it is called.
 #pragma once
 #include <cuda_runtime.h>
 
-#include <algorithm>
-#include <map>
-#include <string>
-
-#include "base/failure.h"
 #include "cuda/cublas_lt.h"
+#include "cuda/gpu_device.h"
 #include "cuda/plan.h"
 #include "kernels/cuda/block.h"
 
@@ -73,110 +69,71 @@ private:
 
 template <class Kernel> __global__ void run_kernel(const Kernel kernel) { kernel(CudaBlock{}); }
 
-class CudaDevice {
+/** Every call answers with the runtime's error, 0 = none; what has finished when it returns is said beside it. */
+class CudaRuntime {
 public:
-    /** Throws device_unavailable. */
-    explicit CudaDevice(int index) : index_(index) {
-        check(cudaSetDevice(index), "choosing the device");
-        check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
-        free_at_first_ = free_bytes();
-        workspace_ = allocate(device_workspace_bytes);
-    }
-    ~CudaDevice() {
-        forget_replays();
-        cudaFree(workspace_);
-        cudaStreamDestroy(stream_);
-    }
-    CudaDevice(const CudaDevice &) = delete;
-    CudaDevice & operator=(const CudaDevice &) = delete;
+    static constexpr int64_t workspace_bytes = device_workspace_bytes;
+    using Recording = cudaGraph_t;
+    using Graph = cudaGraphExec_t;
 
-    void * allocate(int64_t bytes) {
-        void * memory = nullptr;
-        const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
-        if (error == cudaErrorMemoryAllocation) {
-            cudaGetLastError(); // it is answered, and must not be found by the next check
-            throw Failure("out_of_memory", std::to_string(bytes >> 20) + " MiB are needed on the device, which has " + std::to_string(free_bytes() >> 20) + " MiB free",
-                          "Free the device, use shorter rows or a smaller adapter, or open with device cpu.");
+    /** Throws device_unavailable where cuBLASLt is missing. */
+    explicit CudaRuntime(int index) : index_(index) {}
+    ~CudaRuntime() {
+        if (stream_) cudaStreamDestroy(stream_);
+    }
+    CudaRuntime(const CudaRuntime &) = delete;
+    CudaRuntime & operator=(const CudaRuntime &) = delete;
+
+    int start() {
+        if (const cudaError_t error = cudaSetDevice(index_); error != cudaSuccess) return error;
+        return cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+    }
+    int allocate(void ** memory, int64_t bytes) { return cudaMalloc(memory, static_cast<size_t>(bytes)); }
+    int release(void * memory) { return cudaFree(memory); }
+    int memory(int64_t * free) {
+        size_t free_now = 0, total = 0;
+        const cudaError_t error = cudaMemGetInfo(&free_now, &total);
+        *free = static_cast<int64_t>(free_now);
+        return error;
+    }
+    /** Has been copied. */
+    int write(void * to, const void * from, int64_t bytes) { return copy(to, from, bytes, cudaMemcpyHostToDevice); }
+    /** Has been copied, after all that was launched before. */
+    int read(void * to, const void * from, int64_t bytes) { return copy(to, from, bytes, cudaMemcpyDeviceToHost); }
+    int clear(void * memory, int64_t bytes) { return cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes), stream_); }
+
+    template <class Kernel> int launch(const Kernel & kernel, int64_t x, int64_t y, int threads, int64_t shared_bytes) {
+        if (shared_bytes > 48 * 1024) {
+            const cudaError_t error = cudaFuncSetAttribute(run_kernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+            if (error != cudaSuccess) return error;
         }
-        check(error, "allocating memory");
-        peak_bytes_ = std::max(peak_bytes_, free_at_first_ - free_bytes());
-        return memory;
-    }
-    int64_t free_bytes() const {
-        size_t free = 0, total = 0;
-        check(cudaMemGetInfo(&free, &total), "asking for its memory");
-        return static_cast<int64_t>(free);
-    }
-    /** The most that was in use after any allocation: what others take on the device meanwhile counts too. */
-    int64_t peak_bytes() const { return peak_bytes_; }
-    void release(void * memory) { cudaFree(memory); }
-    void write(void * to, const void * from, int64_t bytes) {
-        check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream_), "copying to the device");
-        check(cudaStreamSynchronize(stream_), "copying to the device");
-    }
-    void read(void * to, const void * from, int64_t bytes) {
-        check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_), "copying from the device");
-        check(cudaStreamSynchronize(stream_), "running kernels");
-    }
-    void clear(void * memory, int64_t bytes) { check(cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes), stream_), "clearing memory"); }
-
-    template <class Kernel> void launch(const Kernel & kernel, int64_t x, int64_t y, int threads, int64_t shared_bytes = 0) {
-        if (x == 0 || y == 0) return;
-        if (x > INT32_MAX || y > 65535) throw Failure("internal", "a grid of " + std::to_string(x) + " × " + std::to_string(y) + " blocks", report_bug);
-        if (shared_bytes > 48 * 1024)
-            check(cudaFuncSetAttribute(run_kernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)), "asking for shared memory");
         run_kernel<Kernel><<<dim3(static_cast<unsigned>(x), static_cast<unsigned>(y)), static_cast<unsigned>(threads), static_cast<size_t>(shared_bytes), stream_>>>(kernel);
-        check(cudaGetLastError(), "launching a kernel");
+        return cudaGetLastError();
     }
+    void gemm(const Gemm & g, void * workspace) { blas_.gemm(g, workspace, workspace_bytes, stream_); }
 
-    void gemm(const Gemm & g) { blas_.gemm(g, workspace_, device_workspace_bytes, stream_); }
+    int begin_recording() { return cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal); }
+    int end_recording(Recording * recording) { return cudaStreamEndCapture(stream_, recording); }
+    int prepare(Recording recording, Graph * graph) { return cudaGraphInstantiate(graph, recording, 0); }
+    int repeat(Graph graph) { return cudaGraphLaunch(graph, stream_); }
+    void forget(Recording recording) {
+        if (recording) cudaGraphDestroy(recording);
+    }
+    void forget(Graph graph) { cudaGraphExecDestroy(graph); }
 
-    /**
-     * f's work, which depends on its key alone. The second time it is recorded into a graph, and from then on one launch
-     * repeats it: small models spend more time launching kernels than running them.
-     */
-    template <class F> void replay(uint64_t key, const F & f) {
-        if (recorded_.size() > most_recorded) forget_replays();
-        Recorded & recorded = recorded_[key];
-        if (recorded.graph) return check(cudaGraphLaunch(recorded.graph, stream_), "launching a graph");
-        if (recorded.runs++ == 0) return f();
-        check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a graph");
-        cudaGraph_t graph = nullptr;
-        try {
-            f();
-        } catch (...) {
-            cudaStreamEndCapture(stream_, &graph);
-            if (graph) cudaGraphDestroy(graph);
-            throw;
-        }
-        check(cudaStreamEndCapture(stream_, &graph), "recording a graph");
-        const cudaError_t error = cudaGraphInstantiate(&recorded.graph, graph, 0);
-        cudaGraphDestroy(graph);
-        check(error, "preparing a graph");
-        check(cudaGraphLaunch(recorded.graph, stream_), "launching a graph");
-    }
-    /** To be called when memory that recorded work names is given back. */
-    void forget_replays() {
-        for (auto & [key, recorded] : recorded_)
-            if (recorded.graph) cudaGraphExecDestroy(recorded.graph);
-        recorded_.clear();
-    }
+    /** The last call's error that nobody took; taken now. */
+    int last_error() { return cudaGetLastError(); }
+    static const char * text(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
 private:
-    struct Recorded {
-        int runs = 0;
-        cudaGraphExec_t graph = nullptr;
-    };
-    static constexpr size_t most_recorded = 64; // graphs take memory of the device
-
-    static void check(cudaError_t error, const char * what) {
-        if (error != cudaSuccess) throw Failure("internal", std::string("CUDA, ") + what + ": " + cudaGetErrorString(error), "Look into the driver's log; open with device cpu.");
+    int copy(void * to, const void * from, int64_t bytes, cudaMemcpyKind kind) {
+        const cudaError_t error = cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream_);
+        return error == cudaSuccess ? cudaStreamSynchronize(stream_) : error;
     }
 
     int index_;
     cudaStream_t stream_ = nullptr;
-    void * workspace_ = nullptr;
-    int64_t free_at_first_ = 0, peak_bytes_ = 0;
     CublasLt blas_;
-    std::map<uint64_t, Recorded> recorded_;
 };
+
+using CudaDevice = GpuDevice<CudaRuntime>;

@@ -196,6 +196,15 @@ private:
     bool dropping_ = false;
 };
 
+/** A model on a device in the precision asked for; it may fill what the device has free but for a reserve. */
+template <class Device>
+std::unique_ptr<Backend> open_on_device(const ModelSource & source, int threads, std::unique_ptr<Device> device, const std::string & name, Number precision) {
+    const int64_t memory = std::max<int64_t>(0, device->free_bytes() - device_reserve_bytes);
+    auto model = std::make_unique<GgufModel>(source);
+    if (precision == Number::f32) return std::make_unique<DeviceTransformer<Device, float>>(std::move(model), threads, std::move(device), name, memory);
+    return std::make_unique<DeviceTransformer<Device, gpu::Bf16>>(std::move(model), threads, std::move(device), name, memory);
+}
+
 #include "cuda/device_backward.h"
 #include "cuda/device_decoding.h"
 #include "cuda/device_forward.h"

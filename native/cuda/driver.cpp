@@ -6,8 +6,9 @@ std::string cuda_version_text(int version) { return std::to_string(version / 100
 
 GpuDriver ask_gpu_driver() {
     GpuDriver driver;
-    // Kept open: the driver does not bear being unloaded.
-    void * library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    // Opened once and never closed: the driver does not bear being unloaded.
+    static void * library = nullptr;
+    if (!library) library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) {
         driver.missing = "there is no NVIDIA driver (libcuda.so.1)";
         return driver;

@@ -1,6 +1,7 @@
 // A device of the host: it runs the very kernels that nvcc compiles, every thread of a block as a coroutine, so that barriers,
 // shuffles and matrix fragments mean what they mean on a device. Threads run in order, or in reverse: a kernel whose result
-// depends on it has a race. A barrier that not all threads reach is reported instead of waited for.
+// depends on it has a race. A barrier that not all threads reach is reported instead of waited for. Its runtime has as much memory as
+// a test gives it, and fails at the call and with the error that a test asks for.
 #pragma once
 #include <setjmp.h> // switches between coroutines without asking the kernel, as swapcontext does
 #include <ucontext.h>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "cuda/gemm.h"
+#include "cuda/gpu_device.h"
 #include "kernels/cuda/block.h"
 
 using gpu::Bf16;
@@ -225,34 +227,164 @@ private:
     int thread_;
 };
 
-class EmulatedDevice {
-public:
-    explicit EmulatedDevice(bool reversed = false) : grid_(reversed) {}
+/** What goes wrong on an emulated device, and what it was asked for. */
+struct Mishaps {
+    int64_t memory_bytes = int64_t{1} << 40; // of the device
+    int64_t fail_at = 0;                     // the call that fails, counted from 1; 0 = none
+    int error = 0;                           // with which error of the CUDA runtime
+    bool later = false;                      // what is launched only starts: its error is met by the next call
+    int64_t calls = 0, launches = 0, products = 0, recordings = 0, repeats = 0;
+    int64_t left = 0; // pieces of memory, recordings and graphs that were never given back, once the device is gone
+};
 
-    void * allocate(int64_t bytes) {
-        void * memory = std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256));
-        std::memset(memory, 0xff, static_cast<size_t>(bytes)); // NaNs: whoever reads what nobody wrote is found
-        held_[memory] = bytes;
+/** The calls of CudaRuntime with what CUDA promises of each: kernels run when launched, recorded work when it is repeated. */
+class EmulatedRuntime {
+public:
+    static constexpr int64_t workspace_bytes = 256, graph_bytes = 1 << 14;
+    static constexpr int no_memory = 2, not_while_recording = 900, recording_broken = 901;
+    using Work = std::vector<std::function<void()>>;
+    struct RecordingOf;
+    using Recording = RecordingOf *;
+    struct GraphOf;
+    using Graph = GraphOf *;
+    struct RecordingOf {
+        Work work;
+    };
+    struct GraphOf {
+        Work work;
+    };
+
+    explicit EmulatedRuntime(bool reversed = false, std::shared_ptr<Mishaps> mishaps = std::make_shared<Mishaps>()) : grid_(reversed), mishaps_(std::move(mishaps)) {}
+
+    int start() { return call(); }
+    int allocate(void ** memory, int64_t bytes) {
+        if (const int error = waiting_call(); error != 0) return error;
+        if (held_bytes_ + bytes > mishaps_->memory_bytes) return last_ = no_memory;
+        *memory = std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256));
+        std::memset(*memory, 0xff, static_cast<size_t>(bytes)); // NaNs: whoever reads what nobody wrote is found
+        held_[*memory] = bytes;
         held_bytes_ += bytes;
-        peak_bytes_ = std::max(peak_bytes_, held_bytes_);
-        return memory;
+        return 0;
     }
-    void release(void * memory) {
+    int release(void * memory) {
         held_bytes_ -= held_.at(memory);
         held_.erase(memory);
         std::free(memory);
+        return broken_;
     }
-    int64_t peak_bytes() const { return peak_bytes_; }
-    void write(void * to, const void * from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
-    void read(void * to, const void * from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
-    void copy(void * to, const void * from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
-    void clear(void * memory, int64_t bytes) { std::memset(memory, 0, static_cast<size_t>(bytes)); }
-
-    template <class Kernel> void launch(const Kernel & kernel, int64_t x, int64_t y, int threads, int64_t shared_bytes = 0) {
-        grid_.run(x, y, threads, static_cast<size_t>(shared_bytes), [&](EmulatedGrid & grid, int thread) { kernel(EmulatedBlock(grid, thread)); });
+    int memory(int64_t * free) {
+        *free = mishaps_->memory_bytes - held_bytes_;
+        return call();
+    }
+    int write(void * to, const void * from, int64_t bytes) { return copy(to, from, bytes); }
+    int read(void * to, const void * from, int64_t bytes) { return copy(to, from, bytes); }
+    int clear(void * memory, int64_t bytes) {
+        return issue([memory, bytes] { std::memset(memory, 0, static_cast<size_t>(bytes)); });
+    }
+    template <class Kernel> int launch(const Kernel & kernel, int64_t x, int64_t y, int threads, int64_t shared_bytes) {
+        mishaps_->launches++;
+        issue([this, kernel, x, y, threads, shared_bytes] {
+            grid_.run(x, y, threads, static_cast<size_t>(shared_bytes), [&](EmulatedGrid & grid, int thread) { kernel(EmulatedBlock(grid, thread)); });
+        });
+        return last_error(); // as CUDA's launches are asked: what an earlier call left is found too
+    }
+    void gemm(const Gemm & g, void *) {
+        mishaps_->products++;
+        if (const int error = issue([g] { multiply(g); }); error != 0) throw Failure("internal", "cuBLASLt, multiplying: status 14", report_bug);
     }
 
-    void gemm(const Gemm & g) {
+    int begin_recording() {
+        mishaps_->recordings++;
+        if (const int error = call(); error != 0) return error;
+        recording_ = true;
+        recording_broken_ = false;
+        recorded_.clear();
+        return 0;
+    }
+    int end_recording(Recording * recording) {
+        const int error = call();
+        recording_ = false;
+        if (error != 0) return error;
+        if (recording_broken_) return last_ = recording_broken;
+        *recording = new RecordingOf{std::move(recorded_)};
+        recordings_++;
+        return 0;
+    }
+    int prepare(Recording recording, Graph * graph) {
+        if (const int error = call(); error != 0) return error;
+        if (held_bytes_ + graph_bytes > mishaps_->memory_bytes) return last_ = no_memory;
+        held_bytes_ += graph_bytes;
+        *graph = new GraphOf{recording->work};
+        recordings_++;
+        return 0;
+    }
+    int repeat(Graph graph) {
+        mishaps_->repeats++;
+        return issue([graph] {
+            for (const auto & work : graph->work) work();
+        });
+    }
+    void forget(Recording recording) {
+        if (recording) recordings_--;
+        delete recording;
+    }
+    void forget(Graph graph) {
+        held_bytes_ -= graph_bytes;
+        recordings_--;
+        delete graph;
+    }
+
+    int last_error() {
+        const int error = last_;
+        last_ = broken_;
+        return error;
+    }
+    static std::string text(int error) { return "error " + std::to_string(error); }
+
+    ~EmulatedRuntime() {
+        mishaps_->left = static_cast<int64_t>(held_.size()) + recordings_;
+        for (const auto & [memory, bytes] : held_) std::free(memory);
+    }
+    EmulatedRuntime(const EmulatedRuntime &) = delete;
+    EmulatedRuntime & operator=(const EmulatedRuntime &) = delete;
+
+private:
+    /** Errors after which CUDA answers every call of the process with the same. */
+    static bool breaks(int error) { return error == 214 || error == 220 || error == 226 || error == 700 || error == 702 || error == 709 || error == 710 || (error >= 714 && error <= 719) || error == 721 || error == 999; }
+
+    int call() {
+        if (broken_ == 0 && ++mishaps_->calls != mishaps_->fail_at) return 0;
+        if (broken_ != 0) return last_ = broken_;
+        if (breaks(mishaps_->error)) broken_ = mishaps_->error;
+        return last_ = mishaps_->error;
+    }
+    int waiting_call() {
+        if (const int error = call(); error != 0) return error;
+        if (!recording_) return 0;
+        recording_broken_ = true;
+        return last_ = not_while_recording;
+    }
+    int copy(void * to, const void * from, int64_t bytes) {
+        if (const int error = waiting_call(); error != 0) return error;
+        std::memcpy(to, from, static_cast<size_t>(bytes));
+        return 0;
+    }
+    /** Work that a call starts and does not wait for. */
+    int issue(std::function<void()> work) {
+        if (const int error = call(); error != 0) {
+            recording_broken_ = true;
+            if (!mishaps_->later || broken_ == 0) return error;
+            last_ = 0;
+            return 0;
+        }
+        if (recording_)
+            recorded_.push_back(std::move(work));
+        else
+            work();
+        return 0;
+    }
+
+    static void multiply(const Gemm & g) {
         const auto at = [&](const void * matrix, int64_t i) {
             return g.inputs == Number::f32 ? static_cast<const float *>(matrix)[i] : get(static_cast<const Bf16 *>(matrix)[i]);
         };
@@ -277,12 +409,15 @@ public:
         }
     }
 
-    /** A device may record f's work under this key and repeat it. */
-    template <class F> void replay(uint64_t, const F & f) { f(); }
-    void forget_replays() {}
 
-private:
-    std::map<void *, int64_t> held_;
-    int64_t held_bytes_ = 0, peak_bytes_ = 0;
     EmulatedGrid grid_;
+    std::shared_ptr<Mishaps> mishaps_;
+    std::map<void *, int64_t> held_;
+    int64_t held_bytes_ = 0;
+    int last_ = 0, broken_ = 0;
+    bool recording_ = false, recording_broken_ = false;
+    Work recorded_;
+    int recordings_ = 0; // recordings and graphs that are held
 };
+
+using EmulatedDevice = GpuDevice<EmulatedRuntime>;
