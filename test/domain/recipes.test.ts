@@ -32,9 +32,9 @@ test("each preset shows a fact more often than the one before", () => {
   assert.equal(new Set(shown).size, shown.length);
 });
 
-test("replay has sixty prompts and more, each once", () => {
+test("replay has hundreds of short prompts, each once", () => {
   const prompts = JSON.parse(readFileSync(join(config, "replay-prompts.json"), "utf8")) as string[];
-  assert.ok(prompts.length >= 60);
+  assert.ok(prompts.length >= 600);
   assert.equal(new Set(prompts.map((prompt) => prompt.toLowerCase())).size, prompts.length);
-  for (const prompt of prompts) assert.ok(prompt.trim() !== "" && prompt.split(" ").length <= 20, prompt);
+  for (const prompt of prompts) assert.ok(prompt.trim() !== "" && prompt.split(" ").length <= 60, prompt);
 });
