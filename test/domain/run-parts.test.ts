@@ -10,6 +10,7 @@ import { isTemporary, removeTemporaries } from "../../src/base/files.ts";
 import { systemClock } from "../../src/base/time.ts";
 import type { Recipe, RunReply } from "../../src/contract/run-folder.ts";
 import { type LoopState, openCheckpoints } from "../../src/domain/alignments/checkpoints.ts";
+import type { Run } from "../../src/domain/alignments/context.ts";
 import { createControl, Stopped } from "../../src/domain/alignments/control.ts";
 import { hexOfDouble, openEventLog } from "../../src/domain/alignments/events.ts";
 import {
@@ -20,6 +21,7 @@ import {
   stepsPerEpoch,
   totalSteps,
 } from "../../src/domain/alignments/schedule.ts";
+import { climb, type Training } from "../../src/domain/alignments/training.ts";
 
 const root = mkdtempSync(join(tmpdir(), "run-parts-"));
 after(() => rmSync(root, { recursive: true, force: true }));
@@ -205,6 +207,28 @@ const stateAt = (step: number): LoopState => ({
   rung: { index: 0, from: 0, before: 0 },
   ended: null,
   repair: null,
+});
+
+test("a first rung without gain is followed by the second; a later one ends the training", async () => {
+  const ends = async (index: number, before: number, score: number) => {
+    const state: LoopState = {
+      ...stateAt(30),
+      best: { step: 30, score, low: 0, high: 100, n: 40 },
+      rung: { index, from: 10 * index, before },
+    };
+    const run = {
+      request: { recipe: { training: { max_steps: null } } },
+      events: { append: async () => {} },
+    } as unknown as Run;
+    await climb(run, { state, rungs: [[0], [1], [2]] } as unknown as Training, "steps");
+    return state.ended ?? state.rung.index;
+  };
+  assert.equal(await ends(0, 0, 0), 1);
+  assert.equal(await ends(0, 0, 20), 1);
+  assert.equal(await ends(1, 20, 30), 2);
+  assert.equal(await ends(1, 20, 20), "plateau");
+  assert.equal(await ends(0, 0, 100), "plateau");
+  assert.equal(await ends(2, 30, 40), "steps");
 });
 
 /** What a trainer's save does: a folder with one file. */

@@ -247,8 +247,8 @@ export async function climb(run: Run, training: Training, why: "steps" | "patien
   const isLast = index + 1 === rungs.length || (max_steps !== null && state.step >= max_steps);
   const best = state.best?.score ?? null;
   if (isLast) state.ended = why;
-  // Without dev questions nothing says that a rung was of no use.
-  else if (best !== null && (best <= before || best === 100)) state.ended = "plateau";
+  // Without dev questions nothing says that a rung was of no use; and many facts show nothing yet after the first few rows of each.
+  else if (best !== null && ((index > 0 && best <= before) || best === 100)) state.ended = "plateau";
   else {
     state.rung = { index: index + 1, from: state.step, before: best ?? before };
     state.checksWithoutGain = 0;
