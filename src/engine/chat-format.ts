@@ -10,6 +10,7 @@ import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import { Failure, invalid } from "../base/errors.ts";
 import { remembered } from "../base/remembered.ts";
 import type { Tokenizer } from "./generator.ts";
+import { encodeInParts } from "./in-parts.ts";
 import {
   type CallFormat,
   formatOf,
@@ -58,11 +59,33 @@ export function formatChat(
   messages: readonly ChatMessage[],
   options: PromptOptions = {},
 ): number[] {
+  const { pieces, shown } = piecesOf(tokenizer, messages, options);
+  return encode(tokenizer, pieces, shown).tokens;
+}
+
+/** The same of a conversation of any length: others are served while it is read. */
+export async function formatLongChat(
+  tokenizer: Tokenizer,
+  messages: readonly ChatMessage[],
+  options: PromptOptions = {},
+): Promise<number[]> {
+  const { pieces, shown } = piecesOf(tokenizer, messages, options);
+  const encoding = encodingOf(tokenizer, pieces, shown);
+  let step = encoding.next();
+  while (!step.done) step = encoding.next(await encodeInParts(tokenizer, step.value, false));
+  return step.value.tokens;
+}
+
+function piecesOf(
+  tokenizer: Tokenizer,
+  messages: readonly ChatMessage[],
+  options: PromptOptions,
+): { pieces: Piece[]; shown: readonly ChatMessage[] } {
   const { tools = [] } = options;
   const usesTools = tools.length > 0 || messages.some(({ role, toolCalls }) => role === "tool" || toolCalls?.length);
   const known = !usesTools || callFormatOf(tokenizer) !== plainCalls;
   const shown = known ? messages : withToolsInText(messages, tools);
-  return encode(tokenizer, render(tokenizer, shown, known ? options : { ...options, tools: [] }), shown).tokens;
+  return { pieces: render(tokenizer, shown, known ? options : { ...options, tools: [] }), shown };
 }
 
 /** How this model writes calls: as its template has them, or in our own form where the template knows none. */
@@ -278,11 +301,24 @@ function split(rendered: string, texts: readonly { text: string; message: number
   return pieces;
 }
 
-function encode(
+interface Encoded {
+  tokens: number[];
+  weights: number[];
+}
+
+function encode(tokenizer: Tokenizer, pieces: readonly Piece[], messages: readonly ChatMessage[]): Encoded {
+  const encoding = encodingOf(tokenizer, pieces, messages);
+  let step = encoding.next();
+  while (!step.done) step = encoding.next(tokenizer.encode(step.value, false));
+  return step.value;
+}
+
+/** Gives every stretch of plain text, and wants its tokens back. */
+function* encodingOf(
   tokenizer: Tokenizer,
   pieces: readonly Piece[],
   messages: readonly ChatMessage[],
-): { tokens: number[]; weights: number[] } {
+): Generator<string, Encoded, readonly number[]> {
   const { specials } = prepare(tokenizer);
   const tokens: number[] = [];
   const weights: number[] = [];
@@ -293,10 +329,10 @@ function encode(
       weights.push(weight);
     }
   };
-  const flush = (weight: number): void => {
-    put(tokenizer.encode(stretch, false), weight);
+  function* flush(weight: number): Generator<string, void, readonly number[]> {
+    put(yield stretch, weight);
     stretch = "";
-  };
+  }
   // Markers of this template, which a person's text must not become even where the vocabulary calls them ordinary.
   const markers = new Set(
     pieces.filter((piece) => !piece.written).flatMap((piece) => piece.text.match(specials) ?? []),
@@ -305,24 +341,24 @@ function encode(
   for (const piece of pieces) {
     const spoken = piece.message !== null && messages[piece.message]!.role === "assistant";
     if (spoken) {
-      flush(0);
+      yield* flush(0);
       for (const part of disarmed(piece.text, markers)) {
         stretch = part;
-        flush(1);
+        yield* flush(1);
       }
       speaking = true;
     } else if (piece.written) {
       const [first, ...rest] = disarmed(piece.text, markers);
       stretch += first;
       for (const part of rest) {
-        flush(0);
+        yield* flush(0);
         stretch = part;
       }
     } else {
       let from = 0;
       for (const match of piece.text.matchAll(specials)) {
         stretch += piece.text.slice(from, match.index);
-        flush(speaking ? 1 : 0);
+        yield* flush(speaking ? 1 : 0);
         put([tokenizer.specials.get(match[0])!], speaking ? 1 : 0);
         speaking = false;
         from = match.index + match[0].length;
@@ -330,7 +366,7 @@ function encode(
       stretch += piece.text.slice(from);
     }
   }
-  flush(0);
+  yield* flush(0);
   if (tokenizer.addBos && tokenizer.bos !== null && tokens[0] !== tokenizer.bos) {
     tokens.unshift(tokenizer.bos);
     weights.unshift(0);

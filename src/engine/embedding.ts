@@ -4,6 +4,7 @@ import { Failure, invalid } from "../base/errors.ts";
 import { givingWay } from "../base/time.ts";
 import { type NativeAdapter, type NativeEmbeddingContext, type NativeModel, shortText } from "./binding.ts";
 import type { EmbeddedText, EmbedOptions, RankedDocument } from "./generator.ts";
+import { encodeInParts } from "./in-parts.ts";
 import type { Pooling } from "./pooling.ts";
 import type { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
@@ -39,9 +40,9 @@ export async function embedTexts(
 ): Promise<EmbeddedText[]> {
   if (lane.pooling.by === "rank")
     throw new Failure("wrong_kind", "The model ranks documents and gives no vectors; use it with rerank");
-  const texts = await inTurn(inputs, options.signal, (input, index) => {
+  const texts = await inTurn(inputs, options.signal, async (input, index) => {
     const isText = typeof input === "string";
-    const whole = isText ? enclosed(lane, input) : input;
+    const whole = isText ? await enclosed(lane, input) : input;
     const read = fitted(whole, lane.context, `input[${index}]`, options.truncate, isText ? lane.model.ends : []);
     // Of ids only those are looked at that the model reads.
     if (!isText) check(lane, read.tokens, ["input", index]);
@@ -62,9 +63,9 @@ export async function rankDocuments(
   options: EmbedOptions,
 ): Promise<RankedDocument[]> {
   if (lane.pooling.by !== "rank") throw new Failure("wrong_kind", "The model is no cross-encoder");
-  const join = pairing(lane.model, query);
-  const texts = await inTurn(documents, options.signal, (document, index) => {
-    const [before, inner, after] = join(document);
+  const join = await pairing(lane.model, query);
+  const texts = await inTurn(documents, options.signal, async (document, index) => {
+    const [before, inner, after] = await join(document);
     const room = lane.context - before.length - after.length;
     if (room < 1) throw new Failure("prompt_too_long", `The query alone fills the ${lane.context} tokens of the model`);
     const cut = fitted(inner, room, `documents[${index}]`, options.truncate, []);
@@ -81,12 +82,12 @@ export async function rankDocuments(
 async function inTurn<From, To>(
   all: readonly From[],
   signal: AbortSignal,
-  make: (one: From, index: number) => To,
+  make: (one: From, index: number) => To | Promise<To>,
 ): Promise<To[]> {
   const made: To[] = [];
   const giveWay = givingWay();
   for (const [index, one] of all.entries()) {
-    made.push(make(one, index));
+    made.push(await make(one, index));
     await giveWay();
     signal.throwIfAborted();
   }
@@ -156,10 +157,10 @@ async function timed(
 }
 
 /** As the model's makers enclose a text. */
-function enclosed({ model }: EmbeddingLane, text: string): number[] {
+async function enclosed({ model }: EmbeddingLane, text: string): Promise<number[]> {
   const { tokenizer, ends } = model;
   const start = tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
-  const tokens = [...start, ...tokenizer.encode(text, false), ...ends];
+  const tokens = [...start, ...(await encodeInParts(tokenizer, text, false)), ...ends];
   if (tokens.length === 0) throw invalid(["input"], "is empty, and this model has no token to begin with");
   return tokens;
 }
@@ -186,27 +187,26 @@ function fitted(
 }
 
 /** Pieces before, of and after the document: the model's own template, else query and document with its separators. */
-function pairing(
+async function pairing(
   { tokenizer, header, sep }: NativeModel,
   query: string,
-): (document: string) => [number[], number[], number[]] {
+): Promise<(document: string) => Promise<[number[], number[], number[]]>> {
   const template = header.values.get("tokenizer.chat_template.rerank");
-  const plain = (text: string): number[] => tokenizer.encode(text, false);
+  const plain = (text: string): Promise<number[]> => encodeInParts(tokenizer, text, false);
+  const asked = await plain(query);
   if (typeof template === "string") {
     const at = template.indexOf("{document}");
     if (at < 0) throw new Failure("model_invalid", "The model's rerank template has no {document}");
     const marked = (text: string): number[] =>
-      text
-        .split("{query}")
-        .flatMap((part, index) => [...(index > 0 ? plain(query) : []), ...tokenizer.encode(part, true)]);
+      text.split("{query}").flatMap((part, index) => [...(index > 0 ? asked : []), ...tokenizer.encode(part, true)]);
     const [before, after] = [marked(template.slice(0, at)), marked(template.slice(at + "{document}".length))];
-    return (document) => [before, plain(document), after];
+    return async (document) => [before, await plain(document), after];
   }
   const end = tokenizer.eos ?? sep;
   if (end === null) throw new Failure("model_invalid", "The model has no token that ends a query");
   const between = tokenizer.eos !== null && sep !== null ? [end, sep] : [end];
-  const before = [...(tokenizer.bos === null ? [] : [tokenizer.bos]), ...plain(query), ...between];
-  return (document) => [before, plain(document), [end]];
+  const before = [...(tokenizer.bos === null ? [] : [tokenizer.bos]), ...asked, ...between];
+  return async (document) => [before, await plain(document), [end]];
 }
 
 /** In 32 bits, as vectors travel. */

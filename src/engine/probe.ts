@@ -56,7 +56,11 @@ export async function probeModel(path: string, options: ProbeOptions = {}): Prom
   const order: ProbeOrder = { path, seating, trial };
   const script = join(import.meta.dirname, "probe-child.ts");
   const args = [JSON.stringify(order), String(2 * timeoutMs)];
-  const child = startNode(script, args, { nodeFlags: ["--max-old-space-size=256"] });
+  const child = startNode(script, args, {
+    nodeFlags: ["--max-old-space-size=256"],
+    // What a GPU has is for those that serve: where it is full, even a look at it can end a process.
+    env: { CUDA_VISIBLE_DEVICES: "" },
+  });
   const finished = await finish(child, { timeoutMs, maxBytes: 1 << 20, memoryBytes });
   const lines = finished.stdout.split("\n").flatMap(lineOf);
   const facts = lines.find((line) => "facts" in line);

@@ -1,6 +1,6 @@
 // What other rooms are given of a document: its parts with their places, and a snapshot that knows its pages.
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -151,4 +151,13 @@ test("what is masked has the same stand-in in every document, and still leads ba
     read.map(({ blocks }, i) => originals[i]!.slice(blocks[0]!.place.start, blocks[0]!.place.end)),
     originals,
   );
+});
+
+test("content that others on the machine could read becomes its owner's alone at the next start", async () => {
+  await upload("open.txt", "The lamp of the lighthouse is red.");
+  const digest = sha256("The lamp of the lighthouse is red.");
+  const path = join(folder, "blobs", digest.slice(0, 2), digest);
+  chmodSync(path, 0o644);
+  await documents.sweep();
+  assert.equal(statSync(path).mode & 0o777, 0o600);
 });

@@ -74,7 +74,7 @@ describe("connections", () => {
     const descriptors = (): number => readdirSync("/proc/self/fd").length;
     const before = descriptors();
     const silent = await Promise.all(Array.from({ length: 20 }, open));
-    assert.ok(descriptors() >= before + 40);
+    await eventually(() => descriptors() >= before + 40, 15_000);
     await eventually(() => silent.every(({ told }) => told().startsWith("HTTP/1.1 408")), 30_000);
     await eventually(() => descriptors() <= before + 25, 15_000);
     assert.ok(silent.every(({ socket }) => !socket.destroyed));

@@ -3,7 +3,7 @@
 // Between a file's arrival and its row's commit only the hold keeps it: a removal checks holds and rows and unlinks without
 // giving way, so whoever takes a hold first keeps the file, and whoever comes after makes it anew.
 import { rmSync } from "node:fs";
-import { link, open, readdir, readFile, rm } from "node:fs/promises";
+import { chmod, link, open, readdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { isErrno, isTemporary, makeFolder, sha256, syncFolder, temporaryName } from "../../base/files.ts";
 
@@ -18,8 +18,18 @@ export interface Blobs {
   removeUnused(digests: string[]): void;
   /** Before anything is taken in: removes half-written files of an earlier life. */
   prepare(): Promise<void>;
-  /** Removes everything that is neither held nor referenced. May run beside anything else. */
+  /** Removes everything that is neither held nor referenced; what is left becomes its owner's alone. May run beside anything else. */
   sweep(): Promise<void>;
+}
+
+/** Rows of made benchmarks, sealed answers included, were once left to everybody on the machine to read. */
+async function makePrivate(path: string): Promise<void> {
+  try {
+    const { mode } = await stat(path);
+    if ((mode & 0o077) !== 0) await chmod(path, 0o600);
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) throw error;
+  }
 }
 
 export function createBlobs(folder: string, isReferenced: (digest: string) => boolean): Blobs {
@@ -93,8 +103,12 @@ export function createBlobs(folder: string, isReferenced: (digest: string) => bo
     },
 
     async sweep() {
-      for (const entry of await readdir(folder, { withFileTypes: true }))
-        if (entry.isDirectory()) removeUnused(await readdir(join(folder, entry.name)));
+      for (const entry of await readdir(folder, { withFileTypes: true })) {
+        if (!entry.isDirectory()) continue;
+        const digests = await readdir(join(folder, entry.name));
+        removeUnused(digests);
+        for (const digest of digests) await makePrivate(join(folder, entry.name, digest));
+      }
     },
   };
 }

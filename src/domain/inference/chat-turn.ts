@@ -7,7 +7,7 @@ import type { Caller } from "../../contract/endpoint.ts";
 import {
   type ChatMessage,
   callFormatOf,
-  formatChat,
+  formatLongChat,
   type ThoughtMarks,
   thoughtMarksOf,
 } from "../../engine/chat-format.ts";
@@ -167,9 +167,9 @@ async function promptOf(
   refuseHuge(characters, seatContext);
   const options = { tools: tools.map(({ at: _, ...tool }) => tool) };
   let isOpen = false;
-  const { tokens, truncated } = await fitConversation(messages, truncateTo, tokenizer, (kept) => {
-    if (marks === null) return formatChat(tokenizer, kept, options);
-    const prompt = thinkingPrompt(tokenizer, kept, options, marks, wanted);
+  const { tokens, truncated } = await fitConversation(messages, truncateTo, tokenizer, async (kept) => {
+    if (marks === null) return formatLongChat(tokenizer, kept, options);
+    const prompt = await thinkingPrompt(tokenizer, kept, options, marks, wanted);
     isOpen = prompt.isOpen;
     return prompt.tokens;
   });

@@ -2,6 +2,7 @@
 import { Failure, invalid } from "../../base/errors.ts";
 import { givingWay } from "../../base/time.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
+import { encodeInParts } from "../../engine/in-parts.ts";
 
 export type PromptField = string | string[] | number[] | number[][];
 
@@ -11,33 +12,38 @@ export async function promptsOf(
   tokenizer: Tokenizer,
   room: { maxTokens: number; seatContext: number },
 ): Promise<number[][]> {
-  const read = (prompt: string | number[], loc: (string | number)[]): number[] => {
-    const tokens = typeof prompt === "string" ? fromText(prompt, tokenizer, loc, room.seatContext) : prompt;
+  const read = async (prompt: string | number[], loc: (string | number)[]): Promise<number[]> => {
+    const tokens = typeof prompt === "string" ? await fromText(prompt, tokenizer, loc, room.seatContext) : prompt;
     refuseTooLong(tokens.length, room);
     return typeof prompt === "string" ? tokens : checked(tokens, tokenizer, loc);
   };
   if (typeof field === "string" || typeof field[0] === "number")
-    return [read(field as string | number[], ["body", "prompt"])];
+    return [await read(field as string | number[], ["body", "prompt"])];
   const prompts: number[][] = [];
   const giveWay = givingWay();
   for (const [index, prompt] of (field as (string | number[])[]).entries()) {
-    prompts.push(read(prompt, ["body", "prompt", index]));
+    prompts.push(await read(prompt, ["body", "prompt", index]));
     await giveWay();
   }
   return prompts;
 }
 
-/** Making tokens of text, or text of them, takes the house's one thread: what could never fit is refused unread. */
+/** Making tokens of text, or text of them, takes the one thread of all: what could never fit is refused unread. */
 export function refuseHuge(count: number, seatContext: number, what = "characters"): void {
   const most = Math.max(1 << 18, 16 * seatContext);
   if (count > most)
     throw new Failure("prompt_too_long", `${count} ${what} are more than the ${most} that are read at once`);
 }
 
-function fromText(text: string, tokenizer: Tokenizer, loc: (string | number)[], seatContext: number): number[] {
+async function fromText(
+  text: string,
+  tokenizer: Tokenizer,
+  loc: (string | number)[],
+  seatContext: number,
+): Promise<number[]> {
   refuseHuge(text.length, seatContext);
   const start = tokenizer.bos !== null && (tokenizer.addBos || text === "") ? [tokenizer.bos] : [];
-  const tokens = [...start, ...tokenizer.encode(text, false)];
+  const tokens = [...start, ...(await encodeInParts(tokenizer, text, false))];
   if (tokens.length === 0) throw invalid(loc, "is empty, and this model has no token to begin with");
   return tokens;
 }

@@ -8,8 +8,9 @@ import { Failure } from "../../base/errors.ts";
 import { givingWay } from "../../base/time.ts";
 import type { Caller, Handler } from "../../contract/endpoint.ts";
 import type { rerankMethods, vectors } from "../../contract/vectors.ts";
-import { formatChat } from "../../engine/chat-format.ts";
+import { formatLongChat } from "../../engine/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
+import { encodeInParts } from "../../engine/in-parts.ts";
 import { type Held, withModel } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
 import { type SessionParts, tellTruncation } from "./session.ts";
@@ -158,11 +159,11 @@ const byEmbedding: Scorer = async ({ generator }, { model }, query, texts, optio
 
 /** How likely the model finds the query as a question about the document. */
 const byLikelihood: Scorer = async ({ generator }, { model, tokenizer }, query, texts, options) => {
-  const asked = tokenizer.encode(query, false);
+  const asked = await encodeInParts(tokenizer, query, false);
   const rows: { tokens: number[]; promptLength: number; truncated: number }[] = [];
   const giveWay = givingWay();
   for (const [index, text] of texts.entries()) {
-    const made = promptFor(tokenizer, text, asked.length, generator.seatContext, options.truncate, index);
+    const made = await promptFor(tokenizer, text, asked.length, generator.seatContext, options.truncate, index);
     rows.push({ tokens: [...made.prompt, ...asked], promptLength: made.prompt.length, truncated: made.truncated });
     await giveWay();
     options.signal.throwIfAborted();
@@ -187,33 +188,33 @@ const scorers: Record<Method, Scorer> = {
   likelihood: byLikelihood,
 };
 
-function promptFor(
+async function promptFor(
   tokenizer: Tokenizer,
   text: string,
   queryTokens: number,
   seatContext: number,
   truncate: boolean,
   index: number,
-): { prompt: number[]; truncated: number } {
-  const render = (passage: string): number[] => {
+): Promise<{ prompt: number[]; truncated: number }> {
+  const render = async (passage: string): Promise<number[]> => {
     const content = `Passage: ${passage}\n\nPlease write a question based on this passage.`;
-    if (tokenizer.chatTemplate !== null) return formatChat(tokenizer, [{ role: "user", content }]);
+    if (tokenizer.chatTemplate !== null) return formatLongChat(tokenizer, [{ role: "user", content }]);
     const start = tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
-    return [...start, ...tokenizer.encode(`${content}\nQuestion: `, false)];
+    return [...start, ...(await encodeInParts(tokenizer, `${content}\nQuestion: `, false))];
   };
   const room = seatContext - queryTokens;
-  const prompt = render(text);
+  const prompt = await render(text);
   if (prompt.length <= room) return { prompt, truncated: 0 };
   if (!truncate)
     throw new Failure(
       "prompt_too_long",
       `documents[${index}] and the query make ${prompt.length + queryTokens} tokens; ${seatContext} fit. \`truncate\` cuts it`,
     );
-  const tokens = tokenizer.encode(text, false);
+  const tokens = await encodeInParts(tokenizer, text, false);
   const kept = tokens.length - (prompt.length - room);
   // Text made of fewer tokens can be read as one token more where it was cut.
   for (let most = kept; most >= 0; most--) {
-    const cut = render(tokenizer.decode(tokens.slice(0, most)));
+    const cut = await render(tokenizer.decode(tokens.slice(0, most)));
     if (cut.length <= room) return { prompt: cut, truncated: tokens.length - most };
   }
   throw new Failure("prompt_too_long", `The query alone fills the ${seatContext} tokens of the context`);

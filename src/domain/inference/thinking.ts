@@ -1,5 +1,5 @@
 // Models that think before they answer: whether they are to, for how many tokens, and from where on their answer counts.
-import { type ChatMessage, formatChat, type PromptOptions, type ThoughtMarks } from "../../engine/chat-format.ts";
+import { type ChatMessage, formatLongChat, type PromptOptions, type ThoughtMarks } from "../../engine/chat-format.ts";
 import type { Steering, Tokenizer } from "../../engine/generator.ts";
 
 /** How much of an answer a thought may take, by the effort asked for; the rest is left to say something. */
@@ -29,14 +29,15 @@ export function budgetOf({ effort, maxTokens }: ThinkingAsked, answer: number): 
 const tail = 24;
 
 /** The prompt of a model that thinks, and whether it ends inside a thought. An empty thought stands for none. */
-export function thinkingPrompt(
+export async function thinkingPrompt(
   tokenizer: Tokenizer,
   messages: readonly ChatMessage[],
   options: PromptOptions,
   marks: ThoughtMarks,
   wanted: boolean | null,
-): { tokens: number[]; isOpen: boolean } {
-  const tokens = formatChat(tokenizer, messages, wanted === null ? options : { ...options, enableThinking: wanted });
+): Promise<{ tokens: number[]; isOpen: boolean }> {
+  const asked = wanted === null ? options : { ...options, enableThinking: wanted };
+  const tokens = await formatLongChat(tokenizer, messages, asked);
   const end = tokens
     .slice(-tail)
     .map((token) => tokenizer.pieceOf(token))

@@ -3,6 +3,7 @@ import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { tokens } from "../../contract/tokens.ts";
 import type { ModelKind, Tokenizer } from "../../engine/generator.ts";
+import { encodeInParts } from "../../engine/in-parts.ts";
 import { refuseProvider } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
 import type { SessionParts } from "./session.ts";
@@ -29,13 +30,13 @@ export function createTokens(
     asked: { headers: Record<string, unknown> },
     caller: Caller,
     name: string | undefined,
-    work: (tokenizer: Tokenizer) => T,
+    work: (tokenizer: Tokenizer) => T | Promise<T>,
   ): Promise<T> => {
     refuseProvider(asked.headers);
     const model = parts.resolve(caller, name ?? parts.onlyBase(["text", "embedding", "rerank"]));
     const lease = await parts.lease(model.ref);
     try {
-      return work(generator.tokenizer(model.ref.baseId));
+      return await work(generator.tokenizer(model.ref.baseId));
     } finally {
       await lease.release();
     }
@@ -82,11 +83,11 @@ export function createTokens(
       }),
 
     "inference.tokenize": async ({ body, ...input }, caller) =>
-      reading(input, caller, body.model, (tokenizer) => {
+      reading(input, caller, body.model, async (tokenizer) => {
         refuseHuge(body.prompt.length, generator.seatContext);
         const start =
           body.add_special_tokens !== false && tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
-        const ids = [...start, ...tokenizer.encode(body.prompt, body.parse_special !== false)];
+        const ids = [...start, ...(await encodeInParts(tokenizer, body.prompt, body.parse_special !== false))];
         return { tokens: ids, count: ids.length, max_model_len: generator.seatContext };
       }),
 

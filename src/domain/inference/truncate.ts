@@ -4,6 +4,7 @@ import { Failure } from "../../base/errors.ts";
 import { givingWay } from "../../base/time.ts";
 import type { ChatMessage } from "../../engine/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
+import { encodeInParts } from "../../engine/in-parts.ts";
 
 export interface FittedPrompt {
   tokens: number[];
@@ -15,13 +16,13 @@ export interface FittedPrompt {
 export async function fitConversation(
   messages: readonly ChatMessage[],
   limit: number,
-  tokenizer: Pick<Tokenizer, "encode" | "decode">,
-  renderAtOnce: (messages: readonly ChatMessage[]) => number[],
+  tokenizer: Tokenizer,
+  renderPrompt: Render,
 ): Promise<FittedPrompt> {
   const giveWay = givingWay();
   const render: Render = async (kept) => {
     await giveWay();
-    return renderAtOnce(kept);
+    return renderPrompt(kept);
   };
   const whole = await render(messages);
   if (whole.length <= limit) return { tokens: whole, truncated: 0 };
@@ -32,7 +33,7 @@ export async function fitConversation(
   return { tokens, truncated: whole.length - tokens.length };
 }
 
-type Render = (messages: readonly ChatMessage[]) => Promise<number[]>;
+type Render = (messages: readonly ChatMessage[]) => number[] | Promise<number[]>;
 
 /**
  * Where what is kept may begin: at a user's message, since templates want the user to speak first, or at the last one. Results of
@@ -57,12 +58,12 @@ async function leastThat(most: number, holds: (value: number) => Promise<boolean
 async function renderCut(
   messages: readonly ChatMessage[],
   limit: number,
-  tokenizer: Pick<Tokenizer, "encode" | "decode">,
+  tokenizer: Tokenizer,
   render: Render,
 ): Promise<number[]> {
   const at = messages.findIndex((message) => message.role !== "system" && message.content !== "");
-  const content = at < 0 ? [] : tokenizer.encode(messages[at]!.content, false);
-  const without = (count: number): Promise<number[]> => {
+  const content = at < 0 ? [] : await encodeInParts(tokenizer, messages[at]!.content, false);
+  const without = async (count: number): Promise<number[]> => {
     // A cut through a character leaves a replacement character in front.
     const text = tokenizer.decode(content.slice(count)).replace(/^\ufffd+/, "");
     return render(messages.map((message, index) => (index === at ? { ...message, content: text } : message)));
