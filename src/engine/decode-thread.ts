@@ -10,7 +10,10 @@ const path = join(installation, "build/plumbline-decode.node");
 /** Before the inference library is loaded: it takes its llama_decode from what is in sight then. */
 export function loadDecodeThread(log: Log): void {
   if (!existsSync(path)) {
-    log("warn", "decode_thread_missing", { path, hint: "Run ./install.sh: answers are slower without it." });
+    log("warn", "decode_thread_missing", {
+      path,
+      hint: "Run ./install.sh; until then steps are computed on threads that files wait for.",
+    });
     return;
   }
   const { RTLD_NOW, RTLD_GLOBAL } = constants.dlopen;

@@ -74,6 +74,7 @@ describe("an upload", () => {
       "extension_mismatch",
     ],
     ["a broken CSV", { name: "a.csv", content: 'a,b\n1,"never closed' }, 422, "document_invalid"],
+    ["quotations within each other", { name: "a.md", content: ">".repeat(200_000) }, 422, "document_limit"],
     ["a file over the limit", { name: "a.txt", content: "x".repeat((4 << 20) + 1) }, 413, "too_large"],
   ];
   for (const [what, file, status, code] of refused)

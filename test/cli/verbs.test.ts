@@ -48,6 +48,12 @@ test("whoever stops reading makes no failure of it", async () => {
   assert.deepEqual([await child.ended, said], [{ code: 0, signal: null }, ""]);
 });
 
+test("files have more of Node's threads than there are models that step at once", async () => {
+  const NODE_OPTIONS = "--import=data:text/javascript,console.error(process.env.UV_THREADPOOL_SIZE)";
+  assert.equal((await plumbline(["--version"], { NODE_OPTIONS })).stderr, "16\n");
+  assert.equal((await plumbline(["--version"], { NODE_OPTIONS, UV_THREADPOOL_SIZE: "5" })).stderr, "5\n");
+});
+
 test("a wrong command line is status 2, one line of message and hint, or one JSON object", async () => {
   const wrong = [
     ["fly"],
