@@ -81,7 +81,7 @@ export function createParser(): Parser {
       const { name, asIs } = options;
       const kind = binaryKind(await headOf(path), name);
       if (kind === null) return within({ ...options, path }, "text", name, signal);
-      if (asIs) throw new Failure("unsupported_media_type", `${name} is not text`);
+      if (asIs) throw new Failure("document_type", `${name} is not text`);
       return probing(async () => {
         const answer = await probeDocument(path, kind, name, signal);
         const empty = /^\{"format":"\w+","empty":\[([\d,]+)\]/.exec(answer)?.[1]?.split(",").map(Number) ?? [];
