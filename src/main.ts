@@ -166,6 +166,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     evaluationsOf: (modelId) => evaluations.ofModel(modelId),
     judgePromotion: (ownerId, modelId, inPlaceOf) => evaluations.judgePromotion(ownerId, modelId, inPlaceOf),
     usageOf: (modelId) => inference.usageOf(modelId),
+    isAligning: (ownerId) => alignments.isAligning(ownerId),
     peftFolderOf: (alignmentId) => join(at.runs, alignmentId, "artefact/peft"),
   });
   const upstreams = upstreamsOf(config.upstreams, config.upstreamKeys);

@@ -19,6 +19,11 @@ export const failures = {
   unauthorized: row(401, "Unknown API key", "Make one with `plumbline key create --user NAME`."),
   forbidden: row(403, "The key may not do this", "Use a key with the scope that the message names."),
   not_found: row(404, "Not found", "Ids are those the API gave out; another user's are not found either."),
+  unknown_path: row(
+    404,
+    "No such path",
+    "/docs and /openapi.json name them all: they begin with /api/v3, of inference also with /v1.",
+  ),
   method_not_allowed: row(405, "Method not allowed", "See /openapi.json for the methods of this path."),
   request_timeout: row(408, "The request did not arrive in time", "Send it again, faster.", true),
   conflict: row(409, "The resource is not in a state that allows this", "Read its status first."),
@@ -83,7 +88,13 @@ export const failures = {
   hub_unavailable: row(
     400,
     "The model cannot be fetched",
-    "Import it from a file with `plumbline model import`, or set PLUMBLINE_HUB_MIRROR.",
+    "The message says why. Import it from a file with `plumbline model import`, or set PLUMBLINE_HUB_MIRROR to a mirror that has it.",
+  ),
+  mirror_unreachable: row(
+    502,
+    "The mirror of the hub does not answer",
+    "Check PLUMBLINE_HUB_MIRROR and the network between; a file of the model can be imported with `plumbline model import` meanwhile.",
+    true,
   ),
   already_terminal: row(400, "The alignment has already ended", "Read its status."),
   not_started: row(
@@ -92,6 +103,11 @@ export const failures = {
     "DELETE /api/v3/alignment-projects/{alignment_id} cancels one that is queued or preparing.",
   ),
   no_aligned_models: row(404, "No aligned models found", "Create an alignment project first."),
+  first_model_under_way: row(
+    404,
+    "No aligned models found",
+    "Your first alignment is under way: GET /api/v3/alignment says how far it is, and its model is here once it is COMPLETED.",
+  ),
   not_deployed: row(409, "The model is not deployed", "POST /api/v3/models/deploy-model/{model_id} first."),
   promotion_refused: row(
     409,
@@ -125,6 +141,11 @@ export const failures = {
   archive_limit: row(422, "The archive unpacks to more than is read", "Split the document, or export it again."),
   entities_refused: row(422, "The document declares XML entities", "Export it again from the program that made it."),
   too_many_pages: row(422, "The document has too many pages", "Split it into smaller files."),
+  document_type: row(
+    415,
+    "Files of this kind are not read",
+    "Export it as PDF, DOCX, PPTX, XLSX, HTML, Markdown, EPUB, e-mail, CSV, JSON or text, and upload that.",
+  ),
   extension_mismatch: row(
     415,
     "The file is not what its name says",
@@ -149,6 +170,16 @@ export const failures = {
     422,
     "The file is not a sound GGUF model",
     "Export or download it again; the message says what is wrong.",
+  ),
+  model_file_type: row(
+    422,
+    "The file is no model",
+    "A base model is a GGUF file, or a sentence-transformers folder with config.json and model.safetensors.",
+  ),
+  file_missing: row(
+    404,
+    "There is no such file on this machine",
+    "Check the path: it is one of the machine that plumbline runs on, and its user must be able to read it.",
   ),
   out_of_memory: row(503, "Not enough memory", "Undeploy a model, or raise PLUMBLINE_MEMORY.", true),
   engine_busy: row(503, "All seats and the queue are full", "Try again after Retry-After.", true),

@@ -15,6 +15,7 @@ import {
 import { coverage } from "./coverage.ts";
 import { endpoint } from "./endpoint.ts";
 import { runEvent } from "./run-folder.ts";
+import { runVerdict } from "./verdict.ts";
 
 export const alignmentStatuses = ["PROCESSING", "STOPPING", "COMPLETED", "FAILED", "STOPPED"] as const;
 
@@ -40,9 +41,10 @@ export const alignmentStatus = {
     description: { type: ["string", "null"] },
     status: { enum: alignmentStatuses },
     phase: {
-      enum: ["queued", "preparing", "training", "checking", "repairing", "packaging"],
-      description: "The last one reached, once the status is terminal.",
+      enum: ["queued", "preparing", "training", "checking", "repairing", "packaging", "ended"],
+      description: "ended once the status is terminal.",
     },
+    last_phase: { type: "string", description: "The one that it ended in; there once the status is terminal." },
     base_model: { type: "string" },
     workflow_id: { type: "string" },
     document_ids: { type: "array", items: { type: "string" } },
@@ -65,6 +67,10 @@ export const alignmentStatus = {
       ],
     },
     performance_metrics: { anyOf: [metrics, { type: "null" }] },
+    verdict: {
+      anyOf: [runVerdict, { type: "null" }],
+      description: "Whether it was worth it, once completed; null before, and of what an older version made.",
+    },
     report: { type: ["object", "null"], description: "The run's report, once completed." },
     model_id: { type: ["string", "null"] },
     evaluation_id: { type: ["string", "null"] },
@@ -149,7 +155,15 @@ export const alignments = {
       required: ["alignment_id", "status"],
       properties: { alignment_id: { type: "string" }, status: { const: "PROCESSING" }, message: { type: "string" } },
     },
-    errors: ["base_model_unsupported", "hub_unavailable", "not_found", "model_invalid", "disk_full"],
+    errors: [
+      "base_model_unsupported",
+      "hub_unavailable",
+      "mirror_unreachable",
+      "not_found",
+      "model_invalid",
+      "model_file_type",
+      "disk_full",
+    ],
   }),
   "alignments.estimate": endpoint({
     method: "POST",
@@ -173,7 +187,14 @@ export const alignments = {
         },
       },
     },
-    errors: ["base_model_unsupported", "hub_unavailable", "not_found", "model_invalid"],
+    errors: [
+      "base_model_unsupported",
+      "hub_unavailable",
+      "mirror_unreachable",
+      "not_found",
+      "model_invalid",
+      "model_file_type",
+    ],
   }),
   "alignments.status": endpoint({
     method: "GET",

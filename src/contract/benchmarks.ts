@@ -9,6 +9,7 @@ import {
   progressDetail,
   rules,
   timestamp,
+  warnings,
   whenever,
 } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
@@ -34,6 +35,7 @@ export const benchmarkRecord = {
     "previous_id",
     "struck",
     "generation",
+    "warnings",
     "progress_detail",
     "error",
     "created_at",
@@ -95,6 +97,7 @@ export const benchmarkRecord = {
       },
       description: "How it was made of documents; null where it was uploaded.",
     },
+    warnings,
     progress_detail: { anyOf: [progressDetail, { type: "null" }] },
     error: { type: ["string", "null"] },
     created_at: timestamp,
@@ -167,7 +170,14 @@ export const benchmarks = {
     headers: idempotencyHeaders,
     upload: { many: false },
     reply: benchmarkRecord,
-    errors: ["benchmark_invalid", "document_limit", "too_large", "disk_full", "unsupported_media_type"],
+    errors: [
+      "benchmark_invalid",
+      "document_limit",
+      "too_large",
+      "disk_full",
+      "document_type",
+      "unsupported_media_type",
+    ],
   }),
   "benchmarks.create": endpoint({
     method: "POST",

@@ -109,6 +109,17 @@ export const score = {
   },
 } as const;
 
+/** What is in order and yet not as its owner may think. */
+export const warnings = {
+  type: "array",
+  items: {
+    type: "object",
+    additionalProperties: false,
+    required: ["code", "message"],
+    properties: { code: { type: "string" }, message: { type: "string" } },
+  },
+} as const;
+
 /** Where long work stands. */
 export const progressDetail = {
   type: "object",

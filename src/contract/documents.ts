@@ -1,5 +1,5 @@
 import type { FromSchema } from "json-schema-to-ts";
-import { idempotencyHeaders, idParam, name, pageQuery, timestamp } from "./common.ts";
+import { idempotencyHeaders, idParam, name, pageQuery, timestamp, warnings } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 
 /** What a file is by its content. */
@@ -103,15 +103,7 @@ export const documentReport = {
         found: { type: "object", additionalProperties: count, description: "How many of each kind." },
       },
     },
-    warnings: {
-      type: "array",
-      items: {
-        type: "object",
-        additionalProperties: false,
-        required: ["code", "message"],
-        properties: { code: { type: "string" }, message: { type: "string" } },
-      },
-    },
+    warnings,
   },
 } as const;
 
@@ -280,6 +272,7 @@ export const documents = {
       "archive_limit",
       "entities_refused",
       "too_many_pages",
+      "document_type",
       "extension_mismatch",
       "too_large",
       "disk_full",

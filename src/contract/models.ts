@@ -224,7 +224,7 @@ export const models = {
       required: ["domain_aligned_models"],
       properties: { domain_aligned_models: { type: "array", items: alignedModelRow } },
     },
-    errors: ["no_aligned_models"],
+    errors: ["no_aligned_models", "first_model_under_way"],
   }),
   "models.get": endpoint({
     method: "GET",
@@ -265,7 +265,7 @@ export const models = {
       },
     },
     reply: baseModelRecord,
-    errors: ["hub_unavailable", "model_invalid", "disk_full"],
+    errors: ["hub_unavailable", "mirror_unreachable", "model_invalid", "model_file_type", "disk_full"],
   }),
   "models.upload": endpoint({
     method: "POST",
@@ -275,7 +275,7 @@ export const models = {
     query: { type: "object", additionalProperties: false, properties: { name, sha256 } },
     upload: { many: false, model: true },
     reply: baseModelRecord,
-    errors: ["model_invalid", "too_large", "disk_full", "unsupported_media_type"],
+    errors: ["model_invalid", "model_file_type", "too_large", "disk_full", "unsupported_media_type"],
   }),
   "models.download": endpoint({
     method: "GET",

@@ -11,6 +11,7 @@
 //   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, sources.json, report.json, report.html
 //   result.json       last of all (runResult)
 import type { FromSchema } from "json-schema-to-ts";
+import { runVerdict } from "./verdict.ts";
 
 const sha256 = { type: "string", pattern: "^[0-9a-f]{64}$" } as const;
 const count = { type: "integer", minimum: 0 } as const;
@@ -217,7 +218,13 @@ export const runRequest = {
         type: "object",
         additionalProperties: false,
         required: ["id", "name", "sha256"],
-        properties: { id: { type: "string" }, name: { type: "string" }, sha256 },
+        properties: {
+          id: { type: "string" },
+          name: { type: "string" },
+          sha256,
+          /** Of the file that was uploaded, as in the document's record; absent in older folders. */
+          original_sha256: sha256,
+        },
       },
     },
     /** snapshot/dev.jsonl; null without a benchmark. */
@@ -228,6 +235,8 @@ export const runRequest = {
       properties: {
         benchmark_id: { type: "string" },
         sha256,
+        /** Of the benchmark, as in its record; absent in older folders. */
+        benchmark_sha256: sha256,
         items: count,
         /** Of snapshot/marks.json: salted marks of all its questions, the sealed ones too; absent in older folders. */
         marks_sha256: sha256,
@@ -415,6 +424,8 @@ export const runResult = {
       properties: { code: { type: "string" }, message: { type: "string" } },
     },
     chosen_step: { type: ["integer", "null"] },
+    /** Of a completed run; absent in what older versions wrote. */
+    verdict: runVerdict,
     /** Under artefact/, present when completed. */
     files: {
       type: "array",

@@ -280,7 +280,7 @@ const answer = ({ routes, pages, admit, log }: ServerParts) => {
     }
     const { route, params, allowed } = find(ctx.method, target.path);
     if (!route) {
-      if (allowed.length === 0) throw new Failure("not_found");
+      if (allowed.length === 0) throw new Failure("unknown_path");
       ctx.set("allow", allowed.join(", "));
       throw new Failure("method_not_allowed");
     }

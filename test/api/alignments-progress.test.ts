@@ -8,7 +8,7 @@ import fc from "fast-check";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { phases, type RunEvent } from "../../src/contract/run-folder.ts";
-import { type RunProgress, remainingMs, take } from "../../src/domain/alignments/progress.ts";
+import { type Estimate, type RunProgress, remainingMs, settled, take } from "../../src/domain/alignments/progress.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 
 const start: RunProgress = { phase: "preparing", overall: 0, detail: null, metrics: {}, seen: 0 };
@@ -65,6 +65,23 @@ test("details stay while the phase does, figures gather, text is left out", () =
 test("time left is said once enough is done, and by the pace of this attempt", () => {
   assert.equal(remainingMs({ overall: 40, ms: 1000 }, { overall: 44, ms: 5000 }), null);
   assert.equal(remainingMs({ overall: 40, ms: 1000 }, { overall: 60, ms: 5000 }), 8000);
+});
+
+test("what is said of the end does not swing with each phase's pace, and comes to be what is so", () => {
+  // The first estimates of a piece are a third or thrice of what it takes, in turn.
+  let estimate: Estimate | null = null;
+  let before: number | null = null;
+  for (let second = 0; second <= 600; second++) {
+    const trueLeft = (600 - second) * 1000;
+    const said = second < 120 ? trueLeft * (second % 2 === 0 ? 1 / 3 : 3) : trueLeft;
+    estimate = settled(estimate, said, second * 1000);
+    if (before !== null)
+      assert.ok(Math.abs(estimate.endMs - before) < 40_000, `${second}: ${before} → ${estimate.endMs}`);
+    before = estimate.endMs;
+  }
+  assert.ok(Math.abs(estimate!.endMs - 600_000) < 1000, String(estimate!.endMs));
+  // Never in the past.
+  assert.equal(settled({ endMs: 1000, atMs: 0 }, 10, 5_000).endMs >= 5_000, true);
 });
 
 test("the presets are whole; a damaged one is named", async () => {

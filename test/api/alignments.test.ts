@@ -75,7 +75,7 @@ describe("one house", () => {
     const id = await house.align({ steps: 4 }, { benchmark_id: "benchmark_ada", description: "why" });
     const done = await house.until(id, "COMPLETED");
     assert.equal(done.progress, 100);
-    assert.equal(done.phase, "packaging");
+    assert.deepEqual([done.phase, done.last_phase], ["ended", "packaging"]);
     assert.equal(done.description, "why");
     assert.equal(done.error, null);
     assert.equal(done.performance_metrics.dev_score, 80);

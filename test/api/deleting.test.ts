@@ -395,7 +395,7 @@ describe("a base model", () => {
     assert.equal((await it.call("models.import", { body: { source: "/etc/passwd" }, key: adminKey })).status, 422);
     const files = [{ name: "notes.gguf", content: "no model" }];
     refused(await it.call("models.upload", { files }), 403, "forbidden");
-    refused(await it.call("models.upload", { files, key: adminKey }), 422, "model_invalid");
+    refused(await it.call("models.upload", { files, key: adminKey }), 422, "model_file_type", /^notes\.gguf /);
     assert.deepEqual(readdirSync(join(it.data, "uploads")), []);
   });
 });

@@ -59,14 +59,14 @@ describe("an upload", () => {
   const refused: [string, File, number, string][] = [
     ["an empty file", { name: "a.txt", content: "" }, 422, "document_invalid"],
     ["only space", { name: "a.md", content: " \n\t\u00a0\n" }, 422, "document_invalid"],
-    ["NUL bytes", { name: "a.txt", content: "a\0b" }, 415, "unsupported_media_type"],
-    ["a program", { name: "a.md", content: "\x7fELF words" }, 415, "unsupported_media_type"],
+    ["NUL bytes", { name: "a.txt", content: "a\0b" }, 415, "document_type"],
+    ["a program", { name: "a.md", content: "\x7fELF words" }, 415, "document_type"],
     ["a PDF named as text", { name: "a.txt", content: "%PDF-1.7\nwords" }, 415, "extension_mismatch"],
     ["a ZIP named as text", { name: "a.txt", content: "PK\x03\x04words" }, 415, "extension_mismatch"],
     ["text named as a PDF", { name: "a.pdf", content: "words" }, 415, "extension_mismatch"],
     ["a damaged ZIP", { name: "a", content: "PK\x03\x04words" }, 422, "document_invalid"],
     ["a damaged PDF", { name: "a", content: "%PDF-1.7\nwords" }, 422, "document_invalid"],
-    ["a model", { name: "a.md", content: "GGUF words" }, 415, "unsupported_media_type"],
+    ["a model", { name: "a.md", content: "GGUF words" }, 415, "document_type"],
     [
       "HTML named as Markdown",
       { name: "a.md", content: "\n<!DOCTYPE html><script>1</script>" },

@@ -165,11 +165,6 @@ describe("refused with 400 and the reason, leaving nothing behind", () => {
     ],
     ["short", () => offer("short", { files: [{ path: "a.gguf", size: 99, oid: sha256(content) }] }), /15 of 99 bytes/],
     ["long", () => offer("long", { files: [{ path: "a.gguf", size: 5, oid: sha256(content) }] }), /sends more than/],
-    [
-      "cut off",
-      () => offer("cut", { send: (_, response) => void response.write("a", () => response.destroy()) }),
-      /broke/,
-    ],
     ["a redirect to another host", () => offer("away", { send: redirect("http://169.254.169.254/x") }), /another host/],
     [
       "another name of it",
@@ -188,10 +183,33 @@ describe("refused with 400 and the reason, leaving nothing behind", () => {
       assert.deepEqual((await it.call("models.base")).body.base_models, []);
     });
 
+  test("a mirror that breaks off, or does not answer, is another failure: it may be over soon", async () => {
+    const cut = offer("cut", { send: (_, response) => void response.write("a", () => response.destroy()) });
+    const gone = await testHouse({ PLUMBLINE_HUB_MIRROR: "http://127.0.0.1:1" });
+    try {
+      for (const [reply, words] of [
+        [await create(cut), /broke/],
+        [await create("hf://org/name", gone), /does not answer/],
+      ] as const) {
+        assert.deepEqual(
+          [reply.status, reply.body.error.code],
+          [502, "mirror_unreachable"],
+          JSON.stringify(reply.body),
+        );
+        assert.match(reply.body.detail, words);
+        assert.match(reply.body.error.hint, /Check PLUMBLINE_HUB_MIRROR/);
+        assert.ok(reply.headers.get("retry-after"));
+      }
+    } finally {
+      await gone.close();
+    }
+    assert.deepEqual(readdirSync(join(it.data, "models")), []);
+  });
+
   test("what is no model is a 422 of the import", async () => {
     const { status, body } = await create(offer("junk"));
     assert.equal(status, 422);
-    assert.equal(body.error.code, "model_invalid");
+    assert.equal(body.error.code, "model_file_type");
     assert.deepEqual(readdirSync(join(it.data, "models")), []);
   });
 

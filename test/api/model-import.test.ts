@@ -149,7 +149,7 @@ describe("importing models", () => {
 
   test("a folder is not linked, and one without a model is refused", async () => {
     await refused({ path: tiny, mode: "link" }, "bad_request", /leave out --link/);
-    await refused({ path: join(installation, "test/fixtures") }, "model_invalid", /config\.json is missing/);
-    await refused({ path: join(tiny, "none") }, "not_found", /There is no file/);
+    await refused({ path: join(installation, "test/fixtures") }, "model_file_type", /config\.json is missing/);
+    await refused({ path: join(tiny, "none") }, "file_missing", /There is no file/);
   });
 });

@@ -34,7 +34,10 @@ describe("models", { skip: withoutModel }, () => {
     writeFileSync(broken, "GGUF and nothing more");
     const refused = (code: string) => (error: unknown) => error instanceof Failure && error.code === code;
     await assert.rejects(it.house.admin("model.import", { path: broken, mode: "copy" }), refused("model_invalid"));
-    await assert.rejects(it.house.admin("model.import", { path: `${broken}.x`, mode: "copy" }), refused("not_found"));
+    await assert.rejects(
+      it.house.admin("model.import", { path: `${broken}.x`, mode: "copy" }),
+      refused("file_missing"),
+    );
     assert.equal((await it.call("models.base")).body.base_models.length, 1);
   });
 

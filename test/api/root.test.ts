@@ -38,6 +38,17 @@ test("a key is asked there as under /api, in either header, whether the path lea
   assert.equal(await ask("/v1/models", { authorization: `Bearer ${key}` }), 403);
 });
 
+test("an unknown path has a hint of its own, and so has an id that is not there", async () => {
+  const failureAt = async (path: string) =>
+    ((await (await it.get(path)).json()) as { error: { code: string; hint: string } }).error;
+  for (const path of ["/api/v3/nothing", "/v1/nothing", "/nothing", "/api/v3/documents/"]) {
+    const { code, hint } = await failureAt(path);
+    assert.deepEqual([code, /openapi\.json/.test(hint)], ["unknown_path", true], path);
+  }
+  const { code, hint } = await failureAt("/api/v3/documents/document_x");
+  assert.deepEqual([code, /openapi\.json/.test(hint)], ["not_found", false]);
+});
+
 test("Messages' errors have their own form there too", async () => {
   const response = await it.get("/v1/messages", {
     method: "POST",

@@ -186,7 +186,7 @@ test("Excel: sheets are pages; dates, percentages and sums as people see them; h
   ]);
   assert.deepEqual(
     read.report.warnings.map(({ code }) => code),
-    ["sheets_hidden"],
+    ["sheets_hidden", "little_text"],
   );
 });
 
@@ -422,7 +422,7 @@ describe("PDF", () => {
       assert.equal(read.text.trim(), "languages deu+eng picture P5 300 200");
       assert.deepEqual(
         read.report.warnings.map(({ code }) => code),
-        ["pages_recognised"],
+        ["pages_recognised", "little_text"],
       );
       assert.deepEqual(read.report.pages?.without_text, []);
       assert.equal(read.blocks[0]!.place.page, 1);

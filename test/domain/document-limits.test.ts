@@ -108,7 +108,7 @@ const cases: [string, FailureCode, string, () => string | Uint8Array, RegExp][] 
   ],
   [
     "an archive that is no document",
-    "unsupported_media_type",
+    "document_type",
     "a.zip",
     () => zip([{ name: "a.txt", content: "words" }]),
     /no document/,

@@ -39,6 +39,13 @@ describe("quality", () => {
     assert.equal(quality.words, 30 * 22);
     assert.ok(quality.stop_words! > 0.3);
   });
+  test("of very little text is warned of, in words or in characters", () => {
+    assert.deepEqual(codes("The harbour opens at six."), ["little_text"]);
+    assert.match(of("The harbour opens at six.").warnings[0]!.message, /5 words/);
+    assert.ok(!codes(prose.slice(0, 2).join("\n\n")).includes("little_text"));
+    assert.ok(!codes("港口六点开放。".repeat(40)).includes("little_text"));
+  });
+
   const cases: [string, string, string][] = [
     [
       "lines that repeat",

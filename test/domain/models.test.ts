@@ -99,6 +99,7 @@ function open(
     audit: () => {},
     requireAdmin: () => {},
     usesOf: () => [],
+    isAligning: (ownerId) => ownerId === "user_new",
     forgetModel: () => {},
     modelGone: () => {},
     peftFolderOf: () => "/none",
@@ -250,7 +251,8 @@ describe("names", () => {
     [room.modelId, bob, null],
     ["alignment-one", bob, null],
     ["alignment_one", ada, null],
-    ["mine", ada, null],
+    ["mine", ada, room.modelId],
+    ["mine", bob, null],
     ["../../etc/passwd", ada, null],
     ["%", ada, null],
   ];
@@ -259,6 +261,30 @@ describe("names", () => {
       if (expected === null) assert.throws(() => room.models.find(caller.userId, name), failsWith("not_found"));
       else assert.equal(room.models.find(caller.userId, name).modelId, expected);
     });
+
+  test("a name that several models have is that of the only deployed one, else nobody's", () => {
+    const twin = room.store.prepare<string[]>(
+      `INSERT INTO aligned_model(id, owner_id, alignment_id, base_model_id, name, adapter_path, adapter_sha256, calibration_json,
+       deployment_status, created_seq, created_at) VALUES(?, ?, ?, 'model_base', 'mine', '/x', 'x', ?, 'UNDEPLOYED', 9, '')`,
+    );
+    room.store
+      .prepare(
+        `INSERT INTO alignment(id, owner_id, name, workflow_id, base_model_id, document_ids_json, document_names_json,
+         document_sha256s_json, created_seq, created_at) VALUES('alignment_two', 'user_ada', 'it', 'quick', 'model_base', '[]', '[]', '[]', 2, '')`,
+      )
+      .run();
+    twin.run("model_second", ada.userId, "alignment_two", JSON.stringify(calibration));
+    const move = (status: string) =>
+      room.store
+        .prepare<[string]>("UPDATE aligned_model SET deployment_status = ? WHERE id = 'model_second'")
+        .run(status);
+    assert.throws(() => room.models.find(ada.userId, "mine"), failsWith("not_found"));
+    move("DEPLOYED");
+    assert.equal(room.models.find(ada.userId, "mine").modelId, "model_second");
+    room.store.prepare("DELETE FROM aligned_model WHERE id = 'model_second'").run();
+    room.store.prepare("DELETE FROM alignment WHERE id = 'alignment_two'").run();
+    assert.equal(room.models.find(ada.userId, "mine").modelId, room.modelId);
+  });
 
   test("an undeployed model is 409 for inference", () => {
     assert.throws(() => room.models.resolve(ada, room.modelId), failsWith("not_deployed"));
@@ -271,6 +297,13 @@ describe("names", () => {
         caller,
       );
     await assert.rejects(list({}, bob), failsWith("no_aligned_models"));
+    // What is said is the contract's sentence; the hint is another one while the first is being made.
+    const first = await list({}, { ...bob, userId: "user_new" }).catch((error) => error);
+    assert.deepEqual(
+      [first.code, first.status, first.message],
+      ["first_model_under_way", 404, "No aligned models found"],
+    );
+    assert.match(first.hint, /under way/);
     const ids = (answer: unknown) =>
       (answer as { domain_aligned_models: { model_id: string }[] }).domain_aligned_models.map((row) => row.model_id);
     assert.deepEqual(ids(await list({}, ada)), [room.modelId]);

@@ -10,9 +10,9 @@ import { isTemporary, removeTemporaries } from "../../src/base/files.ts";
 import { systemClock } from "../../src/base/time.ts";
 import type { Recipe, RunReply } from "../../src/contract/run-folder.ts";
 import { type LoopState, openCheckpoints } from "../../src/domain/alignments/checkpoints.ts";
-import type { Run } from "../../src/domain/alignments/context.ts";
+import { createRun, type Run } from "../../src/domain/alignments/context.ts";
 import { createControl, Stopped } from "../../src/domain/alignments/control.ts";
-import { hexOfDouble, openEventLog } from "../../src/domain/alignments/events.ts";
+import { type EventDraft, hexOfDouble, openEventLog } from "../../src/domain/alignments/events.ts";
 import {
   batchOf,
   learningRateAt,
@@ -51,6 +51,87 @@ const optimizer = (lr_schedule: "linear" | "cosine" | "constant", warmup_ratio: 
   grad_clip_norm: 1,
   lr_schedule,
   warmup_ratio,
+});
+
+/** A run whose clock the test moves, and what it tells. */
+function toldRun(timers: { tick(ms: number): void }, lastSeq = 0) {
+  let nowMs = 0;
+  const told: EventDraft[] = [];
+  const control = createControl(() => {});
+  const run = createRun({
+    parts: { control, clock: { ...systemClock, monotonicMs: () => nowMs }, log: () => {} },
+    events: { append: async (...drafts: EventDraft[]) => void told.push(...drafts), lastSeq, close: async () => {} },
+  } as never);
+  const pass = (seconds: number): void => {
+    for (let half = 0; half < 2 * seconds; half++) {
+      nowMs += 500;
+      timers.tick(500);
+    }
+  };
+  return { run, told, control, pass, of: (kind: string) => told.filter((one) => one.kind === kind) };
+}
+
+test("a run is never silent for 10 seconds, whatever it does, except where it is paused or has ended", async (t) => {
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const { run, of, control, pass } = toldRun(t.mock.timers);
+  await run.enter("preparing");
+  pass(30);
+  const quiet = of("progress");
+  assert.ok(quiet.length >= 3, String(quiet.length));
+  assert.deepEqual([quiet[0]!.unit, quiet[0]!.total, quiet[0]!.seconds_left], ["seconds", null, null]);
+  assert.ok(quiet[0]!.done! >= 8 && quiet[0]!.done! < 10, String(quiet[0]!.done));
+  await run.progress(4, 8, "rows");
+  pass(25);
+  // What was told is told again: it went no further.
+  const again = of("progress").slice(quiet.length);
+  assert.deepEqual(
+    again.map(({ done, total, unit }) => [done, total, unit]),
+    again.map(() => [4, 8, "rows"]),
+  );
+  assert.ok(again.length >= 3);
+  const before = of("progress").length;
+  control.handle('{"seq":1,"command":"pause"}');
+  pass(30);
+  assert.equal(of("progress").length, before);
+  control.handle('{"seq":2,"command":"resume"}');
+  pass(10);
+  assert.ok(of("progress").length > before);
+  run.close();
+  const last = of("progress").length;
+  pass(60);
+  assert.equal(of("progress").length, last);
+});
+
+test("the rate of training is that of its own steps: not of checks between, nor of steps before a resumption", async (t) => {
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const { run, of, pass } = toldRun(t.mock.timers);
+  const latest = () => of("progress").at(-1)!;
+  await run.enter("training");
+  for (let step = 1; step <= 10; step++) {
+    pass(2);
+    await run.progress(step, 100, "steps");
+    assert.deepEqual([latest().rate, latest().seconds_left], [0.5, 2 * (100 - step)]);
+  }
+  await run.enter("checking");
+  pass(60);
+  await run.progress(3, 3, "questions");
+  await run.enter("training");
+  for (let step = 11; step <= 20; step++) {
+    pass(2);
+    await run.progress(step, 100, "steps");
+    assert.deepEqual([latest().rate, latest().seconds_left], [0.5, 2 * (100 - step)], `step ${step}`);
+  }
+  run.close();
+
+  const later = toldRun(t.mock.timers, 7);
+  await later.run.enter("training");
+  later.pass(2);
+  await later.run.progress(51, 100, "steps");
+  assert.equal(later.of("progress").at(-1)!.seconds_left, null);
+  later.pass(2);
+  await later.run.progress(52, 100, "steps");
+  assert.deepEqual([later.of("progress").at(-1)!.rate, later.of("progress").at(-1)!.seconds_left], [0.5, 96]);
+  later.run.close();
 });
 
 test("every row is in each epoch exactly once, in another order each time", () => {

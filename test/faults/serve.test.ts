@@ -238,7 +238,9 @@ test("killed at any moment, it loses nothing it acknowledged and takes its work 
     });
   });
   await step("while it trains", () =>
-    until("training", async () => ["training", "checking", "packaging"].includes((await statusOf(alignmentId)).phase)),
+    until("training", async () =>
+      ["training", "checking", "packaging", "ended"].includes((await statusOf(alignmentId)).phase),
+    ),
   );
   await step("at a random moment of the run", () => delay(random() * 8000));
 

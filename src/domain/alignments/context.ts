@@ -51,12 +51,28 @@ export interface Run {
   readonly phase: Phase;
   /** Says that a phase begins, unless it is this one already. */
   enter(phase: Phase): Promise<void>;
-  /** Progress within the phase; rate and time left come from the clock since this piece of its work, named by the unit, began. */
+  /**
+   * Progress within the phase. Rate and time left are those of this piece of its work, named by the unit, over all the time that this
+   * process spent on it: what was done before, and what is done between, does not count.
+   */
   progress(done: number, total: number | null, unit: string): Promise<void>;
   /** Between two steps: waits while paused, throws Stopped after a stop. */
   turn(): Promise<void>;
   /** Seconds spent per phase in this process. */
   readonly seconds: Partial<Record<Phase, number>>;
+  /** Nothing is told by itself any more. */
+  close(): void;
+}
+
+/** A run that has nothing to tell says at least that it goes on, after so long: nobody shall wonder for 10 seconds. */
+const quietMs = 8_000;
+
+/** What was done of a piece of work, where it was told last and in this process. */
+interface Piece {
+  done: number;
+  total: number | null;
+  worked: number;
+  seconds: number;
 }
 
 export function createRun(given: Pick<Run, "folder" | "request" | "snapshot" | "parts" | "events" | "tokenizer">): Run {
@@ -66,17 +82,47 @@ export function createRun(given: Pick<Run, "folder" | "request" | "snapshot" | "
   let phase: Phase = "preparing";
   /** When progress was last told, or the phase began: the next piece of work begins there. */
   let toldMs = clock.monotonicMs();
+  /** When anything was last said of how far it is. */
+  let saidMs = toldMs;
   let settledMs = clock.monotonicMs();
   const settle = (): void => {
     seconds[phase] = (seconds[phase] ?? 0) + (clock.monotonicMs() - settledMs) / 1000;
     settledMs = clock.monotonicMs();
   };
-  /** What progress is told of, and where it stood when it was first told: a rate over other work would say nothing of this. */
-  let piece = { unit: "", since: toldMs, done: 0 };
+  /** By phase and unit: training is gone on with after each check. */
+  const pieces = new Map<string, Piece>();
+  let unit = "";
   let entered = false;
+  let enteredMs = toldMs;
+  const resumed = events.lastSeq > 0;
+
+  const tell = async (piece: Piece): Promise<void> => {
+    saidMs = clock.monotonicMs();
+    const { done, total, worked, seconds: spent } = piece;
+    const rate = worked > 0 && spent > 0 ? worked / spent : null;
+    const left = total === null ? null : done >= total ? 0 : rate && (total - done) / rate;
+    await events.append({ kind: "progress", phase, done, total, unit, rate, seconds_left: left });
+  };
+
+  /** The same again, or of a phase that has told nothing yet for how long it goes on. */
+  function goesOn(): void {
+    const now = clock.monotonicMs();
+    if (now - saidMs < quietMs || control.paused || control.signal.aborted) return;
+    const piece = pieces.get(`${phase} ${unit}`);
+    const told = piece
+      ? tell(piece)
+      : events.append({
+          ...{ kind: "progress", phase, done: Math.round((now - enteredMs) / 1000), total: null },
+          ...{ unit: "seconds", rate: null, seconds_left: null },
+        });
+    saidMs = now;
+    told.catch((error) => parts.log("error", "run.progress_unwritten", { error }));
+  }
+  const timer = setInterval(goesOn, quietMs / 8).unref();
+
   return {
     ...given,
-    resumed: events.lastSeq > 0,
+    resumed,
     get phase() {
       return phase;
     },
@@ -90,18 +136,26 @@ export function createRun(given: Pick<Run, "folder" | "request" | "snapshot" | "
       entered = true;
       phase = next;
       toldMs = clock.monotonicMs();
-      piece = { unit: "", since: toldMs, done: 0 };
+      [enteredMs, saidMs] = [toldMs, toldMs];
+      unit = "";
       await events.append({ kind: "phase", phase });
     },
-    async progress(done, total, unit) {
+    async progress(done, total, of) {
       const now = clock.monotonicMs();
-      if (unit !== piece.unit || done < piece.done) piece = { unit, since: toldMs, done };
-      piece.done = done;
+      unit = of;
+      const known = pieces.get(`${phase} ${unit}`);
+      const before = known && done >= known.done ? known : { done: 0, worked: 0, seconds: 0 };
+      // What a process finds done when it takes a piece up may be another one's.
+      const isOthers = resumed && before !== known;
+      const piece: Piece = {
+        done,
+        total,
+        worked: isOthers ? 0 : before.worked + done - before.done,
+        seconds: isOthers ? 0 : before.seconds + (now - toldMs) / 1000,
+      };
+      pieces.set(`${phase} ${unit}`, piece);
       toldMs = now;
-      const elapsed = (now - piece.since) / 1000;
-      const rate = elapsed > 0 ? done / elapsed : null;
-      const left = rate && total !== null ? (total - done) / rate : null;
-      await events.append({ kind: "progress", phase, done, total, unit, rate, seconds_left: left });
+      await tell(piece);
     },
     async turn() {
       const waited = control.paused;
@@ -109,5 +163,6 @@ export function createRun(given: Pick<Run, "folder" | "request" | "snapshot" | "
       await control.turn();
       if (waited) await events.append({ kind: "continued", phase });
     },
+    close: () => clearInterval(timer),
   };
 }

@@ -21,6 +21,7 @@ import type { alignments } from "../../contract/alignments.ts";
 import type { DocumentSnapshot } from "../../contract/documents.ts";
 import { type Caller, Download, EventStream, type Handlers, type Input, type Reply } from "../../contract/endpoint.ts";
 import type { Recipe, SnapshotDocument } from "../../contract/run-folder.ts";
+import type { RunVerdict } from "../../contract/verdict.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import { isTerminal, type JobState } from "../../jobs/states.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
@@ -72,7 +73,7 @@ export interface AlignmentsParts {
     ids: readonly string[],
   ) => Promise<{ document: SnapshotDocument; sha256: string }[]>;
   /** The owner's benchmark; null when there is none. */
-  findBenchmark: (ownerId: string, benchmarkId: string) => { id: string } | null;
+  findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
   /** The id of a model that answers chats. Throws not_found. */
   findModel: (ownerId: string, model: string) => string;
@@ -95,6 +96,8 @@ export interface Alignments {
   snapshotsOf(ownerId: string, documentId: string): DocumentSnapshot[];
   /** Deletes them. Throws conflict while one of the alignments is under way. */
   removeSnapshots(ownerId: string, documentId: string): Promise<void>;
+  /** Whether one of the owner's is under way. */
+  isAligning(ownerId: string): boolean;
   /** Alignments under way that are measured by a benchmark. */
   measuredBy(benchmarkId: string): string[];
   /** Alignments under way that a model of this appliance teaches. */
@@ -185,7 +188,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     const recipe = recipeOf(parts, body.workflow_id);
     const teacher = teacherOf(parts, caller, body);
     const documents = await parts.snapshotDocuments(ownerId, body.document_ids);
-    const benchmarkId = benchmarkOf(parts, caller, body);
+    const benchmark = benchmarkOf(parts, caller, body);
+    const benchmarkId = benchmark?.id ?? null;
 
     const sha256s = documents.map(({ sha256 }) => sha256);
     const known = (): AlignmentRow | undefined =>
@@ -212,7 +216,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
         recipe,
         base: { id: base.id, sha256: base.sha256, architecture: base.architecture },
         documents: documents.map(({ document }) => document),
-        dev: benchmarkId === null ? null : devOf(parts, benchmarkId),
+        originals: sha256s,
+        dev: benchmark && devOf(parts, benchmark),
         organisation: body.organisation ?? null,
         teacher: teacher && { model: teacher.model, provider: teacher.provider },
       });
@@ -294,6 +299,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   return {
     snapshotsOf,
     removeSnapshots,
+    isAligning: (ownerId) => sql.live.get(ownerId)!.any === 1,
     measuredBy: (benchmarkId) => sql.liveOnBenchmark.all(benchmarkId).map(({ id }) => id),
     taughtBy: (modelId) => sql.liveTaughtBy.all(modelId).map(({ id }) => id),
     loseBenchmark: (benchmarkId) => void sql.loseBenchmark.run(benchmarkId),
@@ -427,10 +433,11 @@ function benchmarkOf(
   { findBenchmark }: AlignmentsParts,
   { userId }: Caller,
   body: Input<Create>["body"],
-): string | null {
-  const id = body.benchmark_id ?? null;
-  if (id !== null && findBenchmark(userId, id) === null) throw new Failure("not_found", "Benchmark not found");
-  return id;
+): { id: string; sha256: string } | null {
+  if (body.benchmark_id === undefined) return null;
+  const found = findBenchmark(userId, body.benchmark_id);
+  if (found === null) throw new Failure("not_found", "Benchmark not found");
+  return found;
 }
 
 /** Who is asked, and by whose key. Throws not_found and validation before anything is made. */
@@ -450,7 +457,7 @@ function sameTeacher(kept: string | null, wanted: Teacher | null): boolean {
 }
 
 /** Nothing of the sealed split, not even as a competing answer, may get into a run's folder. */
-function devOf(parts: AlignmentsParts, benchmarkId: string) {
+function devOf(parts: AlignmentsParts, { id: benchmarkId, sha256 }: { id: string; sha256: string }) {
   const all = parts.itemsOf(benchmarkId);
   const dev = all.filter((item) => item.split === "dev");
   const competitors = parts.competitorsOf(dev);
@@ -462,7 +469,7 @@ function devOf(parts: AlignmentsParts, benchmarkId: string) {
     cluster,
     competitors: competitors[index]!,
   }));
-  return { benchmarkId, items, questions: all.map(({ instruction }) => instruction) };
+  return { benchmarkId, sha256, items, questions: all.map(({ instruction }) => instruction) };
 }
 
 const parse = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));
@@ -478,13 +485,15 @@ function toReport(text: string | null): Record<string, unknown> | null {
 function toStatus(row: AlignmentRow): Status {
   const note = parse<ProgressNote>(row.progress_json);
   const isLive = row.state === "running" || row.state === "stopping";
+  const report = toReport(row.report_json);
   return {
     alignment_id: row.id,
     name: row.name,
     description: row.description,
     status: statusOf[row.state],
     // A run that was interrupted waits for its turn again.
-    phase: (row.state === "queued" ? "queued" : row.phase) as Status["phase"],
+    phase: (isTerminal(row.state) ? "ended" : row.state === "queued" ? "queued" : row.phase) as Status["phase"],
+    ...(isTerminal(row.state) ? { last_phase: row.phase } : {}),
     base_model: row.base_model_id,
     workflow_id: row.workflow_id,
     document_ids: JSON.parse(row.document_ids_json) as string[],
@@ -497,7 +506,8 @@ function toStatus(row: AlignmentRow): Status {
     estimated_completion: isLive ? (note?.estimated_completion ?? null) : null,
     budget: parse<Status["budget"] & object>(row.budget_json),
     performance_metrics: parse<Record<string, number | null>>(row.metrics_json),
-    report: toReport(row.report_json),
+    verdict: (report?.verdict ?? null) as RunVerdict | null,
+    report,
     model_id: row.model_id,
     evaluation_id: row.evaluation_id,
     error: row.error_text,

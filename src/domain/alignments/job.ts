@@ -23,7 +23,7 @@ import type { Claim, Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import { openStudyThread } from "../../study/thread.ts";
 import { guardsOf, type KeptGuard } from "./guards/results.ts";
-import { type ProgressNote, type RunProgress, remainingMs, take } from "./progress.ts";
+import { type Estimate, type ProgressNote, type RunProgress, remainingMs, settled, take } from "./progress.ts";
 import type { AskedQuestion, Prover } from "./proof.ts";
 import { readRequest, readSnapshot } from "./request.ts";
 import { writeRequest } from "./snapshot.ts";
@@ -120,6 +120,7 @@ interface Attempt {
   progress: RunProgress;
   /** Where the estimate of the time left counts from. */
   began: { overall: number; ms: number };
+  estimate: Estimate | null;
 }
 
 type Budget = RunRequest["budget"];
@@ -261,6 +262,7 @@ async function begin(parts: AlignParts, claim: Claim, row: AlignmentRow, budget:
     folder,
     saved: false,
     began: { overall: row.progress, ms: clock.monotonicMs() },
+    estimate: null,
     progress: {
       phase: row.phase === "queued" ? "preparing" : row.phase,
       overall: row.progress,
@@ -345,11 +347,15 @@ function trySave(parts: AlignParts, attempt: Attempt): void {
   }
 }
 
-function save({ sql, clock }: AlignParts, { claim, row, progress, began }: Attempt): void {
-  const left = remainingMs(began, { overall: progress.overall, ms: clock.monotonicMs() });
+function save({ sql, clock }: AlignParts, attempt: Attempt): void {
+  const { claim, row, progress, began } = attempt;
+  const nowMs = clock.monotonicMs();
+  const left = remainingMs(began, { overall: progress.overall, ms: nowMs });
+  if (left !== null) attempt.estimate = settled(attempt.estimate, left, nowMs);
+  const { estimate } = attempt;
   const note: ProgressNote = {
     detail: progress.detail,
-    estimated_completion: left === null ? null : new Date(Date.parse(clock.now()) + left).toISOString(),
+    estimated_completion: estimate && new Date(Date.parse(clock.now()) + estimate.endMs - nowMs).toISOString(),
   };
   sql.advance.run({
     id: row.id,

@@ -271,6 +271,7 @@ async function writeArtefact(
     outcome: "completed",
     error: null,
     chosen_step: chosen.step,
+    verdict: report.verdict,
     files,
     metrics: {
       loss: state.losses.at(-1) ?? null,

@@ -78,6 +78,23 @@ function metricsOf(event: RunEvent): Record<string, number | null> {
   return Object.fromEntries(numbers.map(([name, value]) => [`${prefix}${name}`, value]));
 }
 
+/** When a run will end, by the monotonic clock, and when that was said. */
+export interface Estimate {
+  endMs: number;
+  atMs: number;
+}
+
+/** A new estimate counts for two thirds after so long: phases differ in pace, and what people read shall not swing with them. */
+const settleMs = 60_000;
+
+/** The estimate from now on, of one that says so many milliseconds are left. */
+export function settled(before: Estimate | null, leftMs: number, nowMs: number): Estimate {
+  const next = nowMs + leftMs;
+  if (before === null) return { endMs: next, atMs: nowMs };
+  const weight = 1 - Math.exp((before.atMs - nowMs) / settleMs);
+  return { endMs: Math.max(nowMs, before.endMs + weight * (next - before.endMs)), atMs: nowMs };
+}
+
 /** Milliseconds that are left, if the rest takes as long per point as what was done since `from`; null before it can be said. */
 export function remainingMs(
   from: { overall: number; ms: number },

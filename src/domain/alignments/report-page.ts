@@ -37,6 +37,7 @@ export function reportPage(report: Report): string {
   const { alignment_id, recipe_name, base, documents } = report;
   const sections = [
     `<h1>Alignment ${escaped(alignment_id)}</h1>`,
+    verdict(report),
     `<p>Preset ${escaped(recipe_name)}, base ${escaped(base.id)} (${escaped(base.architecture)}, ${escaped(base.file_type)}), ${documents.length} documents.</p>`,
     learned(report),
     lost(report),
@@ -49,6 +50,12 @@ export function reportPage(report: Report): string {
 <title>Alignment ${escaped(alignment_id)}</title><style>${style}</style></head>
 <body>${sections.join("\n")}</body></html>
 `;
+}
+
+function verdict({ verdict: { outcome, headline, why }, help }: Report): string {
+  const tone = outcome === "gain" ? "better" : "worse";
+  const helps = outcome === "gain" ? "" : `<p>What would help most: ${escaped(help[0]!)}</p>`;
+  return `<p class="big ${tone}">${escaped(headline)}</p><p>${escaped(why.join(" "))}</p>${helps}`;
 }
 
 function learned({ learned: { dev, gained, lost, missed } }: Report): string {

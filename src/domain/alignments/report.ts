@@ -11,6 +11,7 @@ import type { DevAnswer } from "./dev-check.ts";
 import type { Exported } from "./package.ts";
 import type { TrainingRow } from "./rows.ts";
 import type { Training } from "./training.ts";
+import { verdictOf } from "./verdict.ts";
 
 export type Report = ReturnType<typeof reportOf>;
 
@@ -28,12 +29,23 @@ export function reportOf(
   const { seconds: rowSeconds, ...rows } = prepared.report;
   return {
     format: 2 as const,
+    verdict: verdictOf({ dev: devOf(learned), guards: chosen.guards, limits: recipe.guards }),
     alignment_id,
     recipe_name,
     recipe: { ...recipe, optimizer: { ...recipe.optimizer, learning_rate: peakRate } },
     base: { ...base, layers: model.layers, embedding: model.embedding, file_type: model.fileType },
-    documents,
-    dev,
+    // Hashes are those of the records; what was snapshotted of each has its own.
+    documents: documents.map(({ sha256: snapshot_sha256, original_sha256 = null, ...document }) => ({
+      ...document,
+      sha256: original_sha256,
+      snapshot_sha256,
+    })),
+    dev: dev && {
+      benchmark_id: dev.benchmark_id,
+      sha256: dev.benchmark_sha256 ?? null,
+      items: dev.items,
+      snapshot_sha256: dev.sha256,
+    },
     learned,
     guards: chosen.guards,
     help: helpOf(learned, chosen, silentOf(prepared.report.study)),
@@ -70,6 +82,15 @@ export function reportOf(
     versions: { ...versions, trainer: `${hello.version} ${hello.build}`, engine: run.parts.engine },
   };
 }
+
+const devOf = ({ dev, gained, lost }: ReturnType<typeof learnedOf>) =>
+  dev && {
+    n: dev.aligned.n,
+    base: dev.base.score,
+    aligned: dev.aligned.score,
+    gained: gained.length,
+    lost: lost.length,
+  };
 
 /** Documents without any row. */
 const silentOf = ({ coverage }: StudyReport): number =>

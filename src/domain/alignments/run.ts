@@ -39,15 +39,21 @@ export async function runAlignment(folder: string, parts: RunParts): Promise<Run
     const { result, last } = await work(run).then(
       (result) => ({
         result,
-        last: { kind: "done", phase: "packaging", message: "The artefact is ready" } as EventDraft,
+        last: {
+          kind: "done",
+          phase: "packaging",
+          message: `${result.verdict!.headline}. The artefact is ready`,
+        } as EventDraft,
       }),
       (error) => endOf(run, error),
     );
+    run.close();
     await removeTemporaries(folder);
     await events.append(last);
     await writeJsonDurably(join(folder, "result.json"), result);
     return result;
   } finally {
+    run.close();
     await events.close();
     await dispose();
   }

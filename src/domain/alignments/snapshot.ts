@@ -31,9 +31,13 @@ export interface OrderedWork {
   recipe: Recipe;
   base: { id: string; sha256: string; architecture: string };
   documents: readonly SnapshotDocument[];
+  /** Of the files that were uploaded, in the same order; left out where there are none. */
+  originals?: readonly string[];
   /** The dev split; null without a benchmark. */
   dev: {
     benchmarkId: string;
+    /** Of the benchmark, as its record has it; left out where it has no record. */
+    sha256?: string;
     items: readonly SnapshotItem[];
     /** Of all splits: the run is given their marks alone. */
     questions: readonly string[];
@@ -57,7 +61,12 @@ export async function makeRunFolder(runs: string, work: OrderedWork): Promise<vo
     for (const [index, document] of work.documents.entries()) {
       const content = `${JSON.stringify(document)}\n`;
       await writeFileDurably(join(temporary, "snapshot", "documents", `${index}.json`), content);
-      documents.push({ id: document.id, name: document.name, sha256: sha256(content) });
+      documents.push({
+        id: document.id,
+        name: document.name,
+        sha256: sha256(content),
+        ...(work.originals && { original_sha256: work.originals[index]! }),
+      });
     }
     const order: Order = {
       format: 1,
@@ -87,8 +96,14 @@ async function writeDev(folder: string, dev: NonNullable<OrderedWork["dev"]>): P
   await writeFileDurably(join(folder, "dev.jsonl"), content);
   const marks = `${JSON.stringify(marksOf(dev.questions, randomWord()))}\n`;
   await writeFileDurably(join(folder, "marks.json"), marks);
-  const { benchmarkId: benchmark_id, items } = dev;
-  return { benchmark_id, sha256: sha256(content), items: items.length, marks_sha256: sha256(marks) };
+  const { benchmarkId: benchmark_id, sha256: benchmark_sha256, items } = dev;
+  return {
+    benchmark_id,
+    sha256: sha256(content),
+    ...(benchmark_sha256 === undefined ? {} : { benchmark_sha256 }),
+    items: items.length,
+    marks_sha256: sha256(marks),
+  };
 }
 
 /** request.json of this claim. */

@@ -109,6 +109,10 @@ export const prepareAlignments = (store: Store) => ({
     `${alignment} WHERE a.owner_id = :ownerId AND ${isThere}
      AND EXISTS(SELECT 1 FROM json_each(a.document_ids_json) WHERE value = :documentId) ORDER BY a.created_seq DESC`,
   ),
+  live: store.prepare<[string], { any: number }>(
+    `SELECT EXISTS(SELECT 1 FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
+     WHERE a.owner_id = ? AND ${isThere} AND j.state IN('queued', 'running', 'stopping')) AS any`,
+  ),
   /** Under way with a benchmark. */
   liveOnBenchmark: store.prepare<[string], { id: string }>(
     `SELECT a.id FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'

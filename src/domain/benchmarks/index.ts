@@ -3,6 +3,7 @@ import { Piscina } from "piscina";
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
 import { newId } from "../../base/ids.ts";
+import { minimumDetectableEffect } from "../../base/statistics/paired.ts";
 import type { Clock } from "../../base/time.ts";
 import type { benchmarks as promises } from "../../contract/benchmarks.ts";
 import type { Caller, Handlers, Reply, UploadedFile } from "../../contract/endpoint.ts";
@@ -142,6 +143,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
       previous_id: row.previous_id,
       struck: row.struck_json === null ? null : (JSON.parse(row.struck_json) as { items: number[]; reason: string }),
       generation: draft === null ? null : generationOf(draft),
+      warnings: warningsOf(row, splits, draft),
       progress_detail: null,
       error: null,
       created_at: row.created_at,
@@ -373,6 +375,7 @@ function draftRecord(draft: DraftRow): BenchmarkRecord {
     previous_id: null,
     struck: null,
     generation: generationOf(draft),
+    warnings: [],
     progress_detail: isEnded
       ? null
       : {
@@ -388,6 +391,40 @@ function draftRecord(draft: DraftRow): BenchmarkRecord {
     created_at: draft.created_at,
     updated_at: draft.updated_at,
   };
+}
+
+/** Sealed questions below which even large gains can be chance. */
+const fewSealed = 30;
+/** The share that two models answer differently, as evaluations assume it. */
+const usualDiscordance = 0.2;
+
+function warningsOf(
+  { version }: BenchmarkRow,
+  splits: BenchmarkRecord["splits"],
+  draft: DraftRow | null,
+): BenchmarkRecord["warnings"] {
+  const { dev, sealed, retention } = splits;
+  const n = dev + sealed + retention;
+  const wanted = draft === null || version > 1 ? 0 : (JSON.parse(draft.settings_json) as DraftSettings).wanted;
+  const unseen = Math.ceil(minimumDetectableEffect(sealed, usualDiscordance));
+  return [
+    ...(n >= wanted
+      ? []
+      : [
+          {
+            code: "fewer_than_wanted",
+            message: `${n} of the ${wanted} items that were asked for: generation.gates says where the others were left. More documents, or a generator_model, give more`,
+          },
+        ]),
+    ...(sealed >= fewSealed
+      ? []
+      : [
+          {
+            code: "few_sealed",
+            message: `${sealed} sealed questions: a gain of less than ${unseen} points is found in fewer than 80 % of all cases`,
+          },
+        ]),
+  ];
 }
 
 function generationOf(draft: DraftRow): NonNullable<BenchmarkRecord["generation"]> {

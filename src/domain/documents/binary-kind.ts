@@ -37,5 +37,5 @@ export function binaryKind(head: Uint8Array, name: string): "pdf" | "zip" | null
   if (found === "zip" && claim !== null && !inArchives.has(claim))
     throw new Failure("extension_mismatch", `${name} is a ZIP archive, not ${shown[claim]} as its name says`);
   if (found === undefined || found === "pdf" || found === "zip") return found ?? null;
-  throw new Failure("unsupported_media_type", `${name} is ${found}; ${readable}`);
+  throw new Failure("document_type", `${name} is ${found}; ${readable}`);
 }

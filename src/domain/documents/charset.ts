@@ -11,7 +11,7 @@ export function decode(bytes: Uint8Array, name: string, declared: string | null 
   if (utf8 !== null) return utf8;
   const wide = wideZeros(bytes);
   if (wide !== null) return readable(decodeAs(wide, bytes)) ?? refuse(name, wide);
-  if (bytes.includes(0)) throw new Failure("unsupported_media_type", `${name} is not text`);
+  if (bytes.includes(0)) throw new Failure("document_type", `${name} is not text`);
   refuseDamagedUtf8(bytes, name);
   const guesses = [declared, ...analyse(bytes.subarray(0, sampleBytes)).map((guess) => guess.name)];
   for (const charset of guesses) {
@@ -42,7 +42,7 @@ export function decodeUtf8(bytes: Uint8Array, name: string): string {
 const sampleBytes = 1 << 20;
 
 function refuse(name: string, charset: string): never {
-  throw new Failure("unsupported_media_type", `${name} is not text in ${charset}`);
+  throw new Failure("document_type", `${name} is not text in ${charset}`);
 }
 
 function byteOrderMark(bytes: Uint8Array): string | null {

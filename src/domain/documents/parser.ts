@@ -90,7 +90,7 @@ export function createParser(seconds: (bytes: number) => number = readingSeconds
       const { head, bytes } = await headOf(path);
       const kind = binaryKind(head, name);
       if (kind === null) return within(owner, { ...options, path }, { name: "text", of: name, bytes }, signal);
-      if (asIs) throw new Failure("unsupported_media_type", `${name} is not text`);
+      if (asIs) throw new Failure("document_type", `${name} is not text`);
       return inProcess(owner, signal, async () => {
         const answer = await probeDocument(path, kind, name, seconds(bytes), signal);
         const empty = /^\{"format":"\w+","empty":\[([\d,]+)\]/.exec(answer)?.[1]?.split(",").map(Number) ?? [];

@@ -50,8 +50,16 @@ export function qualityOf(
   const rows = blocks.filter((block) => block.type === "row" || block.type === "code").length;
   // Tables and listings are no running text, and are not held against its limits.
   const warnings = rows * 2 > blocks.length || words.length < 50 ? [] : warningsOf(quality, language);
-  return { quality, warnings };
+  return { quality, warnings: [...warnings, ...tooLittle(text, quality.words)] };
 }
+
+/** Below these an alignment finds hardly a sentence to ask about. Languages without spaces have few words and many characters. */
+const littleText = { words: 40, characters: 240 };
+
+const tooLittle = (text: string, words: number): Warning[] =>
+  words >= littleText.words || text.length >= littleText.characters
+    ? []
+    : [{ code: "little_text", message: `There are ${words} words only: hardly anything can be learned from so few` }];
 
 function warningsOf(quality: DocumentReport["quality"], language: string | null): Warning[] {
   const spaced = !["zh", "ja", "th", "lo", "km", "my"].includes(language ?? "");

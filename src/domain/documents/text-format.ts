@@ -21,7 +21,7 @@ export function textFormat(text: string, name: string): DocumentFormat {
   if (claim === "html" && hasTags.test(text)) return "html";
   if (!anyText.has(claim) && isXml.test(start)) {
     if (/<!ENTITY/i.test(start)) throw new Failure("entities_refused", `${name} declares entities of its own`);
-    throw new Failure("unsupported_media_type", `${name} is XML of a kind that is not read; ${readable}`);
+    throw new Failure("document_type", `${name} is XML of a kind that is not read; ${readable}`);
   }
   if (anyText.has(claim)) return claim!;
   if (claim === "json" && looksLikeJsonLines(text) && !looksLikeJson(text)) return "jsonl";

@@ -23,6 +23,8 @@ export type ModelContract = typeof models & typeof confidences;
 export interface Told {
   evaluationsOf: (modelId: string) => AlignedRecord["evaluations"];
   usageOf: (modelId: string) => AlignedRecord["usage"];
+  /** Whether an alignment of the owner's is under way. */
+  isAligning: (ownerId: string) => boolean;
   /** Where the run that made a model left its adapter for PEFT. */
   peftFolderOf: (alignmentId: string) => string;
   /** Tokens of one seat. */
@@ -66,7 +68,8 @@ export function createHandlers(
         limit: query.limit,
         offset: query.offset,
       });
-      if (rows.length === 0 && !sql.ownsAligned.get(userId)) throw new Failure("no_aligned_models");
+      if (rows.length === 0 && !sql.ownsAligned.get(userId))
+        throw new Failure(told.isAligning(userId) ? "first_model_under_way" : "no_aligned_models");
       return { domain_aligned_models: rows.map(listRow) };
     },
 

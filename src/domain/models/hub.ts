@@ -48,9 +48,11 @@ export function parseHubName(text: string): HubName | null {
 
 export const sourceOf = ({ repository, file }: HubName): string => `${scheme}${repository}/${file ?? ""}`;
 
+const unreachable = (message: string, cause?: unknown): Failure =>
+  new Failure("mirror_unreachable", message, { cause });
 const unavailable = (message: string, cause?: unknown): Failure => new Failure("hub_unavailable", message, { cause });
 
-/** Finds the one GGUF file that is meant and brings it here. Throws hub_unavailable, disk_full. */
+/** Finds the one GGUF file that is meant and brings it here. Throws hub_unavailable, mirror_unreachable, disk_full. */
 export async function fetchFromHub(name: HubName, { mirror, folder, freeDisk }: HubParts): Promise<HubFile> {
   if (mirror === "") throw unavailable("The model is not on this machine, and no mirror of the hub is configured");
   const revision = await revisionOf(name.repository, mirror);
@@ -157,7 +159,7 @@ async function send(url: string): Promise<Response> {
   try {
     return await fetch(url, { redirect: "manual", signal: controller.signal });
   } catch (error) {
-    throw unavailable("The mirror does not answer", error);
+    throw unreachable("The mirror does not answer", error);
   } finally {
     clearTimeout(timer);
   }
@@ -169,13 +171,13 @@ async function* bodyOf(response: Response): AsyncGenerator<Uint8Array> {
   try {
     for (;;) {
       const stalled = Promise.withResolvers<never>();
-      const timer = setTimeout(() => stalled.reject(unavailable("The mirror stopped sending")), stallMs);
+      const timer = setTimeout(() => stalled.reject(unreachable("The mirror stopped sending")), stallMs);
       const next = await Promise.race([reader.read(), stalled.promise]).finally(() => clearTimeout(timer));
       if (next.done) return;
       yield next.value;
     }
   } catch (error) {
-    throw error instanceof Failure ? error : unavailable("The connection to the mirror broke", error);
+    throw error instanceof Failure ? error : unreachable("The connection to the mirror broke", error);
   } finally {
     await reader.cancel().catch(() => {});
   }

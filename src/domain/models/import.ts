@@ -50,7 +50,7 @@ export async function importFile(
 ): Promise<ImportedFile> {
   const named = checkName({ ...(source.name === undefined ? {} : { name: source.name }) });
   if (!named.ok) throw new Failure("bad_request", named.details.map(({ msg }) => `The name ${msg}`).join("; "));
-  const { path: original, isFolder } = await checked(source.path);
+  const { path: original, isFolder } = await checked(source.path, source.fileName);
   if (isFolder && source.mode === "link")
     throw new Failure("bad_request", "A folder is turned into a file of its own; leave out --link");
   await checkHash(source, isFolder ? join(original, "model.safetensors") : original);
@@ -96,19 +96,37 @@ async function probe(path: string, seating: Seating, roomFor: TrialRoom): Promis
 const titleOf = (path: string): string => basename(path, extname(path)) || "model";
 
 /** The file or folder behind all links. */
-async function checked(path: string): Promise<{ path: string; isFolder: boolean }> {
+async function checked(path: string, shown = path): Promise<{ path: string; isFolder: boolean }> {
   if (!isAbsolute(path)) throw new Failure("bad_request", "The path of a model file must be absolute");
   try {
     const original = await realpath(path);
     const facts = await stat(original);
-    if (!facts.isFile() && !facts.isDirectory()) throw new Failure("model_invalid", `${path} is no file`);
+    if (!facts.isFile() && !facts.isDirectory()) throw new Failure("model_file_type", `${path} is no file`);
+    await (facts.isFile() ? checkBeginning(original, shown) : checkFolder(original));
     return { path: original, isFolder: facts.isDirectory() };
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR"))
-      throw new Failure("not_found", `There is no file ${path}`, { cause: error });
+      throw new Failure("file_missing", `There is no file ${path}`, { cause: error });
     if (isErrno(error, "EACCES")) throw new Failure("model_invalid", `${path} may not be read`, { cause: error });
     throw error;
   }
+}
+
+async function checkBeginning(path: string, shown: string): Promise<void> {
+  const file = await open(path, "r");
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0);
+    if (buffer.toString("latin1", 0, bytesRead) !== "GGUF")
+      throw new Failure("model_file_type", `${shown} does not begin as a GGUF file does`);
+  } finally {
+    await file.close();
+  }
+}
+
+async function checkFolder(folder: string): Promise<void> {
+  for (const name of ["config.json", "model.safetensors"])
+    if (!(await stat(join(folder, name)).catch(() => null))?.isFile())
+      throw new Failure("model_file_type", `${folder} is no model: ${name} is missing`);
 }
 
 async function checkHash({ sha256: expected, path }: ImportSource, file: string): Promise<void> {

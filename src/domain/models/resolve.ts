@@ -3,7 +3,8 @@
 //   model_<id>           a base model, or an aligned model of the caller
 //   alignment-<id>       the caller's aligned model, by the alignment that made it (alignment_<id>)
 //   any other name       the base model of exactly that name, unless several have it; else what is promoted on the caller's line of
-//                        that name, unless lines over several bases have it
+//                        that name, unless lines over several bases have it; else the caller's aligned model that is called so, as
+//                        its alignment was: the only one, or the only one that is deployed
 import { Failure } from "../../base/errors.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { Calibration } from "../../engine/confidence.ts";

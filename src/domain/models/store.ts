@@ -96,6 +96,11 @@ const aligned = `SELECT m.id, m.owner_id, m.alignment_id, m.base_model_id, m.nam
 /** A name that several bases share names none of them. */
 const isNamed = "name = :name AND (SELECT count(*) FROM base_model AS other WHERE other.name = :name) = 1";
 
+/** The caller's only model of a name, or the only one of them that is deployed; null where that is none or several. */
+const calledSo = `SELECT CASE 1 WHEN count(*) THEN max(id)
+  WHEN sum(deployment_status = 'DEPLOYED') THEN max(CASE deployment_status WHEN 'DEPLOYED' THEN id END) END
+  FROM aligned_model WHERE owner_id = :ownerId AND name = :name`;
+
 function prepareBases(store: Store) {
   return {
     insertBase: store.prepare<Omit<BaseRow, "loads_begun"> & { seq: number }>(
@@ -202,6 +207,10 @@ function prepareAligned(store: Store) {
        FROM promoted AS p JOIN aligned_model AS m ON m.id = p.model_id JOIN base_model AS b ON b.id = m.base_model_id
        WHERE p.owner_id = :ownerId AND p.line = :name
        AND (SELECT count(*) FROM promoted WHERE owner_id = :ownerId AND line = :name) = 1
+       UNION ALL
+       SELECT m.id, b.id, b.path, b.sha256, m.adapter_path, m.adapter_sha256, m.calibration_version, m.sources_path,
+       m.deployment_status, 3
+       FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id WHERE m.id = (${calledSo})
        ORDER BY rank LIMIT 1`,
     ),
   };

@@ -1,0 +1,33 @@
+import type { FromSchema } from "json-schema-to-ts";
+
+/** The first thing that a finished run says. */
+export const runVerdict = {
+  type: "object",
+  additionalProperties: false,
+  required: ["outcome", "headline", "why", "fell"],
+  properties: {
+    outcome: {
+      enum: ["gain", "unproven", "no_gain", "unmeasured"],
+      description: "By the dev questions, against the base; unproven where chance explains the gain.",
+    },
+    headline: { type: "string" },
+    why: { type: "array", items: { type: "string" } },
+    fell: {
+      type: "array",
+      description: "Regression suites in which the model does worse than its base, and limits of divergence exceeded.",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["name", "base", "aligned", "beyond_chance"],
+        properties: {
+          name: { type: "string" },
+          base: { type: "number" },
+          aligned: { type: "number" },
+          beyond_chance: { type: "boolean" },
+        },
+      },
+    },
+  },
+} as const;
+
+export type RunVerdict = FromSchema<typeof runVerdict>;
