@@ -3,9 +3,11 @@
 #include <unistd.h> // sysconf
 
 #include <algorithm>
+#include <cstdio>
 
 #include "base/failure.h"
 #include "cuda/cuda_backend.h"
+#include "cuda/driver.h"
 #include "model/random_model.h"
 #include "model/transformer.h"
 
@@ -15,10 +17,30 @@ std::string mebibytes(int64_t bytes) { return std::to_string((bytes + (1 << 20) 
 
 OpenedDevice fitting(std::unique_ptr<Backend> backend, int64_t memory_bytes, std::string reason) {
     const int64_t limit = memory_bytes == 0 ? backend->memory() : std::min(memory_bytes, backend->memory());
-    const int64_t least = backend->model_bytes() + backend->pass_bytes(nullptr, 1, 1, Keep::nothing);
+    const int64_t least = backend->model_bytes() + backend->pass_bytes(nullptr, 1, 1, Keep::nothing, 0);
     if (least > limit)
         throw Failure("out_of_memory", "the model needs " + mebibytes(least) + " in all, the limit is " + mebibytes(limit), "Allow more memory, or use a smaller model.");
-    return {std::move(backend), limit, std::move(reason)};
+    return {std::move(backend), limit, std::move(reason), false};
+}
+
+/** One token through every kernel that training it launches, as far as the limit goes: what a device cannot do at all is known before
+ *  anyone relies on it. */
+OpenedDevice proven(OpenedDevice opened) {
+    Backend & gpu = *opened.backend;
+    const int32_t token = 0;
+    Batch batch;
+    batch.add_row(&token, 1);
+    const std::vector<Ask> asks = {{0, 0, {1, 0, 0}, {}}};
+    const AdapterShape shape{1, 1, 0, {attn_q}};
+    if (gpu.model_bytes() + gpu.adapter_bytes(shape) + gpu.pass_bytes(&shape, 1, 1, Keep::activations, 0) <= opened.memory_limit) {
+        Adapter adapter(gpu.shape(), shape);
+        gpu.forward_backward(batch, adapter, asks);
+        gpu.forget(adapter);
+    } else {
+        gpu.forward(batch, nullptr, asks, 0);
+    }
+    gpu.drop_scratch();
+    return opened;
 }
 
 OpenedDevice on_cpu(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options, std::string reason) {
@@ -28,7 +50,9 @@ OpenedDevice on_cpu(const ModelSource & source, int threads, int64_t memory_byte
 
 } // namespace
 
-GpuWay this_machines_gpu() { return {why_no_gpu, open_on_gpu}; }
+GpuWay this_machines_gpu() {
+    return {why_no_gpu, [](const ModelSource & source, int threads, Number precision) { return open_on_gpu(source, threads, precision); }};
+}
 
 OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options, const GpuWay & gpu) {
     // Weights that are made up are made in the machine's memory, wherever they go.
@@ -37,12 +61,21 @@ OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory
         throw Failure("out_of_memory", "the model needs " + mebibytes(made) + " in all, the limit is " + mebibytes(allowed), "Allow more memory, or use a smaller model.");
     const Number precision = options.precision.value_or(Number::bf16);
     if (options.choice == DeviceChoice::cpu) return on_cpu(source, threads, memory_bytes, options, "asked for");
-    if (options.choice == DeviceChoice::cuda) return fitting(gpu.open(source, threads, precision), memory_bytes, "asked for");
-    if (std::string why = gpu.why_none(); !why.empty()) return on_cpu(source, threads, memory_bytes, options, std::move(why));
+    if (options.choice == DeviceChoice::cuda) return proven(fitting(gpu.open(source, threads, precision), memory_bytes, "asked for"));
+    if (std::string why = gpu.why_none(); !why.empty()) {
+        OpenedDevice opened = on_cpu(source, threads, memory_bytes, options, std::move(why));
+        opened.gpu_refused = !ask_gpu_driver().devices.empty();
+        if (opened.gpu_refused) std::fprintf(stderr, "the GPU is not used: %s\n", opened.reason.c_str());
+        return opened;
+    }
     try {
-        return fitting(gpu.open(source, threads, precision), memory_bytes, "a GPU holds the model");
+        return proven(fitting(gpu.open(source, threads, precision), memory_bytes, "a GPU holds the model"));
     } catch (const Failure & failure) {
-        if (failure.code != "out_of_memory") throw;
-        return on_cpu(source, threads, memory_bytes, options, std::string("on the GPU ") + failure.what());
+        // Of the device, or of the worker on it; what is wrong with the model would be wrong on the CPU too.
+        if (failure.code != "out_of_memory" && failure.code != "device_unavailable" && failure.code != "internal") throw;
+        std::fprintf(stderr, "the GPU is not used: %s\n", failure.what());
+        OpenedDevice opened = on_cpu(source, threads, memory_bytes, options, std::string("on the GPU ") + failure.what());
+        opened.gpu_refused = true;
+        return opened;
     }
 }

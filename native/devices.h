@@ -19,6 +19,7 @@ struct OpenedDevice {
     std::unique_ptr<Backend> backend;
     int64_t memory_limit; // bytes it may fill
     std::string reason;   // why this device and no other
+    bool gpu_refused;     // the CPU was taken although the machine has a GPU and nobody asked for the CPU
 };
 
 /** The way to a GPU: that of cuda_backend.h, or a test's to an emulated one. */

@@ -147,7 +147,7 @@ Answer profile(Trainer & trainer, Fields & fields) {
     json ops = json::array();
     const Profile::All figures = trainer.profile();
     for (size_t i = 0; i < figures.size(); i++) ops.push_back({{"name", op_names[i]}, {"seconds", figures[i].seconds}, {"flops", figures[i].flops}});
-    return {{{"ops", ops}, {"peak_device_bytes", trainer.peak_device_bytes()}}, {}};
+    return {{{"ops", ops}, {"peak_device_bytes", trainer.peak_device_bytes()}, {"shortages", trainer.shortages()}, {"kernels", trainer.kernels()}}, {}};
 }
 
 Answer open(Trainer & trainer, Fields & fields) {
@@ -175,7 +175,8 @@ Answer open(Trainer & trainer, Fields & fields) {
              {"file_type", m.file_type},
              {"weight_bytes", m.weight_bytes},
              {"device", trainer.device()},
-             {"device_reason", trainer.device_reason()}},
+             {"device_reason", trainer.device_reason()},
+             {"gpu_refused", trainer.gpu_refused()}},
             {}};
 }
 

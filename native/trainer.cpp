@@ -51,6 +51,7 @@ const ModelShape & Trainer::open(const ModelSource & source, int threads, int64_
     model_ = std::move(opened.backend);
     memory_limit_ = opened.memory_limit;
     device_reason_ = std::move(opened.reason);
+    gpu_refused_ = opened.gpu_refused;
     return model_->shape();
 }
 
@@ -83,8 +84,9 @@ const Adapter & Trainer::create_adapter(const std::string & name, const AdapterS
     const ModelShape & m = model().shape();
     if (adapters_.count(name)) throw Failure("adapter_exists", "there is an adapter " + name + " already", "Drop it, or choose another name.");
     shape.check(m);
-    const int64_t needed = resident_bytes() + model_->adapter_bytes(shape) + model_->pass_bytes(&shape, 1, 1, Keep::activations);
+    const int64_t needed = resident_bytes() + model_->adapter_bytes(shape) + model_->pass_bytes(&shape, 1, 1, Keep::activations, 0);
     if (needed > memory_limit_) out_of_memory("the adapter", needed, memory_limit_);
+    make_room(model_->adapter_bytes(shape));
     return *(adapters_[name] = std::make_unique<Adapter>(m, shape));
 }
 
@@ -98,6 +100,10 @@ int64_t Trainer::resident_bytes() const {
     int64_t bytes = model_->model_bytes();
     for (const auto & [name, adapter] : adapters_) bytes += model_->adapter_bytes(adapter->shape);
     return bytes;
+}
+
+void Trainer::make_room(int64_t bytes) {
+    if (resident_bytes() + bytes + model_->scratch_bytes() > memory_limit_) model_->drop_scratch();
 }
 
 void Trainer::check_rows(const Rows & rows, int64_t more_tokens) {
@@ -143,9 +149,9 @@ void Trainer::check_top(const char * name, int64_t count) {
     if (count > vocabulary) throw Failure("bad_request", std::string(name) + " is more than the vocabulary of " + std::to_string(vocabulary), "Ask for fewer.");
 }
 
-int64_t Trainer::fitting_tokens(const Adapter * adapter, int64_t longest_row, int64_t wanted, int64_t extra_bytes, Keep keep) const {
+int64_t Trainer::fitting_tokens(const Adapter * adapter, int64_t longest_row, int64_t wanted, int64_t extra_bytes, Keep keep, int64_t softs) const {
     const auto needed = [&](int64_t tokens) {
-        return resident_bytes() + extra_bytes + model_->pass_bytes(adapter ? &adapter->shape : nullptr, tokens, longest_row, keep);
+        return resident_bytes() + extra_bytes + model_->pass_bytes(adapter ? &adapter->shape : nullptr, tokens, longest_row, keep, softs);
     };
     int64_t tokens = std::max(longest_row, std::min(wanted, model_->pass_tokens()));
     while (needed(tokens) > memory_limit_ && tokens > longest_row) tokens = std::max(longest_row, tokens / 2);
@@ -153,7 +159,7 @@ int64_t Trainer::fitting_tokens(const Adapter * adapter, int64_t longest_row, in
     return tokens;
 }
 
-Packing Trainer::cut(const Rows & rows, const std::vector<int64_t> & needed, const Adapter * adapter, Keep keep, int64_t extra_bytes) {
+Packing Trainer::cut(const Rows & rows, const std::vector<int64_t> & needed, const Adapter * adapter, Keep keep, int64_t extra_bytes, int64_t softs) {
     int64_t longest = 1, total = 0;
     for (int64_t tokens : needed) {
         longest = std::max(longest, tokens);
@@ -161,7 +167,7 @@ Packing Trainer::cut(const Rows & rows, const std::vector<int64_t> & needed, con
     }
     // With dropout the same tokens of two rows drop other inputs: what was computed for one is not the other's.
     const bool share = model_->trees() && !(keep == Keep::activations && adapter->shape.dropout > 0);
-    return pack(rows, needed, fitting_tokens(adapter, longest, total, extra_bytes, keep), share);
+    return pack(rows, needed, fitting_tokens(adapter, longest, total, extra_bytes, keep, softs), share);
 }
 
 Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const LossWeights & weights, Keep keep, int64_t top_k) {
@@ -182,7 +188,7 @@ Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const LossWei
         first += length;
     }
     const bool dropping = keep == Keep::activations && adapter->shape.dropout > 0;
-    Packing packing = cut(rows, needed, adapter, keep);
+    Packing packing = cut(rows, needed, adapter, keep, 0, static_cast<int64_t>(weights.soft_targets.size() / std::max<size_t>(tokens, 1)));
     for (Pass & pass : packing.passes) {
         // Counted over the requests of the step: rows sent in one or in several drop the same.
         if (dropping) pass.batch.origins.resize(static_cast<size_t>(pass.batch.count()));

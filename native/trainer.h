@@ -50,6 +50,10 @@ public:
     /** Where the time went since then, and the most its device held. */
     Profile::All profile() { return model().profile(); }
     int64_t peak_device_bytes() { return model().peak_device_bytes(); }
+    std::string kernels() { return model().kernels(); }
+    bool gpu_refused() const { return gpu_refused_; }
+    /** How often a device that ran short could go on when passes' memory was given back. */
+    int64_t shortages() { return model().shortages(); }
     const Adapter & create_adapter(const std::string & name, const AdapterShape & shape);
     void drop_adapter(const std::string & name);
 
@@ -98,8 +102,11 @@ private:
     /** name: of the field that asks for so many most likely tokens. */
     void check_top(const char * name, int64_t count);
     int64_t resident_bytes() const;
-    int64_t fitting_tokens(const Adapter * adapter, int64_t longest_row, int64_t wanted, int64_t extra_bytes, Keep keep) const;
-    Packing cut(const Rows & rows, const std::vector<int64_t> & needed, const Adapter * adapter, Keep keep, int64_t extra_bytes = 0);
+    /** For `bytes` more that stay: what passes left on the device goes if both do not fit the limit. Results do not depend on it. */
+    void make_room(int64_t bytes);
+    int64_t fitting_tokens(const Adapter * adapter, int64_t longest_row, int64_t wanted, int64_t extra_bytes, Keep keep, int64_t softs) const;
+    /** softs: soft targets of each token. */
+    Packing cut(const Rows & rows, const std::vector<int64_t> & needed, const Adapter * adapter, Keep keep, int64_t extra_bytes, int64_t softs);
     Losses run(Adapter * adapter, const Rows & rows, const LossWeights & weights, Keep keep, int64_t top_k);
     struct Wave;
     Wave next_wave(const Adapter * adapter, const Rows & prompts, size_t first_row, size_t first_token, int64_t max_tokens);
@@ -110,5 +117,6 @@ private:
     std::unique_ptr<Backend> model_;
     int64_t memory_limit_ = 0;
     std::string device_reason_;
+    bool gpu_refused_ = false;
     std::map<std::string, std::unique_ptr<Adapter>> adapters_;
 };

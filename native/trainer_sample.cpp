@@ -48,9 +48,9 @@ Trainer::Wave Trainer::next_wave(const Adapter * with, const Rows & prompts, siz
         const auto tokens = prompts.tokens.begin() + static_cast<std::ptrdiff_t>(first_token);
         rows.tokens.assign(tokens, tokens + std::accumulate(needed.begin(), needed.end(), std::ptrdiff_t{0}));
         // One row must fit, with a pass cut down to it.
-        Packing packing = cut(rows, needed, with, Keep::nothing, count == 1 ? model_->cache_bytes(needed[0] + max_tokens) : 0);
+        Packing packing = cut(rows, needed, with, Keep::nothing, count == 1 ? model_->cache_bytes(needed[0] + max_tokens) : 0, 0);
         const int64_t places = packing.tokens() + static_cast<int64_t>(count) * max_tokens, longest = *std::max_element(needed.begin(), needed.end()) + max_tokens;
-        const int64_t pass_bytes = model_->pass_bytes(with ? &with->shape : nullptr, std::max(model_->pass_tokens(), longest), longest, Keep::nothing);
+        const int64_t pass_bytes = model_->pass_bytes(with ? &with->shape : nullptr, std::max(model_->pass_tokens(), longest), longest, Keep::nothing, 0);
         if (count == 1 || resident_bytes() + pass_bytes + model_->cache_bytes(places) <= memory_limit_) return Wave{first_row, std::move(rows), std::move(packing), places};
     }
 }
@@ -76,6 +76,7 @@ Path path_of(const std::vector<Segment> & segments, int64_t last, const std::vec
 } // namespace
 
 void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions & options, std::vector<Sampled> & results) {
+    make_room(model_->cache_bytes(wave.places));
     const std::unique_ptr<Cache> cache = model_->make_cache(wave.places);
     std::vector<Live> live; // in the order of the passes
     const int64_t vocabulary = model_->shape().vocabulary;

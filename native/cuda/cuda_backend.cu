@@ -57,7 +57,9 @@ std::optional<double> gpu_gemm_rate(Number precision) {
     return best;
 }
 
-std::unique_ptr<Backend> open_on_gpu(const ModelSource & source, int threads, Number precision) {
+std::unique_ptr<Backend> open_on_gpu(const ModelSource & source, int threads, Number precision, Replays replays) {
     if (const std::string why = why_no_gpu(); !why.empty()) throw Failure("device_unavailable", why, "Open with device cpu or auto.");
-    return open_on_device(source, threads, std::make_unique<CudaDevice>(0), "cuda", precision);
+    auto device = std::make_unique<CudaDevice>(0);
+    if (replays == Replays::none) device->record_nothing();
+    return open_on_device(source, threads, std::move(device), "cuda", precision);
 }

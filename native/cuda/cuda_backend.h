@@ -13,5 +13,8 @@ std::string why_no_gpu();
 /** Multiplications and additions a second that the first GPU reaches in products of a model's size; takes 0.2 s. Nothing where there is none. */
 std::optional<double> gpu_gemm_rate(Number precision);
 
+/** Whether passes whose sizes come again are recorded and repeated; without it a test sees the same work launched kernel by kernel. */
+enum class Replays { recorded, none };
+
 /** The model on the first GPU. Throws out_of_memory with both figures when it does not fit. */
-std::unique_ptr<Backend> open_on_gpu(const ModelSource & source, int threads, Number precision);
+std::unique_ptr<Backend> open_on_gpu(const ModelSource & source, int threads, Number precision, Replays replays = Replays::recorded);

@@ -6,7 +6,7 @@
 #include "cuda/cublas_lt.h"
 #include "cuda/gpu_device.h"
 #include "cuda/plan.h"
-#include "kernels/cuda/block.h"
+#include "kernels/cuda/elementwise.h"
 
 /** The Block of kernels/cuda/block.h. */
 struct CudaBlock {
@@ -73,6 +73,11 @@ template <class Kernel> __global__ void run_kernel(const Kernel kernel) { kernel
 class CudaRuntime {
 public:
     static constexpr int64_t workspace_bytes = device_workspace_bytes;
+    static constexpr int recording_broken = cudaErrorStreamCaptureInvalidated;
+    static_assert(trouble_of(cudaErrorMemoryAllocation) == GpuTrouble::memory && trouble_of(cudaErrorDevicesUnavailable) == GpuTrouble::unavailable &&
+                      trouble_of(cudaErrorNoKernelImageForDevice) == GpuTrouble::unavailable && trouble_of(cudaErrorIllegalAddress) == GpuTrouble::lost &&
+                      trouble_of(cudaErrorLaunchFailure) == GpuTrouble::lost && trouble_of(cudaErrorLaunchOutOfResources) == GpuTrouble::other,
+                  "the numbers of gpu_error.h");
     using Recording = cudaGraph_t;
     using Graph = cudaGraphExec_t;
 
@@ -87,6 +92,13 @@ public:
     int start() {
         if (const cudaError_t error = cudaSetDevice(index_); error != cudaSuccess) return error;
         return cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+    }
+    std::string kernels() const {
+        cudaDeviceProp device{};
+        cudaFuncAttributes compiled{};
+        const bool told = cudaGetDeviceProperties(&device, index_) == cudaSuccess && cudaFuncGetAttributes(&compiled, run_kernel<gpu::Cast<float>>) == cudaSuccess;
+        if (!told) cudaGetLastError();
+        return (told ? std::string(device.name) + ", kernels of sm_" + std::to_string(compiled.binaryVersion) : std::string("a GPU that does not say")) + ", cuBLASLt " + blas_.version();
     }
     int allocate(void ** memory, int64_t bytes) { return cudaMalloc(memory, static_cast<size_t>(bytes)); }
     int release(void * memory) { return cudaFree(memory); }
@@ -119,7 +131,9 @@ public:
     void forget(Recording recording) {
         if (recording) cudaGraphDestroy(recording);
     }
-    void forget(Graph graph) { cudaGraphExecDestroy(graph); }
+    void forget(Graph graph) {
+        if (cudaGraphExecDestroy(graph) != cudaSuccess) cudaGetLastError();
+    }
 
     /** The last call's error that nobody took; taken now. */
     int last_error() { return cudaGetLastError(); }

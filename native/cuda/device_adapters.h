@@ -1,5 +1,6 @@
 // Adapters on a device: weights, gradients and moments in single precision, the weights once more as products read them, and the
-// optimizer over them. A copy is made when its adapter is first used.
+// optimizer over them. A copy is made when its adapter is next used; until then the adapter's own arrays are what counts. What a
+// call of the device could not finish is done by the next use, so that no failure leaves half a change.
 #pragma once
 #include <cmath>
 #include <map>
@@ -17,30 +18,41 @@ public:
         float *weights, *gradients, *first_moments, *second_moments, *partial;
         T * narrow; // the weights as products read them
         uint64_t number; // no two copies have the same
+        bool clear_due = true, narrow_due = true; // before it is used again
+        bool touched = false;                     // a pass may have added to the gradients
     };
 
     explicit DeviceAdapters(Device & device) : device_(device) {}
 
     Copy & of(const Adapter & adapter) {
-        const auto found = copies_.find(&adapter);
-        if (found != copies_.end()) return found->second;
+        auto found = copies_.find(&adapter);
+        if (found == copies_.end()) found = copies_.emplace(&adapter, made(adapter)).first;
+        Copy & copy = found->second;
         const auto count = static_cast<int64_t>(adapter.parameters);
-        const AdapterPlan plan = plan_adapter(count, number);
-        DeviceMemory<Device> memory(device_, plan.total);
-        const auto array = [&](int64_t offset) { return memory.template at<float>(offset); };
-        Copy copy{{}, array(plan.weights), array(plan.gradients), array(plan.first_moments), array(plan.second_moments), array(plan.partial), memory.template at<T>(plan.narrow), ++made_};
-        copy.memory = std::move(memory);
-        Copy & kept = copies_.emplace(&adapter, std::move(copy)).first->second;
-        device_.clear(kept.gradients, count * 4);
-        write(adapter, kept);
-        return kept;
+        if (copy.clear_due) {
+            device_.clear(copy.gradients, count * 4);
+            copy.clear_due = copy.touched = false;
+        }
+        if (copy.narrow_due && number == Number::bf16) device_.launch(gpu::Cast<T>{copy.weights, count, copy.narrow}, blocks(count, threads), 1, threads);
+        copy.narrow_due = false;
+        return copy;
     }
 
     void clear_gradients(Adapter & adapter) {
-        device_.clear(of(adapter).gradients, static_cast<int64_t>(adapter.parameters) * 4);
+        clear_copy(adapter);
         adapter.clear_gradients();
     }
+    /** On the device alone. */
+    void clear_copy(const Adapter & adapter) {
+        if (const auto found = copies_.find(&adapter); found != copies_.end()) found->second.clear_due = true;
+    }
+    /** Whether a pass may have added to the gradients since they were cleared. */
+    bool touched(const Adapter & adapter) const {
+        const auto found = copies_.find(&adapter);
+        return found != copies_.end() && found->second.touched && !found->second.clear_due;
+    }
     void fetch(Adapter & adapter) {
+        if (copies_.count(&adapter) == 0) return;
         const Copy & copy = of(adapter);
         const auto bytes = static_cast<int64_t>(adapter.parameters) * 4;
         device_.read(adapter.weights.data(), copy.weights, bytes);
@@ -48,32 +60,33 @@ public:
         device_.read(adapter.first_moments.data(), copy.first_moments, bytes);
         device_.read(adapter.second_moments.data(), copy.second_moments, bytes);
     }
-    void store(const Adapter & adapter) { write(adapter, of(adapter)); }
+    /** The adapter's own arrays count from now on. */
     void forget(const Adapter & adapter) { copies_.erase(&adapter); }
 
     /** As Adapter::optimise; pool: the machine's, for a step that it has to look at. */
     Adapter::Stepped optimise(Adapter & adapter, const AdamW & o, Pool & pool) {
-        const Copy & copy = of(adapter);
+        Copy & copy = of(adapter);
         const auto count = static_cast<int64_t>(adapter.parameters);
         const double norm = gradient_norm(copy, count);
         if (!std::isfinite(norm)) {
             // The machine says which tensor it is and refuses the step, or takes it: its sums of squares reach further.
             fetch(adapter);
-            device_.clear(copy.gradients, count * 4);
+            copy.clear_due = true;
             const Adapter::Stepped stepped = adapter.optimise(pool, o);
-            store(adapter);
+            forget(adapter);
             return stepped;
         }
         const bool clipped = o.grad_clip_norm > 0 && norm > o.grad_clip_norm;
-        adapter.step++;
-        adapter.version++;
         const auto f = [](double value) { return static_cast<float>(value); };
-        const auto step = static_cast<double>(adapter.step);
+        const auto step = static_cast<double>(adapter.step + 1);
         device_.launch(gpu::AdamwStep{copy.weights, copy.gradients, copy.first_moments, copy.second_moments, count, f(o.beta1), f(o.beta2), f(1 - o.beta1), f(1 - o.beta2),
                                       f(1 / (1 - std::pow(o.beta1, step))), f(1 / (1 - std::pow(o.beta2, step))), f(o.learning_rate), f(o.eps),
                                       f(1 - o.learning_rate * o.weight_decay), f(clipped ? o.grad_clip_norm / norm : 1)},
                        blocks(count, threads), 1, threads);
-        narrow(copy, count);
+        copy.narrow_due = true;
+        copy.touched = false;
+        adapter.step++;
+        adapter.version++;
         adapter.clear_gradients();
         return {norm, clipped};
     }
@@ -93,15 +106,17 @@ private:
         return std::sqrt(squares);
     }
 
-    void write(const Adapter & adapter, const Copy & copy) {
+    Copy made(const Adapter & adapter) {
         const auto count = static_cast<int64_t>(adapter.parameters);
+        const AdapterPlan plan = plan_adapter(count, number);
+        DeviceMemory<Device> memory(device_, plan.total);
+        const auto array = [&](int64_t offset) { return memory.template at<float>(offset); };
+        Copy copy{{}, array(plan.weights), array(plan.gradients), array(plan.first_moments), array(plan.second_moments), array(plan.partial), memory.template at<T>(plan.narrow), ++made_};
         device_.write(copy.weights, adapter.weights.data(), count * 4);
         device_.write(copy.first_moments, adapter.first_moments.data(), count * 4);
         device_.write(copy.second_moments, adapter.second_moments.data(), count * 4);
-        narrow(copy, count);
-    }
-    void narrow(const Copy & copy, int64_t count) {
-        if (number == Number::bf16) device_.launch(gpu::Cast<T>{copy.weights, count, copy.narrow}, blocks(count, threads), 1, threads);
+        copy.memory = std::move(memory);
+        return copy;
     }
 
     Device & device_;

@@ -4,7 +4,21 @@
 
 template <class Device, class T>
 std::vector<TokenLoss> DeviceTransformer<Device, T>::forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) {
+    // Gradients are added to: what ran in part can run again only where they were clear.
+    const bool clear = !adapters_.touched(adapter);
+    try {
+        return train(batch, adapter, asks);
+    } catch (const Failure & failure) {
+        if (failure.code != "out_of_memory" || !clear || !give_back()) throw;
+    }
+    adapters_.clear_copy(adapter);
+    return train(batch, adapter, asks);
+}
+
+template <class Device, class T>
+std::vector<TokenLoss> DeviceTransformer<Device, T>::train(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) {
     begin(batch, &adapter, asks, nullptr, Keep::activations);
+    copy_->touched = true;
     // Everything the device does from here on depends on sizes alone: it may be recorded once and repeated.
     device_->replay(step_key(), [&] {
         forward_layers(&adapter, nullptr, false);

@@ -4,14 +4,18 @@
 
 template <class Device, class T>
 void DeviceTransformer<Device, T>::prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) {
-    begin(batch, adapter, {}, &plan, Keep::nothing);
-    forward_layers(adapter, static_cast<PlaceCache *>(plan.cache), false);
+    twice_when_short([&] {
+        begin(batch, adapter, {}, &plan, Keep::nothing);
+        forward_layers(adapter, static_cast<PlaceCache *>(plan.cache), false);
+    });
 }
 
 template <class Device, class T>
 void DeviceTransformer<Device, T>::decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) {
-    begin(batch, adapter, {}, &plan, Keep::nothing);
-    forward_layers(adapter, static_cast<PlaceCache *>(plan.cache), true);
+    twice_when_short([&] {
+        begin(batch, adapter, {}, &plan, Keep::nothing);
+        forward_layers(adapter, static_cast<PlaceCache *>(plan.cache), true);
+    });
 }
 
 template <class Device, class T>

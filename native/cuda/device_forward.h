@@ -4,13 +4,18 @@
 
 template <class Device, class T>
 std::vector<TokenLoss> DeviceTransformer<Device, T>::forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks, int64_t top_k) {
-    begin(batch, adapter, asks, nullptr, Keep::nothing);
-    forward_layers(adapter, nullptr, false);
-    if (top_k == 0) {
+    return twice_when_short([&] {
+        begin(batch, adapter, asks, nullptr, Keep::nothing);
+        forward_layers(adapter, nullptr, false);
+        if (top_k > 0) return most_likely(asks, top_k);
         head(false);
         return losses(asks);
-    }
-    // The most likely tokens are picked on the machine.
+    });
+}
+
+/** The most likely tokens are picked on the machine. */
+template <class Device, class T>
+std::vector<TokenLoss> DeviceTransformer<Device, T>::most_likely(const std::vector<Ask> & asks, int64_t top_k) {
     std::vector<TokenLoss> result(asks.size());
     each_chunk_of_logits(static_cast<int64_t>(asks.size()), [&](int64_t first, int64_t count, float * logits) {
         pool_.split(count, 1, [&](int64_t from, int64_t end, int) {

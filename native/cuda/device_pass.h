@@ -10,14 +10,14 @@ void DeviceTransformer<Device, T>::begin(const Batch & batch, const Adapter * ad
     const auto rows = static_cast<int64_t>(batch.segments.size());
     // Without asks, logits may be wanted of the end of every segment.
     const PassSize size = PassSize::of(batch.count(), rows, cache ? rows : static_cast<int64_t>(asks.size()), softs, keep);
+    // Before the pass's memory: what the adapter needs may take the place of what an earlier one left.
+    copy_ = adapter ? &adapters_.of(*adapter) : nullptr;
     plan_ = plan_pass(shape(), adapter ? &adapter->shape : nullptr, size, number);
     if (plan_.total > arena_.bytes()) {
-        arena_ = DeviceMemory<Device>(); // before the new one is asked for
-        device_->forget_replays();
+        release_scratch(); // before the new one is asked for
         arena_ = DeviceMemory<Device>(*device_, plan_.total);
     }
     adapter_ = adapter;
-    copy_ = adapter ? &adapters_.of(*adapter) : nullptr;
     upload_tokens(batch, cache);
     upload_asks(asks);
     dropping_ = keep == Keep::activations && adapter->shape.dropout > 0;

@@ -8,6 +8,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,7 +32,9 @@ public:
 
     /** memory: bytes the device has for weights, adapters and passes. Throws out_of_memory with both figures when the model does not fit. */
     DeviceTransformer(std::unique_ptr<GgufModel> model, int threads, std::unique_ptr<Device> device, std::string name, int64_t memory)
-        : model_(std::move(model)), pool_(threads), device_(std::move(device)), name_(std::move(name)), memory_(memory), weights_(*device_, *model_, memory), adapters_(*device_) {}
+        : model_(std::move(model)), pool_(threads), device_(std::move(device)), name_(std::move(name)), memory_(memory), weights_(*device_, *model_, memory), adapters_(*device_) {
+        device_->when_short([this] { return give_back(); });
+    }
 
     const ModelShape & shape() const override { return model_->shape; }
     Pool & pool() override { return pool_; }
@@ -41,11 +44,15 @@ public:
     bool trees() const override { return false; }
     int64_t model_bytes() const override { return device_model_bytes(*model_, number); }
     int64_t adapter_bytes(const AdapterShape & adapter) const override { return device_adapter_bytes(shape(), adapter, number); }
-    int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t, Keep keep) const override {
-        return device_pass_bytes(shape(), adapter, tokens, keep, number);
+    int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t, Keep keep, int64_t softs) const override {
+        return device_pass_bytes(shape(), adapter, tokens, keep, number, softs);
     }
     int64_t cache_bytes(int64_t places) const override { return device_cache_bytes(shape(), places, number); }
     int64_t peak_device_bytes() const override { return device_->peak_bytes(); }
+    std::string kernels() const override { return device_->kernels(); }
+    int64_t scratch_bytes() const override { return arena_.bytes(); }
+    void drop_scratch() override { release_scratch(); }
+    int64_t shortages() const override { return shortages_; }
 
     std::vector<TokenLoss> forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks, int64_t top_k) override;
     std::vector<TokenLoss> forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) override;
@@ -57,7 +64,7 @@ public:
     Adapter::Stepped optimise(Adapter & adapter, const AdamW & options) override { return adapters_.optimise(adapter, options, pool_); }
     void clear_gradients(Adapter & adapter) override { adapters_.clear_gradients(adapter); }
     void fetch(Adapter & adapter) override { adapters_.fetch(adapter); }
-    void store(Adapter & adapter) override { adapters_.store(adapter); }
+    void store(Adapter & adapter) override { adapters_.forget(adapter); }
     void forget(Adapter & adapter) override { adapters_.forget(adapter); }
 
 private:
@@ -96,6 +103,28 @@ private:
     const LayerOffsets & offsets(size_t layer) const { return plan_.layers[plan_.size.keep == Keep::activations ? layer : 0]; }
 
     // device_pass.h
+    /** What passes left behind for the next ones; says whether there was any. Not within a pass. */
+    bool release_scratch() {
+        const bool recorded = device_->forget_replays(), any = arena_.bytes() > 0 || recorded;
+        arena_ = DeviceMemory<Device>();
+        return any;
+    }
+    /** The same where the device runs short, so that it is asked again. */
+    bool give_back() {
+        if (!release_scratch()) return false;
+        shortages_++;
+        std::fprintf(stderr, "the GPU ran short of memory: what passes had left there is given back, and it is asked again\n");
+        return true;
+    }
+    /** f from its beginning: a pass that may be run twice is, when the device runs short within it. */
+    template <class F> auto twice_when_short(const F & f) {
+        try {
+            return f();
+        } catch (const Failure & failure) {
+            if (failure.code != "out_of_memory" || !give_back()) throw;
+        }
+        return f();
+    }
     template <class V> void upload(int64_t offset, const std::vector<V> & values) {
         device_->write(at<V>(offset), values.data(), static_cast<int64_t>(values.size() * sizeof(V)));
     }
@@ -155,9 +184,11 @@ private:
     /** Logits of the asked rows from first on, in single precision. */
     float * make_logits(const T * w, int64_t first, int64_t rows);
     void head(bool training);
+    std::vector<TokenLoss> most_likely(const std::vector<Ask> & asks, int64_t top_k);
     template <class F> void each_chunk_of_logits(int64_t count, const F & f);
 
     // device_backward.h
+    std::vector<TokenLoss> train(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks);
     /** The stream's gradient as products read it. */
     T * dstream() const { return number == Number::bf16 ? at<T>(plan_.dstream_narrow) : at<T>(plan_.dstream); }
     /** Where kernels that change the stream's gradient leave its copy; single precision needs none. */
@@ -194,6 +225,7 @@ private:
     const Adapter * adapter_ = nullptr; // of the pass under way
     typename DeviceAdapters<Device, T>::Copy * copy_ = nullptr;
     bool dropping_ = false;
+    int64_t shortages_ = 0;
 };
 
 /** A model on a device in the precision asked for; it may fill what the device has free but for a reserve. */

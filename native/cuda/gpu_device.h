@@ -1,14 +1,20 @@
 // One GPU as the passes use it: memory, copies, kernels, products and repeated work, over the calls of a runtime. Runtime is
 // CudaRuntime, or the tests' EmulatedRuntime, which refuses any call on wish: what happens then is decided here, and here alone.
+//
+// An error is out_of_memory, device_unavailable or internal, and leaves the device as it was. One that breaks the process's context
+// is fatal: the device keeps the first such message and answers everything that follows with it.
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "base/failure.h"
 #include "cuda/gemm.h"
+#include "cuda/gpu_error.h"
 
 template <class Runtime> class GpuDevice {
 public:
@@ -25,26 +31,37 @@ public:
     GpuDevice(const GpuDevice &) = delete;
     GpuDevice & operator=(const GpuDevice &) = delete;
 
+    /** Where the device has too little, `spare` may give some back; then it is asked once more. */
     void * allocate(int64_t bytes) {
         void * memory = nullptr;
-        const int error = runtime_.allocate(&memory, bytes);
-        if (error == 2) {
+        int error = runtime_.allocate(&memory, bytes);
+        if (error != 0 && trouble_of(error) == GpuTrouble::memory && spare_ && spare_()) {
             runtime_.last_error(); // it is answered, and must not be found by the next check
-            throw Failure("out_of_memory", std::to_string(bytes >> 20) + " MiB are needed on the device, which has " + std::to_string(free_bytes() >> 20) + " MiB free",
-                          "Free the device, use shorter rows or a smaller adapter, or open with device cpu.");
+            error = runtime_.allocate(&memory, bytes);
         }
-        check(error, "allocating memory");
-        peak_bytes_ = std::max(peak_bytes_, free_at_first_ - free_bytes());
+        if (error != 0) fail(error, "allocating " + std::to_string(bytes >> 20) + " MiB");
+        try {
+            peak_bytes_ = std::max(peak_bytes_, free_at_first_ - free_bytes());
+        } catch (...) {
+            runtime_.release(memory);
+            throw;
+        }
         return memory;
     }
+    /** spare: gives back what it can do without, and says whether there was anything. It is not called within a pass. */
+    void when_short(std::function<bool()> spare) { spare_ = std::move(spare); }
     int64_t free_bytes() {
         int64_t free = 0;
         check(runtime_.memory(&free), "asking for its memory");
         return free;
     }
+    /** Device, the kernels compiled for it, and the library of products. */
+    std::string kernels() { return runtime_.kernels(); }
     /** The most that was in use after any allocation: what others take on the device meanwhile counts too. */
     int64_t peak_bytes() const { return peak_bytes_; }
-    void release(void * memory) { runtime_.release(memory); }
+    void release(void * memory) {
+        if (runtime_.release(memory) != 0) runtime_.last_error(); // nobody waits for it, and the next call finds what breaks it too
+    }
     void write(void * to, const void * from, int64_t bytes) { check(runtime_.write(to, from, bytes), "copying to the device"); }
     void read(void * to, const void * from, int64_t bytes) { check(runtime_.read(to, from, bytes), "running kernels"); }
     void clear(void * memory, int64_t bytes) { check(runtime_.clear(memory, bytes), "clearing memory"); }
@@ -55,52 +72,149 @@ public:
         check(runtime_.launch(kernel, x, y, threads, shared_bytes), "launching a kernel");
     }
 
-    void gemm(const Gemm & g) { runtime_.gemm(g, workspace_); }
+    void gemm(const Gemm & g) {
+        try {
+            runtime_.gemm(g, workspace_);
+        } catch (const Failure &) {
+            // cuBLASLt says that it could not; what broke, if anything did, the runtime says.
+            int64_t free = 0;
+            if (const int error = runtime_.memory(&free); error != 0) fail(error, "multiplying");
+            runtime_.last_error();
+            throw;
+        }
+    }
 
     /**
      * f's work, which depends on its key alone. The second time it is recorded into a graph, and from then on one launch
-     * repeats it: small models spend more time launching kernels than running them.
+     * repeats it: small models spend more time launching kernels than running them. Where the device records it not, or no more,
+     * f runs as it is.
      */
     template <class F> void replay(uint64_t key, const F & f) {
-        if (recorded_.size() > most_recorded) forget_replays();
-        Recorded & recorded = recorded_[key];
-        if (recorded.graph) return check(runtime_.repeat(recorded.graph), "launching a graph");
-        if (recorded.runs++ == 0) return f();
-        check(runtime_.begin_recording(), "recording a graph");
-        typename Runtime::Recording recording{};
-        try {
-            f();
-        } catch (...) {
-            runtime_.end_recording(&recording);
-            runtime_.forget(recording);
-            throw;
+        if (!records_) return f();
+        Recorded & recorded = recorded_of(key);
+        if (recorded.graph) {
+            const int error = runtime_.repeat(recorded.graph);
+            if (error == 0) return;
+            forget(recorded);
+            plain(recorded, error, "launching a graph");
+        } else if (recorded.runs++ > 0 && !recorded.plain) {
+            if (record(recorded, f)) return;
         }
-        check(runtime_.end_recording(&recording), "recording a graph");
-        const int error = runtime_.prepare(recording, &recorded.graph);
-        runtime_.forget(recording);
-        check(error, "preparing a graph");
-        check(runtime_.repeat(recorded.graph), "launching a graph");
+        f();
     }
-    /** To be called when memory that recorded work names is given back. */
-    void forget_replays() {
-        for (auto & [key, recorded] : recorded_)
-            if (recorded.graph) runtime_.forget(recorded.graph);
+    /** From now on all work runs as it is. */
+    void record_nothing() { records_ = false; }
+    /** Keys whose work runs as it is because it could not be recorded. */
+    int64_t unrecorded() const { return unrecorded_; }
+    /** To be called when memory that recorded work names is given back; says whether there was any. */
+    bool forget_replays() {
+        bool any = false;
+        for (auto & [key, recorded] : recorded_) any |= forget(recorded);
         recorded_.clear();
+        return any;
     }
 
 private:
     struct Recorded {
         int runs = 0;
+        uint64_t used = 0;
+        bool plain = false; // it could not be recorded
         typename Runtime::Graph graph{};
     };
     static constexpr size_t most_recorded = 64; // graphs take memory of the device
 
-    void check(int error, const char * what) {
-        if (error != 0) throw Failure("internal", std::string("CUDA, ") + what + ": " + runtime_.text(error), "Look into the driver's log; open with device cpu.");
+    /** The key's, and where there are too many, another's place: that of the one longest not used. */
+    Recorded & recorded_of(uint64_t key) {
+        if (recorded_.size() >= most_recorded && recorded_.count(key) == 0) {
+            const auto oldest = std::min_element(recorded_.begin(), recorded_.end(), [](const auto & a, const auto & b) { return a.second.used < b.second.used; });
+            forget(oldest->second);
+            recorded_.erase(oldest);
+        }
+        Recorded & recorded = recorded_[key];
+        recorded.used = ++uses_;
+        return recorded;
     }
+    bool forget(Recorded & recorded) {
+        if (!recorded.graph) return false;
+        runtime_.forget(recorded.graph);
+        recorded.graph = {};
+        return true;
+    }
+    /** From now on the key's work runs as it is; what broke the context is thrown. */
+    void plain(Recorded & recorded, int error, const char * what) {
+        runtime_.last_error();
+        if (trouble_of(error) == GpuTrouble::lost) fail(error, what);
+        recorded.plain = true;
+        if (unrecorded_++ == 0) std::fprintf(stderr, "CUDA, %s: %s; passes of this size are launched kernel by kernel\n", what, text_of(error).c_str());
+    }
+    /** Records f and runs it; false when it could not be recorded: nothing has run then. */
+    template <class F> bool record(Recorded & recorded, const F & f) {
+        const char * what = "recording a graph";
+        typename Runtime::Recording recording{};
+        int error = runtime_.begin_recording();
+        if (error == 0) {
+            bool whole = true;
+            try {
+                f();
+            } catch (const Failure & failure) {
+                if (failure.fatal) {
+                    runtime_.end_recording(&recording);
+                    runtime_.forget(recording);
+                    throw;
+                }
+                whole = false; // it fails again when it runs as it is, unless it is the recording that it does not bear
+            }
+            error = runtime_.end_recording(&recording);
+            if (error == 0 && !whole) error = Runtime::recording_broken;
+        }
+        if (error == 0) {
+            what = "preparing a graph";
+            error = runtime_.prepare(recording, &recorded.graph);
+        }
+        runtime_.forget(recording);
+        if (error == 0) {
+            what = "launching a graph";
+            error = runtime_.repeat(recorded.graph);
+        }
+        if (error == 0) return true;
+        forget(recorded);
+        plain(recorded, error, what);
+        return false;
+    }
+
+    static std::string text_of(int error) { return Runtime::text(error); }
+
+    void check(int error, const char * what) {
+        if (error != 0) fail(error, what);
+    }
+    [[noreturn]] void fail(int error, const std::string & what) {
+        runtime_.last_error();
+        if (!lost_.empty()) throw Failure("internal", lost_, lost_hint, true);
+        const std::string message = "CUDA, " + what + ": " + text_of(error);
+        switch (trouble_of(error)) {
+            case GpuTrouble::lost:
+                lost_ = message;
+                throw Failure("internal", lost_, lost_hint, true);
+            case GpuTrouble::memory: {
+                int64_t free = 0;
+                if (runtime_.memory(&free) != 0) runtime_.last_error();
+                throw Failure("out_of_memory", message + "; the device has " + std::to_string(free >> 20) + " MiB free",
+                              "Free the device, use shorter rows or a smaller adapter, or open with device cpu.");
+            }
+            case GpuTrouble::unavailable: throw Failure("device_unavailable", message, "Look into the driver's log (dmesg, nvidia-smi), or open with device cpu or auto.");
+            case GpuTrouble::other: break;
+        }
+        throw Failure("internal", message, "Look into the driver's log; open with device cpu.");
+    }
+
+    static constexpr const char * lost_hint = "Start the worker again: the device answers nothing more to this one. Where it comes again, open with device cpu.";
 
     Runtime runtime_;
     void * workspace_ = nullptr;
-    int64_t free_at_first_ = 0, peak_bytes_ = 0;
+    int64_t free_at_first_ = 0, peak_bytes_ = 0, unrecorded_ = 0;
+    std::string lost_; // the first failure that broke the context; empty while there is none
+    std::function<bool()> spare_;
     std::map<uint64_t, Recorded> recorded_;
+    uint64_t uses_ = 0;
+    bool records_ = true;
 };

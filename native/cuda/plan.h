@@ -93,5 +93,6 @@ struct AdapterPlan {
 AdapterPlan plan_adapter(int64_t parameters, Number precision);
 int64_t device_adapter_bytes(const ModelShape & model, const AdapterShape & adapter, Number precision);
 int64_t device_cache_bytes(const ModelShape & model, int64_t places, Number precision);
-/** Bytes of a pass over `tokens` tokens all of which are asked, besides the model and the adapters. */
-int64_t device_pass_bytes(const ModelShape & model, const AdapterShape * adapter, int64_t tokens, Keep keep, Number precision);
+/** The most bytes of a pass over `tokens` tokens, however many rows they make, all of which are asked and have `softs` soft targets each;
+ *  besides the model and the adapters. */
+int64_t device_pass_bytes(const ModelShape & model, const AdapterShape * adapter, int64_t tokens, Keep keep, Number precision, int64_t softs = 0);

@@ -70,10 +70,11 @@ public:
     virtual int64_t pass_tokens() const = 0;
     /** Whether segments may have parents; if not, every segment is a row. */
     virtual bool trees() const = 0;
-    /** Bytes on the device: of the model, of an adapter with gradients and moments, of a pass besides them, of a cache. */
+    /** Bytes on the device: of the model, of an adapter with gradients and moments, of a pass besides them, of a cache.
+     *  softs: soft targets that each token of the pass may have. */
     virtual int64_t model_bytes() const { return shape().weight_bytes; }
     virtual int64_t adapter_bytes(const AdapterShape & adapter) const = 0;
-    virtual int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep) const = 0;
+    virtual int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep, int64_t softs) const = 0;
     virtual int64_t cache_bytes(int64_t places) const = 0;
 
     /** What each ask's row of logits says, with its top_k most likely tokens. */
@@ -95,8 +96,17 @@ public:
     virtual Adapter::Stepped optimise(Adapter & adapter, const AdamW & options) = 0;
     virtual void clear_gradients(Adapter & adapter) = 0;
 
+    /** What passes left on the device for the next ones, in bytes; 0 on the CPU, whose memory is the process's. drop_scratch gives it back:
+     *  the next pass takes it anew. shortages: how often the device had too little until it was given back. */
+    virtual int64_t scratch_bytes() const { return 0; }
+    virtual void drop_scratch() {}
+    virtual int64_t shortages() const { return 0; }
+
     /** The most that a device with memory of its own has held; 0 on the CPU, whose memory is the process's. */
     virtual int64_t peak_device_bytes() const { return 0; }
+
+    /** Which kernels compute, for people: they decide how fast it is. */
+    virtual std::string kernels() const = 0;
 
     /** Where the time went since the model was opened; all zeros on a device that does not say. */
     virtual Profile::All profile() const { return {}; }

@@ -26,7 +26,7 @@ public:
     int64_t pass_tokens() const override { return 1024; }
     bool trees() const override { return true; }
     int64_t adapter_bytes(const AdapterShape & adapter) const override { return Adapter::bytes(model_.shape, adapter); }
-    int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep) const override {
+    int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep, int64_t) const override {
         return pass_bytes(shape(), adapter, pool_.threads(), tokens, longest_path, keep);
     }
     static int64_t pass_bytes(const ModelShape & model, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_path, Keep keep);
@@ -42,6 +42,7 @@ public:
         const Timed timed(profile_, Op::optimizer);
         return adapter.optimise(pool_, options);
     }
+    std::string kernels() const override;
     Profile::All profile() const override { return profile_.all(); }
     void clear_gradients(Adapter & adapter) override { adapter.clear_gradients(); }
     void fetch(Adapter &) override {}

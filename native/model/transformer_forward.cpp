@@ -54,6 +54,8 @@ Transformer::Transformer(const ModelSource & source, int threads)
 
 int64_t Transformer::memory() const { return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE); }
 
+std::string Transformer::kernels() const { return std::string("OpenBLAS ") + gemm_prepare(); }
+
 int64_t Transformer::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_path, Keep keep) {
     const int64_t floats = threads * panel_floats + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
                            2 * threads * query_block * longest_path + tokens * (2 * m.embedding + 1);

@@ -1,6 +1,7 @@
 // What is computed on the host before a GPU is asked for anything: where a pass lies in memory, how much that is, and which device
 // is taken. Usage: cuda_plan_test <folder of the tiny models>
 #include <algorithm>
+#include <set>
 
 #include "base/failure.h"
 #include "base/random.h"
@@ -81,6 +82,29 @@ void test_bytes() {
     // Sizes are rounded up, so that passes of like sizes share a plan and what was recorded for it.
     CHECK(PassSize::of(1000, 20, 700, 0, Keep::activations).tokens == PassSize::of(1010, 20, 701, 0, Keep::activations).tokens, "tokens");
     CHECK(PassSize::of(1024, 1, 1, 0, Keep::activations).tokens == 1024, "a full pass is not padded");
+    std::set<int64_t> tokens, asks;
+    for (int64_t count = 129; count <= 16384; count++) {
+        const PassSize size = PassSize::of(count, 1, count, 0, Keep::activations);
+        tokens.insert(size.tokens);
+        asks.insert(size.asks);
+        const auto padded = [&](int64_t to, double most) { return to >= count && static_cast<double>(to - count) < std::max(128.0, most * static_cast<double>(count)); };
+        CHECK(padded(size.tokens, 1.0 / 32) && padded(size.asks, 1.0 / 16), "%lld: %lld tokens, %lld asks", static_cast<long long>(count), static_cast<long long>(size.tokens), static_cast<long long>(size.asks));
+    }
+    CHECK(tokens.size() <= 100 && asks.size() <= 90, "%zu sizes of tokens, %zu of asks", tokens.size(), asks.size());
+}
+
+/** What a batch is cut by is no less than any pass of its size takes: many short rows, and many soft targets. */
+void test_pass_bytes() {
+    const ModelShape m = shape_of(2, 576, 9, 3, 64, 1536, 49152);
+    const AdapterShape adapter{16, 32, 0, {attn_q}};
+    for (int64_t tokens : {1, 16, 300, 4096})
+        for (int64_t softs : {0, 1, 64})
+            for (int64_t rows : {int64_t{1}, tokens}) {
+                const int64_t taken = plan_pass(m, &adapter, PassSize::of(tokens, rows, tokens, tokens * softs, Keep::activations), Number::bf16).total;
+                const int64_t foretold = device_pass_bytes(m, &adapter, tokens, Keep::activations, Number::bf16, softs);
+                CHECK(taken <= foretold, "%lld rows of %lld tokens with %lld soft targets: %lld, foretold %lld", static_cast<long long>(rows), static_cast<long long>(tokens),
+                      static_cast<long long>(softs), static_cast<long long>(taken), static_cast<long long>(foretold));
+            }
 }
 
 /** What kernels cannot read is kept in the precision of the passes; every matrix begins where copies are fast. */
@@ -117,6 +141,7 @@ void test_choice(const std::string & model) {
 int main(int, char ** arguments) {
     test_placing();
     test_bytes();
+    test_pass_bytes();
     test_matrices();
     test_choice(std::string(arguments[1]) + "/tiny-f32.gguf");
     CHECK(cuda_version_text(13000) == "13.0" && cuda_version_text(12080) == "12.8", "versions");

@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "cuda/cublas_lt.h"
 #include "cuda/gemm.h"
 #include "cuda/gpu_device.h"
 #include "kernels/cuda/block.h"
@@ -60,7 +61,7 @@ private:
     struct Fibre {
         jmp_buf here;
         std::vector<char> stack = std::vector<char>(1 << 17);
-        bool begun = false, done = false;
+        bool begun = false, done = false; // once begun it takes the threads of one block after the other
     };
     struct Group {
         int arrived = 0;
@@ -70,10 +71,7 @@ private:
     void run_block() {
         block_ = {};
         warps_.assign(static_cast<size_t>((threads_ + 31) / 32), {});
-        for (int t = 0; t < threads_; t++) {
-            Fibre & fibre = *fibres_[static_cast<size_t>(t)];
-            fibre.begun = fibre.done = false;
-        }
+        for (int t = 0; t < threads_; t++) fibres_[static_cast<size_t>(t)]->done = false;
         for (int left = threads_; left > 0;) {
             progress_ = false;
             for (int i = 0; i < threads_; i++) {
@@ -86,7 +84,10 @@ private:
                     progress_ = true;
                 }
             }
-            if (!progress_) throw std::logic_error("threads of a block wait for each other: a barrier that not all reach");
+            if (!progress_) {
+                fibres_.clear(); // they stand where nothing goes on
+                throw std::logic_error("threads of a block wait for each other: a barrier that not all reach");
+            }
         }
     }
 
@@ -107,9 +108,12 @@ private:
 
     static void enter(unsigned high, unsigned low, unsigned thread) {
         auto * self = reinterpret_cast<EmulatedGrid *>(static_cast<uintptr_t>(high) << 32 | low);
-        (*self->f_)(*self, static_cast<int>(thread));
-        self->fibres_[thread]->done = true;
-        _longjmp(self->scheduler_, 1);
+        Fibre & fibre = *self->fibres_[thread];
+        for (;;) {
+            (*self->f_)(*self, static_cast<int>(thread));
+            fibre.done = true;
+            if (_setjmp(fibre.here) == 0) _longjmp(self->scheduler_, 1);
+        }
     }
 
     void meet(Group & group, int size) {
@@ -232,8 +236,11 @@ struct Mishaps {
     int64_t memory_bytes = int64_t{1} << 40; // of the device
     int64_t fail_at = 0;                     // the call that fails, counted from 1; 0 = none
     int error = 0;                           // with which error of the CUDA runtime
+    bool refuse_recordings = false;          // nothing is recorded, as while another thread records
     bool later = false;                      // what is launched only starts: its error is met by the next call
+    std::vector<bool> issued = {};           // of each call so far, whether it only started work
     int64_t calls = 0, launches = 0, products = 0, recordings = 0, repeats = 0;
+    int64_t held_bytes = 0, peak_bytes = 0; // allocated now, and at most
     int64_t left = 0; // pieces of memory, recordings and graphs that were never given back, once the device is gone
 };
 
@@ -257,23 +264,24 @@ public:
     explicit EmulatedRuntime(bool reversed = false, std::shared_ptr<Mishaps> mishaps = std::make_shared<Mishaps>()) : grid_(reversed), mishaps_(std::move(mishaps)) {}
 
     int start() { return call(); }
+    static std::string kernels() { return "emulated"; }
     int allocate(void ** memory, int64_t bytes) {
         if (const int error = waiting_call(); error != 0) return error;
-        if (held_bytes_ + bytes > mishaps_->memory_bytes) return last_ = no_memory;
+        if (mishaps_->held_bytes + bytes > mishaps_->memory_bytes) return last_ = no_memory;
         *memory = std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256));
         std::memset(*memory, 0xff, static_cast<size_t>(bytes)); // NaNs: whoever reads what nobody wrote is found
         held_[*memory] = bytes;
-        held_bytes_ += bytes;
+        hold(bytes);
         return 0;
     }
     int release(void * memory) {
-        held_bytes_ -= held_.at(memory);
+        hold(-held_.at(memory));
         held_.erase(memory);
         std::free(memory);
         return broken_;
     }
     int memory(int64_t * free) {
-        *free = mishaps_->memory_bytes - held_bytes_;
+        *free = std::max<int64_t>(0, mishaps_->memory_bytes - mishaps_->held_bytes);
         return call();
     }
     int write(void * to, const void * from, int64_t bytes) { return copy(to, from, bytes); }
@@ -290,12 +298,13 @@ public:
     }
     void gemm(const Gemm & g, void *) {
         mishaps_->products++;
-        if (const int error = issue([g] { multiply(g); }); error != 0) throw Failure("internal", "cuBLASLt, multiplying: status 14", report_bug);
+        if (const int error = issue([g] { multiply(g); }); error != 0) throw blas_failure(error == no_memory ? 3 : 14, "multiplying");
     }
 
     int begin_recording() {
         mishaps_->recordings++;
         if (const int error = call(); error != 0) return error;
+        if (mishaps_->refuse_recordings) return last_ = not_while_recording;
         recording_ = true;
         recording_broken_ = false;
         recorded_.clear();
@@ -312,8 +321,8 @@ public:
     }
     int prepare(Recording recording, Graph * graph) {
         if (const int error = call(); error != 0) return error;
-        if (held_bytes_ + graph_bytes > mishaps_->memory_bytes) return last_ = no_memory;
-        held_bytes_ += graph_bytes;
+        if (mishaps_->held_bytes + graph_bytes > mishaps_->memory_bytes) return last_ = no_memory;
+        hold(graph_bytes);
         *graph = new GraphOf{recording->work};
         recordings_++;
         return 0;
@@ -329,7 +338,7 @@ public:
         delete recording;
     }
     void forget(Graph graph) {
-        held_bytes_ -= graph_bytes;
+        hold(-graph_bytes);
         recordings_--;
         delete graph;
     }
@@ -349,10 +358,15 @@ public:
     EmulatedRuntime & operator=(const EmulatedRuntime &) = delete;
 
 private:
+    void hold(int64_t bytes) {
+        mishaps_->held_bytes += bytes;
+        mishaps_->peak_bytes = std::max(mishaps_->peak_bytes, mishaps_->held_bytes);
+    }
     /** Errors after which CUDA answers every call of the process with the same. */
     static bool breaks(int error) { return error == 214 || error == 220 || error == 226 || error == 700 || error == 702 || error == 709 || error == 710 || (error >= 714 && error <= 719) || error == 721 || error == 999; }
 
     int call() {
+        if (broken_ == 0) mishaps_->issued.push_back(issuing_);
         if (broken_ == 0 && ++mishaps_->calls != mishaps_->fail_at) return 0;
         if (broken_ != 0) return last_ = broken_;
         if (breaks(mishaps_->error)) broken_ = mishaps_->error;
@@ -371,7 +385,10 @@ private:
     }
     /** Work that a call starts and does not wait for. */
     int issue(std::function<void()> work) {
-        if (const int error = call(); error != 0) {
+        issuing_ = true;
+        const int error = call();
+        issuing_ = false;
+        if (error != 0) {
             recording_broken_ = true;
             if (!mishaps_->later || broken_ == 0) return error;
             last_ = 0;
@@ -413,9 +430,8 @@ private:
     EmulatedGrid grid_;
     std::shared_ptr<Mishaps> mishaps_;
     std::map<void *, int64_t> held_;
-    int64_t held_bytes_ = 0;
     int last_ = 0, broken_ = 0;
-    bool recording_ = false, recording_broken_ = false;
+    bool issuing_ = false, recording_ = false, recording_broken_ = false;
     Work recorded_;
     int recordings_ = 0; // recordings and graphs that are held
 };

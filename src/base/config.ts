@@ -1,7 +1,7 @@
 // Every setting, its default and its meaning, in this one place. Read once from the environment, checked, frozen.
 import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
-import { join, resolve } from "node:path";
+import { isAbsolute, join, resolve } from "node:path";
 import { Failure } from "./errors.ts";
 
 /** The folder of the installation. */
@@ -162,6 +162,13 @@ export const settings = {
     "build/plumbline-trainer",
     "The trainer's executable; relative to the installation.",
   ),
+  cublasLt: {
+    ...text("PLUMBLINE_CUBLASLT", "", "cuBLASLt's file, of CUDA 12 or 13; empty: as the loader finds it."),
+    parse: (value: string) => {
+      if (value !== "" && !isAbsolute(value)) throw new Error("must be empty or an absolute path");
+      return value;
+    },
+  },
   starterModel: text(
     "PLUMBLINE_STARTER_MODEL",
     ".cache/smollm2-135m-instruct-q4_1.gguf",

@@ -27,7 +27,10 @@ const inherited = [
   "TMPDIR",
   "LANG",
   "LC_ALL",
+  // Where NVIDIA's driver and libraries come by it, the trainer finds no GPU without it.
+  "LD_LIBRARY_PATH",
   "CUDA_VISIBLE_DEVICES",
+  "PLUMBLINE_CUBLASLT",
   "OPENBLAS_NUM_THREADS",
   "NODE_COMPILE_CACHE",
 ];

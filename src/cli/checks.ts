@@ -31,17 +31,18 @@ const verdict = (name: string, ok: boolean, found: string, hint: string, needed 
 });
 
 export async function checkMachine(config: Config): Promise<Check[]> {
+  const trainer = await checkTrainer(config);
   return [
     checkNode(),
     checkGlibc(),
-    await checkTrainer(config),
+    trainer.check,
     await checkModel(config),
     checkMemory(config),
     await checkDisk(config),
     await checkPermissions(config),
     await checkPort(config),
     await checkClock(),
-    await checkGpu(),
+    await checkGpu(trainer.noGpu),
   ];
 }
 
@@ -67,25 +68,26 @@ function checkGlibc(): Check {
   return verdict("glibc", ok, version ?? "none", "Use a system with glibc 2.34 or newer: Debian 12, Ubuntu 22.04.");
 }
 
-async function checkTrainer(config: Config): Promise<Check> {
+/** noGpu: why the trainer can use no GPU; null when it can, or nothing answers. */
+async function checkTrainer(config: Config): Promise<{ check: Check; noGpu: string | null }> {
   const { startTrainer } = await import("../engine/trainer-process.ts");
   const hint = "Run ./install.sh; it builds the trainer.";
   try {
     await access(config.trainer, constants.X_OK);
   } catch {
-    return verdict("trainer", false, `nothing to run at ${config.trainer}`, hint);
+    return { check: verdict("trainer", false, `nothing to run at ${config.trainer}`, hint), noGpu: null };
   }
   try {
     const trainer = startTrainer({ executable: config.trainer, log: createLog("error") });
     try {
-      const { version, devices } = await trainer.hello();
+      const { version, devices, noGpu } = await trainer.hello();
       const what = devices.map((device) => `${device.kind} ${device.name}`).join(", ");
-      return verdict("trainer", true, `${version} on ${what}`, hint);
+      return { check: verdict("trainer", true, `${version} on ${what}`, hint), noGpu };
     } finally {
       await trainer.close();
     }
   } catch (error) {
-    return verdict("trainer", false, (error as Error).message, hint);
+    return { check: verdict("trainer", false, (error as Error).message, hint), noGpu: null };
   }
 }
 
@@ -179,12 +181,15 @@ async function checkClock(): Promise<Check> {
   return verdict("clock", Date.now() >= mtime.getTime() - 60_000, new Date().toISOString(), hint);
 }
 
-async function checkGpu(): Promise<Check> {
+async function checkGpu(noGpu: string | null): Promise<Check> {
   const gpus = await findGpus();
   const hint = "Everything works on the CPU, more slowly. For a GPU, install NVIDIA's driver.";
   if ("why" in gpus) return verdict("gpu", false, gpus.why, hint, false);
   const found = gpus.found
     .map((gpu) => `${gpu.name}, ${bytesText(gpu.freeBytes)} of ${bytesText(gpu.totalBytes)} free, driver ${gpu.driver}`)
     .join("; ");
-  return verdict("gpu", true, found, hint, false);
+  const refused =
+    "Runs train on the CPU. Install what is missing; name cuBLASLt's file in PLUMBLINE_CUBLASLT, or its folder in LD_LIBRARY_PATH.";
+  if (noGpu !== null) return verdict("gpu", false, `${found}; the trainer takes the CPU: ${noGpu}`, refused, false);
+  return verdict("gpu", true, `${found}; the trainer takes the first`, hint, false);
 }

@@ -40,6 +40,7 @@ export function startTrainer(options: { executable: string; log: Log }): Trainer
 class TrainerProcess implements Trainer {
   readonly ended: Trainer["ended"];
   readonly #child: Child;
+  readonly #log: Log;
   readonly #pending = new Map<number, Pending>();
   readonly #logLines: string[] = [];
   #nextId = 1;
@@ -49,7 +50,8 @@ class TrainerProcess implements Trainer {
 
   constructor(child: Child, log: Log) {
     this.#child = child;
-    const logged = this.#keepLog(log);
+    this.#log = log;
+    const logged = this.#keepLog();
     const read = readAnswers(child.stdout, (answer) => this.#settle(answer)).catch((error: unknown) => {
       // Out of step with the worker: nothing it says can be trusted any more.
       child.kill("SIGKILL");
@@ -58,11 +60,11 @@ class TrainerProcess implements Trainer {
     this.ended = this.#waitForEnd(logged, read);
   }
 
-  async #keepLog(log: Log): Promise<void> {
+  async #keepLog(): Promise<void> {
     for await (const line of linesOf(this.#child.stderr)) {
       this.#logLines.push(line);
       if (this.#logLines.length > lastLines) this.#logLines.shift();
-      log("debug", "trainer", { pid: this.#child.pid, line });
+      this.#log("debug", "trainer", { pid: this.#child.pid, line });
     }
   }
 
@@ -152,7 +154,9 @@ class TrainerProcess implements Trainer {
       ...(model.device && { device: model.device }),
       ...(model.precision && { precision: model.precision }),
     });
-    const { kv_heads, feed_forward, file_type, weight_bytes, device_reason, ...same } = fields;
+    const { kv_heads, feed_forward, file_type, weight_bytes, device_reason, gpu_refused, ...same } = fields;
+    const { device } = fields;
+    this.#log(gpu_refused ? "warn" : "info", "trainer_device", { pid: this.#child.pid, device, reason: device_reason });
     return {
       ...(same as unknown as OpenedModel),
       kvHeads: kv_heads as number,
@@ -160,6 +164,7 @@ class TrainerProcess implements Trainer {
       fileType: file_type as string,
       weightBytes: weight_bytes as number,
       deviceReason: device_reason as string,
+      gpuRefused: gpu_refused as boolean,
     };
   }
 
@@ -188,7 +193,12 @@ class TrainerProcess implements Trainer {
 
   async profile(): Promise<TrainerProfile> {
     const { fields } = await this.#call("profile");
-    return { ops: fields.ops as TrainerProfile["ops"], peakDeviceBytes: fields.peak_device_bytes as number };
+    return {
+      ops: fields.ops as TrainerProfile["ops"],
+      peakDeviceBytes: fields.peak_device_bytes as number,
+      shortages: fields.shortages as number,
+      kernels: fields.kernels as string,
+    };
   }
 
   async createAdapter(adapter: string, shape: AdapterShape): Promise<{ parameters: number; version: number }> {

@@ -91,6 +91,8 @@ export interface OpenedModel {
   device: "cpu" | "cuda";
   /** Why this device and no other. */
   deviceReason: string;
+  /** The machine has a GPU, the CPU was taken, and nobody asked for it. */
+  gpuRefused: boolean;
 }
 
 export interface DeviceChoice {
@@ -140,6 +142,10 @@ export interface TrainerProfile {
   ops: { name: string; seconds: number; flops: number }[];
   /** The most a GPU's memory held; 0 on the CPU. */
   peakDeviceBytes: number;
+  /** How often the GPU's memory ran short and sufficed once what passes had left there was given back. */
+  shortages: number;
+  /** Which kernels compute, for people. */
+  kernels: string;
 }
 
 export interface OptimStep {

@@ -28,6 +28,8 @@ template <int d> struct Flash {
     static constexpr int forward_bytes = tile_bytes(flash_rows) + 2 * tile_bytes(streamed_forward);
     static constexpr int dq_bytes = 2 * tile_bytes(flash_rows) + 2 * tile_bytes(streamed_backward);
     static constexpr int dkv_bytes = 2 * tile_bytes(flash_rows) + 2 * tile_bytes(streamed_backward);
+    static constexpr int most_shared = 99 * 1024; // of a block on the least of the devices, compute capability 8.6 and 8.9
+    static_assert(forward_bytes <= most_shared && dq_bytes <= most_shared && dkv_bytes <= most_shared, "more shared memory than a block can have");
 };
 
 struct alignas(16) Chunk {

@@ -78,9 +78,15 @@ template <class T> struct TokenLossRows {
         for (int64_t i = block.thread(); i < vocabulary; i += block.threads()) put(out[i], gradient_at(z[i]));
         block.sync();
         if (block.thread() == 0) put(out[target], at_target);
-        // Soft targets are few; their values come from their log-probs, which are safe.
+        // Soft targets are few; their values come from their log-probs, which are safe. A token that is a target twice is written once.
+        const auto written = [&](int32_t k) {
+            if (soft_tokens[k] == target) return true;
+            for (int32_t before = soft_begin[row]; before < k; before++)
+                if (soft_tokens[before] == soft_tokens[k]) return true;
+            return false;
+        };
         for (int32_t k = soft_begin[row] + block.thread(); k < soft_begin[row + 1]; k += block.threads())
-            put(out[soft_tokens[k]], gradient_at(soft_logprobs[k] + top + log_sum) - taken(soft_tokens[k]));
+            if (!written(k)) put(out[soft_tokens[k]], gradient_at(soft_logprobs[k] + top + log_sum) - taken(soft_tokens[k]));
     }
 };
 

@@ -48,7 +48,8 @@ export interface TrainFigures {
   /** Time that the needed arithmetic takes at the rate of the device's matrix products / time it took. */
   floor_fraction: number;
   gemm_flops_per_second: number;
-  /** Which kernels the trainer's matrix products run on: a setting of OpenBLAS may hold back what the processor has. */
+  /** What the trainer's matrix products ran on: a setting of OpenBLAS may hold back what the processor has; of a GPU its name and for
+   *  which device its kernels were compiled. */
   kernels: string;
 }
 
@@ -79,7 +80,8 @@ export async function benchTraining(
     if (bench.init !== undefined) await trainer.load("bench", bench.init);
     const timed = await steps(bench, rows, trainer, onStep);
     // Read before the rate is measured, which takes memory of its own.
-    const peak = device === "cuda" ? (await trainer.profile()).peakDeviceBytes : await peakMemoryOfChildren();
+    const { peakDeviceBytes, kernels } = await trainer.profile();
+    const peak = device === "cuda" ? peakDeviceBytes : await peakMemoryOfChildren();
     const { counted, ...rest } = timed;
     const meanRow = Math.max(1, Math.round(rows.reduce((sum, row) => sum + row.tokens.length, 0) / rows.length));
     const { flopsPerToken, gemmFlopsPerSecond } = await trainer.estimate({
@@ -100,7 +102,7 @@ export async function benchTraining(
       adapter_parameters: parameters,
       floor_fraction: flops / gemmFlopsPerSecond! / timed.seconds,
       gemm_flops_per_second: gemmFlopsPerSecond!,
-      kernels: (await trainer.hello()).devices[0]!.name,
+      kernels,
     };
   } finally {
     await trainer.close();
