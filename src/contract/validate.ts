@@ -15,7 +15,8 @@ const options = {
 
 /**
  * Of a small value every error is told. A large one is checked up to its first error, for a wrong list of millions of items has
- * millions of errors; lengths are then checked before items, and what is after the error is not looked at.
+ * millions of errors; lengths are then checked before items, and what is after the error is not looked at. Of a large object that
+ * is wrong the fields are then looked at one by one, each by this rule.
  */
 const thorough = new Ajv2020({ ...options, allErrors: true });
 const quick = new Ajv2020(options);
@@ -29,22 +30,63 @@ const fewParts = 2_000;
  */
 export function compile<S extends JSONSchema>(
   schema: S,
-): (
-  value: unknown,
-  at?: (string | number)[],
-) => { ok: true; value: FromSchema<S> } | { ok: false; details: ValidationDetail[] } {
+): (value: unknown, at?: Path) => { ok: true; value: FromSchema<S> } | { ok: false; details: ValidationDetail[] } {
   const compiled = new Map<Ajv2020, ValidateFunction>();
+  const detailsOfFields = fieldsOf(schema);
   return (value, at = []) => {
-    const ajv = hasFewParts(value) ? thorough : quick;
+    const isSmall = hasFewParts(value);
+    const ajv = isSmall ? thorough : quick;
     const check = compiled.get(ajv) ?? ajv.compile(schema as object);
     compiled.set(ajv, check);
     if (check(value)) return { ok: true, value: value as FromSchema<S> };
     const errors = check.errors ?? [];
     // They hold the value, which would stay until the next check.
     check.errors = null;
-    return { ok: false, details: told(errors).map((error) => detailOf(error, at)) };
+    const details = told(errors).map((error) => detailOf(error, at));
+    const ofFields = isSmall ? [] : detailsOfFields(value, at);
+    // Rules between fields are no field's.
+    return { ok: false, details: ofFields.length > 0 ? ofFields : details };
   };
 }
+
+type Path = (string | number)[];
+
+/** What is wrong with an object's fields, each by itself. */
+function fieldsOf(schema: JSONSchema): (value: unknown, at: Path) => ValidationDetail[] {
+  const { properties = {}, required = [], additionalProperties } = schema as ObjectSchema;
+  const checks = new Map<string, FieldCheck>();
+  const detailsOf = (name: string, value: unknown, at: Path): ValidationDetail[] => {
+    const check = checks.get(name) ?? (compile(bare(properties[name]!) as never) as FieldCheck);
+    checks.set(name, check);
+    const result = check(value, [...at, name]);
+    return result.ok ? [] : result.details;
+  };
+  return (value, at) => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return [];
+    const given = value as Record<string, unknown>;
+    const missing = required.filter((name) => !Object.hasOwn(given, name)).map((name) => missingAt([...at, name]));
+    const isUnknown = (name: string): boolean => additionalProperties === false && !Object.hasOwn(properties, name);
+    const unknown = Object.keys(given).filter(isUnknown).slice(0, mostErrors);
+    const wrong = Object.keys(properties)
+      .filter((name) => Object.hasOwn(given, name))
+      .flatMap((name) => detailsOf(name, given[name], at));
+    return [...missing, ...unknown.map((name) => unknownAt([...at, name])), ...wrong].slice(0, mostErrors);
+  };
+}
+
+/** A default is its field's, and none of a schema by itself. */
+const bare = ({ default: _, ...schema }: { default?: unknown }): object => schema;
+
+type FieldCheck = (value: unknown, at: Path) => { ok: true } | { ok: false; details: ValidationDetail[] };
+
+interface ObjectSchema {
+  properties?: Record<string, object>;
+  required?: readonly string[];
+  additionalProperties?: unknown;
+}
+
+const missingAt = (loc: Path): ValidationDetail => ({ loc, msg: "field required", type: "missing" });
+const unknownAt = (loc: Path): ValidationDetail => ({ loc, msg: "unknown field", type: "extra_forbidden" });
 
 /** Looks at no more of the value than that. */
 function hasFewParts(value: unknown): boolean {
@@ -85,20 +127,15 @@ function told(errors: readonly ErrorObject[]): ErrorObject[] {
   return kept;
 }
 
-function detailOf(error: ErrorObject, at: (string | number)[]): ValidationDetail {
+function detailOf(error: ErrorObject, at: Path): ValidationDetail {
   const path = error.instancePath
     .split("/")
     .slice(1)
     .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
     .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
-  if (error.keyword === "required")
-    return { loc: [...at, ...path, String(error.params.missingProperty)], msg: "field required", type: "missing" };
+  if (error.keyword === "required") return missingAt([...at, ...path, String(error.params.missingProperty)]);
   if (error.keyword === "additionalProperties")
-    return {
-      loc: [...at, ...path, String(error.params.additionalProperty)],
-      msg: "unknown field",
-      type: "extra_forbidden",
-    };
+    return unknownAt([...at, ...path, String(error.params.additionalProperty)]);
   // What is not taken at all says why not.
   const { type, description } = (error.parentSchema ?? {}) as { type?: unknown; description?: string };
   const isNotTaken = error.keyword === "not" || (error.keyword === "type" && type === "null");

@@ -9,6 +9,7 @@
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import { Failure, invalid } from "../base/errors.ts";
 import { remembered } from "../base/remembered.ts";
+import { givingWay } from "../base/time.ts";
 import type { Tokenizer } from "./generator.ts";
 import { encodeInParts } from "./in-parts.ts";
 import {
@@ -71,8 +72,13 @@ export async function formatLongChat(
 ): Promise<number[]> {
   const { pieces, shown } = piecesOf(tokenizer, messages, options);
   const encoding = encodingOf(tokenizer, pieces, shown);
+  const giveWay = givingWay(5);
+  await giveWay();
   let step = encoding.next();
-  while (!step.done) step = encoding.next(await encodeInParts(tokenizer, step.value, false));
+  while (!step.done) {
+    step = encoding.next(await encodeInParts(tokenizer, step.value, false));
+    await giveWay();
+  }
   return step.value.tokens;
 }
 

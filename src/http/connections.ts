@@ -47,7 +47,12 @@ interface Line {
   waiting: { response: ServerResponse; begin: () => void }[];
   /** One came that was too many: it is the last. */
   isFull: boolean;
+  /** Came after that. */
+  ignored: number;
 }
+
+/** Node keeps what it has read of each until the connection closes; whoever sends so many is no client. */
+const mostIgnored = 1_000;
 
 export interface Turns {
   handle: Handle;
@@ -78,12 +83,15 @@ export function inTurn(handle: Handle, most: number, refuse: Handle): Turns {
       const { socket } = request;
       const line = lines.get(socket);
       if (line === undefined) {
-        const first: Line = { answering: response, waiting: [], isFull: false };
+        const first: Line = { answering: response, waiting: [], isFull: false, ignored: 0 };
         lines.set(socket, first);
         answer(first, socket, response, () => handle(request, response));
         return;
       }
-      if (line.isFull) return;
+      if (line.isFull) {
+        if (++line.ignored > mostIgnored) socket.destroy();
+        return;
+      }
       // With the one that is answered.
       line.isFull = line.waiting.length + 1 >= most;
       const begin = line.isFull ? refuse : handle;

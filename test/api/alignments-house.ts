@@ -146,7 +146,7 @@ function seed(store: ReturnType<typeof openStore>): void {
   for (const { userId, userName } of [ada, bob])
     store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')").run(userId, userName);
   const base = store.prepare<[string, number, string | null, string]>(
-    "INSERT INTO base_model VALUES(?, 'small', 'llama', 64, 1, 'Q4_1', 1, 1, ?, ?, NULL, ?, '/base.gguf', 1, '', 'text')",
+    "INSERT INTO base_model VALUES(?, 'small', 'llama', 64, 1, 'Q4_1', 1, 1, ?, ?, NULL, ?, '/base.gguf', 1, '', 'text', 0)",
   );
   base.run("model_base", 1, null, sha256("base"));
   base.run("model_odd", 0, "its architecture is unknown", sha256("odd"));

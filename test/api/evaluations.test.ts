@@ -225,7 +225,7 @@ function seed(store: ReturnType<typeof openStore>, items: readonly BenchmarkItem
     store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')").run(userId, userName);
   store
     .prepare(
-      "INSERT INTO base_model VALUES('model_base', 'b', 'llama', 64, 1, 'F32', 1, 1, 1, NULL, NULL, 'a', '/b', 1, '', 'text')",
+      "INSERT INTO base_model VALUES('model_base', 'b', 'llama', 64, 1, 'F32', 1, 1, 1, NULL, NULL, 'a', '/b', 1, '', 'text', 0)",
     )
     .run();
   store

@@ -51,7 +51,7 @@ function prepare(name: string): Store {
   for (const { userId, userName } of [ada, bob])
     store.prepare<[string, string]>("INSERT INTO user VALUES(?, ?, '')").run(userId, userName);
   const base = store.prepare<[string, string, string]>(
-    `INSERT INTO base_model VALUES(?, ?, 'llama', 64, 1, 'Q4_1', 1, 1, 1, NULL, NULL, ?, '/base.gguf', 1, '', 'text')`,
+    `INSERT INTO base_model VALUES(?, ?, 'llama', 64, 1, 'Q4_1', 1, 1, 1, NULL, NULL, ?, '/base.gguf', 1, '', 'text', 0)`,
   );
   base.run("model_base", "small", "a");
   base.run("model_twin1", "twin", "b");

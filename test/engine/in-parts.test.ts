@@ -105,14 +105,24 @@ for (const [name, path] of Object.entries(files))
     });
   });
 
-test("a long conversation has the tokens that it has at once", async () => {
+test("a long conversation has the tokens that it has at once, and so has one of many messages; others are served", async () => {
   const { tokenizer, dispose } = await openTokenizer(files.bpe, createLog("error"));
-  const content = "Where is the Inn of <|im_start|> the three lamps? ".repeat(1000);
-  const messages = [
-    { role: "user", content },
+  const long = [
+    { role: "user", content: "Where is the Inn of <|im_start|> the three lamps? ".repeat(1000) },
     { role: "assistant", content: "In the well-known town.\n".repeat(1500) },
     { role: "user", content: "Thanks." },
   ];
-  assert.deepEqual(await formatLongChat(tokenizer, messages), formatChat(tokenizer, messages));
+  const many = Array.from({ length: 2000 }, (_, index) => ({
+    role: index % 2 === 0 ? "user" : "assistant",
+    content: "The lamp of the Inn is red. ".repeat(4),
+  }));
+  for (const messages of [long, many]) {
+    let served = 0;
+    const timer = setInterval(() => served++, 0);
+    const tokens = await formatLongChat(tokenizer, messages);
+    clearInterval(timer);
+    assert.deepEqual(tokens, formatChat(tokenizer, messages));
+    assert.ok(served >= 3, `${served} others`);
+  }
   await dispose();
 });

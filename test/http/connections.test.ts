@@ -103,13 +103,22 @@ describe("requests sent ahead", () => {
   test("are answered one after the other; one too many is refused, and ends the connection", async () => {
     [begun, mostAtOnce] = [0, 0];
     const { socket, told } = await open();
-    socket.write(get.repeat(1000));
+    socket.write(get.repeat(500));
     await new Promise((resolve) => socket.once("end", resolve));
     assert.deepEqual(statuses(told()), [...Array(ahead).fill(200), 429]);
     assert.equal(mostAtOnce, 1);
     assert.equal(begun, ahead);
     assert.match(told(), /connection: close/i);
     socket.destroy();
+  });
+
+  test("thousands more close the connection at once", async () => {
+    begun = 0;
+    const { socket, told } = await open();
+    socket.write(get.repeat(5000));
+    await new Promise((resolve) => socket.once("close", resolve));
+    assert.ok(statuses(told()).length < ahead);
+    assert.ok(begun < ahead, `${begun} were begun`);
   });
 
   test("as many as are allowed leave the connection open", async () => {
