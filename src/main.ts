@@ -208,6 +208,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       return { name: found.name };
     },
     itemsOf: benchmarks.items,
+    answeredOf: (evaluationId) => evaluate.answered(evaluationId),
     audit,
   });
   const grading = createGrading();

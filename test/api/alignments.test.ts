@@ -89,6 +89,12 @@ describe("one house", () => {
     assert.equal(seen.fence, 1);
     assert.equal(seen.recipe_name, "quick");
     assert.equal(seen.dev.items, 2);
+    // The hashes that the records have go with it, so that its report can name them.
+    const { sha256s } = house.store
+      .prepare<[string], { sha256s: string }>("SELECT document_sha256s_json AS sha256s FROM alignment WHERE id = ?")
+      .get(id)!;
+    const originals = seen.documents.map((one: { original_sha256: string }) => one.original_sha256);
+    assert.deepEqual([originals, seen.dev.benchmark_sha256], [JSON.parse(sha256s), "x"]);
     assert.equal(seen.base.path, "/base.gguf");
     const { path: _, ...base } = seen.base;
     assert.deepEqual(done.report.base, base, "where the base lies on this machine is nobody's business");

@@ -291,6 +291,10 @@ describe("a benchmark of documents", () => {
       ],
     );
     assert.equal(gates.at(-1).out, 10);
+    assert.deepEqual(
+      record.warnings.map(({ code }: { code: string }) => code),
+      ["few_sealed"],
+    );
     const skipped = new Map(gates.map((one: { gate: string; skipped?: string }) => [one.gate, one.skipped]));
     assert.equal(skipped.get("paraphrase"), "No sentence encoder is installed");
     assert.match(String(skipped.get("phrased")), /by a generator_model/);
@@ -388,6 +392,9 @@ describe("a benchmark of documents", () => {
     write = scripted;
     const verified = record.generation.gates.find(({ gate }: GateCount) => gate === "verified");
     assert.equal(verified.in - verified.out, 1);
+    const [fewer] = record.warnings;
+    assert.equal(fewer.code, "fewer_than_wanted");
+    assert.match(fewer.message, new RegExp(`^${record.n_samples} of the 30 items`));
     const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id: record.benchmark_id } })).body;
     assert.ok(!samples.some(({ response }: { response: string }) => response === "Ada Lund"));
   });

@@ -50,6 +50,10 @@ describe("an upload", () => {
       tolerance: null,
     });
     assert.deepEqual([data.samples[1].type, data.samples[1].tolerance], ["numeric", 0.5]);
+    assert.deepEqual(
+      body.warnings.map(({ code, message }: { code: string; message: string }) => [code, /^1 sealed/.test(message)]),
+      [["few_sealed", true]],
+    );
     assert.deepEqual((await it.call("benchmarks.get", { params: { benchmark_id: body.benchmark_id } })).body, body);
   });
 

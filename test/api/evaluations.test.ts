@@ -66,6 +66,8 @@ interface Engine {
   failsAt: { item: number; error: unknown } | null;
   /** Waits before each group until told. */
   gate: Promise<void> | null;
+  /** Waits before this item until told. */
+  pause: { item: number; until: Promise<void> } | null;
 }
 
 /** What a model finds likely: the log-prob of a text after a prompt. */
@@ -96,6 +98,7 @@ function fakeGenerator(engine: Engine, says: Record<string, Says>, likes: Likes)
       }
       for (const [offset, prompt] of group.entries()) {
         const number = Number(/thing (\d+)/.exec(tokenizer.decode(prompt))![1]);
+        if (engine.pause?.item === number) await engine.pause.until;
         engine.asked.push(number);
         onItem(first + offset, answerOf(says[model.adapter?.id ?? model.baseId]!(number)));
       }
@@ -120,7 +123,7 @@ const right: Says = (n) => `It is ${10 * n}.`;
 async function evaluationsHouse(says: Record<string, Says>, asked = items, likes: Likes = () => -1) {
   const data = mkdtempSync(join(tmpdir(), "plumbline-evaluations-"));
   folders.push(data);
-  const engine: Engine = { asked: [], leased: 0, failsAt: null, gate: null };
+  const engine: Engine = { asked: [], leased: 0, failsAt: null, gate: null, pause: null };
   const generator = fakeGenerator(engine, says, likes);
   let parts = build();
   seed(parts.store, asked);
@@ -150,6 +153,7 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
         return { name: "things" };
       },
       itemsOf: () => asked,
+      answeredOf: (id) => evaluate.answered(id),
       audit: () => {},
     });
     const evaluate = createEvaluateWorker({
@@ -279,6 +283,32 @@ test("what is refused: foreign and unknown models and benchmarks, results before
     await house.until(id, "READY");
   } finally {
     gate.resolve();
+    await house.close();
+  }
+});
+
+test("progress counts every answer, also while its group is not written", async () => {
+  const house = await evaluationsHouse({ model_base: right, model_mine: right });
+  const { promise: until, resolve } = Promise.withResolvers<void>();
+  house.engine.pause = { item: 12, until };
+  try {
+    const id = await house.evaluate("model_mine");
+    const get = () => house.call("evaluations.get", { evaluation_id: id });
+    // The first group is written a moment after it is answered.
+    let last = { done: 0, written: 0 };
+    for (let tries = 0; last.done < 11 || last.written < 8; tries++) {
+      assert.ok(tries < 3000, JSON.stringify(last));
+      const { progress_detail, n_samples_completed } = await get();
+      const now = { done: progress_detail?.done ?? 0, written: n_samples_completed };
+      assert.ok(now.done >= last.done && now.done >= now.written, JSON.stringify([last, now]));
+      last = now;
+      await sleep(10);
+    }
+    assert.deepEqual([last, (await get()).progress], [{ done: 11, written: 8 }, 55]);
+    resolve();
+    assert.equal((await house.until(id, "READY")).n_samples_completed, 20);
+  } finally {
+    resolve();
     await house.close();
   }
 });

@@ -491,6 +491,11 @@ test("a whole recipe goes through rungs, guards, repair and scales, and its repo
     "one curve over both rungs",
   );
   const page = readFileSync(join(folder, "artefact/report.html"), "utf8");
+  // Whether it was worth it comes first, wherever one looks.
+  assert.deepEqual(Object.keys(report).slice(0, 2), ["format", "verdict"]);
+  assert.deepEqual(result.verdict, report.verdict);
+  assert.ok(eventsOf(folder).at(-1)!.message!.startsWith(report.verdict.headline));
+  assert.ok(page.indexOf(report.verdict.headline) < page.indexOf("What was learned"));
   assert.match(page, /What was learned.*What was lost.*What it cost.*What would help most/s);
   assert.ok(!/<script|https?:|src=/i.test(page), "nothing runs and nothing comes from elsewhere");
   assert.deepEqual(brokenRules(folder), []);

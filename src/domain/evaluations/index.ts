@@ -40,6 +40,8 @@ export interface EvaluationParts {
   findBenchmark: (ownerId: string, benchmarkId: string) => { name: string };
   /** Of all splits, in order. */
   itemsOf: (benchmarkId: string) => Pick<BenchmarkItem, "split" | "type">[];
+  /** Items of the one that is being answered, also those that are not written yet; 0 of all others. */
+  answeredOf: (evaluationId: string) => number;
   /** Writes an act, in the caller's transaction. */
   audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
 }
@@ -140,6 +142,8 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
     return id;
   };
 
+  const toRecord = (row: EvaluationRow): EvaluationRecord => recordOf(row, parts.answeredOf(row.id));
+
   const comparing = createComparing({ store, sql, clock });
 
   function remove(id: string, caller: Caller): void {
@@ -229,17 +233,18 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
 const summaryOf = (row: EvaluationRow): Summary | null =>
   row.result_json === null ? null : (JSON.parse(row.result_json) as Summary);
 
-function toRecord(row: EvaluationRow): EvaluationRecord {
+function recordOf(row: EvaluationRow, answered: number): EvaluationRecord {
   const perItem = row.answered > 0 ? row.seconds / row.answered : null;
   const rate = perItem ? 1 / perItem : null;
-  const left = row.n_samples - row.answered;
+  const done = Math.max(row.answered, answered);
+  const left = row.n_samples - done;
   return {
     evaluation_id: row.id,
     status: statusOf[row.state],
     evaluation_name: row.name,
     model_id: row.model_id,
     benchmark_id: row.benchmark_id,
-    progress: (100 * row.answered) / row.n_samples,
+    progress: (100 * done) / row.n_samples,
     n_samples_completed: row.answered,
     n_samples: row.n_samples,
     avg_time_per_sample: perItem,
@@ -248,7 +253,7 @@ function toRecord(row: EvaluationRow): EvaluationRecord {
       ? null
       : {
           phase: row.state === "queued" ? "queued" : "answering",
-          done: row.answered,
+          done,
           total: row.n_samples,
           unit: "items",
           rate,

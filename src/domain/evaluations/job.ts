@@ -95,13 +95,22 @@ export const answerTokens = 48;
 /** Of an answer that a rubric judges. */
 export const longAnswerTokens = 256;
 
-export function createEvaluateWorker(parts: EvaluateParts): Worker {
+export interface EvaluateWorker extends Worker {
+  /** Items answered so far, also those that are not written yet: a group takes half a minute on a slow machine. */
+  answered(evaluationId: string): number;
+}
+
+export function createEvaluateWorker(parts: EvaluateParts): EvaluateWorker {
+  let current = { id: "", answered: 0 };
   return {
     // Two would only take turns in the engine, and keep two models in memory.
     concurrency: 1,
+    answered: (evaluationId) => (current.id === evaluationId ? current.answered : 0),
     async run(claim, signal) {
       const row = parts.sql.byId.get(claim.subjectId)!;
-      const work = workOf(parts, claim, row);
+      const progress = { id: row.id, answered: row.answered };
+      current = progress;
+      const work = { ...workOf(parts, claim, row), onAnswer: () => void progress.answered++ };
       const leases = [await parts.lease(work.model.ref)];
       try {
         if (work.judgeModel) leases.push(await parts.lease(work.judgeModel.ref));
@@ -123,9 +132,11 @@ interface Work {
   judgeModel: EvaluatedModel | null;
   items: BenchmarkItem[];
   rivalsOf: (item: BenchmarkItem) => string[];
+  /** After each answer that took the engine some time. */
+  onAnswer: () => void;
 }
 
-function workOf(parts: EvaluateParts, claim: Claim, row: EvaluationRow): Work {
+function workOf(parts: EvaluateParts, claim: Claim, row: EvaluationRow): Omit<Work, "onAnswer"> {
   const all = parts.itemsOf(row.benchmark_id);
   const splits = JSON.parse(row.splits_json) as Split[];
   const { judge } = JSON.parse(row.settings_json) as { judge?: { model_id: string } | null };
@@ -187,6 +198,7 @@ async function answerBriefly(work: Work, signal: AbortSignal): Promise<void> {
   let since = clock.monotonicMs();
   let written: Promise<void> = Promise.resolve();
   const onItem = (index: number, answer: EvaluatedAnswer): void => {
+    work.onAnswer();
     group.push({ item: items[index]!, prompt: prompts[index]!, answer });
     if ((index + 1) % groupSize !== 0 && index !== items.length - 1) return;
     const full = group;
@@ -268,6 +280,7 @@ async function answerLong(work: Work, group: readonly BenchmarkItem[], signal: A
     maxTokens: longAnswerTokens,
     signal,
     onItem: (index, answer) => {
+      work.onAnswer();
       answers[index] = answer;
     },
     startAt: 0,
