@@ -52,8 +52,8 @@ inline std::vector<Target> targets_of(const ModelShape & model) {
     return targets;
 }
 
-inline Adapter device_test_adapter(const ModelShape & model, const std::vector<Target> & targets, double dropout) {
-    Adapter adapter = random_adapter(model, targets, 4, 6, 5);
+inline Adapter device_test_adapter(const ModelShape & model, const std::vector<Target> & targets, double dropout, int64_t rank = 4) {
+    Adapter adapter = random_adapter(model, targets, rank, 1.5 * static_cast<double>(rank), 5);
     // As small as adapters are beside what they adapt; larger ones make of these models what no precision below single follows.
     for (size_t i = 0; i < adapter.parameters; i++) adapter.weights[i] *= 0.25f;
     adapter.shape.dropout = dropout;
@@ -69,9 +69,9 @@ inline std::vector<double> numbers_of(const std::vector<TokenLoss> & losses) {
     return numbers;
 }
 
-inline DeviceParity parity_with_cpu(Backend & device, const std::string & path, const Asked & asked, const std::vector<Target> & targets, double dropout = 0) {
-    Transformer cpu(path, 2);
-    Adapter theirs = device_test_adapter(cpu.shape(), targets, dropout), ours = device_test_adapter(cpu.shape(), targets, dropout);
+inline DeviceParity parity_with_cpu(Backend & device, const ModelSource & source, const Asked & asked, const std::vector<Target> & targets, double dropout = 0, int threads = 2, int64_t rank = 4) {
+    Transformer cpu(source, threads);
+    Adapter theirs = device_test_adapter(cpu.shape(), targets, dropout, rank), ours = device_test_adapter(cpu.shape(), targets, dropout, rank);
     const std::vector<double> expected = numbers_of(cpu.forward_backward(asked.batch, theirs, asked.asks));
     const std::vector<double> seen = numbers_of(device.forward_backward(asked.batch, ours, asked.asks));
     device.fetch(ours);

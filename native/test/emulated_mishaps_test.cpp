@@ -1,6 +1,7 @@
 // A training run on an emulated device of which any call may fail: after every failure the run goes on with the right losses, on the
 // device or on the CPU, or ends with the failure that came first. And a device that others fill.
-// Usage: emulated_mishaps_test [from, every]   the failing calls that are tried: from, from + every, …; 1, 1 without
+// Usage: emulated_mishaps_test   every call fails once, each kind of failure in its turn
+//        emulated_mishaps_test <from> <every>   calls from, from + every, … fail in every way
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 
 #include "base/failure.h"
 #include "base/random.h"
@@ -129,7 +131,7 @@ const Kind kinds[] = {{"no memory", 2, false, false},
                       {"illegal address", 700, false, true},
                       {"illegal address, met later", 700, true, true}};
 
-void test_every_call(int64_t from, int64_t every) {
+void test_every_call(int64_t from, int64_t every, bool every_kind) {
     Met met;
     Trainer on_cpu;
     const Told cpu = run(on_cpu, DeviceChoice::cpu, met);
@@ -147,7 +149,8 @@ void test_every_call(int64_t from, int64_t every) {
     int64_t tried = 0, silent = 0, met_by_caller = 0, on_the_cpu = 0, ended = 0;
     for (int64_t k = from; k <= calls; k += every)
         for (const Kind & kind : kinds) {
-            if (kind.later && !issued[static_cast<size_t>(k - 1)]) continue; // it waits: there is no later
+            if (!every_kind && &kind != &kinds[static_cast<size_t>(k) % std::size(kinds)]) continue;
+            if (every_kind && kind.later && !issued[static_cast<size_t>(k - 1)]) continue; // it waits: there is no later
             const auto name = [&] { return "call " + std::to_string(k) + ", " + kind.name; };
             alarm(120); // a hang is a failure too
             tried++;
@@ -331,6 +334,7 @@ int main(int count, char ** arguments) {
     test_replays();
     test_room();
     test_opening();
-    test_every_call(count > 2 ? std::atoll(arguments[1]) : 1, count > 2 ? std::atoll(arguments[2]) : 1);
+    const bool chosen = count > 2;
+    test_every_call(chosen ? std::atoll(arguments[1]) : 1, chosen ? std::atoll(arguments[2]) : 1, chosen);
     return failed_checks == 0 ? 0 : 1;
 }

@@ -106,19 +106,3 @@ export const embeddingBytes = (shape: ModelShape, use: { tokens: number; batch: 
 /** Bytes of a base with its pool of seats. */
 export const baseBytes = (shape: ModelShape, use: { seats: number; seatContext: number; batch: number }): number =>
   shape.weightBytes + contextBytes(shape, use);
-
-/**
- * Bytes of a training run: the weights, the adapter four times in 32 bits (values, gradients, two moments), and what one batch
- * keeps for its way back: inputs and outputs of every matrix, and the logits with their gradient. An upper bound.
- */
-export function runBytes(shape: ModelShape, use: { rank: number; batchTokens: number }): number {
-  const { layers, embedding, feedForward, kvHeads, headSize, heads, vocabulary } = shape;
-  const attention = heads * headSize;
-  const keyValue = kvHeads * headSize;
-  const sides =
-    2 * (embedding + attention) + 2 * (embedding + keyValue) + 2 * (embedding + feedForward) + feedForward + embedding;
-  const adapter = layers * use.rank * sides * 4 * 4;
-  const activations = use.batchTokens * 4 * layers * (8 * embedding + 2 * attention + 2 * keyValue + 4 * feedForward);
-  const logits = use.batchTokens * vocabulary * 4 * 2;
-  return shape.weightBytes + adapter + activations + logits;
-}

@@ -27,6 +27,8 @@ export async function trainingLimit(
 ): Promise<number | null> {
   try {
     const { rank, targets, dropout = 0 } = shapeOf(recipe);
+    // A GPU that the trainer cannot use is there too, and tells no speed.
+    const device = (await trainer.hello()).noGpu === null ? "cuda" : "cpu";
     const { tokensPerSecond } = await trainer.estimate({
       path,
       rank,
@@ -35,7 +37,7 @@ export async function trainingLimit(
       longestRow: recipe.rendering.max_seq_len,
       passTokens: recipe.rendering.max_seq_len,
       threads,
-      device: (await trainer.hello()).devices.some(({ kind }) => kind === "cuda") ? "cuda" : "cpu",
+      device,
     });
     return tokensPerSecond;
   } finally {
