@@ -301,7 +301,10 @@ export function createModels(parts: ModelsParts): Models {
     },
     importFromHub: (source, caller) => hubBase(source, caller, "source"),
     async importUpload({ path, name: fileName }, stated, caller) {
-      return register(await importFile({ path, fileName, mode: "copy", ...stated }, folder, parts.seating, trialRoom), caller);
+      return register(
+        await importFile({ path, fileName, mode: "copy", ...stated }, folder, parts.seating, trialRoom),
+        caller,
+      );
     },
   };
 
