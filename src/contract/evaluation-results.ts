@@ -63,6 +63,7 @@ export const evaluationResults = {
   type: "object",
   additionalProperties: false,
   required: [
+    "headline",
     "evaluation_id",
     "model_id",
     "benchmark_id",
@@ -81,6 +82,11 @@ export const evaluationResults = {
     "items",
   ],
   properties: {
+    headline: {
+      type: ["string", "null"],
+      description: "Whether the model is worth deploying, by the comparison with its base; null where there is none.",
+      examples: ["No gain: do not deploy"],
+    },
     evaluation_id: { type: "string" },
     model_id: { type: "string" },
     benchmark_id: { type: "string" },

@@ -4,7 +4,7 @@ import type { FromSchema } from "json-schema-to-ts";
 export const runVerdict = {
   type: "object",
   additionalProperties: false,
-  required: ["outcome", "headline", "why", "fell"],
+  required: ["outcome", "headline", "why", "help", "fell"],
   properties: {
     outcome: {
       enum: ["gain", "unproven", "no_gain", "unmeasured"],
@@ -12,6 +12,7 @@ export const runVerdict = {
     },
     headline: { type: "string" },
     why: { type: "array", items: { type: "string" } },
+    help: { type: "array", items: { type: "string" }, description: "What would help, the most helpful first." },
     fell: {
       type: "array",
       description: "Regression suites in which the model does worse than its base, and limits of divergence exceeded.",

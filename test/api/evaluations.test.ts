@@ -14,6 +14,7 @@ import { compile } from "../../src/contract/validate.ts";
 import { createGrading } from "../../src/domain/evaluations/grading.ts";
 import { createEvaluations } from "../../src/domain/evaluations/index.ts";
 import { type BenchmarkItem, createEvaluateWorker, type EvaluatedModel } from "../../src/domain/evaluations/job.ts";
+import { headlineOf } from "../../src/domain/evaluations/results.ts";
 import { prepareEvaluations } from "../../src/domain/evaluations/store.ts";
 import type { EvaluatedAnswer, EvaluateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
@@ -364,12 +365,13 @@ test("the comparison with the base: sealed items alone, and also when the base c
     const base = await house.evaluate("model_base");
     await house.until(base, "READY");
     const ofBase = await house.call("evaluations.results", { evaluation_id: base });
-    assert.equal(ofBase.paired, null);
+    assert.deepEqual([ofBase.headline, ofBase.paired], [null, null]);
     assert.ok(ofBase.items.every((item: { confidence_score: unknown }) => item.confidence_score === null));
     const late = await house.evaluate("model_mine");
     await house.until(late, "READY");
     for (const id of [early, late]) {
-      const { paired } = await house.call("evaluations.results", { evaluation_id: id });
+      const { paired, headline } = await house.call("evaluations.results", { evaluation_id: id });
+      assert.equal(headline, "A gain of 78.6 points over the base, beyond chance");
       assert.equal(paired.compared_with, "model_base");
       assert.equal(paired.evaluation_id, base);
       assert.deepEqual([paired.gained, paired.lost], [12, 1]);
@@ -380,6 +382,33 @@ test("the comparison with the base: sealed items alone, and also when the base c
   } finally {
     await house.close();
   }
+});
+
+test("a model that is no better than its base is said first to be none to deploy, and what fell is named", async () => {
+  const house = await evaluationsHouse({ model_base: right, model_mine: right, model_bit: right });
+  const said = async (id: string) => (await house.call("evaluations.results", { evaluation_id: id })).headline;
+  try {
+    await house.until(await house.evaluate("model_base"), "READY");
+    const same = await house.evaluate("model_mine");
+    await house.until(same, "READY");
+    assert.equal(await said(same), "No gain: do not deploy");
+    const first = Object.keys(await house.call("evaluations.results", { evaluation_id: same }))[0];
+    assert.equal(first, "headline");
+  } finally {
+    await house.close();
+  }
+  const paired = { compared_with: "b", evaluation_id: "e", difference: 3, p_value: 0.3, minimum_detectable: 12.34 };
+  const items = (lost: number) =>
+    Array.from({ length: lost }, (_, at) => ({ item: `${at}`, text: "", base: 1, aligned: 0 }));
+  const guard = (name: string, lost: number) => ({ name, n: 50, base: 80, aligned: 70, items: items(lost) });
+  assert.equal(
+    headlineOf(paired as never, [
+      guard("retention", 9),
+      guard("format", 2),
+      { ...guard("kl", 0), aligned: 0.6, most: 0.5 },
+    ]),
+    "No gain beyond chance: do not deploy; a true gain of 12.3 points would mostly have shown; what the base could do fell: retention, kl",
+  );
 });
 
 test("going down in the middle: it goes on at a group's border, and no item is answered twice", async () => {

@@ -24,7 +24,7 @@ const guardsOf = (suites: SuiteResult[], over: Partial<typeof drift> = {}): Guar
   ({ suites, drift: { ...drift, ...over } }) as GuardResults;
 
 function said(found: Partial<Found>) {
-  const verdict = verdictOf({ dev: null, guards: null, limits: undefined, ...found });
+  const verdict = verdictOf({ dev: null, guards: null, limits: undefined, help: ["More documents."], ...found });
   assert.ok(compile(runVerdict)(structuredClone(verdict)).ok);
   return verdict;
 }
@@ -43,8 +43,9 @@ test("a run that taught nothing says first that it shall not be deployed, and by
     [3, 3],
     [2, 9],
   ] as const) {
-    const { outcome, headline, why } = said({ dev: dev(gained, lost) });
+    const { outcome, headline, why, help } = said({ dev: dev(gained, lost) });
     assert.deepEqual([outcome, headline], ["no_gain", "No gain: do not deploy"]);
+    assert.deepEqual(help, ["More documents."]);
     assert.match(why[0]!, new RegExp(`40 dev questions .* ${gained} answers became right, ${lost} became wrong`));
   }
 });

@@ -26,10 +26,11 @@ export function reportOf(
   const { alignment_id, recipe_name, recipe, base, documents, dev, versions, budget } = run.request;
   const { chosen } = exported;
   const learned = learnedOf(run, chosen, prepared.rows);
+  const help = helpOf(learned, chosen, silentOf(prepared.report.study));
   const { seconds: rowSeconds, ...rows } = prepared.report;
   return {
     format: 2 as const,
-    verdict: verdictOf({ dev: devOf(learned), guards: chosen.guards, limits: recipe.guards }),
+    verdict: verdictOf({ dev: devOf(learned), guards: chosen.guards, limits: recipe.guards, help }),
     alignment_id,
     recipe_name,
     recipe: { ...recipe, optimizer: { ...recipe.optimizer, learning_rate: peakRate } },
@@ -48,7 +49,7 @@ export function reportOf(
     },
     learned,
     guards: chosen.guards,
-    help: helpOf(learned, chosen, silentOf(prepared.report.study)),
+    help,
     rows,
     training: {
       steps: state.step,

@@ -11,6 +11,8 @@ export interface Found {
   dev: { n: number; base: number; aligned: number; gained: number; lost: number } | null;
   /** null where the recipe watches no guard. */
   guards: GuardResults | null;
+  /** What would help, in sentences, the most helpful first. */
+  help: string[];
   /** What may be lost; left out where nothing is watched. */
   limits: { max_kl: number; max_perplexity_rise: number } | undefined;
 }
@@ -21,12 +23,12 @@ const isBeyondChance = (these: number, others: number): boolean =>
 
 const points = (value: number): string => value.toFixed(1);
 
-export function verdictOf({ dev, guards, limits }: Found): RunVerdict {
+export function verdictOf({ dev, guards, limits, help }: Found): RunVerdict {
   const fell = fallen(guards, limits);
   const certain = fell.filter((one) => one.beyond_chance).map(({ name }) => name);
   const outcome = outcomeOf(dev);
   const lost = certain.length === 0 ? "" : `; what the base could do fell: ${certain.join(", ")}`;
-  return { outcome, headline: headlines[outcome] + lost, why: why(dev, fell), fell };
+  return { outcome, headline: headlines[outcome] + lost, why: why(dev, fell), help, fell };
 }
 
 const headlines: Record<RunVerdict["outcome"], string> = {

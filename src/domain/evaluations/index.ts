@@ -18,7 +18,7 @@ import type { Store } from "../../store/open.ts";
 import { createComparing, type Verdict } from "./compare.ts";
 import { fromGuardRow, type Guard, toGuardRow } from "./guards.ts";
 import { answerTokens, type BenchmarkItem, groupSize, longAnswerTokens, type Method, pairWithBase } from "./job.ts";
-import { clustersOf, type Summary, splitNames, summarise } from "./results.ts";
+import { clustersOf, headlineOf, type Summary, splitNames, summarise } from "./results.ts";
 import type { EvaluationRow, EvaluationsSql, ItemRow, Split } from "./store.ts";
 
 export type { Verdict } from "./compare.ts";
@@ -279,15 +279,14 @@ function toResults(sql: EvaluationsSql, row: EvaluationRow): Results {
   const summary = "types" in kept && paired === null ? kept : summarise(items, paired, kept.judge ?? null);
   const { clusters } = clustersOf(items);
   const touches = sql.touches.all(row.benchmark_id);
+  const guards = sql.guards.all(row.model_id).map(fromGuardRow);
   return {
+    headline: headlineOf(summary.paired, guards),
     evaluation_id: row.id,
     model_id: row.model_id,
     benchmark_id: row.benchmark_id,
     ...summary,
-    guards: sql.guards
-      .all(row.model_id)
-      .map(fromGuardRow)
-      .map((guard) => ({ ...guard, most: guard.most ?? null })),
+    guards: guards.map((guard) => ({ ...guard, most: guard.most ?? null })),
     sealed_touches: {
       n: touches.length,
       models: new Set(touches.map(({ model_id }) => model_id)).size,

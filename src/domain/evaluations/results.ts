@@ -1,8 +1,10 @@
 // From graded answers to what may be claimed: scores by split and by type, and the paired comparison of two models. Pure.
+import { binomialTail } from "../../base/statistics/distributions.ts";
 import { type ClusteredScore, type Score, scoreOf } from "../../base/statistics/intervals.ts";
-import { type Comparison, compareScores, minimumDetectableEffect } from "../../base/statistics/paired.ts";
+import { type Comparison, compareScores, minimumDetectableEffect, significance } from "../../base/statistics/paired.ts";
 import type { Reply } from "../../contract/endpoint.ts";
 import type { evaluations } from "../../contract/evaluations.ts";
+import type { Guard } from "./guards.ts";
 import type { ItemRow, ItemType, Split } from "./store.ts";
 
 type Results = Reply<(typeof evaluations)["evaluations.results"]>;
@@ -22,6 +24,29 @@ export interface Summary extends ClusteredScore {
 
 export type TypeScore = Score & { type: ItemType; chance: number | null };
 export type ClusteredBy = "document" | "fact";
+
+/** What a person reads first of a model beside its base. */
+export function headlineOf(paired: Paired | null, guards: readonly Guard[]): string | null {
+  if (paired === null) return null;
+  const { difference, p_value, minimum_detectable } = paired;
+  const gain =
+    difference <= 0
+      ? "No gain: do not deploy"
+      : p_value > significance
+        ? `No gain beyond chance: do not deploy; a true gain of ${points(minimum_detectable)} points would mostly have shown`
+        : `A gain of ${points(difference)} points over the base, beyond chance`;
+  const fell = guards.filter(hasFallen).map(({ name }) => name);
+  return fell.length === 0 ? gain : `${gain}; what the base could do fell: ${fell.join(", ")}`;
+}
+
+const points = (value: number): string => value.toFixed(1);
+
+function hasFallen({ most, aligned, items }: Guard): boolean {
+  if (most != null) return aligned > most;
+  const lost = items.filter((item) => item.aligned < item.base).length;
+  const gained = items.filter((item) => item.aligned > item.base).length;
+  return lost > gained && binomialTail(lost, lost + gained, 0.5) <= significance;
+}
 
 export const splitNames = ["dev", "sealed", "retention"] as const;
 const typeNames = ["short", "numeric", "choice", "long", "refusal"] as const;
