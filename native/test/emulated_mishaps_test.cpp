@@ -2,7 +2,7 @@
 // device or on the CPU, or ends with the failure that came first. And a device that others fill.
 // Usage: emulated_mishaps_test   every call fails once, each kind of failure in its turn
 //        emulated_mishaps_test <from> <every>   calls from, from + every, … fail in every way
-#include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -120,6 +120,12 @@ Told run(Trainer & trainer, DeviceChoice choice, Met & met) {
     return told;
 }
 
+/** Ends the test when it takes more from now on, in seconds of the processor: on a busy machine the clock says nothing. 0 = no limit. */
+void limit_processor_time(int seconds) {
+    const itimerval limit{{0, 0}, {seconds, 0}};
+    setitimer(ITIMER_PROF, &limit, nullptr);
+}
+
 struct Kind {
     const char * name;
     int error;
@@ -152,7 +158,7 @@ void test_every_call(int64_t from, int64_t every, bool every_kind) {
             if (!every_kind && &kind != &kinds[static_cast<size_t>(k) % std::size(kinds)]) continue;
             if (every_kind && kind.later && !issued[static_cast<size_t>(k - 1)]) continue; // it waits: there is no later
             const auto name = [&] { return "call " + std::to_string(k) + ", " + kind.name; };
-            alarm(120); // a hang is a failure too
+            limit_processor_time(60); // a hang is a failure too
             tried++;
             mishaps = std::make_shared<Mishaps>();
             mishaps->fail_at = k;
@@ -184,7 +190,7 @@ void test_every_call(int64_t from, int64_t every, bool every_kind) {
             }
             CHECK(mishaps->left == 0, "%s: %lld pieces were not given back", name().c_str(), static_cast<long long>(mishaps->left));
         }
-    alarm(0);
+    limit_processor_time(0);
     std::printf("%lld calls in a run of three steps; %lld failures tried: %lld runs noticed nothing, %lld sent a request again, %lld ended with the first failure; %lld went on the CPU\n",
                 static_cast<long long>(calls), static_cast<long long>(tried), static_cast<long long>(silent), static_cast<long long>(met_by_caller), static_cast<long long>(ended),
                 static_cast<long long>(on_the_cpu));
