@@ -141,6 +141,16 @@ const estimateRange = {
   properties: { low: { type: "number" }, likely: { type: "number" }, high: { type: "number" } },
 } as const;
 
+/** What may be wrong with what an alignment is asked for, whether it is begun or only estimated. */
+const createErrors = [
+  "base_model_unsupported",
+  "hub_unavailable",
+  "mirror_unreachable",
+  "not_found",
+  "model_invalid",
+  "model_file_type",
+] as const;
+
 export const alignments = {
   "alignments.create": endpoint({
     method: "POST",
@@ -155,15 +165,7 @@ export const alignments = {
       required: ["alignment_id", "status"],
       properties: { alignment_id: { type: "string" }, status: { const: "PROCESSING" }, message: { type: "string" } },
     },
-    errors: [
-      "base_model_unsupported",
-      "hub_unavailable",
-      "mirror_unreachable",
-      "not_found",
-      "model_invalid",
-      "model_file_type",
-      "disk_full",
-    ],
+    errors: [...createErrors, "disk_full"],
   }),
   "alignments.estimate": endpoint({
     method: "POST",
@@ -187,14 +189,7 @@ export const alignments = {
         },
       },
     },
-    errors: [
-      "base_model_unsupported",
-      "hub_unavailable",
-      "mirror_unreachable",
-      "not_found",
-      "model_invalid",
-      "model_file_type",
-    ],
+    errors: createErrors,
   }),
   "alignments.status": endpoint({
     method: "GET",

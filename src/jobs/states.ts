@@ -28,3 +28,13 @@ export const edges: Record<JobState, readonly JobState[]> = {
 };
 
 export const isTerminal = (state: JobState): boolean => edges[state].length === 0;
+
+/** SQL: the job `j` is still to be done. */
+export const isLive = `j.state IN(${jobStates
+  .filter((state) => !isTerminal(state))
+  .map((state) => `'${state}'`)
+  .join(", ")})`;
+
+/** The states that a resource shows under one name; all of them where none is asked for. */
+export const statesShownAs = <Shown>(shown: Record<JobState, Shown>, status: Shown | undefined): JobState[] =>
+  jobStates.filter((state) => status === undefined || shown[state] === status);

@@ -33,20 +33,20 @@ const agent = `SELECT a.*, r.*, f.* FROM agent AS a,
    FROM agent_run WHERE agent_id = :agentId) AS r,
   (SELECT avg(rating) AS rating, sum(intervention) AS interventions FROM agent_feedback WHERE agent_id = :agentId) AS f`;
 
+/** What its owner sets of an agent, when it is made and when it is edited. */
+interface AgentFields {
+  id: string;
+  name: string;
+  description: string;
+  modelId: string;
+  modelName: string;
+  systemPrompt: string;
+  temperature: number;
+  saves: 0 | 1;
+}
+
 export const prepareAgents = (store: Store) => ({
-  insert: store.prepare<{
-    id: string;
-    ownerId: string;
-    name: string;
-    description: string;
-    modelId: string;
-    modelName: string;
-    systemPrompt: string;
-    temperature: number;
-    saves: 0 | 1;
-    seq: number;
-    at: string;
-  }>(
+  insert: store.prepare<AgentFields & { ownerId: string; seq: number; at: string }>(
     `INSERT INTO agent(id, owner_id, name, description, model_id, model_name, system_prompt, temperature,
      saves_conversations, created_seq, created_at)
      VALUES(:id, :ownerId, :name, :description, :modelId, :modelName, :systemPrompt, :temperature, :saves, :seq, :at)`,
@@ -57,16 +57,7 @@ export const prepareAgents = (store: Store) => ({
   page: store.prepare<[string, number, number], { id: string }>(
     "SELECT id FROM agent WHERE owner_id = ? ORDER BY created_seq DESC LIMIT ? OFFSET ?",
   ),
-  update: store.prepare<{
-    id: string;
-    name: string;
-    description: string;
-    modelId: string;
-    modelName: string;
-    systemPrompt: string;
-    temperature: number;
-    saves: 0 | 1;
-  }>(
+  update: store.prepare<AgentFields>(
     `UPDATE agent SET name = :name, description = :description, model_id = :modelId, model_name = :modelName,
      system_prompt = :systemPrompt, temperature = :temperature, saves_conversations = :saves WHERE id = :id`,
   ),

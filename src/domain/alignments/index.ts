@@ -23,7 +23,7 @@ import { type Caller, Download, EventStream, type Handlers, type Input, type Rep
 import type { Recipe, SnapshotDocument } from "../../contract/run-folder.ts";
 import type { RunVerdict } from "../../contract/verdict.ts";
 import type { Queue } from "../../jobs/queue.ts";
-import { isTerminal, type JobState } from "../../jobs/states.ts";
+import { isTerminal, type JobState, statesShownAs } from "../../jobs/states.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { openStudyThread } from "../../study/thread.ts";
@@ -143,9 +143,6 @@ const listStatusOf: Record<JobState, ListRow["status"]> = {
   failed: "FAILED",
   stopped: "STOPPED",
 };
-
-const statesShownAs = (status: ListRow["status"] | undefined): JobState[] =>
-  (Object.keys(listStatusOf) as JobState[]).filter((state) => status === undefined || listStatusOf[state] === status);
 
 export function createAlignments(parts: AlignmentsParts): Alignments {
   const { store, sql, queue, clock, runs } = parts;
@@ -336,7 +333,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
         alignment_projects: sql.page
           .all({
             ownerId: caller.userId,
-            states: JSON.stringify(statesShownAs(query.status)),
+            states: JSON.stringify(statesShownAs(listStatusOf, query.status)),
             limit: query.limit,
             offset: query.offset,
           })

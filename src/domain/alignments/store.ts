@@ -1,5 +1,5 @@
 // All SQL of alignments. An alignment has one job for life; its public status is read from there.
-import type { JobState } from "../../jobs/states.ts";
+import { isLive, type JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 
 export interface AlignmentRow {
@@ -102,7 +102,7 @@ export const prepareAlignments = (store: Store) => ({
   /** Not terminal, of one owner over one base by one workflow. */
   underWay: store.prepare<[string, string, string], AlignmentRow>(
     `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ? AND ${isThere}
-     AND j.state IN('queued', 'running', 'stopping') ORDER BY a.created_seq`,
+     AND ${isLive} ORDER BY a.created_seq`,
   ),
   /** Those of an owner that took a snapshot of a document, newest first. */
   holding: store.prepare<{ ownerId: string; documentId: string }, AlignmentRow>(
@@ -111,17 +111,17 @@ export const prepareAlignments = (store: Store) => ({
   ),
   live: store.prepare<[string], { any: number }>(
     `SELECT EXISTS(SELECT 1 FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
-     WHERE a.owner_id = ? AND ${isThere} AND j.state IN('queued', 'running', 'stopping')) AS any`,
+     WHERE a.owner_id = ? AND ${isThere} AND ${isLive}) AS any`,
   ),
   /** Under way with a benchmark. */
   liveOnBenchmark: store.prepare<[string], { id: string }>(
     `SELECT a.id FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
-     WHERE a.benchmark_id = ? AND j.state IN('queued', 'running', 'stopping') ORDER BY a.created_seq`,
+     WHERE a.benchmark_id = ? AND ${isLive} ORDER BY a.created_seq`,
   ),
   /** Under way, with a model of this appliance as their teacher. */
   liveTaughtBy: store.prepare<[string], { id: string }>(
     `SELECT a.id FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
-     WHERE j.state IN('queued', 'running', 'stopping') AND json_extract(a.teacher_json, '$.model') = ?
+     WHERE ${isLive} AND json_extract(a.teacher_json, '$.model') = ?
      AND json_extract(a.teacher_json, '$.provider') IS NULL ORDER BY a.created_seq`,
   ),
   loseBenchmark: store.prepare<[string]>(

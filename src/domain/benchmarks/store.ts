@@ -1,6 +1,6 @@
 // All SQL of benchmarks.
 import type { itemTypes } from "../../contract/benchmarks.ts";
-import type { JobState } from "../../jobs/states.ts";
+import { isLive, type JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 
 export type Split = "dev" | "sealed" | "retention";
@@ -150,7 +150,7 @@ export function benchmarkRows(store: Store) {
     /** Being made, with a model of this appliance that checks or writes. */
     liveWith: store.prepare<{ modelId: string }, { id: string }>(
       `SELECT d.id FROM benchmark_draft AS d JOIN job AS j ON j.subject_id = d.id AND j.kind = 'generate'
-       WHERE j.state IN('queued', 'running', 'stopping') AND (json_extract(settings_json, '$.model_id') = :modelId
+       WHERE ${isLive} AND (json_extract(settings_json, '$.model_id') = :modelId
        OR (json_extract(settings_json, '$.generator.model') = :modelId
        AND json_extract(settings_json, '$.generator.provider') IS NULL)) ORDER BY d.created_seq`,
     ),

@@ -12,7 +12,7 @@ import type { Clock } from "../../base/time.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { evaluations } from "../../contract/evaluations.ts";
 import type { Queue } from "../../jobs/queue.ts";
-import { isTerminal, type JobState } from "../../jobs/states.ts";
+import { isTerminal, type JobState, statesShownAs } from "../../jobs/states.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { createComparing, type Verdict } from "./compare.ts";
@@ -95,9 +95,6 @@ const statusOf: Record<JobState, EvaluationRecord["status"]> = {
   failed: "FAILED",
   stopped: "FAILED",
 };
-
-const statesShownAs = (status: EvaluationRecord["status"] | undefined): JobState[] =>
-  (Object.keys(statusOf) as JobState[]).filter((state) => status === undefined || statusOf[state] === status);
 
 export function createEvaluations(parts: EvaluationParts): Evaluations {
   const { store, sql, queue, clock } = parts;
@@ -203,7 +200,12 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
       },
       "evaluations.list": async ({ query }, { userId }) => {
         const { status, model_id: modelId = null, benchmark_id: benchmarkId = null, limit, offset } = query;
-        const filter = { ownerId: userId, states: JSON.stringify(statesShownAs(status)), modelId, benchmarkId };
+        const filter = {
+          ownerId: userId,
+          states: JSON.stringify(statesShownAs(statusOf, status)),
+          modelId,
+          benchmarkId,
+        };
         return {
           evaluations: sql.page.all({ ...filter, limit, offset }).map(toRecord),
           total: sql.count.get(filter)!.n,

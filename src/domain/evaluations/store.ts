@@ -1,6 +1,6 @@
 // All SQL of evaluations. An evaluation has one job for life; its public status is read from there.
 import type { itemTypes } from "../../contract/benchmarks.ts";
-import type { JobState } from "../../jobs/states.ts";
+import { isLive, type JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 
 export type Split = "dev" | "sealed" | "retention";
@@ -132,14 +132,14 @@ export const prepareEvaluations = (store: Store) => ({
   ),
   /** On a benchmark, and whether each is still to be done. */
   onBenchmark: store.prepare<[string], { id: string; is_live: 0 | 1 }>(
-    `SELECT e.id, j.state IN('queued', 'running', 'stopping') AS is_live
+    `SELECT e.id, ${isLive} AS is_live
      FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate' WHERE e.benchmark_id = ?
      ORDER BY e.created_seq`,
   ),
   /** Still to be done, and in need of a model, to answer or to judge. */
   liveWith: store.prepare<{ modelId: string }, { id: string }>(
     `SELECT e.id FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'
-     WHERE j.state IN('queued', 'running', 'stopping')
+     WHERE ${isLive}
      AND (e.model_id = :modelId OR json_extract(e.settings_json, '$.judge.model_id') = :modelId) ORDER BY e.created_seq`,
   ),
   removeAnswers: store.prepare<[string]>("DELETE FROM evaluation_answer WHERE evaluation_id = ?"),
