@@ -8,6 +8,7 @@
 #include "base/failure.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/driver.h"
+#include "kernels/bf16_gemm.h"
 #include "model/random_model.h"
 #include "model/transformer.h"
 
@@ -44,11 +45,14 @@ OpenedDevice proven(OpenedDevice opened) {
 }
 
 OpenedDevice on_cpu(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options, std::string reason) {
-    if (options.precision == Number::bf16) throw Failure("bad_request", "precision bf16 is for GPUs, and this model is opened on the CPU: " + reason, "Leave precision out, or ask for fp32.");
-    return fitting(std::make_unique<Transformer>(source, threads), memory_bytes, std::move(reason));
+    if (options.precision == Number::bf16 && !bf16::supported())
+        throw Failure("bad_request", "precision bf16 needs a GPU or a processor with AVX512-BF16, and this model is opened on a CPU without: " + reason, "Leave precision out, or ask for fp32.");
+    return fitting(std::make_unique<Transformer>(source, threads, options.precision.value_or(cpu_precision())), memory_bytes, std::move(reason));
 }
 
 } // namespace
+
+Number cpu_precision() { return bf16::supported() ? Number::bf16 : Number::f32; }
 
 GpuWay this_machines_gpu() {
     return {why_no_gpu, [](const ModelSource & source, int threads, Number precision) { return open_on_gpu(source, threads, precision); }};

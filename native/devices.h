@@ -12,7 +12,7 @@ enum class DeviceChoice { automatic, cpu, cuda };
 
 struct DeviceOptions {
     DeviceChoice choice = DeviceChoice::cpu;
-    std::optional<Number> precision; // of weights and activations; f32 on the CPU, bf16 on a GPU where nothing is said
+    std::optional<Number> precision; // where nothing is said bf16, but f32 on a CPU that does not multiply bf16
 };
 
 struct OpenedDevice {
@@ -21,6 +21,9 @@ struct OpenedDevice {
     std::string reason;   // why this device and no other
     bool gpu_refused;     // the CPU was taken although the machine has a GPU and nobody asked for the CPU
 };
+
+/** What training on this machine's CPU computes in where nothing is said. */
+Number cpu_precision();
 
 /** The way to a GPU: that of cuda_backend.h, or a test's to an emulated one. */
 struct GpuWay {

@@ -22,11 +22,14 @@ Estimate estimate_gpu(const GgufModel & model, const EstimateOptions & o, Number
             device_workspace_bytes + device_reserve_bytes};
 }
 
-double training_flops_per_token(const ModelShape & m, const AdapterShape & adapter, int64_t length) {
+double frozen_flops_per_token(const ModelShape & m) {
     const double d = static_cast<double>(m.embedding), q = static_cast<double>(m.heads * m.head_values), kv = static_cast<double>(m.kv_heads * m.head_values);
     const double layers = static_cast<double>(m.layers), ff = static_cast<double>(m.feed_forward);
-    const double n = layers * (2 * d * q + 2 * d * kv + 3 * d * ff) + d * static_cast<double>(m.vocabulary);
-    const double a = 2 * static_cast<double>(length) * q * layers;
+    return 4 * (layers * (2 * d * q + 2 * d * kv + 3 * d * ff) + d * static_cast<double>(m.vocabulary));
+}
+
+double training_flops_per_token(const ModelShape & m, const AdapterShape & adapter, int64_t length) {
+    const double a = 2 * static_cast<double>(length * m.heads * m.head_values * m.layers);
     const double r = static_cast<double>(Adapter::bytes(m, adapter)) / (4 * sizeof(float));
-    return 4 * n + 3 * a + 6 * r;
+    return frozen_flops_per_token(m) + 3 * a + 6 * r;
 }

@@ -32,3 +32,6 @@ Estimate estimate_gpu(const GgufModel & model, const EstimateOptions & options, 
  * forward and one backward, the adapter's two.
  */
 double training_flops_per_token(const ModelShape & shape, const AdapterShape & adapter, int64_t length);
+
+/** Of them those of products with frozen weights, 4 N. */
+double frozen_flops_per_token(const ModelShape & shape);

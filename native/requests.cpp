@@ -8,6 +8,7 @@
 #include "cuda/driver.h"
 #include "estimate.h"
 #include "fields.h"
+#include "kernels/bf16_gemm.h"
 #include "kernels/gemm.h"
 #include "model/random_model.h"
 
@@ -108,10 +109,12 @@ std::optional<Number> precision_of(Fields & fields) {
     return name == "bf16" ? Number::bf16 : Number::f32;
 }
 
-double cpu_gemm_rate(int threads) {
+/** What the CPU reaches of a step's arithmetic when its frozen products are in the precision and all others in fp32. */
+double cpu_gemm_rate(int threads, Number precision, double frozen_share) {
     gemm_prepare();
     Pool pool(threads);
-    return gemm_rate(pool);
+    const double single = gemm_rate(pool, Number::f32);
+    return precision == Number::f32 ? single : 1 / (frozen_share / gemm_rate(pool, precision) + (1 - frozen_share) / single);
 }
 
 Answer estimate(Trainer &, Fields & fields) {
@@ -122,15 +125,15 @@ Answer estimate(Trainer &, Fields & fields) {
     const auto threads = static_cast<int>(fields.whole("threads", 1, 64));
     const std::string device = fields.text("device");
     if (device != "cpu" && device != "cuda") Fields::bad("device", "must be cpu or cuda");
-    const Number precision = precision_of(fields).value_or(device == "cpu" ? Number::f32 : Number::bf16);
-    if (device == "cpu" && precision == Number::bf16) Fields::bad("precision", "bf16 is for GPUs");
+    const Number precision = precision_of(fields).value_or(device == "cpu" ? cpu_precision() : Number::bf16);
+    if (device == "cpu" && precision == Number::bf16 && !bf16::supported()) Fields::bad("precision", "bf16 needs a GPU or a processor with AVX512-BF16");
     fields.expect_no_more();
     const GgufModel model(source, MadeUp::outlined);
     adapter.check(model.shape);
     const EstimateOptions options{adapter, pass_tokens, longest_row, threads};
     const Estimate bytes = device == "cpu" ? estimate_cpu(model.shape, options) : estimate_gpu(model, options, precision);
-    const std::optional<double> rate = device == "cpu" ? cpu_gemm_rate(threads) : gpu_gemm_rate(precision);
-    const double flops = training_flops_per_token(model.shape, adapter, longest_row);
+    const double flops = training_flops_per_token(model.shape, adapter, longest_row), frozen = frozen_flops_per_token(model.shape);
+    const std::optional<double> rate = device == "cpu" ? cpu_gemm_rate(threads, precision, frozen / flops) : gpu_gemm_rate(precision);
     return {{{"weight_bytes", bytes.weight_bytes},
              {"adapter_bytes", bytes.adapter_bytes},
              {"pass_bytes", bytes.pass_bytes},
@@ -176,7 +179,8 @@ Answer open(Trainer & trainer, Fields & fields) {
              {"weight_bytes", m.weight_bytes},
              {"device", trainer.device()},
              {"device_reason", trainer.device_reason()},
-             {"gpu_refused", trainer.gpu_refused()}},
+             {"gpu_refused", trainer.gpu_refused()},
+             {"precision", trainer.precision() == Number::bf16 ? "bf16" : "fp32"}},
             {}};
 }
 

@@ -43,7 +43,7 @@ struct Sampled {
 class Trainer {
 public:
     explicit Trainer(GpuWay gpu = this_machines_gpu()) : gpu_(std::move(gpu)) {}
-    const ModelShape & open(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & device = {});
+    const ModelShape & open(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & device = {DeviceChoice::cpu, Number::f32});
     /** Of the open model: "cpu" or "cuda", and why. */
     std::string device() { return model().device(); }
     const std::string & device_reason() const { return device_reason_; }
@@ -51,6 +51,7 @@ public:
     Profile::All profile() { return model().profile(); }
     int64_t peak_device_bytes() { return model().peak_device_bytes(); }
     std::string kernels() { return model().kernels(); }
+    Number precision() { return model().precision(); }
     bool gpu_refused() const { return gpu_refused_; }
     /** How often a device that ran short could go on when passes' memory was given back. */
     int64_t shortages() { return model().shortages(); }

@@ -19,6 +19,8 @@ ap.add_argument("--kinds", nargs="+", choices=["qa", "doc"], default=["qa", "doc
 ap.add_argument("--pairs", type=int, default=3)
 ap.add_argument("--steps", type=int, default=20)
 ap.add_argument("--threads", type=int, default=2)
+ap.add_argument("--precision", choices=["bf16", "fp32"], help="of plumbline; without it what the processor is best at")
+ap.add_argument("--peer-dtype", choices=["float32", "bfloat16"], default="float32")
 a = ap.parse_args()
 plumbline = os.path.join(os.path.dirname(__file__), "..", "..", "bin", "plumbline")
 folder = tempfile.mkdtemp(prefix="plumbline-compare-")
@@ -36,8 +38,15 @@ def rows(kind, *more):
 
 def sides(path, *more):
     common = ["--model", a.model, "--rows", path, "--rank", "32", "--threads", str(a.threads), *more]
-    ours = json.loads(run(plumbline, "bench", "train", "--json", *common))
-    return ours, json.loads(run(sys.executable, a.peer, *common))
+    precision = ["--precision", a.precision] if a.precision else []
+    ours = json.loads(run(plumbline, "bench", "train", "--json", *common, *precision))
+    return ours, json.loads(run(sys.executable, a.peer, *common, "--dtype", a.peer_dtype))
+
+
+def torch_kernels():
+    """What the peer's products may use of the processor; asked of a process of its own, as the peer is one."""
+    ask = "import torch; print(torch.backends.cpu.get_cpu_capability(), 'mkldnn' if torch.backends.mkldnn.is_available() else '')"
+    return run(sys.executable, "-c", ask).strip()
 
 
 def speed(kind, batch, *more):
@@ -48,7 +57,8 @@ def speed(kind, batch, *more):
         "ratio": round(statistics.median(ours["tokens_per_second"] / theirs["tokens_per_second"] for ours, theirs in pairs), 2),
         "memory_ratio": round(pairs[0][0]["peak_memory_bytes"] / pairs[0][1]["peak_memory_bytes"], 2),
         "floor_fraction": round(statistics.median(ours["floor_fraction"] for ours, _ in pairs), 2),
-        "kernels": pairs[0][0]["kernels"],
+        "kernels": {"plumbline": pairs[0][0]["kernels"], "peer": torch_kernels()},
+        "precision": {"plumbline": pairs[0][0]["precision"], "peer": a.peer_dtype},
         "ops": {name: round(share, 3) for name, share in pairs[0][0]["ops"].items()},
     }
 

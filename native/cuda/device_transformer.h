@@ -50,6 +50,7 @@ public:
     int64_t cache_bytes(int64_t places) const override { return device_cache_bytes(shape(), places, number); }
     int64_t peak_device_bytes() const override { return device_->peak_bytes(); }
     std::string kernels() const override { return device_->kernels(); }
+    Number precision() const override { return number; }
     int64_t scratch_bytes() const override { return arena_.bytes(); }
     void drop_scratch() override { release_scratch(); }
     int64_t shortages() const override { return shortages_; }

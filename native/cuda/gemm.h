@@ -2,8 +2,7 @@
 #pragma once
 #include <cstdint>
 
-enum class Number { f32, bf16 };
-inline int64_t bytes_of(Number number) { return number == Number::f32 ? 4 : 2; }
+#include "kernels/number.h"
 
 /** C [m, n] = alpha · op(A) [m, k] · op(B) [k, n] + beta · C. Leading dimensions are row lengths as stored; sums are in f32. */
 struct Gemm {

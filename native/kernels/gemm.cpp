@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/buffer.h"
+#include "kernels/bf16_gemm.h"
+
 namespace {
 
 /**
@@ -27,24 +30,31 @@ const char * gemm_prepare() {
     return openblas_get_corename();
 }
 
-double gemm_rate(Pool & pool) {
-    constexpr int64_t m = 512, n = 1024, k = 1024;
+double gemm_rate(Pool & pool, Number inputs) {
+    constexpr int64_t m = 512, n = 1024, k = 1024, pairs = bf16::pairs_of(k);
     using Clock = std::chrono::steady_clock;
-    std::vector<std::vector<float>> a, b, c;
-    for (int thread = 0; thread < pool.threads(); thread++) {
-        a.emplace_back(m * k, 0.5f);
-        b.emplace_back(n * k, 0.25f);
-        c.emplace_back(m * n);
+    struct Operands {
+        Buffer<float> a{m * k}, b{n * k}, c{m * n};
+        Buffer<uint32_t> narrow_a{m * pairs}, narrow_b{n * pairs};
+    };
+    std::vector<Operands> operands(static_cast<size_t>(pool.threads()));
+    for (Operands & o : operands) {
+        std::fill_n(o.a.data(), m * k, 0.5f);
+        std::fill_n(o.b.data(), n * k, 0.25f);
+        std::fill_n(o.narrow_a.data(), m * pairs, 0x3f003f00u); // 0.5 twice
+        std::fill_n(o.narrow_b.data(), n * pairs, 0x3e803e80u);
     }
+    const auto multiply = [&](Operands & o) {
+        if (inputs == Number::f32) return gemm(Side::plain, Side::transposed, m, n, k, 1, o.a.data(), k, o.b.data(), k, 0, o.c.data(), n);
+        for (int64_t column = 0; column < n; column += bf16::strip)
+            bf16::multiply(m, bf16::strip, pairs, o.narrow_a.data(), pairs, o.narrow_b.data() + column * pairs, false, o.c.data() + column, n);
+    };
     double best = 0;
     const auto start = Clock::now();
     // The best of several: what disturbs one of them is not the machine's rate.
     while (Clock::now() - start < std::chrono::milliseconds(200)) {
         const auto begin = Clock::now();
-        pool.run([&](int thread) {
-            const auto t = static_cast<size_t>(thread);
-            gemm(Side::plain, Side::transposed, m, n, k, 1, a[t].data(), k, b[t].data(), k, 0, c[t].data(), n);
-        });
+        pool.run([&](int thread) { multiply(operands[static_cast<size_t>(thread)]); });
         const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
         best = std::max(best, 2.0 * m * n * k * pool.threads() / seconds);
     }

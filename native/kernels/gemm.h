@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/number.h"
 #include "kernels/pool.h"
 
 enum class Side { plain, transposed };
@@ -40,4 +41,4 @@ inline void gemm_by_columns(Pool & pool, Side a_side, Side b_side, int64_t m, in
 const char * gemm_prepare();
 
 /** Multiplications and additions a second that the pool's threads together reach in products of a model's size; takes 0.2 s. */
-double gemm_rate(Pool & pool);
+double gemm_rate(Pool & pool, Number inputs);

@@ -24,11 +24,11 @@ void fill_panel(const Matrix & w, int64_t row, int64_t rows, int64_t column, int
     for (int64_t r = 0; r < rows; r++) w.read(row + r, column, count, panel + r * count);
 }
 
-void product_rows(const Product & p, int64_t begin, int64_t end, const float * x, int64_t tokens, float beta, Panels & panels, int thread) {
+void product_rows(const Product & p, int64_t begin, int64_t end, const float * x, int64_t tokens, bool add, Panels & panels, int thread) {
     const Matrix & w = *p.w;
     if (w.type == GGML_TYPE_F32) {
         const float * dense = reinterpret_cast<const float *>(w.data) + begin * w.columns;
-        gemm(Side::plain, Side::transposed, tokens, end - begin, w.columns, 1, x, w.columns, dense, w.columns, beta, p.y + begin, w.rows);
+        gemm(Side::plain, Side::transposed, tokens, end - begin, w.columns, 1, x, w.columns, dense, w.columns, add ? 1 : 0, p.y + begin, w.rows);
         return;
     }
     float * panel = panels.of(thread);
@@ -36,16 +36,16 @@ void product_rows(const Product & p, int64_t begin, int64_t end, const float * x
     for (int64_t row = begin; row < end; row += step) {
         const int64_t rows = std::min(step, end - row);
         fill_panel(w, row, rows, 0, w.columns, panels, thread);
-        gemm(Side::plain, Side::transposed, tokens, rows, w.columns, 1, x, w.columns, panel, w.columns, beta, p.y + row, w.rows);
+        gemm(Side::plain, Side::transposed, tokens, rows, w.columns, 1, x, w.columns, panel, w.columns, add ? 1 : 0, p.y + row, w.rows);
     }
 }
 
-void product_columns(const Product & p, int64_t begin, int64_t end, float * dx, int64_t tokens, float beta, Panels & panels, int thread) {
+void product_columns(const Product & p, int64_t begin, int64_t end, float * dx, int64_t tokens, bool add, Panels & panels, int thread) {
     const Matrix & w = *p.w;
     const int64_t width = end - begin;
     if (w.type == GGML_TYPE_F32) {
         const float * dense = reinterpret_cast<const float *>(w.data) + begin;
-        gemm(Side::plain, Side::plain, tokens, width, w.rows, 1, p.y, w.rows, dense, w.columns, beta, dx + begin, w.columns);
+        gemm(Side::plain, Side::plain, tokens, width, w.rows, 1, p.y, w.rows, dense, w.columns, add ? 1 : 0, dx + begin, w.columns);
         return;
     }
     float * panel = panels.of(thread);
@@ -53,7 +53,7 @@ void product_columns(const Product & p, int64_t begin, int64_t end, float * dx, 
     for (int64_t row = 0; row < w.rows; row += step) {
         const int64_t rows = std::min(step, w.rows - row);
         fill_panel(w, row, rows, begin, width, panels, thread);
-        gemm(Side::plain, Side::plain, tokens, width, rows, 1, p.y + row, w.rows, panel, width, row == 0 ? beta : 1, dx + begin, w.columns);
+        gemm(Side::plain, Side::plain, tokens, width, rows, 1, p.y + row, w.rows, panel, width, row > 0 || add ? 1 : 0, dx + begin, w.columns);
     }
 }
 
@@ -65,23 +65,25 @@ double flops_of(const std::vector<Product> & products, int64_t tokens) {
 
 } // namespace
 
-void linear(Pool & pool, Panels & panels, const std::vector<Product> & products, const float * x, int64_t tokens, float beta, Op op) {
+void linear(Pool & pool, Panels & panels, const std::vector<Product> & products, const float * x, int64_t tokens, bool add, Op op) {
     const Timed timed(panels.profile, op, flops_of(products, tokens));
+    if (panels.number == Number::bf16) return linear_bf16(pool, panels, products, x, tokens, add);
     pool.run([&](int thread) {
         for (const Product & p : products) {
             const int64_t pieces = (p.w->rows + 15) / 16;
             const int64_t begin = pieces * thread / pool.threads() * 16;
             const int64_t end = std::min(p.w->rows, pieces * (thread + 1) / pool.threads() * 16);
-            if (begin < end) product_rows(p, begin, end, x, tokens, beta, panels, thread);
+            if (begin < end) product_rows(p, begin, end, x, tokens, add, panels, thread);
         }
     });
 }
 
-void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, float beta, Op op) {
+void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, bool add, Op op) {
     const Timed timed(panels.profile, op, flops_of(products, tokens));
+    if (panels.number == Number::bf16) return linear_backward_bf16(pool, panels, products, dx, tokens, add);
     int64_t grain = 16;
     for (const Product & p : products) grain = std::max(grain, p.w->block());
     pool.split(products[0].w->columns, grain, [&](int64_t begin, int64_t end, int thread) {
-        for (const Product & p : products) product_columns(p, begin, end, dx, tokens, &p == &products[0] ? beta : 1, panels, thread);
+        for (const Product & p : products) product_columns(p, begin, end, dx, tokens, add || &p != &products[0], panels, thread);
     });
 }

@@ -1,5 +1,6 @@
-// A frozen weight as it lies in the file, and the two products training needs of it. A panel of rows is dequantised into a
-// thread's scratch, used for every token of the batch, and forgotten.
+// A frozen weight as it lies in the file, and the two products training needs of it. A panel of it is dequantised into scratch, used
+// for every token of the batch, and forgotten. In bf16 the panel and the other input are rounded on the way, each once for all
+// threads, and the result is the same to the bit whatever their number.
 #pragma once
 #include <ggml.h>
 
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "kernels/number.h"
 #include "kernels/pool.h"
 #include "kernels/profile.h"
 
@@ -24,17 +26,25 @@ struct Matrix {
 /** Floats of one thread's panel: 4 MiB, so that it stays in the last-level cache. */
 constexpr int64_t panel_floats = int64_t{1} << 20;
 
+/** Of a product in bf16: what is summed at a time, so that six rows of one input stay in the first-level cache. */
+constexpr int64_t bf16_depth = 2048;
+
 class Panels {
 public:
-    Panels(int threads, Profile & measured) : profile(measured) {
-        for (int i = 0; i < threads; i++) panels_.emplace_back(static_cast<size_t>(panel_floats));
-    }
-    float * of(int thread) { return panels_[static_cast<size_t>(thread)].data(); }
+    Panels(int threads, Profile & measured) : profile(measured), panels_(static_cast<size_t>(threads * panel_floats)) {}
+    float * of(int thread) { return panels_.data() + thread * panel_floats; }
+
+    /** The same memory as one panel of all threads, in pairs of bf16. */
+    uint32_t * pairs() { return reinterpret_cast<uint32_t *>(panels_.data()); }
+    int64_t pairs_capacity() const { return static_cast<int64_t>(panels_.capacity()); }
+    /** The other input of a product in bf16, [tokens, at most bf16_depth]. */
+    Buffer<uint32_t> rounded;
 
     Profile & profile;
+    Number number = Number::f32; // of the products that follow
 
 private:
-    std::vector<Buffer<float>> panels_;
+    Buffer<float> panels_;
 };
 
 struct Product {
@@ -60,8 +70,12 @@ template <class T> void linear_backward(const T * w, int64_t rows, int64_t colum
 
 } // namespace reference
 
-/** y = x · Wᵀ + beta · y for every product; x [tokens, columns] is shared. Time counts for op. */
-void linear(Pool & pool, Panels & panels, const std::vector<Product> & products, const float * x, int64_t tokens, float beta, Op op = Op::linear);
+/** y = x · Wᵀ, or += with add, for every product; x [tokens, columns] is shared. In panels.number; time counts for op. */
+void linear(Pool & pool, Panels & panels, const std::vector<Product> & products, const float * x, int64_t tokens, bool add, Op op = Op::linear);
 
-/** dx [tokens, columns] = Σ over products of y · W, + beta · dx; here y holds the gradient of each product. */
-void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, float beta, Op op = Op::linear);
+/** dx [tokens, columns] = Σ over products of y · W, or += with add; here y holds the gradient of each product. */
+void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, bool add, Op op = Op::linear);
+
+/** Both in bf16, for a processor that has it. */
+void linear_bf16(Pool & pool, Panels & panels, const std::vector<Product> & products, const float * x, int64_t tokens, bool add);
+void linear_backward_bf16(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, bool add);

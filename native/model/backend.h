@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/number.h"
 #include "kernels/pool.h"
 #include "kernels/profile.h"
 #include "kernels/token_loss.h"
@@ -107,6 +108,8 @@ public:
 
     /** Which kernels compute, for people: they decide how fast it is. */
     virtual std::string kernels() const = 0;
+    /** What the inputs of training's products with the frozen weights are in. */
+    virtual Number precision() const = 0;
 
     /** Where the time went since the model was opened; all zeros on a device that does not say. */
     virtual Profile::All profile() const { return {}; }

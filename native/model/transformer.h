@@ -1,4 +1,5 @@
-// The backend of the CPU: one frozen transformer and the passes over it in single precision.
+// The backend of the CPU: one frozen transformer and the passes over it in single precision. Only the frozen products of a training
+// pass may be in bf16, forward and backward: what is scored, sampled or asked forward is to the last digits what is served.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,7 +18,8 @@ struct KvCache : Cache {
 
 class Transformer final : public Backend {
 public:
-    Transformer(const ModelSource & source, int threads);
+    /** training: what the frozen products of forward_backward are in; bf16 only where bf16::supported(). */
+    Transformer(const ModelSource & source, int threads, Number training = Number::f32);
 
     const ModelShape & shape() const override { return model_.shape; }
     Pool & pool() override { return pool_; }
@@ -43,6 +45,7 @@ public:
         return adapter.optimise(pool_, options);
     }
     std::string kernels() const override;
+    Number precision() const override { return training_; }
     Profile::All profile() const override { return profile_.all(); }
     void clear_gradients(Adapter & adapter) override { adapter.clear_gradients(); }
     void fetch(Adapter &) override {}
@@ -86,6 +89,7 @@ private:
 
     GgufModel model_;
     Pool pool_;
+    Number training_;
     Profile profile_;
     Panels panels_;
     AttentionPlan plan_;            // of the current pass

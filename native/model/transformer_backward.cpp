@@ -104,13 +104,13 @@ void Transformer::feed_forward_backward(int64_t layer, Adapter & adapter) {
         for (int64_t t = begin; t < end; t++)
             rmsnorm_again(l.x_mid.data() + t * d, w.ffn_norm.data(), l.ffn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);
     });
-    linear_backward(pool_, panels_, {{&w.ffn_down, dadded}}, work_.dproduct.data(), tokens_, 0);
+    linear_backward(pool_, panels_, {{&w.ffn_down, dadded}}, work_.dproduct.data(), tokens_, false);
     lora_backward(adapter, groups[group_down], token_rows(), work_.product.data(), l.u[group_down].data(), {dadded}, work_.dproduct.data());
     split(Op::activation, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         const int64_t at = begin * ff;
         (gelu ? geglu_backward : swiglu_backward)(gate + at, up + at, work_.dproduct.data() + at, (end - begin) * ff, gate + at, up + at);
     });
-    linear_backward(pool_, panels_, {{&w.ffn_gate, gate}, {&w.ffn_up, up}}, dh, tokens_, 0);
+    linear_backward(pool_, panels_, {{&w.ffn_gate, gate}, {&w.ffn_up, up}}, dh, tokens_, false);
     lora_backward(adapter, groups[group_gate_up], token_rows(), work_.normed.data(), l.u[group_gate_up].data(),
                   gradients_of(groups[group_gate_up], {{ffn_gate, gate}, {ffn_up, up}}), dh);
     split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
@@ -131,7 +131,7 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
     float *dx = work_.dx.data(), *dh = work_.dnormed.data();
 
     float * dadded = added_backward(w.attn_post_norm, l.attn_added, l.attn_added_inv);
-    linear_backward(pool_, panels_, {{&w.attn_output, dadded}}, work_.dattended.data(), tokens_, 0);
+    linear_backward(pool_, panels_, {{&w.attn_output, dadded}}, work_.dattended.data(), tokens_, false);
     lora_backward(adapter, groups[group_output], token_rows(), l.attended.data(), l.u[group_output].data(), {dadded}, work_.dattended.data());
     if (lowest && groups[group_qkv].sites.empty()) return;
     float *dq = work_.dq.data(), *dk = work_.dk.data(), *dv = work_.dv.data();
@@ -146,7 +146,7 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
         for (int64_t t = begin; t < end; t++)
             rmsnorm_again(x + t * d, w.attn_norm.data(), l.attn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);
     });
-    if (!lowest) linear_backward(pool_, panels_, {{&w.attn_q, dq}, {&w.attn_k, dk}, {&w.attn_v, dv}}, dh, tokens_, 0);
+    if (!lowest) linear_backward(pool_, panels_, {{&w.attn_q, dq}, {&w.attn_k, dk}, {&w.attn_v, dv}}, dh, tokens_, false);
     lora_backward(adapter, groups[group_qkv], token_rows(), work_.normed.data(), l.u[group_qkv].data(),
                   gradients_of(groups[group_qkv], {{attn_q, dq}, {attn_k, dk}, {attn_v, dv}}), lowest ? nullptr : dh);
     if (lowest) return;
@@ -179,7 +179,7 @@ std::vector<TokenLoss> Transformer::forward_backward(const Batch & batch, Adapte
                 losses[static_cast<size_t>(first + i)] = token_loss_backward(logits + i * vocabulary, vocabulary, ask.target, ask.coefficients, ask.soft);
             }
         });
-        linear_backward(pool_, panels_, {{&model_.head, logits}}, gradient + first * d, count, 0, Op::head);
+        linear_backward(pool_, panels_, {{&model_.head, logits}}, gradient + first * d, count, false, Op::head);
         // u is still that of this chunk.
         if (!adapter.head.sites.empty())
             lora_backward(adapter, adapter.head, head_rows(first, count), asked_normed_.data() + first * d, head_u_.data(), {logits}, gradient + first * d);

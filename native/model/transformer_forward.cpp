@@ -47,17 +47,18 @@ KvCache::KvCache(const ModelShape & m, int64_t places) {
     }
 }
 
-Transformer::Transformer(const ModelSource & source, int threads)
-    : model_(source), pool_(threads), panels_(threads, profile_), attention_scratch_(threads), rope_tables_(model_.ropes.size()) {
+Transformer::Transformer(const ModelSource & source, int threads, Number training)
+    : model_(source), pool_(threads), training_(training), panels_(threads, profile_), attention_scratch_(threads), rope_tables_(model_.ropes.size()) {
     gemm_prepare();
 }
 
 int64_t Transformer::memory() const { return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE); }
 
-std::string Transformer::kernels() const { return std::string("OpenBLAS ") + gemm_prepare(); }
+std::string Transformer::kernels() const { return std::string("OpenBLAS ") + gemm_prepare() + (training_ == Number::bf16 ? ", training in bf16" : ""); }
 
 int64_t Transformer::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_path, Keep keep) {
-    const int64_t floats = threads * panel_floats + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
+    const int64_t rounded = keep == Keep::activations ? tokens * bf16_depth / 2 : 0;
+    const int64_t floats = threads * panel_floats + rounded + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
                            2 * threads * query_block * longest_path + tokens * (2 * m.embedding + 1);
     return floats * static_cast<int64_t>(sizeof(float)) + tokens * Workspace::bytes_per_token(m, adapter, keep);
 }
@@ -71,6 +72,7 @@ std::unique_ptr<Cache> Transformer::make_cache(int64_t places) { return std::mak
 
 void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep keep) {
     tokens_ = batch.count();
+    panels_.number = keep == Keep::activations ? training_ : Number::f32;
     work_.ensure(shape(), adapter, tokens_, keep);
     plan_ = AttentionPlan(batch.segments);
     attention_scratch_.ensure(plan_.longest);
@@ -205,7 +207,7 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
         for (int64_t t = begin; t < end; t++) l.ffn_inv[static_cast<size_t>(t)] = rmsnorm(l.x_mid.data() + t * d, w.ffn_norm.data(), shape().norm_eps, d, h + t * d);
         std::memcpy(x_out + begin * d, l.x_mid.data() + begin * d, static_cast<size_t>((end - begin) * d) * sizeof(float));
     });
-    linear(pool_, panels_, {{&w.ffn_gate, l.gate.data()}, {&w.ffn_up, l.up.data()}}, h, tokens_, 0);
+    linear(pool_, panels_, {{&w.ffn_gate, l.gate.data()}, {&w.ffn_up, l.up.data()}}, h, tokens_, false);
     if (adapter) {
         const Group & group = adapter->layers[static_cast<size_t>(layer)][group_gate_up];
         lora(*adapter, group, token_rows(), h, l.u[group_gate_up].data(), outputs_of<float>(group, {{ffn_gate, l.gate.data()}, {ffn_up, l.up.data()}}));
@@ -215,7 +217,7 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
         activate(l.gate.data() + begin * ff, l.up.data() + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
     });
     float * added = w.ffn_post_norm.empty() ? x_out : l.ffn_added.data();
-    linear(pool_, panels_, {{&w.ffn_down, added}}, work_.product.data(), tokens_, added == x_out ? 1 : 0);
+    linear(pool_, panels_, {{&w.ffn_down, added}}, work_.product.data(), tokens_, added == x_out);
     if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_down], token_rows(), work_.product.data(), l.u[group_down].data(), {added});
     if (added != x_out) add_normed(w.ffn_post_norm, added, l.ffn_added_inv.data(), x_out);
 }
@@ -240,7 +242,7 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
         });
         float * q = shape().head_norms ? l.q_plain.data() : l.q.data();
         float * k = shape().head_norms ? l.k_plain.data() : l.k.data();
-        linear(pool_, panels_, {{&w.attn_q, q}, {&w.attn_k, k}, {&w.attn_v, l.v.data()}}, h, tokens_, 0);
+        linear(pool_, panels_, {{&w.attn_q, q}, {&w.attn_k, k}, {&w.attn_v, l.v.data()}}, h, tokens_, false);
         if (adapter) {
             const Group & group = adapter->layers[static_cast<size_t>(layer)][group_qkv];
             lora(*adapter, group, token_rows(), h, l.u[group_qkv].data(), outputs_of<float>(group, {{attn_q, q}, {attn_k, k}, {attn_v, l.v.data()}}));
@@ -248,7 +250,7 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
         place_heads(batch, layer, l);
         attend(layer, l, plan, one_token);
         float * added = w.attn_post_norm.empty() ? l.x_mid.data() : l.attn_added.data();
-        linear(pool_, panels_, {{&w.attn_output, added}}, l.attended.data(), tokens_, added == l.x_mid.data() ? 1 : 0);
+        linear(pool_, panels_, {{&w.attn_output, added}}, l.attended.data(), tokens_, added == l.x_mid.data());
         if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_output], token_rows(), l.attended.data(), l.u[group_output].data(), {added});
         if (added != l.x_mid.data()) add_normed(w.attn_post_norm, added, l.attn_added_inv.data(), l.x_mid.data());
         feed_forward(layer, l, adapter, x_out);
@@ -273,7 +275,7 @@ void Transformer::norm_positions(const std::vector<int64_t> & positions) {
 float * Transformer::make_logits(int64_t first, int64_t rows) {
     float * logits = logits_.ensure(static_cast<size_t>(rows * shape().vocabulary));
     const float * hidden = asked_normed_.data() + first * shape().embedding;
-    linear(pool_, panels_, {{&model_.head, logits}}, hidden, rows, 0, Op::head);
+    linear(pool_, panels_, {{&model_.head, logits}}, hidden, rows, false, Op::head);
     if (adapter_ && !adapter_->head.sites.empty()) {
         const LoraRows of_head = head_rows(first, rows);
         lora(*adapter_, adapter_->head, of_head, hidden, head_u_.data(), {logits});

@@ -46,6 +46,9 @@ function registerTrain(bench: Command): void {
     )
     .option("--dropout <x>", "of the adapter's inputs, in [0, 1)", dropoutRate, 0)
     .option("--threads <n>", "threads of the trainer", wholeNumber, availableParallelism())
+    .addOption(
+      new Option("--precision <name>", "of training; without it what the device is best at").choices(["bf16", "fp32"]),
+    )
     .option(
       "--seed <n>",
       "of the adapter and the order of batches",

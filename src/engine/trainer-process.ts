@@ -155,8 +155,13 @@ class TrainerProcess implements Trainer {
       ...(model.precision && { precision: model.precision }),
     });
     const { kv_heads, feed_forward, file_type, weight_bytes, device_reason, gpu_refused, ...same } = fields;
-    const { device } = fields;
-    this.#log(gpu_refused ? "warn" : "info", "trainer_device", { pid: this.#child.pid, device, reason: device_reason });
+    const { device, precision } = fields;
+    this.#log(gpu_refused ? "warn" : "info", "trainer_device", {
+      pid: this.#child.pid,
+      device,
+      precision,
+      reason: device_reason,
+    });
     return {
       ...(same as unknown as OpenedModel),
       kvHeads: kv_heads as number,

@@ -93,12 +93,14 @@ export interface OpenedModel {
   deviceReason: string;
   /** The machine has a GPU, the CPU was taken, and nobody asked for it. */
   gpuRefused: boolean;
+  /** What training computes in. */
+  precision: "bf16" | "fp32";
 }
 
 export interface DeviceChoice {
   /** auto: a GPU where one can be used and holds the model. */
   device?: "auto" | "cpu" | "cuda";
-  /** fp32 on the CPU; on a GPU bf16 unless asked for otherwise. */
+  /** bf16 unless asked for otherwise; fp32 on a CPU without AVX512-BF16. On a CPU it is of forwardBackward alone. */
   precision?: "bf16" | "fp32";
 }
 
@@ -130,7 +132,7 @@ export interface TrainingEstimate {
   totalBytes: number;
   /** Of a training step without anything computed twice, rows of longestRow tokens. */
   flopsPerToken: number;
-  /** Measured in matrix products on the device; null for a GPU where none can be used. */
+  /** Measured in matrix products on the device, of the mixture that a step has; null for a GPU where none can be used. */
   gemmFlopsPerSecond: number | null;
   /** What that rate allows at most. */
   tokensPerSecond: number | null;

@@ -65,7 +65,8 @@ test("an exported adapter is where --init starts", async (t) => {
     rowLengths: Int32Array.of(40, 40, 40, 40),
     weights: Float32Array.from(weights),
   });
-  const figures = await bench(["--model", tinyModel("tiny-f32"), "--rows", rows, "--in-order", "--init", peft]);
+  const figures = await bench(["--model", tinyModel("tiny-f32"), "--rows", rows, "--in-order", "--init", peft, "--precision", "fp32"]);
+  assert.equal(figures.precision, "fp32");
   assert.ok(Math.abs(figures.loss[0]! - loss) < 1e-6, `${figures.loss[0]} and ${loss}`);
 });
 
@@ -97,7 +98,6 @@ test("memory of a GPU is told without one", async (t) => {
   assert.ok((await trainer.estimate({ shape, ...training, dropout: 0.1 })).passBytes > narrow.passBytes);
   if ((await trainer.hello()).noGpu !== null)
     assert.deepEqual([narrow.gemmFlopsPerSecond, narrow.tokensPerSecond], [null, null], "no rate is made up");
-  await assert.rejects(trainer.estimate({ shape, ...training, device: "cpu", precision: "bf16" }), /precision/);
   const tied = { ...shape, tied: true };
   await assert.rejects(trainer.estimate({ shape: tied, ...training, targets: ["output"] }), /tied_head/);
 });

@@ -109,7 +109,7 @@ async function scored(
 
 async function main(server: string, model: string): Promise<void> {
   const trainer = startTrainer({ executable, log: silentLog });
-  const { fileType } = await trainer.open({ path: model, threads: 2, memoryBytes: 0 });
+  const { fileType } = await trainer.open({ path: model, threads: 2, memoryBytes: 0, precision: "fp32" });
   const { tokenizer, dispose } = await openTokenizer(model, silentLog);
   const promptTokens = prompts.map((prompt) => tokenizer.encode(prompt, false));
   await dispose();

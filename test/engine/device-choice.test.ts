@@ -7,9 +7,10 @@ import { test } from "node:test";
 import { environmentOf, readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
 import { finish, startProcess } from "../../src/base/processes.ts";
+import { shapes } from "../../src/cli/bench/shapes.ts";
 import { startTrainer } from "../../src/engine/trainer-process.ts";
 import { plumbline, temporaryFolder } from "../cli/plumbline.ts";
-import { executable, tinyModel } from "./trainer-fixture.ts";
+import { everyTarget, executable, startWorker, tinyModel } from "./trainer-fixture.ts";
 
 const limits = { timeoutMs: 20_000, maxBytes: 1 << 16 };
 
@@ -41,10 +42,40 @@ test("whoever opens a model says in the log on which device, and why", async (t)
   const lines: string[] = [];
   const trainer = startTrainer({ executable, log: createLog("info", (line) => void lines.push(line)) });
   t.after(() => trainer.close());
-  const { device, deviceReason } = await trainer.open({ path: tinyModel("tiny-f32"), threads: 1, memoryBytes: 0 });
+  const { device, deviceReason, precision } = await trainer.open({
+    path: tinyModel("tiny-f32"),
+    threads: 1,
+    memoryBytes: 0,
+  });
   const said = lines.map((line) => JSON.parse(line)).find(({ event }) => event === "trainer_device");
-  assert.deepEqual([said.device, said.reason], [device, deviceReason]);
+  assert.deepEqual([said.device, said.precision, said.reason], [device, precision, deviceReason]);
   assert.notEqual(deviceReason, "");
+});
+
+test("a CPU trains in bf16 where it multiplies bf16, in fp32 when asked to, and refuses what it has not", async (t) => {
+  const open = async (precision?: "bf16" | "fp32"): Promise<[string, string]> => {
+    const trainer = startWorker(t);
+    const model = { path: tinyModel("tiny-q4_1"), threads: 1, memoryBytes: 0, device: "cpu" } as const;
+    const opened = await trainer.open({ ...model, ...(precision && { precision }) });
+    return [opened.precision, (await trainer.profile()).kernels];
+  };
+  const cpu = (await startWorker(t).hello()).devices.find(({ kind }) => kind === "cpu") as { features: string[] };
+  const [precision, kernels] = await open();
+  assert.equal(precision, cpu.features.includes("avx512bf16") ? "bf16" : "fp32");
+  assert.equal(kernels.endsWith(", training in bf16"), precision === "bf16");
+  const [single, singleKernels] = await open("fp32");
+  assert.equal(single, "fp32");
+  assert.doesNotMatch(singleKernels, /bf16/);
+  const shape = { ...shapes["smollm2-135m"], layers: 2, vocabulary: 512, quantisation: "q4_k" };
+  const training = { shape, rank: 4, targets: everyTarget, longestRow: 32, passTokens: 64, threads: 1 } as const;
+  const estimate = () => startWorker(t).estimate({ ...training, device: "cpu", precision: "bf16" });
+  if (precision === "bf16") {
+    assert.equal((await open("bf16"))[0], "bf16");
+    assert.ok((await estimate()).gemmFlopsPerSecond! > 0);
+  } else {
+    await assert.rejects(open("bf16"), /AVX512-BF16/);
+    await assert.rejects(estimate(), /AVX512-BF16/);
+  }
 });
 
 test("doctor says that the trainer takes the CPU although there is a GPU, and why", async (t) => {

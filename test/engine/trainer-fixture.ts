@@ -32,9 +32,10 @@ export function startWorker(t: TestContext): Trainer {
   return trainer;
 }
 
+/** In single precision, which is what tests can hold against other figures. */
 export async function openWorker(t: TestContext, path: string, threads = 2, memoryBytes = 0): Promise<Trainer> {
   const trainer = startWorker(t);
-  await trainer.open({ path, threads, memoryBytes });
+  await trainer.open({ path, threads, memoryBytes, precision: "fp32" });
   return trainer;
 }
 

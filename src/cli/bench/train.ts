@@ -24,6 +24,7 @@ export interface TrainBench {
   dropout: number;
   gradClip: number;
   threads: number;
+  precision?: "bf16" | "fp32";
   seed: number;
   /** Rows in file order, for comparing loss curves; otherwise batches of like lengths, shuffled. */
   inOrder: boolean;
@@ -38,6 +39,7 @@ export interface TrainFigures {
   /** Of the trainer's process; on a GPU of its memory. */
   peak_memory_bytes: number;
   device: "cpu" | "cuda";
+  precision: "bf16" | "fp32";
   adapter_parameters: number;
   /** Mean over the trained tokens, per step. */
   loss: number[];
@@ -74,7 +76,12 @@ export async function benchTraining(
   const rows = await readRows(bench.rows);
   const trainer = startTrainer({ executable: trainerPath, log: createLog("warn") });
   try {
-    const { device } = await trainer.open({ ...bench.source, threads: bench.threads, memoryBytes: 0 });
+    const { device, precision } = await trainer.open({
+      ...bench.source,
+      threads: bench.threads,
+      memoryBytes: 0,
+      ...(bench.precision && { precision: bench.precision }),
+    });
     const shape = { ...(await adapterShape(bench)), dropout: bench.dropout, seed: bench.seed };
     const { parameters } = await trainer.createAdapter("bench", shape);
     if (bench.init !== undefined) await trainer.load("bench", bench.init);
@@ -92,12 +99,14 @@ export async function benchTraining(
       passTokens: meanRow,
       threads: bench.threads,
       device,
+      precision,
     });
     // Where ops do not count their arithmetic, the formula does.
     const flops = counted > 0 ? counted : flopsPerToken * timed.computed_tokens;
     return {
       ...rest,
       device,
+      precision,
       peak_memory_bytes: peak,
       adapter_parameters: parameters,
       floor_fraction: flops / gemmFlopsPerSecond! / timed.seconds,

@@ -59,7 +59,7 @@ export interface RunIdentity {
 export interface RunBuild {
   plumbline: string;
   trainer: string;
-  /** The GPU, or the kernels that the processor's products run on. */
+  /** The GPU, or the kernels that the processor's products run on, and the precision. */
   device: string;
   threads: number;
   /** Decides how the trainer cuts a batch into passes, and so the order of its sums. */

@@ -65,7 +65,7 @@ export async function openTraining(run: Run, prepared: Prepared, trainer: Traine
   const build: RunBuild = {
     plumbline: versions.plumbline,
     trainer: `${hello.version} ${hello.build}`,
-    device: hello.devices.find(({ kind }) => kind === model.device)!.name,
+    device: `${hello.devices.find(({ kind }) => kind === model.device)!.name}, ${model.precision}`,
     threads: budget.threads,
     memory_bytes: budget.memory_bytes,
   };
