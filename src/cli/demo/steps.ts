@@ -90,6 +90,7 @@ export async function followAlignment(
   signal: AbortSignal,
 ): Promise<Status> {
   const params = { alignment_id: alignmentId };
+  await untilBegun(client, params, progress, signal);
   let loss = "";
   for await (const event of client.alignmentEvents(alignmentId, signal)) {
     onEvent(event);
@@ -112,6 +113,21 @@ export async function followAlignment(
     if (status.status === "COMPLETED") return status;
     if (status.status === "FAILED" || status.status === "STOPPED")
       throw new Failure("demo_failed", `The alignment ended ${status.status}: ${status.error ?? "no reason given"}`);
+    await delay(pollMs, undefined, { signal });
+  }
+}
+
+/** Until it leaves the queue; says what it waits for there. */
+async function untilBegun(
+  client: Client,
+  params: { alignment_id: string },
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    const { phase, waiting_for } = await client.api["alignments.status"]({ params, signal });
+    if (phase !== "queued") return;
+    if (waiting_for) progress.show({ phase, done: 0, total: null, unit: "steps", note: waiting_for });
     await delay(pollMs, undefined, { signal });
   }
 }
