@@ -54,7 +54,7 @@ export interface Base {
   /** null where the model answers nothing. */
   batcher: Batcher | null;
   turns: Turns;
-  /** For its vectors and ranks. */
+  /** For its vectors and ranks, its evaluations and scorings. */
   threadChoice: ThreadChoice;
   /** Reads texts of up to `shortText` tokens, request after request; null where the model answers. */
   shortTexts: NativeEmbeddingContext | null;
@@ -221,6 +221,9 @@ export async function withLane<T>(
       width,
       seatContext: base.context,
       batch: batchTokens,
+      threads: options.config.threads,
+      threadChoice: base.threadChoice,
+      threadsFree: () => threadsFree(options),
     });
     try {
       return await work(lane);
