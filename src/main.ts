@@ -210,6 +210,8 @@ async function furnish(parts: HouseParts): Promise<House> {
     },
     itemsOf: benchmarks.items,
     answeredOf: (evaluationId) => evaluate.answered(evaluationId),
+    waitingFor: (evaluationId) => evaluate.waitingFor(evaluationId),
+    stopAnswering: (evaluationId) => evaluate.stop(evaluationId),
     audit,
   });
   const grading = createGrading();
@@ -389,6 +391,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     "model.import": (args) => models.importBase(sourceOf(args)),
     "model.list": models.listBase,
     "model.remove": (args) => models.removeBase(textOf(args, "id")),
+    "evaluation.stop": async (args) => evaluations.stopAny(textOf(args, "id")),
     "model.export": (args) => models.exportAligned(orderOf(args)),
   };
 

@@ -16,6 +16,7 @@ const verbs = [
   ["model", "ls"],
   ["model", "rm"],
   ["model", "export"],
+  ["evaluation", "stop"],
   ["key", "create"],
   ["key", "ls"],
   ["key", "revoke"],
@@ -34,7 +35,7 @@ test("--help of every verb names its usage and the exit statuses", async () => {
 
 test("--help without a verb lists them", async () => {
   const { stdout } = await plumbline(["--help"]);
-  for (const name of ["serve", "demo", "doctor", "model", "key", "bench"])
+  for (const name of ["serve", "demo", "doctor", "model", "evaluation", "key", "bench"])
     assert.match(stdout, new RegExp(`^ +${name} `, "m"));
 });
 

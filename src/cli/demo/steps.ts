@@ -62,13 +62,12 @@ export async function evaluationResults(
     const record = await client.api["evaluations.get"]({ params, signal });
     if (record.status === "FAILED") throw new Failure("demo_failed", `The evaluation failed: ${record.error}`);
     if (record.status === "READY") return client.api["evaluations.results"]({ params, signal });
-    progress.show(
-      stepOf(phase, record.progress_detail, {
-        done: record.n_samples_completed,
-        total: record.n_samples,
-        unit: "questions",
-      }),
-    );
+    const step = stepOf(phase, record.progress_detail, {
+      done: record.n_samples_completed,
+      total: record.n_samples,
+      unit: "questions",
+    });
+    progress.show(record.waiting_for ? { ...step, note: record.waiting_for } : step);
     await delay(pollMs, undefined, { signal });
   }
 }
