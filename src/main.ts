@@ -135,6 +135,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     hasUpstream: (name) => upstreams.has(name),
     keepDocument: documents.keepBenchmark,
     removeDocument: documents.removeBenchmark,
+    checkedOf: (benchmarkId) => make.checked(benchmarkId),
     alignmentsOn: (benchmarkId) => alignments.measuredBy(benchmarkId),
     evaluationsOn: (benchmarkId) => evaluations.onBenchmark(benchmarkId),
     removeEvaluation: (evaluationId, caller) => evaluations.remove(evaluationId, caller),

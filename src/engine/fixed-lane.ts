@@ -77,17 +77,19 @@ export class FixedLane {
     adapter: NativeAdapter | null,
     rows: readonly { tokens: readonly number[]; promptLength: number }[],
     signal: AbortSignal,
+    onRow: (index: number) => void = () => {},
   ): Promise<Float64Array[]> {
     const { turns, context } = this.options;
     await turns.run(() => context.setAdapter(adapter));
     const scores: Float64Array[] = [];
     let read: readonly number[] = [];
-    for (const { tokens, promptLength } of rows) {
+    for (const [index, { tokens, promptLength }] of rows.entries()) {
       // The last token of the prompt is read with the answer: its logits are the first that are wanted.
       const before = tokens.slice(0, promptLength - 1);
       const isRead = before.length === read.length && commonPrefix(before, read) === read.length;
       scores.push(await this.scoreRow(tokens, promptLength, isRead ? read.length : 0, signal));
       read = before;
+      onRow(index);
     }
     return scores;
   }

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
-import { openNative } from "../../src/engine/binding.ts";
+import { type NativeContext, openNative } from "../../src/engine/binding.ts";
 import { FixedLane } from "../../src/engine/fixed-lane.ts";
 import { ThreadChoice } from "../../src/engine/thread-choice.ts";
 import { Turns } from "../../src/engine/turns.ts";
@@ -25,11 +25,25 @@ class All extends ThreadChoice {
 const native = await openNative(createLog("error"));
 const model = await native.openModel(readConfig().starterModel);
 const context = await model.openContext({ sequences: width, seatContext: 512, batch: 512, threads: cores });
-const prompts = Array.from({ length: width }, (_, at) => model.tokenizer.encode(`Question ${at}: what is water?`, false));
+const prompts = Array.from({ length: width }, (_, at) =>
+  model.tokenizer.encode(`Question ${at}: what is water?`, false),
+);
 const used: number[] = [];
-const watched = { ...context, setThreads: (count: number) => (used.push(count), context.setThreads(count)) };
+let steps = 0;
+const watched: NativeContext = {
+  ...context,
+  setThreads: (count) => {
+    used.push(count);
+    context.setThreads(count);
+  },
+  decode: async (parts) => {
+    const rows = await context.decode(parts);
+    if (parts.length === width) steps++;
+    return rows;
+  },
+};
 
-/** Answers of 32 tokens a second, over some seconds of groups of eight. */
+/** Steps of eight answers a second, prompts read between them. */
 async function rate(choice: ThreadChoice): Promise<number> {
   const lane = new FixedLane({
     ...{ context: watched, tokenizer: model.tokenizer, turns: new Turns(), width, seatContext: 512, batch: 512 },
@@ -37,15 +51,14 @@ async function rate(choice: ThreadChoice): Promise<number> {
   });
   const end = AbortSignal.timeout(1000 * secondsEach);
   const startedAt = performance.now();
-  let answers = 0;
+  steps = 0;
   try {
-    for (;;)
-      await lane.evaluate(null, { prompts, maxTokens: 32, startAt: 0, signal: end, onItem: () => void answers++ });
+    for (;;) await lane.evaluate(null, { prompts, maxTokens: 32, startAt: 0, signal: end, onItem: () => {} });
   } catch (error) {
     if (!end.aborted) throw error;
   }
   lane.dispose();
-  return answers / ((performance.now() - startedAt) / 1000);
+  return steps / ((performance.now() - startedAt) / 1000);
 }
 
 const row = (what: string, alone: number, stolen: number): string =>
@@ -56,7 +69,7 @@ const alone = { all: await rate(new All()), chosen: await rate(chosen) };
 const thief = spawn("nice", ["-n", "10", process.execPath, "-e", "for (;;);"]);
 try {
   const stolen = { all: await rate(new All()), chosen: await rate(chosen) };
-  console.log(`${cores} cores, answers a second    alone    stolen    loss`);
+  console.log(`${cores} cores, steps a second    alone    stolen    loss`);
   console.log(row("all threads", alone.all, stolen.all));
   console.log(row("as many as are fastest", alone.chosen, stolen.chosen));
   console.log(`threads at the end: ${used.slice(-20).join(" ")}`);
