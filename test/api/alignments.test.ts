@@ -340,7 +340,11 @@ test("two at once have a budget each; a third waits in queued, where it cannot b
     for (const id of ids) {
       const { status, budget } = await house.call("alignments.status", { params: { alignment_id: id } });
       assert.equal(status, "PROCESSING");
-      assert.ok(budget.threads >= 1 && budget.threads <= 8 && budget.memory_bytes <= house.gpu.snapshot().grants[0]!.bytes.machine);
+      assert.ok(
+        budget.threads >= 1 &&
+          budget.threads <= 8 &&
+          budget.memory_bytes <= house.gpu.snapshot().grants[0]!.bytes.machine,
+      );
     }
     assert.equal(house.gpu.snapshot().grants.length, 2);
     const third = await watch(house, waiting, (found) => found.waiting_for !== null);

@@ -1,5 +1,5 @@
-// What an evaluation loses when a niced busy loop takes one core of the machine: steps of eight answers in a fixed lane, with all
-// threads at every step as before and with as many as are fastest. `npm run bench:stolen-core`, on a machine where nothing else runs.
+// What an evaluation loses when a busy loop takes one core of the machine, niced as a run is or of equal rights: steps of eight answers
+// in a fixed lane, with all threads at every step and with as many as are fastest. What finding those costs is in it. `npm run bench:stolen-core`, on a machine where nothing else runs.
 import { spawn } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { readConfig } from "../../src/base/config.ts";
@@ -9,7 +9,7 @@ import { FixedLane } from "../../src/engine/fixed-lane.ts";
 import { ThreadChoice } from "../../src/engine/thread-choice.ts";
 import { Turns } from "../../src/engine/turns.ts";
 
-const secondsEach = 4;
+const secondsEach = 3;
 const width = 8;
 const cores = availableParallelism();
 
@@ -61,19 +61,25 @@ async function rate(choice: ThreadChoice): Promise<number> {
   return steps / ((performance.now() - startedAt) / 1000);
 }
 
-const row = (what: string, alone: number, stolen: number): string =>
-  `${what.padEnd(24)}${alone.toFixed(2).padStart(8)}${stolen.toFixed(2).padStart(10)}${(alone / stolen).toFixed(1).padStart(8)} ×`;
-
-const chosen = new ThreadChoice();
-const alone = { all: await rate(new All()), chosen: await rate(chosen) };
-const thief = spawn("nice", ["-n", "10", process.execPath, "-e", "for (;;);"]);
-try {
-  const stolen = { all: await rate(new All()), chosen: await rate(chosen) };
-  console.log(`${cores} cores, steps a second    alone    stolen    loss`);
-  console.log(row("all threads", alone.all, stolen.all));
-  console.log(row("as many as are fastest", alone.chosen, stolen.chosen));
-  console.log(`threads at the end: ${used.slice(-20).join(" ")}`);
-} finally {
-  thief.kill();
+/** Beside a busy loop of that niceness. */
+async function beside(nice: number, choice: ThreadChoice): Promise<number> {
+  const thief = spawn("nice", ["-n", String(nice), process.execPath, "-e", "for (;;);"]);
+  try {
+    return await rate(choice);
+  } finally {
+    thief.kill();
+  }
 }
+
+async function row(what: string, choice: ThreadChoice): Promise<string> {
+  const alone = await rate(choice);
+  const others = [await beside(10, choice), await beside(0, choice)];
+  const cells = others.map((one) => `${one.toFixed(1)} (${(alone / one).toFixed(1)} ×)`.padStart(15));
+  return `${what.padEnd(24)}${alone.toFixed(1).padStart(8)}${cells.join("")}`;
+}
+
+console.log(`${cores} cores, steps a second    alone  beside nice 10  beside nice 0`);
+console.log(await row("all threads", new All()));
+console.log(await row("as many as are fastest", new ThreadChoice()));
+console.log(`threads at the end: ${used.slice(-20).join(" ")}`);
 process.exit();

@@ -100,7 +100,7 @@ test("the memory of parked prompts is lent: who needs it gets it, and with the b
   assert.ok(openPrompts() > 0);
   await generator.dispose();
   assert.equal(openPrompts(), 0);
-  assert.equal(gpu.lend("all of it", 4e9, () => {})?.bytes, 4e9);
+  assert.equal(gpu.lend("all of it", 4e9, () => {})?.bytes.machine, 4e9);
 });
 
 /** Parked prompts of 100 bytes each over a context that writes them as it is told; `log` says what went wrong. */
