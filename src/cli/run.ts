@@ -78,7 +78,7 @@ export async function runFolder(folder: string, makeParts: MakeParts = partsOf):
 export const partsOf: MakeParts = async (request, config, log, control) => {
   const { createGenerator, openTokenizer } = await import("../engine/generator.ts");
   const { createGpu } = await import("../engine/gpu.ts");
-  const { threads, memory_bytes } = request.budget;
+  const { threads, memory_bytes, gpu_memory_bytes = 0 } = request.budget;
   return {
     control,
     clock: systemClock,
@@ -93,7 +93,7 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
           queueLimit: config.queueLimit,
         },
         log,
-        gpu: createGpu({ memoryBytes: memory_bytes || config.memory, threads }),
+        gpu: createGpu({ memoryBytes: memory_bytes || config.memory, gpuBytes: gpu_memory_bytes, threads }),
       }),
     openTokenizer: (path) => openTokenizer(path, log),
     grade,

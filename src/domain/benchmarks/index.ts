@@ -43,6 +43,8 @@ export interface BenchmarksParts {
   ) => Promise<Made>;
   /** Within the caller's transaction; what is returned is done after the commit. See the documents. */
   removeDocument: (ownerId: string, documentId: string) => () => void;
+  /** Drafts checked of the one that is being made, also those that are not written yet; 0 of all others. */
+  checkedOf: (benchmarkId: string) => number;
   /** Alignments under way that are measured by it. */
   alignmentsOn: (benchmarkId: string) => string[];
   /** Evaluations on it: those to be done, and those that have ended. */
@@ -164,7 +166,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     if (row) return toRecord(row);
     const draft = rows.ownedDraft.get(ownerId, id);
     if (!draft) throw new Failure("not_found");
-    return draftRecord(draft);
+    return draftRecord(draft, parts.checkedOf(draft.id));
   }
 
   function generatorOf(
@@ -358,10 +360,11 @@ const statusOf: Record<JobState, BenchmarkRecord["status"]> = {
 };
 
 /** One that is not there yet, or will never be. */
-function draftRecord(draft: DraftRow): BenchmarkRecord {
+function draftRecord(draft: DraftRow, checked: number): BenchmarkRecord {
   const { phase, state, candidates, seconds } = draft;
-  const done = phase === "phrasing" ? draft.phrased : draft.checked;
-  const rate = done > 0 && seconds > 0 ? done / seconds : null;
+  const written = phase === "phrasing" ? draft.phrased : draft.checked;
+  const done = phase === "checking" ? Math.max(written, checked) : written;
+  const rate = written > 0 && seconds > 0 ? written / seconds : null;
   const isEnded = state === "failed" || state === "stopped";
   return {
     benchmark_id: draft.id,
