@@ -40,6 +40,16 @@ export function limitConnections(
   });
 }
 
+/**
+ * Cuts off a client that takes nothing of its answer for so long: the answer would lie in the socket's buffer for ever, and hold the
+ * connection. Node's timeout of a socket does not run while some of what is written leaves it.
+ */
+export function endStalled(response: ServerResponse, stallMs: number): void {
+  const watch = (): void => void response.setTimeout(stallMs);
+  // A text is written at once; a file is being written from its first bytes on.
+  response.once("pipe", watch).once("prefinish", watch);
+}
+
 type Handle = (request: IncomingMessage, response: ServerResponse) => void;
 
 interface Line {
@@ -69,6 +79,8 @@ export function inTurn(handle: Handle, most: number, refuse: Handle): Turns {
 
   function answer(line: Line, socket: Socket, response: ServerResponse, begin: () => void): void {
     line.answering = response;
+    // Sent ahead of this request: how long it may take to answer is not the client's doing.
+    socket.setTimeout(0);
     response.once("close", () => {
       const next = socket.destroyed ? undefined : line.waiting.shift();
       if (next === undefined) lines.delete(socket);
