@@ -16,6 +16,21 @@ export function endWith(socket: Socket, text: string): void {
   socket.once("close", () => clearTimeout(timer));
 }
 
+/** How long a client may still send what nobody reads. */
+const unreadMs = 2_000;
+
+/**
+ * Lets a client that is still sending read its answer, after which the connection ends: Node would close it for both sides at once, and
+ * what came after that would be met by a reset, in which the answer is lost.
+ */
+export function endGently(socket: Socket): void {
+  socket.destroySoon = () => {
+    socket.end();
+    const timer = setTimeout(() => socket.destroy(), unreadMs).unref();
+    socket.once("close", () => clearTimeout(timer));
+  };
+}
+
 /** `refusal`: what a client is told that has too many, as bytes. */
 export function limitConnections(
   server: Server,

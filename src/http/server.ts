@@ -14,7 +14,7 @@ import { randomWord } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
 import { type Caller, Download, type Endpoint, EventStream, JsonText, PlainText } from "../contract/endpoint.ts";
-import { endStalled, endWith, inTurn, limitConnections, type Turns } from "./connections.ts";
+import { endGently, endStalled, endWith, inTurn, limitConnections, type Turns } from "./connections.ts";
 import { type Dialect, failureBody, failureHeaders, failureIn, rawAnswer, rawFailure, toFailure } from "./failures.ts";
 import { createGuesses } from "./guesses.ts";
 import { createFinder, type Route } from "./mount.ts";
@@ -216,15 +216,13 @@ async function answerErrors(ctx: Ctx, next: Next): Promise<void> {
   if (!ctx.req.complete) refuseTheRest(ctx);
 }
 
-/** What is left of a body is read for a moment, so that the answer is not lost in a reset, and then cut off. */
+/** What is left of a body is read for a moment, and then cut off. */
 function refuseTheRest(ctx: Ctx): void {
   ctx.set("connection", "close");
+  endGently(ctx.req.socket);
   ctx.res.once("finish", () => {
     ctx.req.unpipe();
     ctx.req.resume();
-    const timer = setTimeout(() => ctx.req.socket.destroy(), 2_000);
-    timer.unref();
-    ctx.req.once("close", () => clearTimeout(timer));
   });
 }
 

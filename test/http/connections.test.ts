@@ -197,7 +197,7 @@ describe("an answer that nobody takes", () => {
   test("holds its connection for a while and no longer", async () => {
     const { socket, told } = await open();
     socket.write(get("/api/long"));
-    await eventually(() => told().startsWith("HTTP/1.1 200"), 10_000);
+    await eventually(() => told().startsWith("HTTP/1.1 200"), 60_000);
     socket.pause();
     await delay(5 * stallSeconds * 1000);
     // What lies in the client's own buffer is read to the end of it, which comes before the answer's.
@@ -231,4 +231,21 @@ describe("an answer that nobody takes", () => {
       socket.destroy();
     }
   });
+});
+
+test("a body that is refused may still come for a moment, so that the answer is not lost in a reset", async () => {
+  const { socket, told } = await open();
+  const errors: string[] = [];
+  socket.on("error", ({ message }) => errors.push(message));
+  socket.write(
+    `POST /api/body HTTP/1.1\r\n${key}\r\nContent-Type: application/json\r\nContent-Length: 9000000\r\n\r\n`,
+  );
+  for (let part = 0; part < 9; part++) {
+    socket.write(" ".repeat(1_000_000));
+    await delay(50);
+  }
+  await eventually(() => told().startsWith("HTTP/1.1 413"), 60_000);
+  assert.match(told(), /connection: close/i);
+  assert.deepEqual(errors, []);
+  socket.destroy();
 });
