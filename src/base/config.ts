@@ -240,6 +240,13 @@ export const settings = {
     GiB,
     "Bytes a second below which a body or an upload is cut off, over any 15 seconds.",
   ),
+  stallSeconds: whole(
+    "PLUMBLINE_STALL_SECONDS",
+    30,
+    1,
+    3600,
+    "Seconds in which a client must take some of its answer; one that takes nothing is cut off.",
+  ),
   freeDisk: whole(
     "PLUMBLINE_FREE_DISK",
     512 * MiB,

@@ -122,6 +122,11 @@ export const failures = {
     "The benchmark cannot be used",
     "The message names the row and the field, or what the making of one lacked.",
   ),
+  benchmark_limit: row(
+    422,
+    "The benchmark takes too much time or memory to read",
+    "Leave out what is no item, or split it into several benchmarks.",
+  ),
   no_item_left: row(
     409,
     "The benchmark would have no item left",
