@@ -76,7 +76,9 @@ export function templateProblemOf(tokenizer: Tokenizer): string | null {
   const { user, system } = process.cpuUsage(before);
   const ms = (user + system) / 1000;
   if (ms <= mostTemplateMs) return problem;
-  throw unsound(`rendering its chat template took ${(ms / 1000).toFixed(1)} s; ${mostTemplateMs / 1000} s are the most`);
+  throw unsound(
+    `rendering its chat template took ${(ms / 1000).toFixed(1)} s; ${mostTemplateMs / 1000} s are the most`,
+  );
 }
 
 function renderingProblem(tokenizer: Tokenizer): string | null {
