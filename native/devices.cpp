@@ -65,7 +65,7 @@ OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory
         throw Failure("out_of_memory", "the model needs " + mebibytes(made) + " in all, the limit is " + mebibytes(allowed), "Allow more memory, or use a smaller model.");
     const Number precision = options.precision.value_or(Number::bf16);
     if (options.choice == DeviceChoice::cpu) return on_cpu(source, threads, memory_bytes, options, "asked for");
-    if (options.choice == DeviceChoice::cuda) return proven(fitting(gpu.open(source, threads, precision), memory_bytes, "asked for"));
+    if (options.choice == DeviceChoice::cuda) return proven(fitting(gpu.open(source, threads, precision), options.gpu_memory_bytes, "asked for"));
     if (std::string why = gpu.why_none(); !why.empty()) {
         OpenedDevice opened = on_cpu(source, threads, memory_bytes, options, std::move(why));
         opened.gpu_refused = !ask_gpu_driver().devices.empty();
@@ -73,7 +73,7 @@ OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory
         return opened;
     }
     try {
-        return proven(fitting(gpu.open(source, threads, precision), memory_bytes, "a GPU holds the model"));
+        return proven(fitting(gpu.open(source, threads, precision), options.gpu_memory_bytes, "a GPU holds the model"));
     } catch (const Failure & failure) {
         // Of the device, or of the worker on it; what is wrong with the model would be wrong on the CPU too.
         if (failure.code != "out_of_memory" && failure.code != "device_unavailable" && failure.code != "internal") throw;

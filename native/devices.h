@@ -13,6 +13,7 @@ enum class DeviceChoice { automatic, cpu, cuda };
 struct DeviceOptions {
     DeviceChoice choice = DeviceChoice::cpu;
     std::optional<Number> precision; // where nothing is said bf16, but f32 on a CPU that does not multiply bf16
+    int64_t gpu_memory_bytes = 0;    // of a GPU at most, 0 = all it has
 };
 
 struct OpenedDevice {
@@ -33,7 +34,7 @@ struct GpuWay {
 GpuWay this_machines_gpu();
 
 /**
- * memory_bytes: at most, 0 = all the device has. Automatic takes a GPU where one can be used and holds the model with a pass of
+ * memory_bytes: of the machine at most, 0 = all it has. Automatic takes a GPU where one can be used and holds the model with a pass of
  * one row, else the CPU. Throws what opening the model throws, out_of_memory, device_unavailable, or bad_request for a precision
  * that the device does not compute in.
  */

@@ -39,14 +39,15 @@ Answer hello(Trainer &, Fields & fields) {
     if (__builtin_cpu_supports("avx512f")) features.push_back("avx512f");
     if (__builtin_cpu_supports("avx512vnni")) features.push_back("avx512vnni");
     if (__builtin_cpu_supports("avx512bf16")) features.push_back("avx512bf16");
-    json devices = {{{"kind", "cpu"}, {"name", std::string("OpenBLAS ") + gemm_prepare()}, {"threads", std::max(1u, std::thread::hardware_concurrency())}, {"features", features}}};
+    json devices = {{{"kind", "cpu"}, {"name", std::string("OpenBLAS ") + gemm_prepare()}, {"threads", std::max(1u, std::thread::hardware_concurrency())}, {"features", features}, {"pass_tokens", limits::cpu_pass_tokens}}};
     const GpuDriver driver = ask_gpu_driver();
     for (const GpuInfo & gpu : driver.devices)
         devices.push_back({{"kind", "cuda"},
                            {"name", gpu.name},
                            {"memory_bytes", gpu.memory},
                            {"compute_capability", std::to_string(gpu.major) + "." + std::to_string(gpu.minor)},
-                           {"driver", cuda_version_text(driver.version)}});
+                           {"driver", cuda_version_text(driver.version)},
+                           {"pass_tokens", limits::gpu_pass_tokens}});
     const std::string no_gpu = why_no_gpu();
     return {{{"protocol", 1},
              {"version", PLUMBLINE_VERSION},
@@ -164,6 +165,7 @@ Answer open(Trainer & trainer, Fields & fields) {
         device.choice = name == "auto" ? DeviceChoice::automatic : name == "cpu" ? DeviceChoice::cpu : DeviceChoice::cuda;
     }
     device.precision = precision_of(fields);
+    if (fields.has("gpu_memory_bytes")) device.gpu_memory_bytes = fields.whole("gpu_memory_bytes", 0, most_exact);
     fields.expect_no_more();
     const ModelShape & m = trainer.open(source, threads, memory, device);
     return {{{"architecture", m.architecture},

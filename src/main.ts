@@ -13,11 +13,12 @@ import { type Clock, sleep, systemClock } from "./base/time.ts";
 import { trainerVersion, versionsInstalled } from "./base/versions.ts";
 import type { Caller, Reply } from "./contract/endpoint.ts";
 import { type Contract, contract, interfaceVersion } from "./contract/index.ts";
+import type { Recipe } from "./contract/run-folder.ts";
 import { atTheMachine, createAccess } from "./domain/access/index.ts";
 import { createAgents } from "./domain/agents/index.ts";
-import { trainingLimit } from "./domain/alignments/estimate.ts";
+import { costOf as askCost, type RunCost } from "./domain/alignments/estimate.ts";
 import { createAlignments } from "./domain/alignments/index.ts";
-import { createAlignWorker, runMemory } from "./domain/alignments/job.ts";
+import { type BaseModel, createAlignWorker } from "./domain/alignments/job.ts";
 import { createProver } from "./domain/alignments/proof.ts";
 import { readRecipes } from "./domain/alignments/recipes.ts";
 import { prepareAlignments } from "./domain/alignments/store.ts";
@@ -107,7 +108,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   const ballast = createBallast({ path: at.ballast, bytes: ballastBytes, freeDisk: config.freeDisk, log });
   const queue = createQueue({ store, clock, log });
   const metrics = createMetrics();
-  const gpu = createGpu({ memoryBytes: config.memory, threads: config.threads });
+  const gpu = createGpu({ memoryBytes: config.memory, gpuBytes: config.gpuMemory, threads: config.threads });
   const generator = parts.generator ?? createGenerator({ config, log, gpu, watchLoad: (id) => models.watchLoad(id) });
   const executor = createLocalExecutor({ launch: (folder) => startRun(folder, config), log });
 
@@ -134,6 +135,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     hasUpstream: (name) => upstreams.has(name),
     keepDocument: documents.keepBenchmark,
     removeDocument: documents.removeBenchmark,
+    checkedOf: (benchmarkId) => make.checked(benchmarkId),
     alignmentsOn: (benchmarkId) => alignments.measuredBy(benchmarkId),
     evaluationsOn: (benchmarkId) => evaluations.onBenchmark(benchmarkId),
     removeEvaluation: (evaluationId, caller) => evaluations.remove(evaluationId, caller),
@@ -209,6 +211,8 @@ async function furnish(parts: HouseParts): Promise<House> {
     },
     itemsOf: benchmarks.items,
     answeredOf: (evaluationId) => evaluate.answered(evaluationId),
+    waitingFor: (evaluationId) => evaluate.waitingFor(evaluationId),
+    stopAnswering: (evaluationId) => evaluate.stop(evaluationId),
     audit,
   });
   const grading = createGrading();
@@ -245,6 +249,18 @@ async function furnish(parts: HouseParts): Promise<House> {
     keep: benchmarks.keep,
   });
   const prover = createProver();
+  const baseOf = (id: string): BaseModel => {
+    const base = models.baseOf(id);
+    if (!base) throw new Failure("not_found", "The base model is gone");
+    return base;
+  };
+  const costOf = async (base: BaseModel, recipe: Recipe): Promise<RunCost> => {
+    const trainer = startTrainer({ executable: config.trainer, log });
+    const hasGpu = gpu.snapshot().gpu !== null;
+    const cost = await askCost(trainer, { base, recipe, threads: config.threads, hasGpu });
+    if (cost.gpuBytes !== null) gpu.found(cost.gpuBytes);
+    return cost;
+  };
   const alignmentRows = prepareAlignments(store);
   const align = createAlignWorker({
     sql: alignmentRows,
@@ -257,21 +273,13 @@ async function furnish(parts: HouseParts): Promise<House> {
     runs: at.runs,
     maxRuns: config.maxRuns,
     threads: config.threads,
-    grant: ({ bytes, threads }, alignmentId) => {
-      if (bytes > config.memory) throw new Failure("out_of_memory", `The run needs ${bytes} bytes`);
-      // Noted so that answers, which must go on meanwhile, do not compete with a run for every core.
-      const grant = gpu.reserve(`alignment ${alignmentId}`, bytes, Math.min(threads, gpu.snapshot().freeThreads));
-      // A base that is only kept for the next request makes way; the next look finds its room, or another base.
-      if (!grant) models.freeIdle().catch((error) => log("error", "model.unload_failed", { error }));
-      return grant;
-    },
+    costOf,
+    room: () => gpu.snapshot().runs,
+    grant: ({ bytes, threads }, alignmentId) => gpu.reserveRun(`alignment ${alignmentId}`, bytes, threads),
+    makeRoom: models.freeIdle,
     encoder: models.encoder,
     versions: async () => ({ plumbline: installed.version, trainer: await trainerVersion(config.trainer) }),
-    baseOf: (id) => {
-      const base = models.baseOf(id);
-      if (!base) throw new Failure("not_found", "The base model is gone");
-      return base;
-    },
+    baseOf,
     say,
     questionsOf: benchmarks.items,
     storeAdapter: models.storeAdapter,
@@ -296,13 +304,8 @@ async function furnish(parts: HouseParts): Promise<House> {
     itemsOf: benchmarks.items,
     findModel: (ownerId, model) => models.find(ownerId, model).modelId,
     hasUpstream: (name) => upstreams.has(name),
-    costOf: async (baseModelId, recipe) => {
-      const base = models.baseOf(baseModelId);
-      if (!base) throw new Failure("not_found", "The base model is gone");
-      const trainer = startTrainer({ executable: config.trainer, log });
-      const limit = await trainingLimit(trainer, { path: base.path, recipe, threads: config.threads });
-      return { memoryBytes: runMemory(base), limit };
-    },
+    costOf: async (baseModelId, recipe) => costOf(baseOf(baseModelId), recipe),
+    waitingFor: align.waitingFor,
     competitorsOf,
     stopRun: align.stop,
     cancelRun: align.cancel,
@@ -389,6 +392,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     "model.import": (args) => models.importBase(sourceOf(args)),
     "model.list": models.listBase,
     "model.remove": (args) => models.removeBase(textOf(args, "id")),
+    "evaluation.stop": async (args) => evaluations.stopAny(textOf(args, "id")),
     "model.export": (args) => models.exportAligned(orderOf(args)),
   };
 

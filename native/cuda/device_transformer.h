@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/failure.h"
+#include "base/limits.h"
 #include "base/random.h"
 #include "cuda/attention.h"
 #include "cuda/device_adapters.h"
@@ -40,7 +41,7 @@ public:
     Pool & pool() override { return pool_; }
     std::string device() const override { return name_; }
     int64_t memory() const override { return memory_; }
-    int64_t pass_tokens() const override { return 16384; }
+    int64_t pass_tokens() const override { return limits::gpu_pass_tokens; }
     bool trees() const override { return false; }
     int64_t model_bytes() const override { return device_model_bytes(*model_, number); }
     int64_t adapter_bytes(const AdapterShape & adapter) const override { return device_adapter_bytes(shape(), adapter, number); }

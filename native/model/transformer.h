@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
 #include "kernels/attention.h"
 #include "kernels/matrix.h"
 #include "model/backend.h"
@@ -25,7 +26,7 @@ public:
     Pool & pool() override { return pool_; }
     std::string device() const override { return "cpu"; }
     int64_t memory() const override;
-    int64_t pass_tokens() const override { return 1024; }
+    int64_t pass_tokens() const override { return limits::cpu_pass_tokens; }
     bool trees() const override { return true; }
     int64_t adapter_bytes(const AdapterShape & adapter) const override { return Adapter::bytes(model_.shape, adapter); }
     int64_t pass_bytes(const AdapterShape * adapter, int64_t tokens, int64_t longest_path, Keep keep, int64_t) const override {

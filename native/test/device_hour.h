@@ -117,7 +117,7 @@ inline void hour_memory(const Hour & h) {
         limit = model->model_bytes() + 2 * model->adapter_bytes(adapter) + model->pass_bytes(&adapter, h.rows * h.length, h.length, Keep::activations, 0);
     }
     Trainer trainer(h.gpu);
-    trainer.open(source, hour_threads(), limit, {DeviceChoice::cuda, h.precision});
+    trainer.open(source, hour_threads(), 0, {DeviceChoice::cuda, h.precision, limit});
     trainer.create_adapter("a", adapter);
     trainer.forward_backward("a", large.rows, large.weights);
     trainer.optim_step("a", {1e-3, 0.9, 0.95, 1e-8, 0.01, 1});

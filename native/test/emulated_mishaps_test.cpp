@@ -268,7 +268,7 @@ void test_room() {
     {
         const auto mishaps = std::make_shared<Mishaps>();
         Trainer trainer(emulated_gpu(mishaps));
-        trainer.open(small_model(), 1, limit, {DeviceChoice::cuda, Number::f32});
+        trainer.open(small_model(), 1, 0, {DeviceChoice::cuda, Number::f32, limit});
         trainer.create_adapter("a", adapter_shape);
         loss = train(trainer, "a", large);
         trainer.optim_step("a", adam);
@@ -332,6 +332,15 @@ void test_opening() {
         lenient.open(small_model(), 1, 0, {DeviceChoice::automatic, {}});
         CHECK(lenient.device() == "cpu" && lenient.gpu_refused() && lenient.device_reason().find("on the GPU ") == 0, "%s: %s", lenient.device().c_str(), lenient.device_reason().c_str());
     }
+    // Memory of the machine is not that of the device: each has a limit of its own.
+    const ModelSource source = small_model();
+    const auto opened = [&](int64_t machine, int64_t device) {
+        Trainer trainer(emulated_gpu(std::make_shared<Mishaps>()));
+        trainer.open(small_model(), 1, machine, {DeviceChoice::automatic, {}, device});
+        return trainer.device();
+    };
+    CHECK(opened(stored_bytes(source.shape, source.type), 0) == "cuda", "a machine with little memory, and a device with much");
+    CHECK(opened(0, 1000) == "cpu", "a device with little memory, and a machine with much");
 }
 
 } // namespace

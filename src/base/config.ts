@@ -141,6 +141,13 @@ export const settings = {
     "Bytes that models and runs may take together; empty: 75 % of the machine's.",
     () => Math.floor(totalmem() * 0.75),
   ),
+  gpuMemory: whole(
+    "PLUMBLINE_GPU_MEMORY",
+    0,
+    0,
+    Number.MAX_SAFE_INTEGER,
+    "Bytes of the GPU's memory that models and runs may take together; 0: all it has. Runs leave an eighth to answers.",
+  ),
   seats: whole("PLUMBLINE_SEATS", 8, 1, 64, "Requests answered at the same time per base model."),
   seatContext: whole(
     "PLUMBLINE_SEAT_CONTEXT",
@@ -232,6 +239,13 @@ export const settings = {
     0,
     GiB,
     "Bytes a second below which a body or an upload is cut off, over any 15 seconds.",
+  ),
+  stallSeconds: whole(
+    "PLUMBLINE_STALL_SECONDS",
+    30,
+    1,
+    3600,
+    "Seconds in which a client must take some of its answer; one that takes nothing is cut off.",
   ),
   freeDisk: whole(
     "PLUMBLINE_FREE_DISK",

@@ -122,6 +122,11 @@ export const failures = {
     "The benchmark cannot be used",
     "The message names the row and the field, or what the making of one lacked.",
   ),
+  benchmark_limit: row(
+    422,
+    "The benchmark takes too much time or memory to read",
+    "Leave out what is no item, or split it into several benchmarks.",
+  ),
   no_item_left: row(
     409,
     "The benchmark would have no item left",
@@ -181,7 +186,12 @@ export const failures = {
     "There is no such file on this machine",
     "Check the path: it is one of the machine that plumbline runs on, and its user must be able to read it.",
   ),
-  out_of_memory: row(503, "Not enough memory", "Undeploy a model, or raise PLUMBLINE_MEMORY.", true),
+  out_of_memory: row(
+    503,
+    "Not enough memory",
+    "Undeploy a model, or raise PLUMBLINE_MEMORY, of a GPU PLUMBLINE_GPU_MEMORY.",
+    true,
+  ),
   engine_busy: row(503, "All seats and the queue are full", "Try again after Retry-After.", true),
   prompt_too_long: row(422, "The prompt does not fit the context", "Shorten it, or raise PLUMBLINE_SEAT_CONTEXT."),
   engine_unusable: row(500, "The inference library does not run here", "Run ./install.sh, then `plumbline doctor`."),

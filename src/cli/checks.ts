@@ -36,6 +36,7 @@ export async function checkMachine(config: Config): Promise<Check[]> {
     checkNode(),
     checkGlibc(),
     trainer.check,
+    await checkDecodeThread(),
     await checkModel(config),
     checkMemory(config),
     await checkDisk(config),
@@ -89,6 +90,14 @@ async function checkTrainer(config: Config): Promise<{ check: Check; noGpu: stri
   } catch (error) {
     return { check: verdict("trainer", false, (error as Error).message, hint), noGpu: null };
   }
+}
+
+/** By loading it: one that was built for another system is there as well. */
+export async function checkDecodeThread(at?: string): Promise<Check> {
+  const { decodeThreadHint, decodeThreadPath, tryDecodeThread } = await import("../engine/decode-thread.ts");
+  const path = at ?? decodeThreadPath;
+  const problem = tryDecodeThread(path);
+  return verdict("decode thread", problem === null, problem ?? path, decodeThreadHint, false);
 }
 
 async function checkModel(config: Config): Promise<Check> {

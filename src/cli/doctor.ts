@@ -7,7 +7,9 @@ import { answers } from "./output.ts";
 export function register(program: Command): void {
   const command = program
     .command("doctor")
-    .description("check this machine: Node, trainer, model, memory, disk, permissions, port, clock, GPU");
+    .description(
+      "check this machine: Node, trainer, decode thread, model, memory, disk, permissions, port, clock, GPU",
+    );
   answers(command, async () => {
     const checks = await checkMachine(readConfig());
     const ok = checks.every((check) => check.ok || !check.needed);

@@ -35,6 +35,7 @@ const verbs: Record<string, () => Promise<Verb>> = {
   demo: () => import("./demo.ts"),
   doctor: () => import("./doctor.ts"),
   model: () => import("./model.ts"),
+  evaluation: () => import("./evaluation.ts"),
   key: () => import("./key.ts"),
   bench: () => import("./bench.ts"),
   run: () => import("./run.ts"),

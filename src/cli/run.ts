@@ -49,6 +49,8 @@ type MakeParts = (request: RunRequest, config: Config, log: Log, control: Contro
 
 /** Works on a folder until it has its result; the exit status says which (runExit). */
 export async function runFolder(folder: string, makeParts: MakeParts = partsOf): Promise<number> {
+  // Before anything is read of it: what is asked while the run begins waits, instead of being lost.
+  const commands = linesOf(process.stdin)[Symbol.asyncIterator]();
   // Whoever started the run is gone: end at once, whatever is going on. The next process resumes from the last checkpoint.
   onParentGone(() => process.kill(process.pid, "SIGKILL"));
   // Answers come first: beside a trainer of equal rights, a token took 541 ms in place of 15 (two cores, 135M). Inherited by the trainer.
@@ -62,7 +64,7 @@ export async function runFolder(folder: string, makeParts: MakeParts = partsOf):
   const say = (reply: RunReply): void => void process.stdout.write(`${JSON.stringify(reply)}\n`);
   const control = createControl(say);
   void (async () => {
-    for await (const line of linesOf(process.stdin)) control.handle(line);
+    for (let next = await commands.next(); !next.done; next = await commands.next()) control.handle(next.value);
   })();
   const heart = setInterval(() => say({ kind: "heartbeat" }), heartbeatMs);
   try {
@@ -78,7 +80,7 @@ export async function runFolder(folder: string, makeParts: MakeParts = partsOf):
 export const partsOf: MakeParts = async (request, config, log, control) => {
   const { createGenerator, openTokenizer } = await import("../engine/generator.ts");
   const { createGpu } = await import("../engine/gpu.ts");
-  const { threads, memory_bytes } = request.budget;
+  const { threads, memory_bytes, gpu_memory_bytes = 0 } = request.budget;
   return {
     control,
     clock: systemClock,
@@ -93,7 +95,7 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
           queueLimit: config.queueLimit,
         },
         log,
-        gpu: createGpu({ memoryBytes: memory_bytes || config.memory, threads }),
+        gpu: createGpu({ memoryBytes: memory_bytes || config.memory, gpuBytes: gpu_memory_bytes, threads }),
       }),
     openTokenizer: (path) => openTokenizer(path, log),
     grade,

@@ -144,7 +144,7 @@ async function trainWriter(options: Options): Promise<Answer> {
     targets: ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
   };
   try {
-    await trainer.open({ path, threads: config.threads, memoryBytes: config.memory });
+    await trainer.open({ path, threads: config.threads, memoryBytes: config.memory, gpuMemoryBytes: config.gpuMemory });
     await trainer.createAdapter(adapter, shape);
     const held = lessonsOf(all.filter(isHeldOut));
     const training = await train(trainer, tokenizer, { kept: lessonsOf(kept), held }, numbers);

@@ -61,10 +61,23 @@ export const alignmentStatus = {
           type: "object",
           additionalProperties: false,
           required: ["memory_bytes", "threads"],
-          properties: { memory_bytes: { type: "integer" }, threads: { type: "integer" } },
+          properties: {
+            memory_bytes: { type: "integer" },
+            gpu_memory_bytes: { type: "integer", description: "0: no GPU is used." },
+            threads: { type: "integer" },
+            pass_tokens: {
+              type: "integer",
+              description: "Computed at the same time; fewer than full_pass_tokens where memory was short.",
+            },
+            full_pass_tokens: { type: "integer" },
+          },
         },
         { type: "null" },
       ],
+    },
+    waiting_for: {
+      type: ["string", "null"],
+      description: "What a queued alignment cannot begin without, while it cannot; null else.",
     },
     performance_metrics: { anyOf: [metrics, { type: "null" }] },
     verdict: {
@@ -176,13 +189,14 @@ export const alignments = {
     reply: {
       type: "object",
       additionalProperties: false,
-      required: ["passages", "targets", "rows", "train_tokens", "memory_bytes", "minutes"],
+      required: ["passages", "targets", "rows", "train_tokens", "memory_bytes", "gpu_memory_bytes", "minutes"],
       properties: {
         passages: { type: "integer" },
         targets: { type: "integer", description: "Answers that would be asked for." },
         rows: { ...estimateRange, description: "Training rows, replayed ones included." },
         train_tokens: { ...estimateRange, description: "Over all epochs, before early stopping." },
-        memory_bytes: { type: "integer" },
+        memory_bytes: { type: "integer", description: "Of the machine; with less, passes are smaller." },
+        gpu_memory_bytes: { type: "integer", description: "Of the GPU; 0 where none is used." },
         minutes: {
           anyOf: [estimateRange, { type: "null" }],
           description: "Of the whole run, a teacher's time apart; null where the device's speed is not known.",

@@ -46,6 +46,10 @@ const evaluationRecord = {
     avg_time_per_sample: { type: ["number", "null"] },
     eta_seconds: { type: "null" },
     progress_detail: { anyOf: [progressDetail, { type: "null" }] },
+    waiting_for: {
+      type: ["string", "null"],
+      description: "What a queued evaluation cannot begin without, while it cannot; null else.",
+    },
     error: { type: ["string", "null"] },
     created_at: timestamp,
     completed_at: nullableTimestamp,
@@ -131,6 +135,15 @@ export const evaluations = {
     params: evaluationId,
     reply: evaluationRecord,
     errors: ["not_found"],
+  }),
+  "evaluations.stop": endpoint({
+    method: "POST",
+    path: "/api/v3/evaluations/{evaluation_id}/stop",
+    tag: "evaluations",
+    summary: "Stop an evaluation that is queued or being answered: it ends FAILED, and what it answered is of no use.",
+    params: evaluationId,
+    reply: evaluationRecord,
+    errors: ["not_found", "conflict"],
   }),
   "evaluations.delete": endpoint({
     method: "DELETE",

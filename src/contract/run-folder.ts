@@ -255,7 +255,16 @@ export const runRequest = {
       type: "object",
       additionalProperties: false,
       required: ["memory_bytes", "threads"],
-      properties: { memory_bytes: count, threads: { type: "integer", minimum: 1 } },
+      properties: {
+        /** Of the machine, for the trainer and for inference, which are never open together. */
+        memory_bytes: count,
+        /** Likewise of the GPU; 0: none is used, or all of it where nobody set a limit. */
+        gpu_memory_bytes: count,
+        threads: { type: "integer", minimum: 1 },
+        /** Computed at the same time, and how many were without want of memory; absent in older folders. */
+        pass_tokens: count,
+        full_pass_tokens: count,
+      },
     },
     /** What measures how unlike the documents a question is; null or left out where none is installed. */
     encoder: {

@@ -6,6 +6,7 @@ import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { Batcher } from "./batcher.ts";
 import {
+  type Native,
   type NativeAdapter,
   type NativeContext,
   type NativeEmbeddingContext,
@@ -17,7 +18,16 @@ import type { EmbeddingLane } from "./embedding.ts";
 import { FixedLane } from "./fixed-lane.ts";
 import type { LoadedInfo, ModelRef } from "./generator.ts";
 import { readGgufHeader } from "./gguf-header.ts";
-import { baseBytes, contextBytes, embeddingBytes, type Gpu, type Grant, type ModelShape, shapeOf } from "./gpu.ts";
+import {
+  baseBytes,
+  contextBytes,
+  embeddingBytes,
+  type Gpu,
+  type Grant,
+  type ModelShape,
+  mebibytes,
+  shapeOf,
+} from "./gpu.ts";
 import { ParkedPrompts } from "./parked.ts";
 import { type Pooling, poolingOf } from "./pooling.ts";
 import { ThreadChoice } from "./thread-choice.ts";
@@ -44,7 +54,7 @@ export interface Base {
   /** null where the model answers nothing. */
   batcher: Batcher | null;
   turns: Turns;
-  /** For its vectors and ranks. */
+  /** For its vectors and ranks, its evaluations and scorings. */
   threadChoice: ThreadChoice;
   /** Reads texts of up to `shortText` tokens, request after request; null where the model answers. */
   shortTexts: NativeEmbeddingContext | null;
@@ -54,16 +64,20 @@ export interface Base {
   close(): Promise<void>;
 }
 
-function reserve(gpu: Gpu, holder: string, bytes: number, free: number | null): Grant {
-  const grant = free !== null && free < bytes ? null : gpu.reserve(holder, bytes);
+/** In the GPU's memory where there is one: beside it the machine only maps the file. */
+export function reserve(gpu: Gpu, holder: string, bytes: number, native: Pick<Native, "gpuMemory">): Grant {
+  const card = native.gpuMemory();
+  if (card) gpu.found(card.total);
+  const fitsDevice = card === null || bytes <= card.free;
+  const grant = fitsDevice ? gpu.reserve(holder, card ? { machine: 0, gpu: bytes } : { machine: bytes, gpu: 0 }) : null;
   if (grant !== null) return grant;
-  const mib = (count: number): string => `${Math.ceil(count / (1 << 20))} MiB`;
-  const snapshot = gpu.snapshot();
-  const left = free === null ? snapshot.freeBytes : Math.min(free, snapshot.freeBytes);
+  const { gpu: pool, machine, grants } = gpu.snapshot();
+  const { total, free } = card && pool ? { total: pool.total, free: Math.min(pool.free, card.free) } : machine;
+  const whose = card ? " of the GPU" : "";
   throw new Failure(
     "out_of_memory",
-    `${holder} needs ${mib(bytes)}; ${mib(Math.max(0, left))} of ${mib(snapshot.memoryBytes)} are free`,
-    { retryAfterSeconds: 30, context: { grants: snapshot.grants } },
+    `${holder} needs ${mebibytes(bytes)}; ${mebibytes(Math.max(0, free))} of ${mebibytes(total)}${whose} are free`,
+    { retryAfterSeconds: 30, context: { grants, fitsAlone: bytes <= total } },
   );
 }
 
@@ -81,12 +95,12 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
   const needed = answers
     ? baseBytes(shape, use)
     : shape.weightBytes + embeddingBytes(shape, { tokens: short, batch: short });
-  const grant = reserve(gpu, `base:${model.baseId}`, needed, native.freeGpuBytes());
+  const grant = reserve(gpu, `base:${model.baseId}`, needed, native);
   let ended = (): void => {};
   try {
     ended = options.watchLoad?.(model.baseId) ?? ended;
     // Written before the native call: after an abort the log says what was being loaded.
-    log("info", "base_loading", { baseId: model.baseId, path: model.basePath, bytes: grant.bytes });
+    log("info", "base_loading", { baseId: model.baseId, path: model.basePath, bytes: needed });
     const opened = await native.openModel(model.basePath);
     const orClose = async (error: unknown): Promise<never> => {
       await opened.dispose();
@@ -190,7 +204,7 @@ export async function withLane<T>(
   const use = { seats: width, seatContext: base.context, batch: batchTokens };
   const native = await openNative(options.log);
   const bytes = contextBytes(base.shape, use);
-  const grant = reserve(options.gpu, `evaluation:${baseId}`, bytes, native.freeGpuBytes());
+  const grant = reserve(options.gpu, `evaluation:${baseId}`, bytes, native);
   try {
     const context = await base.turns.run(() =>
       base.model.openContext({
@@ -207,6 +221,9 @@ export async function withLane<T>(
       width,
       seatContext: base.context,
       batch: batchTokens,
+      threads: options.config.threads,
+      threadChoice: base.threadChoice,
+      threadsFree: () => threadsFree(options),
     });
     try {
       return await work(lane);
@@ -235,7 +252,7 @@ export function embeddingLane(baseId: string, base: Base, options: GeneratorOpti
         return work(shortTexts).finally(() => shortTexts.setAdapter(null));
       const native = await openNative(options.log);
       const bytes = embeddingBytes(shape, { tokens, batch });
-      const grant = reserve(options.gpu, `embedding:${baseId}`, bytes, native.freeGpuBytes());
+      const grant = reserve(options.gpu, `embedding:${baseId}`, bytes, native);
       try {
         const threads = options.config.threads;
         const context = await turns.run(() => model.openEmbeddingContext({ seatContext: tokens, batch, threads }));

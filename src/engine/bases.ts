@@ -229,7 +229,7 @@ export function createGenerator(options: GeneratorOptions): Generator {
       if (request.startAt >= request.prompts.length) return;
       await inLane(request.model, (lane, adapter) => lane.evaluate(adapter, request));
     },
-    score: async (model, rows, signal) => {
+    score: async (model, rows, signal, onRow) => {
       const { base } = loaded(model);
       for (const row of rows) {
         checkPrompt(row.tokens, base, 0);
@@ -237,7 +237,7 @@ export function createGenerator(options: GeneratorOptions): Generator {
           throw invalid(["promptLength"], "must be from 1 to the number of tokens");
       }
       if (rows.length === 0) return [];
-      return inLane(model, (lane, adapter) => lane.score(adapter, rows, signal));
+      return inLane(model, (lane, adapter) => lane.score(adapter, rows, signal, onRow));
     },
     kind: (baseId) => {
       const base = slots.get(baseId)?.base;

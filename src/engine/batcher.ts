@@ -396,12 +396,10 @@ export class Batcher {
     const tokens = parts.reduce((sum, part) => sum + part.tokens.length, 0);
     // The more answers at once, the less each costs; of prompts a token costs about the same, whatever is read.
     const kind = tokens === parts.length ? `${tokens} answers` : "prompts";
-    const chosen = this.threadChoice.next(kind, threads(), tokens);
-    context.setThreads(chosen);
-    const startedAt = performance.now();
-    const rows = await context.decode(parts);
-    this.threadChoice.took(kind, chosen, performance.now() - startedAt, tokens);
-    return rows;
+    return this.threadChoice.step(kind, threads(), tokens, (chosen) => {
+      context.setThreads(chosen);
+      return context.decode(parts);
+    });
   }
 
   /** Seats of a group that take part in its next step. */

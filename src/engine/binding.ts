@@ -142,8 +142,8 @@ export const keptLogits = 64;
 
 export interface Native {
   readonly gpu: "cuda" | "vulkan" | "metal" | false;
-  /** Bytes of free GPU memory; null without a GPU. */
-  freeGpuBytes(): number | null;
+  /** Bytes of the GPU's memory, whoever uses it; null without a GPU. */
+  gpuMemory(): { total: number; free: number } | null;
   /** Throws model_invalid or model_load_failed. */
   openModel(path: string, options?: OpenOptions): Promise<NativeModel>;
 }
@@ -284,10 +284,10 @@ async function open(log: Log): Promise<Native> {
   const addon = checkedAddon(llama);
   return {
     gpu: llama.gpu,
-    freeGpuBytes: () => {
+    gpuMemory: () => {
       if (llama.gpu === false) return null;
       const { total, used } = addon.getGpuVramInfo();
-      return total - used;
+      return { total, free: total - used };
     },
     openModel: (path, options) => openModel(addon, llama.gpu !== false, path, options ?? {}),
   };

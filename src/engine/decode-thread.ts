@@ -5,17 +5,23 @@ import { join } from "node:path";
 import { installation } from "../base/config.ts";
 import type { Log } from "../base/log.ts";
 
-const path = join(installation, "build/plumbline-decode.node");
+export const decodeThreadPath = join(installation, "build/plumbline-decode.node");
+export const decodeThreadHint = "Run ./install.sh; until then steps are computed on threads that files wait for.";
 
 /** Before the inference library is loaded: it takes its llama_decode from what is in sight then. */
 export function loadDecodeThread(log: Log): void {
-  if (!existsSync(path)) {
-    log("warn", "decode_thread_missing", {
-      path,
-      hint: "Run ./install.sh; until then steps are computed on threads that files wait for.",
-    });
-    return;
-  }
+  const problem = tryDecodeThread(decodeThreadPath);
+  if (problem !== null) log("warn", "decode_thread_unusable", { problem, hint: decodeThreadHint });
+}
+
+/** Loads it; what is wrong with it, or null. */
+export function tryDecodeThread(path: string): string | null {
+  if (!existsSync(path)) return `nothing is at ${path}`;
   const { RTLD_NOW, RTLD_GLOBAL } = constants.dlopen;
-  process.dlopen({ exports: {} } as NodeJS.Module, path, RTLD_NOW | RTLD_GLOBAL);
+  try {
+    process.dlopen({ exports: {} } as NodeJS.Module, path, RTLD_NOW | RTLD_GLOBAL);
+    return null;
+  } catch (error) {
+    return (error as Error).message;
+  }
 }

@@ -140,7 +140,7 @@ async function pooled(
   return sum!;
 }
 
-async function timed(
+function timed(
   { threadChoice, threads }: EmbeddingLane,
   context: NativeEmbeddingContext,
   piece: readonly number[],
@@ -148,12 +148,10 @@ async function timed(
 ): Promise<Float64Array> {
   // A token of a short text takes longer than one of a long text.
   const kind = `2^${Math.ceil(Math.log2(piece.length))}`;
-  const chosen = threadChoice.next(kind, threads(), piece.length);
-  context.setThreads(chosen);
-  const startedAt = performance.now();
-  const state = await context.read(piece, at);
-  threadChoice.took(kind, chosen, performance.now() - startedAt, piece.length);
-  return state;
+  return threadChoice.step(kind, threads(), piece.length, (chosen) => {
+    context.setThreads(chosen);
+    return context.read(piece, at);
+  });
 }
 
 /** As the model's makers enclose a text. */

@@ -1,11 +1,13 @@
 // What must give the same text and numbers whatever else the machine does: evaluation and scoring. Greedy text depends on the
 // shape of the batch (measured), so this lane has a context of its own, of always `width` sequences, and decodes nothing else in it.
-// Prompts are read one at a time; every answering step has `width` rows, those of finished items being idle.
-import type { NativeAdapter, NativeContext, NativeSampler } from "./binding.ts";
+// Prompts are read one at a time; every answering step has `width` rows, those of finished items being idle. Threads are as many as
+// are fastest now: the numbers do not depend on them, but for a step of one token (see `decode`).
+import type { BatchPart, NativeAdapter, NativeContext, NativeSampler } from "./binding.ts";
 import type { EvaluatedAnswer, Tokenizer, TopLogits } from "./generator.ts";
 import { logSumExp } from "./sampling.ts";
 import { commonPrefix } from "./seats.ts";
 import { createTextStream, type TextStream } from "./text-stream.ts";
+import type { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
 
 /** Most logit rows of one scoring step: a row of a large vocabulary is half a megabyte. */
@@ -19,6 +21,11 @@ export interface FixedLaneOptions {
   seatContext: number;
   /** Most tokens of a step. */
   batch: number;
+  /** Of a step of one token, always. */
+  threads: number;
+  threadChoice: ThreadChoice;
+  /** Most threads now: fewer while a run holds some. */
+  threadsFree: () => number;
 }
 
 interface Row {
@@ -70,23 +77,39 @@ export class FixedLane {
     adapter: NativeAdapter | null,
     rows: readonly { tokens: readonly number[]; promptLength: number }[],
     signal: AbortSignal,
+    onRow: (index: number) => void = () => {},
   ): Promise<Float64Array[]> {
     const { turns, context } = this.options;
     await turns.run(() => context.setAdapter(adapter));
     const scores: Float64Array[] = [];
     let read: readonly number[] = [];
-    for (const { tokens, promptLength } of rows) {
+    for (const [index, { tokens, promptLength }] of rows.entries()) {
       // The last token of the prompt is read with the answer: its logits are the first that are wanted.
       const before = tokens.slice(0, promptLength - 1);
       const isRead = before.length === read.length && commonPrefix(before, read) === read.length;
       scores.push(await this.scoreRow(tokens, promptLength, isRead ? read.length : 0, signal));
       read = before;
+      onRow(index);
     }
     return scores;
   }
 
   dispose(): void {
     for (const sampler of this.samplers) sampler.dispose();
+  }
+
+  /**
+   * The library cuts the attention of a single token into one piece a thread, and adds up what they give: that step has the same
+   * number of threads every time.
+   */
+  private decode(kind: "read" | "answers", parts: readonly BatchPart[]): Promise<number[][]> {
+    const { context, threads, threadChoice, threadsFree } = this.options;
+    const decodeWith = (count: number): Promise<number[][]> => {
+      context.setThreads(count);
+      return context.decode(parts);
+    };
+    const tokens = parts.reduce((sum, part) => sum + part.tokens.length, 0);
+    return tokens === 1 ? decodeWith(threads) : threadChoice.step(`lane ${kind}`, threadsFree(), tokens, decodeWith);
   }
 
   private async group(
@@ -123,7 +146,7 @@ export class FixedLane {
         const tokens = prompt.slice(at, at + batch);
         const last = at + tokens.length === prompt.length;
         const part = { sequence: row.sequence, position: at, tokens, logitsAt: last ? [tokens.length - 1] : [] };
-        const [logits] = await context.decode([part]);
+        const [logits] = await this.decode("read", [part]);
         row.position = at + tokens.length;
         if (last) this.take(row, await this.samplers[row.sequence]!.top(logits![0]!), maxTokens, clock);
       });
@@ -137,7 +160,7 @@ export class FixedLane {
       context.clear(row.sequence);
       return { sequence: row.sequence, position: 0, tokens: [0], logitsAt: [0] };
     });
-    const logits = await context.decode(parts);
+    const logits = await this.decode("answers", parts);
     const open = rows.filter((row) => row.open);
     const tops = await Promise.all(open.map((row) => this.samplers[row.sequence]!.top(logits[row.sequence]![0]!)));
     for (const [index, row] of open.entries()) {
@@ -186,7 +209,7 @@ export class FixedLane {
         signal.throwIfAborted();
         const wanted = before > 0 ? [] : Array.from({ length: size }, (_, offset) => offset);
         const part = { sequence: 0, position: start, tokens: tokens.slice(start, start + size), logitsAt: wanted };
-        const [rows] = await context.decode([part]);
+        const [rows] = await this.decode("read", [part]);
         await this.exactly(
           rows!,
           (offset) => tokens[start + offset + 1]!,

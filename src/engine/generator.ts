@@ -201,11 +201,12 @@ export interface Generator {
    * step. Needs memory for a second pool of seats while it runs. Rejects with the signal's reason when it is aborted.
    */
   evaluate(request: EvaluateRequest): Promise<void>;
-  /** Exact log-probs (nats, over the whole vocabulary) of each row's tokens from promptLength on. */
+  /** Exact log-probs (nats, over the whole vocabulary) of each row's tokens from promptLength on. Tells of each row in order. */
   score(
     model: ModelRef,
     rows: readonly { tokens: readonly number[]; promptLength: number }[],
     signal: AbortSignal,
+    onRow?: (index: number) => void,
   ): Promise<Float64Array[]>;
   /** What a loaded base makes of texts. */
   kind(baseId: string): ModelKind;

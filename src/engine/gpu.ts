@@ -1,62 +1,122 @@
 // Who holds how much memory, and what fits beside what. Pure book-keeping: a model that does not fit is refused before the native
-// code sees it, because an allocation that fails there ends the process. Without a GPU the memory is the machine's.
+// code sees it, because an allocation that fails there ends the process.
+//
+// The machine's memory and the GPU's are two pools: what is in the one takes no room in the other. An eighth of the GPU's is for
+// answers alone, so that a run, which stays for hours, leaves room for an evaluation or another model.
 import type { GgufHeader } from "./gguf-header.ts";
+
+/** In each pool. */
+export interface Bytes {
+  machine: number;
+  gpu: number;
+}
 
 export interface Grant {
   readonly holder: string;
-  readonly bytes: number;
+  readonly bytes: Bytes;
   readonly threads: number;
   /** Safe to call twice. */
   release(): void;
 }
 
+export interface Pool {
+  total: number;
+  free: number;
+}
+
 export interface Gpu {
-  /** null when it does not fit. Threads are refused only to those who ask for them by number. */
-  reserve(holder: string, bytes: number, threads?: number): Grant | null;
-  /** Memory that counts as free: `giveBack` is called when somebody reserves it, and must release the grant at once. */
+  /** Told by whoever meets the GPU first; its memory is what a setting allows of it, where there is one. */
+  found(totalBytes: number): void;
+  /** null when it does not fit. */
+  reserve(holder: string, bytes: Bytes): Grant | null;
+  /** Likewise, for a run. Its threads are noted, as far as they are free: answers, which go on meanwhile, leave them alone. */
+  reserveRun(holder: string, bytes: Bytes, threads: number): Grant | null;
+  /** Memory of the machine that counts as free: `giveBack` is called when somebody reserves it, and must release the grant at once. */
   lend(holder: string, bytes: number, giveBack: () => void): Grant | null;
   snapshot(): {
-    memoryBytes: number;
-    freeBytes: number;
+    machine: Pool;
+    /** null while nobody has met one. */
+    gpu: Pool | null;
+    /** What runs may take: alone in the house, and now. */
+    runs: { total: Bytes; free: Bytes };
     threads: number;
     freeThreads: number;
-    grants: { holder: string; bytes: number; threads: number }[];
+    grants: { holder: string; bytes: Bytes; threads: number }[];
   };
 }
 
-export function createGpu(machine: { memoryBytes: number; threads: number }): Gpu {
-  const grants = new Set<Grant>();
+/** Of the GPU's memory, and for answers alone. */
+const answersShare = 1 / 8;
+
+/** gpuBytes: of the GPU at most; 0 = all it has. */
+export function createGpu(machine: { memoryBytes: number; gpuBytes: number; threads: number }): Gpu {
+  const answers = new Set<Grant>();
+  const runs = new Set<Grant>();
   const lent = new Map<Grant, () => void>();
-  const sum = (of: Iterable<Grant>, what: "bytes" | "threads"): number =>
-    [...of].reduce((total, grant) => total + grant[what], 0);
-  const used = (what: "bytes" | "threads"): number => sum(grants, what);
+  let gpuBytes: number | null = null;
+  const sum = (pool: keyof Bytes, ...of: Iterable<Grant>[]): number =>
+    of.flatMap((grants) => [...grants]).reduce((total, grant) => total + grant.bytes[pool], 0);
+  const free = (): Bytes => ({
+    machine: machine.memoryBytes - sum("machine", answers, runs),
+    gpu: (gpuBytes ?? 0) - sum("gpu", answers, runs),
+  });
+  const forRuns = (): { total: Bytes; free: Bytes } => {
+    const gpu = Math.floor((gpuBytes ?? 0) * (1 - answersShare));
+    const left = free();
+    return {
+      total: { machine: machine.memoryBytes, gpu },
+      free: { machine: left.machine, gpu: Math.min(left.gpu, gpu - sum("gpu", runs)) },
+    };
+  };
+  const freeThreads = (): number => machine.threads - [...runs].reduce((total, grant) => total + grant.threads, 0);
+
+  function take(among: Set<Grant>, holder: string, bytes: Bytes, threads: number): Grant {
+    const grant: Grant = { holder, bytes, threads, release: () => void among.delete(grant) };
+    among.add(grant);
+    for (const [loan, giveBack] of lent) {
+      if (sum("machine", answers, runs, lent.keys()) <= machine.memoryBytes) break;
+      giveBack();
+      loan.release();
+    }
+    return grant;
+  }
+
   return {
-    reserve: (holder, bytes, threads = 0) => {
-      if (bytes > machine.memoryBytes - used("bytes") || threads > machine.threads - used("threads")) return null;
-      const grant: Grant = { holder, bytes, threads, release: () => void grants.delete(grant) };
-      grants.add(grant);
-      for (const [loan, giveBack] of lent) {
-        if (used("bytes") + sum(lent.keys(), "bytes") <= machine.memoryBytes) break;
-        giveBack();
-        loan.release();
-      }
-      return grant;
+    found: (totalBytes) => {
+      gpuBytes = machine.gpuBytes === 0 ? totalBytes : Math.min(machine.gpuBytes, totalBytes);
     },
+    reserve: (holder, bytes) => (fits(bytes, free()) ? take(answers, holder, bytes, 0) : null),
+    reserveRun: (holder, bytes, threads) =>
+      fits(bytes, forRuns().free) ? take(runs, holder, bytes, Math.min(threads, freeThreads())) : null,
     lend: (holder, bytes, giveBack) => {
-      if (used("bytes") + sum(lent.keys(), "bytes") + bytes > machine.memoryBytes) return null;
-      const loan: Grant = { holder, bytes, threads: 0, release: () => void lent.delete(loan) };
+      if (sum("machine", answers, runs, lent.keys()) + bytes > machine.memoryBytes) return null;
+      const loan: Grant = {
+        holder,
+        bytes: { machine: bytes, gpu: 0 },
+        threads: 0,
+        release: () => void lent.delete(loan),
+      };
       lent.set(loan, giveBack);
       return loan;
     },
-    snapshot: () => ({
-      memoryBytes: machine.memoryBytes,
-      freeBytes: machine.memoryBytes - used("bytes"),
-      threads: machine.threads,
-      freeThreads: machine.threads - used("threads"),
-      grants: [...grants].map(({ holder, bytes, threads }) => ({ holder, bytes, threads })),
-    }),
+    snapshot: () => {
+      const left = free();
+      return {
+        machine: { total: machine.memoryBytes, free: left.machine },
+        gpu: gpuBytes === null ? null : { total: gpuBytes, free: left.gpu },
+        runs: forRuns(),
+        threads: machine.threads,
+        freeThreads: freeThreads(),
+        grants: [...answers, ...runs].map(({ holder, bytes, threads }) => ({ holder, bytes, threads })),
+      };
+    },
   };
 }
+
+/** For people. */
+export const mebibytes = (bytes: number): string => `${Math.ceil(bytes / (1 << 20))} MiB`;
+
+export const fits = (bytes: Bytes, free: Bytes): boolean => bytes.machine <= free.machine && bytes.gpu <= free.gpu;
 
 export interface ModelShape {
   weightBytes: number;

@@ -132,10 +132,12 @@ class TrainerProcess implements Trainer {
       ...(same as unknown as TrainerHello),
       noGpu: no_gpu as string | null,
       devices: (fields.devices as Record<string, unknown>[]).map(
-        ({ memory_bytes, compute_capability, ...device }) =>
-          (device.kind === "cuda"
-            ? { ...device, memoryBytes: memory_bytes, computeCapability: compute_capability }
-            : device) as TrainerHello["devices"][number],
+        ({ memory_bytes, compute_capability, pass_tokens, ...device }) =>
+          ({
+            ...device,
+            passTokens: pass_tokens,
+            ...(device.kind === "cuda" && { memoryBytes: memory_bytes, computeCapability: compute_capability }),
+          }) as TrainerHello["devices"][number],
       ),
       limits: {
         maxHeaderBytes: limits.max_header_bytes!,
@@ -151,6 +153,7 @@ class TrainerProcess implements Trainer {
       ...sourceFields(model),
       threads: model.threads,
       memory_bytes: model.memoryBytes,
+      ...(model.gpuMemoryBytes !== undefined && { gpu_memory_bytes: model.gpuMemoryBytes }),
       ...(model.device && { device: model.device }),
       ...(model.precision && { precision: model.precision }),
     });

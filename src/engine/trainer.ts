@@ -50,8 +50,15 @@ export interface TrainerHello {
   version: string;
   build: string;
   devices: (
-    | { kind: "cpu"; name: string; threads: number; features: string[] }
-    | { kind: "cuda"; name: string; memoryBytes: number; computeCapability: string; driver: string }
+    | { kind: "cpu"; name: string; threads: number; features: string[]; passTokens: number }
+    | {
+        kind: "cuda";
+        name: string;
+        memoryBytes: number;
+        computeCapability: string;
+        driver: string;
+        passTokens: number;
+      }
   )[];
   /** Why the worker can use no GPU; null when it can. */
   noGpu: string | null;
@@ -100,6 +107,8 @@ export interface OpenedModel {
 export interface DeviceChoice {
   /** auto: a GPU where one can be used and holds the model. */
   device?: "auto" | "cpu" | "cuda";
+  /** Of a GPU at most; 0 or left out: all it has. `memoryBytes` is of the machine. */
+  gpuMemoryBytes?: number;
   /** bf16 unless asked for otherwise; fp32 on a CPU without AVX512-BF16. On a CPU it is of forwardBackward alone. */
   precision?: "bf16" | "fp32";
 }

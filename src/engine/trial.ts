@@ -65,9 +65,23 @@ const conversations: ChatMessage[][] = [
   ],
 ];
 
-/** What keeps the template from rendering a plain conversation; null when nothing does. */
+/** Of computing, for conversations that take milliseconds: whoever is answered waits for every rendering. */
+const mostTemplateMs = 1_000;
+
+/** What keeps the template from rendering a plain conversation; null when nothing does. Throws model_invalid for one that takes long. */
 export function templateProblemOf(tokenizer: Tokenizer): string | null {
   if (tokenizer.chatTemplate === null) return "The file has no chat template";
+  const before = process.cpuUsage();
+  const problem = renderingProblem(tokenizer);
+  const { user, system } = process.cpuUsage(before);
+  const ms = (user + system) / 1000;
+  if (ms <= mostTemplateMs) return problem;
+  throw unsound(
+    `rendering its chat template took ${(ms / 1000).toFixed(1)} s; ${mostTemplateMs / 1000} s are the most`,
+  );
+}
+
+function renderingProblem(tokenizer: Tokenizer): string | null {
   try {
     for (const messages of conversations) formatChat(tokenizer, messages);
     return null;

@@ -16,6 +16,21 @@ export function endWith(socket: Socket, text: string): void {
   socket.once("close", () => clearTimeout(timer));
 }
 
+/** How long a client may still send what nobody reads. */
+const unreadMs = 2_000;
+
+/**
+ * Lets a client that is still sending read its answer, after which the connection ends: Node would close it for both sides at once, and
+ * what came after that would be met by a reset, in which the answer is lost.
+ */
+export function endGently(socket: Socket): void {
+  socket.destroySoon = () => {
+    socket.end();
+    const timer = setTimeout(() => socket.destroy(), unreadMs).unref();
+    socket.once("close", () => clearTimeout(timer));
+  };
+}
+
 /** `refusal`: what a client is told that has too many, as bytes. */
 export function limitConnections(
   server: Server,
@@ -38,6 +53,16 @@ export function limitConnections(
     socket.end(refusal(new Failure("too_many_connections")));
     socket.destroySoon();
   });
+}
+
+/**
+ * Cuts off a client that takes nothing of its answer for so long: the answer would lie in the socket's buffer for ever, and hold the
+ * connection. Node's timeout of a socket does not run while some of what is written leaves it.
+ */
+export function endStalled(response: ServerResponse, stallMs: number): void {
+  const watch = (): void => void response.setTimeout(stallMs);
+  // A text is written at once; a file is being written from its first bytes on.
+  response.once("pipe", watch).once("prefinish", watch);
 }
 
 type Handle = (request: IncomingMessage, response: ServerResponse) => void;
@@ -69,6 +94,8 @@ export function inTurn(handle: Handle, most: number, refuse: Handle): Turns {
 
   function answer(line: Line, socket: Socket, response: ServerResponse, begin: () => void): void {
     line.answering = response;
+    // Sent ahead of this request: how long it may take to answer is not the client's doing.
+    socket.setTimeout(0);
     response.once("close", () => {
       const next = socket.destroyed ? undefined : line.waiting.shift();
       if (next === undefined) lines.delete(socket);

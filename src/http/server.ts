@@ -14,12 +14,12 @@ import { randomWord } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
 import { type Caller, Download, type Endpoint, EventStream, JsonText, PlainText } from "../contract/endpoint.ts";
-import { endWith, inTurn, limitConnections, type Turns } from "./connections.ts";
+import { endGently, endStalled, endWith, inTurn, limitConnections, type Turns } from "./connections.ts";
 import { type Dialect, failureBody, failureHeaders, failureIn, rawAnswer, rawFailure, toFailure } from "./failures.ts";
 import { createGuesses } from "./guesses.ts";
 import { createFinder, type Route } from "./mount.ts";
 import { checkHeaders, checkHost, isLoopback, keyOf, targetOf } from "./request.ts";
-import { sendEvents, streamLimits } from "./sse.ts";
+import { keepAliveMs, sendEvents } from "./sse.ts";
 
 export interface ServerParts {
   config: Config;
@@ -83,7 +83,12 @@ export function createServer(parts: ServerParts): Server {
   app.use(askForKey(parts));
   app.use(answer(parts));
   const { config } = parts;
-  const turns = inTurn(app.callback(), config.requestsPerConnection, refuseSentAhead);
+  const respond = app.callback();
+  const handle = (request: IncomingMessage, response: ServerResponse): void => {
+    endStalled(response, config.stallSeconds * 1000);
+    void respond(request, response);
+  };
+  const turns = inTurn(handle, config.requestsPerConnection, refuseSentAhead);
   const server = createNodeServer(
     {
       maxHeaderSize: 16_384,
@@ -211,15 +216,13 @@ async function answerErrors(ctx: Ctx, next: Next): Promise<void> {
   if (!ctx.req.complete) refuseTheRest(ctx);
 }
 
-/** What is left of a body is read for a moment, so that the answer is not lost in a reset, and then cut off. */
+/** What is left of a body is read for a moment, and then cut off. */
 function refuseTheRest(ctx: Ctx): void {
   ctx.set("connection", "close");
+  endGently(ctx.req.socket);
   ctx.res.once("finish", () => {
     ctx.req.unpipe();
     ctx.req.resume();
-    const timer = setTimeout(() => ctx.req.socket.destroy(), 2_000);
-    timer.unref();
-    ctx.req.once("close", () => clearTimeout(timer));
   });
 }
 
@@ -262,7 +265,8 @@ const askForKey = ({ authenticate, routes }: ServerParts) => {
 const pagePolicy =
   "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const answer = ({ routes, pages, admit, log }: ServerParts) => {
+const answer = ({ routes, pages, admit, log, config }: ServerParts) => {
+  const stallMs = config.stallSeconds * 1000;
   /** As they are sent: texts would become bytes for everyone anew. */
   const rendered = new Map<string, Buffer>();
   const find = createFinder(routes);
@@ -318,7 +322,7 @@ const answer = ({ routes, pages, admit, log }: ServerParts) => {
         log("error", "stream.failed", { requestId, error });
         return failureIn[ctx.state.dialect].event(failure, requestId);
       },
-      streamLimits,
+      { keepAliveMs, stallMs },
     ).catch((error) => {
       // Before the first event nothing was sent: the error has an answer of its own.
       ctx.respond = true;

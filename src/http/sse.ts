@@ -10,14 +10,14 @@ export interface StreamLimits {
   stallMs: number;
 }
 
-export const streamLimits: StreamLimits = { keepAliveMs: 10_000, stallMs: 30_000 };
+export const keepAliveMs = 10_000;
 
 /** Resolves once the stream has ended. `describe` words an error that comes after the start. */
 export async function sendEvents(
   response: ServerResponse,
   stream: EventStream,
   describe: (error: unknown) => StreamEvent,
-  limits: StreamLimits = streamLimits,
+  limits: StreamLimits,
 ): Promise<void> {
   const events = stream.events[Symbol.asyncIterator]();
   const first = await events.next();

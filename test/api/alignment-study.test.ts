@@ -83,7 +83,7 @@ test("deleting an alignment whose teacher is being asked ends that, and leaves n
     while (existsSync(folder)) await new Promise((resolve) => setTimeout(resolve, 10));
     assert.equal(house.queue.of(params.alignment_id, "align")!.state, "stopped");
     await assert.rejects(house.call("alignments.status", { params }), refused(404, /not found/));
-    assert.deepEqual(house.grants.live, []);
+    assert.deepEqual(house.gpu.snapshot().grants, []);
   } finally {
     await house.close();
   }

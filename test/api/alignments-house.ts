@@ -13,12 +13,14 @@ import { sleep, systemClock } from "../../src/base/time.ts";
 import { alignments as alignmentPromises } from "../../src/contract/alignments.ts";
 import type { Caller, Endpoint } from "../../src/contract/endpoint.ts";
 import { compile } from "../../src/contract/validate.ts";
+import type { Need, RunCost } from "../../src/domain/alignments/estimate.ts";
 import { createAlignments } from "../../src/domain/alignments/index.ts";
-import { createAlignWorker, type Grant } from "../../src/domain/alignments/job.ts";
+import { createAlignWorker } from "../../src/domain/alignments/job.ts";
 import { createProver } from "../../src/domain/alignments/proof.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import { prepareAlignments } from "../../src/domain/alignments/store.ts";
 import { competitorsOf } from "../../src/domain/evaluations/grade.ts";
+import { createGpu, type Gpu } from "../../src/engine/gpu.ts";
 import { createLocalExecutor } from "../../src/jobs/executor.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner } from "../../src/jobs/runner.ts";
@@ -61,7 +63,9 @@ export interface AlignmentsHouse {
   runs: string;
   /** What was registered and queued in completing transactions. */
   made: { models: string[]; evaluations: string[]; guards: string[]; acts: string[] };
-  grants: { live: Grant[]; most: number };
+  gpu: Gpu;
+  /** How many runs held memory at the same time, at most. */
+  grants: { most: number };
   /** Goes down in order and starts again over the same folder. */
   restart(): Promise<void>;
   close(): Promise<void>;
@@ -77,8 +81,15 @@ interface Given {
 
 interface Settings {
   maxRuns?: number;
-  /** Bytes for all runs. */
+  /** Bytes for all runs; of the machine alone where there is a GPU. */
   memory?: number;
+  /** Bytes of a GPU, where there is one: runs train on it. */
+  gpuMemory?: number;
+  /** What a run takes, from its largest passes to its smallest; else the machine's memory that a node process has. */
+  needs?: Need[];
+  costFails?: Failure;
+  /** Gives up a model that nobody uses; whether there was one. */
+  makeRoom?: () => Promise<boolean>;
   silenceMs?: number;
   ackMs?: number;
   /** A teacher's answer to one message; without it no project may have one. */
@@ -104,6 +115,9 @@ export async function alignmentsHouse(settings: Settings = {}): Promise<Alignmen
     runs: join(data, "runs"),
     get made() {
       return parts.made;
+    },
+    get gpu() {
+      return parts.gpu;
     },
     get grants() {
       return parts.grants;
@@ -132,7 +146,7 @@ export async function alignmentsHouse(settings: Settings = {}): Promise<Alignmen
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: likewise
-async function watch(house: AlignmentsHouse, id: string, holds: (status: any) => boolean): Promise<unknown> {
+export async function watch(house: AlignmentsHouse, id: string, holds: (status: any) => boolean): Promise<any> {
   const end = performance.now() + 20_000;
   for (;;) {
     const found = await house.call("alignments.status", { params: { alignment_id: id } });
@@ -171,8 +185,12 @@ async function build(data: string, settings: Settings) {
   const sql = prepareAlignments(store);
   const recipes = await readRecipes(join(installation, "config/recipes"));
   const made = { models: [] as string[], evaluations: [] as string[], guards: [] as string[], acts: [] as string[] };
-  const grants = { live: [] as Grant[], most: 0 };
-  const memory = settings.memory ?? 2 ** 40;
+  const grants = { most: 0 };
+  const gpu = createGpu({ memoryBytes: settings.memory ?? 2 ** 40, gpuBytes: 0, threads: 8 });
+  const gpuBytes = settings.gpuMemory ?? null;
+  if (gpuBytes !== null) gpu.found(gpuBytes);
+  const needs = settings.needs ?? [{ passTokens: 8, memoryBytes: 1, gpuMemoryBytes: 0 }];
+  const cost: RunCost = { needs, tokensPerSecond: settings.limit ?? null, gpuBytes };
   const prover = createProver();
   const { silenceMs = 10_000, ackMs = 2000 } = settings;
   const executor = createLocalExecutor({
@@ -191,14 +209,18 @@ async function build(data: string, settings: Settings) {
     runs,
     maxRuns: settings.maxRuns ?? 2,
     threads: 8,
-    grant({ bytes }) {
-      if (bytes > memory) throw new Failure("out_of_memory");
-      if (grants.live.reduce((sum, grant) => sum + grant.bytes, bytes) > memory) return null;
-      const grant = { bytes, release: () => void grants.live.splice(grants.live.indexOf(grant) >>> 0, 1) };
-      grants.live.push(grant);
-      grants.most = Math.max(grants.most, grants.live.length);
+    costOf: async () => {
+      if (settings.costFails) throw settings.costFails;
+      return cost;
+    },
+    room: () => gpu.snapshot().runs,
+    grant({ bytes, threads }, alignmentId) {
+      const grant = gpu.reserveRun(alignmentId, bytes, threads);
+      const { grants: live } = gpu.snapshot();
+      grants.most = Math.max(grants.most, live.length);
       return grant;
     },
+    makeRoom: settings.makeRoom ?? (async () => false),
     encoder: () => null,
     versions: async () => ({ plumbline: "0", trainer: "0" }),
     baseOf: (id) => ({ id, path: "/base.gguf", bytes: 1, parameters: 1, memory_bytes: 1 }),
@@ -255,7 +277,8 @@ async function build(data: string, settings: Settings) {
       return model;
     },
     hasUpstream: (name) => name === "elsewhere",
-    costOf: async () => ({ memoryBytes: 1, limit: settings.limit ?? null }),
+    costOf: async () => cost,
+    waitingFor: worker.waitingFor,
     competitorsOf,
     stopRun: worker.stop,
     cancelRun: worker.cancel,
@@ -269,6 +292,7 @@ async function build(data: string, settings: Settings) {
     queue,
     alignments,
     made,
+    gpu,
     grants,
     async close() {
       await Promise.all([runner.stop(), executor.close()]);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
 import type { Download, EventStream, StreamEvent } from "../../src/contract/endpoint.ts";
-import { type AlignmentsHouse, ada, alignmentsHouse, bob, items } from "./alignments-house.ts";
+import { type AlignmentsHouse, ada, alignmentsHouse, bob, items, watch } from "./alignments-house.ts";
 
 const fails =
   (status: number, words: RegExp = /./) =>
@@ -340,11 +340,16 @@ test("two at once have a budget each; a third waits in queued, where it cannot b
     for (const id of ids) {
       const { status, budget } = await house.call("alignments.status", { params: { alignment_id: id } });
       assert.equal(status, "PROCESSING");
-      assert.ok(budget.threads >= 1 && budget.threads <= 8 && budget.memory_bytes <= house.grants.live[0]!.bytes);
+      assert.ok(
+        budget.threads >= 1 &&
+          budget.threads <= 8 &&
+          budget.memory_bytes <= house.gpu.snapshot().grants[0]!.bytes.machine,
+      );
     }
-    assert.equal(house.grants.live.length, 2);
-    const third = await house.call("alignments.status", { params: { alignment_id: waiting } });
+    assert.equal(house.gpu.snapshot().grants.length, 2);
+    const third = await watch(house, waiting, (found) => found.waiting_for !== null);
     assert.equal(third.phase, "queued");
+    assert.equal(third.waiting_for, "It needs 513 MiB of the machine's memory, and 1 MiB are free");
     assert.equal(third.budget, null);
     await assert.rejects(
       house.call("alignments.stop", { params: { alignment_id: waiting } }),
@@ -359,17 +364,110 @@ test("two at once have a budget each; a third waits in queued, where it cannot b
     for (const id of ids) await house.call("alignments.stop", { params: { alignment_id: id } });
     for (const id of ids) await house.until(id, "STOPPED");
     await house.until(waiting, "COMPLETED");
-    assert.equal(house.grants.live.length, 0);
+    assert.deepEqual(house.gpu.snapshot().grants, []);
     assert.equal(house.grants.most, 2);
   } finally {
     await house.close();
   }
 });
 
-test("what can never fit fails rather than waits", async () => {
+test("what can never fit fails rather than waits, and says what it would take", async () => {
   const house = await alignmentsHouse({ memory: 1000 });
   try {
-    assert.match((await house.until(await house.align(), "FAILED")).error, /memory/);
+    const { error } = await house.until(await house.align(), "FAILED");
+    assert.equal(
+      error,
+      "Its smallest passes need 513 MiB of the machine's memory, and 1 MiB are free when nothing else runs",
+    );
+  } finally {
+    await house.close();
+  }
+});
+
+const GiB = 2 ** 30;
+/** Three sizes of passes on a GPU. */
+const onGpu = [4096, 2048, 1024].map((passTokens) => ({
+  passTokens,
+  memoryBytes: GiB,
+  gpuMemoryBytes: passTokens * 2 ** 20,
+}));
+
+test("on a GPU the run has its memory there, of passes as large as the trainer says, and who is late takes smaller ones", async () => {
+  const house = await alignmentsHouse({ maxRuns: 4, memory: 8 * GiB, gpuMemory: 8 * GiB, needs: onGpu });
+  const budgetOf = async (id: string) =>
+    (await house.call("alignments.status", { params: { alignment_id: id } })).budget;
+  try {
+    const first = await house.training(await house.align({ waits: true, stepMs: 5 }));
+    assert.deepEqual(await budgetOf(first), {
+      memory_bytes: GiB,
+      gpu_memory_bytes: 4 * GiB,
+      threads: 8,
+      pass_tokens: 4096,
+      full_pass_tokens: 4096,
+    });
+    // Of eight GiB one is for answers: three are left, and two of them are enough for half as many tokens.
+    const second = await house.training(await house.align({ waits: true, stepMs: 6 }));
+    assert.equal((await budgetOf(second)).pass_tokens, 2048);
+    const third = await house.training(await house.align({ waits: true, stepMs: 7 }));
+    assert.equal((await budgetOf(third)).pass_tokens, 1024);
+    const fourth = await house.align({ steps: 1 });
+    const { phase, waiting_for } = await watch(house, fourth, (found) => found.waiting_for !== null);
+    assert.deepEqual([phase, waiting_for], ["queued", "It needs 1024 MiB of the GPU's memory, and 0 MiB are free"]);
+    // The model that answers has its eighth.
+    assert.ok(house.gpu.reserve("an evaluation", { machine: 0, gpu: GiB }));
+    for (const id of [first, second, third]) await house.call("alignments.stop", { params: { alignment_id: id } });
+    assert.equal((await house.until(fourth, "COMPLETED")).waiting_for, null);
+  } finally {
+    await house.close();
+  }
+});
+
+test("models that nobody uses make way before a run takes smaller passes", async () => {
+  let idle = 2;
+  const house = await alignmentsHouse({
+    gpuMemory: 8 * GiB,
+    needs: onGpu,
+    makeRoom: async () => {
+      if (idle === 0) return false;
+      idle--;
+      kept[idle]!.release();
+      return true;
+    },
+  });
+  house.gpu.reserve("a model in use", { machine: 0, gpu: 2 * GiB });
+  const kept = [0, 1].map((at) => house.gpu.reserve(`idle ${at}`, { machine: 0, gpu: 3 * GiB })!);
+  try {
+    const id = await house.training(await house.align({ waits: true }));
+    assert.equal(idle, 0);
+    const { budget } = await house.call("alignments.status", { params: { alignment_id: id } });
+    assert.equal(budget.pass_tokens, 4096);
+  } finally {
+    await house.close();
+  }
+});
+
+test("a run that goes on keeps the passes that it began with, also where there is room for larger ones now", async () => {
+  const house = await alignmentsHouse({ gpuMemory: 8 * GiB, needs: onGpu });
+  const other = house.gpu.reserve("a model in use", { machine: 0, gpu: 5 * GiB })!;
+  const passesOf = async (id: string) =>
+    (await house.call("alignments.status", { params: { alignment_id: id } })).budget.pass_tokens;
+  try {
+    const id = await house.training(await house.align({ waits: true }));
+    assert.equal(await passesOf(id), 2048);
+    other.release();
+    await house.restart();
+    await house.training(id);
+    assert.equal(house.gpu.snapshot().grants[0]!.bytes.gpu, 2 * GiB);
+    assert.equal(await passesOf(id), 2048);
+  } finally {
+    await house.close();
+  }
+});
+
+test("a run whose cost the trainer cannot tell fails with the reason", async () => {
+  const house = await alignmentsHouse({ costFails: new Failure("trainer_died", "The trainer ended with SIGILL") });
+  try {
+    assert.match((await house.until(await house.align(), "FAILED")).error, /SIGILL/);
   } finally {
     await house.close();
   }

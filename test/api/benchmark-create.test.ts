@@ -170,6 +170,7 @@ const tokenizer = {
 const scored: string[] = [];
 let gate: Promise<void> | null = null;
 let slowMs = 0;
+let slowRowMs = 0;
 /** Messages to the model that writes, and what it makes of one. */
 const messages: string[] = [];
 let write = scripted;
@@ -184,14 +185,23 @@ const generator = {
   seatContext: 16_384,
   kind: () => "text",
   occupancy: () => [],
-  async score(_: unknown, rows: { tokens: number[]; promptLength: number }[]) {
+  async score(
+    _: unknown,
+    rows: { tokens: number[]; promptLength: number }[],
+    __: AbortSignal,
+    onRow: (index: number) => void,
+  ) {
     await gate;
     await delay(slowMs);
-    return rows.map(({ tokens, promptLength }) => {
+    const scores: Float64Array[] = [];
+    for (const [index, { tokens, promptLength }] of rows.entries()) {
       const [prompt, answer] = [tokens.slice(0, promptLength), tokens.slice(promptLength)].map(tokenizer.decode);
       scored.push(`${prompt}${answer}`);
-      return new Float64Array(answer!.length).fill(isTrue(prompt!, answer!) ? -0.1 : -3);
-    });
+      scores.push(new Float64Array(answer!.length).fill(isTrue(prompt!, answer!) ? -0.1 : -3));
+      onRow(index);
+      if (slowRowMs > 0) await delay(slowRowMs);
+    }
+    return scores;
   },
   async evaluate({ prompts, onItem }: EvaluateRequest) {
     prompts.forEach((_, index) => {
@@ -472,6 +482,19 @@ describe("the making", () => {
     assert.equal((await it.call("benchmarks.stop", { params: { benchmark_id: id } })).status, 409);
   });
 
+  test("moves by items, not by groups", async () => {
+    slowRowMs = 20;
+    const id = (await create()).body.benchmark_id;
+    const seen = new Set<number>();
+    for (let done = 0; done < 8; await delay(5)) {
+      ({ done } = await checking(id));
+      seen.add(done);
+    }
+    slowRowMs = 0;
+    assert.ok(seen.size > 4, [...seen].join(" "));
+    assert.equal((await ended(id)).status, "READY");
+  });
+
   test("goes on after a restart where it was, and checks nothing twice", async () => {
     scored.length = 0;
     const whole = await ended((await create()).body.benchmark_id);
@@ -479,7 +502,9 @@ describe("the making", () => {
     scored.length = 0;
     slowMs = 300;
     const id = (await create()).body.benchmark_id;
-    while ((await checking(id)).done === 0) await delay(5);
+    // A group is eight, and is written as soon as they are checked; the next one takes a while.
+    while ((await checking(id)).done < 8) await delay(5);
+    await delay(50);
     const rowsBefore = scored.length;
     await it.restart();
     slowMs = 0;

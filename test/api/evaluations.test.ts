@@ -155,6 +155,8 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
       },
       itemsOf: () => asked,
       answeredOf: (id) => evaluate.answered(id),
+      waitingFor: (id) => evaluate.waitingFor(id),
+      stopAnswering: (id) => evaluate.stop(id),
       audit: () => {},
     });
     const evaluate = createEvaluateWorker({
@@ -651,6 +653,63 @@ test("two models side by side, item by item; what cannot be compared says why", 
     assert.ok(found.scores.sealed.score > found.compared_scores.sealed.score);
     // One that was only asked dev items has no sealed evaluation.
     await assert.rejects(compare("model_other", "model_base"), fails(409, /model_other/));
+  } finally {
+    await house.close();
+  }
+});
+
+test("one that is being answered can be stopped: the engine is free at once, and it can be deleted", async () => {
+  const house = await evaluationsHouse({ model_base: right });
+  try {
+    const go = Promise.withResolvers<void>();
+    house.engine.gate = go.promise;
+    const id = await house.evaluate("model_base");
+    const queued = await house.evaluate("model_base");
+    await house.until(id, "PROCESSING");
+    await assert.rejects(house.call("evaluations.delete", { evaluation_id: id }), fails(409));
+    await assert.rejects(house.call("evaluations.stop", { evaluation_id: id }, bob), fails(404));
+    assert.equal((await house.call("evaluations.stop", { evaluation_id: queued })).status, "FAILED");
+    await house.call("evaluations.stop", { evaluation_id: id });
+    go.resolve();
+    const { error, waiting_for } = await house.until(id, "FAILED");
+    assert.deepEqual([error, waiting_for], ["The evaluation was stopped", null]);
+    assert.deepEqual([house.engine.asked, house.engine.leased], [[], 0]);
+    await assert.rejects(house.call("evaluations.stop", { evaluation_id: id }), fails(409, /has ended/));
+    assert.throws(() => house.parts.room.stopAny("evaluation_none"), fails(404));
+    await house.call("evaluations.delete", { evaluation_id: id });
+    // The next one is not held up.
+    house.engine.gate = null;
+    await house.until(await house.evaluate("model_base"), "READY");
+  } finally {
+    await house.close();
+  }
+});
+
+test("one that others leave no memory for goes back to the queue, says so, and goes on where it was", async () => {
+  const house = await evaluationsHouse({ model_base: right });
+  const full = (fitsAlone: boolean): Failure =>
+    new Failure("out_of_memory", "evaluation:model_base needs 400 MiB; 3 MiB of 800 MiB are free", {
+      context: { fitsAlone },
+    });
+  try {
+    house.engine.failsAt = { item: 12, error: full(true) };
+    const id = await house.evaluate("model_base");
+    let waited = "";
+    for (let tries = 0; tries < 500 && waited === ""; tries++) {
+      await sleep(10);
+      const { status, waiting_for } = await house.call("evaluations.get", { evaluation_id: id });
+      if (waiting_for !== null) waited = `${status}: ${waiting_for}`;
+    }
+    assert.match(waited, /^QUEUED: .*3 MiB of 800 MiB are free/);
+    const done = await house.until(id, "READY");
+    assert.equal(done.waiting_for, null);
+    assert.deepEqual(
+      house.engine.asked,
+      items.map(({ sample_num }) => sample_num),
+    );
+    // What would not fit if it were alone waits for nothing.
+    house.engine.failsAt = { item: 1, error: full(false) };
+    assert.match((await house.until(await house.evaluate("model_base"), "FAILED")).error, /400 MiB/);
   } finally {
     await house.close();
   }

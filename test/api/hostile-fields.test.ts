@@ -5,7 +5,8 @@ import { after, before, describe, test } from "node:test";
 import { type Endpoint, scopes } from "../../src/contract/endpoint.ts";
 import { contract } from "../../src/contract/index.ts";
 import { exampleOf } from "../../src/http/examples.ts";
-import { type Ids, ownedBy, RawNumber, request, type Schema } from "../helpers/matrix.ts";
+import { askField, fields, keepsItsBounds, numeric, refusesWrongTypes, titleOf, typed } from "../helpers/fields.ts";
+import { type Ids, ownedBy } from "../helpers/matrix.ts";
 import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
 
 let it: Scripted;
@@ -19,101 +20,14 @@ before(async () => {
 });
 after(() => it.close());
 
-interface Given {
-  endpoint: Endpoint;
-  part: "body" | "query";
-  field: string;
-  schema: Schema;
-}
-
-const typesOf = (schema: Schema): string[] => [schema.type ?? []].flat();
-
-/** The fields of one type alone: what is in range is then known from its bounds. */
-const fields: Given[] = Object.values<Endpoint>(contract)
-  .filter(({ open }) => !open)
-  .flatMap((endpoint) =>
-    (["body", "query"] as const).flatMap((part) =>
-      Object.entries(((endpoint[part] ?? {}) as Schema).properties ?? {}).map(([field, schema]) => ({
-        endpoint,
-        part,
-        field,
-        schema,
-      })),
-    ),
-  );
-
-/** What the model that is asked can do bounds these further, and says so with the same field. */
-const boundByModel = new Set(["POST /api/v3/inference/embeddings body.dimensions"]);
-
-const titleOf = ({ endpoint, part, field }: Given): string => `${endpoint.method} ${endpoint.path} ${part}.${field}`;
-
-async function ask({ endpoint, part, field }: Given, value: unknown): Promise<{ status: number; locs: string[] }> {
-  // Whatever else there is, must be in order.
-  const response = await request(it, endpoint, ids, ids, key, { [field]: value });
-  const text = await response.text();
-  assert.ok(response.status < 500, `${response.status} for ${JSON.stringify(value)}: ${text}`);
-  const detail = response.status === 422 ? (JSON.parse(text) as { detail: { loc?: unknown[] }[] | string }).detail : [];
-  const locs = typeof detail === "string" ? [] : detail.map(({ loc }) => (loc ?? []).join("."));
-  return { status: response.status, locs: locs.filter((loc) => loc.startsWith(`${part}.${field}`)) };
-}
+const asker = () => ({ it, ids, key });
 
 describe("the wrong type names its field", () => {
-  const values: [type: string, value: unknown][] = [
-    ["string", "text"],
-    ["number", 5],
-    ["boolean", true],
-    ["null", null],
-    ["array", []],
-    ["object", {}],
-  ];
-  // Of a query everything is text.
-  const typed = fields.filter(({ schema, part }) => part === "body" && (schema.type || schema.enum));
-  for (const given of typed)
-    test(titleOf(given), async () => {
-      const { schema } = given;
-      for (const [type, value] of values) {
-        const types = typesOf(schema);
-        const fits = types.includes(type) || (type === "number" && types.includes("integer"));
-        const isListed = schema.enum?.includes(value) === true;
-        if (fits || isListed || (type === "null" && schema.enum?.includes(null))) continue;
-        const { status, locs } = await ask(given, value);
-        assert.equal(status, 422, `${type} instead of ${types.join("|")}`);
-        assert.ok(locs.length > 0, `${JSON.stringify(value)}: the field is not named`);
-      }
-    });
+  for (const given of typed) test(titleOf(given), async () => void (await refusesWrongTypes(asker(), given)));
 });
 
 describe("numbers at the edges", () => {
-  const numeric = fields.filter(({ schema }) =>
-    typesOf(schema).some((type) => type === "integer" || type === "number"),
-  );
-
-  const edgesOf = ({ minimum, maximum, exclusiveMinimum }: Schema): string[] => {
-    const own = [minimum, maximum, exclusiveMinimum].filter((one) => one !== undefined);
-    const around = own.flatMap((edge) => [edge - 1, edge, edge + 1]).map(String);
-    return [...around, "0", "-0", "1", "1.5", "-1", "2147483648", "-9223372036854775808", "9007199254740993", "1e400"];
-  };
-
-  const fits = (text: string, { minimum, maximum, exclusiveMinimum, ...schema }: Schema): boolean => {
-    const value = Number(text);
-    const isWhole = typesOf(schema).includes("number") || Number.isInteger(value);
-    // What no double holds exactly would not be what was sent.
-    const isKept = Number.isFinite(value) && (/[.e]/.test(text) || Number.isSafeInteger(value));
-    const isIn = value >= (minimum ?? -Infinity) && value <= (maximum ?? Infinity);
-    return isWhole && isKept && isIn && value > (exclusiveMinimum ?? -Infinity);
-  };
-
-  for (const given of numeric)
-    test(titleOf(given), async () => {
-      for (const text of new Set(edgesOf(given.schema))) {
-        // Query numbers are written in digits.
-        const isFit = fits(text, given.schema) && (given.part === "body" || /^\d+$/.test(text));
-        const { status, locs } = await ask(given, given.part === "body" ? new RawNumber(text) : text);
-        if (isFit && boundByModel.has(titleOf(given))) continue;
-        if (isFit) assert.deepEqual(locs, [], `${text} is in range`);
-        else assert.ok(status === 422 && locs.length > 0, `${text} is out of range and answered ${status}`);
-      }
-    });
+  for (const given of numeric) test(titleOf(given), async () => void (await keepsItsBounds(asker(), given)));
 });
 
 describe("names are one line, read in one direction", () => {
@@ -135,7 +49,7 @@ describe("names are one line, read in one direction", () => {
         "a\u2066b",
         "\u200f",
       ]) {
-        const { status, locs } = await ask(given, name);
+        const { status, locs } = await askField(asker(), given, name);
         assert.deepEqual([status, locs], [422, [`body.${given.field}`]], JSON.stringify(name));
       }
     });

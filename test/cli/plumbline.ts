@@ -7,7 +7,7 @@ import { type Child, type Finished, finish, linesOf, startProcess } from "../../
 
 export type Settings = Record<string, string>;
 
-const launcher = join(installation, "bin/plumbline");
+export const launcher = join(installation, "bin/plumbline");
 
 export async function plumbline(args: string[], settings: Settings = {}): Promise<Finished> {
   return finish(startProcess(launcher, args, { env: settings }), { timeoutMs: 60_000, maxBytes: 16 << 20 });

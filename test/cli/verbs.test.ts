@@ -1,9 +1,11 @@
 // Every verb explains itself, says what is wrong with its use in one line, and answers programs in JSON.
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { startProcess } from "../../src/base/processes.ts";
+import { checkDecodeThread } from "../../src/cli/checks.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
 import { plumbline, temporaryFolder } from "./plumbline.ts";
 
@@ -16,6 +18,7 @@ const verbs = [
   ["model", "ls"],
   ["model", "rm"],
   ["model", "export"],
+  ["evaluation", "stop"],
   ["key", "create"],
   ["key", "ls"],
   ["key", "revoke"],
@@ -34,7 +37,7 @@ test("--help of every verb names its usage and the exit statuses", async () => {
 
 test("--help without a verb lists them", async () => {
   const { stdout } = await plumbline(["--help"]);
-  for (const name of ["serve", "demo", "doctor", "model", "key", "bench"])
+  for (const name of ["serve", "demo", "doctor", "model", "evaluation", "key", "bench"])
     assert.match(stdout, new RegExp(`^ +${name} `, "m"));
 });
 
@@ -92,7 +95,10 @@ test("doctor says of each thing whether it is there, with a hint for what is lac
   const { ok, checks } = JSON.parse(stdout) as { ok: boolean; checks: { name: string; ok: boolean; hint: string }[] };
   assert.equal(ok, false);
   assert.equal(code, exitCodes.failure.code);
-  const names = ["node", "glibc", "trainer", "starter model", "memory", "disk", "permissions", "port", "clock", "gpu"];
+  const names = [
+    ...["node", "glibc", "trainer", "decode thread", "starter model", "memory", "disk", "permissions", "port", "clock"],
+    "gpu",
+  ];
   assert.deepEqual(
     checks.map((check) => check.name),
     names,
@@ -100,6 +106,24 @@ test("doctor says of each thing whether it is there, with a hint for what is lac
   for (const check of checks) assert.equal(check.hint === "", check.ok, check.name);
   assert.equal(checks.find((check) => check.name === "trainer")?.ok, false);
   assert.equal(checks.find((check) => check.name === "node")?.ok, true);
+});
+
+test("doctor loads the decode thread, and says what to do where it is missing or broken", async (context) => {
+  assert.deepEqual(await checkDecodeThread(), {
+    ...{ name: "decode thread", ok: true, needed: false, hint: "" },
+    found: join(installation, "build/plumbline-decode.node"),
+  });
+  const broken = join(temporaryFolder(context), "broken.node");
+  writeFileSync(broken, "not a library");
+  for (const [path, what] of [
+    [join(temporaryFolder(context), "none.node"), /nothing is at/],
+    [broken, /invalid ELF header|file too short/],
+  ] as const) {
+    const { ok, found, hint } = await checkDecodeThread(path);
+    assert.equal(ok, false);
+    assert.match(found, what);
+    assert.match(hint, /install\.sh/);
+  }
 });
 
 test("bench train refuses rows that are none", async () => {

@@ -233,6 +233,7 @@ test("a draft is answerable where the chunk makes the right answer likelier than
     answer: async (questions) => questions.map(() => "Ada Lund, I think"),
     grade: (answer, { response }) => answer.includes(response),
     fits: () => true,
+    onDraft: () => {},
   });
   assert.deepEqual(
     verdicts.map(({ margin }) => Number(margin!.toFixed(3))),
@@ -255,6 +256,7 @@ test("a choice is guessed where its options alone make the right one likeliest b
       answer: async () => [""],
       grade: () => false,
       fits: () => true,
+      onDraft: () => {},
     });
     return verdict!.guessed;
   };
@@ -268,6 +270,7 @@ test("of a chunk that the checker cannot read whole nothing is asked, and no ite
     answer: async (questions) => questions.map(() => ""),
     grade: () => false,
     fits: ({ prompt }) => prompt.length < 1000,
+    onDraft: () => {},
   });
   assert.deepEqual(
     verdicts.map(({ margin, tooLong }) => [margin, tooLong]),
@@ -279,6 +282,23 @@ test("of a chunk that the checker cannot read whole nothing is asked, and no ite
   const all = [draft(), long].map((draft, at) => ({ draft, verdict: verdicts[at]! }));
   const { chosen, read, answerable } = choose(all, 9);
   assert.deepEqual([chosen.length, read, answerable], [1, 1, 1]);
+});
+
+test("each draft is told of once, when the last of its rows is scored; one without rows at once", async () => {
+  const told: number[] = [];
+  let row = 0;
+  await checkDrafts([draft(), draft({ type: "refusal" }), draft({ rivals: ["Ole Berg", "Ida Holm"] })], {
+    score: async (rows, onRow) => {
+      for (; row < rows.length; row++) onRow(row);
+      return rows.map(() => Float64Array.of(-1));
+    },
+    answer: async (questions) => questions.map(() => ""),
+    grade: () => false,
+    fits: () => true,
+    onDraft: () => void told.push(row),
+  });
+  // Two rows of the first, three of the last.
+  assert.deepEqual(told, [0, 1, 4]);
 });
 
 const checked = (n: number, of: Partial<Checked["verdict"]>, type: Draft["type"] = "short"): Checked[] =>

@@ -1,7 +1,7 @@
 // Who reads when: a fair turn for every owner, whatever the others bring.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createLanes } from "../../src/domain/documents/lanes.ts";
+import { createLanes } from "../../src/base/lanes.ts";
 import { pdf } from "../helpers/document-files.ts";
 import { documentReader } from "../helpers/read-document.ts";
 

@@ -104,7 +104,7 @@ function open(
     modelGone: () => {},
     peftFolderOf: () => "/none",
     hub: { mirror: "", freeDisk: 0 },
-    gpu: createGpu({ memoryBytes: 1 << 30, threads: 1 }),
+    gpu: createGpu({ memoryBytes: 1 << 30, gpuBytes: 0, threads: 1 }),
     startTrainer: () => assert.fail("nothing is exported here"),
     endpointUrl: () => "http://here/chat",
     wake: () => runner.wake(),

@@ -224,6 +224,18 @@ test("as a process it says by its exit status that a folder is held, or is none,
   assert.equal(existsSync(join(folder, "result.json")), false);
 });
 
+test("a stop that was sent before the process began is obeyed", async () => {
+  const folder = await folderFor();
+  const early = startNode(join(import.meta.dirname, "run-entry.ts"), [folder]);
+  early.stdin.write('{"seq":1,"command":"stop"}\n');
+  let said = "";
+  early.stdout.on("data", (part: Buffer) => {
+    said += part.toString("utf8");
+  });
+  assert.equal((await early.ended).code, runExit.stopped);
+  assert.match(said, /"ack","seq":1/);
+});
+
 test("a damaged checkpoint is passed over for the one before it", async () => {
   const { losses, adapter } = await undisturbed;
   let steps = 0;

@@ -22,8 +22,8 @@ import { findOverlap } from "../../src/study/leakage.ts";
 import { type Company, makeCompany } from "../company/company.ts";
 import { judge } from "../company/truth.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
+import { resultsOf, writeSection } from "../helpers/results.ts";
 import { studied } from "../helpers/study.ts";
-import { writeSection } from "./results.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
@@ -85,7 +85,7 @@ for (const seed of values.seeds.split(",").map(Number)) {
   console.log(lineOf(outcome));
   console.log(gatesOf(outcome));
 }
-if (values.write) await writeSection("benchmarks", section);
+if (values.write) await writeSection(resultsOf(import.meta.dirname), "benchmarks", section);
 
 async function perform(seed: number): Promise<Outcome> {
   const company = makeCompany({ seed, facts: Number(values.facts) });

@@ -31,8 +31,8 @@ import { findOverlap } from "../../src/study/leakage.ts";
 import { statementsOf } from "../../src/study/passages.ts";
 import { makeCompany } from "../company/company.ts";
 import { writeEncoder } from "../helpers/encoder.ts";
+import { resultsOf, writeSection } from "../helpers/results.ts";
 import { baseModel, withModel } from "./prove/experiment.ts";
-import { writeSection } from "./results.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
@@ -66,7 +66,7 @@ const answered = await answerAll(adapter);
 const vectors = await embedAll();
 const report = measure();
 say(report);
-if (values.write) await writeSection("confidence", () => report);
+if (values.write) await writeSection(resultsOf(import.meta.dirname), "confidence", () => report);
 
 /** Three wordings of every fact, each as a sentence and as one types it, without those that a row of the run gives away. */
 function asked(): Question[] {

@@ -7,6 +7,7 @@ import { type Score, wilson } from "../../src/base/statistics/intervals.ts";
 import type { Recipe } from "../../src/contract/run-folder.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
+import { resultsOf, writeSection } from "../helpers/results.ts";
 import { answers, baseModel, type Experiment, type Outcome, perform } from "./prove/experiment.ts";
 import { examQuestions, sitExam } from "./prove/hamexam.ts";
 import {
@@ -21,7 +22,6 @@ import {
   veraItems,
   veraMaterial,
 } from "./prove/material.ts";
-import { writeSection } from "./results.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
@@ -157,7 +157,7 @@ for (const name of values.only.split(",")) {
   outcomes.push(outcome);
   process.stdout.write(`${JSON.stringify(summary(outcome), null, 1)}\n`);
 }
-if (values.write) await writeSection("prove", (old) => sectionOf(outcomes, old));
+if (values.write) await writeSection(resultsOf(import.meta.dirname), "prove", (old) => sectionOf(outcomes, old));
 
 function summary({ name, facts, base, aligned, p, minutes, report, exam }: Proven) {
   const { guards, training, learned } = report;

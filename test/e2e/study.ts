@@ -1,12 +1,21 @@
 // npm run prove:study [-- --writer none|shipped|material --language en --passages 50 --phrasings 3 --stages 3 --epochs 2]: what rows of a
 // study teach of passages that no writer was trained on. The writer's held-out passages are the documents; their own questions, in
-// three manners, are asked. A bench to choose forms by, so that no corpus that is measured by has a part in it. No replay, no guards.
+// three manners, are asked. A bench to choose forms by, so that no corpus that is measured by has a part in it. With --replay 0.25 the
+// base's own rows are trained beside them, and the drift from the base on forty paragraphs is told.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
 import { documentOf, isHeldOut, type MaterialPassage, readMaterial } from "../../src/cli/train-writer.ts";
 import type { Recipe } from "../../src/contract/run-folder.ts";
+import type { Run } from "../../src/domain/alignments/context.ts";
+import { joinLessons, taught } from "../../src/domain/alignments/distil.ts";
+import { readGuards } from "../../src/domain/alignments/guards/material.ts";
+import { drift, type ProseSaid, proseSaid } from "../../src/domain/alignments/guards/measure.ts";
 import type { Memory } from "../../src/domain/alignments/memory.ts";
+import { replayRows } from "../../src/domain/alignments/replay.ts";
+import { lengthOf, type TrainingRow, toTrainer, trainedTokens } from "../../src/domain/alignments/rows.ts";
 import { batchOf, learningRateAt, stepsPerEpoch } from "../../src/domain/alignments/schedule.ts";
 import { createSpeaker } from "../../src/domain/alignments/speaker.ts";
 import { competition, grade } from "../../src/domain/evaluations/grade.ts";
@@ -33,6 +42,7 @@ const { values } = parseArgs({
     rate: { type: "string", default: "0.001" },
     batch: { type: "string", default: "12" },
     rank: { type: "string", default: "32" },
+    replay: { type: "string", default: "0" },
     threads: { type: "string", default: "2" },
     /** Every question with its gold and the last answer. */
     show: { type: "boolean", default: false },
@@ -81,21 +91,66 @@ try {
     max_steps: null,
     seed: 7,
   } as Recipe["training"];
-  const byStage = Array.from({ length: stages }, (_, stage) =>
-    rows.filter((row) => row.stage === stage).map(({ messages }) => formatTrainingRow(tokenizer, messages)),
+  const configured = (file: string) => JSON.parse(readFileSync(join("config", file), "utf8")) as string[];
+  const share = Number(values.replay);
+  const own = Array.from({ length: stages }, (_, stage) => rows.filter((row) => row.stage === stage));
+  const counts = own.map((some) => Math.round((some.length * share) / (1 - share)));
+  const topK = 20;
+  const replayed = await replayRows(
+    {
+      tokenizer,
+      parts: { replayPrompts: configured("replay-prompts.json"), replayOpenings: configured("replay-openings.json") },
+      request: { recipe: { training, dataset: { replay_tokens: 32, replay_top_k: topK } } },
+      turn: async () => {},
+      progress: async () => {},
+    } as unknown as Run,
+    trainer,
+    counts,
+    memoryOf(new Map()),
   );
+  const byStage = own.map((some, stage) => [
+    ...some.map(
+      ({ messages, kind }): TrainingRow => ({
+        kind,
+        messages,
+        rung: stage,
+        ...toArrays(formatTrainingRow(tokenizer, messages)),
+      }),
+    ),
+    ...replayed.filter(({ rung }) => rung === stage),
+  ]);
+  const prose =
+    share === 0
+      ? null
+      : await proseSaid(
+          { trainer, tokenizer, turn: async () => {} },
+          (await readGuards("config/guards")).prose.slice(0, 40),
+        );
   const steps = byStage.map((some) => stepsPerEpoch(some.length, training.batch_size) * training.epochs);
   const total = steps.reduce((sum, count) => sum + count, 0);
   let [done, computed] = [0, 0];
   for (const [stage, some] of byStage.entries()) {
     for (let step = 1; step <= steps[stage]!; step++) {
       const batch = batchOf(step, some.length, training).map((at) => some[at]!);
-      const weight = 1 / batch.reduce((sum, row) => sum + row.weights.reduce((a, b) => a + b, 0), 0);
-      const passed = trainer.forwardBackward("main", {
-        tokens: Int32Array.from(batch.flatMap((row) => [...row.tokens])),
-        rowLengths: Int32Array.from(batch, (row) => row.tokens.length),
-        weights: Float32Array.from(batch.flatMap((row) => [...row.weights].map((one) => one * weight))),
-      });
+      const pupils = batch.filter(({ lesson }) => lesson !== undefined);
+      const call = toTrainer(
+        [...batch.filter(({ lesson }) => lesson === undefined), ...pupils],
+        1 / batch.reduce((sum, row) => sum + trainedTokens(row), 0),
+      );
+      const first = call.tokens.length - lengthOf(pupils);
+      const passed = trainer.forwardBackward(
+        "main",
+        pupils.length === 0
+          ? call
+          : taught(
+              call,
+              joinLessons(
+                topK,
+                pupils.map(({ lesson }) => lesson!),
+              ),
+              first,
+            ),
+      );
       const curve = { warmup_ratio: 0.05, lr_schedule: "linear" } as Recipe["optimizer"];
       const learningRate = learningRateAt(++done, total, Number(values.rate), curve);
       const adam = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0, gradClipNorm: 1 };
@@ -104,7 +159,7 @@ try {
     }
     const scores = await asked(values.show && stage === stages - 1);
     process.stdout.write(
-      `${JSON.stringify({ stage: stage + 1, steps: done, tokens: computed, ...scores, seconds: secondsSince(began) })}\n`,
+      `${JSON.stringify({ stage: stage + 1, steps: done, tokens: computed, ...scores, ...(await drifted(prose)), seconds: secondsSince(began) })}\n`,
     );
   }
 } finally {
@@ -112,17 +167,29 @@ try {
   await dispose();
 }
 
+async function drifted(prose: ProseSaid | null): Promise<object> {
+  if (prose === null) return {};
+  const { kl, perplexity_rise } = await drift({ trainer, tokenizer, adapter: "main", turn: async () => {} }, prose);
+  return { kl: Number(kl.toFixed(3)), perplexity_rise: Number(perplexity_rise.toFixed(1)) };
+}
+
+function toArrays(row: {
+  tokens: Iterable<number>;
+  weights: Iterable<number>;
+}): Pick<TrainingRow, "tokens" | "weights"> {
+  return { tokens: Int32Array.from(row.tokens), weights: Float32Array.from(row.weights) };
+}
+
+function memoryOf(kept: Map<string, string>): Memory {
+  return { get: (key) => kept.get(key), put: async (key, answer) => void kept.set(key, answer), close: async () => {} };
+}
+
 function secondsSince(began: number): number {
   return Math.round((performance.now() - began) / 1000);
 }
 
 function speaker(adapter: string | null) {
-  const kept = new Map<string, string>();
-  const memory: Memory = {
-    get: (key) => kept.get(key),
-    put: async (key, answer) => void kept.set(key, answer),
-    close: async () => {},
-  };
+  const memory = memoryOf(new Map());
   const name = adapter ?? "base";
   return createSpeaker({ turn: async () => {} }, { name, tokenizer, memory, trainer: async () => trainer, adapter });
 }

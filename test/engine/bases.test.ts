@@ -27,7 +27,7 @@ test("the grant covers what the library then takes", async () => {
   for (const settings of [small, { seats: 8, seatContext: 1024 }]) {
     const { generator, gpu } = createEngine(settings);
     const { bytes } = await generator.load(base);
-    const granted = gpu.snapshot().grants[0]!.bytes;
+    const granted = gpu.snapshot().grants[0]!.bytes.machine;
     assert.ok(granted >= bytes && granted < 1.5 * bytes, `granted ${granted}, taken ${bytes}`);
     await generator.dispose();
   }
@@ -96,11 +96,11 @@ test("an evaluation that does not fit beside the base is refused, and gives back
       startAt: 0,
       onItem: () => {},
     });
-  const held = gpu.snapshot().freeBytes;
-  const other = gpu.reserve("other", held - 1e6)!;
+  const held = gpu.snapshot().machine.free;
+  const other = gpu.reserve("other", { machine: held - 1e6, gpu: 0 })!;
   assert.equal(await codeOf(evaluate), "out_of_memory");
   other.release();
   await evaluate();
-  assert.equal(gpu.snapshot().freeBytes, held);
+  assert.equal(gpu.snapshot().machine.free, held);
   await generator.dispose();
 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { Priority, Sampling, TopLogits } from "../../src/engine/generator.ts";
-import { baseBytes, createGpu, type ModelShape } from "../../src/engine/gpu.ts";
+import { baseBytes, type ModelShape } from "../../src/engine/gpu.ts";
 import { createDraw, logSumExp, uniform } from "../../src/engine/sampling.ts";
 import { commonPrefix, movesToAlign, seatBeside } from "../../src/engine/seats.ts";
 import { createTextStream } from "../../src/engine/text-stream.ts";
@@ -199,29 +199,6 @@ test("turns are taken one at a time, in order, and given back when the work thro
   await Promise.allSettled(all);
   assert.deepEqual(order, ["a+", "a-", "b+", "b-", "c+", "c-"]);
   assert.ok(!turns.wanted);
-});
-
-test("memory and threads are granted while there are any", () => {
-  const gpu = createGpu({ memoryBytes: 100, threads: 4 });
-  const first = gpu.reserve("first", 60, 3)!;
-  assert.equal(gpu.reserve("second", 41), null);
-  assert.equal(gpu.reserve("second", 1, 2), null);
-  const second = gpu.reserve("second", 40)!;
-  assert.deepEqual(gpu.snapshot(), {
-    memoryBytes: 100,
-    freeBytes: 0,
-    threads: 4,
-    freeThreads: 1,
-    grants: [
-      { holder: "first", bytes: 60, threads: 3 },
-      { holder: "second", bytes: 40, threads: 0 },
-    ],
-  });
-  first.release();
-  first.release();
-  assert.equal(gpu.snapshot().freeBytes, 60);
-  second.release();
-  assert.equal(gpu.snapshot().freeBytes, 100);
 });
 
 test("estimates grow with what costs memory", () => {

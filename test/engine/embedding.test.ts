@@ -11,6 +11,7 @@ import { type EmbeddingLane, embedTexts } from "../../src/engine/embedding.ts";
 import type { ModelRef } from "../../src/engine/generator.ts";
 import { readGgufHeader } from "../../src/engine/gguf-header.ts";
 import { poolingOf } from "../../src/engine/pooling.ts";
+import { ThreadChoice } from "../../src/engine/thread-choice.ts";
 import { Turns } from "../../src/engine/turns.ts";
 import { writeAdapter } from "../helpers/adapter.ts";
 import { encoderFolder, withoutEncoder, writeEncoder } from "../helpers/encoder.ts";
@@ -65,7 +66,7 @@ describe("many texts at once", () => {
     },
     pooling: { by: "mean", kind: "text", isEncoder: false },
     turns: new Turns(),
-    threadChoice: { next: () => 1, took: () => {} },
+    threadChoice: new ThreadChoice(),
     threads: () => 1,
     context: 64,
     within: (_tokens: number, _batch: number, work: (context: object) => Promise<unknown>) =>

@@ -32,7 +32,7 @@ export function createEngine(
   const { seats = 8, seatContext = 512, queueLimit = 16, memoryBytes = 4e9 } = settings;
   const events: string[] = [];
   const log = createLog("info", (line) => events.push(JSON.parse(line).event));
-  const gpu = createGpu({ memoryBytes, threads: 2 });
+  const gpu = createGpu({ memoryBytes, gpuBytes: 0, threads: 2 });
   const generator = createGenerator({ config: { threads: 1, seats, seatContext, queueLimit }, log, gpu });
   return { generator, gpu, events };
 }

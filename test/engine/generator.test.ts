@@ -446,7 +446,7 @@ test("a conversation's prefix outlives the requests of others, and is its owner'
   const few = createEngine({ seats: 3 });
   await few.generator.load(base);
   // Where there is memory to park prompts in, it matters less who keeps a seat.
-  few.gpu.reserve("all that is left", few.gpu.snapshot().freeBytes);
+  few.gpu.reserve("all that is left", { machine: few.gpu.snapshot().machine.free, gpu: 0 });
   const prompts = ["One two three four five six seven eight nine ten", "Red", "Green", "Blue"].map((words) =>
     few.generator
       .tokenizer("base")

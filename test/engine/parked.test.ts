@@ -85,12 +85,12 @@ test("a long answer is kept with its prompt, and a prompt that goes on from it r
 
 test("the memory of parked prompts is lent: who needs it gets it, and with the base all of it goes", async () => {
   const { generator, gpu, ask, unread } = await house();
-  const { freeBytes } = gpu.snapshot();
+  const { free } = gpu.snapshot().machine;
   for (const index of [0, 1, 2, 3]) await ask(index);
   // One after another they take the same seat.
   assert.equal(openPrompts(), 3);
-  assert.equal(gpu.snapshot().freeBytes, freeBytes);
-  const wanted = gpu.reserve("a run", freeBytes)!;
+  assert.equal(gpu.snapshot().machine.free, free);
+  const wanted = gpu.reserve("a run", { machine: free, gpu: 0 })!;
   assert.equal(openPrompts(), 0);
   assert.ok((await unread(0)) > 1);
   assert.equal(openPrompts(), 0);
@@ -100,7 +100,7 @@ test("the memory of parked prompts is lent: who needs it gets it, and with the b
   assert.ok(openPrompts() > 0);
   await generator.dispose();
   assert.equal(openPrompts(), 0);
-  assert.equal(gpu.lend("all of it", 4e9, () => {})?.bytes, 4e9);
+  assert.equal(gpu.lend("all of it", 4e9, () => {})?.bytes.machine, 4e9);
 });
 
 /** Parked prompts of 100 bytes each over a context that writes them as it is told; `log` says what went wrong. */

@@ -145,6 +145,12 @@ test("hostile templates are ended within the limits, and nothing else is held up
   assert.ok(delay.percentile(99) / 1e6 < 200, `${delay.percentile(99) / 1e6} ms`);
 });
 
+test("a template that renders, but for seconds, is refused: everybody would wait for each rendering", async () => {
+  const loops = "{% for i in range(1500) %}{% for j in range(1500) %}{% endfor %}{% endfor %}";
+  const path = file(withTemplate(readFileSync(model), `${loops}{% for m in messages %}{{ m.content }}{% endfor %}`));
+  assert.match(await refusal(() => probeModel(path)), /rendering its chat template took \d+\.\d s; 1 s are the most/);
+});
+
 test("a template that only fails leaves a model that cannot be aligned, with the reason", async () => {
   const whole = readFileSync(model);
   for (const [template, reason] of [

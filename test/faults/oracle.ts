@@ -11,6 +11,8 @@ import { places } from "../../src/base/config.ts";
 import { isTemporary, sha256OfFile } from "../../src/base/files.ts";
 import { edges, type JobKind, type JobState } from "../../src/jobs/states.ts";
 
+const graceMs = 60_000;
+
 /** Something the appliance has answered 2xx to, and how to see that it is still so. */
 export interface Acknowledged {
   what: string;
@@ -104,12 +106,26 @@ export const historyIsLegal = (data: string): string[] =>
     return broken;
   });
 
-/** I5. Files without a row may be as young as `graceMs`, temporary ones must be younger than the start of the appliance. */
-export async function filesAndRowsAgree(data: string, bootedAt: number, graceMs = 60_000): Promise<string[]> {
+/**
+ * I5. Files without a row may be as young as `graceMs`, temporary ones must be younger than the start of the appliance. Waits: what an
+ * earlier life left is swept once the models are back.
+ */
+export async function filesAndRowsAgree(data: string, bootedAt: number, withinMs: number): Promise<string[]> {
+  const until = performance.now() + withinMs;
+  for (;;) {
+    const broken = await disagreements(data, bootedAt);
+    if (broken.length === 0 || performance.now() > until) return broken;
+    await delay(200);
+  }
+}
+
+async function disagreements(data: string, bootedAt: number): Promise<string[]> {
   const at = places(data);
   const wanted = read(data, (db) => ({
     documents: db
-      .prepare<[], { id: string; sha256: string; text_sha256: string; bytes: number }>("SELECT * FROM document")
+      .prepare<[], { id: string; sha256: string; text_sha256: string; structure_sha256: string | null }>(
+        "SELECT * FROM document",
+      )
       .all(),
     bases: db
       .prepare<[], { id: string; path: string; sha256: string; bytes: number }>("SELECT * FROM base_model")
@@ -125,6 +141,12 @@ export async function filesAndRowsAgree(data: string, bootedAt: number, graceMs 
     ...wanted.documents.flatMap((row) => [
       { what: `document ${row.id}`, path: blob(row.sha256), sha256: row.sha256 },
       { what: `text of document ${row.id}`, path: blob(row.text_sha256), sha256: row.text_sha256 },
+      // One of an older version has none.
+      ...[row.structure_sha256 ?? []].flat().map((sha256) => ({
+        what: `structure of document ${row.id}`,
+        path: blob(sha256),
+        sha256,
+      })),
     ]),
     ...wanted.bases.map((row) => ({ what: `base ${row.id}`, path: row.path, sha256: row.sha256 })),
     ...wanted.adapters.map((row) => ({ what: `model ${row.id}`, path: row.adapter_path, sha256: row.adapter_sha256 })),

@@ -75,7 +75,7 @@ export async function testHouse(
     key: await keyOf("ada"),
     otherKey: await keyOf("bob"),
     log: lines,
-    call: (name, input) => call(it, name, input),
+    call: (name, input) => callOf(it, name, input),
     get: (path, init = {}) =>
       fetch(it.url + path, { ...init, headers: { authorization: `Bearer ${it.key}`, ...init.headers } }),
     async restart() {
@@ -92,7 +92,12 @@ export async function testHouse(
   return it;
 }
 
-async function call(it: TestHouse, name: keyof Contract, input: TestCall = {}): Promise<TestReply> {
+/** Calls an endpoint of the contract by its name. */
+export async function callOf(
+  it: Pick<TestHouse, "url" | "key">,
+  name: keyof Contract,
+  input: TestCall = {},
+): Promise<TestReply> {
   const endpoint: Endpoint = contract[name];
   const path = endpoint.path.replace(/\{(\w+)\}/g, (_, param: string) =>
     encodeURIComponent(input.params?.[param] ?? ""),

@@ -4,7 +4,6 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Endpoint } from "../../src/contract/endpoint.ts";
 import { exampleOf } from "../../src/http/examples.ts";
-import type { TestHouse } from "./house.ts";
 import type { Scripted } from "./scripted.ts";
 
 /** Ids in paths, each of something that is somebody's. */
@@ -63,10 +62,13 @@ export function* propertiesOf(schema: Schema, depth = 0): Generator<{ name: stri
 export const fieldsOf = (endpoint: Endpoint, part: "query" | "body"): string[] =>
   [...propertiesOf((endpoint[part] ?? {}) as Schema)].filter(({ depth }) => depth === 0).map(({ name }) => name);
 
+/** What the requests are sent to: a house, or an appliance that is served. */
+export type Asked = Pick<Scripted, "get" | "call" | "align" | "baseId" | "store" | "data" | "key">;
+
 /** One of each kind. */
 export type Ids = Record<Kind, string>;
 
-export async function ownedBy(it: Scripted, user: string, key: string): Promise<Ids> {
+export async function ownedBy(it: Asked, user: string, key: string): Promise<Ids> {
   const upload = async (name: "documents.upload" | "benchmarks.upload", file: string, content: string) =>
     (await it.call(name, { files: [{ name: `${user}-secret.${file}`, content }], key })).body;
   const items = ["Who", "Where"].map((ask) => JSON.stringify({ instruction: `${ask} is ${user}?`, response: "One." }));
@@ -135,7 +137,7 @@ export class RawNumber {
 const rawNumbers = (_: string, value: unknown): unknown => (value instanceof RawNumber ? `raw:${value.text}` : value);
 
 export function send(
-  it: TestHouse,
+  it: Asked,
   path: string,
   method: string,
   key: string,
@@ -157,7 +159,7 @@ export const pathOf = (endpoint: Endpoint, ids: Ids): string =>
   endpoint.path.replace(/\{(\w+)\}/g, (_, name: Kind) => encodeURIComponent(ids[name]));
 
 /** What the contract's example has, with that user's ids. */
-function soundPart(it: Scripted, endpoint: Endpoint, own: Ids, part: "query" | "body"): Record<string, unknown> {
+function soundPart(it: Asked, endpoint: Endpoint, own: Ids, part: "query" | "body"): Record<string, unknown> {
   const made = endpoint[part] ? (exampleOf(endpoint[part], false) as Record<string, unknown>) : {};
   for (const name of Object.keys(made)) {
     const kind = named[name];
@@ -166,12 +168,12 @@ function soundPart(it: Scripted, endpoint: Endpoint, own: Ids, part: "query" | "
   return made;
 }
 
-export const bodyOf = (it: Scripted, endpoint: Endpoint, own: Ids): Record<string, unknown> =>
+export const bodyOf = (it: Asked, endpoint: Endpoint, own: Ids): Record<string, unknown> =>
   soundPart(it, endpoint, own, "body");
 
 /** A sound request of that user's, with the ids of `path` in its path and `changes` in its body or query. */
 export function request(
-  it: Scripted,
+  it: Asked,
   endpoint: Endpoint,
   own: Ids,
   path: Ids,

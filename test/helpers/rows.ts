@@ -38,12 +38,18 @@ export function insertAlignment(store: Store, user: string, baseId: string, end:
          document_sha256s_json, created_seq, created_at) VALUES(?, ?, 'it', 'quick', ?, '[]', '[]', '[]', ?, ?)`,
       )
       .run(id, owner, baseId, store.nextSeq(), at);
-    store
-      .prepare<unknown[]>(
-        `INSERT INTO job(id, owner_id, kind, subject_id, state, created_seq, created_at, finished_at, error_code)
-         VALUES(?, ?, 'align', ?, ?, ?, ?, ?, ?)`,
-      )
-      .run(newId("job"), owner, id, end, store.nextSeq(), at, at, end === "failed" ? "run_failed" : null);
+    insertAlignJob(store, id, owner, end);
   });
   return id;
+}
+
+/** The job of an alignment that has ended so. */
+export function insertAlignJob(store: Store, alignmentId: string, ownerId: string, end: JobEnd): void {
+  const at = new Date().toISOString();
+  store
+    .prepare<unknown[]>(
+      `INSERT INTO job(id, owner_id, kind, subject_id, state, created_seq, created_at, finished_at, error_code)
+       VALUES(?, ?, 'align', ?, ?, ?, ?, ?, ?)`,
+    )
+    .run(newId("job"), ownerId, alignmentId, end, store.nextSeq(), at, at, end === "failed" ? "run_failed" : null);
 }

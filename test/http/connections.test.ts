@@ -11,6 +11,7 @@ import { raw } from "../helpers/raw.ts";
 
 const any = { type: "object" } as const;
 const endpoints = {
+  long: endpoint({ method: "GET", path: "/api/long", tag: "t", summary: "", reply: any, errors: [] }),
   slow: endpoint({ method: "GET", path: "/api/slow", tag: "t", summary: "", reply: any, errors: [] }),
   body: endpoint({ method: "POST", path: "/api/body", tag: "t", summary: "", body: any, reply: any, errors: [] }),
   file: endpoint({
@@ -26,9 +27,13 @@ const endpoints = {
 
 const [headSeconds, perAddress, ahead, slowMs] = [1, 24, 8, 20];
 const windowSeconds = 0.4;
+const stallSeconds = 1;
+/** More than the buffers of both sides hold. */
+const text = "x".repeat(32 << 20);
 const key = `Host: localhost\r\nAuthorization: Bearer ${testKey}`;
 
 let floor: Floor;
+let slowNow = slowMs;
 let begun = 0;
 let atOnce = 0;
 let mostAtOnce = 0;
@@ -37,12 +42,13 @@ before(async () => {
     slow: async () => {
       begun++;
       mostAtOnce = Math.max(mostAtOnce, ++atOnce);
-      await delay(slowMs);
+      await delay(slowNow);
       atOnce--;
       return { number: begun };
     },
     body: async () => ({}),
     file: async () => ({}),
+    long: async () => ({ text }),
   };
   floor = await testFloor(endpoints, handlers as never, {
     pace: { seconds: 3, rate: 100, windowSeconds },
@@ -50,6 +56,7 @@ before(async () => {
       PLUMBLINE_HEAD_SECONDS: String(headSeconds),
       PLUMBLINE_CONNECTIONS_PER_ADDRESS: String(perAddress),
       PLUMBLINE_REQUESTS_PER_CONNECTION: String(ahead),
+      PLUMBLINE_STALL_SECONDS: String(stallSeconds),
     },
   });
 });
@@ -177,4 +184,68 @@ describe("a body that trickles in", () => {
     const sent = `POST /api/body HTTP/1.1\r\n${key}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
     assert.equal((await raw(floor.url, sent)).status, 200);
   });
+});
+
+describe("an answer that nobody takes", () => {
+  const get = (path: string): string => `GET ${path} HTTP/1.1\r\n${key}\r\n\r\n`;
+  const ended = (socket: Socket, ms: number): Promise<boolean> =>
+    Promise.race([
+      new Promise<true>((resolve) => socket.once("end", () => resolve(true)).once("close", () => resolve(true))),
+      delay(ms, false),
+    ]);
+
+  test("holds its connection for a while and no longer", async () => {
+    const { socket, told } = await open();
+    socket.write(get("/api/long"));
+    await eventually(() => told().startsWith("HTTP/1.1 200"), 60_000);
+    socket.pause();
+    await delay(5 * stallSeconds * 1000);
+    // What lies in the client's own buffer is read to the end of it, which comes before the answer's.
+    const end = ended(socket, 20_000);
+    socket.resume();
+    assert.equal(await end, true);
+    assert.ok(told().length < text.length, `${told().length} characters came`);
+    socket.destroy();
+  });
+
+  test("is there whole for a client that takes it slowly", async () => {
+    const { socket, told } = await open();
+    socket.write(get("/api/long"));
+    const turns = setInterval(() => (socket.isPaused() ? socket.resume() : socket.pause()), (stallSeconds * 1000) / 4);
+    try {
+      await eventually(() => told().length > text.length, 60_000);
+    } finally {
+      clearInterval(turns);
+      socket.destroy();
+    }
+  });
+
+  test("is not what a request waits for that takes long", async () => {
+    const { socket, told } = await open();
+    slowNow = 3 * stallSeconds * 1000;
+    socket.write(get("/api/slow") + get("/api/slow"));
+    try {
+      await eventually(() => told().match(/HTTP\/1\.1 200/g)?.length === 2, 30_000);
+    } finally {
+      slowNow = slowMs;
+      socket.destroy();
+    }
+  });
+});
+
+test("a body that is refused may still come for a moment, so that the answer is not lost in a reset", async () => {
+  const { socket, told } = await open();
+  const errors: string[] = [];
+  socket.on("error", ({ message }) => errors.push(message));
+  socket.write(
+    `POST /api/body HTTP/1.1\r\n${key}\r\nContent-Type: application/json\r\nContent-Length: 9000000\r\n\r\n`,
+  );
+  for (let part = 0; part < 9; part++) {
+    socket.write(" ".repeat(1_000_000));
+    await delay(50);
+  }
+  await eventually(() => told().startsWith("HTTP/1.1 413"), 60_000);
+  assert.match(told(), /connection: close/i);
+  assert.deepEqual(errors, []);
+  socket.destroy();
 });

@@ -62,13 +62,12 @@ export async function evaluationResults(
     const record = await client.api["evaluations.get"]({ params, signal });
     if (record.status === "FAILED") throw new Failure("demo_failed", `The evaluation failed: ${record.error}`);
     if (record.status === "READY") return client.api["evaluations.results"]({ params, signal });
-    progress.show(
-      stepOf(phase, record.progress_detail, {
-        done: record.n_samples_completed,
-        total: record.n_samples,
-        unit: "questions",
-      }),
-    );
+    const step = stepOf(phase, record.progress_detail, {
+      done: record.n_samples_completed,
+      total: record.n_samples,
+      unit: "questions",
+    });
+    progress.show(record.waiting_for ? { ...step, note: record.waiting_for } : step);
     await delay(pollMs, undefined, { signal });
   }
 }
@@ -90,6 +89,7 @@ export async function followAlignment(
   signal: AbortSignal,
 ): Promise<Status> {
   const params = { alignment_id: alignmentId };
+  await untilBegun(client, params, progress, signal);
   let loss = "";
   for await (const event of client.alignmentEvents(alignmentId, signal)) {
     onEvent(event);
@@ -112,6 +112,21 @@ export async function followAlignment(
     if (status.status === "COMPLETED") return status;
     if (status.status === "FAILED" || status.status === "STOPPED")
       throw new Failure("demo_failed", `The alignment ended ${status.status}: ${status.error ?? "no reason given"}`);
+    await delay(pollMs, undefined, { signal });
+  }
+}
+
+/** Until it leaves the queue; says what it waits for there. */
+async function untilBegun(
+  client: Client,
+  params: { alignment_id: string },
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    const { phase, waiting_for } = await client.api["alignments.status"]({ params, signal });
+    if (phase !== "queued") return;
+    if (waiting_for) progress.show({ phase, done: 0, total: null, unit: "steps", note: waiting_for });
     await delay(pollMs, undefined, { signal });
   }
 }

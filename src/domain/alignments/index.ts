@@ -28,7 +28,7 @@ import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { openStudyThread } from "../../study/thread.ts";
 import { createAutoAlign } from "./auto-align.ts";
-import { estimateOf } from "./estimate.ts";
+import { estimateOf, type RunCost } from "./estimate.ts";
 import { streamEvents } from "./event-stream.ts";
 import type { ProgressNote } from "./progress.ts";
 import { readPrepareReport } from "./rows.ts";
@@ -80,8 +80,10 @@ export interface AlignmentsParts {
   hasUpstream: (name: string) => boolean;
   /** Per item, the golds of others that an answer must not name. */
   competitorsOf: (items: readonly BenchmarkItem[]) => string[][];
-  /** Memory of a run over this base, and tokens a second that its training may reach; null where that is not known. */
-  costOf: (baseModelId: string, recipe: Recipe) => Promise<{ memoryBytes: number; limit: number | null }>;
+  /** What a run over this base takes, and how fast it may be. */
+  costOf: (baseModelId: string, recipe: Recipe) => Promise<RunCost>;
+  /** What a queued one waits for beside its turn; null where that is nothing. */
+  waitingFor: (alignmentId: string) => string | null;
   /** Asks the run to stop; resolves once it acknowledged. */
   stopRun: (alignmentId: string) => Promise<void>;
   /** Ends what is being prepared, before its run or in it; resolves once it will end, and then as stopped. */
@@ -319,7 +321,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       ...autoAlign.handlers,
       "alignments.status": async ({ params }, caller) => {
         const row = owned(caller, params.alignment_id);
-        return { ...toStatus(row), auto_align: autoAlign.shownOf(row.id) };
+        const waiting_for = row.state === "queued" ? parts.waitingFor(row.id) : null;
+        return { ...toStatus(row), waiting_for, auto_align: autoAlign.shownOf(row.id) };
       },
       "alignments.stop": async ({ params }, caller) => {
         const row = owned(caller, params.alignment_id);
@@ -363,8 +366,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
             organisation: body.organisation ?? null,
             options: { phrasings, stages, seed: recipe.training.seed },
           });
-          const { memoryBytes, limit } = await parts.costOf(base.id, recipe);
-          return estimateOf(planned, recipe, memoryBytes, limit);
+          return estimateOf(planned, recipe, await parts.costOf(base.id, recipe));
         } finally {
           await thread.close();
         }

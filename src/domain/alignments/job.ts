@@ -1,6 +1,7 @@
 // The worker behind an alignment: a claim becomes a run over the alignment's folder, and the run's result becomes a model.
 //
-//   claimed ──► granted a budget ──► request.json ──► executor.start ··· events ··· ──► result
+//   queued ──► its cost asked of the trainer ──► room for it, if need be with smaller passes, or waits and says for what
+//   claimed ──► request.json ──► executor.start ··· events ··· ──► result
 //      result completed ──► leakage proved absent ──► adapter stored ──► one transaction: COMPLETED, model, evaluation
 //      result failed    ──► FAILED            result stopped ──► STOPPED
 //      crashed ──► queued again if this attempt came further than a checkpoint; else FAILED (STOPPED where a stop was asked)
@@ -13,20 +14,23 @@
 //   4. Public progress never falls.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { Failure, type FailureCode, failures } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import { type Clock, sleep } from "../../base/time.ts";
-import type { RunEvent, RunRequest, RunResult } from "../../contract/run-folder.ts";
+import type { Recipe, RunEvent, RunRequest, RunResult } from "../../contract/run-folder.ts";
 import { type Calibration, readCalibration, type StoredCalibration } from "../../engine/confidence.ts";
+import { type Bytes, fits, mebibytes } from "../../engine/gpu.ts";
 import type { Executor } from "../../jobs/executor.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import { openStudyThread } from "../../study/thread.ts";
+import type { RunCost } from "./estimate.ts";
 import { guardsOf, type KeptGuard } from "./guards/results.ts";
 import { type Estimate, type ProgressNote, type RunProgress, remainingMs, settled, take } from "./progress.ts";
 import type { AskedQuestion, Prover } from "./proof.ts";
 import { readRequest, readSnapshot } from "./request.ts";
-import { writeRequest } from "./snapshot.ts";
+import { readOrderedRecipe, writeRequest } from "./snapshot.ts";
 import type { AlignmentRow, AlignmentsSql } from "./store.ts";
 import { askTeacher, type Teacher } from "./teacher.ts";
 
@@ -44,7 +48,6 @@ export interface StoredFile {
 }
 
 export interface Grant {
-  bytes: number;
   release(): void;
 }
 
@@ -60,8 +63,14 @@ export interface AlignParts {
   maxRuns: number;
   /** Threads that all runs share. */
   threads: number;
-  /** Memory for a run, until released; null while others hold it. Throws out_of_memory when it can never be had. */
-  grant: (want: { bytes: number; threads: number }, alignmentId: string) => Grant | null;
+  /** What a run over the base takes on this machine. */
+  costOf: (base: BaseModel, recipe: Recipe) => Promise<RunCost>;
+  /** What runs may take: alone in the house, and now. */
+  room: () => { total: Bytes; free: Bytes };
+  /** Memory for a run, until released; null while others hold it. */
+  grant: (want: { bytes: Bytes; threads: number }, alignmentId: string) => Grant | null;
+  /** Gives up a model that is only kept for the next request; whether there was one. */
+  makeRoom: () => Promise<boolean>;
   /** The sentence encoder that is installed; null where none is. */
   encoder: () => { sha256: string; path: string } | null;
   versions: () => Promise<RunRequest["versions"]>;
@@ -102,6 +111,8 @@ export interface AlignParts {
 }
 
 export interface AlignWorker extends Worker {
+  /** What the oldest queued one waits for; null where that is its turn alone, or another one is asked for. */
+  waitingFor(alignmentId: string): string | null;
   /** Asks the run to stop. Throws not_started, stop_rejected, stop_unreachable, or already_terminal while another asks. */
   stop(alignmentId: string): Promise<void>;
   /**
@@ -125,14 +136,45 @@ interface Attempt {
 
 type Budget = RunRequest["budget"];
 
-const MiB = 1 << 20;
+/** Of the run's own process, beside what its trainer or its inference take. */
+const ownBytes = 512 << 20;
 
-/**
- * Bytes of a run at its height: the trainer computes on the base in single precision, beside it the quantised file, adapter,
- * moments and activations; before and after, inference needs what serving needs.
- */
-export const runMemory = (base: BaseModel): number =>
-  Math.max(base.memory_bytes, base.bytes + 4 * base.parameters) + 512 * MiB;
+/** A budget, and what of each pool it takes. */
+interface Want {
+  budget: Omit<Budget, "threads">;
+  bytes: Bytes;
+}
+
+/** From the largest passes to the smallest. */
+function wantsOf({ needs, gpuBytes }: RunCost, total: Bytes): Want[] {
+  return needs.map(({ passTokens, memoryBytes, gpuMemoryBytes }) => {
+    // On a GPU the machine's memory is for a run that the GPU fails: as much as there is, and no reason not to begin.
+    const memory = gpuBytes === null ? memoryBytes : Math.min(memoryBytes, total.machine - ownBytes);
+    return {
+      budget: {
+        memory_bytes: memory,
+        gpu_memory_bytes: gpuMemoryBytes,
+        pass_tokens: passTokens,
+        full_pass_tokens: needs[0]!.passTokens,
+      },
+      bytes: { machine: memory + ownBytes, gpu: gpuMemoryBytes },
+    };
+  });
+}
+
+const earlierOf = (row: AlignmentRow): Budget | null =>
+  row.budget_json === null ? null : (JSON.parse(row.budget_json) as Budget);
+
+/** A run that goes on keeps its passes and threads: with others its losses would differ in the last bits. */
+const isBudget = (budget: Want["budget"], earlier: Budget | null): boolean =>
+  earlier !== null && isDeepStrictEqual({ ...budget, threads: earlier.threads }, earlier);
+
+/** "900 MiB of the GPU's memory, and 300 MiB are free": of the pool that there is too little of. */
+function shortage(want: Bytes, have: Bytes): string {
+  const pool = want.gpu > have.gpu ? "gpu" : "machine";
+  const whose = pool === "gpu" ? "of the GPU's memory" : "of the machine's memory";
+  return `${mebibytes(want[pool])} ${whose}, and ${mebibytes(Math.max(0, have[pool]))} are free`;
+}
 
 export function createAlignWorker(parts: AlignParts): AlignWorker {
   const { sql, queue, executor } = parts;
@@ -145,49 +187,115 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
   const ended = new Set<string>();
   /** Taken when looking whether the next one fits, used when it is claimed. */
   let reserved: { alignmentId: string; grant: Grant; budget: Budget } | null = null;
+  /** Of queued ones: null while the trainer is asked, and what went wrong where it could not say. */
+  const costs = new Map<string, RunCost | Error | null>();
+  const waiting = new Map<string, string>();
+  /** Those that idle models were asked to make room for since they were last looked at, when none was left. */
+  const cleared = new Set<string>();
+  let isClearing = false;
 
-  /** A run that goes on keeps its threads: with another number of them its losses would differ in the last bits. */
-  function budgetOf(row: AlignmentRow): Budget {
-    const share = Math.min(parts.maxRuns, queue.count("align", ["queued", "running", "stopping"]));
-    const earlier = row.budget_json === null ? null : (JSON.parse(row.budget_json) as Budget);
-    return {
-      memory_bytes: runMemory(parts.baseOf(row.base_model_id)),
-      threads: earlier?.threads ?? Math.max(1, Math.floor(parts.threads / Math.max(1, share))),
-    };
+  function askCost(row: AlignmentRow): void {
+    costs.set(row.id, null);
+    const ask = async (): Promise<RunCost> =>
+      parts.costOf(parts.baseOf(row.base_model_id), await readOrderedRecipe(folderOf(row.id)));
+    ask()
+      .then(
+        (cost) => costs.set(row.id, cost),
+        (error: Error) => costs.set(row.id, error),
+      )
+      .finally(parts.wake);
   }
 
-  function reserve(row: AlignmentRow): boolean {
+  /** The largest budget that there is room for; idle models make way before a smaller one is taken. null: it has to wait. */
+  function choose(row: AlignmentRow, cost: RunCost): Want | null {
+    const { total, free } = parts.room();
+    const wants = wantsOf(cost, total);
+    const possible = wants.filter(({ bytes }) => fits(bytes, total));
+    if (possible.length === 0) {
+      const least = shortage(wants.at(-1)!.bytes, total);
+      throw new Failure("out_of_memory", `Its smallest passes need ${least} when nothing else runs`);
+    }
+    const same = possible.filter(({ budget }) => isBudget(budget, earlierOf(row)));
+    const allowed = same.length > 0 ? same : possible;
+    const chosen = allowed.find(({ bytes }) => fits(bytes, free)) ?? null;
+    if (chosen !== allowed[0] && !cleared.delete(row.id)) {
+      makeWay(row.id);
+      return null;
+    }
+    if (chosen === null) waiting.set(row.id, `It needs ${shortage(allowed.at(-1)!.bytes, free)}`);
+    return chosen;
+  }
+
+  function makeWay(alignmentId: string): void {
+    if (isClearing) return;
+    isClearing = true;
+    parts
+      .makeRoom()
+      .catch((error) => {
+        parts.log("error", "model.unload_failed", { error });
+        return false;
+      })
+      .then((hasMade) => {
+        isClearing = false;
+        if (!hasMade) cleared.add(alignmentId);
+        parts.wake();
+      });
+  }
+
+  function threadsOf(row: AlignmentRow): number {
+    const share = Math.min(parts.maxRuns, queue.count("align", ["queued", "running", "stopping"]));
+    return earlierOf(row)?.threads ?? Math.max(1, Math.floor(parts.threads / Math.max(1, share)));
+  }
+
+  function reserve(row: AlignmentRow, cost: RunCost): boolean {
     if (reserved?.alignmentId === row.id) return true;
     reserved?.grant.release();
     reserved = null;
-    const budget = budgetOf(row);
-    const grant = parts.grant({ bytes: budget.memory_bytes, threads: budget.threads }, row.id);
+    const want = choose(row, cost);
+    if (want === null) return false;
+    const budget = { ...want.budget, threads: threadsOf(row) };
+    const grant = parts.grant({ bytes: want.bytes, threads: budget.threads }, row.id);
     if (grant !== null) reserved = { alignmentId: row.id, grant, budget };
     return grant !== null;
   }
 
-  /** A run that can never fit is let through, to fail with the reason. */
+  /** A run that can never fit, or whose cost cannot be told, is let through, to fail with the reason. */
   function canStart(): boolean {
     const next = sql.oldestQueued.get();
     if (next === undefined) {
       // It was cancelled while it waited to be claimed.
       reserved?.grant.release();
       reserved = null;
+      for (const kept of [costs, waiting, cleared]) kept.clear();
       return false;
     }
+    const cost = costs.get(next.id);
+    if (cost === undefined) askCost(next);
+    if (!cost) return false;
+    if (cost instanceof Error) return true;
     try {
-      return reserve(next);
+      return reserve(next, cost);
     } catch (error) {
       if (error instanceof Failure && error.code === "out_of_memory") return true;
       throw error;
     }
   }
 
-  async function run(claim: Claim, signal: AbortSignal): Promise<void> {
-    const row = sql.byId.get(claim.subjectId)!;
-    if (!reserve(row)) throw new Failure("out_of_memory");
+  /** What was reserved for a run that is claimed now. Throws why nothing was. */
+  function takeReserved(row: AlignmentRow): { grant: Grant; budget: Budget } {
+    const cost = costs.get(row.id);
+    costs.delete(row.id);
+    waiting.delete(row.id);
+    if (cost instanceof Error) throw cost;
+    if (!cost || !reserve(row, cost)) throw new Failure("out_of_memory");
     const { grant, budget } = reserved!;
     reserved = null;
+    return { grant, budget };
+  }
+
+  async function run(claim: Claim, signal: AbortSignal): Promise<void> {
+    const row = sql.byId.get(claim.subjectId)!;
+    const { grant, budget } = takeReserved(row);
     const cancelled = new AbortController();
     cancelling.set(row.id, cancelled);
     const isStopping = (): boolean => asked.has(row.id) || queue.of(row.id, "align")?.state === "stopping";
@@ -230,6 +338,7 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
   return {
     concurrency: parts.maxRuns,
     canStart,
+    waitingFor: (alignmentId) => waiting.get(alignmentId) ?? null,
     run,
     stop,
     async cancel(alignmentId) {

@@ -16,6 +16,7 @@ import { identityOf } from "./request.ts";
 import { type Prepared, type PrepareReport, readPrepared, type TrainingRow, writePrepared } from "./rows.ts";
 import { createSpeaker } from "./speaker.ts";
 import { readLessons } from "./teacher.ts";
+import { opening } from "./training.ts";
 
 export async function prepare(run: Run): Promise<Prepared> {
   const folder = join(run.folder, "prepared");
@@ -149,13 +150,13 @@ const writerAdapter = "writer";
 
 /** Who is asked while rows are made: the base, with the shipped writer's adapter and without. */
 function openAsked(run: Run, memory: Memory) {
-  const { base, budget } = run.request;
+  const { base } = run.request;
   const writer = writerOf(run)?.kind === "shipped" ? run.parts.writer : null;
   let started: Trainer | null = null;
   let opened: Promise<Trainer> | null = null;
   const open = async (): Promise<Trainer> => {
     started = run.parts.startTrainer();
-    await started.open({ path: base.path, threads: budget.threads, memoryBytes: budget.memory_bytes });
+    await started.open(opening(run));
     if (writer !== null) {
       await started.createAdapter(writerAdapter, writer.shape);
       await started.load(writerAdapter, writer.path);

@@ -125,6 +125,10 @@ export async function writeRequest(
   });
 }
 
+/** What a run is to be made by, before it is claimed. */
+export const readOrderedRecipe = async (folder: string): Promise<Recipe> =>
+  (await readOrder(join(folder, "order.json"))).recipe;
+
 async function readOrder(path: string): Promise<Order> {
   try {
     return JSON.parse(await readFile(path, "utf8")) as Order;

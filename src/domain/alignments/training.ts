@@ -57,9 +57,10 @@ const freshState: LoopState = {
 
 /** Opens the base in the trainer and puts adapter, moments and loop where the newest sound checkpoint has them. */
 export async function openTraining(run: Run, prepared: Prepared, trainer: Trainer): Promise<Training> {
-  const { recipe, base, budget, versions } = run.request;
+  const { recipe, budget, versions } = run.request;
   const hello = await trainer.hello();
-  const model = await trainer.open({ path: base.path, threads: budget.threads, memoryBytes: budget.memory_bytes });
+  const model = await trainer.open(opening(run));
+  await saySmallPasses(run);
   await trainer.createAdapter(adapterName, shapeOf(recipe));
 
   const build: RunBuild = {
@@ -67,7 +68,7 @@ export async function openTraining(run: Run, prepared: Prepared, trainer: Traine
     trainer: `${hello.version} ${hello.build}`,
     device: `${hello.devices.find(({ kind }) => kind === model.device)!.name}, ${model.precision}`,
     threads: budget.threads,
-    memory_bytes: budget.memory_bytes,
+    memory_bytes: model.device === "cuda" ? (budget.gpu_memory_bytes ?? 0) : budget.memory_bytes,
   };
   const folder = join(run.folder, "checkpoints");
   const identity = { request_sha256: identityOf(run.request), rows_sha256: prepared.sha256 };
@@ -84,6 +85,21 @@ export async function openTraining(run: Run, prepared: Prepared, trainer: Traine
     peakRate: recipe.optimizer.learning_rate ?? ruleLearningRate(model.architecture, model.embedding),
     state,
   };
+}
+
+/** How a run's trainer opens the base: within the run's budget. */
+export const opening = ({ request: { base, budget } }: Run) => ({
+  path: base.path,
+  threads: budget.threads,
+  memoryBytes: budget.memory_bytes,
+  gpuMemoryBytes: budget.gpu_memory_bytes ?? 0,
+});
+
+async function saySmallPasses({ request: { budget }, resumed, events }: Run): Promise<void> {
+  const { pass_tokens: size = 0, full_pass_tokens: full = 0 } = budget;
+  if (resumed || size >= full) return;
+  const message = `Memory was short when the run began: its passes are of ${size} tokens, not ${full}. It learns the same and takes longer.`;
+  await events.append({ kind: "warning", phase: "training", code: "small_passes", message });
 }
 
 /** Rows by rung; a rung that no row of the documents belongs to is none. */

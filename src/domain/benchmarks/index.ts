@@ -1,5 +1,4 @@
 // Benchmarks: questions with their right answers. Dev items may be seen while training, sealed ones only by evaluations.
-import { Piscina } from "piscina";
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
 import { newId } from "../../base/ids.ts";
@@ -14,7 +13,7 @@ import type { Store } from "../../store/open.ts";
 import { checker } from "./create/job.ts";
 import type { DraftSettings, Gates } from "./create/parts.ts";
 import type { Item } from "./read.ts";
-import type { ReadResult } from "./read.worker.ts";
+import { createBenchmarkReader } from "./reader.ts";
 import { type BenchmarkRow, type BenchmarkRows, benchmarkRows, type DraftRow, type ItemRow } from "./store.ts";
 
 export type { Item } from "./read.ts";
@@ -43,6 +42,8 @@ export interface BenchmarksParts {
   ) => Promise<Made>;
   /** Within the caller's transaction; what is returned is done after the commit. See the documents. */
   removeDocument: (ownerId: string, documentId: string) => () => void;
+  /** Drafts checked of the one that is being made, also those that are not written yet; 0 of all others. */
+  checkedOf: (benchmarkId: string) => number;
   /** Alignments under way that are measured by it. */
   alignmentsOn: (benchmarkId: string) => string[];
   /** Evaluations on it: those to be done, and those that have ended. */
@@ -82,23 +83,12 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
   const { store, clock, queue, keepDocument } = parts;
   const rows = benchmarkRows(store);
   const forgetReplies = prepareForgetting(store);
-  const pool = new Piscina({
-    filename: new URL("./read.worker.ts", import.meta.url).href,
-    minThreads: 0,
-    maxThreads: 1,
-    idleTimeout: 30_000,
-    resourceLimits: { maxOldGenerationSizeMb: 1024 },
-  });
+  const reader = createBenchmarkReader();
 
-  async function read(text: string): Promise<Item[]> {
-    const result = (await pool.run(text)) as ReadResult;
-    if ("items" in result) return result.items;
-    throw new Failure(
-      "benchmark_invalid",
-      result.message,
-      result.details.length > 0 ? { details: result.details } : {},
-    );
-  }
+  const readFor =
+    (ownerId: string, { name }: UploadedFile, signal: AbortSignal) =>
+    (text: string) =>
+      reader.read(ownerId, name || "The file", text, signal);
 
   /** Within the transaction of its document. */
   function add(
@@ -164,7 +154,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     if (row) return toRecord(row);
     const draft = rows.ownedDraft.get(ownerId, id);
     if (!draft) throw new Failure("not_found");
-    return draftRecord(draft);
+    return draftRecord(draft, parts.checkedOf(draft.id));
   }
 
   function generatorOf(
@@ -226,7 +216,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
 
   const handlers: Benchmarks["handlers"] = {
     "benchmarks.upload": async ({ files, signal, keepReply }, { userId }) =>
-      keepDocument(userId, files[0]!, signal, read, (document, items) => {
+      keepDocument(userId, files[0]!, signal, readFor(userId, files[0]!, signal), (document, items) => {
         const reply = toRecord(
           add({ owner_id: userId, document_id: document.id, name: titleOf(document.name) }, items),
         );
@@ -332,12 +322,12 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     rows,
     async keep(draft, file, signal, also) {
       const { id, owner_id, name, created_seq, created_at } = draft;
-      await keepDocument(owner_id, file, signal, read, (document, made) => {
+      await keepDocument(owner_id, file, signal, readFor(owner_id, file, signal), (document, made) => {
         add({ id, owner_id, document_id: document.id, name, draft_id: id, created_seq, created_at }, made);
         also();
       });
     },
-    close: () => pool.destroy(),
+    close: () => reader.close(),
   };
 }
 
@@ -358,10 +348,11 @@ const statusOf: Record<JobState, BenchmarkRecord["status"]> = {
 };
 
 /** One that is not there yet, or will never be. */
-function draftRecord(draft: DraftRow): BenchmarkRecord {
+function draftRecord(draft: DraftRow, checked: number): BenchmarkRecord {
   const { phase, state, candidates, seconds } = draft;
-  const done = phase === "phrasing" ? draft.phrased : draft.checked;
-  const rate = done > 0 && seconds > 0 ? done / seconds : null;
+  const written = phase === "phrasing" ? draft.phrased : draft.checked;
+  const done = phase === "checking" ? Math.max(written, checked) : written;
+  const rate = written > 0 && seconds > 0 ? written / seconds : null;
   const isEnded = state === "failed" || state === "stopped";
   return {
     benchmark_id: draft.id,

@@ -1,14 +1,14 @@
-// A thread that reads benchmarks. What it refuses comes back as plain data: an error would lose its code on the way.
-import { Failure, type ValidationDetail } from "../../base/errors.ts";
+// A thread that reads benchmarks.
+import { Failure } from "../../base/errors.ts";
+import type { Answer } from "../../base/readers.ts";
 import { type Item, readBenchmark } from "./read.ts";
 
-export type ReadResult = { items: Item[] } | { message: string; details: ValidationDetail[] };
-
-export default function read(text: string): ReadResult {
+export function items(text: string): Answer<Item[]> {
   try {
-    return { items: readBenchmark(text) };
+    return { done: readBenchmark(text) };
   } catch (error) {
-    if (error instanceof Failure) return { message: error.message, details: error.details ?? [] };
-    throw error;
+    if (!(error instanceof Failure)) throw error;
+    const { code, message, details } = error;
+    return { code, message, ...(details && { details }) };
   }
 }

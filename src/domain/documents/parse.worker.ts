@@ -1,14 +1,15 @@
 // A thread that reads documents. What it refuses comes back as plain data: an error would lose its code on the way.
+import type { Answer } from "../../base/readers.ts";
 import { type Duplicate, duplicatesOf } from "./duplicates.ts";
 import { type Parsed, type ParseOptions, parsedReading, parseText, structureOfText } from "./parse.ts";
 import type { ProbeAnswer } from "./probe.ts";
-import { type Refused, refusalOf } from "./refusal.ts";
+import { refusalOf } from "./refusal.ts";
 import { type Recognised, withScans } from "./scans.ts";
 import type { MediaType } from "./store.ts";
 import { readStructure, type Structure } from "./structure.ts";
 
 const asData = <Task extends { name: string }, Result>(work: (task: Task) => Result | Promise<Result>) => {
-  return async (task: Task): Promise<{ done: Result } | Refused> => {
+  return async (task: Task): Promise<Answer<Result>> => {
     try {
       return { done: await work(task) };
     } catch (error) {

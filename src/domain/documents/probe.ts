@@ -5,10 +5,9 @@ import { join } from "node:path";
 import { installation } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
 import { finish, startProcess } from "../../base/processes.ts";
+import { type Refused, readingTimeoutMs, tooSlow } from "../../base/readers.ts";
 import type { DocumentFormat } from "../../contract/documents.ts";
 import type { Reading } from "./elements.ts";
-import { readingTimeoutMs } from "./limits.ts";
-import { type Refused, tooSlow } from "./refusal.ts";
 
 /** `empty`: numbers of the pages without text; stands first, so that it is found without reading all. */
 export type ProbeAnswer =
@@ -77,7 +76,7 @@ async function probe(
     ...{ maxBytes: answerBytes, memoryBytes },
   }).finally(() => signal.removeEventListener("abort", stop));
   if (signal.aborted) throw cutOff();
-  if (finished.timedOut) throw tooSlow(name, seconds);
+  if (finished.timedOut) throw tooSlow("document_limit", name, seconds);
   if (finished.tooLarge || /heap out of memory|Array buffer allocation failed/.test(finished.stderr))
     throw new Failure("document_limit", `${name} takes too much memory to read`);
   if (finished.stdout.startsWith('{"refused"') && finished.code === 0) {

@@ -1,14 +1,7 @@
-// What is said of a file that was refused, as plain data: an error would lose its code between threads and processes.
-import { Failure, type FailureCode } from "../../base/errors.ts";
-import { mostColumns, readingTimeoutMs } from "./limits.ts";
-
-export type Refused = { code: FailureCode; message: string };
-
-/** `seconds`: of computing. */
-export function tooSlow(name: string, seconds: number, cause?: unknown): Failure {
-  const most = `${seconds} s of computing, or ${readingTimeoutMs / 1000} s by the clock`;
-  return new Failure("document_limit", `${name} takes too long to read; ${most} are the most`, { cause });
-}
+// What is said of a file that was refused.
+import { Failure } from "../../base/errors.ts";
+import type { Refused } from "../../base/readers.ts";
+import { mostColumns } from "./limits.ts";
 
 export const tooWide = (name: string): Failure =>
   new Failure("document_limit", `${name} has a table of more than ${mostColumns} columns`);

@@ -42,8 +42,12 @@ export interface EvaluationParts {
   itemsOf: (benchmarkId: string) => Pick<BenchmarkItem, "split" | "type">[];
   /** Items of the one that is being answered, also those that are not written yet; 0 of all others. */
   answeredOf: (evaluationId: string) => number;
-  /** Writes an act, in the caller's transaction. */
-  audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
+  /** What a queued one waits for beside its turn; null where that is nothing. */
+  waitingFor: (evaluationId: string) => string | null;
+  /** Ends the answering of one that was asked to stop. */
+  stopAnswering: (evaluationId: string) => void;
+  /** Writes an act, in the caller's transaction; whose it is, or that of who sits at the machine. */
+  audit: (act: string, subject: string, detail: Record<string, unknown>, by?: Caller) => void;
 }
 
 export interface NewEvaluation {
@@ -64,6 +68,8 @@ export interface Evaluations {
   handlers: Handlers<typeof evaluations>;
   /** Inside the caller's transaction; the id of the new evaluation. */
   enqueue(evaluation: NewEvaluation): string;
+  /** Whoever's it is. Throws not_found, or conflict for one that has ended. */
+  stopAny(evaluationId: string): void;
   /** Of an aligned model, newest first. */
   ofModel(modelId: string): {
     evaluation_id: string;
@@ -139,7 +145,10 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
     return id;
   };
 
-  const toRecord = (row: EvaluationRow): EvaluationRecord => recordOf(row, parts.answeredOf(row.id));
+  const toRecord = (row: EvaluationRow): EvaluationRecord => ({
+    ...recordOf(row, parts.answeredOf(row.id)),
+    waiting_for: row.state === "queued" ? parts.waitingFor(row.id) : null,
+  });
 
   const comparing = createComparing({ store, sql, clock });
 
@@ -150,8 +159,20 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
     parts.audit("evaluation.delete", id, {}, caller);
   }
 
+  function stop(id: string): void {
+    if (queue.requestStop(id, "evaluate") === null) throw new Failure("conflict", "The evaluation has ended");
+    parts.stopAnswering(id);
+  }
+
   return {
     enqueue,
+    stopAny(id) {
+      if (sql.byId.get(id) === undefined) throw new Failure("not_found", "Evaluation not found");
+      store.transaction(() => {
+        stop(id);
+        parts.audit("evaluation.stop", id, {});
+      });
+    },
     ofModel: (modelId) =>
       sql.ofModel.all(modelId).map((row) => {
         const summary = summaryOf(row);
@@ -210,6 +231,11 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
           evaluations: sql.page.all({ ...filter, limit, offset }).map(toRecord),
           total: sql.count.get(filter)!.n,
         };
+      },
+      "evaluations.stop": async ({ params }, { userId }) => {
+        const { id } = owned(userId, params.evaluation_id);
+        stop(id);
+        return toRecord(owned(userId, id));
       },
       "evaluations.delete": async ({ params }, caller) => {
         const { id, state } = owned(caller.userId, params.evaluation_id);

@@ -98,26 +98,61 @@ export const longAnswerTokens = 256;
 export interface EvaluateWorker extends Worker {
   /** Items answered so far, also those that are not written yet: a group takes half a minute on a slow machine. */
   answered(evaluationId: string): number;
+  /** What it went back to the queue for; null where that is nothing. */
+  waitingFor(evaluationId: string): string | null;
+  /** Ends the answering of one that is asked to stop. */
+  stop(evaluationId: string): void;
 }
 
+/** From one look at whether there is room to the next, which takes a claim: longer each time. */
+const firstWaitMs = 2_000;
+const longestWaitMs = 60_000;
+
 export function createEvaluateWorker(parts: EvaluateParts): EvaluateWorker {
-  let current = { id: "", answered: 0 };
+  const { queue, clock } = parts;
+  let current = { id: "", answered: 0, stopping: new AbortController() };
+  let waiting: { id: string; reason: string; waitMs: number; untilMs: number } | null = null;
+
+  async function answer(claim: Claim, row: EvaluationRow, signal: AbortSignal): Promise<void> {
+    const work = { ...workOf(parts, claim, row), onAnswer: () => void current.answered++ };
+    const leases = [await parts.lease(work.model.ref)];
+    try {
+      if (work.judgeModel) leases.push(await parts.lease(work.judgeModel.ref));
+      await answerAll(work, signal);
+      await finish(work, signal);
+    } finally {
+      for (const lease of leases) await lease.release();
+    }
+  }
+
+  /** Others hold the memory that it would have alone: it goes on at its border when they are done. */
+  function waitForRoom(claim: Claim, error: Failure): void {
+    const waitMs = waiting?.id === claim.subjectId ? Math.min(2 * waiting.waitMs, longestWaitMs) : firstWaitMs;
+    waiting = { id: claim.subjectId, reason: error.message, waitMs, untilMs: clock.monotonicMs() + waitMs };
+    queue.move(claim, "queued", { orderly: true, detail: error.message });
+  }
+
   return {
     // Two would only take turns in the engine, and keep two models in memory.
     concurrency: 1,
+    canStart: () => waiting === null || clock.monotonicMs() >= waiting.untilMs,
     answered: (evaluationId) => (current.id === evaluationId ? current.answered : 0),
+    waitingFor: (evaluationId) => (waiting?.id === evaluationId ? waiting.reason : null),
+    stop(evaluationId) {
+      if (current.id === evaluationId) current.stopping.abort(new Failure("conflict", "The evaluation was stopped"));
+    },
     async run(claim, signal) {
       const row = parts.sql.byId.get(claim.subjectId)!;
-      const progress = { id: row.id, answered: row.answered };
-      current = progress;
-      const work = { ...workOf(parts, claim, row), onAnswer: () => void progress.answered++ };
-      const leases = [await parts.lease(work.model.ref)];
+      current = { id: row.id, answered: row.answered, stopping: new AbortController() };
       try {
-        if (work.judgeModel) leases.push(await parts.lease(work.judgeModel.ref));
-        await answerAll(work, signal);
-        await finish(work, signal);
-      } finally {
-        for (const lease of leases) await lease.release();
+        await answer(claim, row, AbortSignal.any([signal, current.stopping.signal]));
+        waiting = null;
+      } catch (error) {
+        if (signal.aborted) throw error;
+        if (current.stopping.signal.aborted) queue.move(claim, "stopped");
+        else if (error instanceof Failure && error.code === "out_of_memory" && error.context.fitsAlone === true)
+          waitForRoom(claim, error);
+        else throw error;
       }
     },
   };

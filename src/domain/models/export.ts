@@ -31,7 +31,7 @@ export async function exportModel(
   const provenance = provenanceOf(header);
   const trainer = startTrainer();
   try {
-    await trainer.open({ path: model.basePath, threads: 1, memoryBytes: 0 });
+    await trainer.open({ path: model.basePath, threads: 1, memoryBytes: 0, device: "cpu" });
     await trainer.createAdapter(name, shapeOf(header));
     await trainer.load(name, model.adapterPath);
     if (format === "peft") return await trainer.exportPeft(name, path, provenance);

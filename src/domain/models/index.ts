@@ -179,9 +179,9 @@ export function createModels(parts: ModelsParts): Models {
 
   async function trialRoom(fileBytes: number): Promise<{ release(): void } | null> {
     const bytes = fileBytes + trialBytes;
-    if (bytes > parts.gpu.snapshot().memoryBytes) return null;
+    if (bytes > parts.gpu.snapshot().machine.total) return null;
     for (;;) {
-      const grant = parts.gpu.reserve("the trial of a new model", bytes);
+      const grant = parts.gpu.reserve("the trial of a new model", { machine: bytes, gpu: 0 });
       if (grant !== null) return grant;
       if (await loads.freeIdle()) continue;
       throw new Failure("out_of_memory", `Trying the file needs ${bytes} bytes of memory`, { retryAfterSeconds: 30 });

@@ -168,5 +168,10 @@ function withoutFolders(error: unknown, ref: ModelRef): unknown {
   if (!(error instanceof Failure)) return error;
   const paths = [ref.basePath, ...(ref.adapter ? [ref.adapter.path] : [])];
   const message = paths.reduce((text, path) => text.replaceAll(path, basename(path)), error.message);
-  return new Failure(error.code, message, { cause: error });
+  const { context, retryAfterSeconds } = error;
+  return new Failure(error.code, message, {
+    cause: error,
+    context,
+    ...(retryAfterSeconds === null ? {} : { retryAfterSeconds }),
+  });
 }

@@ -32,7 +32,8 @@ describe("lm-evaluation-harness", { skip: withoutModel || (await withoutPython()
   before(async () => {
     const settings = { PLUMBLINE_THREADS: "1", PLUMBLINE_SEATS: "2", PLUMBLINE_SEAT_CONTEXT: "256" };
     const config = readConfig(settings);
-    generator = createGenerator({ config, log: createLog("error"), gpu: createGpu({ memoryBytes: 4e9, threads: 1 }) });
+    const gpu = createGpu({ memoryBytes: 4e9, gpuBytes: 0, threads: 1 });
+    generator = createGenerator({ config, log: createLog("error"), gpu });
     it = await servedHouse({}, { generator });
   });
   after(() => it.close());

@@ -167,7 +167,7 @@ export async function withModel<T>(
   const generator = createGenerator({
     config: { threads, seats, seatContext: 1024, queueLimit: 64 },
     log: quiet,
-    gpu: createGpu({ memoryBytes: 4 * 2 ** 30, threads }),
+    gpu: createGpu({ memoryBytes: 4 * 2 ** 30, gpuBytes: 0, threads }),
   });
   try {
     await generator.load({ baseId: model.baseId, basePath: model.basePath });

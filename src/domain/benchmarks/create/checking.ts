@@ -21,8 +21,14 @@ export const checkedOf = (rows: BenchmarkRows, id: string): Checked[] =>
       verdict: JSON.parse(verdict_json!) as Verdict,
     }));
 
-/** Until there are as many items as are wanted, or no draft is left. */
-export async function check(parts: MakeParts, claim: Claim, ref: ModelRef, signal: AbortSignal): Promise<void> {
+/** Until there are as many items as are wanted, or no draft is left. Told of each draft that is checked, written or not. */
+export async function check(
+  parts: MakeParts,
+  claim: Claim,
+  ref: ModelRef,
+  onDraft: () => void,
+  signal: AbortSignal,
+): Promise<void> {
   const { rows, store, clock, grade } = parts;
   const id = claim.subjectId;
   const { wanted } = settingsOf(rows.draft.get(id)!);
@@ -35,7 +41,7 @@ export async function check(parts: MakeParts, claim: Claim, ref: ModelRef, signa
     const group = left.splice(0, groupSize);
     const drafts = group.map(({ draft_json }) => JSON.parse(draft_json) as Draft);
     const since = clock.monotonicMs();
-    const verdicts = await checkDrafts(drafts, { ...model, grade });
+    const verdicts = await checkDrafts(drafts, { ...model, grade, onDraft });
     const seconds = (clock.monotonicMs() - since) / 1000;
     store.transaction(() => {
       const mark = markOf({ id }, claim);
@@ -63,7 +69,8 @@ function asking(generator: Generator, ref: ModelRef, signal: AbortSignal) {
   };
   return {
     fits: (row: Scored): boolean => tokensOf(row).tokens.length <= context,
-    score: (rows: readonly Scored[]): Promise<Float64Array[]> => generator.score(ref, rows.map(tokensOf), signal),
+    score: (rows: readonly Scored[], onRow: (index: number) => void): Promise<Float64Array[]> =>
+      generator.score(ref, rows.map(tokensOf), signal, onRow),
     async answer(questions: readonly string[]): Promise<string[]> {
       const answers: string[] = [];
       await generator.evaluate({

@@ -19,8 +19,8 @@ export interface Scored {
   answer: string;
 }
 
-/** ln p of each answer's tokens after its prompt. */
-export type Score = (rows: readonly Scored[]) => Promise<Float64Array[]>;
+/** ln p of each answer's tokens after its prompt; tells of each row in order, once it is known. */
+export type Score = (rows: readonly Scored[], onRow: (index: number) => void) => Promise<Float64Array[]>;
 /** The greedy answer to each question, no document at hand. */
 export type Answer = (questions: readonly string[]) => Promise<string[]>;
 /** Whether prompt and answer are few enough tokens. */
@@ -41,16 +41,31 @@ const optionsOnly = ({ choices }: Draft): string =>
 
 export const isAnswerable = ({ margin, tooLong }: Verdict): boolean => !tooLong && (margin === null || margin > 0);
 
+/** `onDraft`: told once for each draft, when what takes longest of it, its likelihoods, is known. */
 export async function checkDrafts(
   drafts: readonly Draft[],
-  { score, answer, grade, fits }: { score: Score; answer: Answer; grade: Grade; fits: Fits },
+  {
+    score,
+    answer,
+    grade,
+    fits,
+    onDraft,
+  }: { score: Score; answer: Answer; grade: Grade; fits: Fits; onDraft: () => void },
 ): Promise<Verdict[]> {
   const rows = drafts.map((draft) => {
     const [open, options] = [openRows(draft), optionRows(draft)];
     const tooLong = ![...open, ...options].every(fits);
     return tooLong ? { open: [], options: [], tooLong } : { open, options, tooLong };
   });
-  const scores = await score(rows.flatMap(({ open, options }) => [...open, ...options]));
+  const left = rows.map(({ open, options }) => open.length + options.length);
+  for (const count of left) if (count === 0) onDraft();
+  const draftOf = rows.flatMap(({ open, options }, index) => [...open, ...options].map(() => index));
+  const scores = await score(
+    rows.flatMap(({ open, options }) => [...open, ...options]),
+    (row) => {
+      if (--left[draftOf[row]!]! === 0) onDraft();
+    },
+  );
   const answers = await answer(drafts.map((draft) => closedBook(draft)));
   let at = 0;
   return drafts.map((draft, index) => {

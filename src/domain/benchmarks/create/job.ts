@@ -24,10 +24,17 @@ import { type Gates, isStopping, type MakeParts, markOf, settingsOf, takenOver }
 export const checker =
   "The model sees the passage alone: the likelihood of the right answer, per token, must exceed that of every wrong one";
 
-export function createMaker(parts: MakeParts): Worker {
+export interface Maker extends Worker {
+  /** Drafts checked so far of the one that is being made, also those that are not written yet: a group takes half a minute. */
+  checked(benchmarkId: string): number;
+}
+
+export function createMaker(parts: MakeParts): Maker {
   const { queue, rows } = parts;
+  let current = { id: "", checked: 0 };
   return {
     concurrency: 1,
+    checked: (benchmarkId) => (current.id === benchmarkId ? current.checked : 0),
     async run(claim, signal) {
       const draftNow = () => rows.draft.get(claim.subjectId)!;
       const { id, owner_id, phase } = draftNow();
@@ -36,8 +43,10 @@ export function createMaker(parts: MakeParts): Worker {
       if (draftNow().phase === "checking") {
         const { ref } = parts.findModel(owner_id, settingsOf(draftNow()).model_id);
         const lease = await parts.lease(ref);
+        const progress = { id, checked: draftNow().checked };
+        current = progress;
         try {
-          await check(parts, claim, ref, signal);
+          await check(parts, claim, ref, () => void progress.checked++, signal);
         } finally {
           await lease.release();
         }

@@ -1,6 +1,6 @@
-// Few lanes, in which documents are read, and a fair turn in them for each owner: whoever brings slow documents waits for their own
-// and keeps nobody else waiting.
-import { Failure } from "../../base/errors.ts";
+// Few lanes, in which files are read, and a fair turn in them for each owner: whoever brings slow files waits for their own and keeps
+// nobody else waiting.
+import { Failure } from "./errors.ts";
 
 /** Runs `work` with a lane's number, from 0, once the owner's turn has come. Throws bad_request when `signal` ends the wait. */
 export type InLane = <T>(owner: string, signal: AbortSignal | null, work: (lane: number) => Promise<T>) => Promise<T>;

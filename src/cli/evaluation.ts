@@ -1,0 +1,19 @@
+// plumbline evaluation: stops one of the running appliance's, whoever's it is. Everything else of evaluations is the API's.
+import type { Command } from "commander";
+import { readConfig } from "../base/config.ts";
+import { createLog } from "../base/log.ts";
+import { answers } from "./output.ts";
+
+export function register(program: Command): void {
+  const evaluation = program.command("evaluation").description("evaluations: stop");
+
+  const stop = evaluation
+    .command("stop")
+    .description("stop an evaluation that is queued or being answered; what it answered is of no use")
+    .argument("<id>", "its id, evaluation_…");
+  answers(stop, async (_, id) => {
+    const { callAdmin } = await import("../main.ts");
+    await callAdmin(readConfig(), createLog("warn"), "evaluation.stop", { id });
+    return { json: { id, stopped: true }, text: `${id} is stopped` };
+  });
+}

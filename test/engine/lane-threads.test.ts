@@ -1,0 +1,99 @@
+// How many threads evaluations and scorings are computed with: as many as are fastest now, and never to another result.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createLog } from "../../src/base/log.ts";
+import { type NativeContext, openNative } from "../../src/engine/binding.ts";
+import { FixedLane } from "../../src/engine/fixed-lane.ts";
+import { ThreadChoice } from "../../src/engine/thread-choice.ts";
+import { Turns } from "../../src/engine/turns.ts";
+import { starterModel } from "./engine-fixture.ts";
+
+/** Always so many, whatever they take. */
+class FixedChoice extends ThreadChoice {
+  private readonly threads: number;
+
+  constructor(threads: number) {
+    super();
+    this.threads = threads;
+  }
+
+  override next(): number {
+    return this.threads;
+  }
+
+  override took(): void {}
+}
+
+test("texts and log-probs are the same to the last bit with one thread and with several", async () => {
+  const native = await openNative(createLog("error"));
+  const model = await native.openModel(starterModel);
+  const context = await model.openContext({ sequences: 4, seatContext: 640, batch: 256, threads: 3 });
+  const encode = (text: string): number[] => model.tokenizer.encode(text, false);
+  // One is longer than a read, and so long that a single token's attention is cut; its last read is of one token.
+  const long = encode("The warehouse keeps lamps, heaters and sprinklers of every size. ".repeat(50)).slice(0, 513);
+  const prompts = [long, ...["Once upon a time", "The capital of France", "Two and two"].map(encode)];
+  const with_ = async (threads: number) => {
+    const lane = new FixedLane({
+      ...{ context, tokenizer: model.tokenizer, turns: new Turns(), width: 4, seatContext: 640, batch: 256 },
+      ...{ threads: 3, threadChoice: new FixedChoice(threads), threadsFree: () => threads },
+    });
+    const said: unknown[] = [];
+    const onItem = (_: number, { text, steps }: { text: string; steps: { top: { logits: Float32Array } }[] }) =>
+      void said.push([text, steps.map(({ top }) => [...top.logits])]);
+    const signal = new AbortController().signal;
+    await lane.evaluate(null, { prompts, maxTokens: 4, startAt: 0, signal, onItem });
+    const scored = await lane.score(null, [{ tokens: [...long, 5], promptLength: long.length }], signal);
+    lane.dispose();
+    return JSON.stringify([said, scored.map((row) => [...row])]);
+  };
+  try {
+    const one = await with_(1);
+    assert.ok(one.length > 1000);
+    for (const threads of [2, 3]) assert.equal(await with_(threads), one);
+  } finally {
+    await context.dispose();
+    await model.dispose();
+  }
+});
+
+test("an evaluation goes on with fewer threads where a step takes many times as long with all", async () => {
+  let threads = 2;
+  const used: number[] = [];
+  const context = {
+    openSampler: () => ({
+      top: async () => ({ tokens: Int32Array.of(7), logits: Float32Array.of(1) }),
+      dispose: () => {},
+    }),
+    clear: () => {},
+    setAdapter: () => {},
+    setThreads: (count: number) => {
+      threads = count;
+    },
+    decode: async (parts: unknown[]) => {
+      used.push(threads);
+      await new Promise((resolve) => setTimeout(resolve, threads === 1 ? 2 : 30));
+      return parts.map(() => [0]);
+    },
+  } as unknown as NativeContext;
+  const tokenizer = { eog: new Set(), bytesOf: () => new Uint8Array() };
+  const lane = new FixedLane({
+    ...{ context, tokenizer: tokenizer as never, turns: new Turns(), width: 2, seatContext: 512, batch: 64 },
+    ...{ threads: 2, threadChoice: new ThreadChoice(), threadsFree: () => 2 },
+  });
+  const signal = new AbortController().signal;
+  await lane.evaluate(null, {
+    prompts: [
+      [1, 2],
+      [1, 2],
+    ],
+    maxTokens: 60,
+    startAt: 0,
+    signal,
+    onItem: () => {},
+  });
+  assert.ok(used.includes(2));
+  assert.ok(
+    used.slice(-20).every((count) => count === 1),
+    used.join(" "),
+  );
+});

@@ -1,0 +1,244 @@
+// An appliance that is killed and started again over the same data, what it has acknowledged so far, and the oracle after each
+// start.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { installation } from "../../src/base/config.ts";
+import { startProcess } from "../../src/base/processes.ts";
+import { type Client, type ClientFile, createClient } from "../../src/cli/client.ts";
+import { launcher, plumbline, type Serving, type Settings, startServing } from "../cli/plumbline.ts";
+import {
+  type Acknowledged,
+  acknowledgedIsThere,
+  databaseIsSound,
+  descendantsOf,
+  filesAndRowsAgree,
+  historyIsLegal,
+  noJobIsStuck,
+  noneIsLeftOf,
+  strangersOn,
+} from "./oracle.ts";
+
+/** Within which work of an earlier life is taken up, and what it left is gone. */
+const settledMs = 30_000;
+
+export const demo = (path: string): string => readFileSync(join(installation, "config/demo", path), "utf8");
+
+/** splitmix32, so that the same moments come again. */
+export function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x9e3779b9) | 0;
+    let word = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
+    word = Math.imul(word ^ (word >>> 15), 0x735a2d97);
+    return ((word ^ (word >>> 15)) >>> 0) / 2 ** 32;
+  };
+}
+
+export class Killed {
+  serving!: Serving;
+  client!: Client;
+  key = "";
+  readonly acknowledged: Acknowledged[] = [];
+  readonly #settings: Settings;
+  readonly #data: string;
+  readonly #random: () => number;
+  #bootedAt = 0;
+  #dead: ReturnType<typeof descendantsOf> = [];
+  #documents = 0;
+
+  constructor(settings: Settings & { PLUMBLINE_DATA: string }, random: () => number) {
+    this.#settings = settings;
+    this.#data = settings.PLUMBLINE_DATA;
+    this.#random = random;
+  }
+
+  async start(): Promise<void> {
+    this.#bootedAt = Date.now();
+    this.serving = await startServing(this.#settings);
+    if (this.key === "") {
+      const made = await plumbline(["key", "create", "--user", "ada"], this.#settings);
+      assert.equal(made.code, 0, made.stderr);
+      this.key = made.stdout.trim();
+    }
+    this.client = createClient(this.serving.address, this.key);
+  }
+
+  async kill(): Promise<void> {
+    const { child } = this.serving;
+    this.#dead.push(...descendantsOf(child.pid));
+    child.kill("SIGKILL");
+    await child.ended;
+  }
+
+  /** Starts, and kills so long after that, wherever the start is by then. */
+  async cutStart(ms: number): Promise<void> {
+    const child = startProcess(launcher, ["serve", "--json", "--attached"], {
+      env: { PLUMBLINE_PORT: "0", ...this.#settings },
+    });
+    child.stdout.resume();
+    child.stderr.resume();
+    await delay(ms);
+    this.#dead.push(...descendantsOf(child.pid));
+    child.kill("SIGKILL");
+    await child.ended;
+  }
+
+  /** Everything that must hold, some while after a start. */
+  async consult(): Promise<void> {
+    const broken = [
+      ...(await noneIsLeftOf(this.#dead.splice(0), 15_000)),
+      ...databaseIsSound(this.#data),
+      ...(await acknowledgedIsThere(this.acknowledged)),
+      ...(await noJobIsStuck(this.#data, settledMs)),
+      ...historyIsLegal(this.#data),
+      ...(await filesAndRowsAgree(this.#data, this.#bootedAt, settledMs)),
+      ...strangersOn(this.#data, this.serving.child.pid),
+    ];
+    assert.deepEqual(broken, [], this.serving.log().slice(-4000));
+  }
+
+  async until<T>(what: string, ask: () => Promise<T | null | undefined | false>): Promise<T> {
+    for (const end = performance.now() + 8 * 60_000; performance.now() < end; await delay(50)) {
+      const found = await ask();
+      if (found) return found;
+    }
+    throw new Error(`${what} did not come to pass\n${this.serving.log().slice(-4000)}`);
+  }
+
+  /** Every deployed model serves again. */
+  ready(): Promise<true> {
+    const ask = async () => ((await fetch(`${this.serving.address}/readyz`)).status === 200 ? (true as const) : null);
+    return this.until("readiness", ask);
+  }
+
+  baseId(): Promise<string> {
+    return this.until("a base model", async () => {
+      const { base_models } = await this.client.api["models.base"]();
+      return base_models[0]?.model_id;
+    });
+  }
+
+  async close(): Promise<void> {
+    this.serving.child.kill("SIGKILL");
+    await this.serving.child.ended.catch(() => {});
+  }
+
+  // ---- what is asked of it, and what its answers promise ------------------------------------------------------------------
+
+  someDocument(paragraphs = 1): ClientFile {
+    const n = ++this.#documents;
+    const content = `# Note ${n}\n\n${`The pump of hall ${n} was inspected by Ada Brook.\n\n`.repeat(paragraphs)}`;
+    return { name: `note-${n}.md`, mediaType: "text/markdown", content };
+  }
+
+  async upload(files: ClientFile[]): Promise<string[]> {
+    const { documents } = await this.client.api["documents.upload"]({ files });
+    for (const record of documents) {
+      const params = { document_id: record.document_id };
+      this.acknowledged.push({
+        what: `document ${record.document_id}`,
+        still: async () => assert.deepEqual(await this.client.api["documents.get"]({ params }), record),
+      });
+    }
+    return documents.map((record) => record.document_id);
+  }
+
+  async deleteDocument(id: string): Promise<void> {
+    const params = { document_id: id };
+    // Whatever becomes of the request, nobody was promised that it stays.
+    this.forget(`document ${id}`);
+    await this.client.api["documents.delete"]({ params });
+    this.acknowledged.push({
+      what: `deletion of ${id}`,
+      still: () => assert.rejects(this.client.api["documents.get"]({ params }), /404/),
+    });
+  }
+
+  async uploadBenchmark(): Promise<string> {
+    const content = demo("benchmark.jsonl").split("\n").slice(0, 24).join("\n");
+    const files = [{ name: "benchmark.jsonl", mediaType: "application/jsonl", content }];
+    const record = await this.client.api["benchmarks.upload"]({ files });
+    const params = { benchmark_id: record.benchmark_id };
+    this.acknowledged.push({
+      what: `benchmark ${record.benchmark_id}`,
+      still: async () => assert.deepEqual(await this.client.api["benchmarks.get"]({ params }), record),
+    });
+    return record.benchmark_id;
+  }
+
+  /** `mayFail`: whether an end other than of its own is right, as after more kills than work is begun again for. */
+  async align(baseId: string, documentIds: string[], benchmarkId?: string, mayFail?: RegExp): Promise<string> {
+    const body = {
+      alignment_name: "Killed",
+      base_model_id: baseId,
+      document_ids: documentIds,
+      workflow_id: "quick",
+      ...(benchmarkId === undefined ? {} : { benchmark_id: benchmarkId }),
+    };
+    const { alignment_id } = await this.client.api["alignments.create"]({ body });
+    let progress = 0;
+    let ended: string | null = null;
+    this.acknowledged.push({
+      what: `alignment ${alignment_id}`,
+      still: async () => {
+        const status = await this.statusOf(alignment_id);
+        assert.ok(status.progress >= progress, `progress fell from ${progress} to ${status.progress}`);
+        if (ended !== null) assert.equal(status.status, ended);
+        progress = status.progress;
+        if (status.status !== "PROCESSING") ended = status.status;
+        if (status.status === "COMPLETED") assert.ok(status.model_id);
+        if (status.status === "FAILED") assert.match(String(status.error), mayFail ?? /^never$/);
+      },
+    });
+    return alignment_id;
+  }
+
+  statusOf(alignmentId: string) {
+    return this.client.api["alignments.status"]({ params: { alignment_id: alignmentId } });
+  }
+
+  async evaluate(modelId: string, benchmarkId: string, mayFail?: RegExp): Promise<string> {
+    const body = { model_id: modelId, benchmark_id: benchmarkId };
+    const { evaluation_id } = await this.client.api["evaluations.create"]({ body });
+    let score: number | null = null;
+    this.acknowledged.push({
+      what: `evaluation ${evaluation_id}`,
+      still: async () => {
+        const params = { evaluation_id };
+        const record = await this.client.api["evaluations.get"]({ params });
+        if (record.status === "FAILED") assert.match(String(record.error), mayFail ?? /^never$/);
+        assert.ok(record.n_samples_completed <= record.n_samples);
+        if (score === null && record.status !== "READY") return;
+        const results = await this.client.api["evaluations.results"]({ params });
+        if (score !== null) assert.equal(results.score, score);
+        score = results.score;
+      },
+    });
+    return evaluation_id;
+  }
+
+  /** Uploads until the appliance is gone; what fails after that is nobody's fault. */
+  uploadOnAndOn(): { gone(): void } {
+    let isGone = false;
+    const work = async (): Promise<void> => {
+      while (!isGone)
+        await this.upload([this.someDocument(1 + Math.floor(this.#random() * 400))]).catch((error) => {
+          if (!isGone) throw error;
+        });
+    };
+    for (let n = 0; n < 3; n++) void work();
+    return {
+      gone: () => {
+        isGone = true;
+      },
+    };
+  }
+
+  /** What was promised so is promised no more. */
+  forget(what: string): void {
+    const at = this.acknowledged.findIndex((one) => one.what === what);
+    if (at >= 0) this.acknowledged.splice(at, 1);
+  }
+}
