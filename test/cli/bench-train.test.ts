@@ -65,7 +65,17 @@ test("an exported adapter is where --init starts", async (t) => {
     rowLengths: Int32Array.of(40, 40, 40, 40),
     weights: Float32Array.from(weights),
   });
-  const figures = await bench(["--model", tinyModel("tiny-f32"), "--rows", rows, "--in-order", "--init", peft, "--precision", "fp32"]);
+  const figures = await bench([
+    "--model",
+    tinyModel("tiny-f32"),
+    "--rows",
+    rows,
+    "--in-order",
+    "--init",
+    peft,
+    "--precision",
+    "fp32",
+  ]);
   assert.equal(figures.precision, "fp32");
   assert.ok(Math.abs(figures.loss[0]! - loss) < 1e-6, `${figures.loss[0]} and ${loss}`);
 });
