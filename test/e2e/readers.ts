@@ -1,5 +1,7 @@
 // npm run prove:readers -- sample --run FOLDER [--rows 60 --seed 1] --out FILE: rows that a run trained, for readers who judge each by its
 // passage alone; some of them are planted with an answer of another question. FILE.key says which, and is not for readers.
+// npm run prove:readers -- questions --writer FOLDER [--passages 25 --rows 200 --seed 1] --out FILE: the same of questions that a writer asks of
+// passages that it never saw; FILE.key has the fluency of each.
 // npm run prove:readers -- score --key FILE.key VERDICTS VERDICTS: what two readers said, how far they agree (Cohen's κ) and how many of the
 // planted rows they caught. A verdict is a line {"number": N, "verdict": "correct" | "awkward" | "wrong"}.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -11,11 +13,14 @@ import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
 import { lexiconOf } from "../../src/study/lexicon.ts";
 import { headingOf, type Passage, passagesOf } from "../../src/study/passages.ts";
 import { agreement, type Judged, type Verdict } from "./readers/agreement.ts";
+import { askedByWriter } from "./readers/questions.ts";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     run: { type: "string" },
+    writer: { type: "string", default: "config/writer" },
+    passages: { type: "string", default: "25" },
     rows: { type: "string", default: "60" },
     seed: { type: "string", default: "1" },
     out: { type: "string" },
@@ -31,6 +36,7 @@ interface Row {
 
 interface Key {
   kinds: Record<number, string>;
+  fluency?: Record<number, number>;
   planted: number[];
 }
 
@@ -45,28 +51,50 @@ const linesOf = <T>(path: string): T[] =>
 
 const [task, ...files] = positionals;
 if (task === "sample") sample();
+else if (task === "questions") await questions();
 else if (task === "score") score();
-else throw new Error("sample or score");
+else throw new Error("sample, questions or score");
 
 function sample(): void {
   const { run, out } = values;
   if (run === undefined || out === undefined) throw new Error("sample needs --run and --out");
-  const random = seeded(Number(values.seed));
   const passageOf = passagesFor(documentsOf(run));
-  const rows = shuffled(trainedRows(run), random);
-  const drawn = rows.slice(0, Number(values.rows)).map((row) => ({ row, passage: passageOf(row), isPlanted: false }));
+  show(
+    trainedRows(run).map((row) => ({ ...row, passage: () => passageOf(row) })),
+    out,
+  );
+}
+
+async function questions(): Promise<void> {
+  if (values.out === undefined) throw new Error("questions needs --out");
+  const asked = await askedByWriter(values.writer, Number(values.passages));
+  const kinds = Map.groupBy(asked, ({ kind }) => kind);
+  for (const [kind, of] of kinds) process.stdout.write(`${kind}: ${of.length}\n`);
+  show(
+    asked.map(({ passage, ...row }) => ({ ...row, passage: () => passage })),
+    values.out,
+  );
+}
+
+/** Some of the rows, and among them planted ones, each as a reader gets it; what they are goes into the key. */
+function show(all: readonly (Row & { passage: () => Passage; fluency?: number })[], out: string): void {
+  const random = seeded(Number(values.seed));
+  const rows = shuffled(all, random);
+  const drawn = rows.slice(0, Number(values.rows)).map((row) => ({ row, isPlanted: false }));
   const planted = rows.slice(drawn.length, drawn.length + Math.round(drawn.length / (plantedEvery - 1))).map((row) => ({
     row: { ...row, answer: otherAnswer(row, rows, random) },
-    passage: passageOf(row),
     isPlanted: true,
   }));
   const shown = shuffled([...drawn, ...planted], random);
-  const lines = shown.map(({ row: { question, answer }, passage }, number) =>
-    JSON.stringify({ number, headings: headingOf(passage), passage: passage.text, question, answer }),
+  const lines = shown.map(({ row: { question, answer, passage } }, number) =>
+    JSON.stringify({ number, headings: headingOf(passage()), passage: passage().text, question, answer }),
   );
   writeFileSync(out, `${lines.join("\n")}\n`);
   const key: Key = {
     kinds: Object.fromEntries(shown.map(({ row }, number) => [number, row.kind])),
+    fluency: Object.fromEntries(
+      shown.flatMap(({ row }, number) => (row.fluency === undefined ? [] : [[number, row.fluency]])),
+    ),
     planted: shown.flatMap(({ isPlanted }, number) => (isPlanted ? [number] : [])),
   };
   writeFileSync(`${out}.key`, JSON.stringify(key));
