@@ -18,7 +18,7 @@ import { startTrainer } from "../engine/trainer-process.ts";
 import { headingOf, passagesOf } from "../study/passages.ts";
 import { clauseTextsOf } from "../study/spans.ts";
 import type { WriterCard } from "../study/writers/card.ts";
-import { type Asked, askingPrompt, continuation, manners, oneLine, readingPrompt } from "../study/writers/format.ts";
+import { askingPrompt, continuation, manners, oneLine } from "../study/writers/format.ts";
 import { type Answer, answers, note } from "./output.ts";
 
 export interface MaterialPassage {
@@ -78,9 +78,10 @@ interface Row {
   target: string;
 }
 
-/** What is trained of a passage in an epoch: every question for the clause that answers it, and a question of each to be answered. */
+/** What is trained of a passage: every question for the clause that answers it. */
 interface Lesson {
-  about: Asked;
+  /** Title and headings. */
+  title: string;
   /** Every clause with the questions that it answers. */
   asks: { clause: string; questions: readonly string[] }[];
 }
@@ -94,7 +95,7 @@ function lessonsOf(material: readonly MaterialPassage[]): Lesson[] {
     const { asks } = material[Number(passage.document)]!;
     const clauses = clauseTextsOf(passage);
     return {
-      about: { title: headingOf(passage), text: passage.text },
+      title: headingOf(passage),
       asks: asks.flatMap(({ answer, questions }) => {
         const clause = clauses.find((text) => text.includes(answer));
         return clause === undefined ? [] : [{ clause: oneLine(clause), questions }];
@@ -116,11 +117,10 @@ export function documentOf({ title, passage }: MaterialPassage, index: number): 
   return { id: String(index), name: `${index}.txt`, media_type: "text/plain", text, blocks };
 }
 
-const rowsOf = ({ about, asks }: Lesson, epoch: number): Row[] =>
-  asks.flatMap(({ clause, questions }, index) => [
-    ...questions.map((question, at) => ({ prompt: askingPrompt(about, clause, manners[at]!), target: question })),
-    { prompt: readingPrompt(about, questions[(epoch + index) % questions.length]!), target: clause },
-  ]);
+const rowsOf = ({ title, asks }: Lesson): Row[] =>
+  asks.flatMap(({ clause, questions }) =>
+    questions.map((question, at) => ({ prompt: askingPrompt(title, clause, manners[at]!), target: question })),
+  );
 
 async function trainWriter(options: Options): Promise<Answer> {
   const config = readConfig();
@@ -199,7 +199,7 @@ async function train(
     const epoch = Math.floor(step / perEpoch);
     const order = shuffled(material, seeded(seed + epoch));
     const from = (step % perEpoch) * passages;
-    const rows = order.slice(from, from + passages).flatMap((one) => rowsOf(one, epoch));
+    const rows = order.slice(from, from + passages).flatMap(rowsOf);
     const pieces = piecesOf(rows);
     const trained = pieces.reduce((sum, { target }) => sum + target.length, 0);
     const passed = trainer.forwardBackward(adapter, {
@@ -227,7 +227,7 @@ async function train(
       );
     }
     if (step + 1 === steps || (step + 1) % perEpoch === 0) {
-      heldLoss = await lossOf(trainer, held, (lesson) => piecesOf(rowsOf(lesson, 0)));
+      heldLoss = await lossOf(trainer, held, (lesson) => piecesOf(rowsOf(lesson)));
       note(`step ${step + 1}: ${heldLoss.toFixed(3)} nats a token on passages that are never trained`);
     }
   }

@@ -22,11 +22,9 @@ const alike = 0.7;
 const needed = 2;
 /** Nats of an answer that nobody guesses from the question alone: with 10, one in 22,000. */
 const unguessed = 10;
-/**
- * Nats a token, by the writer itself. Of 330 questions about passages that it never saw, a reader found 58 % wrong; of those from here on,
- * whose clause a reader of the same size finds, a quarter of 53.
- */
-const leastFluent = -0.7;
+/** Nats a token, by the writer itself; and nats by which the question makes its answer likelier to the base, which sees nothing else. */
+const leastFluent = -1.2;
+const leastRaised = 18;
 
 export interface GateParts {
   lexicon: Lexicon;
@@ -61,6 +59,8 @@ export async function passGates(
   if (writer.fluency !== null) {
     const nats = await writer.fluency(left);
     left = gate("fluent", left, (_, at) => nats[at]! >= leastFluent);
+    const raised = await raisedBy(left, base);
+    left = gate("raises_answer", left, (_, at) => raised[at]! >= leastRaised);
   }
   if (writer.read !== null) {
     const answers = await writer.read(left);
@@ -71,19 +71,45 @@ export async function passGates(
   return { kept: left, counts };
 }
 
+/** Log-likelihood of each answer to the base, nats. `shown`: what comes before «Answer:». */
+async function answersBy(base: Speaker, rows: readonly { shown: string; target: Target }[]): Promise<number[]> {
+  const scored = await base.score(
+    rows.map(({ shown, target }) => ({ prompt: `${shown}Answer:`, text: ` ${target.answer}` })),
+  );
+  return scored.map(({ logprobs }) => logprobs.reduce((sum, one) => sum + one, 0));
+}
+
+const asking = (question: string): string => `Question: ${question}\n`;
+
+/** Nats by which each question makes its answer likelier than no question does. */
+async function raisedBy(written: readonly Written[], base: Speaker): Promise<number[]> {
+  const targets = [...new Set(written.map(({ target }) => target))];
+  const unasked = await answersBy(
+    base,
+    targets.map((target) => ({ shown: "", target })),
+  );
+  const before = new Map(targets.map((target, at) => [target, unasked[at]!]));
+  const asked = await answersBy(
+    base,
+    written.map(({ target, question }) => ({ shown: asking(question), target })),
+  );
+  return written.map(({ target }, at) => asked[at]! - before.get(target)!);
+}
+
 /**
  * Targets whose answer is likelier with the passage in view, by their first question: it is the answer that is known or not. An answer
  * that nobody would guess is not read again with its passage, which takes several times as long.
  */
 async function needingPassage(written: readonly Written[], base: Speaker): Promise<ReadonlySet<Target>> {
   const firsts = [...Map.groupBy(written, ({ target }) => target).values()].map(([one]) => one!);
-  const likely = async (asked: readonly Written[], inView: boolean): Promise<number[]> => {
-    const rows = asked.map(({ target, question }) => ({
-      prompt: `${inView ? `${target.passage.text}\n\n` : ""}Question: ${question}\nAnswer:`,
-      text: ` ${target.answer}`,
-    }));
-    return (await base.score(rows)).map(({ logprobs }) => logprobs.reduce((sum, one) => sum + one, 0));
-  };
+  const likely = (asked: readonly Written[], inView: boolean): Promise<number[]> =>
+    answersBy(
+      base,
+      asked.map(({ target, question }) => ({
+        shown: `${inView ? `${target.passage.text}\n\n` : ""}${asking(question)}`,
+        target,
+      })),
+    );
   const without = await likely(firsts, false);
   const guessable = firsts.flatMap((one, at) => (without[at]! > -unguessed ? [{ one, nats: without[at]! }] : []));
   const inView = await likely(

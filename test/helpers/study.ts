@@ -20,7 +20,7 @@ export function documentOf(
 }
 
 /** Nats of a word for the plain base: where nothing stands before it, where it stood before, and where it did not. */
-const nats = { alone: 2, repeated: 1, fresh: 8 };
+const nats = { alone: 2, repeated: 1, fresh: 8, unasked: 20 };
 
 /** A base that knows nothing but what it has just read. A word with the blank before it is a token. It says nothing. */
 export const plainBase: Speaker = {
@@ -31,7 +31,13 @@ export const plainBase: Speaker = {
       const read = new Set(wordsOf(prompt));
       const words = [...text.matchAll(/\s*\S+/g)];
       const cost = (word: string): number =>
-        prompt === "" ? nats.alone : wordsOf(word).every((one) => read.has(one)) ? nats.repeated : nats.fresh;
+        prompt === ""
+          ? nats.alone
+          : prompt === "Answer:"
+            ? nats.unasked
+            : wordsOf(word).every((one) => read.has(one))
+              ? nats.repeated
+              : nats.fresh;
       return {
         ends: words.map(({ 0: word, index }) => index + word.length),
         logprobs: words.map(([word]) => -cost(word)),

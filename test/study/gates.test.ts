@@ -40,8 +40,9 @@ const base: Speaker = {
   score: async (rows) =>
     rows.map(({ prompt, text }) => {
       const tokens = text.trim().split(" ").length;
-      // The answer is worth 1 nat a token with the passage in view and 2.5 without.
-      const nats = prompt.startsWith("The crossing") || prompt.includes("guessed") ? 1 : 2.5;
+      // The answer is worth 1 nat a token with the passage in view, 2.5 without, and 12 where nothing, or nothing to the point, is asked.
+      const isAsked = prompt !== "Answer:" && !prompt.includes("pointless");
+      const nats = prompt.startsWith("The crossing") || prompt.includes("guessed") ? 1 : isAsked ? 2.5 : 12;
       return { ends: [], logprobs: Array<number>(tokens).fill(-nats) };
     }),
 };
@@ -60,6 +61,7 @@ const gates = [
   "stands_alone",
   "unlike_siblings",
   "fluent",
+  "raises_answer",
   "answered_in_view",
   "needs_passage",
 ];
@@ -86,6 +88,7 @@ const dropped: [gate: string, why: string, question: string][] = [
   ["stands_alone", "finds none", "How much time must one allow?"],
   ["answered_in_view", "read otherwise", "How long does the misread crossing to Skarvik take?"],
   ["fluent", "no sentence", "zqx crossing zqx Skarvik takes zqx?"],
+  ["raises_answer", "says nothing of it", "How pointless is the crossing to Skarvik for boats?"],
   ["needs_passage", "known anyway", "How long does a guessed crossing to Skarvik take?"],
 ];
 for (const [gate, why, question] of dropped)
@@ -143,7 +146,7 @@ test("a teacher's words need not be the passage's, and are taken for sentences; 
   );
   assert.deepEqual(
     counts.map(({ gate }) => gate),
-    gates.filter((gate) => gate !== "answered_in_view" && gate !== "fluent"),
+    gates.filter((gate) => gate !== "answered_in_view" && gate !== "fluent" && gate !== "raises_answer"),
   );
 });
 

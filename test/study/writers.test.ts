@@ -1,22 +1,18 @@
 // Writers: what the shipped one is trained on and asked with, by a scripted model; and what is read of a teacher's answer.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Asked, askingPrompt, readingPrompt } from "../../src/study/writers/format.ts";
+import { askingPrompt } from "../../src/study/writers/format.ts";
 import { selfWriter } from "../../src/study/writers/self.ts";
 import { shippedWriter } from "../../src/study/writers/shipped.ts";
 import { readLesson, teacherPrompt, teacherWriter } from "../../src/study/writers/teacher.ts";
 import type { Speaker } from "../../src/study/writers/writer.ts";
 import { documentOf, plainBase, targetsIn } from "../helpers/study.ts";
 
-const ferry: Asked = { title: "Ferry > Crossing", text: "The crossing takes 25 minutes.\nIt costs 6 euros." };
-
-test("the two tasks as the writer sees them", () => {
-  const head = "Ferry > Crossing\nThe crossing takes 25 minutes.\nIt costs 6 euros.\n\n";
+test("the writer sees the headings and the clause on one line", () => {
   assert.equal(
-    askingPrompt(ferry, "The crossing\ntakes 25 minutes.", "In other words"),
-    `${head}About: The crossing takes 25 minutes.\nIn other words:`,
+    askingPrompt("Ferry > Crossing", "The crossing\ntakes 25 minutes.", "In other words"),
+    "Ferry > Crossing\nThe crossing takes 25 minutes.\n\nIn other words:",
   );
-  assert.equal(readingPrompt(ferry, "How long?"), `${head}Question: How long?\nAnswer:`);
 });
 
 const document = documentOf(
@@ -44,7 +40,7 @@ const shipped = (speaker: Speaker, languages = ["en"]) => shippedWriter(speaker,
 
 test("the shipped writer asks in three manners for each clause of its languages, and for nothing else", async () => {
   const speaker = scripted(
-    (prompt) => ` ${prompt.includes("About: The crossing") ? `As ${prompt.split("\n").at(-1)}` : "?"} `,
+    (prompt) => ` ${prompt.includes("\nThe crossing") ? `As ${prompt.split("\n").at(-1)}` : "?"} `,
   );
   const english = targets.map((target) => ({ ...target, passage: { ...target.passage, language: "en" } }));
   const questions = await shipped(speaker).write(english);
@@ -63,32 +59,25 @@ test("the shipped writer asks in three manners for each clause of its languages,
   );
 });
 
-test("the shipped writer reads the clause that a question is likeliest for, by a lead, if it is the likeliest answer too", async () => {
+test("the shipped writer weighs a question by its clause and in its own manner, nats a token", async () => {
   const text = "# Ferry\n\nThe crossing takes 25 minutes. In winter the ferry lies in the dock.\n";
-  const { targets } = targetsIn([documentOf(text)]);
-  const [crossing, winter] = ["The crossing takes 25 minutes.", "In winter the ferry lies in the dock."];
-  /** Nats of the question for each clause, and of each clause for the question. */
-  const cost: Record<string, { asking: [number, number]; answering: [number, number] }> = {
-    "How long?": { asking: [2, 7], answering: [1, 3] },
-    "How near?": { asking: [2, 5], answering: [1, 3] },
-    "How old?": { asking: [2, 7], answering: [3, 1] },
-    "Where in winter?": { asking: [9, 1], answering: [4, 3] },
-  };
-  const speaker: Speaker = {
-    say: async () => assert.fail("it only weighs"),
-    chat: async () => assert.fail("it only weighs"),
+  const english = targetsIn([documentOf(text)]).targets.map((target) => ({
+    ...target,
+    passage: { ...target.passage, language: "en" },
+  }));
+  const weighed: string[] = [];
+  const writer = shipped({
+    ...scripted((prompt) => ` ${prompt.split("\n").at(-1)} how long?`),
     score: async (rows) =>
       rows.map(({ prompt, text }) => {
-        const isAsking = prompt.includes("About: ");
-        const question = isAsking ? text.trim() : /Question: (.*)\n/.exec(prompt)![1]!;
-        const isCrossing = isAsking ? prompt.includes(`About: ${crossing}`) : text.includes("crossing");
-        return { ends: [], logprobs: [-cost[question]![isAsking ? "asking" : "answering"][isCrossing ? 0 : 1]] };
+        weighed.push(`${prompt}|${text}`);
+        return { ends: [], logprobs: [-1, -2, -6] };
       }),
-  };
-  const written = Object.keys(cost).map((question) => ({ target: targets[0]!, question }));
-  assert.deepEqual(await shipped(speaker).read!(written), [crossing, "", "", winter]);
-  assert.deepEqual(await shipped(speaker).fluency!(written.slice(0, 1)), [-2]);
-  assert.deepEqual([shipped(speaker).name, shipped(speaker).languages], ["shipped", ["en"]]);
+  });
+  const [[, question]] = (await writer.write(english)) as [string[]];
+  assert.deepEqual(await writer.fluency!([{ target: english[0]!, question: question! }]), [-3]);
+  assert.deepEqual(weighed, ["Ferry\nThe crossing takes 25 minutes.\n\nIn other words:| In other words: how long?"]);
+  assert.deepEqual([writer.name, writer.languages, writer.read], ["shipped", ["en"], null]);
 });
 
 test("a teacher is asked in the passage's language, with its headings and text", () => {

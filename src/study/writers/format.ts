@@ -1,30 +1,18 @@
 // What the shipped writer reads and writes: plain text, the same to train it and to ask it, so that a base's chat template has no part
-// in it. Two tasks share one adapter: to ask a question that a clause of the passage answers, and to name the clause that answers one.
-// Both begin with the passage, so that what is asked of one is computed as a tree.
+// in it. It sees the headings and the clause, and nothing of the passage round it: so small a model asks for the sentence beside it otherwise.
 //
-//   TITLE                 TITLE
-//   PASSAGE               PASSAGE
+//   TITLE
+//   CLAUSE
 //
-//   About: CLAUSE         Question: QUESTION
-//   MANNER:→ QUESTION     Answer:→ CLAUSE
+//   MANNER:→ QUESTION
 
 /** How a question is put; one line of the material has a question of each. */
 export const manners = ["Question", "In other words", "Someone asks"] as const;
 export type Manner = (typeof manners)[number];
 
-export interface Asked {
-  /** Title and headings, outermost first. */
-  title: string;
-  text: string;
-}
-
-export const askingPrompt = (about: Asked, clause: string, manner: Manner): string =>
-  `${headOf(about)}About: ${oneLine(clause)}\n${manner}:`;
-
-export const readingPrompt = (about: Asked, question: string): string =>
-  `${headOf(about)}Question: ${question}\nAnswer:`;
-
-const headOf = ({ title, text }: Asked): string => `${title}\n${text}\n\n`;
+/** `title`: title and headings, outermost first. */
+export const askingPrompt = (title: string, clause: string, manner: Manner): string =>
+  `${title}\n${oneLine(clause)}\n\n${manner}:`;
 
 export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
 

@@ -42,7 +42,8 @@ export async function askedByWriter(folder: string, passages: number): Promise<A
   const trainer = startTrainer({ executable: config.trainer, log });
   try {
     await trainer.open({ path: config.starterModel, threads: 2, memoryBytes: 0 });
-    await trainer.createAdapter("writer", adapter);
+    const { sha256: _, ...shape } = adapter;
+    await trainer.createAdapter("writer", shape);
     await trainer.load("writer", join(folder, "adapter.gguf"));
     const speaker = (name: string | null) =>
       createSpeaker(
