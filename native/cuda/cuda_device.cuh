@@ -96,7 +96,7 @@ public:
     std::string kernels() const {
         cudaDeviceProp device{};
         cudaFuncAttributes compiled{};
-        const bool told = cudaGetDeviceProperties(&device, index_) == cudaSuccess && cudaFuncGetAttributes(&compiled, run_kernel<gpu::Cast<float>>) == cudaSuccess;
+        const bool told = cudaGetDeviceProperties(&device, index_) == cudaSuccess && cudaFuncGetAttributes(&compiled, run_kernel<gpu::Cast<float, 1>>) == cudaSuccess;
         if (!told) cudaGetLastError();
         return (told ? std::string(device.name) + ", kernels of sm_" + std::to_string(compiled.binaryVersion) : std::string("a GPU that does not say")) + ", cuBLASLt " + blas_.version();
     }

@@ -33,7 +33,8 @@ public:
             device_.clear(copy.gradients, count * 4);
             copy.clear_due = copy.touched = false;
         }
-        if (copy.narrow_due && number == Number::bf16) device_.launch(gpu::Cast<T>{copy.weights, count, copy.narrow}, blocks(count, threads), 1, threads);
+        if (copy.narrow_due && number == Number::bf16)
+            gpu::with_chunk<T>(count, [&](auto n) { device_.launch(gpu::Cast<T, decltype(n)::value>{copy.weights, count, copy.narrow}, blocks(count, n * threads), 1, threads); });
         copy.narrow_due = false;
         return copy;
     }
@@ -79,11 +80,11 @@ public:
         const bool clipped = o.grad_clip_norm > 0 && norm > o.grad_clip_norm;
         const auto f = [](double value) { return static_cast<float>(value); };
         const auto step = static_cast<double>(adapter.step + 1);
-        device_.launch(gpu::AdamwStep{copy.weights, copy.gradients, copy.first_moments, copy.second_moments, count, f(o.beta1), f(o.beta2), f(1 - o.beta1), f(1 - o.beta2),
-                                      f(1 / (1 - std::pow(o.beta1, step))), f(1 / (1 - std::pow(o.beta2, step))), f(o.learning_rate), f(o.eps),
-                                      f(1 - o.learning_rate * o.weight_decay), f(clipped ? o.grad_clip_norm / norm : 1)},
+        T * narrow = number == Number::bf16 ? copy.narrow : nullptr;
+        device_.launch(gpu::AdamwStep<T>{copy.weights, copy.gradients, copy.first_moments, copy.second_moments, narrow, count, f(o.beta1), f(o.beta2), f(1 - o.beta1), f(1 - o.beta2),
+                                         f(1 / (1 - std::pow(o.beta1, step))), f(1 / (1 - std::pow(o.beta2, step))), f(o.learning_rate), f(o.eps),
+                                         f(1 - o.learning_rate * o.weight_decay), f(clipped ? o.grad_clip_norm / norm : 1)},
                        blocks(count, threads), 1, threads);
-        copy.narrow_due = true;
         copy.touched = false;
         adapter.step++;
         adapter.version++;

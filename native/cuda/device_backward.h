@@ -52,7 +52,8 @@ void DeviceTransformer<Device, T>::backward_layers(const Adapter & adapter) {
     device_->clear(dx, tokens() * d * 4);
     device_->launch(gpu::RmsNormBackward<float, T>{at<float>(plan_.stream), at<int32_t>(plan_.ask_rows), weights_.output_norm, at<float>(plan_.asked_inv), at<float>(plan_.dasked), d, dx, nullptr},
                     plan_.size.asks, 1, wide);
-    if (number == Number::bf16) device_->launch(gpu::Cast<T>{dx, tokens() * d, dstream()}, blocks(tokens() * d, wide), 1, wide);
+    if (number == Number::bf16)
+        gpu::with_chunk<T>(tokens() * d, [&](auto n) { device_->launch(gpu::Cast<T, decltype(n)::value>{dx, tokens() * d, dstream()}, blocks(tokens() * d, n * wide), 1, wide); });
     for (size_t layer = weights_.layers.size(); layer-- > 0;) {
         feed_forward_back(adapter, layer);
         attention_back(adapter, layer);
@@ -67,10 +68,10 @@ void DeviceTransformer<Device, T>::feed_forward_back(const Adapter & adapter, si
     const int64_t d = shape().embedding, ff = shape().feed_forward;
     T *gate_up = at<T>(l.gate_up), *made = at<T>(plan_.product), *dmade = at<T>(plan_.dproduct), *du = at<T>(plan_.du);
     const T * dadded = added_back(w.ffn_post_norm, l.ffn_added, l.ffn_added_inv);
-    device_->launch(gpu::Glu<T>{gate_up, ff, activation(), made}, blocks(ff, wide), tokens(), wide);
+    glu(gate_up, made);
     product_back(dadded, d, tokens(), dense({&w.ffn_down}), d, ff, dmade, number);
     lora_back(adapter, groups[group_down], made, tokens(), at<T>(l.u[group_down]), du, {{ffn_down, const_cast<T *>(dadded), d, number}}, dmade, number, plan_.origins);
-    device_->launch(gpu::GluBackward<T>{gate_up, dmade, ff, activation()}, blocks(ff, wide), tokens(), wide);
+    gpu::with_chunk<T>(ff, [&](auto n) { device_->launch(gpu::GluBackward<T, decltype(n)::value>{gate_up, dmade, ff, activation()}, blocks(ff, n * wide), tokens(), wide); });
     norm_again(w.ffn_norm, l.x_mid, l.ffn_inv);
     float * dh = at<float>(plan_.dnormed);
     product_back(gate_up, 2 * ff, tokens(), dense({&w.ffn_gate, &w.ffn_up}), 2 * ff, d, dh, Number::f32);
@@ -83,7 +84,7 @@ void DeviceTransformer<Device, T>::attention_back(const Adapter & adapter, size_
     const DeviceLayer & w = weights_.layers[layer];
     const LayerOffsets & l = offsets(layer);
     const auto & groups = adapter.layers[layer];
-    const int64_t d = shape().embedding, q = q_width(), kv = kv_width(), head = shape().head_values;
+    const int64_t d = shape().embedding, q = q_width(), kv = kv_width();
     const bool lowest = layer == 0;
     if (lowest && groups[group_qkv].sites.empty() && groups[group_output].sites.empty()) return;
     T *dattended = at<T>(plan_.dattended), *dqkv = at<T>(plan_.dqkv), *du = at<T>(plan_.du);
@@ -94,12 +95,10 @@ void DeviceTransformer<Device, T>::attention_back(const Adapter & adapter, size_
     float * delta = at<float>(plan_.delta);
     attention_backward(*device_, inputs(w, heads(l)), spans(), at<T>(l.attended), delta,
                        gpu::AttentionGradients<T>{dattended, at<float>(l.lse), delta, dqkv, dqkv + q, dqkv + q + kv, qkv_width(), qkv_width(), qkv_width()});
-    rotate(w, dqkv, qkv_width(), shape().heads, -1);
-    rotate(w, dqkv + q, qkv_width(), shape().kv_heads, -1);
+    rotate(w, dqkv, qkv_width(), -1);
     if (shape().head_norms) {
-        const T * qkv = at<T>(l.qkv);
-        device_->launch(gpu::HeadNormBackward<T>{qkv, qkv_width(), w.q_norm, at<float>(l.q_inv), head, shape().heads, dqkv, qkv_width()}, tokens(), shape().heads, 32);
-        device_->launch(gpu::HeadNormBackward<T>{qkv + q, qkv_width(), w.k_norm, at<float>(l.k_inv), head, shape().kv_heads, dqkv + q, qkv_width()}, tokens(), shape().kv_heads, 32);
+        const int64_t both = shape().heads + shape().kv_heads;
+        device_->launch(gpu::HeadNormBackward<T>{at<T>(l.qkv), qkv_width(), {w.q_norm, w.k_norm, shape().heads}, at<float>(l.head_inv), shape().head_values, both, dqkv, qkv_width()}, tokens(), both, 32);
     }
     norm_again(w.attn_norm, l.x, l.attn_inv);
     float * dh = at<float>(plan_.dnormed);

@@ -32,30 +32,29 @@ std::vector<TokenLoss> DeviceTransformer<Device, T>::most_likely(const std::vect
 }
 
 template <class Device, class T>
-void DeviceTransformer<Device, T>::rotate(const DeviceLayer & w, T * x, int64_t stride, int64_t count, float direction) {
-    device_->launch(gpu::Rope<T>{x, stride, count, shape().head_values, at<int32_t>(plan_.positions), weights_.ropes[w.rope],
-                                 shape().rope_pairs == RopePairs::halves, direction},
+void DeviceTransformer<Device, T>::rotate(const DeviceLayer & w, T * x, int64_t stride, float direction) {
+    const ModelShape & m = shape();
+    device_->launch(gpu::Rope<T>{x, stride, static_cast<int32_t>(m.heads + m.kv_heads), static_cast<int32_t>(m.head_values), at<int32_t>(plan_.positions), weights_.ropes[w.rope],
+                                 m.rope_pairs == RopePairs::halves, direction},
                     tokens(), 1, 128);
+}
+
+template <class Device, class T>
+void DeviceTransformer<Device, T>::glu(const T * gate_up, T * made) {
+    const int64_t ff = shape().feed_forward;
+    gpu::with_chunk<T>(ff, [&](auto n) { device_->launch(gpu::Glu<T, decltype(n)::value>{gate_up, ff, activation(), made}, blocks(ff, n * wide), tokens(), wide); });
 }
 
 template <class Device, class T>
 void DeviceTransformer<Device, T>::place_heads(const DeviceLayer & w, const LayerOffsets & l) {
     T * qkv = at<T>(l.qkv);
-    const int64_t q = q_width(), kv = kv_width();
-    const auto bias = [&](const float * values, int64_t from, int64_t width) {
-        if (values) device_->launch(gpu::AddBias<T>{qkv + from, qkv_width(), width, values}, blocks(width, wide), tokens(), wide);
-    };
-    bias(w.q_bias, 0, q);
-    bias(w.k_bias, q, kv);
-    bias(w.v_bias, q + kv, kv);
-    const Heads h = heads(l);
+    if (w.qkv_bias) device_->launch(gpu::AddBias<T>{qkv, qkv_width(), qkv_width(), w.qkv_bias}, blocks(qkv_width(), wide), tokens(), wide);
+    const Heads h = heads(l); // k's lie behind q's
     if (shape().head_norms) {
-        const int64_t d = shape().head_values;
-        device_->launch(gpu::HeadNorm<T>{qkv, qkv_width(), w.q_norm, shape().norm_eps, d, shape().heads, h.q, h.q_stride, at<float>(l.q_inv)}, tokens(), shape().heads, 32);
-        device_->launch(gpu::HeadNorm<T>{qkv + q, qkv_width(), w.k_norm, shape().norm_eps, d, shape().kv_heads, h.k, h.k_stride, at<float>(l.k_inv)}, tokens(), shape().kv_heads, 32);
+        const int64_t both = shape().heads + shape().kv_heads;
+        device_->launch(gpu::HeadNorm<T>{qkv, qkv_width(), {w.q_norm, w.k_norm, shape().heads}, shape().norm_eps, shape().head_values, both, h.q, h.q_stride, at<float>(l.head_inv)}, tokens(), both, 32);
     }
-    rotate(w, h.q, h.q_stride, shape().heads, 1);
-    rotate(w, h.k, h.k_stride, shape().kv_heads, 1);
+    rotate(w, h.q, h.q_stride, 1);
 }
 
 template <class Device, class T>
@@ -104,7 +103,7 @@ void DeviceTransformer<Device, T>::feed_forward(const Adapter * adapter, const s
     device_->launch(gpu::RmsNorm<float, T>{at<float>(plan_.stream), nullptr, w.ffn_norm, shape().norm_eps, d, h, at<T>(l.x_mid), at<float>(l.ffn_inv)}, tokens(), 1, wide);
     product(h, tokens(), dense({&w.ffn_gate, &w.ffn_up}), 2 * ff, d, 0, gate_up, 2 * ff, number);
     if (groups) lora(*adapter, (*groups)[group_gate_up], h, tokens(), at<T>(l.u[group_gate_up]), gate_up_sides(gate_up), plan_.origins);
-    device_->launch(gpu::Glu<T>{gate_up, ff, activation(), made}, blocks(ff, wide), tokens(), wide);
+    glu(gate_up, made);
     add(adapter, groups ? &(*groups)[group_down] : nullptr, ffn_down, w.ffn_down, made, at<T>(l.u[group_down]), w.ffn_post_norm, l.ffn_added, l.ffn_added_inv);
 }
 

@@ -16,7 +16,7 @@ struct DeviceMatrix {
 };
 
 struct DeviceLayer {
-    const float *attn_norm, *ffn_norm, *attn_post_norm, *ffn_post_norm, *q_norm, *k_norm, *q_bias, *k_bias, *v_bias; // null where there is none
+    const float *attn_norm, *ffn_norm, *attn_post_norm, *ffn_post_norm, *q_norm, *k_norm, *qkv_bias; // null where there is none
     DeviceMatrix attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down;
     int64_t window; // 0 = none
     size_t rope;
@@ -38,7 +38,7 @@ public:
         head = model.shape.tied ? embedding : put(model.head);
         output_norm = put(model.output_norm);
         for (const LayerWeights & l : model.layers)
-            layers.push_back({put(l.attn_norm), put(l.ffn_norm), put(l.attn_post_norm), put(l.ffn_post_norm), put(l.q_norm), put(l.k_norm), put(l.q_bias), put(l.k_bias), put(l.v_bias),
+            layers.push_back({put(l.attn_norm), put(l.ffn_norm), put(l.attn_post_norm), put(l.ffn_post_norm), put(l.q_norm), put(l.k_norm), put(qkv_bias_of(model.shape, l)),
                               put(l.attn_q), put(l.attn_k), put(l.attn_v), put(l.attn_output), put(l.ffn_gate), put(l.ffn_up), put(l.ffn_down), l.window == no_window ? 0 : l.window, l.rope});
         for (const Rope & rope : model.ropes) ropes.push_back(put(table_of(rope, model.shape)));
     }

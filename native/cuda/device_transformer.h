@@ -173,7 +173,9 @@ private:
         const int64_t ff = shape().feed_forward;
         return {{ffn_gate, gate_up, 2 * ff, number}, {ffn_up, gate_up + ff, 2 * ff, number}};
     }
-    void rotate(const DeviceLayer & w, T * x, int64_t stride, int64_t count, float direction);
+    /** The heads of q and of k behind them. */
+    void rotate(const DeviceLayer & w, T * x, int64_t stride, float direction);
+    void glu(const T * gate_up, T * made);
     /** Products of the matrices → q, k and v as attention reads them: biases, norm of each head, rotation. */
     void place_heads(const DeviceLayer & w, const LayerOffsets & l);
     void attend(const DeviceLayer & w, const LayerOffsets & l, size_t layer, PlaceCache * cache, bool one_token);

@@ -97,8 +97,7 @@ PassPlan plan_pass(const ModelShape & m, const AdapterShape * adapter, const Pas
         need(l.qkv, t * (q + 2 * kv) * n, forward, kept);
         if (m.head_norms) {
             need(l.placed, t * (q + kv) * n, forward, kept);
-            need(l.q_inv, t * h * f, forward, kept);
-            need(l.k_inv, t * m.kv_heads * f, forward, kept);
+            need(l.head_inv, t * (h + m.kv_heads) * f, forward, kept);
         }
         need(l.attended, t * q * n, forward, kept);
         need(l.lse, t * h * f, forward, kept);
@@ -163,6 +162,16 @@ int64_t device_matrix_bytes(const Matrix & m, Number precision) {
 
 int64_t device_rope_positions(const ModelShape & m) { return std::clamp<int64_t>(m.context, 128, limits::max_row_tokens); }
 
+std::vector<float> qkv_bias_of(const ModelShape & shape, const LayerWeights & l) {
+    const auto q = static_cast<size_t>(shape.heads * shape.head_values), kv = static_cast<size_t>(shape.kv_heads * shape.head_values);
+    if (l.q_bias.empty() && l.k_bias.empty() && l.v_bias.empty()) return {};
+    std::vector<float> all(q + 2 * kv);
+    std::copy(l.q_bias.begin(), l.q_bias.end(), all.begin());
+    std::copy(l.k_bias.begin(), l.k_bias.end(), all.begin() + static_cast<int64_t>(q));
+    std::copy(l.v_bias.begin(), l.v_bias.end(), all.begin() + static_cast<int64_t>(q + kv));
+    return all;
+}
+
 int64_t device_model_bytes(const GgufModel & model, Number precision) {
     const ModelShape & shape = model.shape;
     const auto floats = [](int64_t count) { return device_aligned(count * static_cast<int64_t>(sizeof(float))); };
@@ -171,7 +180,7 @@ int64_t device_model_bytes(const GgufModel & model, Number precision) {
     for (const LayerWeights & l : model.layers) {
         bytes += layer_norms;
         for (const Matrix * m : {&l.attn_q, &l.attn_k, &l.attn_v, &l.attn_output, &l.ffn_gate, &l.ffn_up, &l.ffn_down}) bytes += device_matrix_bytes(*m, precision);
-        for (const std::vector<float> * bias : {&l.q_bias, &l.k_bias, &l.v_bias}) bytes += floats(static_cast<int64_t>(bias->size()));
+        bytes += floats(static_cast<int64_t>(qkv_bias_of(shape, l).size()));
     }
     return bytes + static_cast<int64_t>(model.ropes.size()) * floats(device_rope_positions(shape) * shape.head_values);
 }

@@ -46,7 +46,7 @@ struct LayerOffsets {
     int64_t attn_inv, ffn_inv;      // [T] f32
     int64_t qkv;                    // [T, (H + 2 KV)·d] side by side
     int64_t placed;                 // [T, (H + KV)·d] q and k normed and rotated; where heads have no norm, they are rotated in qkv
-    int64_t q_inv, k_inv;           // [T, H], [T, KV] f32
+    int64_t head_inv;               // [T, H + KV] f32
     int64_t attended;               // [T, H·d]
     int64_t lse;                    // [T, H] f32
     int64_t gate_up;                // [T, 2·feed_forward] side by side
@@ -82,6 +82,8 @@ int64_t device_rope_positions(const ModelShape & model);
 
 /** Bytes of all that opening a model puts on a device and that stays there: weights, norms and biases, tables of the ropes. */
 int64_t device_model_bytes(const GgufModel & model, Number precision);
+/** Of q, k and v side by side, as their product has them; empty where there is none. */
+std::vector<float> qkv_bias_of(const ModelShape & shape, const LayerWeights & l);
 
 /** Where an adapter's arrays lie in its memory. All have `parameters` values; where passes compute in f32 they read the weights. */
 struct AdapterPlan {

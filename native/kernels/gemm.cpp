@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <vector>
 
 #include "base/buffer.h"
 #include "kernels/bf16_gemm.h"
+#include "kernels/f32_gemm.h"
 
 namespace {
 
@@ -30,6 +32,40 @@ const char * gemm_prepare() {
     return openblas_get_corename();
 }
 
+std::vector<Tiling> tilings(const std::vector<TiledGemm> & products) {
+    constexpr TileLimits limits{8, 32, 256, 16, 32, 256};
+    const auto multiplications = [](const TiledGemm & p) {
+        int64_t k = 0;
+        for (const Factors & f : p.sum) k += f.k;
+        return static_cast<double>(p.m * p.n) * static_cast<double>(k);
+    };
+    double all = 0;
+    for (const TiledGemm & p : products) all += multiplications(p);
+    std::vector<Tiling> cut;
+    for (const TiledGemm & p : products) {
+        const double share = all > 0 ? multiplications(p) / all : 1;
+        cut.emplace_back(p.m, p.n, static_cast<int64_t>(std::ceil(share * static_cast<double>(tiles_for(all)))), limits);
+    }
+    return cut;
+}
+
+void gemms(Pool & pool, const std::vector<TiledGemm> & products) {
+    const std::vector<Tiling> cut = tilings(products);
+    int64_t count = 0;
+    for (const Tiling & t : cut) count += t.count();
+    pool.each(count, [&](int64_t task, int) {
+        size_t of = 0;
+        for (; task >= cut[of].count(); of++) task -= cut[of].count();
+        const TiledGemm & p = products[of];
+        const Tile t = cut[of].at(task);
+        for (const Factors & f : p.sum) {
+            const float * a = f.a + (p.a_side == Side::plain ? t.row * f.lda : t.row);
+            const float * b = f.b + (p.b_side == Side::plain ? t.column : t.column * f.ldb);
+            gemm(p.a_side, p.b_side, t.rows, t.columns, f.k, p.alpha, a, f.lda, b, f.ldb, &f == &p.sum[0] ? p.beta : 1, p.c + t.row * p.ldc + t.column, p.ldc);
+        }
+    });
+}
+
 double gemm_rate(Pool & pool, Number inputs) {
     constexpr int64_t m = 512, n = 1024, k = 1024, pairs = bf16::pairs_of(k);
     using Clock = std::chrono::steady_clock;
@@ -45,16 +81,19 @@ double gemm_rate(Pool & pool, Number inputs) {
         std::fill_n(o.narrow_b.data(), n * pairs, 0x3e803e80u);
     }
     const auto multiply = [&](Operands & o) {
-        if (inputs == Number::f32) return gemm(Side::plain, Side::transposed, m, n, k, 1, o.a.data(), k, o.b.data(), k, 0, o.c.data(), n);
-        for (int64_t column = 0; column < n; column += bf16::strip)
-            bf16::multiply(m, bf16::strip, pairs, o.narrow_a.data(), pairs, o.narrow_b.data() + column * pairs, false, o.c.data() + column, n);
+        for (int64_t column = 0; column < n; column += f32::strip) {
+            if (inputs == Number::f32)
+                f32::multiply(m, f32::strip, k, o.a.data(), k, o.b.data() + column * k, false, o.c.data() + column, n);
+            else
+                bf16::multiply(m, bf16::strip, pairs, o.narrow_a.data(), pairs, o.narrow_b.data() + column * pairs, false, o.c.data() + column, n);
+        }
     };
     double best = 0;
     const auto start = Clock::now();
     // The best of several: what disturbs one of them is not the machine's rate.
     while (Clock::now() - start < std::chrono::milliseconds(200)) {
         const auto begin = Clock::now();
-        pool.run([&](int thread) { multiply(operands[static_cast<size_t>(thread)]); });
+        pool.each(pool.threads(), [&](int64_t task, int) { multiply(operands[static_cast<size_t>(task)]); });
         const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
         best = std::max(best, 2.0 * m * n * k * pool.threads() / seconds);
     }

@@ -1,12 +1,14 @@
-// Matrix products in row-major order on one thread, and cut over the pool. OpenBLAS runs single-threaded underneath: the cuts
-// are ours, so the sums have one order for a given number of threads.
+// Matrix products in row-major order on one thread, and cut into tiles over the pool. OpenBLAS runs single-threaded underneath: the
+// cuts are ours, so that the sums have one order whatever the number of threads.
 #pragma once
 #include <cblas.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/number.h"
 #include "kernels/pool.h"
+#include "kernels/tiling.h"
 
 enum class Side { plain, transposed };
 
@@ -19,23 +21,31 @@ inline void gemm(Side a_side, Side b_side, int64_t m, int64_t n, int64_t k, floa
                 a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
 }
 
-/** The same, cut by rows of C. */
-inline void gemm_by_rows(Pool & pool, Side a_side, Side b_side, int64_t m, int64_t n, int64_t k, float alpha, const float * a,
-                         int64_t lda, const float * b, int64_t ldb, float beta, float * c, int64_t ldc) {
-    pool.split(m, 16, [&](int64_t begin, int64_t end, int) {
-        const float * part = a_side == Side::plain ? a + begin * lda : a + begin;
-        gemm(a_side, b_side, end - begin, n, k, alpha, part, lda, b, ldb, beta, c + begin * ldc, ldc);
-    });
-}
+/** What a product sums over: op(A) [m, k] · op(B) [k, n], sides as of the product. */
+struct Factors {
+    int64_t k;
+    const float * a;
+    int64_t lda;
+    const float * b;
+    int64_t ldb;
+};
 
-/** The same, cut by columns of C. */
-inline void gemm_by_columns(Pool & pool, Side a_side, Side b_side, int64_t m, int64_t n, int64_t k, float alpha,
-                            const float * a, int64_t lda, const float * b, int64_t ldb, float beta, float * c, int64_t ldc) {
-    pool.split(n, 16, [&](int64_t begin, int64_t end, int) {
-        const float * part = b_side == Side::plain ? b + begin : b + begin * ldb;
-        gemm(a_side, b_side, m, end - begin, k, alpha, a, lda, part, ldb, beta, c + begin, ldc);
-    });
-}
+/** C [m, n] = alpha · Σ of the factors' products + beta · C, in their order. */
+struct TiledGemm {
+    Side a_side, b_side;
+    int64_t m, n;
+    float alpha;
+    std::vector<Factors> sum;
+    float beta;
+    float * c;
+    int64_t ldc;
+};
+
+/** How each of some products is cut that are computed together. */
+std::vector<Tiling> tilings(const std::vector<TiledGemm> & products);
+
+/** Products that write to different places. */
+void gemms(Pool & pool, const std::vector<TiledGemm> & products);
 
 /** Sets OpenBLAS to one thread and returns the name of the kernels it chose for this processor. */
 const char * gemm_prepare();

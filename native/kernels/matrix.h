@@ -1,6 +1,6 @@
-// A frozen weight as it lies in the file, and the two products training needs of it. A panel of it is dequantised into scratch, used
-// for every token of the batch, and forgotten. In bf16 the panel and the other input are rounded on the way, each once for all
-// threads, and the result is the same to the bit whatever their number.
+// A frozen weight as it lies in the file, and the two products training needs of it. A panel of it is dequantised into scratch, once for
+// all threads, used for every token of the batch, and forgotten; in bf16 the panel and the other input are rounded on the way. Every
+// cut goes by the shapes: the result is the same to the bit whatever the number of threads.
 #pragma once
 #include <ggml.h>
 
@@ -23,28 +23,27 @@ struct Matrix {
     void read(int64_t row, int64_t column, int64_t count, float * to) const;
 };
 
-/** Floats of one thread's panel: 4 MiB, so that it stays in the last-level cache. */
-constexpr int64_t panel_floats = int64_t{1} << 20;
+/** Floats of the panel that all threads fill and then read: 8 MiB, which a last-level cache holds. */
+constexpr int64_t panel_floats = int64_t{1} << 21;
 
-/** Of a product in bf16: what is summed at a time, so that six rows of one input stay in the first-level cache. */
-constexpr int64_t bf16_depth = 2048;
+/** What is summed at a time; in bf16 six rows of one input then stay in the first-level cache. */
+constexpr int64_t product_depth = 2048;
 
 class Panels {
 public:
-    Panels(int threads, Profile & measured) : profile(measured), panels_(static_cast<size_t>(threads * panel_floats)) {}
-    float * of(int thread) { return panels_.data() + thread * panel_floats; }
+    explicit Panels(Profile & measured) : profile(measured), panel_(panel_floats) {}
+    float * floats() { return panel_.data(); }
+    /** The same memory in pairs of bf16. */
+    uint32_t * pairs() { return reinterpret_cast<uint32_t *>(panel_.data()); }
 
-    /** The same memory as one panel of all threads, in pairs of bf16. */
-    uint32_t * pairs() { return reinterpret_cast<uint32_t *>(panels_.data()); }
-    int64_t pairs_capacity() const { return static_cast<int64_t>(panels_.capacity()); }
-    /** The other input of a product in bf16, [tokens, at most bf16_depth]. */
+    /** The other input of a product in bf16, [tokens, at most product_depth]. */
     Buffer<uint32_t> rounded;
 
     Profile & profile;
     Number number = Number::f32; // of the products that follow
 
 private:
-    Buffer<float> panels_;
+    Buffer<float> panel_;
 };
 
 struct Product {
@@ -75,7 +74,3 @@ void linear(Pool & pool, Panels & panels, const std::vector<Product> & products,
 
 /** dx [tokens, columns] = Σ over products of y · W, or += with add; here y holds the gradient of each product. */
 void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, bool add, Op op = Op::linear);
-
-/** Both in bf16, for a processor that has it. */
-void linear_bf16(Pool & pool, Panels & panels, const std::vector<Product> & products, const float * x, int64_t tokens, bool add);
-void linear_backward_bf16(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, bool add);

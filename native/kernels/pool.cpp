@@ -3,8 +3,15 @@
 #include <immintrin.h> // _mm_pause
 
 namespace {
-// A step has thousands of short phases: waiting some 20 µs awake is cheaper than a sleep and a wake-up in each.
+
+// A step has thousands of short phases: waiting some 20 µs awake is cheaper than a sleep and a wake-up in each. Not longer: a core
+// that is left can be given to a thread that waits for one.
 constexpr int awake_spins = 1000;
+
+// phase_: the number of workers in the run, whether it is open, and from there on the run's number.
+constexpr uint64_t inside = 0xffff, open = 0x10000, next_run = 0x20000;
+uint64_t number_of(uint64_t phase) { return phase / next_run; }
+
 } // namespace
 
 Pool::Pool(int threads) {
@@ -15,47 +22,49 @@ Pool::~Pool() {
     {
         std::lock_guard<std::mutex> lock(mutex_);
         stop_ = true;
-        generation_.fetch_add(1);
     }
     wake_.notify_all();
     for (std::thread & worker : workers_) worker.join();
 }
 
-void Pool::start(Call call, const void * context) {
-    if (workers_.empty()) return call(context, 0);
-    {
-        std::lock_guard<std::mutex> lock(mutex_);
-        call_ = call;
-        context_ = context;
-        running_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-        generation_.fetch_add(1, std::memory_order_release);
+void Pool::run(Call call, void * context) {
+    // The run before is closed and nobody is in it: nobody reads these.
+    call_ = call;
+    context_ = context;
+    phase_ = (number_of(phase_) + 1) * next_run | open;
+    if (asleep_ > 0) {
+        { std::lock_guard<std::mutex> lock(mutex_); } // who goes to sleep has seen the new phase, or is asleep
+        wake_.notify_all();
     }
-    wake_.notify_all();
     call(context, 0);
-    for (int spins = 0; spins < awake_spins && running_.load(std::memory_order_acquire) != 0; spins++) _mm_pause();
-    if (running_.load(std::memory_order_acquire) == 0) return;
+    if (((phase_ &= ~open) & inside) == 0) return;
+    for (int spins = 0; spins < awake_spins; spins++) {
+        if ((phase_ & inside) == 0) return;
+        _mm_pause();
+    }
     std::unique_lock<std::mutex> lock(mutex_);
-    done_.wait(lock, [&] { return running_.load(std::memory_order_acquire) == 0; });
+    done_.wait(lock, [&] { return (phase_ & inside) == 0; });
 }
 
 void Pool::work(int thread) {
     uint64_t seen = 0;
+    const auto is_news = [&] { return number_of(phase_) != seen || stop_; };
     for (;;) {
-        for (int spins = 0; spins < awake_spins && generation_.load(std::memory_order_acquire) == seen; spins++) _mm_pause();
-        Call call;
-        const void * context;
-        {
+        for (int spins = 0; spins < awake_spins && !is_news(); spins++) _mm_pause();
+        if (!is_news()) {
             std::unique_lock<std::mutex> lock(mutex_);
-            wake_.wait(lock, [&] { return generation_.load() != seen; });
-            seen = generation_.load();
-            if (stop_) return;
-            call = call_;
-            context = context_;
+            asleep_++;
+            wake_.wait(lock, is_news);
+            asleep_--;
         }
-        call(context, thread);
-        if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-            std::lock_guard<std::mutex> lock(mutex_);
-            done_.notify_one();
-        }
+        if (stop_) return;
+        uint64_t phase = phase_;
+        while ((phase & open) != 0 && !phase_.compare_exchange_weak(phase, phase + 1)) {}
+        seen = number_of(phase);
+        if ((phase & open) == 0) continue;
+        call_(context_, thread);
+        if ((--phase_ & (inside | open)) != 0) continue;
+        { std::lock_guard<std::mutex> lock(mutex_); } // the caller sees it, or is asleep
+        done_.notify_one();
     }
 }

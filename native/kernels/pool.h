@@ -1,5 +1,6 @@
-// A fixed set of threads that all run the same function. Work is cut by thread number or taken task by task, but no result
-// ever depends on which thread computed it: that is what makes every answer the same to the bit.
+// A fixed set of threads that take tasks of the same kind from one counter. Who computes a task, and how many there are to do it, is
+// in no result: that is what makes every answer the same to the bit. Nobody is waited for who has not come by the time the last task
+// is done: a thread whose core others use costs what it does not do, not the time until it is scheduled again.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -18,44 +19,42 @@ public:
 
     int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-    /** f(thread) once on every thread; the caller is thread 0. f must not throw. */
-    template <class F> void run(const F & f) {
-        start([](const void * context, int thread) { (*static_cast<const F *>(context))(thread); }, &f);
-    }
-
-    /** f(begin, end, thread) over [0, count), cut into one contiguous part a thread, at multiples of grain. */
-    template <class F> void split(int64_t count, int64_t grain, const F & f) {
-        const int64_t pieces = (count + grain - 1) / grain;
-        if (pieces <= 1 || threads() == 1) {
-            if (count > 0) f(int64_t{0}, count, 0);
+    /** f(task, thread) for every task in [0, count), in their order, whoever is free; the caller is thread 0. f must not throw. */
+    template <class F> void each(int64_t count, const F & f) {
+        if (count <= 1 || workers_.empty()) {
+            for (int64_t task = 0; task < count; task++) f(task, 0);
             return;
         }
-        run([&](int thread) {
-            const int64_t begin = pieces * thread / threads() * grain;
-            const int64_t end = std::min(count, pieces * (thread + 1) / threads() * grain);
-            if (begin < end) f(begin, end, thread);
-        });
+        struct Tasks {
+            const F & f;
+            int64_t count;
+            std::atomic<int64_t> next{0};
+        } tasks{f, count};
+        run([](void * context, int thread) {
+            auto & all = *static_cast<Tasks *>(context);
+            for (int64_t task; (task = all.next.fetch_add(1, std::memory_order_relaxed)) < all.count;) all.f(task, thread);
+        }, &tasks);
     }
 
-    /** f(task, thread) for every task in [0, count), whoever is free: for tasks of unequal size that share no output. */
-    template <class F> void each(int64_t count, const F & f) {
-        std::atomic<int64_t> next{0};
-        run([&](int thread) {
-            for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < count;) f(task, thread);
-        });
+    /** f(begin, end, thread) over [0, count), cut into contiguous parts at multiples of grain. */
+    template <class F> void split(int64_t count, int64_t grain, const F & f) {
+        constexpr int64_t most_parts = 32;
+        const int64_t part = ((count + grain - 1) / grain + most_parts - 1) / most_parts * grain;
+        each(count == 0 ? 0 : (count + part - 1) / part, [&](int64_t task, int thread) { f(task * part, std::min(count, (task + 1) * part), thread); });
     }
 
 private:
-    using Call = void (*)(const void * context, int thread);
-    void start(Call call, const void * context);
+    using Call = void (*)(void * context, int thread);
+    /** call(context, thread) on the caller and on every worker that comes before the caller is through. */
+    void run(Call call, void * context);
     void work(int thread);
 
     std::vector<std::thread> workers_;
     std::mutex mutex_;
     std::condition_variable wake_, done_;
-    std::atomic<uint64_t> generation_{0};
-    std::atomic<int> running_{0};
+    std::atomic<uint64_t> phase_{0}; // which run, whether one may still join it, how many workers are in it: see pool.cpp
+    std::atomic<int> asleep_{0};     // workers
+    std::atomic<bool> stop_{false};
     Call call_ = nullptr;
-    const void * context_ = nullptr;
-    bool stop_ = false;
+    void * context_ = nullptr;
 };

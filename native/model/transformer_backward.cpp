@@ -17,18 +17,21 @@ void Transformer::lora_backward(Adapter & adapter, const Group & group, const Lo
     float * g = adapter.gradients.data();
     const int64_t rank = adapter.shape.rank, columns = group.columns, count = rows.count;
     const Dropout dropping(adapter.shape.dropout);
-    pool_.split(count, 16, [&](int64_t begin, int64_t end, int) {
-        const int64_t n = end - begin;
-        for (size_t i = 0; i < group.sites.size(); i++) {
-            const Site & site = group.sites[i];
-            gemm(Side::plain, Side::plain, n, rank, site.rows, adapter.scale(), dys[i] + begin * site.rows, site.rows, w + site.b, rank, 0,
-                 rows.du + begin * group.width + site.u, group.width);
-        }
-        float * dinputs = rows.origins ? rows.dropped : dx;
-        if (dx)
-            gemm(Side::plain, Side::plain, n, columns, group.width, 1, rows.du + begin * group.width, group.width, w + group.a, columns, rows.origins ? 0 : 1,
-                 dinputs + begin * columns, columns);
-        for (int64_t t = begin; rows.origins && t < end; t++) {
+    std::vector<TiledGemm> of_u, rest;
+    for (size_t i = 0; i < group.sites.size(); i++) {
+        const Site & site = group.sites[i];
+        of_u.push_back({Side::plain, Side::plain, count, rank, adapter.scale(), {{site.rows, dys[i], site.rows, w + site.b, rank}}, 0, rows.du + site.u, group.width});
+        rest.push_back({Side::transposed, Side::plain, site.rows, rank, adapter.scale(), {{count, dys[i], site.rows, u + site.u, group.width}}, 1, g + site.b, rank});
+    }
+    gemms(pool_, of_u);
+    if (dx) rest.push_back({Side::plain, Side::plain, count, columns, 1, {{group.width, rows.du, group.width, w + group.a, columns}}, rows.origins ? 0.0f : 1.0f, rows.origins ? rows.dropped : dx, columns});
+    const TiledGemm of_a{Side::transposed, Side::plain, group.width, columns, 1, {{count, rows.du, group.width, rows.origins ? rows.dropped : x, columns}}, 1, g + group.a, columns};
+    if (!rows.origins) rest.push_back(of_a);
+    gemms(pool_, rest);
+    if (!rows.origins) return;
+    // The gradient of the dropped input gives way to that input.
+    pool_.split(count, 4, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; t++) {
             const uint64_t key = adapter.dropout_key(group, rows.origins[t]);
             float * dropped = rows.dropped + t * columns;
             if (dx)
@@ -37,13 +40,7 @@ void Transformer::lora_backward(Adapter & adapter, const Group & group, const Lo
                 dropout(dropping, key, x + t * columns, columns, dropped);
         }
     });
-    for (size_t i = 0; i < group.sites.size(); i++) {
-        const Site & site = group.sites[i];
-        gemm_by_rows(pool_, Side::transposed, Side::plain, site.rows, rank, count, adapter.scale(), dys[i], site.rows, u + site.u, group.width,
-                     1, g + site.b, rank);
-    }
-    gemm_by_columns(pool_, Side::transposed, Side::plain, group.width, columns, count, 1, rows.du, group.width, rows.origins ? rows.dropped : x, columns, 1,
-                    g + group.a, columns);
+    gemms(pool_, {of_a});
 }
 
 namespace {

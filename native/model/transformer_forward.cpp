@@ -48,7 +48,7 @@ KvCache::KvCache(const ModelShape & m, int64_t places) {
 }
 
 Transformer::Transformer(const ModelSource & source, int threads, Number training)
-    : model_(source), pool_(threads), training_(training), panels_(threads, profile_), attention_scratch_(threads), rope_tables_(model_.ropes.size()) {
+    : model_(source), pool_(threads), training_(training), panels_(profile_), attention_scratch_(threads), rope_tables_(model_.ropes.size()) {
     gemm_prepare();
 }
 
@@ -57,8 +57,8 @@ int64_t Transformer::memory() const { return static_cast<int64_t>(::sysconf(_SC_
 std::string Transformer::kernels() const { return std::string("OpenBLAS ") + gemm_prepare() + (training_ == Number::bf16 ? ", training in bf16" : ""); }
 
 int64_t Transformer::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_path, Keep keep) {
-    const int64_t rounded = keep == Keep::activations ? tokens * bf16_depth / 2 : 0;
-    const int64_t floats = threads * panel_floats + rounded + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
+    const int64_t rounded = keep == Keep::activations ? tokens * product_depth / 2 : 0;
+    const int64_t floats = panel_floats + rounded + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
                            2 * threads * query_block * longest_path + tokens * (2 * m.embedding + 1);
     return floats * static_cast<int64_t>(sizeof(float)) + tokens * Workspace::bytes_per_token(m, adapter, keep);
 }
@@ -141,22 +141,20 @@ void Transformer::lora(const Adapter & adapter, const Group & group, const LoraR
     const float * w = adapter.weights.data();
     const float scale = faulty(Fault::scale_alpha_twice) ? adapter.scale() * adapter.scale() : adapter.scale();
     const Dropout dropping(adapter.shape.dropout);
-    pool_.split(rows.count, 16, [&](int64_t begin, int64_t end, int) {
-        const int64_t n = end - begin;
-        float * part = u + begin * group.width;
-        const float * inputs = x + begin * group.columns;
-        if (rows.origins) {
+    if (rows.origins) {
+        pool_.split(rows.count, 4, [&](int64_t begin, int64_t end, int) {
             for (int64_t t = begin; t < end; t++)
                 dropout(dropping, adapter.dropout_key(group, rows.origins[t]), x + t * group.columns, group.columns, rows.dropped + t * group.columns);
-            inputs = rows.dropped + begin * group.columns;
-        }
-        gemm(Side::plain, Side::transposed, n, group.width, group.columns, 1, inputs, group.columns, w + group.a, group.columns, 0, part, group.width);
-        for (size_t i = 0; i < group.sites.size(); i++) {
-            const Site & site = group.sites[i];
-            gemm(Side::plain, Side::transposed, n, site.rows, adapter.shape.rank, scale, part + site.u, group.width, w + site.b,
-                 adapter.shape.rank, 1, ys[i] + begin * site.rows, site.rows);
-        }
-    });
+        });
+        x = rows.dropped;
+    }
+    gemms(pool_, {{Side::plain, Side::transposed, rows.count, group.width, 1, {{group.columns, x, group.columns, w + group.a, group.columns}}, 0, u, group.width}});
+    std::vector<TiledGemm> outputs;
+    for (size_t i = 0; i < group.sites.size(); i++) {
+        const Site & site = group.sites[i];
+        outputs.push_back({Side::plain, Side::transposed, rows.count, site.rows, scale, {{adapter.shape.rank, u + site.u, group.width, w + site.b, adapter.shape.rank}}, 1, ys[i], site.rows});
+    }
+    gemms(pool_, outputs);
 }
 
 namespace {

@@ -181,26 +181,54 @@ private:
     }
 
     template <class T> void test_head_norm(const std::string & type, double tolerance) {
-        const int64_t tokens = 3, heads = 2, d = 40, from_stride = 100, to_stride = 84;
-        const std::vector<double> x = values_of(rounded<T>(random_doubles(static_cast<size_t>(tokens * from_stride), 5, 2))), w = random_doubles(static_cast<size_t>(d), 6, 1.5);
+        const int64_t tokens = 3, heads = 3, of_q = 2, d = 40, from_stride = 140, to_stride = 124;
+        const std::vector<double> x = values_of(rounded<T>(random_doubles(static_cast<size_t>(tokens * from_stride), 5, 2))), w = random_doubles(static_cast<size_t>(2 * d), 6, 1.5);
         const std::vector<double> dy = values_of(rounded<T>(random_doubles(static_cast<size_t>(tokens * to_stride), 7, 1)));
         std::vector<double> y = dy, dx = dy; // what lies between the heads must stay
         for (int64_t t = 0; t < tokens; t++)
             for (int64_t h = 0; h < heads; h++) {
                 const auto from = static_cast<size_t>(t * from_stride + h * d), to = static_cast<size_t>(t * to_stride + h * d);
-                const double inv = reference::rmsnorm(&x[from], w.data(), static_cast<double>(1e-6f), d, &y[to]);
+                const double * of = w.data() + (h < of_q ? 0 : d);
+                const double inv = reference::rmsnorm(&x[from], of, static_cast<double>(1e-6f), d, &y[to]);
                 std::fill_n(&dx[to], d, 0);
-                reference::rmsnorm_backward(&x[from], w.data(), inv, &dy[to], d, &dx[to]);
+                reference::rmsnorm_backward(&x[from], of, inv, &dy[to], d, &dx[to]);
             }
         const T * xd = up(rounded<T>(x));
         T *yd = up(rounded<T>(dy)), *gd = up(rounded<T>(dy));
         const std::vector<float> wf(w.begin(), w.end());
         const float * wd = up(wf);
+        const HeadWeights weights{wd, wd + d, of_q};
         auto * inv = room<float>(static_cast<size_t>(tokens * heads));
-        device_.launch(HeadNorm<T>{xd, from_stride, wd, 1e-6f, d, heads, yd, to_stride, inv}, tokens, heads, 32);
+        device_.launch(HeadNorm<T>{xd, from_stride, weights, 1e-6f, d, heads, yd, to_stride, inv}, tokens, heads, 32);
         close("head norm " + type, yd, y, tolerance);
-        device_.launch(HeadNormBackward<T>{xd, from_stride, wd, inv, d, heads, gd, to_stride}, tokens, heads, 32);
+        device_.launch(HeadNormBackward<T>{xd, from_stride, weights, inv, d, heads, gd, to_stride}, tokens, heads, 32);
         close("head norm backward " + type, gd, dx, tolerance);
+    }
+
+    template <class T> void test_glu(const std::string & type, double tolerance, int64_t tokens, int64_t width) {
+        const auto n = static_cast<size_t>(tokens * width);
+        const std::vector<double> gate_up = values_of(rounded<T>(random_doubles(2 * n, 9, 5))), dy = values_of(rounded<T>(random_doubles(n, 10, 1)));
+        for (gpu::Activation kind : {gpu::Activation::silu, gpu::Activation::gelu_tanh}) {
+            std::vector<double> product(n), gradient(2 * n);
+            for (int64_t t = 0; t < tokens; t++)
+                for (int64_t i = 0; i < width; i++) {
+                    const auto at = static_cast<size_t>(t * width + i), g = static_cast<size_t>(2 * t * width + i), u = g + static_cast<size_t>(width);
+                    const auto act = [&](double v) {
+                        return kind == gpu::Activation::silu ? v / (1 + std::exp(-v)) : 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+                    };
+                    product[at] = act(gate_up[g]) * gate_up[u];
+                    gradient[u] = dy[at] * act(gate_up[g]);
+                    gradient[g] = dy[at] * gate_up[u] * (act(gate_up[g] + 1e-6) - act(gate_up[g] - 1e-6)) / 2e-6; // central difference
+                }
+            with_chunk<T>(width, [&](auto chunk) {
+                constexpr int each = decltype(chunk)::value;
+                T *gud = up(rounded<T>(gate_up)), *out = room<T>(n);
+                device_.launch(Glu<T, each>{gud, width, kind, out}, (width + 32 * each - 1) / (32 * each), tokens, 32);
+                close("glu " + type, out, product, tolerance);
+                device_.launch(GluBackward<T, each>{gud, up(rounded<T>(dy)), width, kind}, (width + 32 * each - 1) / (32 * each), tokens, 32);
+                close("glu backward " + type, gud, gradient, tolerance);
+            });
+        }
     }
 
     template <class T> void test_elementwise(const std::string & type, double tolerance) {
@@ -230,31 +258,11 @@ private:
                             a = first;
                         }
                 T * xd = up(rounded<T>(x));
-                device_.launch(gpu::Rope<T>{xd, stride, heads, d, positionsd, tabled, neox, static_cast<float>(direction)}, tokens, 1, 32);
+                device_.launch(gpu::Rope<T>{xd, stride, static_cast<int32_t>(heads), static_cast<int32_t>(d), positionsd, tabled, neox, static_cast<float>(direction)}, tokens, 1, 32);
                 close("rope " + type, xd, expected, tolerance);
             }
 
-        const int64_t width = 70;
-        const auto n = static_cast<size_t>(tokens * width);
-        const std::vector<double> gate_up = values_of(rounded<T>(random_doubles(2 * n, 9, 5))), dy = values_of(rounded<T>(random_doubles(n, 10, 1)));
-        for (gpu::Activation kind : {gpu::Activation::silu, gpu::Activation::gelu_tanh}) {
-            std::vector<double> product(n), gradient(2 * n);
-            for (int64_t t = 0; t < tokens; t++)
-                for (int64_t i = 0; i < width; i++) {
-                    const auto at = static_cast<size_t>(t * width + i), g = static_cast<size_t>(2 * t * width + i), u = g + static_cast<size_t>(width);
-                    const auto act = [&](double v) {
-                        return kind == gpu::Activation::silu ? v / (1 + std::exp(-v)) : 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
-                    };
-                    product[at] = act(gate_up[g]) * gate_up[u];
-                    gradient[u] = dy[at] * act(gate_up[g]);
-                    gradient[g] = dy[at] * gate_up[u] * (act(gate_up[g] + 1e-6) - act(gate_up[g] - 1e-6)) / 2e-6; // central difference
-                }
-            T *gud = up(rounded<T>(gate_up)), *out = room<T>(n);
-            device_.launch(Glu<T>{gud, width, kind, out}, (width + 31) / 32, tokens, 32);
-            close("glu " + type, out, product, tolerance);
-            device_.launch(GluBackward<T>{gud, up(rounded<T>(dy)), width, kind}, (width + 31) / 32, tokens, 32);
-            close("glu backward " + type, gud, gradient, tolerance);
-        }
+        for (const int64_t width : {70, 576}) test_glu<T>(type, tolerance, tokens, width); // no multiple of 16 bytes, and one
 
         std::vector<double> biased = x;
         const std::vector<double> bias = random_doubles(50, 11, 1);
@@ -267,8 +275,11 @@ private:
 
         const std::vector<float> xf(x.begin(), x.end());
         T * cast = room<T>(x.size());
-        device_.launch(Cast<T>{up(xf), static_cast<int64_t>(x.size()), cast}, (static_cast<int64_t>(x.size()) + 31) / 32, 1, 32);
+        const auto count = static_cast<int64_t>(x.size());
+        with_chunk<T>(count, [&](auto chunk) { device_.launch(Cast<T, decltype(chunk)::value>{up(xf), count, cast}, (count + 31) / 32, 1, 32); });
         close("cast " + type, cast, x, tolerance);
+        device_.launch(Cast<T, 1>{up(xf), count, cast}, (count + 31) / 32, 1, 32);
+        close("cast one by one " + type, cast, x, tolerance);
 
         const std::vector<int32_t> places = {5, -1, 2, 0};
         std::vector<double> keys(6 * 20), values(6 * 20);
@@ -326,18 +337,20 @@ private:
         std::vector<double> w = random_doubles(n, 13, 1), m(n), v(n);
         const std::vector<float> wf(w.begin(), w.end());
         float *wd = up(wf), *md = up(std::vector<float>(n)), *vd = up(std::vector<float>(n));
+        auto * narrow = room<Bf16>(n);
         for (int step = 1; step <= 3; step++) {
             const std::vector<double> g = random_doubles(n, 50 + static_cast<uint64_t>(step), 1);
             const std::vector<float> gf(g.begin(), g.end());
             float * gd = up(gf);
             reference::adamw(o, step, 0.5, static_cast<int64_t>(n), w.data(), g.data(), m.data(), v.data());
             const auto f = [](double value) { return static_cast<float>(value); };
-            device_.launch(AdamwStep{wd, gd, md, vd, static_cast<int64_t>(n), f(o.beta1), f(o.beta2), f(1 - o.beta1), f(1 - o.beta2), f(1 / (1 - std::pow(o.beta1, step))),
+            device_.launch(AdamwStep<Bf16>{wd, gd, md, vd, narrow, static_cast<int64_t>(n), f(o.beta1), f(o.beta2), f(1 - o.beta1), f(1 - o.beta2), f(1 / (1 - std::pow(o.beta1, step))),
                                      f(1 / (1 - std::pow(o.beta2, step))), f(o.learning_rate), f(o.eps), f(1 - o.learning_rate * o.weight_decay), 0.5f},
                            (static_cast<int64_t>(n) + 127) / 128, 1, 128);
             close("adamw clears the gradient", gd, std::vector<double>(n), 0);
         }
         close("adamw weights", wd, w, 1e-6);
+        close("adamw weights as products read them", narrow, w, 5e-3);
         close("adamw first moments", md, m, 1e-6);
         close("adamw second moments", vd, v, 1e-6);
         const std::vector<double> values = random_doubles(40000, 14, 1);

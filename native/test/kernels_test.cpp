@@ -1,5 +1,6 @@
 // Each op's fast function against its reference in double precision, and the draw against its distribution.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -221,7 +222,7 @@ void test_draw() {
 }
 
 void test_pool() {
-    for (int threads : {1, 2, 5}) {
+    for (int threads : {1, 2, 5, 16}) {
         Pool pool(threads);
         for (int64_t count : {0, 1, 7, 1000}) {
             std::vector<int> touched(static_cast<size_t>(count));
@@ -231,6 +232,15 @@ void test_pool() {
             pool.each(count, [&](int64_t i, int) { touched[static_cast<size_t>(i)] += 10; });
             CHECK(std::all_of(touched.begin(), touched.end(), [](int t) { return t == 11; }), "%d threads, %lld items", threads, static_cast<long long>(count));
         }
+        // Short phases one after the other: who comes late to one must neither be counted in the next nor find what is gone.
+        int64_t sum = 0;
+        constexpr int64_t phases = 5000;
+        for (int64_t phase = 0; phase < phases; phase++) {
+            std::array<int64_t, 3> parts{};
+            pool.each(3, [&](int64_t i, int) { parts[static_cast<size_t>(i)] += phase + i; });
+            sum += parts[0] + parts[1] + parts[2];
+        }
+        CHECK(sum == 3 * (phases * (phases - 1) / 2 + phases), "%d threads: %lld", threads, static_cast<long long>(sum));
     }
 }
 

@@ -4,8 +4,9 @@
 
 namespace gpu {
 
-struct AdamwStep {
+template <class T> struct AdamwStep {
     float *w, *g, *m, *v; // [count]; g becomes 0
+    T * narrow;           // [count]: the weights as products read them, null where that is w itself
     int64_t count;
     float b1, b2, c1, c2, m_scale, v_scale, lr, eps, keep, grad_scale;
     template <class Block> DEVICE void operator()(const Block & block) const {
@@ -16,6 +17,7 @@ struct AdamwStep {
         v[i] = b2 * v[i] + c2 * grad * grad;
         w[i] = w[i] * keep - lr * (m[i] * m_scale) / (sqrtf(v[i] * v_scale) + eps);
         g[i] = 0;
+        if (narrow) put(narrow[i], w[i]);
     }
 };
 

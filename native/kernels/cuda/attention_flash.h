@@ -32,18 +32,15 @@ template <int d> struct Flash {
     static_assert(forward_bytes <= most_shared && dq_bytes <= most_shared && dkv_bytes <= most_shared, "more shared memory than a block can have");
 };
 
-struct alignas(16) Chunk {
-    uint32_t words[4];
-};
 
 /** Rows [first, first + rows) of a head into shared memory; what lies at or behind end becomes 0. from stands at the head. */
 template <int d, int rows, class Block> DEVICE void load_tile(const Block & block, const Bf16 * from, int64_t stride, int64_t first, int64_t end, Bf16 * to) {
     constexpr int chunks = d / 8;
     for (int i = block.thread(); i < rows * chunks; i += flash_threads) {
         const int row = i / chunks, column = i % chunks * 8;
-        Chunk chunk{{0, 0, 0, 0}};
-        if (first + row < end) chunk = *reinterpret_cast<const Chunk *>(from + (first + row) * stride + column);
-        *reinterpret_cast<Chunk *>(to + row * Flash<d>::stride + column) = chunk;
+        Chunk<Bf16, 8> chunk{};
+        if (first + row < end) chunk = chunk_at<Bf16, 8>(from + (first + row) * stride + column);
+        put_chunk(to + row * Flash<d>::stride + column, chunk);
     }
 }
 

@@ -52,4 +52,14 @@ DEVICE float half_value(uint16_t bits) {
     return same_bits<float>(sign | value);
 }
 
+/**
+ * Values that a thread reads or writes with one instruction: 16 bytes of Ts where a row's width is a multiple of that, else one value.
+ * Of a wider type beside them it takes more than one.
+ */
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Chunk {
+    T values[n];
+};
+template <class T, int n> DEVICE Chunk<T, n> chunk_at(const T * at) { return *reinterpret_cast<const Chunk<T, n> *>(at); }
+template <class T, int n> DEVICE void put_chunk(T * at, const Chunk<T, n> & chunk) { *reinterpret_cast<Chunk<T, n> *>(at) = chunk; }
+
 } // namespace gpu

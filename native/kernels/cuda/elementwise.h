@@ -1,5 +1,7 @@
 // Kernels that touch every value once: rotary positions, the gated activation, biases, casts.
 #pragma once
+#include <type_traits>
+
 #include "kernels/cuda/block.h"
 
 namespace gpu {
@@ -10,17 +12,18 @@ namespace gpu {
  */
 template <class T> struct Rope {
     T * x;
-    int64_t stride, heads, d;
+    int64_t stride;
+    int32_t heads, d; // a division in 64 bits would take longer than all the rest
     const int32_t * positions;
     const float * table;
     bool neox;
     float direction;
     template <class Block> DEVICE void operator()(const Block & block) const {
-        const float * angles = table + positions[block.x()] * d;
+        const float * angles = table + static_cast<int64_t>(positions[block.x()]) * d;
         T * row = x + block.x() * stride;
-        const int64_t pairs = d / 2;
-        for (int64_t i = block.thread(); i < heads * pairs; i += block.threads()) {
-            const int64_t pair = i % pairs;
+        const int32_t pairs = d / 2;
+        for (int32_t i = block.thread(); i < heads * pairs; i += block.threads()) {
+            const int32_t pair = i % pairs;
             T * head = row + i / pairs * d;
             T & first = head[neox ? pair : 2 * pair];
             T & second = head[neox ? pair + pairs : 2 * pair + 1];
@@ -31,6 +34,15 @@ template <class T> struct Rope {
         }
     }
 };
+
+/** f(n as a constant): how many Ts a thread takes of rows of a width, or of an array of a length. */
+template <class T, class F> void with_chunk(int64_t width, const F & f) {
+    constexpr int whole = 16 / static_cast<int>(sizeof(T));
+    if (width % whole == 0)
+        f(std::integral_constant<int, whole>{});
+    else
+        f(std::integral_constant<int, 1>{});
+}
 
 enum class Activation { silu, gelu_tanh };
 
@@ -49,33 +61,43 @@ DEVICE Activated activate(Activation kind, float x) {
     return {0.5f * x * (1.0f + t), 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * root * (1.0f + 3.0f * cubic * x * x)};
 }
 
-/** product [tokens, width] = act(gate) · up; gate_up [tokens, 2 · width] holds a token's gates, then its ups. */
-template <class T> struct Glu {
+/** product [tokens, width] = act(gate) · up; gate_up [tokens, 2 · width] holds a token's gates, then its ups. A thread takes n values. */
+template <class T, int n> struct Glu {
     const T * gate_up;
     int64_t width;
     Activation kind;
     T * product;
     template <class Block> DEVICE void operator()(const Block & block) const {
         const T * gate = gate_up + block.y() * 2 * width;
-        const int64_t i = block.x() * block.threads() + block.thread();
-        if (i < width) put(product[block.y() * width + i], activate(kind, get(gate[i])).value * get(gate[width + i]));
+        const int64_t i = n * (block.x() * block.threads() + block.thread());
+        if (i >= width) return;
+        const auto gates = chunk_at<T, n>(gate + i), ups = chunk_at<T, n>(gate + width + i);
+        Chunk<T, n> made;
+        for (int j = 0; j < n; j++) put(made.values[j], activate(kind, get(gates.values[j])).value * get(ups.values[j]));
+        put_chunk(product + block.y() * width + i, made);
     }
 };
 
 /** The gradients of gate and up take their place. */
-template <class T> struct GluBackward {
+template <class T, int n> struct GluBackward {
     T * gate_up;
     const T * dproduct;
     int64_t width;
     Activation kind;
     template <class Block> DEVICE void operator()(const Block & block) const {
         T * gate = gate_up + block.y() * 2 * width;
-        const int64_t i = block.x() * block.threads() + block.thread();
+        const int64_t i = n * (block.x() * block.threads() + block.thread());
         if (i >= width) return;
-        const Activated a = activate(kind, get(gate[i]));
-        const float up = get(gate[width + i]), dy = get(dproduct[block.y() * width + i]);
-        put(gate[width + i], dy * a.value);
-        put(gate[i], dy * up * a.slope);
+        auto gates = chunk_at<T, n>(gate + i), ups = chunk_at<T, n>(gate + width + i);
+        const auto dys = chunk_at<T, n>(dproduct + block.y() * width + i);
+        for (int j = 0; j < n; j++) {
+            const Activated a = activate(kind, get(gates.values[j]));
+            const float up = get(ups.values[j]), dy = get(dys.values[j]);
+            put(ups.values[j], dy * a.value);
+            put(gates.values[j], dy * up * a.slope);
+        }
+        put_chunk(gate + i, gates);
+        put_chunk(gate + width + i, ups);
     }
 };
 
@@ -90,13 +112,17 @@ template <class T> struct AddBias {
     }
 };
 
-template <class T> struct Cast {
+template <class T, int n> struct Cast {
     const float * from;
     int64_t count;
     T * to;
     template <class Block> DEVICE void operator()(const Block & block) const {
-        const int64_t i = block.x() * block.threads() + block.thread();
-        if (i < count) put(to[i], from[i]);
+        const int64_t i = n * (block.x() * block.threads() + block.thread());
+        if (i >= count) return;
+        const auto values = chunk_at<float, n>(from + i);
+        Chunk<T, n> made;
+        for (int j = 0; j < n; j++) put(made.values[j], values.values[j]);
+        put_chunk(to + i, made);
     }
 };
 

@@ -112,17 +112,25 @@ template <class T> struct PostNormBackward {
     }
 };
 
-/** Norm of every head of q or k: the block's x is the token, its y the head. from and to may have different strides. */
+/** Of heads of q, then of k, side by side in a token's row. */
+struct HeadWeights {
+    const float *q, *k;
+    int64_t q_heads;
+    DEVICE const float * of(int64_t head) const { return head < q_heads ? q : k; }
+};
+
+/** Norm of every head of q and k: the block's x is the token, its y the head. from and to may have different strides. */
 template <class T> struct HeadNorm {
     const T * from;
     int64_t from_stride;
-    const float * w;
+    HeadWeights weights;
     float eps;
     int64_t d, heads;
     T * to;
     int64_t to_stride;
     float * inv; // [tokens, heads]
     template <class Block> DEVICE void operator()(const Block & block) const {
+        const float * w = weights.of(block.y());
         const T * in = from + block.x() * from_stride + block.y() * d;
         T * out = to + block.x() * to_stride + block.y() * d;
         float squares = 0;
@@ -137,11 +145,13 @@ template <class T> struct HeadNorm {
 template <class T> struct HeadNormBackward {
     const T * x;
     int64_t x_stride;
-    const float *w, *inv;
+    HeadWeights weights;
+    const float * inv;
     int64_t d, heads;
     T * dy;
     int64_t dy_stride;
     template <class Block> DEVICE void operator()(const Block & block) const {
+        const float * w = weights.of(block.y());
         const T * in = x + block.x() * x_stride + block.y() * d;
         T * g = dy + block.x() * dy_stride + block.y() * d;
         const float scale = inv[block.x() * heads + block.y()];

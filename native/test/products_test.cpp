@@ -1,0 +1,246 @@
+// The products of training, frozen and LoRA's: right, cut by their shapes alone, and the same to the bit whatever the number of threads.
+// Where the processor does not multiply bf16, `bf16` says so and counts as skipped.
+// Usage: products_test fp32 | bf16
+#include <cstring>
+
+#include "base/random.h"
+#include "check.h"
+#include "gates.h"
+#include "kernels/bf16_gemm.h"
+#include "kernels/gemm.h"
+#include "kernels/matrix.h"
+#include "model/random_model.h"
+#include "model/transformer.h"
+
+namespace {
+
+std::vector<float> random_values(size_t count, uint64_t key) {
+    std::vector<float> values(count);
+    for (size_t i = 0; i < count; i++) values[i] = static_cast<float>(2 * random_uniform(key, i) - 1);
+    return values;
+}
+
+/** To the nearest bf16, ties to even. */
+float rounded(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+    std::memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
+/** As they are multiplied. */
+std::vector<double> widened(const std::vector<float> & values, Number number) {
+    std::vector<double> wide;
+    for (float value : values) wide.push_back(static_cast<double>(number == Number::bf16 ? rounded(value) : value));
+    return wide;
+}
+
+struct Weight {
+    std::vector<uint8_t> bytes;
+    Matrix matrix;
+    std::vector<double> values; // [rows, columns] as they are multiplied
+};
+
+Weight random_weight(Number number, ggml_type type, int64_t rows, int64_t columns, uint64_t key) {
+    const std::vector<float> floats = random_values(static_cast<size_t>(rows * columns), key);
+    Weight w{std::vector<uint8_t>(ggml_row_size(type, columns) * static_cast<size_t>(rows)), {nullptr, type, rows, columns}, {}};
+    if (type == GGML_TYPE_F32)
+        std::memcpy(w.bytes.data(), floats.data(), w.bytes.size());
+    else
+        ggml_quantize_chunk(type, floats.data(), w.bytes.data(), 0, rows, columns, nullptr);
+    w.matrix.data = w.bytes.data();
+    std::vector<float> dense(floats.size());
+    for (int64_t r = 0; r < rows; r++) w.matrix.read(r, 0, columns, dense.data() + r * columns);
+    w.values = widened(dense, number);
+    return w;
+}
+
+/** Several weights that share an input: both products against double precision, and the same bits whatever the number of threads. */
+void check_products(Number number, ggml_type type, const std::vector<int64_t> & rows, int64_t columns, int64_t tokens) {
+    const std::string name = std::string(ggml_type_name(type)) + " " + std::to_string(tokens) + " × " + std::to_string(rows[0]) + " × " + std::to_string(columns);
+    std::vector<Weight> weights;
+    for (size_t i = 0; i < rows.size(); i++) weights.push_back(random_weight(number, type, rows[i], columns, 10 + i));
+    const std::vector<float> x = random_values(static_cast<size_t>(tokens * columns), 1), before = random_values(static_cast<size_t>(tokens * columns), 2);
+    std::vector<std::vector<float>> dys;
+    for (size_t i = 0; i < rows.size(); i++) dys.push_back(random_values(static_cast<size_t>(tokens * rows[i]), 30 + i));
+
+    for (const bool add : {false, true}) {
+        std::vector<std::vector<double>> forward;
+        std::vector<double> backward(add ? std::vector<double>(before.begin(), before.end()) : std::vector<double>(before.size()));
+        for (size_t i = 0; i < rows.size(); i++) {
+            forward.emplace_back(add ? std::vector<double>(dys[i].begin(), dys[i].end()) : std::vector<double>(dys[i].size()));
+            reference::linear(weights[i].values.data(), rows[i], columns, widened(x, number).data(), tokens, forward[i].data());
+            reference::linear_backward(weights[i].values.data(), rows[i], columns, widened(dys[i], number).data(), tokens, backward.data());
+        }
+        std::vector<std::vector<float>> first;
+        for (const int threads : {1, 2, 4, 16}) {
+            Pool pool(threads);
+            Profile profile;
+            Panels panels(profile);
+            panels.number = number;
+            std::vector<std::vector<float>> seen = dys; // what is added to, or overwritten
+            std::vector<Product> products, gradients;
+            for (size_t i = 0; i < rows.size(); i++) {
+                products.push_back({&weights[i].matrix, seen[i].data()});
+                gradients.push_back({&weights[i].matrix, dys[i].data()});
+            }
+            std::vector<float> dx = before;
+            linear(pool, panels, products, x.data(), tokens, add);
+            linear_backward(pool, panels, gradients, dx.data(), tokens, add);
+            seen.push_back(dx);
+            if (threads > 1) {
+                CHECK(seen == first, "%s: %d threads give other bits", name.c_str(), threads);
+                continue;
+            }
+            first = seen;
+            for (size_t i = 0; i < rows.size(); i++) {
+                const double error = relative_l2(seen[i].data(), forward[i].data(), seen[i].size());
+                CHECK(error < 2e-6, "%s, product %zu: %g", name.c_str(), i, error);
+            }
+            const double error = relative_l2(dx.data(), backward.data(), dx.size());
+            CHECK(error < 2e-6, "%s backward: %g", name.c_str(), error);
+        }
+    }
+}
+
+void test_products(Number number) {
+    const ggml_type types[] = {GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0,   GGML_TYPE_Q5_1,  GGML_TYPE_Q8_0,
+                               GGML_TYPE_Q2_K, GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL, GGML_TYPE_IQ4_XS};
+    for (const ggml_type type : types) {
+        const int64_t block = ggml_blck_size(type);
+        check_products(number, type, {65, 33, 1}, 5 * block, 7);
+        check_products(number, type, {192}, block == 1 ? 300 : 9 * block, 64);
+    }
+    // One of each, and one more or less than what a vector, a strip, six rows or a part of the sum holds.
+    for (const int64_t tokens : {1, 5, 6, 13})
+        for (const int64_t rows : {1, 15, 63, 64, 66})
+            for (const int64_t columns : {1, 2, 31, 257}) check_products(number, GGML_TYPE_F32, {rows, 3}, columns, tokens);
+    check_products(number, GGML_TYPE_F32, {30}, product_depth + 1, 9);
+    check_products(number, GGML_TYPE_F32, {product_depth + 2, 35}, 70, 9);
+    check_products(number, GGML_TYPE_Q4_K, {100}, product_depth + 256, 20);
+    // More than the panel holds, of the rows and of the columns.
+    check_products(number, GGML_TYPE_Q8_0, {2048, 100}, 2048, 3);
+    check_products(number, GGML_TYPE_Q4_K, {2100}, 2304, 3);
+    // More tiles than one, in both directions.
+    check_products(number, GGML_TYPE_Q4_1, {320, 130}, 512, 150);
+}
+
+/** Every value of the output lies in one tile. */
+void check_covered(const Tiling & tiling, int64_t rows, int64_t columns) {
+    std::vector<int> covered(static_cast<size_t>(rows * columns));
+    for (int64_t i = 0; i < tiling.count(); i++) {
+        const Tile t = tiling.at(i);
+        for (int64_t r = t.row; r < t.row + t.rows; r++)
+            for (int64_t c = t.column; c < t.column + t.columns; c++) covered[static_cast<size_t>(r * columns + c)]++;
+    }
+    CHECK(std::all_of(covered.begin(), covered.end(), [](int times) { return times == 1; }), "%lld × %lld", static_cast<long long>(rows), static_cast<long long>(columns));
+}
+
+TiledGemm shape_of(int64_t m, int64_t n, int64_t k) { return {Side::plain, Side::plain, m, n, 1, {{k, nullptr, k, nullptr, n}}, 0, nullptr, n}; }
+
+void test_tilings() {
+    for (const int64_t rows : {1, 6, 31, 64, 65, 200, 1000})
+        for (const int64_t columns : {64, 128, 576, 1984})
+            for (const int64_t k : {1, 100, 2048}) check_covered(product_tiling(rows, columns, k), rows, columns);
+    for (const int64_t m : {1, 7, 64, 333, 1536})
+        for (const int64_t n : {1, 32, 96, 577})
+            for (const int64_t k : {8, 700}) check_covered(tilings({shape_of(m, n, k)})[0], m, n);
+    for (const int64_t tokens : {64, 100, 128, 256, 512})
+        for (const int64_t columns : {576, 1536, 4096})
+            for (const int64_t k : {576, 1536, 2048}) {
+                const int64_t tiles = product_tiling(tokens, columns, k).count(), of_sgemm = tilings({shape_of(tokens, columns, k)})[0].count();
+                CHECK(tiles >= 16 && of_sgemm >= 16, "%lld × %lld × %lld: %lld and %lld tiles", static_cast<long long>(tokens), static_cast<long long>(columns), static_cast<long long>(k),
+                      static_cast<long long>(tiles), static_cast<long long>(of_sgemm));
+            }
+    // Few tokens: what takes the time is reading the weights.
+    CHECK(product_tiling(1, 4096, 576).count() >= 16, "%lld", static_cast<long long>(product_tiling(1, 4096, 576).count()));
+}
+
+/** Several products at once, with sides of both kinds and a sum of two. */
+void test_gemms() {
+    constexpr int64_t m = 300, n = 97, k = 130, rest = 70;
+    const std::vector<float> a = random_values(m * (k + rest), 1), b = random_values(n * (k + rest), 2), before = random_values(2 * m * n, 3);
+    // a is [m, k + rest] of the first product and [k + rest, m] of the second, b [k + rest, n] and [n, k + rest].
+    std::vector<double> expected(before.begin(), before.end());
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            double plain = 0, turned = 0;
+            for (size_t p = 0; p < k + rest; p++) {
+                plain += static_cast<double>(a[i * (k + rest) + p]) * static_cast<double>(b[p * n + j]);
+                turned += static_cast<double>(a[p * m + i]) * static_cast<double>(b[j * (k + rest) + p]);
+            }
+            expected[i * n + j] += 0.5 * plain;
+            expected[m * n + i * n + j] = turned;
+        }
+    std::vector<float> first;
+    for (const int threads : {1, 2, 4, 16}) {
+        Pool pool(threads);
+        std::vector<float> c = before;
+        gemms(pool, {{Side::plain, Side::plain, m, n, 0.5f, {{k, a.data(), k + rest, b.data(), n}, {rest, a.data() + k, k + rest, b.data() + k * n, n}}, 1, c.data(), n},
+                     {Side::transposed, Side::transposed, m, n, 1, {{k + rest, a.data(), m, b.data(), k + rest}}, 0, c.data() + m * n, n}});
+        if (threads == 1) first = c;
+        CHECK(relative_l2(c.data(), expected.data(), c.size()) < 1e-6 && c == first, "%d threads", threads);
+    }
+}
+
+/** Three steps of a model whose products are cut: losses, gradients and adapter are those of one thread. */
+void test_steps(Number number) {
+    ModelShape shape = plain_shape("llama", 256, 4, 64);
+    shape.layers = 2;
+    shape.kv_heads = 2;
+    shape.feed_forward = 768;
+    shape.vocabulary = 512;
+    shape.context = 512;
+    shape.tied = false;
+    const TestBatch test = test_batch(shape.vocabulary, {100, 33, 70}, 4);
+    Batch batch;
+    std::vector<Ask> asks;
+    for (const std::vector<int32_t> & row : test.rows) {
+        const int64_t first = batch.count();
+        batch.add_segment(row.data(), static_cast<int64_t>(row.size()), -1);
+        for (size_t i = 0; i + 1 < row.size(); i++) asks.push_back({first + static_cast<int64_t>(i), row[i + 1], {-0.01f, 0.001f, 0}, {}});
+    }
+    for (int64_t t = 0; t < batch.count(); t++) batch.origins.push_back(t);
+    for (const ggml_type type : {GGML_TYPE_Q4_K, GGML_TYPE_F32}) {
+        std::vector<float> first;
+        for (const int threads : {1, 2, 4, 16}) {
+            Transformer model({shape, type}, threads, number);
+            Adapter adapter = random_adapter(model.shape(), {attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down, output_head}, 16, 16, 5, 0.1);
+            std::vector<float> seen;
+            for (int step = 0; step < 3; step++) {
+                for (const TokenLoss & loss : model.forward_backward(batch, adapter, asks)) seen.insert(seen.end(), {static_cast<float>(loss.logprob), static_cast<float>(loss.entropy)});
+                seen.insert(seen.end(), adapter.gradients.data(), adapter.gradients.data() + adapter.parameters);
+                model.optimise(adapter, {1e-3, 0.9, 0.95, 1e-8, 0.01, 1});
+                adapter.clear_gradients();
+            }
+            seen.insert(seen.end(), adapter.weights.data(), adapter.weights.data() + adapter.parameters);
+            CHECK(std::all_of(seen.begin(), seen.end(), [](float value) { return std::isfinite(value); }), "%s: not finite", ggml_type_name(type));
+            if (threads == 1) first = seen;
+            CHECK(seen.size() == first.size() && std::memcmp(seen.data(), first.data(), seen.size() * sizeof(float)) == 0, "%s: %d threads give other bits", ggml_type_name(type), threads);
+        }
+    }
+}
+
+} // namespace
+
+int main(int count, char ** arguments) {
+    const std::string part = count > 1 ? arguments[1] : "";
+    if (part != "fp32" && part != "bf16") {
+        std::printf("usage: products_test fp32 | bf16\n");
+        return 2;
+    }
+    const Number number = part == "bf16" ? Number::bf16 : Number::f32;
+    if (number == Number::bf16 && !bf16::supported()) {
+        std::printf("this processor has no AVX512-BF16: products in bf16, and steps with them, were not tested\n");
+        return 77;
+    }
+    gemm_prepare();
+    test_products(number);
+    test_steps(number);
+    if (number == Number::f32) {
+        test_tilings();
+        test_gemms();
+    }
+    return failed_checks == 0 ? 0 : 1;
+}
