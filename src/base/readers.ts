@@ -92,6 +92,8 @@ export function createReaders(
 /** Ends once the pool's one thread has computed for so many seconds from now on, or far more have gone by. */
 async function deadlineOf(pool: Piscina, seconds: number): Promise<{ deadline: AbortSignal; end: () => void }> {
   const over = new AbortController();
+  // First: a thread that has nothing to do keeps no process alive, so neither does the wait for its answer.
+  const timer = setTimeout(() => over.abort(), readingTimeoutMs);
   const thread = pool.threads[0];
   const before = await computed(thread);
   const watch = setInterval(async () => {
@@ -100,7 +102,6 @@ async function deadlineOf(pool: Piscina, seconds: number): Promise<{ deadline: A
     const own = (await computed(now)) - (now === thread ? before : 0);
     if (own > seconds) over.abort();
   }, watchMs);
-  const timer = setTimeout(() => over.abort(), readingTimeoutMs);
   const end = (): void => {
     clearInterval(watch);
     clearTimeout(timer);
