@@ -1,5 +1,6 @@
 // Who reads when: a fair turn for every owner, whatever the others bring.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { test } from "node:test";
 import { createLanes } from "../../src/base/lanes.ts";
 import { pdf } from "../helpers/document-files.ts";
@@ -92,4 +93,14 @@ test("one owner's slow documents do not hold back another's", async () => {
     ["0", "1", "2", "3"].map((n) => `ann ${n}.md document_limit`),
   );
   await reader.close();
+});
+
+test("a program that does nothing but read stays until the last document is read", () => {
+  const helper = new URL("../helpers/read-document.ts", import.meta.url).href;
+  const program = `const { documentReader } = await import(${JSON.stringify(helper)});
+    const reader = documentReader();
+    for (const times of [40, 2000, 1, 40, 2000, 1, 40, 1, 2000, 40, 1, 1]) console.log((await reader.read("a.txt", "The gate opens at six. ".repeat(times))).text.slice(0, 5));
+    await reader.close();`;
+  const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" });
+  assert.deepEqual([stdout.trim().split("\n").length, status], [12, 0]);
 });
