@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstddef>
 
+#include "kernels/exp.h"
+#include "kernels/token_loss.h"
+
 namespace {
 
 struct Candidate {
@@ -13,8 +16,37 @@ struct Candidate {
 
 bool likelier(const Candidate & a, const Candidate & b) { return a.weight != b.weight ? a.weight > b.weight : a.token < b.token; }
 
+/** 0 where one is not a number. */
 int32_t most_likely(const float * logits, int64_t vocabulary) {
-    return static_cast<int32_t>(std::max_element(logits, logits + vocabulary) - logits);
+    float most = logits[0];
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < vocabulary; i++) most = logits[i] > most ? logits[i] : most;
+    const float * found = std::find(logits, logits + vocabulary, most);
+    return found == logits + vocabulary ? 0 : static_cast<int32_t>(found - logits);
+}
+
+/** From all of the distribution: a vocabulary's weights are summed block by block, and only those of the block that is drawn are asked for again. */
+int32_t draw_of_all(const float * logits, int64_t vocabulary, int32_t best, double temperature, double uniform) {
+    const float most = logits[best], sharper = static_cast<float>(1 / temperature);
+    std::vector<double> blocks;
+    double total = 0;
+    for (int64_t block = 0; block < vocabulary; block += softmax_block) {
+        const int64_t end = std::min(vocabulary, block + softmax_block);
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = block; i < end; i++) sum += fast_exp((logits[i] - most) * sharper);
+        blocks.push_back(static_cast<double>(sum));
+        total += blocks.back();
+    }
+    if (!std::isfinite(total)) return best; // the caller sees it in the log-prob
+    double left = uniform * total;
+    size_t block = 0;
+    while (block + 1 < blocks.size() && left >= blocks[block]) left -= blocks[block++];
+    const int64_t begin = static_cast<int64_t>(block) * softmax_block, end = std::min(vocabulary, begin + softmax_block);
+    for (int64_t i = begin; i < end; i++)
+        if ((left -= static_cast<double>(fast_exp((logits[i] - most) * sharper))) < 0) return static_cast<int32_t>(i);
+    // The block's sum was rounded up by less than any of its likely tokens weighs.
+    return static_cast<int32_t>(std::max_element(logits + begin, logits + end) - logits);
 }
 
 /** Keeps the likeliest candidates until they hold top_p of the weight; sorts only as many as that takes. */
@@ -58,6 +90,7 @@ std::vector<double> reference::draw_distribution(const float * logits, int64_t v
 int32_t draw(const float * logits, int64_t vocabulary, const DrawOptions & o, double uniform) {
     const int32_t best = most_likely(logits, vocabulary);
     if (o.temperature == 0) return best;
+    if (o.top_k == 0 && o.top_p >= 1 && o.min_p == 0) return draw_of_all(logits, vocabulary, best, o.temperature, uniform);
     const double most = static_cast<double>(logits[best]);
     std::vector<Candidate> candidates;
     // What is e^-50 of the likeliest cannot be drawn with 53 random bits, nor move a sum of doubles.

@@ -198,10 +198,9 @@ void test_dropout() {
     }
 }
 
-void test_draw() {
-    const int64_t n = 300;
+void test_draw(int64_t n) {
     const std::vector<float> logits = random_values(n, 8, 4);
-    const DrawOptions cases[] = {{1, 0, 1, 0}, {0.7, 20, 1, 0}, {1.3, 0, 0.8, 0}, {1, 0, 1, 0.1}, {2, 50, 0.9, 0.05}, {1, 1, 1, 0}, {1, 0, 0, 0}};
+    const DrawOptions cases[] = {{1, 0, 1, 0}, {0.3, 0, 1, 0}, {0.7, 20, 1, 0}, {1.3, 0, 0.8, 0}, {1, 0, 1, 0.1}, {2, 50, 0.9, 0.05}, {1, 1, 1, 0}, {1, 0, 0, 0}};
     for (const DrawOptions & options : cases) {
         const std::vector<double> p = reference::draw_distribution(logits.data(), n, options);
         std::vector<double> seen(static_cast<size_t>(n));
@@ -262,7 +261,8 @@ int main() {
     test_top_tokens();
     test_adamw();
     test_dropout();
-    test_draw();
+    test_draw(300);
+    test_draw(2500); // three blocks
     test_pool();
     test_gemm_kernels();
     return failed_checks == 0 ? 0 : 1;
