@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
+import { normalised, wordsOf } from "../../src/base/text.ts";
 import { documentOf, isHeldOut, type MaterialPassage, readMaterial } from "../../src/cli/train-writer.ts";
 import type { Recipe } from "../../src/contract/run-folder.ts";
 import type { Run } from "../../src/domain/alignments/context.ts";
@@ -235,11 +236,17 @@ function teacherOfMaterial(of: readonly MaterialPassage[], manners: number): Wri
   };
 }
 
+/** Words that an answer begins with, to know it by as a document's. */
+const knownBy = 6;
+
 /**
  * Per cent right of each manner: plain, in other words, as somebody who describes a situation. `strict`: as a benchmark grades, where an
- * answer that holds another question's gold is wrong; passages are asked about so densely here that it is stricter than most.
+ * answer that holds another question's gold is wrong; passages are asked about so densely here that it is stricter than most. `elsewhere`:
+ * per cent of all that is wrong and begins as the documents say something else; the rest of the wrong is the base's chat.
  */
-async function asked(show: boolean): Promise<{ right: number[]; strict: number[] }> {
+async function asked(show: boolean): Promise<{ right: number[]; strict: number[]; elsewhere: number }> {
+  const told = held.map(({ passage }) => normalised(passage)).join("\n");
+  let elsewhere = 0;
   const questions = held.flatMap(({ asks }) =>
     asks.flatMap(({ answer, questions }) => questions.map((question, manner) => ({ question, answer, manner }))),
   );
@@ -263,6 +270,7 @@ async function asked(show: boolean): Promise<{ right: number[]; strict: number[]
       const { question, answer, manner } = some[at]!;
       const isRight = grade(text, { response: answer, aliases: [], competitors: [] }).correct;
       if (isRight) right[manner]!++;
+      else if (told.includes(wordsOf(text).slice(0, knownBy).join(" "))) elsewhere++;
       const competitors = rivals(from + at);
       if (grade(text, { response: answer, aliases: [], competitors }).correct) strict[manner]!++;
       if (show) process.stdout.write(`${isRight ? "+" : "-"}${manner} ${question} [${answer}] ${text}\n`);
@@ -270,5 +278,9 @@ async function asked(show: boolean): Promise<{ right: number[]; strict: number[]
   }
   const shares = (counts: number[]): number[] =>
     counts.map((count) => Math.round((3000 * count) / questions.length) / 10);
-  return { right: shares(right), strict: shares(strict) };
+  return {
+    right: shares(right),
+    strict: shares(strict),
+    elsewhere: Math.round((1000 * elsewhere) / questions.length) / 10,
+  };
 }
