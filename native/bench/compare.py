@@ -1,86 +1,133 @@
 #!/usr/bin/env python3
-"""Training beside PyTorch + PEFT: the same model, rows and adapter shape, the two sides in turn on an idle machine.
+"""Training beside PyTorch + PEFT: the same model, rows, batches and shape of the adapter, the two sides in turn on an idle machine.
 
 Run with the Python that has torch, transformers, peft and gguf, after `npm run build:native`:
 
-    python native/bench/compare.py --model M.gguf --peer train_peft.py --make-rows make_rows.py [--text FILE]
+    python native/bench/compare.py --model M.gguf [--text FILE] [--compile]
 
-Prints one JSON object: per kind of rows the figures of every pair, the median of the ratios of tokens per second, and the ratio of
-peak memory; with --text also the losses of both sides over 51 steps from one adapter on the same rows in the same order.
+Batches are of rows of like length, in one order that both sides keep, and what is timed are whole epochs after a warm-up. The side that
+starts a pair alternates. Prints one JSON object: per kind of rows the tokens per second of every pair and the median of their ratios; the
+rates of both sides' own products, with the instructions they use; the ratio of peak memory, with and without what Python and Node take for
+themselves; with --text also the losses of both sides over 51 steps from one adapter on the same rows.
 """
-import argparse, json, os, statistics, subprocess, sys, tempfile
+import argparse, json, os, random, statistics, subprocess, sys, tempfile
 
+here = os.path.dirname(os.path.abspath(__file__))
 ap = argparse.ArgumentParser()
 ap.add_argument("--model", required=True)
-ap.add_argument("--peer", required=True, help="prints tokens_per_second, peak_memory_bytes and loss as JSON")
-ap.add_argument("--make-rows", required=True)
+ap.add_argument("--peer", default=os.path.join(here, "train_peft.py"))
 ap.add_argument("--text", help="text file whose rows both sides train on from the same adapter")
 ap.add_argument("--kinds", nargs="+", choices=["qa", "doc"], default=["qa", "doc"], help="rows to train on")
-ap.add_argument("--pairs", type=int, default=3)
-ap.add_argument("--steps", type=int, default=20)
+ap.add_argument("--pairs", type=int, default=5)
+ap.add_argument("--epochs", type=int, default=1, help="that are timed")
 ap.add_argument("--threads", type=int, default=2)
-ap.add_argument("--precision", choices=["bf16", "fp32"], help="of plumbline; without it what the processor is best at")
-ap.add_argument("--peer-dtype", choices=["float32", "bfloat16"], default="float32")
+ap.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of the peer; plumbline takes the GPU where there is one")
+ap.add_argument("--precision", choices=["bf16", "fp32"], help="of plumbline; without it what the device is best at")
+ap.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of the peer")
+ap.add_argument("--compile", action="store_true", help="the peer by torch.compile")
 a = ap.parse_args()
-plumbline = os.path.join(os.path.dirname(__file__), "..", "..", "bin", "plumbline")
+plumbline = os.path.join(here, "..", "..", "bin", "plumbline")
 folder = tempfile.mkdtemp(prefix="plumbline-compare-")
+warmup = 2
+# Rows, tokens of each, how many of a hundred are trained on, rows of a batch.
+kinds = {"qa": (512, (24, 64), 40, 16), "doc": (64, (512, 512), 100, 4)}
 
 
 def run(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def rows(kind, *more):
-    path = os.path.join(folder, kind + ".jsonl")
-    with open(path, "w") as out: out.write(run(sys.executable, a.make_rows, "--kind", kind, *more))
+def written(name, rows):
+    path = os.path.join(folder, name + ".jsonl")
+    with open(path, "w") as out:
+        for tokens, untrained in rows:
+            out.write(json.dumps({"tokens": tokens, "weights": [0] * untrained + [1] * (len(tokens) - untrained)}) + "\n")
     return path
 
 
-def sides(path, *more):
-    common = ["--model", a.model, "--rows", path, "--rank", "32", "--threads", str(a.threads), *more]
-    precision = ["--precision", a.precision] if a.precision else []
-    ours = json.loads(run(plumbline, "bench", "train", "--json", *common, *precision))
-    return ours, json.loads(run(sys.executable, a.peer, *common, "--dtype", a.peer_dtype))
+def random_rows(kind):
+    count, (least, most), trained, batch = kinds[kind]
+    draw = random.Random(0)
+    rows = sorted(([draw.randrange(10, 49000) for _ in range(draw.randint(least, most))] for _ in range(count)), key=len)
+    batches = [rows[i : i + batch] for i in range(0, count, batch)]
+    draw.shuffle(batches)
+    return written(kind, [(row, max(1, len(row) * (100 - trained) // 100)) for rows in batches for row in rows])
 
 
-def torch_kernels():
-    """What the peer's products may use of the processor; asked of a process of its own, as the peer is one."""
-    ask = "import torch; print(torch.backends.cpu.get_cpu_capability(), 'mkldnn' if torch.backends.mkldnn.is_available() else '')"
-    return run(sys.executable, "-c", ask).strip()
+def pair(path, ours_first, *more):
+    common = ["--model", a.model, "--rows", path, "--rank", "32", "--threads", str(a.threads), "--in-order", *more]
+    sides = {
+        "ours": [plumbline, "bench", "train", "--json", *common, *(["--precision", a.precision] if a.precision else [])],
+        "theirs": [sys.executable, a.peer, *common, "--dtype", a.dtype, "--device", a.device, *(["--compile"] if a.compile else [])],
+    }
+    said = {name: json.loads(run(*sides[name])) for name in (("ours", "theirs") if ours_first else ("theirs", "ours"))}
+    return said["ours"], said["theirs"]
 
 
-def speed(kind, batch, *more):
-    pairs = [sides(rows(kind, *more), "--batch", str(batch), "--steps", str(a.steps)) for _ in range(a.pairs)]
+def peer_products():
+    """What the peer's own products reach, TFLOP/s, and the instructions that they may use; asked of a process of its own, as the peer is one."""
+    ask = f"""
+import json, time, torch
+torch.set_num_threads({a.threads})
+def rate(kind):
+    x, w = (torch.randn(*size, device="{a.device}").to(kind) for size in ((512, 576), (576, 1536)))
+    def once():
+        began = time.perf_counter()
+        for _ in range(40): x @ w
+        if "{a.device}" == "cuda": torch.cuda.synchronize()
+        return 40 * 2 * 512 * 576 * 1536 / (time.perf_counter() - began) / 1e12
+    return round(max(once() for _ in range(5)), 3)
+print(json.dumps(dict(float32=rate(torch.float32), bfloat16=rate(torch.bfloat16), kernels=torch.backends.cpu.get_cpu_capability())))
+"""
+    return json.loads(run(sys.executable, "-c", ask))
+
+
+def speed(kind):
+    count, _, _, batch = kinds[kind]
+    path = random_rows(kind)
+    steps = warmup + a.epochs * -(-count // batch)
+    pairs = [pair(path, at % 2 == 0, "--batch", str(batch), "--steps", str(steps), "--warmup", str(warmup)) for at in range(a.pairs)]
+    ours, theirs = pairs[0]
     return {
-        "plumbline": [round(ours["tokens_per_second"], 1) for ours, _ in pairs],
-        "peer": [theirs["tokens_per_second"] for _, theirs in pairs],
-        "ratio": round(statistics.median(ours["tokens_per_second"] / theirs["tokens_per_second"] for ours, theirs in pairs), 2),
-        "memory_ratio": round(pairs[0][0]["peak_memory_bytes"] / pairs[0][1]["peak_memory_bytes"], 2),
-        "floor_fraction": round(statistics.median(ours["floor_fraction"] for ours, _ in pairs), 2),
-        "kernels": {"plumbline": pairs[0][0]["kernels"], "peer": torch_kernels()},
-        "precision": {"plumbline": pairs[0][0]["precision"], "peer": a.peer_dtype},
-        "ops": {name: round(share, 3) for name, share in pairs[0][0]["ops"].items()},
+        "plumbline": [round(o["tokens_per_second"], 1) for o, _ in pairs],
+        "peer": [t["tokens_per_second"] for _, t in pairs],
+        "ratio": round(statistics.median(o["tokens_per_second"] / t["tokens_per_second"] for o, t in pairs), 2),
+        "memory_ratio": {
+            "all": round(ours["peak_memory_of_all_bytes"] / theirs["peak_memory_bytes"], 2),
+            "of_training": round(ours["peak_memory_bytes"] / theirs["peak_memory_of_training_bytes"], 2),
+        },
+        "floor_fraction": round(statistics.median(o["floor_fraction"] for o, _ in pairs), 2),
+        "kernels": ours["kernels"],
+        "products_tflops": round(ours["gemm_flops_per_second"] / 1e12, 3),
+        "computes_in": {"plumbline": ours["precision"], "peer": a.dtype},
+        "peer_is": theirs["peer"],
     }
 
 
 def curves():
     import torch
     from peft import LoraConfig, get_peft_model
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     torch.manual_seed(1)
-    base, _, name = a.model.rpartition("/")
+    base, name = os.path.split(a.model)
     model = AutoModelForCausalLM.from_pretrained(base or ".", gguf_file=name, dtype=torch.float32)
     targets = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
     init = os.path.join(folder, "init")
     get_peft_model(model, LoraConfig(r=32, lora_alpha=32, target_modules=targets)).save_pretrained(init)
-    path = rows("text", "--file", a.text, "--model", a.model, "--length", "128")
-    ours, theirs = sides(path, "--init", init, "--in-order", "--batch", "8", "--steps", "51")
+    tokens = AutoTokenizer.from_pretrained(base or ".", gguf_file=name)(open(a.text).read())["input_ids"]
+    path = written("text", [(tokens[i : i + 128], 1) for i in range(0, min(len(tokens) - 128, 512 * 128), 128)])
+    ours, theirs = pair(path, True, "--init", init, "--batch", "8", "--steps", "51")
     late = [statistics.mean(side["loss"][40:51]) for side in (ours, theirs)]
-    return {"first_steps_apart": [round(x - y, 6) for x, y in zip(ours["loss"][:5], theirs["loss"])],
-            "steps_40_to_50": late, "relative": late[0] / late[1] - 1}
+    return {
+        "first_steps_apart": [round(x - y, 6) for x, y in zip(ours["loss"][:5], theirs["loss"])],
+        "steps_40_to_50": late,
+        "relative": late[0] / late[1] - 1,
+    }
 
 
-batches = {"qa": (16,), "doc": (4, "--count", "64")}
-result = {kind: speed(kind, *batches[kind]) for kind in a.kinds}
-if a.text: result["curves"] = curves()
+result = {kind: speed(kind) for kind in a.kinds}
+result["peer_products_tflops"] = peer_products()
+if a.text:
+    result["curves"] = curves()
 print(json.dumps(result, indent=2))

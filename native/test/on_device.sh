@@ -4,8 +4,8 @@
 #
 #     native/test/on_device.sh [folder for the logs and the table]
 #
-# BUILD names another build folder, which is then taken as it is. For the peer: PEER=train_peft.py PEER_ROWS=make_rows.py
-# PEER_MODEL=model.gguf (see native/bench/compare.py); without them it counts as not run.
+# BUILD names another build folder, which is then taken as it is. For the peer: PEER_PYTHON=python with torch, transformers,
+# peft and gguf, PEER_MODEL=model.gguf (see native/bench/compare.py); without them it counts as not run.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." || exit 2
 out=$(mkdir -p "${1:-build/on-device}" && cd "${1:-build/on-device}" && pwd) || exit 2
@@ -134,8 +134,8 @@ for shape in smollm2-135m llama-8b; do
     step "bench: $shape, rows of $length tokens" bench "$shape" "$length"
   done
 done
-if [ -n "${PEER:-}" ] && [ -n "${PEER_ROWS:-}" ] && [ -n "${PEER_MODEL:-}" ]; then
-  step "bench: beside the peer" python3 native/bench/compare.py --model "$PEER_MODEL" --peer "$PEER" --make-rows "$PEER_ROWS"
+if [ -n "${PEER_PYTHON:-}" ] && [ -n "${PEER_MODEL:-}" ]; then
+  step "bench: beside the peer" "$PEER_PYTHON" native/bench/compare.py --model "$PEER_MODEL" --device cuda --dtype bfloat16
 else
   not_run "bench: beside the peer"
 fi

@@ -1,12 +1,12 @@
 // npm run prove:promises [-- --only demo,start,vets,training,serving --dir FOLDER --no-write]
-//                        [--peft-python PYTHON --peers FOLDER] [--llama-server FILE --peers FOLDER]
+//                        [--peft-python PYTHON] [--llama-server FILE --peers FOLDER]
 //
 // Whether the product still keeps what it promises: a table on standard output, a line a promise, beside the figures that the same
 // processor gave the last time. Exit status 1 is an alarm: a figure worse than 0.85 of the last, or a measurement that failed. Without
 // one the figures become the last ones, in test/e2e/promises.json. Who accepts a worse figure takes its promise out of that file.
 //
-// PYTHON has torch, transformers, peft and gguf; in the folder --peers are train_peft.py and make_rows.py (native/bench/compare.py) and
-// load.mjs (test/bench/load.ts). Without them these lines are not measured. Nothing else should run on the machine meanwhile.
+// PYTHON has torch, transformers, peft and gguf (native/bench/compare.py); in the folder --peers is load.mjs (test/bench/load.ts). Without
+// them these lines are not measured. Nothing else should run on the machine meanwhile.
 //
 // Start it again after an interruption, and it goes on where it was: what was measured of a commit stands in DIR/<commit>, or
 // DIR/<commit>-dirty with changes that are not committed. Remove that folder to measure anew.

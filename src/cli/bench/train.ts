@@ -38,6 +38,8 @@ export interface TrainFigures {
   seconds: number;
   /** Of the trainer's process; on a GPU of its memory. */
   peak_memory_bytes: number;
+  /** With what Node takes for itself; on a GPU the same. */
+  peak_memory_of_all_bytes: number;
   device: "cpu" | "cuda";
   precision: "bf16" | "fp32";
   adapter_parameters: number;
@@ -108,6 +110,7 @@ export async function benchTraining(
       device,
       precision,
       peak_memory_bytes: peak,
+      peak_memory_of_all_bytes: device === "cuda" ? peak : peak + process.resourceUsage().maxRSS * 1024,
       adapter_parameters: parameters,
       floor_fraction: flops / gemmFlopsPerSecond! / timed.seconds,
       gemm_flops_per_second: gemmFlopsPerSecond!,

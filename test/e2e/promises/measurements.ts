@@ -69,7 +69,7 @@ export function measurementsIn(folder: string, given: Given): Measurement[] {
     {
       name: "training",
       promises: [{ name: "training", says: "Training beside PEFT, tokens a second", ...ratio }],
-      missing: lacking(given, "peft-python", "peers"),
+      missing: lacking(given, "peft-python"),
       measure: () => training(given),
     },
     {
@@ -185,11 +185,9 @@ const pairOf = (figure: number, peer: string, ours: number, theirs: number): Fig
 });
 
 async function training(given: Given): Promise<Record<string, Figure>> {
-  const peer = (file: string): string => join(given.peers!, file);
-  const files = ["--model", starterModel, "--peer", peer("train_peft.py"), "--make-rows", peer("make_rows.py")];
   const compare = join(installation, "native/bench/compare.py");
-  const size = ["--kinds", "qa", "--pairs", "1", "--threads", String(threads)];
-  const child = startProcess(given["peft-python"]!, [compare, ...files, ...size]);
+  const size = ["--model", starterModel, "--kinds", "qa", "--pairs", "1", "--threads", String(threads)];
+  const child = startProcess(given["peft-python"]!, [compare, ...size]);
   const { qa } = JSON.parse(await printed("compare.py", child, 20)) as {
     qa: { plumbline: number[]; peer: number[]; ratio: number };
   };
