@@ -250,7 +250,7 @@ test("greedy follows the largest log-prob", async (t) => {
 });
 
 test("memory over the limit is refused with both figures", async (t) => {
-  const trainer = await openWorker(t, quantised, 1, 7 << 20);
+  const trainer = await openWorker(t, quantised, 1, 11 << 20);
   await assert.rejects(
     trainer.createAdapter("a", { ...tinyShape, rank: 1024 }),
     (error: unknown) => refusedWith("out_of_memory")(error) && /\d+ MiB.*\d+ MiB/.test((error as Failure).message),
