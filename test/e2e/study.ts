@@ -50,6 +50,8 @@ const { values } = parseArgs({
   },
 });
 const stages = Number(values.stages);
+/** Words that an answer begins with, to know it by as a document's. */
+const knownBy = 6;
 const config = readConfig();
 const log = createLog("error", () => {});
 const shape: AdapterShape = {
@@ -235,9 +237,6 @@ function teacherOfMaterial(of: readonly MaterialPassage[], manners: number): Wri
       ),
   };
 }
-
-/** Words that an answer begins with, to know it by as a document's. */
-const knownBy = 6;
 
 /**
  * Per cent right of each manner: plain, in other words, as somebody who describes a situation. `strict`: as a benchmark grades, where an
