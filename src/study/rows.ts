@@ -9,13 +9,19 @@ import { languageOf } from "./languages.ts";
 import type { Lexicon } from "./lexicon.ts";
 import { headingOf, type Passage } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
-import { saidOf, type Target } from "./targets.ts";
+import type { Target } from "./targets.ts";
 
 export interface RowOptions {
   /** Rows of a target in a stage. */
   phrasings: number;
   stages: number;
   seed: number;
+}
+
+/** A writer's question and what is said in answer. */
+export interface Phrased {
+  question: string;
+  answer: string;
 }
 
 export interface MadeRows {
@@ -32,7 +38,7 @@ const longestRecall = 90;
 export function rowsOf(
   passages: readonly Passage[],
   targets: readonly Target[],
-  written: ReadonlyMap<string, readonly string[]>,
+  written: ReadonlyMap<string, readonly Phrased[]>,
   lexicon: Lexicon,
   options: RowOptions,
 ): MadeRows {
@@ -65,7 +71,7 @@ export function rowsOf(
 
 function questionsOf(
   target: Target,
-  written: readonly string[],
+  written: readonly Phrased[],
   lexicon: Lexicon,
   { phrasings, stages, seed }: RowOptions,
 ): Pick<Asked, "question" | "answer" | "kind" | "stage">[] {
@@ -88,8 +94,7 @@ function questionsOf(
       return true;
     };
     let count = 0;
-    for (let i = 0; i < ofWriter; i++, count++)
-      take({ question: written[next++ % written.length]!, answer: saidOf(target) }, "writer");
+    for (let i = 0; i < ofWriter; i++, count++) take(written[next++ % written.length]!, "writer");
     for (let tries = 0; forms.length > 0 && count < wanted && tries < 2 * wanted + forms.length; tries++) {
       const form = formOf(target, forms[(stage + tries) % forms.length]!, language, lexicon, random);
       if (form !== null && take(form, form.kind)) count++;

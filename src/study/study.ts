@@ -8,9 +8,9 @@ import { hasLanguage } from "./languages.ts";
 import { type Lexicon, lexiconOf } from "./lexicon.ts";
 import { headingOf, type Passage, passagesOf } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
-import { type RowOptions, rowsOf } from "./rows.ts";
+import { type Phrased, type RowOptions, rowsOf } from "./rows.ts";
 import { worthAsking } from "./spans.ts";
-import { studyTargets, type Target } from "./targets.ts";
+import { saidOf, studyTargets, type Target } from "./targets.ts";
 import type { Speaker, Writer, Written } from "./writers/writer.ts";
 
 export interface StudyParts {
@@ -131,8 +131,8 @@ async function write(
   base: Speaker,
   writer: Writer | null,
   progress: StudyParts["progress"],
-): Promise<{ questions: Map<string, string[]>; report: WriterReport | null }> {
-  const questions = new Map<string, string[]>();
+): Promise<{ questions: Map<string, Phrased[]>; report: WriterReport | null }> {
+  const questions = new Map<string, Phrased[]>();
   if (writer === null) return { questions, report: null };
   const report: WriterReport = { name: writer.name, probe: { questions: 0, passed: 0 }, used: true, gates: [] };
   const byPassage = [...Map.groupBy(targets, (target) => target.passage.id).values()];
@@ -142,7 +142,10 @@ async function write(
     const written = some.flatMap((target, at) => (asked[at] ?? []).map((question): Written => ({ target, question })));
     const { kept, counts } = await passGates(written, { lexicon, writer, base });
     add(report.gates, counts);
-    for (const { target, question } of kept) questions.set(target.id, [...(questions.get(target.id) ?? []), question]);
+    for (const { target, question } of kept) {
+      const answer = writer.answerTo?.(target, question) ?? saidOf(target);
+      questions.set(target.id, [...(questions.get(target.id) ?? []), { question, answer }]);
+    }
     if (from < probed) {
       report.probe.questions += written.length;
       report.probe.passed += kept.length;

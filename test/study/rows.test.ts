@@ -4,7 +4,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { normalised } from "../../src/base/text.ts";
 import type { StudyRow } from "../../src/study/row.ts";
-import { type RowOptions, rowsOf } from "../../src/study/rows.ts";
+import { type Phrased, type RowOptions, rowsOf } from "../../src/study/rows.ts";
 import { documentOf, targetsIn } from "../helpers/study.ts";
 
 const document = documentOf(
@@ -21,7 +21,7 @@ const document = documentOf(
   ].join("\n\n"),
 );
 const { targets, passages, lexicon } = targetsIn([document]);
-const none: ReadonlyMap<string, readonly string[]> = new Map();
+const none: ReadonlyMap<string, readonly Phrased[]> = new Map();
 const made = (options: Partial<RowOptions> = {}, written = none): StudyRow[] =>
   rowsOf(passages, targets, written, lexicon, { phrasings: 4, stages: 3, seed: 5, ...options }).rows;
 const questionOf = ({ messages }: StudyRow): string => messages[0]!.content;
@@ -98,7 +98,8 @@ test("the same seed makes the same rows, another other ones", () => {
 });
 
 const walk = targets.find(({ answer }) => answer.includes("90 minutes"))!;
-const writtenFor = (...questions: string[]) => new Map([[walk.id, questions]]);
+const writtenFor = (...questions: string[]) =>
+  new Map([[walk.id, questions.map((question): Phrased => ({ question, answer: walk.answer }))]]);
 
 test("all rows of a stage but one are in a writer's words, each in its turn; the others are plain forms", () => {
   const rows = made(

@@ -44,6 +44,7 @@ function writerOf(questions: Record<string, string[]>): Writer & { asked: Target
       asked.push([...targets]);
       return targets.map(({ answer }) => questions[answer] ?? []);
     },
+    answerTo: null,
     fluency: async (all) => all.map(() => 0),
     read: async (all) =>
       all.map(({ question }) => Object.keys(questions).find((answer) => questions[answer]!.includes(question)) ?? ""),
@@ -100,6 +101,15 @@ test("a writer's questions that pass the gates are trained, and the report count
     ],
   );
   assert.equal(report.coverage.written, 1);
+});
+
+test("a question is answered by the words that its writer knows for it, and by the whole sentence where it knows none", async () => {
+  const [long, time] = good[walk] as [string, string];
+  const writer: Writer = { ...writerOf(good), answerTo: (_, question) => (question === long ? "90 minutes" : null) };
+  const { rows } = await studied([visits], options, writer);
+  const answers = (asked: string): Set<string> =>
+    new Set(rows.filter((row) => questionOf(row) === asked).map(({ messages }) => messages[1]!.content));
+  assert.deepEqual([answers(long), answers(time)], [new Set(["90 minutes"]), new Set([walk])]);
 });
 
 /** Enough passages for the probe of a writer, and one more call. */

@@ -138,6 +138,11 @@ test("a teacher's questions go to the clause or value that holds their answer, a
       answer.includes("25 minutes") ? ["How long?", "What takes so long?", "How many minutes?"] : [],
     ),
   );
+  const crossing = targets.find(({ answer, kind }) => kind === "clause" && answer.includes("25 minutes"))!;
+  assert.deepEqual(
+    ["How long?", "How far?"].map((question) => writer.answerTo!(crossing, question)),
+    ["25 minutes", null],
+  );
   assert.deepEqual([writer.name, writer.read], ["vicuna", null]);
 });
 

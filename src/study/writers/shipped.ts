@@ -34,6 +34,7 @@ export function shippedWriter(
       });
       return targets.map((target) => questions.get(target) ?? []);
     },
+    answerTo: null,
     async fluency(written) {
       const scored = await speaker.score(
         written.map(({ target: { passage, answer }, question }) => ({

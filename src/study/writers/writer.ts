@@ -22,6 +22,8 @@ export interface Writer {
   propose(passages: readonly Passage[]): Promise<string[][]>;
   /** Questions for each target, unlike each other. */
   write(targets: readonly Target[]): Promise<string[][]>;
+  /** The words that answer its question, where it knows them; null: all that the target says does. */
+  answerTo: ((target: Target, question: string) => string | null) | null;
   /** How likely it finds each question that it wrote, nats a token. null: it writes sentences, and does not tell. */
   fluency: ((written: readonly Written[]) => Promise<number[]>) | null;
   /** What a reader who sees the passage alone answers; empty where it says that the passage does not. null: it does not read. */
