@@ -14,7 +14,6 @@ import type { Run } from "../../src/domain/alignments/context.ts";
 import { joinLessons, taught } from "../../src/domain/alignments/distil.ts";
 import { readGuards } from "../../src/domain/alignments/guards/material.ts";
 import { drift, type ProseSaid, proseSaid } from "../../src/domain/alignments/guards/measure.ts";
-import type { Memory } from "../../src/domain/alignments/memory.ts";
 import { replayRows } from "../../src/domain/alignments/replay.ts";
 import { lengthOf, type TrainingRow, toTrainer, trainedTokens } from "../../src/domain/alignments/rows.ts";
 import { batchOf, learningRateAt, stepsPerEpoch } from "../../src/domain/alignments/schedule.ts";
@@ -30,6 +29,7 @@ import { installedWriter } from "../../src/study/writers/installed.ts";
 import { shippedWriter } from "../../src/study/writers/shipped.ts";
 import { teacherWriter } from "../../src/study/writers/teacher.ts";
 import type { Writer } from "../../src/study/writers/writer.ts";
+import { memoryInProcess } from "../helpers/memory.ts";
 
 const { values } = parseArgs({
   options: {
@@ -109,7 +109,7 @@ try {
     } as unknown as Run,
     trainer,
     counts,
-    memoryOf(new Map()),
+    memoryInProcess(),
   );
   const byStage = own.map((some, stage) => [
     ...some.map(
@@ -183,16 +183,12 @@ function toArrays(row: {
   return { tokens: Int32Array.from(row.tokens), weights: Float32Array.from(row.weights) };
 }
 
-function memoryOf(kept: Map<string, string>): Memory {
-  return { get: (key) => kept.get(key), put: async (key, answer) => void kept.set(key, answer), close: async () => {} };
-}
-
 function secondsSince(began: number): number {
   return Math.round((performance.now() - began) / 1000);
 }
 
 function speaker(adapter: string | null) {
-  const memory = memoryOf(new Map());
+  const memory = memoryInProcess();
   const name = adapter ?? "base";
   return createSpeaker({ turn: async () => {} }, { name, tokenizer, memory, trainer: async () => trainer, adapter });
 }

@@ -8,6 +8,7 @@ import type { Speaker, Writer } from "./writer.ts";
 
 /** Tokens of a question; languages it has seen little of take more for a word. */
 const questionTokens = 56;
+
 /** `speaker`: the starter model with the adapter. */
 export function shippedWriter(
   speaker: Speaker,
@@ -15,6 +16,7 @@ export function shippedWriter(
 ): Writer {
   /** In which manner a question was asked for: it is weighed in the same. */
   const mannerOf = new Map<string, Manner>();
+
   return {
     name: "shipped",
     isTeacher: false,

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { readConfig } from "../../../src/base/config.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { documentOf, isHeldOut, readMaterial } from "../../../src/cli/train-writer.ts";
-import type { Memory } from "../../../src/domain/alignments/memory.ts";
 import { createSpeaker } from "../../../src/domain/alignments/speaker.ts";
 import { openTokenizer } from "../../../src/engine/generator.ts";
 import { startTrainer } from "../../../src/engine/trainer-process.ts";
@@ -16,12 +15,13 @@ import type { WriterCard } from "../../../src/study/writers/card.ts";
 import { manners } from "../../../src/study/writers/format.ts";
 import { shippedWriter } from "../../../src/study/writers/shipped.ts";
 import type { Written } from "../../../src/study/writers/writer.ts";
+import { memoryInProcess } from "../../helpers/memory.ts";
 
 export interface Asked {
   passage: Passage;
   question: string;
   answer: string;
-  /** Its manner, and whether it passes every gate, every one but fluency, or not. */
+  /** Its manner, and whether it passes every gate, every one but its two likelihoods (fluent, raises_answer), or not. */
   kind: string;
   /** Nats a token. */
   fluency: number;
@@ -48,7 +48,7 @@ export async function askedByWriter(folder: string, passages: number): Promise<A
     const speaker = (name: string | null) =>
       createSpeaker(
         { turn: async () => {} },
-        { name: name ?? "base", tokenizer, memory: memory(), trainer: async () => trainer, adapter: name },
+        { name: name ?? "base", tokenizer, memory: memoryInProcess(), trainer: async () => trainer, adapter: name },
       );
     const writer = shippedWriter(speaker("writer"), { languages, seed: 7 });
     const targets = chosen.flatMap((passage) => studyTargets(passage, []).filter(isClause));
@@ -58,21 +58,16 @@ export async function askedByWriter(folder: string, passages: number): Promise<A
     const lexicon = lexiconOf(chosen);
     const passing = async (of: typeof writer) =>
       new Set((await passGates(written, { lexicon, writer: of, base: speaker(null) })).kept);
-    const [all, butFluency] = [await passing(writer), await passing({ ...writer, fluency: null })];
+    const [all, butLikelihoods] = [await passing(writer), await passing({ ...writer, fluency: null })];
     return written.map((one, at) => ({
       passage: one.target.passage,
       question: one.question,
       answer: one.target.answer,
-      kind: `${manner[at % manners.length]}, ${all.has(one) ? "kept" : butFluency.has(one) ? "kept but for its fluency" : "dropped"}`,
+      kind: `${manner[at % manners.length]}, ${all.has(one) ? "kept" : butLikelihoods.has(one) ? "kept but for its likelihoods" : "dropped"}`,
       fluency: nats[at]!,
     }));
   } finally {
     await trainer.close();
     await dispose();
   }
-}
-
-function memory(): Memory {
-  const kept = new Map<string, string>();
-  return { get: (key) => kept.get(key), put: async (key, answer) => void kept.set(key, answer), close: async () => {} };
 }
