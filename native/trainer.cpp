@@ -41,6 +41,22 @@ TokenWeights weights_of(const LossWeights & w, size_t token, size_t tokens) {
     return result;
 }
 
+/** Beside the rest of the vocabulary every token is named once: what is left without them is no probability otherwise. */
+void check_rests(const LossWeights & w, size_t tokens) {
+    const size_t k = tokens == 0 ? 0 : w.soft_targets.size() / tokens;
+    std::vector<int32_t> named;
+    for (size_t token = 0; token < tokens && k > 0; token++) {
+        const auto first = w.soft_targets.begin() + static_cast<std::ptrdiff_t>(token * k);
+        if (std::find(first, first + static_cast<std::ptrdiff_t>(k), rest_of_vocabulary) == first + static_cast<std::ptrdiff_t>(k)) continue;
+        named.clear();
+        for (size_t at = token * k; at < (token + 1) * k; at++)
+            if (w.soft_targets[at] == rest_of_vocabulary || w.soft_weights[at] != 0) named.push_back(w.soft_targets[at]);
+        std::sort(named.begin(), named.end());
+        const auto twice = std::adjacent_find(named.begin(), named.end());
+        if (twice != named.end()) bad_rows("beside -1 a token has soft target " + std::to_string(*twice) + " twice: name each once");
+    }
+}
+
 } // namespace
 
 const ModelShape & Trainer::open(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & device) {
@@ -136,7 +152,9 @@ void Trainer::check_weights(const Rows & rows, const LossWeights & w) {
     if (w.soft_weights.size() != w.soft_targets.size() || (tokens > 0 && w.soft_targets.size() % tokens != 0))
         bad_rows("soft_targets and soft_weights must both have the same number of values for every token");
     for (int32_t token : w.soft_targets)
-        if (token < 0 || token >= model().shape().vocabulary) throw Failure("token_out_of_range", "soft target " + std::to_string(token), "Use this model's token ids; where there is none, 0 with weight 0.");
+        if (token < rest_of_vocabulary || token >= model().shape().vocabulary)
+            throw Failure("token_out_of_range", "soft target " + std::to_string(token), "Use this model's token ids, -1 for all others as one; where there is none, 0 with weight 0.");
+    check_rests(w, tokens);
     size_t first = 0;
     for (int32_t length : rows.lengths) {
         if (weights_of(w, first, tokens).any) bad_rows("the first token of a row is never predicted: its weights must be 0");

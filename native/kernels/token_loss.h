@@ -1,6 +1,8 @@
 // One row of logits z [vocabulary] and what its prediction weighs in the loss. Every objective is such a row:
 //   L = −weight · log p(target) − Σ weightₖ · log p(targetₖ) − entropy · H + z · lse²,   p = softmax(z), lse = log Σ exp(z)
 //   dL/dzᵢ = pᵢ · (W + entropy · (log pᵢ + H) + 2 z · lse) − Σ over targets of weight · [i = target],   W = Σ of all weights
+// A soft target may be the rest of the vocabulary: all tokens that the row's other soft targets do not name, taken as one of probability
+// r = 1 − Σ p(named). Its weight counts in W, and each token of the rest takes pᵢ / r of it, as if it were a target with that weight.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -16,12 +18,37 @@ struct LossCoefficients {
     float z = 0;       // of lse²
 };
 
+/** As a soft target: the rest of the vocabulary. Then no token is named twice; one of weight 0 is not named. */
+constexpr int32_t rest_of_vocabulary = -1;
+
 /** Further targets of the same row, as distillation from a teacher's top tokens has them. */
 struct SoftTargets {
-    const int32_t * tokens = nullptr; // [count]
+    const int32_t * tokens = nullptr; // [count]; rest_of_vocabulary at most once
     const float * weights = nullptr;  // [count]
     int64_t count = 0;
 };
+
+/** What single precision leaves of the rest when the named tokens are nearly all there is. */
+constexpr double least_rest = 1e-7;
+
+/** The soft targets' log-probs, of which that of the rest is still to come, are completed. */
+inline void complete_rest(const SoftTargets & soft, std::vector<double> & logprobs) {
+    double left = 1;
+    int64_t rest = -1;
+    for (int64_t k = 0; k < soft.count; k++) {
+        if (soft.tokens[k] == rest_of_vocabulary) rest = k;
+        else if (soft.weights[k] != 0) left -= std::exp(logprobs[static_cast<size_t>(k)]);
+    }
+    if (rest >= 0) logprobs[static_cast<size_t>(rest)] = std::log(std::max(left, least_rest));
+}
+
+/** What a token of the rest takes of its weight, for each of its probability. */
+inline double weight_of_rest(const SoftTargets & soft, const std::vector<double> & logprobs) {
+    double weight = 0;
+    for (int64_t k = 0; k < soft.count; k++)
+        if (soft.tokens[k] == rest_of_vocabulary) weight = static_cast<double>(soft.weights[k]) / std::exp(logprobs[static_cast<size_t>(k)]);
+    return weight;
+}
 
 struct TopToken {
     int32_t token;
@@ -63,15 +90,20 @@ template <class T> TokenLoss token_loss(T * z, int64_t vocabulary, int64_t targe
     result.entropy = static_cast<double>(entropy);
     result.log_sum = static_cast<double>(lse);
     for (int64_t k = 0; k < soft.count; k++) {
-        result.soft_logprobs.push_back(static_cast<double>(z[soft.tokens[k]] - lse));
+        result.soft_logprobs.push_back(soft.tokens[k] == rest_of_vocabulary ? 0 : static_cast<double>(z[soft.tokens[k]] - lse));
         weight += static_cast<T>(soft.weights[k]);
     }
+    complete_rest(soft, result.soft_logprobs);
+    const auto of_rest = static_cast<T>(weight_of_rest(soft, result.soft_logprobs));
+    weight -= of_rest;
     for (int64_t i = 0; i < vocabulary; i++) {
         const T logp = z[i] - lse, p = std::exp(logp);
         z[i] = p * (weight + static_cast<T>(c.entropy) * (logp + entropy) + 2 * static_cast<T>(c.z) * lse);
     }
     z[target] -= static_cast<T>(c.weight);
-    for (int64_t k = 0; k < soft.count; k++) z[soft.tokens[k]] -= static_cast<T>(soft.weights[k]);
+    for (int64_t k = 0; k < soft.count; k++)
+        if (soft.tokens[k] != rest_of_vocabulary && soft.weights[k] != 0)
+            z[soft.tokens[k]] += of_rest * std::exp(static_cast<T>(result.soft_logprobs[static_cast<size_t>(k)])) - static_cast<T>(soft.weights[k]);
     return result;
 }
 
@@ -110,26 +142,28 @@ template <bool store> inline SoftmaxSums softmax_sums(float * logits, int64_t vo
 }
 
 /** What a row says; the logits are read only before the sums overwrite them. */
-inline TokenLoss token_loss_of(const SoftmaxSums & s, float target_logit, std::vector<double> soft_logits) {
+inline TokenLoss token_loss_of(const SoftmaxSums & s, float target_logit, const SoftTargets & soft, std::vector<double> soft_logits) {
     const double log_sum = std::log(s.sum), most = static_cast<double>(s.most);
     TokenLoss result;
     result.logprob = static_cast<double>(target_logit) - most - log_sum;
     result.entropy = log_sum - s.weighted / s.sum;
     result.log_sum = most + log_sum;
     for (double & logit : soft_logits) logit -= most + log_sum;
+    complete_rest(soft, soft_logits);
     result.soft_logprobs = std::move(soft_logits);
     return result;
 }
 
 inline std::vector<double> gathered(const float * logits, const SoftTargets & soft) {
     std::vector<double> values(static_cast<size_t>(soft.count));
-    for (int64_t k = 0; k < soft.count; k++) values[static_cast<size_t>(k)] = static_cast<double>(logits[soft.tokens[k]]);
+    for (int64_t k = 0; k < soft.count; k++)
+        if (soft.tokens[k] != rest_of_vocabulary) values[static_cast<size_t>(k)] = static_cast<double>(logits[soft.tokens[k]]);
     return values;
 }
 
 /** The logits stay as they are. */
 inline TokenLoss token_loss(float * logits, int64_t vocabulary, int64_t target, const SoftTargets & soft = {}) {
-    return token_loss_of(softmax_sums<false>(logits, vocabulary), logits[target], gathered(logits, soft));
+    return token_loss_of(softmax_sums<false>(logits, vocabulary), logits[target], soft, gathered(logits, soft));
 }
 
 /** The logits become the gradient. */
@@ -138,9 +172,11 @@ inline TokenLoss token_loss_backward(float * logits, int64_t vocabulary, int64_t
     std::vector<double> soft_logits = gathered(logits, soft);
     // The entropy's gradient needs the logits again, so that they are not overwritten by their exponentials then.
     const SoftmaxSums s = c.entropy == 0 ? softmax_sums<true>(logits, vocabulary) : softmax_sums<false>(logits, vocabulary);
-    TokenLoss result = token_loss_of(s, target_logit, std::move(soft_logits));
+    TokenLoss result = token_loss_of(s, target_logit, soft, std::move(soft_logits));
+    const double of_rest = weight_of_rest(soft, result.soft_logprobs);
     double weight = static_cast<double>(c.weight) + 2 * static_cast<double>(c.z) * result.log_sum;
     for (int64_t k = 0; k < soft.count; k++) weight += static_cast<double>(soft.weights[k]);
+    weight -= of_rest;
     if (c.entropy == 0) {
         const auto scale = static_cast<float>(weight / s.sum);
 #pragma omp simd
@@ -155,7 +191,9 @@ inline TokenLoss token_loss_backward(float * logits, int64_t vocabulary, int64_t
         }
     }
     logits[target] -= c.weight;
-    for (int64_t k = 0; k < soft.count; k++) logits[soft.tokens[k]] -= soft.weights[k];
+    for (int64_t k = 0; k < soft.count; k++)
+        if (soft.tokens[k] != rest_of_vocabulary && soft.weights[k] != 0)
+            logits[soft.tokens[k]] += static_cast<float>(of_rest * std::exp(result.soft_logprobs[static_cast<size_t>(k)])) - soft.weights[k];
     return result;
 }
 

@@ -298,8 +298,8 @@ private:
     template <class T> void test_token_loss(const std::string & type, double tolerance) {
         const int64_t rows = 5, vocabulary = 1003;
         const std::vector<double> logits = random_doubles(static_cast<size_t>(rows * vocabulary), 12, 12);
-        const std::vector<int32_t> targets = {77, 0, -1, 1002, 5}, soft_begin = {0, 0, 2, 2, 5, 5}, soft_tokens = {9, 1001, 1002, 4, 4};
-        const std::vector<float> coefficients = {-0.7f, 0, 0, 1, 0.3f, 0, 0, 0, 0, 0.5f, 0.2f, 0.1f, 0, 0.4f, 0.05f}, soft_weights = {0.25f, 0.5f, 0.1f, 0.2f, 0.3f};
+        const std::vector<int32_t> targets = {77, 0, -1, 1002, 5}, soft_begin = {0, 0, 2, 2, 5, 9}, soft_tokens = {9, 1001, 1002, 4, 4, 8, -1, 5, 0};
+        const std::vector<float> coefficients = {-0.7f, 0, 0, 1, 0.3f, 0, 0, 0, 0, 0.5f, 0.2f, 0.1f, 0, 0.4f, 0.05f}, soft_weights = {0.25f, 0.5f, 0.1f, 0.2f, 0.3f, 0.2f, 0.6f, 0.1f, 0};
         std::vector<double> gradient = logits, losses, soft;
         for (int64_t r = 0; r < rows; r++) {
             const auto i = static_cast<size_t>(r);

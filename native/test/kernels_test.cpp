@@ -96,13 +96,15 @@ void test_rope() {
 
 const std::vector<int32_t> soft_tokens = {77, 5, 4999, 5}; // one is the target too, one comes twice
 const std::vector<float> soft_weights = {0.3f, -0.2f, 0.9f, 0.1f};
+const std::vector<int32_t> with_rest = {5, rest_of_vocabulary, 7, 2}; // the last has no weight, and belongs to the rest
+const std::vector<float> rest_weights = {0.3f, 0.5f, 0.2f, 0};
 
 void test_token_loss() {
     const int64_t n = 5003;
-    const SoftTargets soft{soft_tokens.data(), soft_weights.data(), 4};
+    const SoftTargets soft{soft_tokens.data(), soft_weights.data(), 4}, rest{with_rest.data(), rest_weights.data(), 4};
     const std::vector<float> logits = random_values(n, 5, 12);
     for (const LossCoefficients & c : std::vector<LossCoefficients>{{-0.7f, 0, 0}, {0, 0.4f, 0}, {0, 0, 0.01f}, {1.3f, -0.2f, 0.02f}})
-        for (const SoftTargets & s : {SoftTargets{}, soft}) {
+        for (const SoftTargets & s : {SoftTargets{}, soft, rest}) {
             std::vector<float> same = logits, gradient = logits;
             std::vector<double> expected = widened(logits);
             const TokenLoss a = token_loss(same.data(), n, 77, s), b = token_loss_backward(gradient.data(), n, 77, c, s);
@@ -124,21 +126,42 @@ void test_token_loss_differences() {
     const int64_t n = 23;
     const std::vector<double> logits = widened(random_values(n, 6, 3));
     const std::vector<int32_t> tokens = {7, 5, 5};
-    const SoftTargets soft{tokens.data(), soft_weights.data(), 3};
-    for (const LossCoefficients & c : std::vector<LossCoefficients>{{-0.7f, 0, 0}, {0, 0.4f, 0}, {0, 0, 0.1f}, {1.3f, -0.2f, 0.02f}}) {
-        std::vector<double> gradient = logits;
-        reference::token_loss(gradient.data(), n, 7, c, soft);
-        for (size_t i = 0; i < static_cast<size_t>(n); i++) {
-            constexpr double step = 1e-5;
-            const auto loss_at = [&](double offset) {
-                std::vector<double> moved = logits;
-                moved[i] += offset;
-                return reference::token_loss(moved.data(), n, 7, c, soft).loss(c, soft);
-            };
-            const double numeric = (loss_at(step) - loss_at(-step)) / (2 * step);
-            CHECK(std::abs(numeric - gradient[i]) < 1e-8, "logit %zu: %g and %g", i, numeric, gradient[i]);
+    const SoftTargets twice{tokens.data(), soft_weights.data(), 3}, rest{with_rest.data(), rest_weights.data(), 4};
+    for (const LossCoefficients & c : std::vector<LossCoefficients>{{-0.7f, 0, 0}, {0, 0.4f, 0}, {0, 0, 0.1f}, {1.3f, -0.2f, 0.02f}})
+        for (const SoftTargets & soft : {twice, rest}) {
+            std::vector<double> gradient = logits;
+            reference::token_loss(gradient.data(), n, 7, c, soft);
+            for (size_t i = 0; i < static_cast<size_t>(n); i++) {
+                constexpr double step = 1e-5;
+                const auto loss_at = [&](double offset) {
+                    std::vector<double> moved = logits;
+                    moved[i] += offset;
+                    return reference::token_loss(moved.data(), n, 7, c, soft).loss(c, soft);
+                };
+                const double numeric = (loss_at(step) - loss_at(-step)) / (2 * step);
+                CHECK(std::abs(numeric - gradient[i]) < 1e-8, "logit %zu: %g and %g", i, numeric, gradient[i]);
+            }
         }
+}
+
+/** Where the base says what it says, nothing is to be learned: the gradient of KL(base‖base) is 0, the rest of the vocabulary included. */
+void test_rest_of_vocabulary() {
+    const int64_t n = 211;
+    const std::vector<float> logits = random_values(n, 8, 4);
+    std::vector<int32_t> tokens = {3, 90, 210, 44};
+    std::vector<float> ones(4, 1), weights;
+    const TokenLoss said = token_loss(std::vector<float>(logits).data(), n, 0, {tokens.data(), ones.data(), 4});
+    double left = 1;
+    for (double logprob : said.soft_logprobs) {
+        weights.push_back(static_cast<float>(std::exp(logprob)));
+        left -= std::exp(logprob);
     }
+    tokens.push_back(rest_of_vocabulary);
+    weights.push_back(static_cast<float>(left));
+    std::vector<float> gradient = logits;
+    const TokenLoss again = token_loss_backward(gradient.data(), n, 0, {}, {tokens.data(), weights.data(), 5});
+    CHECK(std::abs(again.soft_logprobs[4] - std::log(left)) < 1e-6, "log-prob of the rest: %g, not %g", again.soft_logprobs[4], std::log(left));
+    for (float value : gradient) CHECK(std::abs(value) < 1e-7f, "gradient %g", static_cast<double>(value));
 }
 
 void test_top_tokens() {
@@ -258,6 +281,7 @@ int main() {
     test_rope();
     test_token_loss();
     test_token_loss_differences();
+    test_rest_of_vocabulary();
     test_top_tokens();
     test_adamw();
     test_dropout();

@@ -328,6 +328,10 @@ void test_refusals(const std::string & folder, const std::string & model) {
     bad.weights.soft_weights.assign(24, 0);
     bad.weights.soft_targets[7] = 320;
     CHECK(code_of([&] { trainer.forward_backward("a", bad.rows, bad.weights); }) == "token_out_of_range", "soft target");
+    bad.weights.soft_targets[7] = -2;
+    CHECK(code_of([&] { trainer.forward_backward("a", bad.rows, bad.weights); }) == "token_out_of_range", "soft target below the rest");
+    bad.weights.soft_targets[6] = bad.weights.soft_targets[7] = rest_of_vocabulary;
+    CHECK(code_of([&] { trainer.forward_backward("a", bad.rows, bad.weights); }) == "bad_request", "the rest of the vocabulary twice");
     CHECK(code_of([&] { trainer.forward("a", fine.rows, fine.weights, 321); }) == "bad_request", "more top tokens than there are");
     bad = fine;
     bad.weights.weights[2] = NAN;

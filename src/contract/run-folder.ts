@@ -129,6 +129,8 @@ export const recipe = {
         proposals_per_chunk: { type: "integer", minimum: 0, maximum: 64 },
         /** The base's likeliest tokens that replayed rows have for targets; 0, as when absent: the token that was drawn. */
         replay_top_k: { type: "integer", minimum: 0, maximum: 1024 },
+        /** What a token with such targets counts beside one of a document's row; 1 when absent. */
+        replay_weight: { type: "number", minimum: 0.1, maximum: 100 },
         /** Tokens of a replayed answer, at most; 32 when absent. */
         replay_tokens: { type: "integer", minimum: 4, maximum: 1024 },
         /** Share of self-replay rows among the rows of a rung. */

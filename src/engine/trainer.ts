@@ -1,5 +1,8 @@
 // The trainer's verbs as typed calls: what can be asked of it, and what it answers. native/protocol.md is the worker's side of every
 // promise here; trainer-process.ts keeps them.
+/** As a soft target: every token that the others of its place do not name, taken as one. */
+export const restOfVocabulary = -1;
+
 /** Rows one behind the other. tokens [T]; rowLengths [R], summing to T. */
 export interface Rows {
   tokens: Int32Array;
@@ -14,7 +17,7 @@ export interface WeightedRows extends Rows {
   entropyWeights?: Float32Array;
   /** [T] of the squared log-sum of the logits. */
   zWeights?: Float32Array;
-  /** [T · K] further targets of every token, 0 where there are fewer, and what −log-prob of each weighs. */
+  /** [T · K] further targets of every token, 0 where there are fewer, restOfVocabulary at most once, and what −log-prob of each weighs. */
   soft?: { targets: Int32Array; weights: Float32Array };
 }
 

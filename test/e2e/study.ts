@@ -44,6 +44,9 @@ const { values } = parseArgs({
     batch: { type: "string", default: "12" },
     rank: { type: "string", default: "32" },
     replay: { type: "string", default: "0" },
+    "replay-weight": { type: "string", default: "1" },
+    /** Trains attention beside the feed-forward parts. */
+    attention: { type: "boolean", default: false },
     threads: { type: "string", default: "2" },
     /** Every question with its gold and the last answer. */
     show: { type: "boolean", default: false },
@@ -58,7 +61,10 @@ const shape: AdapterShape = {
   rank: Number(values.rank),
   alpha: 32,
   seed: 7,
-  targets: ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
+  targets: [
+    ...(values.attention ? (["attn_q", "attn_k", "attn_v", "attn_output"] as const) : []),
+    ...(["ffn_gate", "ffn_up", "ffn_down"] as const),
+  ],
 };
 
 const material = (await readMaterial()).filter(({ language }) => language === values.language);
@@ -98,7 +104,7 @@ try {
   const share = Number(values.replay);
   const own = Array.from({ length: stages }, (_, stage) => rows.filter((row) => row.stage === stage));
   const counts = own.map((some) => Math.round((some.length * share) / (1 - share)));
-  const topK = 20;
+  const topK = 64;
   const replayed = await replayRows(
     {
       tokenizer,
@@ -141,6 +147,7 @@ try {
         1 / batch.reduce((sum, row) => sum + trainedTokens(row), 0),
       );
       const first = call.tokens.length - lengthOf(pupils);
+      for (let t = first; t < call.weights.length; t++) call.weights[t]! *= Number(values["replay-weight"]);
       const passed = trainer.forwardBackward(
         "main",
         pupils.length === 0
@@ -231,6 +238,8 @@ function teacherOfMaterial(of: readonly MaterialPassage[], manners: number): Wri
           .filter((ask) => (kind === "clause" ? answer.includes(ask.answer) : ask.answer === answer))
           .flatMap(({ questions }) => questions),
       ),
+    answerTo: ({ passage }, question) =>
+      asksOf(passage).find(({ questions }) => questions.includes(question))?.answer ?? null,
   };
 }
 

@@ -8,6 +8,10 @@ struct RowLoss {
     float logprob, entropy, log_sum; // nats
 };
 
+/** As a soft target: the rest of the vocabulary, and the least of it, as in kernels/token_loss.h. */
+constexpr int32_t rest_of_row = -1;
+constexpr float least_rest_of_row = 1e-7f;
+
 /** Soft targets of row r: [soft_begin[r], soft_begin[r + 1]) of the arrays behind. A target of −1 is a row that nobody asked. */
 template <class T> struct TokenLossRows {
     const float * logits; // [rows, vocabulary]
@@ -57,36 +61,55 @@ template <class T> struct TokenLossRows {
         float all = weight + 2 * coefficients[3 * row + 2] * (top + log_sum);
         for (int32_t k = soft_begin[row]; k < soft_begin[row + 1]; k++) all += soft_weights[k];
         if (block.thread() == 0) losses[row] = RowLoss{z[target] - top - log_sum, entropy, top + log_sum};
-        for (int32_t k = soft_begin[row] + block.thread(); k < soft_begin[row + 1]; k += block.threads()) soft_logprobs[k] = z[soft_tokens[k]] - top - log_sum;
+        // Every thread finds what is left for the rest by itself: there are few soft targets.
+        float left = 1, rest_weight = 0;
+        bool has_rest = false;
+        for (int32_t k = soft_begin[row]; k < soft_begin[row + 1]; k++) {
+            if (soft_tokens[k] == rest_of_row) {
+                has_rest = true;
+                rest_weight = soft_weights[k];
+            } else if (soft_weights[k] != 0) {
+                left -= expf(z[soft_tokens[k]] - top - log_sum);
+            }
+        }
+        left = fmaxf(left, least_rest_of_row);
+        const float of_rest = has_rest ? rest_weight / left : 0;
+        for (int32_t k = soft_begin[row] + block.thread(); k < soft_begin[row + 1]; k += block.threads())
+            soft_logprobs[k] = soft_tokens[k] == rest_of_row ? logf(left) : z[soft_tokens[k]] - top - log_sum;
         if (!gradient) return;
 
         // The gradient at the targets, before the logits may be overwritten: every thread computes the few it will write last.
         block.sync();
         float at_target = 0;
-        const auto gradient_at = [&](float value) {
+        const auto gradient_at = [&](float value, float from_rest) {
             const float logp = value - top - log_sum;
-            return expf(logp) * (all + bonus * (logp + entropy));
+            return expf(logp) * (all - from_rest + bonus * (logp + entropy));
+        };
+        const auto is_named = [&](int32_t token) {
+            for (int32_t k = soft_begin[row]; k < soft_begin[row + 1]; k++)
+                if (soft_tokens[k] == token && soft_weights[k] != 0) return true;
+            return false;
         };
         const auto taken = [&](int32_t token) {
             float sum_of = token == target ? weight : 0;
             for (int32_t k = soft_begin[row]; k < soft_begin[row + 1]; k++) sum_of += soft_tokens[k] == token ? soft_weights[k] : 0;
             return sum_of;
         };
-        if (block.thread() == 0) at_target = gradient_at(z[target]) - taken(target);
+        if (block.thread() == 0) at_target = gradient_at(z[target], is_named(target) ? 0 : of_rest) - taken(target);
         block.sync();
         T * out = gradient + row * vocabulary;
-        for (int64_t i = block.thread(); i < vocabulary; i += block.threads()) put(out[i], gradient_at(z[i]));
+        for (int64_t i = block.thread(); i < vocabulary; i += block.threads()) put(out[i], gradient_at(z[i], of_rest));
         block.sync();
         if (block.thread() == 0) put(out[target], at_target);
         // Soft targets are few; their values come from their log-probs, which are safe. A token that is a target twice is written once.
         const auto written = [&](int32_t k) {
-            if (soft_tokens[k] == target) return true;
+            if (soft_tokens[k] == target || soft_tokens[k] == rest_of_row || soft_weights[k] == 0) return true;
             for (int32_t before = soft_begin[row]; before < k; before++)
-                if (soft_tokens[before] == soft_tokens[k]) return true;
+                if (soft_tokens[before] == soft_tokens[k] && soft_weights[before] != 0) return true;
             return false;
         };
         for (int32_t k = soft_begin[row] + block.thread(); k < soft_begin[row + 1]; k += block.threads())
-            if (!written(k)) put(out[soft_tokens[k]], gradient_at(soft_logprobs[k] + top + log_sum) - taken(soft_tokens[k]));
+            if (!written(k)) put(out[soft_tokens[k]], gradient_at(soft_logprobs[k] + top + log_sum, 0) - taken(soft_tokens[k]));
     }
 };
 

@@ -52,7 +52,7 @@ async function draw(run: Run, training: Training, plan: Plan, steps: number): Pr
   const seed = run.request.recipe.training.seed + 1_000_003 * (state.step + 1 - state.repair!.from);
   const openings = openingsOf(run, steps * plan.prompts, seed);
   const said = await continued(run, trainer, adapterName, openings, { maxTokens: plan.tokens, seed });
-  const rows = openings.map((opening, index) => rowOf(run, opening, said[index]!.tokens, said[index]!.logprobs));
+  const rows = openings.map((opening, index) => rowOf(run, opening, said[index]!.tokens));
   return Array.from({ length: steps }, (_, at) => rows.slice(at * plan.prompts, (at + 1) * plan.prompts));
 }
 

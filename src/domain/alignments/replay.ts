@@ -77,17 +77,11 @@ export function continued(
   return trainer.sample(adapter, rows, { ...options, temperature: 1, topK: 0, topP: 1, minP: 0, stopTokens });
 }
 
-/** The row of an opening and what came after it. An end of the turn is learned like any other token. `logprobs`: of an adapter's draws. */
-export function rowOf(
-  run: Pick<Run, "tokenizer">,
-  opening: Opening,
-  said: ArrayLike<number>,
-  logprobs?: Float32Array,
-): TrainingRow {
+/** The row of an opening and what came after it. An end of the turn is learned like any other token. */
+export function rowOf(run: Pick<Run, "tokenizer">, opening: Opening, said: ArrayLike<number>): TrainingRow {
   const tokens = Int32Array.from([...opening.tokens, ...Array.from(said)]);
   const weights = new Float32Array(tokens.length).fill(1);
   weights.fill(0, 0, opening.tokens.length);
-  const drawn = logprobs && Float32Array.of(...opening.tokens.map(() => 0), ...logprobs);
   const text = run.tokenizer.decode(Array.from(said).filter((token) => !run.tokenizer.eog.has(token)));
   const messages: TrainingRow["messages"] =
     opening.kind === "prose"
@@ -96,7 +90,7 @@ export function rowOf(
           { role: "user", content: opening.text },
           { role: "assistant", content: text },
         ];
-  return { kind: opening.kind, messages, rung: 0, tokens, weights, ...(drawn && { drawn }) };
+  return { kind: opening.kind, messages, rung: 0, tokens, weights };
 }
 
 /**

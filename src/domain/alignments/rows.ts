@@ -32,8 +32,6 @@ export interface TrainingRow extends RowText {
   tokens: Int32Array;
   /** 1 where the token is trained, else 0; as long as tokens. */
   weights: Float32Array;
-  /** Log-probs in nats with which the trained tokens were drawn, where it was the adapter that drew them. */
-  drawn?: Float32Array;
   /** [T · topK] what the base says at every place, where it was asked beforehand. */
   lesson?: TopTokens;
 }
@@ -251,10 +249,4 @@ export function toTrainer(rows: readonly TrainingRow[], scale: number): Weighted
     at += row.tokens.length;
   }
   return packed;
-}
-
-/** [T] of `drawn` over rows that have it, or null where one has not. */
-export function drawnOf(rows: readonly TrainingRow[]): Float32Array | null {
-  const drawn = rows.flatMap((row) => (row.drawn === undefined ? [] : [row.drawn]));
-  return drawn.length < rows.length ? null : Float32Array.from(drawn.flatMap((some) => [...some]));
 }

@@ -18,7 +18,7 @@ import { askTeacher, joinLessons, type Lesson, taught } from "./distil.ts";
 import { hexOfDouble } from "./events.ts";
 import { isReplayed } from "./replay.ts";
 import { identityOf } from "./request.ts";
-import { drawnOf, lengthOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
+import { lengthOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
 import { batchOf, learningRateAt, microBatches, ruleLearningRate, totalSteps } from "./schedule.ts";
 
 /** Prompts and answers of one call of a check: between two calls the run listens to stop and pause. */
@@ -186,7 +186,8 @@ export async function step(
 ): Promise<void> {
   const { trainer, hello, state } = training;
   const { optimizer, loss: reduction, dataset } = run.request.recipe;
-  const soft = topK ?? dataset.replay_top_k ?? 0;
+  const { replay_top_k: replayTopK = 0, replay_weight: replayWeight = 1 } = dataset;
+  const soft = topK ?? replayTopK;
   const number = state.step + 1;
   const tokens = rows.reduce((sum, row) => sum + trainedTokens(row), 0);
   const processed = lengthOf(rows);
@@ -199,6 +200,7 @@ export async function step(
     const pupils = some.filter(isTaught);
     const call = toTrainer([...some.filter((row) => !isTaught(row)), ...pupils], scale);
     const first = call.tokens.length - lengthOf(pupils);
+    for (let t = first; t < call.weights.length; t++) call.weights[t]! *= replayWeight;
     calls.push(pupils.length === 0 ? call : taught(call, await lessonOf(trainer, pupils, soft), first));
   }
   // Sent back to back: the worker goes on to the step while the answers of the passes are still on their way.
@@ -252,7 +254,7 @@ export async function step(
 function lessonOf(trainer: Trainer, rows: readonly TrainingRow[], topK: number): Lesson | Promise<Lesson> {
   const known = rows.flatMap((row) => row.lesson ?? []);
   if (known.length === rows.length) return joinLessons(topK, known);
-  return askTeacher(trainer, toTrainer(rows, 1), topK, drawnOf(rows));
+  return askTeacher(trainer, toTrainer(rows, 1), topK);
 }
 
 /** At the end of a rung: on to the next one while the dev score rises, or the end of training. */
