@@ -1,7 +1,7 @@
 // Files that survive a power cut: written under a temporary name, synced, renamed, and the folder synced.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { type FileHandle, mkdir, open, readdir, rename, rm, statfs } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 /** Marks what a crash may leave behind; `removeTemporaries` clears it at the next start. */
@@ -54,11 +54,6 @@ export async function removeTemporaries(folder: string): Promise<void> {
 }
 
 export const isTemporary = (name: string): boolean => name.startsWith(temporaryMark);
-
-/** Appends whole lines, each synced before it counts. */
-export async function openAppend(path: string): Promise<FileHandle> {
-  return open(path, "a", 0o600);
-}
 
 /** Whole lines of a growing file from a byte on, each with the byte after it. Nothing while the file is not there yet. */
 export async function linesFrom(path: string, offset: number): Promise<{ text: string; end: number }[]> {

@@ -59,16 +59,17 @@ test("two of three openings are prose, each list goes round, and a seed gives it
 
 test("one of four chats asks as its prompt stands, the others by some of its words, as rows of documents do", () => {
   const replayPrompts = ["Why is granite harder than limestone?", "Who wrote the opera Fidelio?", "Go on."];
-  const openings = openingsOf({ tokenizer, parts: { ...parts, replayPrompts } }, 3 * 24, 5);
+  const rounds = 400;
+  const openings = openingsOf({ tokenizer, parts: { ...parts, replayPrompts } }, 3 * 3 * rounds, 5);
   const chats = openings.filter(({ kind }) => kind === "replay").map(({ text }) => text);
-  assert.equal(chats.length, 24);
-  const natural = chats.filter((_, at) => at % 4 === 0);
-  const times = replayPrompts.map((prompt) => natural.filter((text) => text === prompt).length);
-  assert.deepEqual(times, [2, 2, 2], "the list goes round");
+  assert.equal(chats.length, 3 * rounds, "the list goes round");
+  const times = replayPrompts.slice(0, 2).map((prompt) => chats.filter((text) => text === prompt).length);
+  // Of 400 draws with a chance of a quarter, more than 60 beside 100 are some seven standard deviations.
+  for (const count of times) assert.ok(Math.abs(count - rounds / 4) < 60, `${times}`);
   const asked = chats.filter((text) => !replayPrompts.includes(text));
   // A prompt whose words are all short has none that tells what it is about.
   assert.ok(
-    asked.length > 8 &&
+    asked.length > rounds &&
       asked.every((text) => /granite|harder|limestone|wrote|opera|fidelio|why|than|who|the/.test(text)),
   );
   assert.ok(new Set(asked).size > 6, "round again, other words ask");

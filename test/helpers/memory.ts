@@ -3,5 +3,9 @@ import type { Memory } from "../../src/domain/alignments/memory.ts";
 
 export function memoryInProcess(): Memory {
   const kept = new Map<string, string>();
-  return { get: (key) => kept.get(key), put: async (key, answer) => void kept.set(key, answer), close: async () => {} };
+  return {
+    get: async (key) => kept.get(key),
+    put: async (key, answer) => void kept.set(key, answer),
+    close: async () => {},
+  };
 }

@@ -5,16 +5,18 @@
 import type { TopTokens, Trainer, WeightedRows } from "../../engine/trainer.ts";
 import { restOfVocabulary } from "../../engine/trainer.ts";
 
-/** What the base says at every place of some rows. */
+/** What the base says where some rows are trained. */
 export interface Lesson {
   /** Places of `top` a token. */
   topK: number;
+  /** Of the tokens that have a weight, in their order. */
   top: TopTokens;
 }
 
 export async function askTeacher(trainer: Trainer, rows: WeightedRows, topK: number): Promise<Lesson> {
   const { top } = await trainer.forward(null, rows, topK);
-  return { topK, top };
+  const isTrained = (_: number, at: number): boolean => rows.weights[Math.floor(at / topK)] !== 0;
+  return { topK, top: { tokens: top.tokens.filter(isTrained), logprobs: top.logprobs.filter(isTrained) } };
 }
 
 /** Of rows one behind the other. */
@@ -35,9 +37,9 @@ export function taught(rows: WeightedRows, { topK, top }: Lesson, first = 0): We
   const places = topK + 1;
   const targets = new Int32Array(rows.tokens.length * places);
   const weights = new Float32Array(targets.length);
+  let at = 0;
   for (const [t, weight] of rows.weights.entries()) {
     if (weight === 0 || t < first) continue;
-    const at = (t - first) * topK;
     let rest = 1;
     for (const [k, token] of top.tokens.subarray(at, at + topK).entries()) {
       const probability = Math.exp(top.logprobs[at + k]!);
@@ -47,6 +49,7 @@ export function taught(rows: WeightedRows, { topK, top }: Lesson, first = 0): We
     }
     targets[t * places + topK] = restOfVocabulary;
     weights[t * places + topK] = weight * Math.max(0, rest);
+    at += topK;
   }
   return { ...rows, weights: rows.weights.slice().fill(0, first), soft: { targets, weights } };
 }

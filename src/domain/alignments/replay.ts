@@ -4,7 +4,7 @@
 import { seeded } from "../../base/statistics/random.ts";
 import { shuffled, wordsOf } from "../../base/text.ts";
 import { formatChat } from "../../engine/chat-format.ts";
-import type { Rows, SampledRow, TopTokens, Trainer, TrainerLimits, TrainerSampling } from "../../engine/trainer.ts";
+import type { Rows, SampledRow, Trainer, TrainerLimits, TrainerSampling } from "../../engine/trainer.ts";
 import { askedByWords } from "../../study/forms.ts";
 import { languageOf } from "../../study/languages.ts";
 import type { Run } from "./context.ts";
@@ -21,11 +21,11 @@ export interface Opening {
 /** Every so many-th row is a chat, the others are prose: it drifts before the chat does. */
 const chatEvery = 3;
 /**
- * Every so many-th chat is asked as its prompt stands, the others by some of its words, as rows of documents ask: else the manner of a
+ * One of so many chats is asked as its prompt stands, the others by some of its words, as rows of documents ask: else the manner of a
  * question tells which of both is meant, and a natural one about the documents gets the base's chat (`prove:study`: 22.7 / 9.3 / 12.0 right
  * where all chats stood as they are, 41.3 / 21.3 / 22.7 with this).
  */
-const naturalEvery = 4;
+const oneNaturalOf = 4;
 /** A word tells what a prompt is about if no more of all prompts have it, in a hundred. */
 const mostHaving = 1;
 /** Characters of such a word. */
@@ -39,6 +39,8 @@ export function openingsOf(run: Pick<Run, "tokenizer" | "parts">, count: number,
   const prompts = shuffled(parts.replayPrompts, seeded(seed));
   const prose = shuffled(parts.replayOpenings, seeded(seed + 1));
   const inManner = queriesOf(parts.replayPrompts, seeded(seed + 2));
+  // Drawn, not counted: a count that divides the list's length would choose the same prompts in every round.
+  const random = seeded(seed + 3);
   return Array.from({ length: count }, (_, index): Opening => {
     const chats = Math.floor(index / chatEvery);
     if (index % chatEvery > 0) {
@@ -46,7 +48,7 @@ export function openingsOf(run: Pick<Run, "tokenizer" | "parts">, count: number,
       return { kind: "prose", text, tokens: tokenizer.encode(text, false) };
     }
     const prompt = prompts[chats % prompts.length]!;
-    const text = chats % naturalEvery === 0 ? prompt : inManner(prompt);
+    const text = random() < 1 / oneNaturalOf ? prompt : inManner(prompt);
     return { kind: "replay", text, tokens: formatChat(tokenizer, [{ role: "user", content: text }]) };
   });
 }
@@ -109,7 +111,7 @@ export async function replayRows(run: Run, trainer: Trainer, counts: number[], m
     const call = openings.slice(from, from + together);
     const options = { maxTokens, reportTop, seed: training.seed + from };
     const key = JSON.stringify({ replay: call.map((opening) => opening.text), ...options });
-    let remembered = memory.get(key);
+    let remembered = await memory.get(key);
     if (remembered === undefined) {
       await run.turn();
       remembered = toMemory(await continued(run, trainer, null, call, options));
@@ -121,7 +123,7 @@ export async function replayRows(run: Run, trainer: Trainer, counts: number[], m
       return {
         ...rowOf(run, opening, tokens),
         rung: rungs[from + index]!,
-        ...(top && { lesson: lessonOf(opening, reportTop, top) }),
+        ...(top && { lesson: top }),
       };
     });
     rows.push(...made.filter((row) => row.weights.some((weight) => weight > 0)));
@@ -134,18 +136,6 @@ export async function replayRows(run: Run, trainer: Trainer, counts: number[], m
 function rowsOfCall({ maxPayloadBytes }: TrainerLimits, maxTokens: number, reportTop: number): number {
   const bytes = 4 * (1 + maxTokens * (2 + 2 * reportTop));
   return Math.min(mostTogether, Math.floor(maxPayloadBytes / bytes));
-}
-
-/** What the base says at every place of a row. In its opening nothing is learned: there the lesson is empty. */
-function lessonOf(opening: Opening, topK: number, top: TopTokens): TopTokens {
-  const from = opening.tokens.length * topK;
-  const lesson = {
-    tokens: new Int32Array(from + top.tokens.length),
-    logprobs: new Float32Array(from + top.logprobs.length),
-  };
-  lesson.tokens.set(top.tokens, from);
-  lesson.logprobs.set(top.logprobs, from);
-  return lesson;
 }
 
 type Said = Pick<SampledRow, "tokens" | "top">;

@@ -2,7 +2,7 @@
 // same ones and the appliance can look for sealed questions in them.
 //
 //   rows.bin       tokens i32 [T] of all rows one behind the other, then weights f32 [T]; little-endian
-//   lessons.bin    of each row that has one: tokens i32 [T · topK], then log-probs f32 [T · topK]
+//   lessons.bin    of each row that has one, for its N trained tokens: tokens i32 [N · topK], then log-probs f32 [N · topK]
 //   rows.jsonl     per row: kind, messages, rung, tokens (its length), trained (tokens with weight)
 //   dev.json       the dev items with their prompts as token ids
 //   report.json    what the gates let through and dropped
@@ -32,7 +32,7 @@ export interface TrainingRow extends RowText {
   tokens: Int32Array;
   /** 1 where the token is trained, else 0; as long as tokens. */
   weights: Float32Array;
-  /** [T · topK] what the base says at every place, where it was asked beforehand. */
+  /** [trained tokens · topK] what the base says in their places, where it was asked beforehand. */
   lesson?: TopTokens;
 }
 
@@ -68,8 +68,8 @@ export interface Prepared {
 }
 
 interface Manifest {
-  /** 2: rows have rungs. 3: replayed rows have lessons. */
-  format: 3;
+  /** 2: rows have rungs. 3: replayed rows have lessons. 4: of their trained tokens alone. */
+  format: 4;
   request_sha256: string;
   files: { name: string; bytes: number; sha256: string }[];
 }
@@ -97,7 +97,7 @@ export async function writePrepared(
     await writeFileDurably(join(temporary, name), bytes);
     files.push({ name, bytes: bytes.length, sha256: sha256(bytes) });
   }
-  const manifest: Manifest = { format: 3, request_sha256: requestSha256, files };
+  const manifest: Manifest = { format: 4, request_sha256: requestSha256, files };
   await writeJsonDurably(join(temporary, "manifest.json"), manifest);
   await syncFolder(temporary);
   await rm(folder, { recursive: true, force: true });
@@ -111,7 +111,7 @@ export async function readPrepared(folder: string, requestSha256: string): Promi
   let manifest: Manifest;
   try {
     manifest = JSON.parse(await readFile(join(folder, "manifest.json"), "utf8")) as Manifest;
-    if (manifest.format !== 3 || manifest.request_sha256 !== requestSha256) return null;
+    if (manifest.format !== 4 || manifest.request_sha256 !== requestSha256) return null;
     for (const file of manifest.files) {
       if ((await stat(join(folder, file.name))).size !== file.bytes) return null;
       const bytes = await readFile(join(folder, file.name));

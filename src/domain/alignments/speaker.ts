@@ -41,7 +41,7 @@ export function createSpeaker(
     for (const at of calls) {
       const call = at.map((index) => items[index]!);
       const key = JSON.stringify({ speaker: name, options, call });
-      let said = memory.get(key);
+      let said = await memory.get(key);
       if (said === undefined) {
         await run.turn();
         said = JSON.stringify(await ask(call));

@@ -19,12 +19,12 @@ const keyOf = (passage: Passage): string => `${headingOf(passage)}\n\n${passage.
 export async function readLessons(folder: string, passages: readonly Passage[]): Promise<Map<string, Lesson>> {
   const said = await openMemory(folder, fileName);
   try {
-    return new Map(
-      passages.flatMap((passage): [string, Lesson][] => {
-        const own = said.get(keyOf(passage));
-        return own === undefined ? [] : [[passage.id, readLesson(own, passage)]];
-      }),
-    );
+    const lessons = new Map<string, Lesson>();
+    for (const passage of passages) {
+      const own = await said.get(keyOf(passage));
+      if (own !== undefined) lessons.set(passage.id, readLesson(own, passage));
+    }
+    return lessons;
   } finally {
     await said.close();
   }
@@ -40,7 +40,8 @@ export async function askTeacher(
   const said = await openMemory(folder, fileName);
   try {
     for (const [index, passage] of passages.entries()) {
-      if (said.get(keyOf(passage)) === undefined) await said.put(keyOf(passage), await say(teacherPrompt(passage)));
+      if ((await said.get(keyOf(passage))) === undefined)
+        await said.put(keyOf(passage), await say(teacherPrompt(passage)));
       onProgress(index + 1, passages.length);
     }
   } finally {
