@@ -48,12 +48,18 @@ export function runFixedOrder(world: World, order: readonly Arm[], budgetHours: 
   const scales = [0.85, 0.7, 0.5];
   let left = budgetHours - world.profileHours - world.lookHours - scales.length * world.checkHours;
   for (const [at, arm] of order.entries()) {
-    if (share(best.found.correct) >= world.target) break;
-    const hours = left / (order.length - at) - world.checkHours;
-    if (hours <= 0) break;
-    const { checkpoint, hours: spent } = runPhase(world, best.checkpoint, { arm, steps: 1e6, hours });
-    left -= spent + world.checkHours;
-    consider(checkpoint);
+    let part = left / (order.length - at);
+    // In phases of usual length: one long phase would be lost whole to one accident.
+    while (part > world.checkHours && share(best.found.correct) < world.target) {
+      const { steps } = world.forecast[arm];
+      const ran = runPhase(world, best.checkpoint, { arm, steps, hours: part - world.checkHours });
+      if (ran.steps === 0) break;
+      part -= ran.hours + world.checkHours;
+      left -= ran.hours + world.checkHours;
+      consider(ran.checkpoint);
+      // An edit is made once; what it leaves of its part goes to the arms after it.
+      if (arm === "represent") break;
+    }
   }
   const trained = best.checkpoint;
   if (trained !== base && best.value < Math.min(world.target, share(best.found.correct)))
