@@ -96,12 +96,12 @@ function observationOf(state: PlanState, { checkpoint, parent, phase }: Standing
   };
 }
 
-/** By how much a gain may miss what a point says of it beside the error of its check: points, and a share of the gain. */
-const misfit = { points: 1.5, share: 0.2 };
+/** Points by which a gain may miss what a point says of it, beside the error of its check. */
+const misfit = 1.5;
 
 function logLikelihood(point: Point, arm: Arm, { headroom, before, effort, difference, error }: Observation): number {
   const gain = gainAt(point, arm, headroom, before, effort);
-  const usual = Math.exp(logDensity(difference, gain, Math.hypot(error, misfit.points, misfit.share * gain)));
+  const usual = Math.exp(logDensity(difference, gain, Math.hypot(error, misfit)));
   const gone = Math.exp(logDensity(difference, gain, accident.sd));
   return Math.log((1 - accident.chance) * usual + accident.chance * gone);
 }

@@ -47,6 +47,13 @@ test("a rung that would cost more than it wins back is left out", () => {
   assert.equal(phaseOf(nextDecision(state)).repairs?.remedy, "distil");
 });
 
+test("what a repair could not make better than the checkpoint before is rolled back", () => {
+  const state = then(learned(), "reinforce", { gained: [60], suites: { general: 40 } });
+  const phase = phaseOf(nextDecision(state));
+  assert.equal(phase.repairs, null);
+  assert.equal(phase.from, "c1");
+});
+
 test("the arm of a regression goes on at half the rate, and others at theirs", () => {
   const only = (arm: "supervised" | "reinforce") => {
     const state = then(learned(), "reinforce", { lost: range(20, 45) });

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { nextDecision } from "../../src/run/plan.ts";
 import type { Decision, PlanState } from "../../src/run/plan-state.ts";
+import { surveyOf } from "../../src/run/survey.ts";
 import { afterLook, afterPhase, phaseOf, planned, range, stateOf, usualKinds } from "./states.ts";
 
 const endOf = ({ next, card }: Decision) => {
@@ -56,6 +57,24 @@ test("a phase is given no more hours than leave its check and a look", () => {
   const state = stateOf({ max_compute_hours: 1.75 });
   const { hours } = phaseOf(nextDecision(state));
   assert.ok(hours > 0 && state.hours + hours + state.check_hours + state.look_hours <= 1.75 + 1e-12);
+});
+
+test("a phase that is slower than forecast ends before it has used up the hours of others", () => {
+  const { next, card } = nextDecision(stateOf());
+  const { hours, arm } = phaseOf({ next, card });
+  const expected = card.bids.find((bid) => bid.arm === arm)!.hours - stateOf().check_hours;
+  assert.ok(hours > expected && hours < 1.5 * expected);
+});
+
+test("a check is drawn towards its forecast, and an accident believed as it was seen", () => {
+  const state = stateOf();
+  const phase = planned(state, { arm: "supervised", steps: 300, forecast: { gain: 10, sd: 3 } });
+  const scoreAfter = (found: Parameters<typeof afterPhase>[2]): number =>
+    surveyOf(afterPhase(state, phase, found)).standings[1]!.score - 20;
+  const lucky = scoreAfter({ gained: range(20, 36) });
+  assert.ok(lucky > 12 && lucky < 15, `${lucky}`);
+  const collapsed = scoreAfter({ lost: range(0, 20) });
+  assert.ok(collapsed < -15, `${collapsed}`);
 });
 
 test("hours that pay for no phase end the plan, and say what more would bring", () => {
@@ -119,6 +138,16 @@ test("dev has to say with some certainty that a trained checkpoint meets the tar
   const phase = planned(state, { arm: "supervised", steps: 300, forecast: { gain: 30, sd: 10 } });
   assert.equal(nextDecision(afterPhase(state, phase, { gained: range(20, 51) })).next.kind, "phase");
   assert.equal(nextDecision(afterPhase(state, phase, { gained: range(20, 60) })).next.kind, "look");
+});
+
+test("after a miss a checkpoint has to be estimated above what missed before another third is opened", () => {
+  const state = stateOf({ target_score: 50 });
+  const phase = planned(state, { arm: "supervised", steps: 300, forecast: { gain: 45, sd: 10 } });
+  const first = afterPhase(state, phase, { gained: range(20, 75) });
+  const missed = afterLook(first, nextDecision(first), 20);
+  const again = { ...phase, from: "c1", steps: 30, forecast: { gain: 2, sd: 2 } };
+  assert.equal(nextDecision(afterPhase(missed, again, { gained: [75] })).next.kind, "phase");
+  assert.equal(nextDecision(afterPhase(missed, again, { gained: range(75, 95) })).next.kind, "look");
 });
 
 test("a miss goes on; three looks are at three thirds and three checkpoints, and then nothing is claimed any more", () => {
@@ -205,21 +234,76 @@ test("without a limit of hours the plan pauses once no arm is likely to add what
   assert.ok(end.help[0]!.points >= end.help.at(-1)!.points);
 });
 
-test("a pause that is ended by hand is followed by another phase, and then judged again", () => {
+test("a pause that is ended by hand is followed by another phase where one bids, and then judged again", () => {
   let state = stateOf({ max_compute_hours: null });
-  for (let decision = nextDecision(state); decision.next.kind === "phase"; decision = nextDecision(state))
+  let decision = nextDecision(state);
+  for (; decision.next.kind === "phase"; decision = nextDecision(state))
     state = afterPhase(state, decision.next.phase, {});
-  // From where nothing was tried yet: what paused was hopeless from its own checkpoint.
-  const first = state.history.findIndex(({ arm }) => arm === "reinforce") + 1;
-  const early: PlanState = {
-    ...state,
-    history: state.history.slice(0, first),
-    checkpoints: state.checkpoints.slice(0, first + 1),
-  };
-  const resumed: PlanState = { ...early, resumed_after: early.history.length };
-  assert.equal(nextDecision(resumed).next.kind, "phase");
+  assert.equal(decision.next.kind, "end");
+  const resumed: PlanState = { ...state, resumed_after: state.history.length };
+  const phase = phaseOf(nextDecision(resumed));
+  assert.equal(endOf(nextDecision(afterPhase(resumed, phase, {}))).status, "PAUSED");
   const sequenced = stateOf({ sequencing: ["supervised"] });
   const ended = afterPhase(sequenced, phaseOf(nextDecision(sequenced)), {});
   assert.equal(nextDecision(ended).next.kind, "end");
   assert.equal(phaseOf(nextDecision({ ...ended, resumed_after: 1 })).arm, "supervised");
+});
+
+test("an arm whose two phases from a checkpoint brought nothing better waits until another one is best", () => {
+  let state = stateOf();
+  const vain = { lost: range(0, 3) };
+  for (let phases = 0; phases < 2; phases++)
+    state = afterPhase(state, planned(state, { arm: "supervised", from: "base", steps: 100 }), vain);
+  const reasons = nextDecision(state).card.excluded;
+  assert.match(reasons.find(({ arm }) => arm === "supervised")!.reason, /brought nothing better/);
+  // A pause that was ended by hand gives it another chance.
+  assert.ok(nextDecision({ ...state, resumed_after: 2 }).card.bids.some(({ arm }) => arm === "supervised"));
+  const better = planned(state, { arm: "reinforce", from: "base", steps: 100 });
+  const { bids } = nextDecision(afterPhase(state, better, { gained: range(60, 75) })).card;
+  assert.ok(bids.some(({ arm }) => arm === "supervised"));
+});
+
+test("training after an edit is expected to take most of it away", () => {
+  const kinds = { ...usualKinds, knowledge: 20, format: 20 };
+  const state = stateOf({ config: { training: { steps: 100 } } }, { kinds, hasUsableDirection: true });
+  const gainAfter = (arm: "represent" | "distil"): number => {
+    const phase = planned(state, { arm, from: "base", steps: 30, forecast: { gain: 8, sd: 3 } });
+    const after = afterPhase(state, phase, { gained: range(65, 75) });
+    return nextDecision(after).card.bids.find((bid) => bid.arm === "supervised")!.gain;
+  };
+  assert.ok(gainAfter("represent") < gainAfter("distil") - 4);
+});
+
+test("the hours of an edit are left over by the phases before it", () => {
+  const kinds = { ...usualKinds, knowledge: 20, format: 20 };
+  const state = stateOf({ max_compute_hours: 1.6 }, { kinds, hasUsableDirection: true });
+  const { next, card } = nextDecision(state);
+  const { arm, hours } = phaseOf({ next, card });
+  const edit = card.bids.find((bid) => bid.arm === "represent")!;
+  assert.notEqual(arm, "represent");
+  assert.ok(hours <= 1.6 - state.hours - state.check_hours - state.look_hours - edit.hours + 1e-12);
+});
+
+test("a divergence beyond its limit is worth repairing, hours without end or not", () => {
+  const state = stateOf({ max_compute_hours: null, method: "supervised+distil" });
+  const diverged = ({ checkpoints, ...rest }: PlanState): PlanState => ({
+    ...rest,
+    checkpoints: checkpoints.map((one, at) => ({ ...one, divergence_penalty: at === 0 ? 0 : 20 })),
+  });
+  const phase = planned(state, { arm: "supervised", from: "base", steps: 900, forecast: { gain: 40, sd: 5 } });
+  const learned = diverged(afterPhase(state, phase, { gained: range(20, 60) }));
+  const gain = nextDecision(learned).card.bids.find(({ arm }) => arm === "distil")!.gain;
+  assert.ok(gain > 5, `${gain}`);
+  // Every arm has been tried, and none could gain on dev what is visible; the divergence is still there.
+  const distil = planned(learned, { arm: "distil", from: "c1", steps: 20, scale: null, forecast: { gain: 0, sd: 1 } });
+  const next = phaseOf(nextDecision(diverged(afterPhase(learned, distil, {}))));
+  assert.ok(next.arm === "distil" || next.arm === "scale");
+});
+
+test("hours without end are not spent once three looks have missed", () => {
+  const state = stateOf({ max_compute_hours: null });
+  const looks = [0, 1, 2].map((third) => ({ checkpoint: "base", third, scores: [0], clusters: ["s"] }));
+  const decision = nextDecision({ ...state, looks });
+  assert.equal(endOf(decision).status, "PAUSED");
+  assert.match(decision.card.because, /3 sealed looks/);
 });
