@@ -1,6 +1,7 @@
 // The decision card: why this and nothing else, in figures and two sentences.
 import { scoreOf, z95 } from "../base/statistics/intervals.ts";
 import { chanceAbove, pairedDifference } from "./evidence.ts";
+import { judgeLook } from "./looks.ts";
 import type { Offer } from "./offers.ts";
 import type { Bid, DecisionCard, Next, PhasePlan, PhaseResult } from "./plan-state.ts";
 import { leastGain, type Situation } from "./situation.ts";
@@ -31,6 +32,7 @@ export function cardOf(situation: Situation, { next, because, wouldChange }: Cho
       chance_of_target: chanceOfTarget(state, best),
     },
     hours: { spent: state.hours, left: max_compute_hours === null ? null : max_compute_hours - state.hours },
+    looks: state.looks.map((look) => judgeLook(look, state.limits.target_score)),
     result: resultOf(situation),
     regressions: newRegressions(last),
   };

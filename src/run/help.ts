@@ -1,5 +1,4 @@
 // What would help where a plan ends without its target: each with the points of dev that it could be worth at most.
-
 import { mostLooks } from "./looks.ts";
 import { bestSize } from "./offers.ts";
 import { arms, type Help } from "./plan-state.ts";

@@ -4,23 +4,12 @@ import { lowerBound } from "../base/statistics/clopper-pearson.ts";
 import { studentQuantile } from "../base/statistics/distributions.ts";
 import { designEffect, grouped } from "../base/statistics/intervals.ts";
 import { power, significance } from "../base/statistics/paired.ts";
-import type { LookRecord } from "./plan-state.ts";
+import type { LookRecord, LookVerdict } from "./plan-state.ts";
 import { meanOf } from "./survey.ts";
 
 export const mostLooks = 3;
 
-export interface LookVerdict {
-  n: number;
-  /** Points, and the one-sided lower bound. */
-  score: number;
-  low: number;
-  /** Points below the target that a true score must be at for this look to miss it in 80 % of cases, two-sided at 5 %. */
-  smallest_visible: number;
-  reached: boolean;
-  confirmed: boolean;
-}
-
-export function judgeLook({ scores, clusters }: LookRecord, target: number): LookVerdict {
+export function judgeLook({ checkpoint, scores, clusters }: LookRecord, target: number): LookVerdict {
   const n = scores.length;
   const score = meanOf(scores);
   const design = designEffect(grouped(scores, clusters));
@@ -28,6 +17,7 @@ export function judgeLook({ scores, clusters }: LookRecord, target: number): Loo
   // Clopper and Pearson's bound also holds of items that are partly right: their scores vary less than right and wrong do.
   const low = 100 * lowerBound((score / 100) * worth, worth, significance / mostLooks);
   return {
+    checkpoint,
     n,
     score,
     low,

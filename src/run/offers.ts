@@ -21,7 +21,7 @@ export interface Outlook {
   chanceOf(points: number): number;
 }
 
-/** Effort of a phase at the scale of `rate_factor`: a lower rate does less in as many steps. */
+/** `effort`: units, times the factor of the learning rate: a lower rate does less in as many steps. */
 export function outlookOf(
   state: PlanState,
   beliefs: Beliefs,
@@ -153,7 +153,7 @@ function sizesOf(state: PlanState, arm: Arm, hours: number): number[] {
 }
 
 /** A checkpoint is scaled from where it was trained: a scaled one is none to scale again. */
-export function untriedScales({ history }: PlanState, from: Standing): number[] {
+function untriedScales({ history }: PlanState, from: Standing): number[] {
   if (from.phase === null || from.phase.arm === "scale") return [];
   const tried = history.filter((phase) => phase.from === from.checkpoint.id).map(({ scale }) => scale);
   return scales.filter((scale) => !tried.includes(scale));

@@ -172,6 +172,18 @@ export interface PhaseResult {
   suites: { name: string; points: number }[];
 }
 
+export interface LookVerdict {
+  checkpoint: string;
+  n: number;
+  /** Points, and the one-sided lower bound. */
+  score: number;
+  low: number;
+  /** Points below the target that a true score must be at for this look to tell it from one that meets the target in 80 % of cases. */
+  smallest_visible: number;
+  reached: boolean;
+  confirmed: boolean;
+}
+
 export interface DecisionCard {
   /** Decisions before this one. */
   step: number;
@@ -182,6 +194,8 @@ export interface DecisionCard {
   excluded: { arm: Arm; reason: string }[];
   best: { checkpoint: string; dev: { score: number; low: number; high: number; n: number }; chance_of_target: number };
   hours: { spent: number; left: number | null };
+  /** What the sealed looks so far found: told, and used for nothing but the claim. */
+  looks: LookVerdict[];
   /** Of the phase before; null at first. */
   result: PhaseResult | null;
   /** That were confirmed after it, and not before; `cause`: the checkpoint whose phase lost most of it. */

@@ -38,10 +38,10 @@ function reached({ state }: Situation): Choice | null {
   const target = state.limits.target_score;
   const verdict = judgeLook(last, target);
   if (!verdict.reached) return null;
-  const { score, low, n, confirmed } = verdict;
+  const { score, low, n, confirmed, smallest_visible } = verdict;
   return {
     next: { kind: "end", status: "REACHED", checkpoint: last.checkpoint, confirmed, help: [] },
-    because: `Look ${state.looks.length} over ${n} sealed questions scores ${score.toFixed(1)}, and the target is ${target}. The lower bound is ${low.toFixed(1)}${confirmed ? ", which meets it too" : ": that it is met is not confirmed"}.`,
+    because: `Look ${state.looks.length} over ${n} sealed questions scores ${score.toFixed(1)}, and the target is ${target}. The lower bound is ${low.toFixed(1)}${confirmed ? ", which meets it too" : ": that it is met is not confirmed"}. The smallest effect that it could show is ${smallest_visible.toFixed(1)} points.`,
     wouldChange: "Nothing: the sealed questions have answered.",
   };
 }
@@ -123,7 +123,7 @@ const leastHope = 0.1;
  * Without a limit of hours: whether no arm is likely to add what dev could show, each that bids having been tried. A pause that was
  * ended by hand is followed by one more phase at least.
  */
-export function isFutile({ state, survey, beliefs, offers }: Situation): boolean {
+function isFutile({ state, survey, beliefs, offers }: Situation): boolean {
   const { best } = survey;
   if (state.limits.max_compute_hours !== null) return false;
   // Hours without end for a target that can no longer be claimed.

@@ -1,5 +1,4 @@
 // The hours of a given sequence: what is left is shared out among its phases by expected points an hour, and every phase gets its part.
-
 import { type Offer, offersOf, scales } from "./offers.ts";
 import type { Arm } from "./plan-state.ts";
 import { rateFactorOf } from "./repairs.ts";

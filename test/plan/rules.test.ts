@@ -130,7 +130,12 @@ test("reached is the point estimate, confirmed the lower bound", () => {
   const decision = nextDecision(state);
   assert.equal(endOf(nextDecision(afterLook(state, decision, 10))).confirmed, false);
   assert.equal(endOf(nextDecision(afterLook(state, decision, 25))).confirmed, true);
-  assert.notEqual(nextDecision(afterLook(state, decision, 9)).next.kind, "end");
+  const missed = nextDecision(afterLook(state, decision, 9));
+  assert.notEqual(missed.next.kind, "end");
+  assert.deepEqual(
+    missed.card.looks.map(({ n, score, reached }) => [n, score, reached]),
+    [[50, 18, false]],
+  );
 });
 
 test("dev has to say with some certainty that a trained checkpoint meets the target", () => {

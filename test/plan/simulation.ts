@@ -1,5 +1,4 @@
 // The planner in a world: it is asked, its answer is carried out, what a check or a look then shows goes into its state, until it ends.
-
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
 import { nextDecision } from "../../src/run/plan.ts";
 import { limitsOf } from "../../src/run/plan-limits.ts";

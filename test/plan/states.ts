@@ -1,5 +1,4 @@
 // States made by hand: a benchmark of 100 dev items of known kinds, and phases whose checks are said outright.
-
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
 import { nextDecision } from "../../src/run/plan.ts";
 import { limitsOf } from "../../src/run/plan-limits.ts";
@@ -25,7 +24,7 @@ export const usualKinds: Record<Kind, number> = {
   disputed: 5,
 };
 
-export function itemsOf(kinds: Record<Kind, number>): ProbedItem[] {
+function itemsOf(kinds: Record<Kind, number>): ProbedItem[] {
   return (Object.keys(kinds) as Kind[])
     .flatMap((kind) => Array.from({ length: kinds[kind] }, () => kind))
     .map((kind, at) => ({
