@@ -15,10 +15,11 @@ const mayImport: Record<string, string[]> = {
   engine: ["base"],
   jobs: ["base", "contract", "store"],
   study: ["base", "contract", "engine"],
+  run: ["base", "contract", "engine", "study"],
   domain: ["base", "contract", "store", "engine", "jobs", "study"],
   http: ["base", "contract"],
-  cli: ["base", "contract", "store", "engine", "jobs", "study", "domain", "http", "main.ts"],
-  "main.ts": ["base", "contract", "store", "engine", "jobs", "study", "domain", "http"],
+  cli: ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http", "main.ts"],
+  "main.ts": ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http"],
 };
 
 const files = readdirSync(src, { recursive: true, encoding: "utf8" })

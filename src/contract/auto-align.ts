@@ -1,5 +1,6 @@
 // The request that auto-align records. Of its configuration the typed fields are checked for their JSON type, and nothing else:
 // values and bounds are judged at planning. It is kept and given back byte for byte.
+import type { FromSchema } from "json-schema-to-ts";
 import { id, timestamp } from "./common.ts";
 
 const text = { type: ["string", "null"] } as const;
@@ -102,6 +103,9 @@ export const autoAlignRequest = {
     },
   ],
 } as const;
+
+/** As it is sent: what has a default may be left out. */
+export type AutoAlignRequest = FromSchema<typeof autoAlignRequest, { keepDefaultedPropertiesOptional: true }>;
 
 /** Only recorded as yet: nothing carries it out. */
 export const autoAlignStatuses = ["RECORDED"] as const;

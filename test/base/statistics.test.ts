@@ -3,7 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { binomialTail, incompleteBeta, studentCdf, studentQuantile } from "../../src/base/statistics/distributions.ts";
+import {
+  binomialTail,
+  incompleteBeta,
+  normalCdf,
+  studentCdf,
+  studentQuantile,
+} from "../../src/base/statistics/distributions.ts";
 import { designEffect, scoreOf, wilson } from "../../src/base/statistics/intervals.ts";
 import {
   compareScores,
@@ -33,6 +39,14 @@ test("distributions have the values of the tables", () => {
     near(studentCdf(-t, degrees), 1 - p, 1e-5);
   }
   near(incompleteBeta(0.5, 2, 3), 0.6875, 1e-12);
+  for (const [x, p] of [
+    [0, 0.5],
+    [1, 0.8413447460685429],
+    [-1.959963984540054, 0.025],
+    [-4, 3.167124183311992e-5],
+    [9, 1],
+  ] as const)
+    near(normalCdf(x), p, 1e-14);
   near(incompleteBeta(0.1, 0.5, 0.5), (2 / Math.PI) * Math.asin(Math.sqrt(0.1)), 1e-12);
   // Against adding up the binomial distribution.
   for (const p of [0.03, 0.4, 0.9])

@@ -44,6 +44,17 @@ export function incompleteBeta(x: number, a: number, b: number): number {
 export const binomialTail = (k: number, n: number, p: number): number =>
   k <= 0 ? 1 : k > n ? 0 : incompleteBeta(p, k, n - k + 1);
 
+/** P(X ≤ x) of the standard normal distribution: a series that loses no digit to cancellation (Marsaglia 2004). */
+export function normalCdf(x: number): number {
+  if (Math.abs(x) > 8) return x > 0 ? 1 : 0;
+  let [sum, term] = [x, x];
+  for (let k = 3; Math.abs(term) > 1e-17 * Math.abs(sum); k += 2) {
+    term *= (x * x) / k;
+    sum += term;
+  }
+  return 0.5 + sum * Math.exp(-0.5 * x * x) * (1 / Math.sqrt(2 * Math.PI));
+}
+
 /** P(T ≤ t) of Student's distribution. */
 export function studentCdf(t: number, degrees: number): number {
   const tail = incompleteBeta(degrees / (degrees + t * t), degrees / 2, 0.5) / 2;

@@ -1,0 +1,198 @@
+// The planner of an auto-align: state in, the next phase, look or end out, with a card that says why. A pure function: it reads no clock
+// and no file and draws nothing, so that a run that is killed anywhere decides the same again.
+//
+//   dev says that the target is met ─► look (three at most) ─► reached, or on
+//   a confirmed regression ─► the repair ladder
+//   sequencing ─► its next phase          otherwise ─► what offers most points an hour
+//   nothing can be paid, or nothing that could be seen is left to gain ─► a last look if dev is at the target ─► end
+import { invalid } from "../base/errors.ts";
+import { becauseOf, type Choice, cardOf } from "./card.ts";
+import { smallestVisible } from "./evidence.ts";
+import { helpOf } from "./help.ts";
+import { judgeLook, mostLooks } from "./looks.ts";
+import { bestSize, type Offer, outlookOf } from "./offers.ts";
+import type { Arm, Decision, PhasePlan, PlanState } from "./plan-state.ts";
+import { lostItems, openRegression, rateFactorOf, revisited } from "./repairs.ts";
+import { allocate } from "./sequence.ts";
+import { leastGain, reasonAgainst, type Situation, situationOf } from "./situation.ts";
+import { chanceOfTarget, clustersOf } from "./survey.ts";
+
+export function nextDecision(state: PlanState): Decision {
+  if (state.diagnosis.items.length === 0) throw invalid(["benchmark_id"], "has no dev questions to plan by");
+  const situation = situationOf(state);
+  const choice =
+    reached(situation) ??
+    lookWhenMet(situation) ??
+    (state.limits.sequencing === null
+      ? (repairPhase(situation) ?? bestPhase(situation))
+      : sequencedPhase(situation, state.limits.sequencing)) ??
+    lastLook(situation) ??
+    ended(situation);
+  return { next: choice.next, card: cardOf(situation, choice) };
+}
+
+/** The last look met the target. */
+function reached({ state }: Situation): Choice | null {
+  const last = state.looks.at(-1);
+  if (last === undefined) return null;
+  const target = state.limits.target_score;
+  const verdict = judgeLook(last, target);
+  if (!verdict.reached) return null;
+  const { score, low, n, confirmed, smallest_visible } = verdict;
+  return {
+    next: { kind: "end", status: "REACHED", checkpoint: last.checkpoint, confirmed, help: [] },
+    because: `Look ${state.looks.length} over ${n} sealed questions scores ${score.toFixed(1)}, and the target is ${target}. The lower bound is ${low.toFixed(1)}${confirmed ? ", which meets it too" : ": that it is met is not confirmed"}. The smallest effect that it could show is ${smallest_visible.toFixed(1)} points.`,
+    wouldChange: "Nothing: the sealed questions have answered.",
+  };
+}
+
+/** Before any phase dev's point estimate is enough: nothing has been chosen by it yet. */
+function lookWhenMet(situation: Situation): Choice | null {
+  const { state, survey } = situation;
+  const { score, aim } = survey.best;
+  const isMet =
+    state.history.length === 0 && state.looks.length === 0 ? score >= state.limits.target_score : score >= aim;
+  if (!isMet || !canLook(situation)) return null;
+  const chance = chanceOfTarget(state, survey.best);
+  return look(situation, `Dev says with a chance of ${chance.toFixed(2)} that the target is met.`);
+}
+
+function lastLook(situation: Situation): Choice | null {
+  const { state, survey } = situation;
+  if (survey.best.score < state.limits.target_score || !canLook(situation)) return null;
+  return look(situation, "No further phase is worth its hours, and dev is at the target.");
+}
+
+/** A checkpoint is looked at once: a second third would only be another chance to be lucky. */
+function canLook({ state, survey }: Situation): boolean {
+  const { max_compute_hours } = state.limits;
+  return (
+    state.looks.length < mostLooks &&
+    !state.looks.some(({ checkpoint }) => checkpoint === survey.best.checkpoint.id) &&
+    (max_compute_hours === null || state.hours + state.look_hours <= max_compute_hours)
+  );
+}
+
+const look = ({ state, survey }: Situation, because: string): Choice => ({
+  next: { kind: "look", checkpoint: survey.best.checkpoint.id, third: state.looks.length },
+  because,
+  wouldChange: "A miss: then phases go on from dev alone, and this checkpoint is not looked at again.",
+});
+
+function repairPhase(situation: Situation): Choice | null {
+  const { state, survey, beliefs, phaseHours } = situation;
+  const open = openRegression(state, survey);
+  for (const remedy of open?.left ?? []) {
+    const { standing } = open!;
+    const isRevisit = remedy === "revisit";
+    const arm = isRevisit ? revisited(standing, open!.arm)! : remedy;
+    if (!state.limits.arms.includes(arm) || (isRevisit && reasonAgainst(state, survey, arm) !== null)) continue;
+    const from = isRevisit ? survey.best : standing;
+    const rateFactor = rateFactorOf(state, survey, arm);
+    const best = bestSize(state, beliefs, { arm, from, hours: phaseHours, rateFactor });
+    // Repaired it has to be worth more than what going back to the best checkpoint is.
+    if (best === null || best.gain < leastGain || from.worth + best.gain <= survey.best.worth) continue;
+    const repairs = { checkpoint: standing.checkpoint.id, remedy };
+    return phaseChoice(situation, best, { repairs, focus: isRevisit ? lostItems(standing) : [] });
+  }
+  return null;
+}
+
+const bestOf = (offers: readonly Offer[]): Offer | null =>
+  offers
+    .filter(({ gain }) => gain >= leastGain)
+    .reduce<Offer | null>((best, one) => (best === null || one.bid > best.bid ? one : best), null);
+
+/** An edit comes last, unless it is likely to meet the target by itself: later training takes most of it away. */
+function bestPhase(situation: Situation): Choice | null {
+  const edit = bestOf(situation.offers.filter(({ arm }) => arm === "represent"));
+  const train = isFutile(situation) ? null : bestOf(situation.offers.filter(({ arm }) => arm !== "represent"));
+  const best = edit !== null && isLikelyEnough(situation, edit) ? edit : (train ?? edit);
+  return best === null ? null : phaseChoice(situation, best, { repairs: null, focus: [] });
+}
+
+function isLikelyEnough({ state, beliefs }: Situation, { arm, from, steps, scale }: Offer): boolean {
+  const effort = steps / state.costs[arm].steps;
+  return outlookOf(state, beliefs, { arm, from, effort, scale }).chanceOf(from.aim - from.score) > 0.5;
+}
+
+/** Chance that an arm still adds what dev could show, below which it is not tried for hours without end. */
+const leastHope = 0.1;
+
+/**
+ * Without a limit of hours: whether no arm is likely to add what dev could show, each that bids having been tried. A pause that was
+ * ended by hand is followed by one more phase at least.
+ */
+function isFutile({ state, survey, beliefs, offers }: Situation): boolean {
+  const { best } = survey;
+  if (state.limits.max_compute_hours !== null) return false;
+  // Hours without end for a target that can no longer be claimed.
+  if (state.looks.length >= mostLooks) return true;
+  if (state.resumed_after > 0 && state.history.length === state.resumed_after) return false;
+  const visible = smallestVisible(best.checkpoint, best.parent?.checkpoint, clustersOf(state));
+  if (best.penalty >= visible) return false;
+  return offers
+    .filter(({ bid, arm }) => bid > 0 && arm !== "represent")
+    .every(({ arm, scale }) => {
+      const isTried = arm === "scale" || state.history.some((phase) => phase.arm === arm);
+      const { chanceOf } = outlookOf(state, beliefs, { arm, from: best, effort: Number.MAX_VALUE, scale });
+      return isTried && chanceOf(visible) < leastHope;
+    });
+}
+
+function sequencedPhase(situation: Situation, sequencing: readonly Arm[]): Choice | null {
+  const { state, phaseHours } = situation;
+  const left = sequencing.slice(state.history.length - state.resumed_after);
+  const offer = allocate(situation, left, phaseHours);
+  return offer === null ? null : phaseChoice(situation, offer, { repairs: null, focus: [] });
+}
+
+/** Of the hours that a phase is expected to take, so that a slow rate ends it before it has used up those of others. */
+const overrun = 1.3;
+
+function phaseChoice(situation: Situation, offer: Offer, purpose: Pick<PhasePlan, "repairs" | "focus">): Choice {
+  const { state } = situation;
+  const { arm, from, steps, mostHours, rateFactor, scale, devGain, sd } = offer;
+  const phase: PhasePlan = {
+    arm,
+    from: from.checkpoint.id,
+    steps,
+    hours: Math.min(mostHours, overrun * (offer.hours - state.check_hours)),
+    rate_factor: rateFactor,
+    scale,
+    seed: state.seed + state.history.length,
+    ...purpose,
+    forecast: { gain: devGain, sd },
+  };
+  return { next: { kind: "phase", phase }, ...becauseOf(situation, offer, phase) };
+}
+
+function ended(situation: Situation): Choice {
+  const { state, survey, excluded } = situation;
+  const { sequencing, max_compute_hours } = state.limits;
+  const help = helpOf(situation);
+  const end = (status: "BUDGET_SPENT" | "PAUSED", because: string, wouldChange: string): Choice => ({
+    next: { kind: "end", status, checkpoint: survey.best.checkpoint.id, confirmed: null, help },
+    because,
+    wouldChange,
+  });
+  if (sequencing !== null && state.history.length - state.resumed_after >= sequencing.length)
+    return end("PAUSED", "The given sequence of phases is at its end.", "Another sequence, or none.");
+  if (max_compute_hours !== null && (sequencing !== null || excluded.some(({ isForHours }) => isForHours)))
+    return end(
+      "BUDGET_SPENT",
+      `${state.hours.toFixed(2)} of ${max_compute_hours} hours are spent, and what is left pays for no further phase.`,
+      "More hours.",
+    );
+  if (state.looks.length >= mostLooks)
+    return end(
+      "PAUSED",
+      `${mostLooks} sealed looks missed the target, and there is no third left to claim it on.`,
+      "A benchmark with more questions.",
+    );
+  return end(
+    "PAUSED",
+    "No arm that is allowed is likely to add what these dev questions could show.",
+    help[0]?.text ?? "More documents, or a larger base.",
+  );
+}
