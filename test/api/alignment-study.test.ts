@@ -40,8 +40,12 @@ describe("an estimate", () => {
   test("more documents and a longer preset take more", async () => {
     const one = await estimate();
     const two = await estimate({ document_ids: [...document_ids, `document_${section("Third lamp")}`] });
-    const standard = await estimate({ workflow_id: "standard" });
-    const longer = await estimate({ workflow_id: "thorough" });
+    // Enough words that no preset runs out of other questions about them.
+    const told =
+      "Every autumn the harbour master counts ropes, lamps, anchors, oars and spare sails before rowing boats are lent to visiting schools, since whatever breaks in winter storms must be ordered from Tarnby by the end of October";
+    const harbour = [`document_Harbour\n\n${told}.`];
+    const standard = await estimate({ workflow_id: "standard", document_ids: harbour });
+    const longer = await estimate({ workflow_id: "thorough", document_ids: harbour });
     assert.ok(two.rows.likely > one.rows.likely);
     assert.ok(longer.train_tokens.likely > standard.train_tokens.likely);
   });

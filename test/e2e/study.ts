@@ -45,8 +45,9 @@ const { values } = parseArgs({
     rank: { type: "string", default: "32" },
     replay: { type: "string", default: "0" },
     "replay-weight": { type: "string", default: "1" },
-    /** Trains attention beside the feed-forward parts. */
-    attention: { type: "boolean", default: false },
+    "weight-decay": { type: "string", default: "0" },
+    /** Attention stays as it is. */
+    "feed-forward-alone": { type: "boolean", default: false },
     threads: { type: "string", default: "2" },
     /** Every question with its gold and the last answer. */
     show: { type: "boolean", default: false },
@@ -62,7 +63,7 @@ const shape: AdapterShape = {
   alpha: 32,
   seed: 7,
   targets: [
-    ...(values.attention ? (["attn_q", "attn_k", "attn_v", "attn_output"] as const) : []),
+    ...(values["feed-forward-alone"] ? [] : (["attn_q", "attn_k", "attn_v", "attn_output"] as const)),
     ...(["ffn_gate", "ffn_up", "ffn_down"] as const),
   ],
 };
@@ -163,7 +164,7 @@ try {
       );
       const curve = { warmup_ratio: 0.05, lr_schedule: "linear" } as Recipe["optimizer"];
       const learningRate = learningRateAt(++done, total, Number(values.rate), curve);
-      const adam = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0, gradClipNorm: 1 };
+      const adam = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: Number(values["weight-decay"]), gradClipNorm: 1 };
       await trainer.optimStep("main", { learningRate, ...adam });
       computed += (await passed).computedTokens;
     }
