@@ -42,7 +42,7 @@ describe("an estimate", () => {
     const two = await estimate({ document_ids: [...document_ids, `document_${section("Third lamp")}`] });
     // Enough words that no preset runs out of other questions about them.
     const told =
-      "Every autumn the harbour master counts ropes, lamps, anchors, oars and spare sails before rowing boats are lent to visiting schools, since whatever breaks in winter storms must be ordered from Tarnby by the end of October";
+      "Every autumn the master counts ropes, lamps, anchors, oars and spare sails before boats are lent to schools, since what breaks in winter is ordered from Tarnby";
     const harbour = [`document_Harbour\n\n${told}.`];
     const standard = await estimate({ workflow_id: "standard", document_ids: harbour });
     const longer = await estimate({ workflow_id: "thorough", document_ids: harbour });
