@@ -46,11 +46,12 @@ void check_rests(const LossWeights & w, size_t tokens) {
     const size_t k = tokens == 0 ? 0 : w.soft_targets.size() / tokens;
     std::vector<int32_t> named;
     for (size_t token = 0; token < tokens && k > 0; token++) {
-        const auto first = w.soft_targets.begin() + static_cast<std::ptrdiff_t>(token * k);
-        if (std::find(first, first + static_cast<std::ptrdiff_t>(k), rest_of_vocabulary) == first + static_cast<std::ptrdiff_t>(k)) continue;
+        const int32_t * targets = w.soft_targets.data() + token * k;
+        const float * weights = w.soft_weights.data() + token * k;
+        if (std::find(targets, targets + k, rest_of_vocabulary) == targets + k) continue;
         named.clear();
-        for (size_t at = token * k; at < (token + 1) * k; at++)
-            if (w.soft_targets[at] == rest_of_vocabulary || w.soft_weights[at] != 0) named.push_back(w.soft_targets[at]);
+        for (size_t i = 0; i < k; i++)
+            if (targets[i] == rest_of_vocabulary || weights[i] != 0) named.push_back(targets[i]);
         std::sort(named.begin(), named.end());
         const auto twice = std::adjacent_find(named.begin(), named.end());
         if (twice != named.end()) bad_rows("beside -1 a token has soft target " + std::to_string(*twice) + " twice: name each once");

@@ -1,5 +1,5 @@
-// What an arm is believed to do: to close a share of each class of deficits, with diminishing returns in its steps. How strong and how fast it is on these documents is a posterior over a grid, from a prior, the
-// owner's earlier alignments and this run's own phases.
+// What an arm is believed to do: to close a share of each class of deficits, with diminishing returns in its steps. How strong and how
+// fast it is on these documents is a posterior over a grid, from a prior, the owner's earlier alignments and this run's own phases.
 import { type DeficitClass, deficitClasses, type Headroom } from "./deficits.ts";
 import { pairedDifference } from "./evidence.ts";
 import type { Arm, PlanState } from "./plan-state.ts";

@@ -2,7 +2,7 @@
 import { scoreOf, z95 } from "../base/statistics/intervals.ts";
 import { chanceAbove, pairedDifference } from "./evidence.ts";
 import { judgeLook } from "./looks.ts";
-import type { Offer } from "./offers.ts";
+import { highestBid, type Offer } from "./offers.ts";
 import type { Bid, DecisionCard, Next, PhasePlan, PhaseResult } from "./plan-state.ts";
 import { leastGain, type Situation } from "./situation.ts";
 import { chanceOfTarget, clustersOf, meanOf, newRegressions } from "./survey.ts";
@@ -96,9 +96,7 @@ export function becauseOf(
     edit === undefined || arm === "represent"
       ? ""
       : " Hours are kept for an edit of representations, which comes last because training takes most of it away.";
-  const next = offers
-    .filter((one) => one.arm !== arm && one !== edit)
-    .reduce<Offer | null>((best, one) => (best === null || one.bid > best.bid ? one : best), null);
+  const next = highestBid(offers.filter((one) => one.arm !== arm && one !== edit));
   if (next === null) return { because: `${bids}, and no other arm bids.${kept}`, wouldChange: "A bid of another arm." };
   return {
     because: `${bids}; the next best, ${next.arm}, offers ${next.bid.toFixed(2)}.${kept}`,

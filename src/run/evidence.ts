@@ -2,7 +2,7 @@
 // are in points.
 import { binomialTail, normalCdf } from "../base/statistics/distributions.ts";
 import { designEffect, grouped } from "../base/statistics/intervals.ts";
-import { minimumDetectableEffect, signFlip, significance } from "../base/statistics/paired.ts";
+import { minimumDetectableEffect, signFlip, significance, tallied } from "../base/statistics/paired.ts";
 import type { CheckedCheckpoint } from "./plan-state.ts";
 
 /** The mean of (first − second) over the same items with its standard error, by the sums of clusters. */
@@ -24,16 +24,9 @@ export function pairedDifference(
 
 /** The chance that a checkpoint which is no worse than another does as badly against it, on the same dev items. */
 export function chanceOfLoss(first: readonly number[], second: readonly number[], clusters: readonly string[]): number {
-  const differences = first.map((score, at) => score - second[at]!);
-  const groups = grouped(differences, clusters);
-  const [gained, lost] = [
-    differences.filter((value) => value > 0).length,
-    differences.filter((value) => value < 0).length,
-  ];
+  const { gained, lost, groups, isExact } = tallied(first, second, clusters);
   if (gained >= lost) return 1;
-  if (groups.length === first.length && differences.every(Number.isInteger))
-    return binomialTail(lost, gained + lost, 0.5);
-  return signFlip(groups).p_worse;
+  return isExact ? binomialTail(lost, gained + lost, 0.5) : signFlip(groups).p_worse;
 }
 
 /**
@@ -56,7 +49,7 @@ export function chanceOfExcess(base: readonly boolean[], now: readonly boolean[]
 export const spentAt = (check: number, tests: number): number => (significance * 6) / (Math.PI * check) ** 2 / tests;
 
 /** Items of independent worth that clustered ones count for. */
-const worthOf = (scores: readonly number[], clusters: readonly string[]): number =>
+export const worthOf = (scores: readonly number[], clusters: readonly string[]): number =>
   scores.length / designEffect(grouped(scores, clusters));
 
 /** The standard error of a score that is estimated at so many points, by what the items are worth. */

@@ -2,8 +2,8 @@
 // it, and confirmed when the lower bound does, at the level that is left once three looks share the error.
 import { lowerBound } from "../base/statistics/clopper-pearson.ts";
 import { studentQuantile } from "../base/statistics/distributions.ts";
-import { designEffect, grouped } from "../base/statistics/intervals.ts";
 import { power, significance } from "../base/statistics/paired.ts";
+import { worthOf } from "./evidence.ts";
 import type { LookRecord, LookVerdict } from "./plan-state.ts";
 import { meanOf } from "./survey.ts";
 
@@ -12,8 +12,7 @@ export const mostLooks = 3;
 export function judgeLook({ checkpoint, scores, clusters }: LookRecord, target: number): LookVerdict {
   const n = scores.length;
   const score = meanOf(scores);
-  const design = designEffect(grouped(scores, clusters));
-  const worth = n / design;
+  const worth = worthOf(scores, clusters);
   // Clopper and Pearson's bound also holds of items that are partly right: their scores vary less than right and wrong do.
   const low = 100 * lowerBound((score / 100) * worth, worth, significance / mostLooks);
   return {

@@ -161,7 +161,8 @@ function untriedScales({ history }: PlanState, from: Standing): number[] {
 
 /** The size with most points an hour, even where it loses some; null where none can be paid. */
 export const bestSize = (state: PlanState, beliefs: Beliefs, terms: Terms): Offer | null =>
-  offersOf(state, beliefs, terms).reduce<Offer | null>(
-    (best, one) => (best === null || one.bid > best.bid ? one : best),
-    null,
-  );
+  highestBid(offersOf(state, beliefs, terms));
+
+/** The first of equals; null of none. */
+export const highestBid = (offers: readonly Offer[]): Offer | null =>
+  offers.reduce<Offer | null>((best, one) => (best === null || one.bid > best.bid ? one : best), null);

@@ -10,7 +10,7 @@ import { becauseOf, type Choice, cardOf } from "./card.ts";
 import { smallestVisible } from "./evidence.ts";
 import { helpOf } from "./help.ts";
 import { judgeLook, mostLooks } from "./looks.ts";
-import { bestSize, type Offer, outlookOf } from "./offers.ts";
+import { bestSize, highestBid, type Offer, outlookOf } from "./offers.ts";
 import type { Arm, Decision, PhasePlan, PlanState } from "./plan-state.ts";
 import { lostItems, openRegression, rateFactorOf, revisited } from "./repairs.ts";
 import { allocate } from "./sequence.ts";
@@ -98,10 +98,7 @@ function repairPhase(situation: Situation): Choice | null {
   return null;
 }
 
-const bestOf = (offers: readonly Offer[]): Offer | null =>
-  offers
-    .filter(({ gain }) => gain >= leastGain)
-    .reduce<Offer | null>((best, one) => (best === null || one.bid > best.bid ? one : best), null);
+const bestOf = (offers: readonly Offer[]): Offer | null => highestBid(offers.filter(({ gain }) => gain >= leastGain));
 
 /** An edit comes last, unless it is likely to meet the target by itself: later training takes most of it away. */
 function bestPhase(situation: Situation): Choice | null {

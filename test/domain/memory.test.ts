@@ -1,6 +1,6 @@
 // What a run remembers of models' answers: whatever was written is found again, and a line that was torn costs itself alone.
 import assert from "node:assert/strict";
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -52,6 +52,15 @@ test("a line that was torn is no answer, and what is written after it is", async
   const headless = await openMemory(folder);
   assert.equal(await headless.get("later"), "again");
   await headless.close();
+});
+
+test("a damaged line is no answer, and the others are", async () => {
+  const damaged = readFileSync(file, "utf8").replace('"yes"', '"y"s"');
+  writeFileSync(file, damaged);
+  const memory = await openMemory(folder);
+  assert.equal(await memory.get("short"), undefined);
+  assert.equal(await memory.get("lines"), answers.get("lines"));
+  await memory.close();
 });
 
 test("what is removed is asked anew", async () => {

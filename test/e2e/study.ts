@@ -148,7 +148,6 @@ try {
         1 / batch.reduce((sum, row) => sum + trainedTokens(row), 0),
       );
       const first = call.tokens.length - lengthOf(pupils);
-      for (let t = first; t < call.weights.length; t++) call.weights[t]! *= Number(values["replay-weight"]);
       const passed = trainer.forwardBackward(
         "main",
         pupils.length === 0
@@ -159,7 +158,7 @@ try {
                 topK,
                 pupils.map(({ lesson }) => lesson!),
               ),
-              first,
+              { first, factor: Number(values["replay-weight"]) },
             ),
       );
       const curve = { warmup_ratio: 0.05, lr_schedule: "linear" } as Recipe["optimizer"];

@@ -32,12 +32,9 @@ export function compareScores(
   clusters: readonly string[],
 ): Comparison {
   const n = first.length;
-  const differences = first.map((score, index) => score - second[index]!);
-  const gained = differences.filter((difference) => difference > 0).length;
-  const lost = differences.filter((difference) => difference < 0).length;
-  const groups = grouped(differences, clusters);
+  const { gained, lost, groups, isExact } = tallied(first, second, clusters);
   const shown = { n, gained, lost, clusters: groups.length };
-  if (groups.length === n && differences.every((difference) => Number.isInteger(difference)))
+  if (isExact)
     return {
       ...shown,
       ...pairedShares(gained, lost, n),
@@ -48,6 +45,22 @@ export function compareScores(
       minimum_detectable: minimumDetectableEffect(n, Math.max(1, gained + lost) / n),
     };
   return { ...shown, ...meanDifference(groups, n), method: "sign_flip", ...signFlip(groups) };
+}
+
+/** Items that the first answers better and worse, differences by cluster, and whether McNemar's exact test holds: items right or wrong, each a cluster. */
+export function tallied(
+  first: readonly number[],
+  second: readonly number[],
+  clusters: readonly string[],
+): { gained: number; lost: number; groups: number[][]; isExact: boolean } {
+  const differences = first.map((score, index) => score - second[index]!);
+  const groups = grouped(differences, clusters);
+  return {
+    gained: differences.filter((difference) => difference > 0).length,
+    lost: differences.filter((difference) => difference < 0).length,
+    groups,
+    isExact: groups.length === first.length && differences.every(Number.isInteger),
+  };
 }
 
 /**

@@ -56,7 +56,12 @@ export const removeMemory = (runFolder: string): Promise<void> => rm(join(runFol
 async function readAnswer(file: FileHandle, place: Place | undefined): Promise<string | undefined> {
   if (place === undefined) return undefined;
   const { buffer } = await file.read(Buffer.alloc(place.bytes), 0, place.bytes, place.from);
-  return JSON.parse(buffer.toString("utf8")) as string;
+  try {
+    return JSON.parse(buffer.toString("utf8")) as string;
+  } catch {
+    // A line that something else damaged is no answer.
+    return undefined;
+  }
 }
 
 /** The answer's in a line that begins at `start` and whose newline is at `stop`. */

@@ -200,8 +200,9 @@ export async function step(
     const pupils = some.filter(isTaught);
     const call = toTrainer([...some.filter((row) => !isTaught(row)), ...pupils], scale);
     const first = call.tokens.length - lengthOf(pupils);
-    for (let t = first; t < call.weights.length; t++) call.weights[t]! *= replayWeight;
-    calls.push(pupils.length === 0 ? call : taught(call, await lessonOf(trainer, pupils, soft), first));
+    calls.push(
+      pupils.length === 0 ? call : taught(call, await lessonOf(trainer, pupils, soft), { first, factor: replayWeight }),
+    );
   }
   // Sent back to back: the worker goes on to the step while the answers of the passes are still on their way.
   const passes = calls.map((call) => trainer.forwardBackward(adapterName, call));
