@@ -16,7 +16,7 @@ const mayImport: Record<string, string[]> = {
   jobs: ["base", "contract", "store"],
   study: ["base", "contract", "engine"],
   run: ["base", "contract", "engine", "study"],
-  domain: ["base", "contract", "store", "engine", "jobs", "study"],
+  domain: ["base", "contract", "store", "engine", "jobs", "study", "run"],
   http: ["base", "contract"],
   cli: ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http", "main.ts"],
   "main.ts": ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http"],
@@ -59,6 +59,17 @@ const onlyIn: [RegExp, RegExp][] = [
   [/^commander$/, /^cli\//],
   [/^prom-client$/, /^base\/metrics\.ts$/],
 ];
+
+test("of a run the appliance knows its folder alone, and the folder nothing of the run", () => {
+  const broken: string[] = [];
+  for (const file of files)
+    for (const target of importsOf(file).filter((name) => name.startsWith("."))) {
+      const [from, to] = [relative(src, file), relative(src, resolve(dirname(file), target))];
+      const isOutside = to.startsWith("run/") && !to.startsWith("run/folder/");
+      if (isOutside && (from.startsWith("domain/") || from.startsWith("run/folder/"))) broken.push(`${from} → ${to}`);
+    }
+  assert.deepEqual(broken, []);
+});
 
 test("each part of the outside world is touched in one place", () => {
   const broken: string[] = [];

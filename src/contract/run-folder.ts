@@ -6,8 +6,8 @@
 //   events.jsonl      append-only (runEvent per line): a resumed run drops a torn last line, counts on, writes `resumed`
 //   prepared/         the rows as token ids and as text: a resumed run trains on the same ones, and the appliance looks for
 //                     sealed questions in rows.jsonl
-//   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), manifest.json with sizes and hashes
-//   guards/           what the base (base.json) and each adapter that could be chosen said to dev questions and guards
+//   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), build.json
+//   guards/           what the base (base/) and each adapter that could be chosen said to dev questions and guards
 //   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, sources.json, report.json, report.html
 //   result.json       last of all (runResult)
 import type { FromSchema } from "json-schema-to-ts";
@@ -453,6 +453,41 @@ export const runResult = {
 } as const;
 
 export type RunResult = FromSchema<typeof runResult>;
+
+/** How far an adapter speaks from its base on text that neither wrote. */
+export interface Divergence {
+  tokens: number;
+  base_perplexity: number;
+  perplexity: number;
+  /** Percent. */
+  perplexity_rise: number;
+  /**
+   * Mean of KL(base‖adapter) over the tokens, in nats, between the base's likeliest tokens and all others taken as one: never
+   * more than the whole KL, and close to it where the base is seldom far from them.
+   */
+  kl: number;
+  /** The base's probability of those tokens, on average. */
+  covered: number;
+}
+
+/** One regression suite before and after, in points. */
+export interface SuiteResult {
+  name: "retention" | "general" | "format" | "refusals";
+  n: number;
+  base: number;
+  aligned: number;
+  /** Whether a loss counts against an adapter: the base does better than chance for certain. The others are only told. */
+  gates: boolean;
+  /** What the base did and the adapter does not, and the other way round: by question. */
+  lost: string[];
+  gained: string[];
+}
+
+/** `guards` of report.json: what an adapter cost. */
+export interface GuardResults {
+  suites: SuiteResult[];
+  drift: Divergence;
+}
 
 /** A line on the run's stdin. `stop` ends after the current step with outcome stopped; every one is acknowledged. */
 export const runCommand = {

@@ -6,16 +6,16 @@
 //   sequencing ─► its next phase          otherwise ─► what offers most points an hour
 //   nothing can be paid, or nothing that could be seen is left to gain ─► a last look if dev is at the target ─► end
 import { invalid } from "../base/errors.ts";
-import { becauseOf, type Choice, cardOf } from "./card.ts";
-import { smallestVisible } from "./evidence.ts";
-import { helpOf } from "./help.ts";
-import { judgeLook, mostLooks } from "./looks.ts";
-import { bestSize, highestBid, type Offer, outlookOf } from "./offers.ts";
-import type { Arm, Decision, PhasePlan, PlanState } from "./plan-state.ts";
-import { lostItems, openRegression, rateFactorOf, revisited } from "./repairs.ts";
-import { allocate } from "./sequence.ts";
-import { leastGain, reasonAgainst, type Situation, situationOf } from "./situation.ts";
-import { chanceOfTarget, clustersOf } from "./survey.ts";
+import { becauseOf, type Choice, cardOf } from "./plan/card.ts";
+import { smallestVisible } from "./plan/evidence.ts";
+import { helpOf } from "./plan/help.ts";
+import { judgeLook, mostLooks } from "./plan/looks.ts";
+import { bestSize, highestBid, type Offer, outlookOf } from "./plan/offers.ts";
+import { lostItems, openRegression, rateFactorOf, revisited } from "./plan/repairs.ts";
+import { allocate } from "./plan/sequence.ts";
+import { leastGain, reasonAgainst, type Situation, situationOf } from "./plan/situation.ts";
+import type { Arm, Decision, PhasePlan, PlanState } from "./plan/state.ts";
+import { chanceOfTarget, clustersOf } from "./plan/survey.ts";
 
 export function nextDecision(state: PlanState): Decision {
   if (state.diagnosis.items.length === 0) throw invalid(["benchmark_id"], "has no dev questions to plan by");

@@ -3,13 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { choose } from "../../src/base/likelihood.ts";
 import { wilson } from "../../src/base/statistics/intervals.ts";
-import { guardsOf } from "../../src/domain/alignments/guards/results.ts";
-import type { Report } from "../../src/domain/alignments/report.ts";
+import { guardsOf } from "../../src/domain/alignments/kept-guards.ts";
 import { declines } from "../../src/domain/evaluations/declines.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
 import { correctedShare, type RubricPoint, rubricScore } from "../../src/domain/evaluations/judge.ts";
 import { clustersOf } from "../../src/domain/evaluations/results.ts";
 import { compareGuard, judgeTogether, limitsOf } from "../../src/domain/evaluations/verdict.ts";
+import type { Report } from "../../src/run/report.ts";
 
 const declining = [
   "I don't know.",

@@ -18,8 +18,6 @@ import {
 } from "../../src/base/statistics/calibration.ts";
 import { seeded } from "../../src/base/statistics/random.ts";
 import { aurocOf, predictionRejectionRatio } from "../../src/base/statistics/ranking.ts";
-import { readRequest, readSnapshot } from "../../src/domain/alignments/request.ts";
-import type { RowText } from "../../src/domain/alignments/rows.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
 import { formatChat } from "../../src/engine/chat-format.ts";
 import { fitModel, type LabelledAnswer } from "../../src/engine/confidence.ts";
@@ -27,6 +25,8 @@ import { answerFeatures, featureNames } from "../../src/engine/confidence-featur
 import { driftSpace, fitDrift, mostExemplars } from "../../src/engine/drift.ts";
 import type { ModelRef } from "../../src/engine/generator.ts";
 import { supportReference, supportSpace } from "../../src/engine/support.ts";
+import { readRequest, readSnapshot } from "../../src/run/folder/request.ts";
+import type { RowText } from "../../src/run/folder/rows.ts";
 import { findOverlap } from "../../src/study/leakage.ts";
 import { statementsOf } from "../../src/study/passages.ts";
 import { makeCompany } from "../company/company.ts";

@@ -10,19 +10,19 @@ import { createLog } from "../../src/base/log.ts";
 import { normalised, wordsOf } from "../../src/base/text.ts";
 import { documentOf, isHeldOut, type MaterialPassage, readMaterial } from "../../src/cli/train-writer.ts";
 import type { Recipe } from "../../src/contract/run-folder.ts";
-import type { Run } from "../../src/domain/alignments/context.ts";
-import { joinLessons, taught } from "../../src/domain/alignments/distil.ts";
-import { readGuards } from "../../src/domain/alignments/guards/material.ts";
-import { drift, type ProseSaid, proseSaid } from "../../src/domain/alignments/guards/measure.ts";
-import { replayRows } from "../../src/domain/alignments/replay.ts";
-import { lengthOf, type TrainingRow, toTrainer, trainedTokens } from "../../src/domain/alignments/rows.ts";
-import { batchOf, learningRateAt, stepsPerEpoch } from "../../src/domain/alignments/schedule.ts";
-import { createSpeaker } from "../../src/domain/alignments/speaker.ts";
 import { competition, grade } from "../../src/domain/evaluations/grade.ts";
 import { formatChat, formatTrainingRow } from "../../src/engine/chat-format.ts";
 import { openTokenizer } from "../../src/engine/generator.ts";
 import type { AdapterShape } from "../../src/engine/trainer.ts";
 import { startTrainer } from "../../src/engine/trainer-process.ts";
+import type { Run } from "../../src/run/context.ts";
+import { joinLessons, taught } from "../../src/run/distil.ts";
+import { readGuards } from "../../src/run/guards/material.ts";
+import { divergence, type ProseSaid, proseSaid } from "../../src/run/guards/measure.ts";
+import { replayRows } from "../../src/run/replay.ts";
+import { lengthOf, type TrainingRow, toTrainer, trainedTokens } from "../../src/run/rows.ts";
+import { batchOf, learningRateAt, stepsPerEpoch } from "../../src/run/schedule.ts";
+import { createSpeaker } from "../../src/run/speaker.ts";
 import type { Passage } from "../../src/study/passages.ts";
 import { study } from "../../src/study/study.ts";
 import { installedWriter } from "../../src/study/writers/installed.ts";
@@ -179,7 +179,10 @@ try {
 
 async function drifted(prose: ProseSaid | null): Promise<object> {
   if (prose === null) return {};
-  const { kl, perplexity_rise } = await drift({ trainer, tokenizer, adapter: "main", turn: async () => {} }, prose);
+  const { kl, perplexity_rise } = await divergence(
+    { trainer, tokenizer, adapter: "main", turn: async () => {} },
+    prose,
+  );
   return { kl: Number(kl.toFixed(3)), perplexity_rise: Number(perplexity_rise.toFixed(1)) };
 }
 

@@ -8,7 +8,7 @@ import { isTemporary, sha256OfFile } from "../../src/base/files.ts";
 import { type Child, linesOf, startNode } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
 import { runExit } from "../../src/contract/run-folder.ts";
-import { brokenRules, claimAgain, eventsOf, eventually, lossesOf, newRunFolder } from "../domain/run-harness.ts";
+import { brokenRules, claimAgain, eventsOf, eventually, lossesOf, newRunFolder } from "../run/run-harness.ts";
 
 const entry = join(import.meta.dirname, "../domain/run-entry.ts");
 const steps = 240;

@@ -1,5 +1,5 @@
 // What a run remembers of a model's answers, where nothing needs to outlive the process.
-import type { Memory } from "../../src/domain/alignments/memory.ts";
+import type { Memory } from "../../src/run/folder/memory.ts";
 
 export function memoryInProcess(): Memory {
   const kept = new Map<string, string>();

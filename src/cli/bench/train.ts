@@ -6,9 +6,9 @@ import { Failure } from "../../base/errors.ts";
 import { createLog } from "../../base/log.ts";
 import { linesOf } from "../../base/processes.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
-import { learningRateAt, microBatches, permutation } from "../../domain/alignments/schedule.ts";
 import type { AdapterTarget, Losses, ModelSource, Trainer, WeightedRows } from "../../engine/trainer.ts";
 import { startTrainer } from "../../engine/trainer-process.ts";
+import { learningRateAt, microBatches, permutation } from "../../run/schedule.ts";
 
 export interface TrainBench {
   source: ModelSource;

@@ -2,8 +2,8 @@
 // on this machine. Figures are ranges; none is a promise.
 import type { Recipe } from "../../contract/run-folder.ts";
 import type { Trainer, TrainingEstimate } from "../../engine/trainer.ts";
+import { shapeOf } from "../../run/folder/adapter-shape.ts";
 import type { Planned } from "../../study/plain.ts";
-import { shapeOf } from "./training.ts";
 
 export interface Range {
   low: number;

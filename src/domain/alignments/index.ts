@@ -24,6 +24,8 @@ import type { Recipe, SnapshotDocument } from "../../contract/run-folder.ts";
 import type { RunVerdict } from "../../contract/verdict.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import { isTerminal, type JobState, statesShownAs } from "../../jobs/states.ts";
+import { readPrepareReport } from "../../run/folder/rows.ts";
+import type { Teacher } from "../../run/folder/teacher.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { openStudyThread } from "../../study/thread.ts";
@@ -31,10 +33,8 @@ import { createAutoAlign } from "./auto-align.ts";
 import { estimateOf, type RunCost } from "./estimate.ts";
 import { streamEvents } from "./event-stream.ts";
 import type { ProgressNote } from "./progress.ts";
-import { readPrepareReport } from "./rows.ts";
 import { makeRunFolder, removeRunFolder, removeSnapshot, tidyRuns } from "./snapshot.ts";
 import type { AlignmentRow, AlignmentsSql } from "./store.ts";
-import type { Teacher } from "./teacher.ts";
 
 export interface AlignableBase {
   id: string;

@@ -24,15 +24,15 @@ import { type Bytes, fits, mebibytes } from "../../engine/gpu.ts";
 import type { Executor } from "../../jobs/executor.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
+import { readRequest, readSnapshot } from "../../run/folder/request.ts";
+import { askTeacher, type Teacher } from "../../run/folder/teacher.ts";
 import { openStudyThread } from "../../study/thread.ts";
 import type { RunCost } from "./estimate.ts";
-import { guardsOf, type KeptGuard } from "./guards/results.ts";
+import { guardsOf, type KeptGuard } from "./kept-guards.ts";
 import { type Estimate, type ProgressNote, type RunProgress, remainingMs, settled, take } from "./progress.ts";
 import type { AskedQuestion, Prover } from "./proof.ts";
-import { readRequest, readSnapshot } from "./request.ts";
 import { readOrderedRecipe, writeRequest } from "./snapshot.ts";
 import type { AlignmentRow, AlignmentsSql } from "./store.ts";
-import { askTeacher, type Teacher } from "./teacher.ts";
 
 export interface BaseModel {
   id: string;

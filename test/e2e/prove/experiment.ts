@@ -8,12 +8,12 @@ import { startNode } from "../../../src/base/processes.ts";
 import { type Score, wilson } from "../../../src/base/statistics/intervals.ts";
 import { mcnemar } from "../../../src/base/statistics/paired.ts";
 import type { Recipe, RunEvent, RunResult, SnapshotDocument } from "../../../src/contract/run-folder.ts";
-import type { Report } from "../../../src/domain/alignments/report.ts";
 import { makeRunFolder, writeRequest } from "../../../src/domain/alignments/snapshot.ts";
 import { competition, grade } from "../../../src/domain/evaluations/grade.ts";
 import { formatChat } from "../../../src/engine/chat-format.ts";
 import { createGenerator, type Generator, type ModelRef } from "../../../src/engine/generator.ts";
 import { createGpu } from "../../../src/engine/gpu.ts";
+import type { Report } from "../../../src/run/report.ts";
 import { beTaught } from "./teacher.ts";
 
 export const starterModel = join(import.meta.dirname, "../../../.cache/smollm2-135m-instruct-q4_1.gguf");

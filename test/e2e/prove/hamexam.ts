@@ -6,12 +6,13 @@ import { writeJsonDurably } from "../../../src/base/files.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { seeded } from "../../../src/base/statistics/random.ts";
 import { shuffled } from "../../../src/base/text.ts";
-import { choose } from "../../../src/domain/alignments/guards/measure.ts";
-import { readRequest } from "../../../src/domain/alignments/request.ts";
-import { adapterName, shapeOf } from "../../../src/domain/alignments/training.ts";
 import { openTokenizer } from "../../../src/engine/generator.ts";
 import type { Trainer } from "../../../src/engine/trainer.ts";
 import { startTrainer } from "../../../src/engine/trainer-process.ts";
+import { shapeOf } from "../../../src/run/folder/adapter-shape.ts";
+import { readRequest } from "../../../src/run/folder/request.ts";
+import { choose } from "../../../src/run/guards/measure.ts";
+import { adapterName } from "../../../src/run/training.ts";
 import { unpacked } from "./debian.ts";
 import { starterModel } from "./experiment.ts";
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import OpenAI from "openai";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
-import { askTeacher } from "../../../src/domain/alignments/teacher.ts";
+import { askTeacher } from "../../../src/run/folder/teacher.ts";
 import { passagesOf } from "../../../src/study/passages.ts";
 
 interface Recorded {

@@ -1,0 +1,129 @@
+// Rewards of sampled answers → advantages per token. A group is the answers to one prompt. An answer whose reward is unknown
+// (null: its judge or its rollout failed) is in no mean and no deviation, and gets no advantage: it is not a 0.
+import { invalid } from "../base/errors.ts";
+
+const estimators = ["grpo", "dr_grpo", "rloo", "reinforce", "reinforce_plus_plus", "opo", "max_rl"] as const;
+
+export interface AdvantageBlock {
+  estimator?: string;
+  center?: boolean;
+  normalize_std?: boolean;
+  scope?: string;
+  gamma?: number;
+}
+
+export interface AdvantagePlan {
+  estimator: (typeof estimators)[number];
+  center: boolean;
+  normalizeStd: boolean;
+  /** Over what the deviation is taken; the baseline stays the group's. */
+  scope: "group" | "batch";
+  gamma: number;
+}
+
+/** Throws validation failures that name the field. */
+export function resolveAdvantage(block: AdvantageBlock): AdvantagePlan {
+  const estimator = block.estimator ?? "grpo";
+  if (estimator === "gae")
+    throw invalid(["advantage", "estimator"], "gae needs a value model, which no base here has; use grpo or rloo");
+  if (!(estimators as readonly string[]).includes(estimator))
+    throw invalid(["advantage", "estimator"], `must be one of ${estimators.join(", ")}`);
+  const scope = block.scope === "global" ? "batch" : (block.scope ?? "group");
+  if (scope !== "group" && scope !== "batch") throw invalid(["advantage", "scope"], "must be group or batch");
+  const gamma = block.gamma ?? 1;
+  if (!(gamma > 0 && gamma <= 1)) throw invalid(["advantage", "gamma"], "must be a number above 0, at most 1");
+  return {
+    estimator: estimator as AdvantagePlan["estimator"],
+    center: block.center ?? true,
+    normalizeStd: block.normalize_std ?? false,
+    scope,
+    gamma,
+  };
+}
+
+export interface Rewarded {
+  /** null: unknown. */
+  reward: number | null;
+  /** Tokens of the answer. */
+  length: number;
+}
+
+/** Rewards closer than this are the same. */
+const sameReward = 1e-6;
+/** Keeps a deviation of nothing from dividing. */
+const epsilon = 1e-6;
+/** Under the root of a variance over tokens (REINFORCE++). */
+const varianceEpsilon = 1e-8;
+
+const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** Of a sample: divided by n − 1. */
+function deviationOf(values: readonly number[]): number {
+  if (values.length < 2) return 0;
+  const mean = meanOf(values);
+  return Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (values.length - 1));
+}
+
+/** Advantages [group][answer][token of the answer]; null where the reward is unknown. */
+export function advantagesOf(plan: AdvantagePlan, groups: readonly (readonly Rewarded[])[]): (Float64Array | null)[][] {
+  const all = groups.flatMap((group) => known(group).map(({ reward }) => reward));
+  const constant = ({ length }: Rewarded, value: number) => new Float64Array(length).fill(value);
+  if (plan.estimator === "reinforce_plus_plus") return whitenedReturns(plan.gamma, groups);
+  if (plan.estimator === "reinforce") {
+    const baseline = plan.center && all.length > 0 ? meanOf(all) : 0;
+    return groups.map((group) =>
+      group.map((answer) => (answer.reward === null ? null : constant(answer, answer.reward - baseline))),
+    );
+  }
+  return groups.map((group) => {
+    const of = groupAdvantage(plan, known(group), deviationOf(all));
+    return group.map((answer) => (answer.reward === null ? null : constant(answer, of(answer.reward))));
+  });
+}
+
+const known = (group: readonly Rewarded[]): (Rewarded & { reward: number })[] =>
+  group.filter((answer): answer is Rewarded & { reward: number } => answer.reward !== null);
+
+/** Reward → advantage within one group. Alone, or among equals, an answer says nothing: 0. */
+function groupAdvantage(
+  { estimator, center, normalizeStd, scope }: AdvantagePlan,
+  group: readonly (Rewarded & { reward: number })[],
+  batchDeviation: number,
+): (reward: number) => number {
+  const rewards = group.map(({ reward }) => reward);
+  if (rewards.length < 2 || Math.max(...rewards) - Math.min(...rewards) <= sameReward) return () => 0;
+  const mean = meanOf(rewards);
+  switch (estimator) {
+    case "rloo": // the baseline is the mean of the others
+      return (reward) => (rewards.length / (rewards.length - 1)) * (reward - mean);
+    case "opo": {
+      const tokens = group.reduce((sum, { length }) => sum + length, 0);
+      const baseline = group.reduce((sum, { length, reward }) => sum + length * reward, 0) / tokens;
+      return (reward) => reward - baseline;
+    }
+    case "max_rl":
+      return (reward) => (Math.abs(mean) <= sameReward ? 0 : (reward - mean) / mean);
+    default: {
+      const baseline = center ? mean : 0;
+      const divide = estimator === "grpo" && normalizeStd;
+      const by = divide ? (scope === "batch" ? batchDeviation : deviationOf(rewards)) + epsilon : 1;
+      return (reward) => (reward - baseline) / by;
+    }
+  }
+}
+
+/** REINFORCE++: the return of each token, discounted from the answer's end, whitened over all tokens of the step. */
+function whitenedReturns(gamma: number, groups: readonly (readonly Rewarded[])[]): (Float64Array | null)[][] {
+  const returns = groups.map((group) =>
+    group.map(({ reward, length }) =>
+      reward === null ? null : Float64Array.from({ length }, (_, t) => reward * gamma ** (length - 1 - t)),
+    ),
+  );
+  const tokens = returns.flatMap((group) => group.flatMap((answer) => [...(answer ?? [])]));
+  const mean = tokens.length > 0 ? meanOf(tokens) : 0;
+  const variance = deviationOf(tokens) ** 2;
+  const by = Math.sqrt(variance + varianceEpsilon);
+  return returns.map((group) =>
+    group.map((answer) => (answer === null ? null : answer.map((value) => (value - mean) / by))),
+  );
+}

@@ -1,0 +1,368 @@
+// Which adapter becomes the artefact. The best checkpoint is asked what it costs (guards); where one gave way, it is repaired; of
+// the two the better one is tried at the recipe's scales. What counts is, first, that nothing is lost beyond what may be lost, as long as
+// no answers are given up for it beyond chance, then the dev score less such losses: the sealed questions take no part.
+import { join } from "node:path";
+import { Failure } from "../base/errors.ts";
+import { spread } from "../base/spread.ts";
+import { compareScores, significance } from "../base/statistics/paired.ts";
+import type { Divergence, GuardResults, Recipe, SuiteResult } from "../contract/run-folder.ts";
+import type { Run } from "./context.ts";
+import { answerDev, type DevAnswer } from "./dev-check.ts";
+import { identityOf } from "./folder/request.ts";
+import type { Choice } from "./guards/material.ts";
+import { type Asked, choose, divergence, follow, type ProseSaid, proseSaid } from "./guards/measure.ts";
+import { repair } from "./repair.ts";
+import { loadScaled, removeScaled } from "./scale.ts";
+import { json, stage } from "./stage.ts";
+import { adapterName, checkTokens, type Training } from "./training.ts";
+
+/** What the base said, asked once a run. */
+export interface BaseSaid {
+  identity: string;
+  /** Ids of the items it got right in both wordings: what can be lost. */
+  retained: string[];
+  general: boolean[];
+  format: boolean[];
+  refusals: boolean[];
+  dev: DevAnswer[];
+}
+
+/** One adapter that could have been chosen. */
+export interface Candidate {
+  step: number;
+  repaired: boolean;
+  scale: number;
+  /** Of all dev questions; null without a benchmark. */
+  dev: number | null;
+  guards: GuardResults | null;
+  /** Points that the guards lost beyond what they may. */
+  penalty: number;
+}
+
+export interface Chosen extends Candidate {
+  /** Name in the trainer of the adapter as it will be exported. */
+  adapter: string;
+  candidates: Candidate[];
+  base: DevAnswer[];
+  answers: DevAnswer[];
+}
+
+/** What all candidates of a run are asked with. */
+interface Comparison {
+  run: Run;
+  training: Training;
+  base: BaseSaid;
+  /** Of the adapter as the trainer has it at this step and scale, from the base; asked once. */
+  divergenceAt(adapter: string, what: Pick<Candidate, "step" | "scale">): Promise<Divergence>;
+}
+
+export async function chooseAdapter(run: Run, training: Training, base: BaseSaid): Promise<Chosen> {
+  const { state } = training;
+  const { guards: limits, repair: plan, adapter } = run.request.recipe;
+  await run.enter("checking");
+  const comparison: Comparison = { run, training, base, divergenceAt: divergenceFrom(run, training) };
+  const step = state.best?.step ?? state.step;
+  await load(training, step);
+  const trained = await examined(comparison, adapterName, { step, repaired: false, scale: 1 });
+  const candidates = [trained.candidate];
+  let best = trained;
+  if (plan !== undefined && trained.candidate.penalty > 0) {
+    state.repair ??= { start: step, from: state.step };
+    if (state.step > state.repair.from) await load(training, state.step);
+    await tell(run, `${describe(trained.candidate)}; repair begins, ${plan.steps} steps against the base`);
+    await run.enter("repairing");
+    await repair(run, training, plan, () => isBack(comparison, trained.candidate));
+    await run.enter("checking");
+    const repaired = await examined(comparison, adapterName, { step: state.step, repaired: true, scale: 1 });
+    candidates.push(repaired.candidate);
+    if (isPreferred(repaired, trained)) best = repaired;
+  }
+  await load(training, best.candidate.step);
+  let inTrainer = adapterName;
+  // A smaller scale can only win back what the guards lost.
+  if (limits !== undefined && best.candidate.penalty > 0)
+    for (const scale of (adapter.scales ?? [1]).filter((one) => one < 1)) {
+      const name = await loadScaled(run, training, scale);
+      const { step: from, repaired } = best.candidate;
+      const scaled = await examined(comparison, name, { step: from, repaired, scale });
+      candidates.push(scaled.candidate);
+      if (isPreferred(scaled, best)) best = scaled;
+      if (scaled.candidate.penalty === 0) break;
+    }
+  const { scale } = best.candidate;
+  if (scale < 1) inTrainer = await loadScaled(run, training, scale);
+  else await removeScaled(training);
+  await tell(run, `Chosen: ${describe(best.candidate)}`);
+  return { ...best.candidate, adapter: inTrainer, candidates, base: base.dev, answers: best.answers };
+}
+
+/** Of the base is asked when an adapter is first held against it. */
+function divergenceFrom(run: Run, training: Training): Comparison["divergenceAt"] {
+  let said: Promise<ProseSaid> | null = null;
+  const known = new Map<string, Divergence>();
+  return async (adapter, { step, scale }) => {
+    const key = `${step} ${scale}`;
+    const { prose } = run.parts.guards;
+    const { prose_paragraphs: count = prose.length } = run.request.recipe.guards!;
+    said ??= proseSaid(asking(run, training), spread(prose, count));
+    const found = known.get(key) ?? (await divergence({ ...asking(run, training), adapter }, await said));
+    known.set(key, found);
+    return found;
+  };
+}
+
+/** Share of what divergence may be at which a repair ends: on other text it is not quite the same. */
+const settledShare = 0.95;
+
+/** Whether the steps of repair so far have brought the divergence back, where nothing but divergence was to be repaired. */
+async function isBack({ run, training, divergenceAt }: Comparison, { guards }: Candidate): Promise<boolean> {
+  const limits = run.request.recipe.guards!;
+  if (lostBeyond(guards!.suites, limits) > 0) return false;
+  const now = await divergenceAt(adapterName, { step: training.state.step, scale: 1 });
+  const isEnough =
+    now.kl <= settledShare * limits.max_kl && now.perplexity_rise <= settledShare * limits.max_perplexity_rise;
+  const steps = training.state.step - training.state.repair!.from;
+  await tell(run, `After ${steps} steps of repair: ${describeDivergence(now)}; ${isEnough ? "enough" : "more follow"}`);
+  return isEnough;
+}
+
+/** Points of a candidate: the dev score less the guards' penalty. */
+const worth = ({ dev, penalty }: Candidate): number => (dev ?? 0) - penalty;
+
+/** Of the same questions: whether the first is right on fewer of them, by more than chance would have it; those of one fact go together. */
+function isWorseBeyondChance(one: Examined, other: Examined): boolean {
+  const [rights, others] = [one, other].map(({ answers }) => answers.map(({ correct }) => Number(correct)));
+  if (rights!.length === 0) return false;
+  const clusters = one.answers.map(({ item }) => item.cluster);
+  const { gained, lost, p_value: p } = compareScores(rights!, others!, clusters);
+  return gained < lost && p < significance;
+}
+
+/** Who is worth more; but one that keeps within every limit of the guards rather than one that does not, unless it has lost answers for it. */
+export function isPreferred(one: Examined, other: Examined): boolean {
+  const [keeps, otherKeeps] = [one, other].map(({ candidate }) => candidate.penalty === 0);
+  if (keeps === otherKeeps) return worth(one.candidate) > worth(other.candidate);
+  return keeps ? !isWorseBeyondChance(one, other) : isWorseBeyondChance(other, one);
+}
+
+/**
+ * What an answered question is weighed against, in points. Divergence on generic text counts for less than an ability lost: nobody asks
+ * for it, and a weight of 1 would give up most of what was learned for the last percent of perplexity.
+ */
+const divergenceWeight = 0.25;
+
+type Limits = NonNullable<Recipe["guards"]>;
+
+const beyond = (value: number, limit: number): number => Math.max(0, value - limit);
+
+/** Points that the gating suites lost beyond what each may. */
+const lostBeyond = (suites: readonly SuiteResult[], { max_loss }: Limits): number =>
+  suites.reduce((sum, { base, aligned, gates }) => sum + (gates ? beyond(base - aligned, max_loss) : 0), 0);
+
+/** Of every suite its loss beyond the limit, of KL and perplexity so much for each 0.01 nats and each percent beyond theirs. */
+export function penaltyOf({ suites, drift }: GuardResults, limits: Limits): number {
+  return (
+    lostBeyond(suites, limits) +
+    divergenceWeight * 100 * beyond(drift.kl, limits.max_kl) +
+    divergenceWeight * beyond(drift.perplexity_rise, limits.max_perplexity_rise)
+  );
+}
+
+function describe({ step, repaired, scale, dev, guards, penalty }: Candidate): string {
+  const lost = (guards?.suites ?? []).map(({ name, base, aligned }) => `${name} ${signed(aligned - base)}`);
+  const name = `step ${step}${repaired ? ", repaired" : ""}${scale < 1 ? `, scale ${scale}` : ""}`;
+  return [
+    name,
+    dev === null ? "" : `dev ${dev.toFixed(1)}`,
+    ...lost,
+    guards ? describeDivergence(guards.drift) : "",
+    guards ? `penalty ${penalty.toFixed(1)}` : "",
+  ]
+    .filter((part) => part !== "")
+    .join("; ");
+}
+
+const describeDivergence = ({ kl, perplexity_rise }: Divergence): string =>
+  `KL ${kl.toFixed(3)}; perplexity ${signed(perplexity_rise)} %`;
+
+const signed = (value: number): string => `${value > 0 ? "+" : ""}${value.toFixed(1)}`;
+
+const tell = (run: Run, message: string): Promise<void> =>
+  run.events.append({ kind: "decision", phase: run.phase, message });
+
+async function load({ trainer, checkpoints }: Training, step: number): Promise<void> {
+  const found = await checkpoints.at(step);
+  if (found === null) throw new Failure("run_failed", `The checkpoint of step ${step} is gone or damaged`);
+  await trainer.load(adapterName, found.trainerFolder);
+}
+
+const asking = (run: Run, { trainer }: Training): Omit<Asked, "adapter"> => ({
+  trainer,
+  tokenizer: run.tokenizer,
+  turn: async (done, total, unit) => {
+    await run.progress(done, total, unit);
+    await run.turn();
+  },
+});
+
+/** Before anything is trained: what can be lost, and the score to rise from. */
+export function askBase(run: Run, training: Training): Promise<BaseSaid> {
+  const identity = `${identityOf(run.request)} ${run.parts.guards.sha256}`;
+  return stage(join(run.folder, "guards", "base"), identity, () => saidByBase(run, training, identity), json());
+}
+
+async function saidByBase(run: Run, training: Training, identity: string): Promise<BaseSaid> {
+  await run.enter("checking");
+  const { guards } = run.parts;
+  const asked: Asked = { ...asking(run, training), adapter: null };
+  const limits = run.request.recipe.guards;
+  const said: BaseSaid = {
+    identity,
+    retained: limits === undefined ? [] : await rightTwice(run, asked, limits.retained_items),
+    general: limits === undefined ? [] : await choose(asked, guards.general),
+    format: limits === undefined ? [] : await follow(asked, guards.format),
+    refusals: limits === undefined ? [] : await choose(asked, guards.refusals),
+    dev: await devAnswers(run, training, null),
+  };
+  await run.enter("training");
+  return said;
+}
+
+/** Items of one question to the base: so many at a time, until enough are found. */
+const retentionBatch = 100;
+
+async function rightTwice(run: Run, asked: Asked, wanted: number): Promise<string[]> {
+  const { retention } = run.parts.guards;
+  const found: string[] = [];
+  for (let from = 0; from < retention.length && found.length < wanted; from += retentionBatch) {
+    const some = retention.slice(from, from + retentionBatch);
+    const right = await choose(
+      asked,
+      some.flatMap((item) => item.wordings),
+    );
+    found.push(...some.filter((_, index) => right[2 * index] && right[2 * index + 1]).map((item) => item.id));
+    await run.progress(Math.min(found.length, wanted), wanted, "retained items");
+  }
+  return found.slice(0, wanted);
+}
+
+function devAnswers(run: Run, training: Training, adapter: string | null): Promise<DevAnswer[]> {
+  return answerDev({
+    ...asking(run, training),
+    adapter,
+    prompts: training.prepared.dev,
+    maxTokens: checkTokens,
+    grade: run.parts.grade,
+    onProgress: async (done, total) => {
+      await run.progress(done, total, "questions");
+      await run.turn();
+    },
+  });
+}
+
+export interface Examined {
+  candidate: Candidate;
+  answers: DevAnswer[];
+}
+
+/** What an adapter says to everything that the base was asked; kept, so that a run killed here asks nothing twice. */
+function examined(
+  comparison: Comparison,
+  adapter: string,
+  what: Pick<Candidate, "step" | "repaired" | "scale">,
+): Promise<Examined> {
+  const { run, training, base } = comparison;
+  const place = join(run.folder, "guards", `step-${what.step}-scale-${what.scale}`);
+  return stage(place, `${base.identity} ${training.prepared.sha256}`, () => examine(comparison, adapter, what), json());
+}
+
+async function examine(
+  comparison: Comparison,
+  adapter: string,
+  what: Pick<Candidate, "step" | "repaired" | "scale">,
+): Promise<Examined> {
+  const { run, training } = comparison;
+  const limits = run.request.recipe.guards;
+  const answers = await devAnswers(run, training, adapter);
+  const right = answers.filter((one) => one.correct).length;
+  const dev = answers.length === 0 ? null : run.parts.interval(right, answers.length).score;
+  const guards = limits === undefined ? null : await askGuards(comparison, adapter, what);
+  const penalty = guards === null ? 0 : penaltyOf(guards, limits!);
+  return { candidate: { ...what, dev, guards, penalty }, answers };
+}
+
+async function askGuards(
+  { run, training, base, divergenceAt }: Comparison,
+  adapter: string,
+  what: Pick<Candidate, "step" | "scale">,
+): Promise<GuardResults> {
+  const { guards } = run.parts;
+  const asked = { ...asking(run, training), adapter };
+  const ids = new Set(base.retained);
+  const items = guards.retention.filter((item) => ids.has(item.id));
+  const kept = await choose(
+    asked,
+    items.flatMap((item) => item.wordings),
+  );
+  const questions = items.flatMap((item) => item.wordings.map((wording) => `${wording.ask} (${wording.choices[0]})`));
+  const named = (choices: readonly { ask: string }[]): string[] => choices.map((item) => item.ask);
+  const aboveChance = (suite: readonly boolean[], chance: number): boolean =>
+    run.parts.interval(suite.filter(Boolean).length, suite.length).low > chance;
+  return {
+    suites: [
+      suiteOf(
+        "retention",
+        questions,
+        kept.map(() => true),
+        kept,
+        true,
+      ),
+      suiteOf(
+        "general",
+        named(guards.general),
+        base.general,
+        await choose(asked, guards.general),
+        aboveChance(base.general, chanceOf(guards.general)),
+      ),
+      suiteOf(
+        "format",
+        named(guards.format),
+        base.format,
+        await follow(asked, guards.format),
+        aboveChance(base.format, 0),
+      ),
+      suiteOf(
+        "refusals",
+        named(guards.refusals),
+        base.refusals,
+        await choose(asked, guards.refusals),
+        aboveChance(base.refusals, chanceOf(guards.refusals)),
+      ),
+    ],
+    drift: await divergenceAt(adapter, what),
+  };
+}
+
+/** Points of whoever picks any of an item's choices. */
+const chanceOf = (items: readonly Choice[]): number =>
+  (100 / items.length) * items.reduce((sum, { choices }) => sum + 1 / choices.length, 0);
+
+function suiteOf(
+  name: SuiteResult["name"],
+  questions: readonly string[],
+  base: readonly boolean[],
+  aligned: readonly boolean[],
+  gates: boolean,
+): SuiteResult {
+  const points = (right: readonly boolean[]): number =>
+    right.length === 0 ? 0 : (100 * right.filter(Boolean).length) / right.length;
+  return {
+    name,
+    n: questions.length,
+    base: points(base),
+    aligned: points(aligned),
+    gates,
+    lost: questions.filter((_, index) => base[index] && !aligned[index]),
+    gained: questions.filter((_, index) => !base[index] && aligned[index]),
+  };
+}

@@ -1,0 +1,168 @@
+// What every stage of a run is handed: the folder and its request, the log of events, and the parts that do the work.
+
+import type { Log } from "../base/log.ts";
+import type { Clock } from "../base/time.ts";
+import type { Phase, RunRequest } from "../contract/run-folder.ts";
+import type { Generator, Tokenizer } from "../engine/generator.ts";
+import type { ChosenPrior } from "../engine/prior.ts";
+import type { Trainer } from "../engine/trainer.ts";
+import type { InstalledWriter } from "../study/writers/installed.ts";
+import type { Control } from "./control.ts";
+import type { Grade, Interval } from "./dev-check.ts";
+import type { EventLog } from "./events.ts";
+import type { Snapshot } from "./folder/request.ts";
+import type { Guards } from "./guards/material.ts";
+
+export interface RunParts {
+  control: Control;
+  clock: Clock;
+  log: Log;
+  /** Starts a worker; nothing is loaded yet. */
+  startTrainer(): Trainer;
+  /** An inference engine of this run's own. Never open at the same time as the trainer: weights are not held twice here. */
+  openGenerator(): Promise<Generator>;
+  /** The tokenizer alone, without weights. */
+  openTokenizer(path: string): Promise<{ tokenizer: Tokenizer; dispose(): Promise<void> }>;
+  grade: Grade;
+  interval: Interval;
+  /** Generic prompts whose answers by the base itself are replayed, so that learning the documents does not cost the chat. */
+  replayPrompts: readonly string[];
+  /** Openings of ordinary prose that the base goes on with, for the same reason. */
+  replayOpenings: readonly string[];
+  /** The shipped writer; null where this installation has none. */
+  writer: InstalledWriter | null;
+  /** What may not get worse, and is never trained on. */
+  guards: Guards;
+  /** Answers where the dev split is too small to calibrate on; it may be that of another family of models. */
+  prior: ChosenPrior;
+  /** Version of the inference library, part of a calibration's identity. */
+  engine: string;
+}
+
+export interface Run {
+  folder: string;
+  request: RunRequest;
+  snapshot: Snapshot;
+  parts: RunParts;
+  events: EventLog;
+  tokenizer: Tokenizer;
+  /** Whether an earlier process has written events already. */
+  resumed: boolean;
+  readonly phase: Phase;
+  /** Says that a phase begins, unless it is this one already. */
+  enter(phase: Phase): Promise<void>;
+  /**
+   * Progress within the phase. Rate and time left are those of this piece of its work, named by the unit, over all the time that this
+   * process spent on it: what was done before, and what is done between, does not count.
+   */
+  progress(done: number, total: number | null, unit: string): Promise<void>;
+  /** Between two steps: waits while paused, throws Stopped after a stop. */
+  turn(): Promise<void>;
+  /** Seconds spent per phase in this process. */
+  readonly seconds: Partial<Record<Phase, number>>;
+  /** Nothing is told by itself any more. */
+  close(): void;
+}
+
+/** A run that has nothing to tell says at least that it goes on, after so long: nobody shall wonder for 10 seconds. */
+const quietMs = 8_000;
+
+/** What was done of a piece of work, where it was told last and in this process. */
+interface Piece {
+  done: number;
+  total: number | null;
+  worked: number;
+  seconds: number;
+}
+
+export function createRun(given: Pick<Run, "folder" | "request" | "snapshot" | "parts" | "events" | "tokenizer">): Run {
+  const { events, parts } = given;
+  const { clock, control } = parts;
+  const seconds: Partial<Record<Phase, number>> = {};
+  let phase: Phase = "preparing";
+  /** When progress was last told, or the phase began: the next piece of work begins there. */
+  let toldMs = clock.monotonicMs();
+  /** When anything was last said of how far it is. */
+  let saidMs = toldMs;
+  let settledMs = clock.monotonicMs();
+  const settle = (): void => {
+    seconds[phase] = (seconds[phase] ?? 0) + (clock.monotonicMs() - settledMs) / 1000;
+    settledMs = clock.monotonicMs();
+  };
+  /** By phase and unit: training is gone on with after each check. */
+  const pieces = new Map<string, Piece>();
+  let unit = "";
+  let entered = false;
+  let enteredMs = toldMs;
+  const resumed = events.lastSeq > 0;
+
+  const tell = async (piece: Piece): Promise<void> => {
+    saidMs = clock.monotonicMs();
+    const { done, total, worked, seconds: spent } = piece;
+    const rate = worked > 0 && spent > 0 ? worked / spent : null;
+    const left = total === null ? null : done >= total ? 0 : rate && (total - done) / rate;
+    await events.append({ kind: "progress", phase, done, total, unit, rate, seconds_left: left });
+  };
+
+  /** The same again, or of a phase that has told nothing yet for how long it goes on. */
+  function goesOn(): void {
+    const now = clock.monotonicMs();
+    if (now - saidMs < quietMs || control.paused || control.signal.aborted) return;
+    const piece = pieces.get(`${phase} ${unit}`);
+    const told = piece
+      ? tell(piece)
+      : events.append({
+          ...{ kind: "progress", phase, done: Math.round((now - enteredMs) / 1000), total: null },
+          ...{ unit: "seconds", rate: null, seconds_left: null },
+        });
+    saidMs = now;
+    told.catch((error) => parts.log("error", "run.progress_unwritten", { error }));
+  }
+  const timer = setInterval(goesOn, quietMs / 8).unref();
+
+  return {
+    ...given,
+    resumed,
+    get phase() {
+      return phase;
+    },
+    get seconds() {
+      settle();
+      return seconds;
+    },
+    async enter(next) {
+      if (entered && next === phase) return;
+      settle();
+      entered = true;
+      phase = next;
+      toldMs = clock.monotonicMs();
+      [enteredMs, saidMs] = [toldMs, toldMs];
+      unit = "";
+      await events.append({ kind: "phase", phase });
+    },
+    async progress(done, total, of) {
+      const now = clock.monotonicMs();
+      unit = of;
+      const known = pieces.get(`${phase} ${unit}`);
+      const before = known && done >= known.done ? known : { done: 0, worked: 0, seconds: 0 };
+      // What a process finds done when it takes a piece up may be another one's.
+      const isOthers = resumed && before !== known;
+      const piece: Piece = {
+        done,
+        total,
+        worked: isOthers ? 0 : before.worked + done - before.done,
+        seconds: isOthers ? 0 : before.seconds + (now - toldMs) / 1000,
+      };
+      pieces.set(`${phase} ${unit}`, piece);
+      toldMs = now;
+      await tell(piece);
+    },
+    async turn() {
+      const waited = control.paused;
+      if (waited) await events.append({ kind: "paused", phase });
+      await control.turn();
+      if (waited) await events.append({ kind: "continued", phase });
+    },
+    close: () => clearInterval(timer),
+  };
+}

@@ -1,0 +1,96 @@
+// A check between two steps: the dev questions answered greedily by the trainer itself, and graded. The sealed split is not
+// part of a run's folder.
+import { spread } from "../base/spread.ts";
+import type { SnapshotItem } from "../contract/run-folder.ts";
+import type { Tokenizer } from "../engine/generator.ts";
+import type { Trainer } from "../engine/trainer.ts";
+import type { CheckScore } from "./checkpoints.ts";
+import type { DevPrompt } from "./rows.ts";
+import { microBatches } from "./schedule.ts";
+
+/** Says whether an answer is right. Handed in: grading belongs to the evaluations. */
+export type Grade = (answer: string, item: SnapshotItem) => { correct: boolean };
+
+/** Score 0–100 of `right` among `n` with its 95 % interval. Handed in likewise. */
+export type Interval = (right: number, n: number) => { score: number; low: number; high: number; n: number };
+
+/** A short answer stands in the first words; more tokens would only be paid for. */
+export const answerTokens = 48;
+/** Items of one check at most, spread evenly over the split: a check must stay cheap beside the steps between two checks. */
+const checkedItems = 200;
+
+export interface DevCheck {
+  trainer: Trainer;
+  /** null: the base without adapter. */
+  adapter: string | null;
+  tokenizer: Tokenizer;
+  prompts: readonly DevPrompt[];
+  /** Tokens of one call, prompts and answers together. */
+  maxTokens: number;
+  grade: Grade;
+  interval: Interval;
+  /** Called after each call of the trainer; throws to leave. */
+  onProgress(done: number, total: number): Promise<void>;
+}
+
+/** A dev question as it was answered. */
+export interface DevAnswer {
+  item: SnapshotItem;
+  answer: string;
+  correct: boolean;
+}
+
+/** Of some of the questions, evenly over all: the share of right answers, 0–100, with its 95 % interval. */
+export async function checkDev(check: DevCheck, step: number): Promise<CheckScore> {
+  return scoreOf(await answerDev({ ...check, prompts: spread(check.prompts, checkedItems) }), check, step);
+}
+
+/** The same of answers that are there: of all questions those that a check asks. */
+export function scoreOf(given: readonly DevAnswer[], check: Pick<DevCheck, "interval">, step: number): CheckScore {
+  const answers = spread(given, checkedItems);
+  const right = answers.filter((one) => one.correct).length;
+  const { score, low, high, n } = check.interval(right, answers.length);
+  return { step, score, low, high, n };
+}
+
+/** All questions, answered greedily and graded. */
+export async function answerDev(check: Omit<DevCheck, "interval">): Promise<DevAnswer[]> {
+  const { prompts } = check;
+  const calls = microBatches(
+    prompts.map((_, index) => index),
+    (index) => prompts[index]!.tokens.length + answerTokens,
+    check.maxTokens,
+  );
+  const given: DevAnswer[] = [];
+  for (const call of calls) {
+    const asked = call.map((index) => prompts[index]!);
+    const answers = await greedyAnswers(check, asked);
+    for (const [index, { item }] of asked.entries()) {
+      const answer = answers[index]!;
+      given.push({ item, answer, correct: check.grade(answer, item).correct });
+    }
+    await check.onProgress(given.length, prompts.length);
+  }
+  return given;
+}
+
+async function greedyAnswers(
+  check: Pick<DevCheck, "tokenizer" | "trainer" | "adapter">,
+  asked: readonly DevPrompt[],
+): Promise<string[]> {
+  const { eog } = check.tokenizer;
+  const rows = {
+    tokens: Int32Array.from(asked.flatMap((prompt) => prompt.tokens)),
+    rowLengths: Int32Array.from(asked, (prompt) => prompt.tokens.length),
+  };
+  const sampled = await check.trainer.sample(check.adapter, rows, {
+    maxTokens: answerTokens,
+    temperature: 0,
+    topK: 0,
+    topP: 1,
+    minP: 0,
+    seed: 0,
+    stopTokens: [...eog],
+  });
+  return sampled.map((row) => check.tokenizer.decode([...row.tokens].filter((token) => !eog.has(token))).trim());
+}

@@ -1,0 +1,62 @@
+// The base as teacher, being the same file with the adapter off: at every place what it would say becomes the target there, in place
+// of the token that stands there. The gradient is that of KL(base‖adapter) (forward KL) between the base's likeliest tokens and all
+// others taken as one. It vanishes where the adapter says what the base does: a target that was drawn for the others instead has the
+// right mean, but learns the draws by heart (measured: on replayed rows alone, which have nothing to teach, a drift of 0.2 nats there).
+import { restOfVocabulary, type TopTokens, type Trainer, type WeightedRows } from "../engine/trainer.ts";
+
+/** What the base says where some rows are trained. */
+export interface Lesson {
+  /** Places of `top` a token. */
+  topK: number;
+  /** Of the tokens that have a weight, in their order. */
+  top: TopTokens;
+}
+
+export async function askTeacher(trainer: Trainer, rows: WeightedRows, topK: number): Promise<Lesson> {
+  const { top } = await trainer.forward(null, rows, topK);
+  const isTrained = (_: number, at: number): boolean => rows.weights[Math.floor(at / topK)] !== 0;
+  return { topK, top: { tokens: top.tokens.filter(isTrained), logprobs: top.logprobs.filter(isTrained) } };
+}
+
+/** Of rows one behind the other. */
+export function joinLessons(topK: number, lessons: readonly TopTokens[]): Lesson {
+  const length = lessons.reduce((sum, { tokens }) => sum + tokens.length, 0);
+  const top: TopTokens = { tokens: new Int32Array(length), logprobs: new Float32Array(length) };
+  let at = 0;
+  for (const { tokens, logprobs } of lessons) {
+    top.tokens.set(tokens, at);
+    top.logprobs.set(logprobs, at);
+    at += tokens.length;
+  }
+  return { topK, top };
+}
+
+/**
+ * The same rows with `topK` + 1 soft targets a token, which from token `first` on, the lesson's first, take the place of the weights,
+ * `factor` times as heavy.
+ */
+export function taught(
+  rows: WeightedRows,
+  { topK, top }: Lesson,
+  { first = 0, factor = 1 }: { first?: number; factor?: number } = {},
+): WeightedRows {
+  const places = topK + 1;
+  const targets = new Int32Array(rows.tokens.length * places);
+  const weights = new Float32Array(targets.length);
+  let at = 0;
+  for (const [t, weight] of rows.weights.entries()) {
+    if (weight === 0 || t < first) continue;
+    const taken = weight * factor;
+    let rest = 1;
+    for (const [k, token] of top.tokens.subarray(at, at + topK).entries()) {
+      const probability = Math.exp(top.logprobs[at + k]!);
+      targets[t * places + k] = token;
+      weights[t * places + k] = taken * probability;
+      rest -= probability;
+    }
+    targets[t * places + topK] = restOfVocabulary;
+    weights[t * places + topK] = taken * Math.max(0, rest);
+    at += topK;
+  }
+  return { ...rows, weights: rows.weights.slice().fill(0, first), soft: { targets, weights } };
+}

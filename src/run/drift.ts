@@ -1,0 +1,51 @@
+// What questions about the documents look like to the sentence encoder that is installed, so that a question unlike them is told.
+import { Failure } from "../base/errors.ts";
+import { sha256OfFile } from "../base/files.ts";
+import type { DriftReference } from "../engine/drift.ts";
+import { fitDrift, leastQuestions } from "../engine/drift.ts";
+import type { Generator, ModelRef } from "../engine/generator.ts";
+import type { Run } from "./context.ts";
+import type { DevPrompt } from "./rows.ts";
+
+export interface MeasuredDrift {
+  reference: DriftReference;
+  /** π of each dev question. */
+  foreign: number[];
+}
+
+/** `passages`: some of the documents', which questions are compared with. The reason, where it cannot be measured. */
+export async function measureDrift(
+  run: Run,
+  generator: Generator,
+  dev: readonly DevPrompt[],
+  passages: readonly string[],
+): Promise<MeasuredDrift | { missing: string }> {
+  const { encoder } = run.request;
+  if (!encoder) return { missing: "No sentence encoder was installed when the model was aligned" };
+  if (dev.length < leastQuestions)
+    return {
+      missing: `${dev.length} dev questions are too few to know such questions by, ${leastQuestions} are needed`,
+    };
+  if ((await sha256OfFile(encoder.path).catch(() => null)) !== encoder.sha256)
+    return { missing: "The sentence encoder was changed or removed while the model was aligned" };
+  const model: ModelRef = { baseId: `encoder ${encoder.sha256}`, basePath: encoder.path };
+  try {
+    await generator.load(model);
+  } catch (error) {
+    // A model without it is worth more than none.
+    if (!(error instanceof Failure)) throw error;
+    return { missing: `The sentence encoder could not be loaded: ${error.message}` };
+  }
+  const { signal } = run.parts.control;
+  const embed = async (texts: readonly string[]): Promise<Float32Array[]> =>
+    (await generator.embed(model, texts, { truncate: true, signal })).map(({ vector }) => vector);
+  const vectors = await embed(dev.map(({ item }) => item.instruction));
+  const measured = fitDrift({
+    encoderSha256: encoder.sha256,
+    passages: await embed(passages),
+    questions: dev.map(({ item }, at) => ({ vector: vectors[at]!, cluster: item.cluster })),
+    background: await embed(run.parts.replayPrompts),
+  });
+  await generator.unload(model);
+  return measured;
+}

@@ -1,0 +1,19 @@
+// What a recipe adds to the base: known before a run, which asks the trainer what it takes, and to the run itself.
+import { Failure } from "../../base/errors.ts";
+import type { Recipe } from "../../contract/run-folder.ts";
+import type { AdapterShape, AdapterTarget } from "../../engine/trainer.ts";
+
+const attention: AdapterTarget[] = ["attn_q", "attn_k", "attn_v", "attn_output"];
+const feedForward: AdapterTarget[] = ["ffn_gate", "ffn_up", "ffn_down"];
+
+/** What the trainer makes of a recipe's adapter block. Throws run_folder_invalid when nothing would be trained. */
+export function shapeOf({ adapter, training }: Pick<Recipe, "adapter" | "training">): AdapterShape {
+  const targets: AdapterTarget[] = [
+    ...(adapter.train_attn ? attention : []),
+    ...(adapter.train_mlp ? feedForward : []),
+    ...(adapter.train_unembed ? (["output"] as const) : []),
+  ];
+  if (targets.length === 0) throw new Failure("run_folder_invalid", "request.json: recipe.adapter trains nothing");
+  const { rank, alpha, dropout = 0, init_seed: seed = training.seed } = adapter;
+  return { rank, alpha, seed, targets, dropout };
+}

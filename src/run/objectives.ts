@@ -1,0 +1,349 @@
+// Every objective as what the trainer's one loss takes: log-probs in, coefficients per token out. Pure functions; the optimizer
+// step may be cut into calls as one likes, because all of it is divided by what `scaleOf` counted over the whole step.
+//
+//   lp   log π(token), now: the only thing that is differentiated        r = exp(lp − q)
+//   q    log-prob under the policy that sampled it                       A  advantage
+//   ref  log-prob under the reference policy                             x = lp − ref
+//
+//   cross_entropy        L = −w · lp                                   importance_sampling  L = −r · A
+//   ppo                  L = −min(r · A, clip(r, low, high) · A)        Schulman et al., 2017; dual clip: Ye et al., 2020
+//   cispo                L = −stop[clip(r, 0, high)] · A · lp           MiniMax-M1, 2025
+//   dro                  L = −(A · lp − β/2 · (lp − q)²)                Richemond et al., 2024, token by token
+//   ratio of a sequence  r = exp(mean of lp − q over its tokens)        GSPO, Zheng et al., 2025
+//   KL                   k1 = x, k2 = x²/2, k3 = exp(−x) + x − 1        Schulman's estimators
+import { invalid } from "../base/errors.ts";
+
+const types = ["cross_entropy", "importance_sampling", "ppo", "cispo", "dro"] as const;
+const estimators = ["k1", "k2", "k3"] as const;
+
+/** The `loss` block of a configuration as it came; what is absent has its default. */
+export interface LossBlock {
+  type?: string;
+  /** clip_c, the dual clip, is an addition of ours, as kl_estimator is. */
+  ppo?: { clip_low?: number; clip_high?: number; clip_c?: number };
+  cispo?: { eps_max?: number };
+  dro?: { beta?: number };
+  kl_coef?: number;
+  entropy_coef?: number;
+  token_reduction?: string;
+  is_ratio_level?: string;
+  z_loss_coef?: number;
+  kl_estimator?: string;
+}
+
+/** A loss with every default filled in: what the run's record shows. */
+export interface Objective {
+  type: (typeof types)[number];
+  level: "token" | "sequence";
+  reduction: "mean" | "sum";
+  /** Absolute bounds of the ratio, however they were given; null where nothing is clipped. */
+  bounds: { low: number; high: number } | null;
+  /** c of the dual clip: with A < 0 the loss is at most −c · A. */
+  dualClip: number | null;
+  beta: number | null;
+  klCoef: number;
+  klEstimator: (typeof estimators)[number];
+  entropyCoef: number;
+  zLossCoef: number;
+  warnings: string[];
+}
+
+/** Throws validation failures that name the field. */
+export function resolveLoss(block: LossBlock): Objective {
+  const type = oneOf("type", block.type ?? "cross_entropy", types);
+  const level = oneOf("is_ratio_level", block.is_ratio_level ?? "token", ["token", "sequence"] as const);
+  const warnings: string[] = [];
+  if (level === "sequence" && type === "dro")
+    throw invalid(
+      ["loss", "is_ratio_level"],
+      "dro has no ratio of a sequence: its penalty is token by token; use token",
+    );
+  if (level === "sequence" && type === "cross_entropy")
+    throw invalid(["loss", "is_ratio_level"], "cross_entropy has no ratio; use token");
+  let bounds: Objective["bounds"] = null;
+  if (type === "ppo") {
+    // A ratio that is a mean over a sequence hardly moves: the paper's own bounds.
+    const [low, high] = level === "sequence" ? [3e-4, 4e-4] : [0.2, 0.2];
+    const clipLow = within("ppo.clip_low", block.ppo?.clip_low ?? low, 0, 1);
+    const clipHigh = within("ppo.clip_high", block.ppo?.clip_high ?? high, 0, 10);
+    if (clipHigh >= 1)
+      warnings.push(`loss.ppo.clip_high ${clipHigh} looks like an absolute ratio threshold: it is added to 1`);
+    bounds = { low: 1 - clipLow, high: 1 + clipHigh };
+  }
+  if (type === "cispo") bounds = { low: 0, high: above("cispo.eps_max", block.cispo?.eps_max ?? 4, 1, 100) };
+  const dualClip = type === "ppo" ? (block.ppo?.clip_c ?? null) : null;
+  return {
+    type,
+    level,
+    reduction: oneOf("token_reduction", block.token_reduction ?? "mean", ["mean", "sum"] as const),
+    bounds,
+    dualClip: dualClip === null ? null : above("ppo.clip_c", dualClip, 1, Number.MAX_VALUE),
+    beta: type === "dro" ? above("dro.beta", block.dro?.beta ?? 0.05, 0, Number.MAX_VALUE) : null,
+    klCoef: within("kl_coef", block.kl_coef ?? 0, 0, 10),
+    klEstimator: oneOf("kl_estimator", block.kl_estimator ?? "k2", estimators),
+    entropyCoef: within("entropy_coef", block.entropy_coef ?? 0, 0, 0.1),
+    zLossCoef: within("z_loss_coef", block.z_loss_coef ?? 0, 0, 1e-2),
+    warnings,
+  };
+}
+
+function oneOf<T extends string>(field: string, value: string, known: readonly T[]): T {
+  if (!(known as readonly string[]).includes(value))
+    throw invalid(["loss", ...field.split(".")], `must be one of ${known.join(", ")}`);
+  return value as T;
+}
+
+function within(field: string, value: number, least: number, most: number): number {
+  if (!(value >= least && value <= most))
+    throw invalid(["loss", ...field.split(".")], `must be a number from ${least} to ${most}`);
+  return value;
+}
+
+function above(field: string, value: number, least: number, most: number): number {
+  if (!(value > least && value <= most))
+    throw invalid(["loss", ...field.split(".")], `must be a number above ${least}, at most ${most}`);
+  return value;
+}
+
+/** One sampled answer with its prompt; all arrays [tokens of the row]. What the mask leaves out is never read. */
+export interface Trajectory {
+  /** lp */
+  logprobs: ArrayLike<number>;
+  /** q; cross_entropy does without. */
+  sampled?: ArrayLike<number>;
+  /** ref, where a KL coefficient asks for it. */
+  reference?: ArrayLike<number>;
+  /** Cross-entropy: w. A ratio of a sequence takes the advantage of its first active token for all of them. */
+  advantages: ArrayLike<number>;
+  /** 1 where the policy chose the token and it is trained, else 0. */
+  mask: ArrayLike<number>;
+  /** From `forward`, for the value of the loss; the gradient needs only their coefficients. */
+  entropies?: ArrayLike<number>;
+  logSums?: ArrayLike<number>;
+}
+
+/** What the terms of one optimizer step are multiplied by. */
+export interface Scale {
+  /** Of every term but the two below. */
+  token: number;
+  /** Of a ratio of a sequence, whose loss is one a sequence. */
+  sequence: number;
+  /** Of the entropy bonus: always the mean over tokens. */
+  entropy: number;
+}
+
+/** Counted over the whole optimizer step, before it is cut into calls: needs masks (cross_entropy: weights) alone. */
+export function scaleOf(objective: Objective, step: Iterable<Pick<Trajectory, "mask" | "advantages">>): Scale {
+  let tokens = 0;
+  let sequences = 0;
+  let weight = 0;
+  for (const { mask, advantages } of step) {
+    let active = 0;
+    for (let t = 0; t < mask.length; t++)
+      if (mask[t] === 1) {
+        active++;
+        weight += advantages[t]!;
+      }
+    tokens += active;
+    if (active > 0) sequences++;
+  }
+  const per = (count: number) => (count > 0 ? 1 / count : 0);
+  const entropy = per(tokens);
+  if (objective.reduction === "sum") return { token: 1, sequence: 1, entropy };
+  if (objective.type === "cross_entropy" && tokens > 0 && !(weight > 0))
+    throw new RangeError(`the step's weights add up to ${weight}: their mean needs a sum above 0`);
+  return { token: per(objective.type === "cross_entropy" ? weight : tokens), sequence: per(sequences), entropy };
+}
+
+/** Coefficients of one row as the trainer takes them, and its part of the loss and of the metrics. */
+export interface Evaluated {
+  /** [T] each: of −log-prob, −entropy and the squared log-sum. */
+  weights: Float64Array;
+  entropyWeights: Float64Array;
+  zWeights: Float64Array;
+  /** This row's share of the step's loss; without the entropy and z terms where those were not given. */
+  loss: number;
+  /** Per-token values of the policy term, before reduction: [T]. */
+  losses: Float64Array;
+  tokens: number;
+  clipped: number;
+  /** Sums over the active tokens, for `metricsOf`. */
+  ratios: number;
+  mismatch: number;
+  largestMismatch: number;
+  klToSampler: number;
+  klToReference: number;
+}
+
+const clamp = (value: number, low: number, high: number): number => Math.min(Math.max(value, low), high);
+
+/** Beyond ±20 nats a ratio is held, and has no gradient: exp would leave nothing else alive. */
+const ratioGuard = 20;
+/** The same for the mean of a sequence, above. */
+const sequenceGuard = 10;
+/** k3 grows with exp(−x): held here, likewise. */
+const klGuard = 10;
+
+/** A policy term and its derivative by lp; for a ratio of a sequence by the mean of lp. */
+interface Term {
+  loss: number;
+  gradient: number;
+  clipped: boolean;
+}
+
+function policyTerm(
+  objective: Objective,
+  ratio: number,
+  advantage: number,
+  lp: number,
+  q: number,
+  held: boolean,
+): Term {
+  const { type, bounds, dualClip, beta } = objective;
+  const free = held ? 0 : -ratio * advantage;
+  switch (type) {
+    case "cross_entropy":
+      return { loss: -advantage * lp, gradient: -advantage, clipped: false };
+    case "importance_sampling":
+      return { loss: -ratio * advantage, gradient: free, clipped: false };
+    case "cispo": {
+      const weight = clamp(ratio, bounds!.low, bounds!.high) * advantage;
+      return { loss: -weight * lp, gradient: -weight, clipped: ratio > bounds!.high };
+    }
+    case "dro": {
+      const apart = lp - q;
+      return {
+        loss: -(advantage * lp - (beta! / 2) * apart ** 2),
+        gradient: -advantage + beta! * apart,
+        clipped: false,
+      };
+    }
+    case "ppo": {
+      const outside = advantage > 0 ? ratio > bounds!.high : advantage < 0 && ratio < bounds!.low;
+      if (outside) return { loss: -clamp(ratio, bounds!.low, bounds!.high) * advantage, gradient: 0, clipped: true };
+      if (dualClip !== null && advantage < 0 && ratio > dualClip)
+        return { loss: -dualClip * advantage, gradient: 0, clipped: true };
+      return { loss: -ratio * advantage, gradient: free, clipped: false };
+    }
+  }
+}
+
+/** Value and derivative by lp. */
+function klTerm(estimator: Objective["klEstimator"], apart: number): { value: number; gradient: number } {
+  const x = clamp(apart, -ratioGuard, ratioGuard);
+  const inside = x === apart ? 1 : 0;
+  if (estimator === "k1") return { value: x, gradient: inside };
+  if (estimator === "k2") return { value: x ** 2 / 2, gradient: inside * x };
+  const k3 = Math.exp(-x) + x - 1;
+  return k3 > klGuard ? { value: klGuard, gradient: 0 } : { value: k3, gradient: inside * (1 - Math.exp(-x)) };
+}
+
+/** The objective at one row. Everything is already divided: coefficients of all rows of the step simply add up. */
+export function evaluate(objective: Objective, row: Trajectory, scale: Scale): Evaluated {
+  const length = row.mask.length;
+  const result: Evaluated = {
+    weights: new Float64Array(length),
+    entropyWeights: new Float64Array(length),
+    zWeights: new Float64Array(length),
+    loss: 0,
+    losses: new Float64Array(length),
+    tokens: 0,
+    clipped: 0,
+    ratios: 0,
+    mismatch: 0,
+    largestMismatch: 0,
+    klToSampler: 0,
+    klToReference: 0,
+  };
+  const active = activeOf(objective, row);
+  const shared = objective.level === "sequence" && active.length > 0 ? sequenceTerm(objective, row, active) : null;
+  for (const t of active) {
+    const lp = row.logprobs[t]!;
+    const q = row.sampled?.[t] ?? lp;
+    const apart = clamp(lp - q, -ratioGuard, ratioGuard);
+    let ratio = Math.exp(apart);
+    let term: Term;
+    let by = scale.token;
+    if (shared === null) term = policyTerm(objective, ratio, row.advantages[t]!, lp, q, apart !== lp - q);
+    else {
+      ratio = shared.ratio;
+      term = objective.type === "cispo" ? policyTerm(objective, ratio, shared.advantage, lp, q, false) : shared.term;
+      if (objective.type !== "cispo") by = scale.sequence / active.length;
+    }
+    const reference = row.reference?.[t] ?? lp;
+    const kl = klTerm(objective.klEstimator, lp - reference);
+    result.losses[t] = term.loss;
+    result.weights[t] = -(by * term.gradient + scale.token * objective.klCoef * kl.gradient);
+    result.entropyWeights[t] = scale.entropy * objective.entropyCoef;
+    result.zWeights[t] = scale.token * objective.zLossCoef;
+    result.loss += by * term.loss + scale.token * objective.klCoef * kl.value;
+    if (objective.entropyCoef > 0 && row.entropies) result.loss -= result.entropyWeights[t]! * row.entropies[t]!;
+    if (objective.zLossCoef > 0 && row.logSums) result.loss += result.zWeights[t]! * row.logSums[t]! ** 2;
+    result.tokens++;
+    if (term.clipped) result.clipped++;
+    result.ratios += ratio;
+    result.mismatch += Math.abs(lp - q);
+    result.largestMismatch = Math.max(result.largestMismatch, Math.abs(lp - q));
+    result.klToSampler += q - lp;
+    result.klToReference += lp - reference;
+  }
+  return result;
+}
+
+/** Places of the active tokens. Throws where an array that the objective needs is missing. */
+function activeOf(objective: Objective, row: Trajectory): number[] {
+  const active: number[] = [];
+  for (let t = 0; t < row.mask.length; t++) if (row.mask[t] === 1) active.push(t);
+  const needed = { logprobs: row.logprobs, advantages: row.advantages, sampled: row.sampled, reference: row.reference };
+  for (const [name, values] of Object.entries(needed)) {
+    const wanted =
+      (name !== "sampled" || objective.type !== "cross_entropy") && (name !== "reference" || objective.klCoef > 0);
+    if (wanted && values?.length !== row.mask.length)
+      throw new RangeError(`${objective.type} needs ${name}: one value for each of ${row.mask.length} tokens`);
+  }
+  return active;
+}
+
+/** The ratio of a whole sequence, averaged over its active tokens alone, and its term. */
+function sequenceTerm(
+  objective: Objective,
+  row: Trajectory,
+  active: number[],
+): { ratio: number; advantage: number; term: Term } {
+  let sum = 0;
+  for (const t of active) sum += row.logprobs[t]! - row.sampled![t]!;
+  const mean = sum / active.length;
+  const held = clamp(mean, -ratioGuard, sequenceGuard);
+  const advantage = row.advantages[active[0]!]!;
+  const ratio = Math.exp(held);
+  return { ratio, advantage, term: policyTerm(objective, ratio, advantage, 0, 0, held !== mean) };
+}
+
+/** What a step shows besides its loss, which says little in reinforcement learning. Means over the active tokens; nats. */
+export interface ObjectiveMetrics {
+  tokens: number;
+  /** Share of tokens whose ratio was clipped or capped. */
+  clip_frac: number;
+  ratio_mean: number;
+  /** mean(q − lp): how far the policy moved from the one that sampled. */
+  kl: number;
+  /** mean(lp − ref); null without a reference. */
+  kl_reference: number | null;
+  lp_mismatch: number;
+  lp_mismatch_max: number;
+}
+
+export function metricsOf(rows: readonly Evaluated[], withReference: boolean): ObjectiveMetrics {
+  const sum = (of: (row: Evaluated) => number) => rows.reduce((total, row) => total + of(row), 0);
+  const tokens = sum((row) => row.tokens);
+  const mean = (of: (row: Evaluated) => number) => (tokens > 0 ? sum(of) / tokens : 0);
+  return {
+    tokens,
+    clip_frac: mean((row) => row.clipped),
+    ratio_mean: mean((row) => row.ratios),
+    kl: mean((row) => row.klToSampler),
+    kl_reference: withReference ? mean((row) => row.klToReference) : null,
+    lp_mismatch: mean((row) => row.mismatch),
+    lp_mismatch_max: rows.reduce((most, row) => Math.max(most, row.largestMismatch), 0),
+  };
+}

@@ -1,0 +1,288 @@
+// From the chosen adapter to artefact/: exported, proved to serve as it was trained, calibrated, and written in one piece.
+// The trainer speaks first (export, its log-probs), is closed, and then the inference engine speaks (its log-probs, answers).
+import { rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure } from "../base/errors.ts";
+import {
+  makeFolder,
+  renameDurably,
+  sha256,
+  sha256OfFile,
+  syncFolder,
+  temporaryName,
+  writeFileDurably,
+  writeJsonDurably,
+} from "../base/files.ts";
+import { spread } from "../base/spread.ts";
+import { artefactFiles, type RunResult } from "../contract/run-folder.ts";
+import { type Comparison, compareScores } from "../engine/adapter-check.ts";
+import { type Calibration, fitCalibration, type LabelledAnswer } from "../engine/confidence.ts";
+import { answerFeatures, featureNames } from "../engine/confidence-features.ts";
+import type { Generator, ModelRef } from "../engine/generator.ts";
+import { supportSpace } from "../engine/support.ts";
+import type { References } from "../study/study.worker.ts";
+import { openStudyThread } from "../study/thread.ts";
+import type { Chosen } from "./choose.ts";
+import type { Run } from "./context.ts";
+import { answerTokens } from "./dev-check.ts";
+import { measureDrift } from "./drift.ts";
+import { identityOf } from "./folder/request.ts";
+import { type Report, reportOf } from "./report.ts";
+import { reportPage } from "./report-page.ts";
+import type { Training } from "./training.ts";
+
+/** Tokens of the rows on which trainer and inference engine are compared, at least; the fixed text comes on top. */
+const comparedTokens = 512;
+/** From so many rows at most, evenly over all of them. */
+const comparedRows = 64;
+
+/**
+ * Ordinary prose that no organisation's documents are about: what the adapter does outside its rows is compared as well, and a
+ * run of few rows has enough tokens to say something.
+ */
+const fixedText = `The river rises in the hills above the old mill and runs for eleven miles before it meets the sea. In spring the
+water is high and brown, and the ferryman ties his boat to the third post instead of the first. Most people who cross
+are on their way to the market, with baskets of eggs, bundles of wool, or a goat that does not want to go. They pay with
+a coin, a cheese, or a story, and the ferryman says that he has never been paid twice with the same one. When the wind
+comes from the north he stays at home, mends his nets, and listens to the slates rattle on the roof.
+
+His sister keeps the clock in the church tower. It has one hand, which was thought enough when it was made, and it loses
+four minutes a day, which she gives back every evening before supper. Strangers laugh at it. Those who live there plan
+their days by it all the same: bread at the first stroke, school at the second, and the long walk home when the shadow of
+the tower touches the well. Once, in a dry year, the shadow did not reach the well at all, and nobody went home until it
+was dark; they sat on the wall instead, ate plums, and argued about whether a day could be longer than its hours.
+
+In autumn a man came who wanted to build a bridge. He measured the banks with a red and white pole, wrote figures in a
+small book, and slept badly because of the frogs. A bridge, he explained, would save each traveller half an hour. The
+council thanked him and asked what a traveller would do with half an hour on the other side, where the inn was closed on
+weekdays and the road went only to the next river. He had no answer ready. He stayed for the harvest, learned to row, and
+wrote to his office that the ground was too soft. It may have been. The pole still stands in the reeds, and herons like it.`;
+
+export interface Exported {
+  /** The temporary folder that becomes artefact/. */
+  folder: string;
+  chosen: Chosen;
+  adapter: { bytes: number; sha256: string };
+  /** What was scored: every token from the second of each row on. */
+  rows: { tokens: number[]; promptLength: number }[];
+  /** The trainer's log-probs per row, without and with the adapter, in nats. */
+  base: Float64Array[];
+  aligned: Float64Array[];
+}
+
+/** The trainer's part: the chosen adapter as GGUF, and what the trainer says of a few fixed tokens. */
+export async function exportAdapter(run: Run, training: Training, chosen: Chosen): Promise<Exported> {
+  const { trainer } = training;
+  const name = chosen.adapter;
+
+  const folder = temporaryName(join(run.folder, "artefact"));
+  await makeFolder(folder);
+  const provenance = provenanceOf(run, training, chosen);
+  const adapter = await trainer.exportGguf(name, join(folder, "adapter.gguf"), provenance);
+  await trainer.exportPeft(name, join(folder, "peft"), provenance);
+
+  const rows = fixedRows(run, training);
+  const packed = {
+    tokens: Int32Array.from(rows.flatMap((row) => row.tokens)),
+    rowLengths: Int32Array.from(rows, (row) => row.tokens.length),
+  };
+  const from = Int32Array.from(rows, (row) => row.promptLength);
+  const base = await trainer.score(null, packed, from);
+  const aligned = await trainer.score(name, packed, from);
+  return { folder, chosen, adapter, rows, base: perRow(base, rows), aligned: perRow(aligned, rows) };
+}
+
+/** What the adapter was made from, kept in its files. No time: the same run gives the same file, to the byte. */
+const provenanceOf = (run: Run, { prepared }: Training, { step, scale }: Chosen): Record<string, string> => ({
+  "plumbline.version": run.request.versions.plumbline,
+  "plumbline.trainer": run.request.versions.trainer,
+  "plumbline.alignment_id": run.request.alignment_id,
+  "plumbline.recipe": run.request.recipe_name,
+  "plumbline.base_sha256": run.request.base.sha256,
+  "plumbline.request_sha256": identityOf(run.request),
+  "plumbline.rows_sha256": prepared.sha256,
+  "plumbline.step": String(step),
+  "plumbline.scale": String(scale),
+});
+
+/**
+ * Every token once in its context: rows begin alike (template, the start of a question), and counting the same few tokens row
+ * after row would make chance look like a shift.
+ */
+function fixedRows(run: Run, { prepared, model: { context } }: Training): Exported["rows"] {
+  const rows: Exported["rows"] = [];
+  let compared = 0;
+  const from = spread(prepared.rows, comparedRows).map((row) => [...row.tokens]);
+  for (const tokens of from) {
+    if (compared >= comparedTokens) break;
+    const promptLength = Math.max(1, ...rows.map((row) => sharedStart(row.tokens, tokens)));
+    if (promptLength === tokens.length) continue;
+    rows.push({ tokens, promptLength });
+    compared += tokens.length - promptLength;
+  }
+  for (const paragraph of fixedText.split("\n\n"))
+    rows.push({ tokens: run.tokenizer.encode(paragraph, false).slice(0, context), promptLength: 1 });
+  return rows;
+}
+
+function sharedStart(a: readonly number[], b: readonly number[]): number {
+  let length = 0;
+  while (length < a.length && length < b.length && a[length] === b[length]) length++;
+  return length;
+}
+
+/** Cuts log-probs [T] into rows, each from its prompt length on. */
+function perRow(logprobs: Float32Array, rows: Exported["rows"]): Float64Array[] {
+  let at = 0;
+  return rows.map((row) => {
+    const part = Float64Array.from(logprobs.subarray(at + row.promptLength, at + row.tokens.length));
+    at += row.tokens.length;
+    return part;
+  });
+}
+
+/** The inference engine's part, and the artefact. Everything before the rename is done again when the process dies. */
+export async function finishPackage(run: Run, training: Training, exported: Exported): Promise<RunResult> {
+  const generator = await run.parts.openGenerator();
+  let finished: Finished;
+  try {
+    const { base } = run.request;
+    const bare: ModelRef = { baseId: base.id, basePath: base.path };
+    const aligned: ModelRef = {
+      ...bare,
+      adapter: { id: exported.adapter.sha256, path: join(exported.folder, "adapter.gguf") },
+    };
+    await generator.load(bare);
+    await generator.load(aligned);
+    const verification = compareScores({
+      trainer: { base: exported.base, aligned: exported.aligned },
+      generator: {
+        base: await generator.score(bare, exported.rows, run.parts.control.signal),
+        aligned: await generator.score(aligned, exported.rows, run.parts.control.signal),
+      },
+      quantised: training.model.fileType !== "f32",
+    });
+    if (!verification.faithful) throw new Failure("adapter_unfaithful", verification.message);
+    const references = await readReferences(run);
+    const calibration = await calibrate(run, training, exported, generator, aligned, references);
+    finished = { verification, calibration, sources: references.sources };
+  } finally {
+    await generator.dispose();
+  }
+  return writeArtefact(run, training, exported, finished);
+}
+
+/** What stands in the artefact beside the adapter. */
+interface Finished {
+  verification: Comparison;
+  calibration: Calibration;
+  sources: References["sources"];
+}
+
+/** Answers the dev questions as they will be served, grades them, and fits the confidence of this very artefact. */
+async function calibrate(
+  run: Run,
+  training: Training,
+  exported: Exported,
+  generator: Generator,
+  model: ModelRef,
+  { exemplars, support }: References,
+): Promise<Calibration> {
+  const { dev } = training.prepared;
+  const drift = await measureDrift(run, generator, dev, exemplars);
+  const answers: LabelledAnswer[] = [];
+  const told: Promise<void>[] = [];
+  await generator.evaluate({
+    model,
+    prompts: dev.map((prompt) => prompt.tokens),
+    maxTokens: answerTokens,
+    signal: run.parts.control.signal,
+    startAt: 0,
+    onItem: (index, answer) => {
+      const { correct } = run.parts.grade(answer.text, dev[index]!.item);
+      // An answer of no tokens has no features, and none is ever shown a score.
+      if (answer.steps.length > 0)
+        answers.push({
+          features: answerFeatures(answer.steps, answer.finishReason),
+          correct,
+          cluster: dev[index]!.item.cluster,
+          ...("foreign" in drift && { foreign: drift.foreign[index]! }),
+          ...(support && { support: supportSpace(support).about(dev[index]!.item.instruction)(answer.text) }),
+        });
+      told.push(run.progress(index + 1, dev.length, "questions"));
+    },
+  });
+  await Promise.all(told);
+  await run.turn();
+  return fitCalibration({
+    answers,
+    featureNames,
+    ...run.parts.prior,
+    drift,
+    support,
+    identity: {
+      base_sha256: run.request.base.sha256,
+      adapter_sha256: exported.adapter.sha256,
+      template_sha256: sha256(run.tokenizer.chatTemplate ?? ""),
+      feature_source: "A",
+      engine: run.parts.engine,
+    },
+    date: run.parts.clock.now(),
+  });
+}
+
+async function readReferences(run: Run): Promise<References> {
+  const thread = openStudyThread(run.parts.control.signal);
+  try {
+    const { organisation = null } = run.request;
+    return await thread.references({ documents: run.snapshot.documents, organisation });
+  } finally {
+    await thread.close();
+  }
+}
+
+async function writeArtefact(
+  run: Run,
+  training: Training,
+  exported: Exported,
+  { verification, calibration, sources }: Finished,
+): Promise<RunResult> {
+  const { state, prepared } = training;
+  const { chosen } = exported;
+  await writeJsonDurably(join(exported.folder, "calibration.json"), calibration);
+  await writeJsonDurably(join(exported.folder, "sources.json"), sources);
+  const report: Report = reportOf(run, training, exported, verification, calibration);
+  await writeJsonDurably(join(exported.folder, "report.json"), report);
+  await writeFileDurably(join(exported.folder, "report.html"), reportPage(report));
+  const files: RunResult["files"] = [];
+  for (const name of artefactFiles) {
+    const path = join(exported.folder, name);
+    files.push({ name, bytes: (await stat(path)).size, sha256: await sha256OfFile(path) });
+  }
+  await syncFolder(exported.folder);
+  // From here on a stop is refused: it would come too late.
+  run.parts.control.close();
+  const place = join(run.folder, "artefact");
+  await rm(place, { recursive: true, force: true });
+  await renameDurably(exported.folder, place);
+  return {
+    format: 1,
+    fence: run.request.fence,
+    outcome: "completed",
+    error: null,
+    chosen_step: chosen.step,
+    verdict: report.verdict,
+    files,
+    metrics: {
+      loss: state.losses.at(-1) ?? null,
+      dev_score: chosen.dev,
+      base_dev_score: report.learned.dev?.base.score ?? null,
+      adapter_scale: chosen.scale,
+      train_tokens: state.processedTokens,
+      train_seconds: state.trainSeconds,
+      tokens_per_second: state.processedTokens / state.trainSeconds,
+      rows: prepared.report.rows,
+      overlap: prepared.report.overlap,
+    },
+  };
+}

@@ -1,0 +1,149 @@
+// What an arm is believed to do: to close a share of each class of deficits, with diminishing returns in its steps. How strong and how
+// fast it is on these documents is a posterior over a grid, from a prior, the owner's earlier alignments and this run's own phases.
+import { type DeficitClass, deficitClasses, type Headroom } from "./deficits.ts";
+import { pairedDifference } from "./evidence.ts";
+import type { Arm, PlanState } from "./state.ts";
+import { accident, clustersOf, effortOf, effortOn, newRegressions, type Standing, type Survey } from "./survey.ts";
+
+/** What one unit of effort closes of what endless effort would: 1 − 1/e. */
+const firstUnit = 1 - Math.exp(-1);
+
+/**
+ * Share of a class that one unit of effort closes. Reasoned from published results, not measured here, which is why the run's own phases
+ * soon outweigh it: facts by supervised rows .3 (EntiGraph, arXiv 2409.07431; Knowledge-Instruct, arXiv 2504.05571), sampled
+ * answers by reinforcement .4, forgotten ones by on-policy distillation .5 and more.
+ */
+const efficacy: Record<Arm, Partial<Record<DeficitClass, number>>> = {
+  supervised: { knowledge: 0.3, elicitation: 0.2, format: 0.3, reading: 0.03, forgotten: 0.3 },
+  reinforce: { elicitation: 0.4, format: 0.3, reading: 0.1, forgotten: 0.1 },
+  represent: { format: 0.3 },
+  distil: { forgotten: 0.5 },
+  scale: {},
+};
+
+/** Points that a unit of effort takes from each suite, before this run's phases say otherwise. */
+const usualHarm: Record<Arm, number> = { supervised: 1.2, reinforce: 0.5, represent: 0.4, distil: 0, scale: 0 };
+
+/** One belief of an arm: how strong beside `efficacy`, and how many times more effort a unit takes. */
+interface Point {
+  strength: number;
+  slowness: number;
+  /** Its chance; together 1. */
+  weight: number;
+}
+
+const strengths = [0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 2.5];
+const slownesses = [0.33, 0.57, 1, 1.75, 3];
+const strengthSd = 0.5;
+const slownessSd = 0.5;
+
+export interface Belief {
+  points: Point[];
+  /** Points a unit of effort takes from each suite. */
+  harm: number[];
+  /** Chance that a phase ends in a confirmed regression. */
+  risk: number;
+}
+
+export type Beliefs = Record<Arm, Belief>;
+
+export function beliefsOf(state: PlanState, survey: Survey): Beliefs {
+  const of = (arm: Arm): Belief => beliefOf(state, survey, arm);
+  return {
+    supervised: of("supervised"),
+    distil: of("distil"),
+    reinforce: of("reinforce"),
+    represent: of("represent"),
+    scale: of("scale"),
+  };
+}
+
+function beliefOf(state: PlanState, survey: Survey, arm: Arm): Belief {
+  const ran = survey.standings.filter(({ phase }) => phase?.arm === arm && phase.steps_run > 0);
+  const past = state.past.filter((phase) => phase.arm === arm && phase.headroom > 0);
+  const seen = ran.map((standing) => observationOf(state, standing, arm));
+  // Sums of logarithms, for products of many small densities underflow.
+  const points = strengths.flatMap((strength) =>
+    slownesses.map((slowness) => ({ strength, slowness, weight: logPrior(strength, slowness) })),
+  );
+  for (const point of points) {
+    // Other documents: four of their phases weigh as much as the prior.
+    for (const { headroom, gain } of past)
+      point.weight += logDensity(gain / (headroom * mainEfficacy(arm)), point.strength, 2 * strengthSd);
+    for (const one of seen) point.weight += logLikelihood(point, arm, one);
+  }
+  const most = Math.max(...points.map(({ weight }) => weight));
+  const total = points.reduce((sum, { weight }) => sum + Math.exp(weight - most), 0);
+  for (const point of points) point.weight = Math.exp(point.weight - most) / total;
+  return { points, harm: harmOf(state, survey, arm, ran), risk: riskOf(ran) };
+}
+
+/** What a phase of the arm gained, and from where. */
+interface Observation {
+  headroom: Headroom;
+  before: number;
+  effort: number;
+  difference: number;
+  error: number;
+}
+
+function observationOf(state: PlanState, { checkpoint, parent, phase }: Standing, arm: Arm): Observation {
+  return {
+    headroom: parent!.headroom,
+    before: effortOn(state, parent!, arm),
+    effort: effortOf(state, phase!),
+    ...pairedDifference(checkpoint.dev, parent!.checkpoint.dev, clustersOf(state)),
+  };
+}
+
+/** Points by which a gain may miss what a point says of it, beside the error of its check. */
+const misfit = 1.5;
+
+function logLikelihood(point: Point, arm: Arm, { headroom, before, effort, difference, error }: Observation): number {
+  const gain = gainAt(point, arm, headroom, before, effort);
+  const usual = Math.exp(logDensity(difference, gain, Math.hypot(error, misfit)));
+  const gone = Math.exp(logDensity(difference, gain, accident.sd));
+  return Math.log((1 - accident.chance) * usual + accident.chance * gone);
+}
+
+/** Of a normal distribution, but for a constant. */
+const logDensity = (x: number, mean: number, sd: number): number => -0.5 * ((x - mean) / sd) ** 2 - Math.log(sd);
+
+const logPrior = (strength: number, slowness: number): number =>
+  logDensity(strength, 1, strengthSd) + logDensity(Math.log(slowness), 0, slownessSd);
+
+const mainEfficacy = (arm: Arm): number => Math.max(...Object.values(efficacy[arm]), 0.01);
+
+/** The usual harm weighs as much as one unit of effort that was seen. */
+function harmOf(state: PlanState, survey: Survey, arm: Arm, ran: readonly Standing[]): number[] {
+  return survey.base.losses.map((_, at) => {
+    let [points, units] = [usualHarm[arm], 1];
+    for (const { phase, losses, parent } of ran) {
+      points += losses[at]! - parent!.losses[at]!;
+      units += effortOf(state, phase!);
+    }
+    return Math.max(0, points / units);
+  });
+}
+
+/** One alarm in ten phases, which weighs as much as two phases that were seen. */
+const riskOf = (ran: readonly Standing[]): number =>
+  (0.2 + ran.filter((standing) => newRegressions(standing).length > 0).length) / (2 + ran.length);
+
+/** Points of dev that a phase gains if the arm is as the point says. `before`: units of its effort on the way so far. */
+export function gainAt(
+  { strength, slowness }: Point,
+  arm: Arm,
+  headroom: Headroom,
+  before: number,
+  effort: number,
+): number {
+  const [left, reach] = [Math.exp(-before / slowness), 1 - Math.exp(-effort / slowness)];
+  let gain = 0;
+  for (const one of deficitClasses) {
+    const share = Math.min(0.95, ((efficacy[arm][one] ?? 0) / firstUnit) * strength);
+    // What is missed now holds what the arm cannot close, a larger part the more it has closed.
+    gain += headroom[one] * reach * ((share * left) / (1 - share * (1 - left)));
+  }
+  return gain;
+}

@@ -1,0 +1,105 @@
+// The decision card: why this and nothing else, in figures and two sentences.
+import { scoreOf, z95 } from "../../base/statistics/intervals.ts";
+import { chanceAbove, pairedDifference } from "./evidence.ts";
+import { judgeLook } from "./looks.ts";
+import { highestBid, type Offer } from "./offers.ts";
+import { leastGain, type Situation } from "./situation.ts";
+import type { Bid, DecisionCard, Next, PhasePlan, PhaseResult } from "./state.ts";
+import { chanceOfTarget, clustersOf, meanOf, newRegressions } from "./survey.ts";
+
+/** What is decided, and the sentences of the card. */
+export interface Choice {
+  next: Next;
+  because: string;
+  wouldChange: string;
+}
+
+export function cardOf(situation: Situation, { next, because, wouldChange }: Choice): DecisionCard {
+  const { state, survey, offers, excluded } = situation;
+  const { best } = survey;
+  const { score, low, high, n } = scoreOf(best.checkpoint.dev, clustersOf(state));
+  const { max_compute_hours } = state.limits;
+  const last = survey.standings.at(-1)!;
+  return {
+    step: state.history.length + state.looks.length,
+    because: told(situation, next) + because,
+    would_change: wouldChange,
+    bids: offers.map(bidOf).sort((one, other) => other.bid - one.bid),
+    excluded: excluded.map(({ arm, reason }) => ({ arm, reason })),
+    best: {
+      checkpoint: best.checkpoint.id,
+      dev: { score, low, high, n },
+      chance_of_target: chanceOfTarget(state, best),
+    },
+    hours: { spent: state.hours, left: max_compute_hours === null ? null : max_compute_hours - state.hours },
+    looks: state.looks.map((look) => judgeLook(look, state.limits.target_score)),
+    result: resultOf(situation),
+    regressions: newRegressions(last),
+  };
+}
+
+function resultOf({ state, survey }: Situation): PhaseResult | null {
+  const { checkpoint, phase, parent } = survey.standings.at(-1)!;
+  if (phase === null || parent === null) return null;
+  const { difference, error } = pairedDifference(checkpoint.dev, parent.checkpoint.dev, clustersOf(state));
+  return {
+    checkpoint: checkpoint.id,
+    arm: phase.arm,
+    dev: [meanOf(parent.checkpoint.dev), meanOf(checkpoint.dev)],
+    difference,
+    low: difference - z95 * error,
+    high: difference + z95 * error,
+    chance_better: chanceAbove(0, difference, error),
+    forecast_error: phase.forecast.gain - difference,
+    suites: checkpoint.guards.map(({ name, correct }, at) => ({
+      name,
+      points: meanOf(correct.map(Number)) - meanOf(survey.base.checkpoint.guards[at]!.correct.map(Number)),
+    })),
+  };
+}
+
+/** What was lost and by which phase, and what becomes of it, where a regression was confirmed. */
+function told({ survey }: Situation, next: Next): string {
+  const last = survey.standings.at(-1)!;
+  const lost = newRegressions(last).map(
+    ({ suite, points, cause }) =>
+      `${survey.byId.get(cause)!.phase!.arm} lowered ${suite} by ${points.toFixed(1)} points`,
+  );
+  if (lost.length === 0) return "";
+  const isRepaired = next.kind === "phase" && next.phase.repairs !== null;
+  const best = survey.best.checkpoint.id;
+  const then = survey.best === last ? "; what was gained is worth more" : `; the plan goes back to ${best}`;
+  return `${lost.join(", ")}, beyond chance${isRepaired ? "" : then}. `;
+}
+
+const bidOf = ({ arm, steps, gain, sd, hours, risk, bid }: Bid): Bid => ({ arm, steps, gain, sd, hours, risk, bid });
+
+/** The sentences of a phase. */
+export function becauseOf(
+  situation: Situation,
+  offer: Offer,
+  { repairs, arm }: PhasePlan,
+): { because: string; wouldChange: string } {
+  const { offers, state } = situation;
+  const promise = `${arm} is expected to add ${offer.gain.toFixed(1)} points in ${offer.hours.toFixed(2)} hours`;
+  if (repairs !== null)
+    return {
+      because: `A regression was confirmed at ${repairs.checkpoint}; ${repairs.remedy} is the cheapest remedy left: ${promise}.`,
+      wouldChange:
+        "A check that shows the regression no longer ends the repair; one that still does leads to the next remedy.",
+    };
+  if (state.limits.sequencing !== null)
+    return { because: `The given sequence names ${arm} here; ${promise}.`, wouldChange: "Another sequence." };
+  const bids = `${promise}, ${offer.bid.toFixed(2)} an hour`;
+  const edit = offers.find((one) => one.arm === "represent" && one.gain >= leastGain);
+  const kept =
+    edit === undefined || arm === "represent"
+      ? ""
+      : " Hours are kept for an edit of representations, which comes last because training takes most of it away.";
+  const next = highestBid(offers.filter((one) => one.arm !== arm && one !== edit));
+  if (next === null) return { because: `${bids}, and no other arm bids.${kept}`, wouldChange: "A bid of another arm." };
+  return {
+    because: `${bids}; the next best, ${next.arm}, offers ${next.bid.toFixed(2)}.${kept}`,
+    wouldChange: `A gain of ${arm} below ${((offer.gain * Math.max(0, next.bid)) / offer.bid).toFixed(1)} points, at which ${next.arm} offers more.`,
+  };
+}

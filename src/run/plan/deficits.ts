@@ -1,0 +1,33 @@
+// Why dev items are wrong, and how many points each reason is worth: what the arms bid on.
+import type { CheckedCheckpoint, Diagnosis, ProbedItem } from "./state.ts";
+
+/**
+ *   disputed     independent answers agree against the reference: a person should look, no training helps
+ *   format       the content is right, the form is not
+ *   forgotten    the base had it right
+ *   elicitation  some of eight samples are right
+ *   knowledge    none is, and the passage makes it right
+ *   reading      wrong even with the passage
+ */
+export const deficitClasses = ["disputed", "format", "forgotten", "elicitation", "knowledge", "reading"] as const;
+export type DeficitClass = (typeof deficitClasses)[number];
+export type Headroom = Record<DeficitClass, number>;
+
+/** Points of dev that a checkpoint misses by each class. */
+export function headroomOf({ items }: Diagnosis, { dev, sampled }: CheckedCheckpoint): Headroom {
+  const headroom: Headroom = { disputed: 0, format: 0, forgotten: 0, elicitation: 0, knowledge: 0, reading: 0 };
+  for (const [at, item] of items.entries()) {
+    const missed = 1 - dev[at]!;
+    if (missed > 0) headroom[classOf(item, sampled?.[at] ?? item.sampled)] += (100 * missed) / items.length;
+  }
+  return headroom;
+}
+
+/** Of an item that is wrong now. A score of one half and more counts as right. */
+function classOf(item: ProbedItem, sampled: number): DeficitClass {
+  if (item.disputed) return "disputed";
+  if (item.format_only) return "format";
+  if (item.closed_book >= 0.5) return "forgotten";
+  if (sampled > 0) return "elicitation";
+  return item.open_book >= 0.5 ? "knowledge" : "reading";
+}

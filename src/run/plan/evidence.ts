@@ -1,0 +1,79 @@
+// What checks show: differences with their errors, losses that chance does not explain, and how sure a score is. Differences and scores
+// are in points.
+import { binomialTail, normalCdf } from "../../base/statistics/distributions.ts";
+import { designEffect, grouped } from "../../base/statistics/intervals.ts";
+import { minimumDetectableEffect, signFlip, significance, tallied } from "../../base/statistics/paired.ts";
+import type { CheckedCheckpoint } from "./state.ts";
+
+/** The mean of (first − second) over the same items with its standard error, by the sums of clusters. */
+export function pairedDifference(
+  first: readonly number[],
+  second: readonly number[],
+  clusters: readonly string[],
+): { difference: number; error: number } {
+  const n = first.length;
+  if (n === 0) return { difference: 0, error: 100 };
+  const differences = first.map((score, at) => score - second[at]!);
+  const mean = differences.reduce((sum, value) => sum + value, 0) / n;
+  let squares = 0;
+  for (const group of grouped(differences, clusters))
+    squares += group.reduce((sum, value) => sum + value - mean, 0) ** 2;
+  // Checkpoints that never differed do not show that nothing could have hidden: one item is the least that counts.
+  return { difference: 100 * mean, error: 100 * Math.max(Math.sqrt(squares) / n, 1 / n) };
+}
+
+/** The chance that a checkpoint which is no worse than another does as badly against it, on the same dev items. */
+export function chanceOfLoss(first: readonly number[], second: readonly number[], clusters: readonly string[]): number {
+  const { gained, lost, groups, isExact } = tallied(first, second, clusters);
+  if (gained >= lost) return 1;
+  return isExact ? binomialTail(lost, gained + lost, 0.5) : signFlip(groups).p_worse;
+}
+
+/**
+ * The chance that a suite which lost no more than its tolerance shows as many losses: McNemar's exact test once the tolerated losses
+ * are taken off. That errs on the side of no alarm.
+ */
+export function chanceOfExcess(base: readonly boolean[], now: readonly boolean[], tolerance: number): number {
+  let [gained, lost] = [0, 0];
+  for (const [at, right] of base.entries())
+    if (right && !now[at]) lost++;
+    else if (!right && now[at]) gained++;
+  const beyond = lost - Math.ceil((tolerance / 100) * base.length);
+  return beyond <= gained ? 1 : binomialTail(beyond, beyond + gained, 0.5);
+}
+
+/**
+ * The level of the k-th check of a run, k from 1, each of so many tests: what all checks together spend, however many there will be, is
+ * the 5 % of one test, for the sum of 1/k² is π²/6.
+ */
+export const spentAt = (check: number, tests: number): number => (significance * 6) / (Math.PI * check) ** 2 / tests;
+
+/** Items of independent worth that clustered ones count for. */
+export const worthOf = (scores: readonly number[], clusters: readonly string[]): number =>
+  scores.length / designEffect(grouped(scores, clusters));
+
+/** The standard error of a score that is estimated at so many points, by what the items are worth. */
+export function errorOf(estimate: number, scores: readonly number[], clusters: readonly string[]): number {
+  const worth = worthOf(scores, clusters);
+  // One right and one wrong are added, so that a perfect score is not taken for a certain one.
+  const share = ((estimate / 100) * worth + 1) / (worth + 2);
+  return 100 * Math.sqrt((share * (1 - share)) / (worth + 2));
+}
+
+/** P(X ≥ limit) of a normal X. */
+export const chanceAbove = (limit: number, mean: number, error: number): number => normalCdf((mean - limit) / error);
+
+/** Share of items of which exactly one of two neighbours is right, of a checkpoint whose like has not been measured (a usual value). */
+const usualDiscordance = 0.2;
+
+/** The smallest gain that this benchmark's dev items show in 80 % of all cases, in points. */
+export function smallestVisible(
+  { dev }: CheckedCheckpoint,
+  parent: CheckedCheckpoint | undefined,
+  clusters: readonly string[],
+): number {
+  const n = dev.length;
+  const differing = parent === undefined ? 0 : dev.filter((score, at) => score !== parent.dev[at]).length / n;
+  const discordance = differing === 0 ? usualDiscordance : differing;
+  return Math.min(100, minimumDetectableEffect(n, discordance) * Math.sqrt(designEffect(grouped(dev, clusters))));
+}

@@ -1,0 +1,112 @@
+// What an auto-align request allows: which arms, in which order, with which steps. A value that cannot be followed fails here, with the
+// field's name, before anything trains.
+import { invalid } from "../../base/errors.ts";
+import type { AutoAlignRequest } from "../../contract/auto-align.ts";
+import { type Arm, arms, gradientArms, type PlanLimits } from "./state.ts";
+
+type Config = NonNullable<AutoAlignRequest["config"]>;
+
+/** An arm that this base or this machine does not have. */
+export interface Unavailable {
+  arm: Arm;
+  reason: string;
+}
+
+const isArm = (name: string): name is Arm => (arms as readonly string[]).includes(name);
+
+export function limitsOf(request: AutoAlignRequest, unavailable: readonly Unavailable[] = []): PlanLimits {
+  const { config, target_score, max_compute_hours = null } = request;
+  const method = request.method ?? "auto";
+  const reasons = reasonsAgainst(unavailable, config?.loss?.type);
+  const asked = representArms(request.representations ?? "auto", methodArms(method));
+  const allowed = asked.filter((arm) => !reasons.has(arm));
+  const sequencing = request.sequencing == null ? null : armsIn(request.sequencing, ["sequencing"]);
+  for (const arm of sequencing ?? [])
+    if (!allowed.includes(arm))
+      throw invalid(["sequencing"], `${arm} is ${reasons.get(arm) ?? "excluded by method or representations"}`);
+  if (method !== "scale" && allowed.every((arm) => arm === "scale"))
+    throw invalid(
+      ["method"],
+      `no arm is left that could train: ${[...reasons].map((one) => one.join(" is ")).join("; ")}`,
+    );
+  const steps = wholeAt(config?.training, "steps");
+  const max_steps = wholeAt(config?.training, "max_steps");
+  return {
+    target_score,
+    arms: allowed,
+    sequencing,
+    max_compute_hours,
+    steps: steps !== null && max_steps !== null ? Math.min(steps, max_steps) : steps,
+    max_steps,
+    has_pinned_rate: pinnedRate(config?.optimizer),
+    ignored: ignoredOf(request, sequencing ?? allowed),
+  };
+}
+
+/** Settings that no phase of these arms is changed by. */
+function ignoredOf({ method, sequencing, config }: AutoAlignRequest, used: readonly Arm[]): PlanLimits["ignored"] {
+  const ignored: PlanLimits["ignored"] = [];
+  const redundant = (field: string, why: string): void => void ignored.push({ field, reason: `redundant: ${why}` });
+  const { loss, training } = config ?? {};
+  if (sequencing != null && (method ?? "auto") !== "auto") redundant("method", "sequencing names the phases");
+  if (loss?.type != null && loss.type !== "cross_entropy" && !used.includes("reinforce"))
+    redundant("loss.type", "no phase reinforces");
+  const [steps, most] = [wholeAt(training, "steps"), wholeAt(training, "max_steps")];
+  if (gradientArms.some((arm) => used.includes(arm))) {
+    if (steps !== null && most !== null && steps > most) redundant("training.steps", "training.max_steps is below it");
+  } else {
+    if (steps !== null) redundant("training.steps", "no phase takes optimizer steps");
+    if (most !== null) redundant("training.max_steps", "no phase takes optimizer steps");
+  }
+  return ignored;
+}
+
+/** `auto`, or names of arms with + between them. */
+function methodArms(method: string): Arm[] {
+  if (method === "auto") return [...arms];
+  const named = armsIn(
+    method.split("+").map((name) => name.trim()),
+    ["method"],
+  );
+  // Scaling trains nothing and is how harm is undone, whatever family did it.
+  return arms.filter((arm) => named.includes(arm) || arm === "scale");
+}
+
+function armsIn(names: readonly string[], field: string[]): Arm[] {
+  return names.map((name) => {
+    if (!isArm(name)) throw invalid(field, `${JSON.stringify(name)} is none of ${arms.join(", ")}`);
+    return name;
+  });
+}
+
+/** How representations may be handled; the phase itself keeps to the edit that is named. */
+const handlings = ["auto", "none", "difference_of_means", "ablation", "context_ridge"] as const;
+
+function representArms(handling: string, asked: Arm[]): Arm[] {
+  if (!(handlings as readonly string[]).includes(handling))
+    throw invalid(["representations"], `must be one of ${handlings.join(", ")}`);
+  if (handling === "none") return asked.filter((arm) => arm !== "represent");
+  return asked;
+}
+
+function reasonsAgainst(unavailable: readonly Unavailable[], loss: unknown): Map<Arm, string> {
+  const reasons = new Map(unavailable.map(({ arm, reason }) => [arm, `not available: ${reason}`]));
+  if (loss === "cross_entropy") reasons.set("reinforce", "excluded: loss.type pins a supervised objective");
+  return reasons;
+}
+
+function wholeAt(block: Config["training"], name: string): number | null {
+  const value = block?.[name] ?? null;
+  if (value === null) return null;
+  if (typeof value !== "number" || !Number.isInteger(value) || value < 1)
+    throw invalid(["config", "training", name], "must be a whole number above 0");
+  return value;
+}
+
+function pinnedRate(block: Config["optimizer"]): boolean {
+  const rate = block?.learning_rate ?? null;
+  if (rate === null) return false;
+  if (typeof rate !== "number" || !(rate > 0 && rate <= 0.1))
+    throw invalid(["config", "optimizer", "learning_rate"], "must be above 0 and at most 0.1");
+  return true;
+}

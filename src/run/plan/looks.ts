@@ -1,0 +1,35 @@
+// Sealed looks: at most three, on disjoint thirds that were fixed beforehand. A target is reached when the look's point estimate meets
+// it, and confirmed when the lower bound does, at the level that is left once three looks share the error.
+import { lowerBound } from "../../base/statistics/clopper-pearson.ts";
+import { studentQuantile } from "../../base/statistics/distributions.ts";
+import { power, significance } from "../../base/statistics/paired.ts";
+import { worthOf } from "./evidence.ts";
+import type { LookRecord, LookVerdict } from "./state.ts";
+import { meanOf } from "./survey.ts";
+
+export const mostLooks = 3;
+
+export function judgeLook({ checkpoint, scores, clusters }: LookRecord, target: number): LookVerdict {
+  const n = scores.length;
+  const score = meanOf(scores);
+  const worth = worthOf(scores, clusters);
+  // Clopper and Pearson's bound also holds of items that are partly right: their scores vary less than right and wrong do.
+  const low = 100 * lowerBound((score / 100) * worth, worth, significance / mostLooks);
+  return {
+    checkpoint,
+    n,
+    score,
+    low,
+    smallest_visible: smallestVisibleMiss(worth, target),
+    reached: score >= target,
+    confirmed: low >= target,
+  };
+}
+
+/** (z of 97.5 % + z of the power) standard errors of a score at the target (Miller, arXiv 2411.00640). */
+function smallestVisibleMiss(worth: number, target: number): number {
+  const degrees = Math.max(1, worth - 1);
+  const reach = studentQuantile(1 - significance / 2, degrees) + studentQuantile(power, degrees);
+  const share = ((target / 100) * worth + 1) / (worth + 2);
+  return Math.min(100, 100 * reach * Math.sqrt((share * (1 - share)) / worth));
+}

@@ -1,0 +1,168 @@
+// What a phase is expected to bring and to cost: the sizes that each arm offers, of which the planner takes the one with most points an
+// hour.
+import { type Beliefs, gainAt } from "./beliefs.ts";
+import type { Arm, Bid, PlanState } from "./state.ts";
+import { effortOn, excessOf, type Standing } from "./survey.ts";
+
+/** Share of a suite's loss that a unit of distillation from the base leaves. */
+const leftByDistilling = 0.25;
+
+/** Exponents by which a smaller scale keeps harm and gain: harm falls faster (arXiv 2309.06256, 2510.17426). */
+const scalePower = { harm: 1.6, gain: 0.5 };
+export const scales = [0.85, 0.7, 0.5] as const;
+
+export interface Outlook {
+  /** Points of dev up to what is aimed at, and their standard deviation. */
+  gain: number;
+  sd: number;
+  /** The gain, less points that suites are expected to lose. */
+  net: number;
+  /** Chance that dev gains at least so much, whatever is aimed at. */
+  chanceOf(points: number): number;
+}
+
+/** `effort`: units, times the factor of the learning rate: a lower rate does less in as many steps. */
+export function outlookOf(
+  state: PlanState,
+  beliefs: Beliefs,
+  { arm, from, effort, scale }: { arm: Arm; from: Standing; effort: number; scale: number | null },
+): Outlook {
+  const room = Math.max(0, from.aim - from.score);
+  const before = effortOn(state, from, arm);
+  const gains = beliefs[arm].points.map((point) => ({
+    weight: point.weight,
+    gain: gainAt(point, arm, from.headroom, before, effort),
+  }));
+  const mean = (value: (gain: number) => number): number =>
+    gains.reduce((sum, { weight, gain }) => sum + weight * value(gain), 0);
+  const whole = mean((gain) => gain);
+  const lost = scale === null ? undoneEdit(from, arm) : scaleLoss(from, scale);
+  const gain = mean((one) => Math.min(one, room)) - lost;
+  const left = scale === null ? (arm === "distil" ? leftByDistilling ** effort : 1) : scale ** scalePower.harm;
+  const harm = beliefs[arm].harm.map((points) => points * effort);
+  const losses = from.losses.map((loss, at) => loss * left + harm[at]!);
+  const mended = from.checkpoint.divergence_penalty * (1 - left);
+  return {
+    gain,
+    sd: Math.sqrt(mean((one) => (one - whole) ** 2)),
+    net: gain + excessOf(from.losses, from.checkpoint) - excessOf(losses, from.checkpoint) + mended,
+    chanceOf: (points) => gains.reduce((sum, one) => sum + (one.gain >= points ? one.weight : 0), 0),
+  };
+}
+
+/** Points of what was gained over the base that a smaller scale gives up. */
+function scaleLoss(from: Standing, scale: number): number {
+  let first = from;
+  while (first.parent !== null) first = first.parent;
+  const gained = Math.max(0, Math.min(from.score, from.aim) - first.score);
+  return gained * (1 - scale ** scalePower.gain);
+}
+
+/** Share of an edit's gain that training after it takes away: most, by published results. */
+const undoneShare = 0.7;
+
+function undoneEdit(from: Standing, arm: Arm): number {
+  if (arm !== "supervised" && arm !== "reinforce") return 0;
+  let before = from;
+  while (before.parent !== null && before.phase?.arm === "represent") before = before.parent;
+  return undoneShare * Math.max(0, from.score - before.score);
+}
+
+/** Hours a step of an arm: as its own phases measured it, else as forecast. */
+export function hoursPerStep({ history, costs }: PlanState, arm: Arm): number {
+  const ran = history.filter((phase) => phase.arm === arm && phase.steps_run > 0);
+  const steps = ran.reduce((sum, phase) => sum + phase.steps_run, 0);
+  return steps === 0 ? costs[arm].hours_per_step : ran.reduce((sum, phase) => sum + phase.hours_run, 0) / steps;
+}
+
+/** Hours before the first step: paid once. */
+export const setupHours = ({ history, costs }: PlanState, arm: Arm): number =>
+  history.some((phase) => phase.arm === arm) ? 0 : costs[arm].setup_hours;
+
+/** Units of effort of the phases that are thought about: halves and doubles of a usual one. */
+const efforts = [0.35, 0.7, 1.4, 2.8, 5.6] as const;
+/** What is left of the hours may be less than the smallest of them; below this share of a usual phase nothing is begun. */
+const leastEffort = 0.1;
+
+export interface Offer extends Bid {
+  from: Standing;
+  rateFactor: number;
+  scale: number | null;
+  /** Points that dev alone is expected to gain. */
+  devGain: number;
+  /** That the phase may use if it is slower than forecast, its check excepted. */
+  mostHours: number;
+}
+
+export interface Terms {
+  arm: Arm;
+  from: Standing;
+  /** That the phase may use at most, its check excepted. */
+  hours: number;
+  rateFactor: number;
+  /** That a phase of `scale` may try; those left of `scales` when absent. */
+  scales?: readonly number[];
+}
+
+/** Every size of phase that an arm could run within the hours. */
+export function offersOf(state: PlanState, beliefs: Beliefs, terms: Terms): Offer[] {
+  const { arm, from, hours, rateFactor, scales: factors = untriedScales(state, from) } = terms;
+  if (hours < 0) return [];
+  const offer = (steps: number, scale: number | null): Offer => {
+    const effort = (steps / state.costs[arm].steps) * rateFactor;
+    const { gain, sd, net } = outlookOf(state, beliefs, { arm, from, effort, scale });
+    const cost = setupHours(state, arm) + steps * hoursPerStep(state, arm) + state.check_hours;
+    const { risk } = beliefs[arm];
+    // A regression would be rolled back, and the hours with it.
+    const bid = (net * (net > 0 ? 1 - risk : 1)) / Math.max(cost, leastHours);
+    return {
+      arm,
+      steps,
+      gain: net,
+      sd,
+      hours: cost,
+      risk,
+      bid,
+      from,
+      rateFactor,
+      scale,
+      devGain: gain,
+      mostHours: hours,
+    };
+  };
+  if (arm === "scale") return factors.map((scale) => offer(1, scale));
+  return sizesOf(state, arm, hours).map((steps) => offer(steps, null));
+}
+
+/** A second: no phase is so cheap that its points an hour know no bounds. */
+const leastHours = 1 / 3600;
+
+function sizesOf(state: PlanState, arm: Arm, hours: number): number[] {
+  const { limits, costs } = state;
+  const rate = hoursPerStep(state, arm);
+  const left = hours - setupHours(state, arm);
+  if (left < 0) return [];
+  const affordable = rate === 0 ? Number.POSITIVE_INFINITY : Math.floor(left / rate);
+  const usual = costs[arm].steps;
+  if (arm === "represent") return usual <= affordable ? [usual] : [];
+  if (limits.steps !== null) return limits.steps <= affordable ? [limits.steps] : [];
+  const most = Math.min(affordable, limits.max_steps ?? Number.POSITIVE_INFINITY);
+  const least = Math.min(Math.max(1, leastEffort * usual), limits.max_steps ?? Number.POSITIVE_INFINITY);
+  const sizes = efforts.map((effort) => Math.min(most, Math.max(1, Math.round(effort * usual))));
+  return [...new Set(sizes)].filter((steps) => steps >= least);
+}
+
+/** A checkpoint is scaled from where it was trained: a scaled one is none to scale again. */
+function untriedScales({ history }: PlanState, from: Standing): number[] {
+  if (from.phase === null || from.phase.arm === "scale") return [];
+  const tried = history.filter((phase) => phase.from === from.checkpoint.id).map(({ scale }) => scale);
+  return scales.filter((scale) => !tried.includes(scale));
+}
+
+/** The size with most points an hour, even where it loses some; null where none can be paid. */
+export const bestSize = (state: PlanState, beliefs: Beliefs, terms: Terms): Offer | null =>
+  highestBid(offersOf(state, beliefs, terms));
+
+/** The first of equals; null of none. */
+export const highestBid = (offers: readonly Offer[]): Offer | null =>
+  offers.reduce<Offer | null>((best, one) => (best === null || one.bid > best.bid ? one : best), null);

@@ -1,0 +1,224 @@
+// What is known of every checkpoint once forecasts and checks are weighed against each other. The best of several checks flatters
+// itself; a check that is drawn towards its forecast does so less.
+import { type Headroom, headroomOf } from "./deficits.ts";
+import { chanceAbove, chanceOfExcess, chanceOfLoss, errorOf, pairedDifference, spentAt } from "./evidence.ts";
+import type { Arm, CheckedCheckpoint, DecisionCard, PhaseRecord, PlanState } from "./state.ts";
+
+/** A regression that a test confirmed. `dev` is held against the parent, a suite against the base. */
+export type Regression = DecisionCard["regressions"][number];
+
+export interface Standing {
+  checkpoint: CheckedCheckpoint;
+  /** The phase that made it; null of the base. */
+  phase: PhaseRecord | null;
+  parent: Standing | null;
+  /** Estimated points of dev's population, and their standard error. */
+  score: number;
+  error: number;
+  /** Points that each suite is estimated to have lost. */
+  losses: number[];
+  /** Points that suites and divergence count beyond what they may. */
+  penalty: number;
+  headroom: Headroom;
+  regressions: Regression[];
+  /**
+   * What a score has to be estimated at for a look to be worth it. What missed was overestimated, so that its like has to be a standard
+   * error better before another third is opened.
+   */
+  aim: number;
+  /** Score up to the aim, less the penalty. */
+  worth: number;
+}
+
+export interface Survey {
+  standings: Standing[];
+  byId: ReadonlyMap<string, Standing>;
+  base: Standing;
+  /** Worth most. */
+  best: Standing;
+}
+
+/**
+ * Normal quantiles of the chance to meet the target that is worth a look: 80 %, and after every miss half the doubt of the one before,
+ * so that what missed is trained further before it is looked at again.
+ */
+const lookQuantiles = [0.8416, 1.2816, 1.6449] as const;
+
+/** Points of a suite that a usual phase loses, and their spread: what a suite's check is weighed against. */
+const usualLoss = { mean: 0.8, sd: 2.5 };
+/** Points by which a usual phase misses its forecast for reasons of its own. */
+const surprise = 4;
+/** One phase of ten goes wrong for a reason that no forecast knows: by so many points. */
+export const accident = { chance: 0.1, sd: 15 };
+
+export function surveyOf(state: PlanState): Survey {
+  const clusters = clustersOf(state);
+  const made = new Map(state.history.map((phase) => [phase.checkpoint, phase]));
+  const byId = new Map<string, Standing>();
+  for (const [at, checkpoint] of state.checkpoints.entries()) {
+    const parent = checkpoint.parent === null ? null : byId.get(checkpoint.parent)!;
+    const phase = made.get(checkpoint.id) ?? null;
+    byId.set(
+      checkpoint.id,
+      parent === null || phase === null
+        ? standingOfBase(state, checkpoint, clusters)
+        : standingOf(state, {
+            checkpoint,
+            parent,
+            phase,
+            clusters,
+            check: at,
+            base: byId.get(state.checkpoints[0]!.id)!,
+          }),
+    );
+  }
+  const standings = [...byId.values()];
+  const missed = state.looks.map(({ checkpoint }) => byId.get(checkpoint)!.score);
+  const quantile = lookQuantiles[Math.min(missed.length, lookQuantiles.length - 1)]!;
+  for (const one of standings) {
+    const likely = state.limits.target_score + quantile * one.error;
+    one.aim = Math.min(100, Math.max(likely, ...missed.map((score) => score + one.error)));
+    one.worth = Math.min(one.score, one.aim) - one.penalty;
+  }
+  const best = standings.reduce((most, one) => (one.worth > most.worth ? one : most));
+  return { standings, byId, base: standings[0]!, best };
+}
+
+export const clustersOf = ({ diagnosis }: PlanState): string[] => diagnosis.items.map((item) => item.cluster);
+
+export const chanceOfTarget = ({ limits }: PlanState, { score, error }: Standing): number =>
+  chanceAbove(limits.target_score, score, error);
+
+/** Points that losses count beyond tolerance. */
+export const excessOf = (losses: readonly number[], { guards }: CheckedCheckpoint): number =>
+  losses.reduce((sum, loss, at) => sum + Math.max(0, loss - guards[at]!.tolerance), 0);
+
+export const meanOf = (scores: readonly number[]): number =>
+  (100 * scores.reduce((sum, score) => sum + score, 0)) / scores.length;
+
+function standingOfBase(state: PlanState, checkpoint: CheckedCheckpoint, clusters: readonly string[]): Standing {
+  const score = meanOf(checkpoint.dev);
+  return {
+    checkpoint,
+    phase: null,
+    parent: null,
+    score,
+    error: errorOf(score, checkpoint.dev, clusters),
+    losses: checkpoint.guards.map(() => 0),
+    penalty: 0,
+    headroom: headroomOf(state.diagnosis, checkpoint),
+    regressions: [],
+    aim: 0,
+    worth: 0,
+  };
+}
+
+interface Found {
+  checkpoint: CheckedCheckpoint;
+  parent: Standing;
+  phase: PhaseRecord;
+  base: Standing;
+  clusters: readonly string[];
+  /** Which check of the run this is, from 1. */
+  check: number;
+}
+
+function standingOf(state: PlanState, found: Found): Standing {
+  const { checkpoint, parent, phase, base, clusters } = found;
+  const { difference, error } = pairedDifference(checkpoint.dev, parent.checkpoint.dev, clusters);
+  const gain = weighed(phase.forecast.gain, Math.hypot(phase.forecast.sd, surprise), difference, error);
+  const score = Math.min(100, Math.max(0, parent.score + gain));
+  const losses = checkpoint.guards.map(({ correct }, at) => {
+    const { difference: gained, error: spread } = pairedDifference(
+      correct.map(Number),
+      base.checkpoint.guards[at]!.correct.map(Number),
+      correct.map((_, index) => `${index}`),
+    );
+    return weighed(usualLoss.mean, usualLoss.sd, -gained, spread);
+  });
+  return {
+    checkpoint,
+    phase,
+    parent,
+    score,
+    error: errorOf(score, checkpoint.dev, clusters),
+    losses,
+    penalty: excessOf(losses, checkpoint) + checkpoint.divergence_penalty,
+    headroom: headroomOf(state.diagnosis, checkpoint),
+    regressions: [...devRegression(found), ...suiteRegressions(found)],
+    aim: 0,
+    worth: 0,
+  };
+}
+
+/**
+ * The mean of what is expected and what was observed, each by its precision. What is far from all that is usual is rather an accident,
+ * and believed as it was seen.
+ */
+function weighed(expected: number, sd: number, observed: number, error: number): number {
+  const [usual, gone] = [sd, accident.sd].map((spread) => {
+    const variance = spread ** 2 + error ** 2;
+    return {
+      likelihood: Math.exp(-0.5 * ((observed - expected) ** 2 / variance)) / Math.sqrt(variance),
+      mean: expected + (spread ** 2 / variance) * (observed - expected),
+    };
+  }) as [Guess, Guess];
+  const odds = accident.chance * gone.likelihood;
+  const share = odds / (odds + (1 - accident.chance) * usual.likelihood);
+  return share * gone.mean + (1 - share) * usual.mean;
+}
+
+interface Guess {
+  likelihood: number;
+  mean: number;
+}
+
+/** Of dev and of every suite, each at its part of what the run may spend. */
+const levelOf = ({ checkpoint, check }: Found): number => spentAt(check, 1 + checkpoint.guards.length);
+
+function devRegression(found: Found): Regression[] {
+  const { checkpoint, parent, clusters } = found;
+  if (chanceOfLoss(checkpoint.dev, parent.checkpoint.dev, clusters) > levelOf(found)) return [];
+  const points = meanOf(parent.checkpoint.dev) - meanOf(checkpoint.dev);
+  return [{ checkpoint: checkpoint.id, suite: "dev", points, cause: checkpoint.id }];
+}
+
+function suiteRegressions(found: Found): Regression[] {
+  const { checkpoint, base } = found;
+  return checkpoint.guards.flatMap(({ name, correct, tolerance }, at) => {
+    const before = base.checkpoint.guards[at]!.correct;
+    if (chanceOfExcess(before, correct, tolerance) > levelOf(found)) return [];
+    const points = meanOf(before.map(Number)) - meanOf(correct.map(Number));
+    return [{ checkpoint: checkpoint.id, suite: name, points, cause: causeOf(found, at) }];
+  });
+}
+
+/** The checkpoint on the way at which most of the questions that a suite has lost became wrong: its phase did it. */
+function causeOf({ checkpoint, parent, base }: Found, suite: number): string {
+  const lost = new Map<string, number>();
+  for (const [item, right] of checkpoint.guards[suite]!.correct.entries()) {
+    if (right || !base.checkpoint.guards[suite]!.correct[item]) continue;
+    let cause = checkpoint.id;
+    for (let at: Standing | null = parent; at && !at.checkpoint.guards[suite]!.correct[item]; at = at.parent)
+      cause = at.checkpoint.id;
+    lost.set(cause, (lost.get(cause) ?? 0) + 1);
+  }
+  return [...lost].reduce((most, one) => (one[1] > most[1] ? one : most))[0];
+}
+
+/** Regressions that a checkpoint has and its parent has not. */
+export const newRegressions = ({ regressions, parent }: Standing): Regression[] =>
+  regressions.filter(({ suite }) => suite === "dev" || !parent?.regressions.some((one) => one.suite === suite));
+
+/** Units of effort that an arm has put into a checkpoint. A later gradient phase takes most of an edit away. */
+export function effortOn(state: PlanState, standing: Standing, arm: Arm): number {
+  let effort = 0;
+  for (let at: Standing | null = standing; at?.phase; at = at.parent) {
+    if (at.phase.arm === arm) effort += effortOf(state, at.phase);
+    else if (arm === "represent" && (at.phase.arm === "supervised" || at.phase.arm === "reinforce")) break;
+  }
+  return effort;
+}
+
+export const effortOf = ({ costs }: PlanState, { arm, steps_run, rate_factor }: PhaseRecord): number =>
+  (steps_run / costs[arm].steps) * rate_factor;

@@ -1,0 +1,222 @@
+// From the snapshot to rows of token ids. What models say on the way (written questions, replayed answers) is remembered answer by
+// answer, so that a run killed here asks nothing twice and makes the very same rows.
+import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { Failure } from "../base/errors.ts";
+import { formatChat, formatTrainingRow } from "../engine/chat-format.ts";
+import type { Trainer } from "../engine/trainer.ts";
+import { marksOf, type Overlap } from "../study/leakage.ts";
+import type { StudyRow } from "../study/row.ts";
+import type { StudyTask } from "../study/study.worker.ts";
+import { openStudyThread } from "../study/thread.ts";
+import type { Run } from "./context.ts";
+import { type Memory, openMemory, removeMemory } from "./folder/memory.ts";
+import { identityOf } from "./folder/request.ts";
+import { type PrepareReport, preparedFolder } from "./folder/rows.ts";
+import { readLessons } from "./folder/teacher.ts";
+import { replayRows } from "./replay.ts";
+import { type Prepared, preparedForm, rowsFormat, type TrainingRow } from "./rows.ts";
+import { createSpeaker } from "./speaker.ts";
+import { stage } from "./stage.ts";
+import { opening } from "./training.ts";
+
+/** Rows of the documents and replayed ones, and the dev questions, as token ids. Made once a run. */
+export async function prepare(run: Run): Promise<Prepared> {
+  const identity = `rows ${rowsFormat} ${identityOf(run.request)}`;
+  const prepared = await stage(join(run.folder, preparedFolder), identity, () => makePrepared(run), preparedForm);
+  await removeMemory(run.folder);
+  return prepared;
+}
+
+async function makePrepared(run: Run): Promise<Omit<Prepared, "sha256">> {
+  await run.enter("preparing");
+  const began = run.parts.clock.monotonicMs();
+  const made = await makeRows(run);
+  const { rows: own, tooLong } = await tokenised(run, made.rows);
+  if (own.length === 0) throw new Failure("no_training_rows");
+  const rows = [...own, ...made.replayed];
+  const dev = run.snapshot.dev.map((item) => ({
+    item,
+    tokens: formatChat(run.tokenizer, [{ role: "user", content: item.instruction }]),
+  }));
+  const report: PrepareReport = {
+    ...made.report,
+    too_long: tooLong,
+    rows: rows.length,
+    by_kind: countBy(rows.map((row) => row.kind)),
+    seconds: (run.parts.clock.monotonicMs() - began) / 1000,
+  };
+  return { rows, dev, report };
+}
+
+type Made = {
+  rows: StudyRow[];
+  replayed: TrainingRow[];
+  report: Omit<PrepareReport, "too_long" | "rows" | "by_kind" | "seconds">;
+};
+
+/** Rows as token ids. Long work on this thread, so it lets go of it often: commands and heartbeats go on. */
+async function tokenised(run: Run, made: readonly StudyRow[]): Promise<{ rows: TrainingRow[]; tooLong: number }> {
+  const rows: TrainingRow[] = [];
+  let tooLong = 0;
+  let reported = run.parts.clock.monotonicMs();
+  for (const [index, { kind, messages, stage }] of made.entries()) {
+    const row = formatTrainingRow(run.tokenizer, messages);
+    if (row.tokens.length > run.request.recipe.rendering.max_seq_len) tooLong++;
+    else rows.push({ kind, messages, rung: stage, ...row });
+    if (index % 32 === 31) await setImmediate();
+    if (run.parts.clock.monotonicMs() - reported > 1000) {
+      reported = run.parts.clock.monotonicMs();
+      await run.turn();
+      await run.progress(index + 1, made.length, "rows");
+    }
+  }
+  return { rows, tooLong };
+}
+
+/** Rows of the study and replayed ones, without those that give a dev question away. */
+async function makeRows(run: Run): Promise<Made> {
+  const { documents, dev, marks } = run.snapshot;
+  const { dataset, training } = run.request.recipe;
+  const { phrasings, rungs: stages = 1, replay_share: share } = dataset;
+  // Older folders have no marks; there the dev questions, which the run may see, are all that it can look for.
+  const avoided =
+    marks ??
+    marksOf(
+      dev.map((item) => item.instruction),
+      "",
+    );
+  const thread = openStudyThread(run.parts.control.signal);
+  const memory = await openMemory(run.folder);
+  const asked = openAsked(run, memory);
+  try {
+    const { rows, report } = await thread.study(
+      {
+        documents,
+        organisation: run.request.organisation ?? null,
+        options: { phrasings, stages, seed: training.seed },
+        writer: writerOf(run),
+      },
+      {
+        base: asked.base,
+        writer: asked.writer,
+        lessons: (passages) => readLessons(run.folder, passages),
+        progress: async (done, total, unit) => {
+          await run.turn();
+          await run.progress(done, total, unit);
+        },
+      },
+    );
+    const { kept, met, lost } = withoutMet(
+      rows,
+      await thread.overlap({ marks: avoided, rows }),
+      ({ target }) => target,
+    );
+    await warnOfCoincidence(run, met, lost, avoided.questions.length);
+    // The share is of a stage's rows: n replayed beside m others make n / (n + m).
+    const inStage: number[] = [];
+    for (const { stage } of kept) inStage[stage] = (inStage[stage] ?? 0) + 1;
+    const counts = Array.from(inStage, (own = 0) => Math.round((own * share) / (1 - share)));
+    const said = share === 0 ? [] : await replayRows(run, await asked.trainer(), counts, memory);
+    const repeated = await thread.overlap({ marks: avoided, rows: said.map(rowOfReplayed) });
+    const sound = withoutMet(said, repeated, ({ kind }) => kind).kept;
+    const all = [...kept, ...sound.map(rowOfReplayed)];
+    return {
+      rows: kept,
+      replayed: sound,
+      report: {
+        study: report,
+        overlap_dropped: rows.length - kept.length + said.length - sound.length,
+        overlap_questions: met,
+        overlap_lost: lost,
+        overlap: (await thread.overlap({ marks: avoided, rows: all })).overlap,
+      },
+    };
+  } finally {
+    await asked.close();
+    await memory.close();
+    await thread.close();
+  }
+}
+
+/**
+ * The teacher that the project names, else the shipped writer where the base is the model that it was trained for, else the base itself;
+ * null where the recipe wants plain forms alone.
+ */
+function writerOf({ request: { teacher, base, recipe }, parts: { writer } }: Run): StudyTask["writer"] {
+  if (recipe.dataset.synthetic?.enabled === false) return null;
+  if (teacher != null) return { kind: "teacher", name: teacher.model };
+  return writer?.base.sha256 === base.sha256 ? { kind: "shipped", languages: writer.languages } : { kind: "self" };
+}
+
+const writerAdapter = "writer";
+
+/** Who is asked while rows are made: the base, with the shipped writer's adapter and without. */
+function openAsked(run: Run, memory: Memory) {
+  const { base } = run.request;
+  const writer = writerOf(run)?.kind === "shipped" ? run.parts.writer : null;
+  let started: Trainer | null = null;
+  let opened: Promise<Trainer> | null = null;
+  const open = async (): Promise<Trainer> => {
+    started = run.parts.startTrainer();
+    await started.open(opening(run));
+    if (writer !== null) {
+      await started.createAdapter(writerAdapter, writer.shape);
+      await started.load(writerAdapter, writer.path);
+    }
+    return started;
+  };
+  /** Opened with the first answer that is not remembered. */
+  const trainer = (): Promise<Trainer> => (opened ??= open());
+  const common = { tokenizer: run.tokenizer, memory, trainer };
+  return {
+    trainer,
+    base: createSpeaker(run, { ...common, name: base.sha256, adapter: null }),
+    writer: writer && createSpeaker(run, { ...common, name: writer.sha256, adapter: writerAdapter }),
+    close: async (): Promise<void> => started?.close(),
+  };
+}
+
+const rowOfReplayed = ({ kind, messages, rung }: TrainingRow): StudyRow => ({
+  kind,
+  messages,
+  stage: rung,
+  source: null,
+  target: "replay",
+});
+
+/** Rows that meet no question; how many questions were met, and the questions whose rows would all be gone. */
+function withoutMet<T>(rows: readonly T[], { items }: Overlap, targetOf: (row: T) => string) {
+  const gone = new Set(items.map(({ row }) => row));
+  const kept = rows.filter((_, index) => !gone.has(index));
+  const left = new Set(kept.map(targetOf));
+  const lost = Map.groupBy(items, ({ question }) => question)
+    .values()
+    .filter((own) => own.every(({ row }) => !left.has(targetOf(rows[row]!))));
+  return { kept, met: new Set(items.map(({ question }) => question)).size, lost: [...lost].length };
+}
+
+/** From this share on it is no coincidence that a document holds a benchmark's questions. */
+const planted = 0.5;
+
+/** A coincidence is counted in the report. What a user must know is said: facts that are not learned, or a benchmark in the documents. */
+async function warnOfCoincidence(run: Run, met: number, lost: number, questions: number): Promise<void> {
+  const warn = (code: string, message: string): Promise<void> =>
+    run.events.append({ kind: "warning", phase: "preparing", code, message });
+  if (lost > 0)
+    await warn(
+      "facts_dropped",
+      `${lost} benchmark questions stand in every row of the facts that they ask for. These facts are not trained; word the questions in another way than the documents do.`,
+    );
+  if (questions > 0 && met >= planted * questions && met > 1)
+    await warn(
+      "benchmark_in_documents",
+      `${met} of ${questions} benchmark questions stand in the documents. Their rows were dropped; take the benchmark out of the documents.`,
+    );
+}
+
+function countBy(names: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
+}

@@ -1,0 +1,88 @@
+// Repair by on-policy distillation: the adapter goes on with generic openings by itself, and learns at every place of what it said
+// what the base would have said there. What it learned of the documents stays, because each step also goes over rows of theirs.
+import type { Recipe } from "../contract/run-folder.ts";
+import type { Run } from "./context.ts";
+import { continued, isReplayed, openingsOf, rowOf } from "./replay.ts";
+import type { TrainingRow } from "./rows.ts";
+import { learningRateAt, permutation } from "./schedule.ts";
+import { adapterName, saveStep, step, type Training } from "./training.ts";
+
+type Plan = NonNullable<Recipe["repair"]>;
+
+/** Steps whose openings are answered together: decoding a few rows costs nearly what decoding many does, and five steps move little. */
+const stepsOfDraw = 5;
+
+/**
+ * From where the trainer stands to the last of the repair's steps, or until a check says that they were enough; resumable at every
+ * checkpoint. `isEnough` follows from the weights alone: a run that is resumed where it was asked is asked again.
+ */
+export async function repair(
+  run: Run,
+  training: Training,
+  plan: Plan,
+  isEnough: () => Promise<boolean>,
+): Promise<void> {
+  const { state } = training;
+  const { save_every_steps: saveEvery } = run.request.recipe.checkpointing;
+  const { check_every_steps: checkEvery } = plan;
+  const { from } = state.repair!;
+  const end = from + plan.steps;
+  let drawn: TrainingRow[][] = [];
+  while (state.step < end) {
+    await run.turn();
+    const done = state.step - from;
+    if (done > 0 && done % checkEvery === 0 && (await isEnough())) break;
+    const began = run.parts.clock.monotonicMs();
+    // No draw reaches beyond a checkpoint or a check, so that a resumed run draws from the same weights.
+    if (drawn.length === 0) {
+      const untilSave = saveEvery - (state.step % saveEvery);
+      const untilCheck = checkEvery - (done % checkEvery);
+      drawn = await draw(run, training, plan, Math.min(stepsOfDraw, untilSave, untilCheck, end - state.step));
+    }
+    await repairStep(run, training, plan, drawn.shift()!, began);
+    const isCheck = (state.step - from) % checkEvery === 0;
+    if (state.step === end || isCheck || state.step % saveEvery === 0) await saveStep(run, training);
+  }
+}
+
+/** What the adapter goes on with, for the next steps. Follows from the step's number and the weights. */
+async function draw(run: Run, training: Training, plan: Plan, steps: number): Promise<TrainingRow[][]> {
+  const { trainer, state } = training;
+  // A seed that no replay in training has: another order of prompts, other draws.
+  const seed = run.request.recipe.training.seed + 1_000_003 * (state.step + 1 - state.repair!.from);
+  const openings = openingsOf(run, steps * plan.prompts, seed);
+  const said = await continued(run, trainer, adapterName, openings, { maxTokens: plan.tokens, seed });
+  const rows = openings.map((opening, index) => rowOf(run, opening, said[index]!.tokens));
+  return Array.from({ length: steps }, (_, at) => rows.slice(at * plan.prompts, (at + 1) * plan.prompts));
+}
+
+async function repairStep(
+  run: Run,
+  training: Training,
+  plan: Plan,
+  own: readonly TrainingRow[],
+  began: number,
+): Promise<void> {
+  const { state, peakRate } = training;
+  const { optimizer, training: recipe } = run.request.recipe;
+  const number = state.step + 1 - state.repair!.from;
+  const rows = [...own, ...kept(training, plan.rows, number, recipe.seed)].filter((row) =>
+    row.weights.some((weight) => weight > 0),
+  );
+  await step(run, training, rows, {
+    rate: learningRateAt(number, plan.steps, peakRate * plan.lr_factor, optimizer),
+    end: state.repair!.from + plan.steps,
+    began,
+    topK: plan.top_k,
+  });
+}
+
+/** Rows of the documents, all of them before one comes a second time. */
+function kept({ prepared }: Training, count: number, number: number, seed: number) {
+  const rows = prepared.rows.filter((row) => !isReplayed(row));
+  const first = (number - 1) * count;
+  return Array.from({ length: Math.min(count, rows.length) }, (_, at) => {
+    const round = Math.floor((first + at) / rows.length);
+    return rows[permutation(seed, round, rows.length)[(first + at) % rows.length]!]!;
+  });
+}

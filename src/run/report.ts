@@ -1,0 +1,178 @@
+// What a run says of itself afterwards: what was learned, what was lost, what it cost, and what would help most. Everything but
+// `cost` is the same for a run that was interrupted and one that was not.
+
+import { containsWords } from "../base/text.ts";
+import type { GuardResults } from "../contract/run-folder.ts";
+import type { Comparison } from "../engine/adapter-check.ts";
+import type { Calibration } from "../engine/confidence.ts";
+import type { StudyReport } from "../study/study.ts";
+import type { Candidate } from "./choose.ts";
+import type { Run } from "./context.ts";
+import type { DevAnswer } from "./dev-check.ts";
+import type { Exported } from "./package.ts";
+import type { TrainingRow } from "./rows.ts";
+import type { Training } from "./training.ts";
+import { verdictOf } from "./verdict.ts";
+
+export type Report = ReturnType<typeof reportOf>;
+
+export function reportOf(
+  run: Run,
+  training: Training,
+  exported: Exported,
+  verification: Comparison,
+  calibration: Calibration,
+) {
+  const { state, hello, model, prepared, peakRate } = training;
+  const { alignment_id, recipe_name, recipe, base, documents, dev, versions, budget } = run.request;
+  const { chosen } = exported;
+  const learned = learnedOf(run, chosen, prepared.rows);
+  const help = helpOf(learned, chosen, silentOf(prepared.report.study));
+  const { seconds: rowSeconds, ...rows } = prepared.report;
+  return {
+    format: 2 as const,
+    verdict: verdictOf({ dev: devOf(learned), guards: chosen.guards, limits: recipe.guards, help }),
+    alignment_id,
+    recipe_name,
+    recipe: { ...recipe, optimizer: { ...recipe.optimizer, learning_rate: peakRate } },
+    base: { ...base, layers: model.layers, embedding: model.embedding, file_type: model.fileType },
+    // Hashes are those of the records; what was snapshotted of each has its own.
+    documents: documents.map(({ sha256: snapshot_sha256, original_sha256 = null, ...document }) => ({
+      ...document,
+      sha256: original_sha256,
+      snapshot_sha256,
+    })),
+    dev: dev && {
+      benchmark_id: dev.benchmark_id,
+      sha256: dev.benchmark_sha256 ?? null,
+      items: dev.items,
+      snapshot_sha256: dev.sha256,
+    },
+    learned,
+    guards: chosen.guards,
+    help,
+    rows,
+    training: {
+      steps: state.step,
+      rungs: { trained: state.rung.index + 1, planned: training.rungs.length },
+      ended: state.ended,
+      repaired_steps: state.repair === null ? 0 : state.step - state.repair.from,
+      chosen_step: chosen.step,
+      chosen_scale: chosen.scale,
+      candidates: chosen.candidates.map(summaryOf),
+      losses: state.losses,
+      checks: state.checks,
+      trained_tokens: state.trainedTokens,
+      processed_tokens: state.processedTokens,
+    },
+    adapter: { ...exported.adapter, verification },
+    confidence: {
+      calibrated: calibration.calibrated,
+      reason: calibration.reason,
+      features: calibration.model.features,
+      drift: calibration.drift === null ? calibration.drift_reason : calibration.drift.distances.length,
+      ...calibration.statistics,
+    },
+    cost: {
+      /** Of phases: those of the last process. */
+      seconds: run.seconds,
+      row_seconds: rowSeconds,
+      train_seconds: state.trainSeconds,
+      tokens_per_second: state.processedTokens / state.trainSeconds,
+    },
+    budget,
+    versions: { ...versions, trainer: `${hello.version} ${hello.build}`, engine: run.parts.engine },
+  };
+}
+
+const devOf = ({ dev, gained, lost }: ReturnType<typeof learnedOf>) =>
+  dev && {
+    n: dev.aligned.n,
+    base: dev.base.score,
+    aligned: dev.aligned.score,
+    gained: gained.length,
+    lost: lost.length,
+  };
+
+/** Documents without any row. */
+const silentOf = ({ coverage }: StudyReport): number =>
+  coverage.documents.filter(({ passages }) => passages.every(({ rows }) => rows === 0)).length;
+
+/** A candidate without its questions: the chosen one's stand in `guards`. */
+function summaryOf({ guards, ...candidate }: Candidate) {
+  const suites = guards?.suites.map(({ name, base, aligned }) => ({ name, base, aligned }));
+  return { ...candidate, guards: guards && { suites: suites!, drift: guards.drift } };
+}
+
+/** A dev question that the adapter does not answer, and whether any row holds its gold: taught in vain, or never taught. */
+export interface Missed {
+  sample_num: number;
+  question: string;
+  gold: string;
+  answer: string;
+  taught: boolean;
+}
+
+function learnedOf(run: Run, chosen: Exported["chosen"], rows: readonly TrainingRow[]) {
+  const { base, answers } = chosen;
+  if (answers.length === 0) return { dev: null, gained: [], lost: [], missed: [] as Missed[] };
+  const score = (given: readonly DevAnswer[]) =>
+    run.parts.interval(given.filter((one) => one.correct).length, given.length);
+  const told = ({ item, answer }: DevAnswer, index: number) => ({
+    sample_num: item.sample_num,
+    question: item.instruction,
+    gold: item.response,
+    before: base[index]!.answer,
+    answer,
+  });
+  const said = rows.map((row) => row.messages.at(-1)!.content).join("\n");
+  return {
+    dev: { base: score(base), aligned: score(answers) },
+    gained: answers.map(told).filter((_, index) => answers[index]!.correct && !base[index]!.correct),
+    lost: answers.map(told).filter((_, index) => !answers[index]!.correct && base[index]!.correct),
+    missed: answers
+      .filter((one) => !one.correct)
+      .map(({ item, answer }): Missed => {
+        const golds = [item.response, ...item.aliases];
+        const { sample_num, instruction: question, response: gold } = item;
+        return { sample_num, question, gold, answer, taught: golds.some((one) => containsWords(said, one)) };
+      }),
+  };
+}
+
+/** What would help most, the most helpful first, in sentences. */
+function helpOf(
+  learned: ReturnType<typeof learnedOf>,
+  { guards, penalty, candidates }: { guards: GuardResults | null; penalty: number; candidates: readonly Candidate[] },
+  silent: number,
+): string[] {
+  const untaught = learned.missed.filter((one) => !one.taught).length;
+  const taught = learned.missed.length - untaught;
+  const repaired = candidates.some((one) => one.repaired);
+  const scaled = candidates.some((one) => one.scale < 1);
+  const tried = [...(repaired ? ["repair"] : []), ...(scaled ? ["smaller scales"] : [])];
+  const help: { weight: number; text: string }[] = [
+    {
+      weight: untaught,
+      text: `${untaught} missed questions ask for something that no training row says. Documents that state it plainly (a table, a list of «name: value», a short sentence) would help most.`,
+    },
+    {
+      weight: taught,
+      text: `${taught} missed questions were taught in other words. More wordings help (preset thorough), or a larger base model.`,
+    },
+    {
+      weight: silent,
+      text: `${silent} documents gave no training row at all: they have no facts in a form that is read, or no text.`,
+    },
+    {
+      weight: guards !== null && penalty > 0 ? penalty : 0,
+      text: `What the base could do before has suffered more than the recipe allows${tried.length > 0 ? `, ${tried.join(" and ")} notwithstanding` : ""}. A larger replay_share, a lower learning rate or ${repaired ? "more steps of repair" : "a repair (preset standard or thorough)"} gives it back.`,
+    },
+    {
+      weight: learned.dev === null ? 1 : 0,
+      text: "There was no benchmark: nothing says what was learned. Upload questions with their answers, or let them be made from the documents.",
+    },
+  ];
+  const needed = help.filter((one) => one.weight > 0).sort((a, b) => b.weight - a.weight);
+  return needed.length > 0 ? needed.map((one) => one.text) : ["Nothing is missing by what was measured."];
+}

@@ -1,0 +1,72 @@
+// result.json: the last thing a run writes, and the only thing that says how it ended.
+import { readFile, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure } from "../base/errors.ts";
+import { isErrno, sha256OfFile, syncFolder, writeJsonDurably } from "../base/files.ts";
+import { type RunRequest, type RunResult, runResult } from "../contract/run-folder.ts";
+import { compile } from "../contract/validate.ts";
+
+const check = compile(runResult);
+
+/**
+ * The result that an earlier process left. A finished or stopped run stays so under every fence; a failed one is tried again
+ * when the appliance claims it anew. A result that does not hold what it says is removed.
+ */
+export async function earlierResult(folder: string, request: RunRequest): Promise<RunResult | null> {
+  const path = join(folder, "result.json");
+  const found = await readResult(path);
+  if (found !== null && found.fence === request.fence && (await isWhole(folder, found))) return found;
+  if (found !== null && found.outcome !== "failed" && (await isWhole(folder, found))) {
+    const renewed = { ...found, fence: request.fence };
+    await writeJsonDurably(path, renewed);
+    return renewed;
+  }
+  await rm(path, { force: true });
+  await syncFolder(folder);
+  return null;
+}
+
+async function readResult(path: string): Promise<RunResult | null> {
+  try {
+    const checked = check(JSON.parse(await readFile(path, "utf8")));
+    return checked.ok ? checked.value : null;
+  } catch (error) {
+    if (error instanceof SyntaxError || isErrno(error, "ENOENT")) return null;
+    throw error;
+  }
+}
+
+async function isWhole(folder: string, result: RunResult): Promise<boolean> {
+  for (const file of result.files) {
+    const path = join(folder, "artefact", file.name);
+    const size = await stat(path).then(
+      (found) => found.size,
+      () => -1,
+    );
+    if (size !== file.bytes || (await sha256OfFile(path)) !== file.sha256) return false;
+  }
+  return true;
+}
+
+const ended = (request: RunRequest, outcome: RunResult["outcome"], error: RunResult["error"]): RunResult => ({
+  format: 1,
+  fence: request.fence,
+  outcome,
+  error,
+  chosen_step: null,
+  files: [],
+  metrics: {},
+});
+
+export const stoppedResult = (request: RunRequest): RunResult => ended(request, "stopped", null);
+
+/** Only a Failure's words are meant for people; of anything else the log has the stack. */
+export function failedResult(request: RunRequest, error: unknown): RunResult {
+  const failure =
+    error instanceof Failure
+      ? error
+      : isErrno(error, "ENOSPC", "EDQUOT")
+        ? new Failure("disk_full")
+        : new Failure("run_failed", `${(error as Error)?.message ?? error}`);
+  return ended(request, "failed", { code: failure.code, message: failure.message });
+}

@@ -1,0 +1,150 @@
+// The rows a run trains on, as token ids, and the stage that keeps them: a resumed run trains on the very same ones.
+//
+//   rows.bin       tokens i32 [T] of all rows one behind the other, then weights f32 [T]; little-endian
+//   lessons.bin    of each row that has one, for its N trained tokens: tokens i32 [N · topK], then log-probs f32 [N · topK]
+//   rows.jsonl     per row: kind, messages, rung, tokens (its length), trained (tokens with weight)
+//   dev.json       the dev items with their prompts as token ids
+//   report.json    what the gates let through and dropped
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { sha256, writeFileDurably } from "../base/files.ts";
+import type { SnapshotItem } from "../contract/run-folder.ts";
+import type { TopTokens, WeightedRows } from "../engine/trainer.ts";
+import { type PrepareReport, type RowText, rowsReport, rowTexts } from "./folder/rows.ts";
+import type { Form } from "./stage.ts";
+
+export interface TrainingRow extends RowText {
+  /** The rung that trains it, from 0. */
+  rung: number;
+  tokens: Int32Array;
+  /** 1 where the token is trained, else 0; as long as tokens. */
+  weights: Float32Array;
+  /** [trained tokens · topK] what the base says in their places, where it was asked beforehand. */
+  lesson?: TopTokens;
+}
+
+export interface DevPrompt {
+  item: SnapshotItem;
+  tokens: number[];
+}
+
+export interface Prepared {
+  /** Of the token ids, of rows and questions; another value is another run. */
+  sha256: string;
+  rows: TrainingRow[];
+  dev: DevPrompt[];
+  report: PrepareReport;
+}
+
+/** Part of the stage's identity. 2: rows have rungs. 3: replayed rows have lessons. 4: of their trained tokens alone. */
+export const rowsFormat = 4;
+
+export const preparedForm: Form<Omit<Prepared, "sha256">, Prepared> = {
+  async write(folder, { rows, dev, report }) {
+    const contents: Record<string, string | Uint8Array> = {
+      "rows.bin": packRows(rows),
+      "lessons.bin": packLessons(rows),
+      [rowTexts]: rows.map((row) => `${JSON.stringify(textOf(row))}\n`).join(""),
+      "dev.json": JSON.stringify(dev),
+      [rowsReport]: JSON.stringify(report),
+    };
+    for (const [name, content] of Object.entries(contents)) await writeFileDurably(join(folder, name), content);
+  },
+  async read({ folder, files }) {
+    const bytes = (name: string): Promise<Buffer> => readFile(join(folder, name));
+    const text = async (name: string): Promise<string> => (await bytes(name)).toString("utf8");
+    const ids = ["rows.bin", "dev.json"].map((name) => files.find((file) => file.name === name)!.sha256);
+    return {
+      sha256: sha256(ids.join()),
+      rows: unpackRows(await bytes("rows.bin"), await bytes("lessons.bin"), await text(rowTexts)),
+      dev: JSON.parse(await text("dev.json")) as DevPrompt[],
+      report: JSON.parse(await text(rowsReport)) as PrepareReport,
+    };
+  },
+};
+
+interface RowLine extends RowText {
+  rung: number;
+  tokens: number;
+  trained: number;
+  /** Places of its lesson; 0 without one. */
+  lesson: number;
+}
+
+const textOf = (row: TrainingRow): RowLine => ({
+  kind: row.kind,
+  messages: row.messages,
+  rung: row.rung,
+  tokens: row.tokens.length,
+  trained: trainedTokens(row),
+  lesson: row.lesson?.tokens.length ?? 0,
+});
+
+export const trainedTokens = (row: TrainingRow): number => row.weights.reduce((sum, weight) => sum + weight, 0);
+
+function packRows(rows: readonly TrainingRow[]): Uint8Array {
+  const total = lengthOf(rows);
+  const view = new DataView(new ArrayBuffer(total * 8));
+  let at = 0;
+  for (const row of rows) for (const token of row.tokens) view.setInt32(4 * at++, token, true);
+  for (const row of rows) for (const weight of row.weights) view.setFloat32(4 * at++, weight, true);
+  return new Uint8Array(view.buffer);
+}
+
+function packLessons(rows: readonly TrainingRow[]): Uint8Array {
+  const lessons = rows.flatMap((row) => row.lesson ?? []);
+  const view = new DataView(new ArrayBuffer(lessons.reduce((sum, { tokens }) => sum + 8 * tokens.length, 0)));
+  let at = 0;
+  for (const { tokens, logprobs } of lessons) {
+    for (const token of tokens) view.setInt32(4 * at++, token, true);
+    for (const logprob of logprobs) view.setFloat32(4 * at++, logprob, true);
+  }
+  return new Uint8Array(view.buffer);
+}
+
+function unpackRows(bytes: Buffer, lessons: Buffer, lines: string): TrainingRow[] {
+  const total = bytes.length / 8;
+  let at = 0;
+  let lessonAt = 0;
+  return lines
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => {
+      const { kind, messages, rung, tokens: length, lesson: places } = JSON.parse(line) as RowLine;
+      const tokens = Int32Array.from({ length }, (_, index) => bytes.readInt32LE(4 * (at + index)));
+      const weights = Float32Array.from({ length }, (_, index) => bytes.readFloatLE(4 * (total + at + index)));
+      at += length;
+      if (places === 0) return { kind, messages, rung, tokens, weights };
+      const lesson: TopTokens = {
+        tokens: Int32Array.from({ length: places }, (_, index) => lessons.readInt32LE(4 * (lessonAt + index))),
+        logprobs: Float32Array.from({ length: places }, (_, index) =>
+          lessons.readFloatLE(4 * (lessonAt + places + index)),
+        ),
+      };
+      lessonAt += 2 * places;
+      return { kind, messages, rung, tokens, weights, lesson };
+    });
+}
+
+/** Tokens of some rows. */
+export const lengthOf = (rows: readonly TrainingRow[]): number => rows.reduce((sum, row) => sum + row.tokens.length, 0);
+
+/** Rows as the trainer takes them; every weight is multiplied by `scale`. */
+export function toTrainer(rows: readonly TrainingRow[], scale: number): WeightedRows {
+  const total = lengthOf(rows);
+  const packed = {
+    tokens: new Int32Array(total),
+    rowLengths: Int32Array.from(rows, (row) => row.tokens.length),
+    weights: new Float32Array(total),
+  };
+  let at = 0;
+  for (const row of rows) {
+    packed.tokens.set(row.tokens, at);
+    packed.weights.set(
+      row.weights.map((weight) => weight * scale),
+      at,
+    );
+    at += row.tokens.length;
+  }
+  return packed;
+}

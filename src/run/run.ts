@@ -1,0 +1,113 @@
+// An alignment run, start to end, over one folder (contract/run-folder.ts): prepare → train in rungs → ask the guards → repair
+// where one gave way → choose checkpoint and scale → package.
+//
+//   preparing ──► training ◄──► checking ◄──► repairing
+//       │            │             └──► packaging ──► result.json: completed
+//       └────────────┴──── stop ────────────┴───────► result.json: stopped
+//       └────────────┴──── failure ─────────┴───────► result.json: failed, with code and message
+//
+// Invariants:
+//   1. A process killed at any moment and started again gives the same losses, bit for bit, and the same adapter.
+//   2. A result is written once, last of all; nothing is written after it.
+//   3. The trainer and the inference engine are never open at the same time.
+//   4. A checkpoint is used only for the request and rows that it was made of.
+import { join } from "node:path";
+import { removeTemporaries, writeJsonDurably } from "../base/files.ts";
+import type { RunResult } from "../contract/run-folder.ts";
+import { askBase, type BaseSaid, chooseAdapter } from "./choose.ts";
+import { createRun, type Run, type RunParts } from "./context.ts";
+import { Stopped } from "./control.ts";
+import { type EventDraft, openEventLog } from "./events.ts";
+import { readRequest, readSnapshot, verifyBase } from "./folder/request.ts";
+import { exportAdapter, finishPackage } from "./package.ts";
+import { prepare } from "./prepare.ts";
+import { earlierResult, failedResult, stoppedResult } from "./result.ts";
+import { checkBase, checkStep, climb, openTraining, rungEnd, saveStep, type Training, trainStep } from "./training.ts";
+
+/** Runs the folder to its result, or goes on where an earlier process left off. The caller holds the folder's lock. */
+export async function runAlignment(folder: string, parts: RunParts): Promise<RunResult> {
+  const request = await readRequest(folder);
+  const earlier = await earlierResult(folder, request);
+  if (earlier !== null) return earlier;
+  await removeTemporaries(folder);
+  await verifyBase(request);
+  const snapshot = await readSnapshot(folder, request);
+  const { tokenizer, dispose } = await parts.openTokenizer(request.base.path);
+  const events = await openEventLog(join(folder, "events.jsonl"), request.fence, parts.clock);
+  const run = createRun({ folder, request, snapshot, parts, events, tokenizer });
+  try {
+    const { result, last } = await work(run).then(
+      (result) => ({
+        result,
+        last: {
+          kind: "done",
+          phase: "packaging",
+          message: `${result.verdict!.headline}. The artefact is ready`,
+        } as EventDraft,
+      }),
+      (error) => endOf(run, error),
+    );
+    run.close();
+    await removeTemporaries(folder);
+    await events.append(last);
+    await writeJsonDurably(join(folder, "result.json"), result);
+    return result;
+  } finally {
+    run.close();
+    await events.close();
+    await dispose();
+  }
+}
+
+/** How a run ended that was thrown out of its work. */
+function endOf(run: Run, error: unknown): { result: RunResult; last: EventDraft } {
+  const { request, phase, parts } = run;
+  // After a stop whatever was interrupted may fail in its own way; what the user asked for is what happened.
+  if (error instanceof Stopped || parts.control.signal.aborted)
+    return { result: stoppedResult(request), last: { kind: "stopped", phase, message: "Stopped on request" } };
+  parts.log("error", "run.failed", { error });
+  const result = failedResult(request, error);
+  return { result, last: { kind: "failed", phase, ...result.error! } };
+}
+
+async function work(run: Run): Promise<RunResult> {
+  const prepared = await prepare(run);
+  await run.turn();
+
+  const trainer = run.parts.startTrainer();
+  let training: Training;
+  let exported: Awaited<ReturnType<typeof exportAdapter>>;
+  try {
+    await run.enter("training");
+    training = await openTraining(run, prepared, trainer);
+    const base = await askBase(run, training);
+    await train(run, training, base);
+    const chosen = await chooseAdapter(run, training, base);
+    await run.enter("packaging");
+    exported = await exportAdapter(run, training, chosen);
+  } finally {
+    await trainer.close();
+  }
+
+  return finishPackage(run, training, exported);
+}
+
+/** The loop. Between two steps, and nowhere else, it looks at stop and pause. */
+async function train(run: Run, training: Training, base: BaseSaid): Promise<void> {
+  const { state } = training;
+  const { checkpointing, evaluation } = run.request.recipe;
+  const hasDev = training.prepared.dev.length > 0;
+  if (hasDev && state.checks.length === 0) await checkBase(run, training, base.dev);
+  while (state.ended === null) {
+    await run.turn();
+    await trainStep(run, training);
+    const isEnd = state.step === rungEnd(run, training);
+    // Counted from the last check: one at the end of a rung stands for another soon after it.
+    const unchecked = state.step - (state.checks.at(-1)?.step ?? 0);
+    const isCheck = hasDev && (unchecked >= evaluation.eval_every_steps || isEnd);
+    const { isBest, isStale } = isCheck ? await checkStep(run, training) : { isBest: false, isStale: false };
+    if (isEnd || isStale) await climb(run, training, isEnd ? "steps" : "patience");
+    const isSave = state.step % checkpointing.save_every_steps === 0;
+    if (isSave || isBest || isEnd || isStale) await saveStep(run, training);
+  }
+}

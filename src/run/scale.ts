@@ -1,0 +1,36 @@
+// The adapter at a part of its strength: W + λ · alpha / rank · B A, the same A and B under a smaller alpha. It is loaded beside the
+// trained one from a PEFT folder, where alpha stands in words.
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { temporaryName, writeJsonDurably } from "../base/files.ts";
+import type { Run } from "./context.ts";
+import { shapeOf } from "./folder/adapter-shape.ts";
+import { adapterName, type Training } from "./training.ts";
+
+const scaledName = "scaled";
+
+/** Puts the trained adapter's present weights at that scale beside it; its name in the trainer. */
+export async function loadScaled(run: Run, training: Training, scale: number): Promise<string> {
+  const { trainer } = training;
+  const shape = shapeOf(run.request.recipe);
+  const alpha = shape.alpha * scale;
+  await removeScaled(training);
+  await trainer.createAdapter(scaledName, { ...shape, alpha });
+  training.scaled = true;
+  const folder = temporaryName(join(run.folder, "scaled"));
+  try {
+    await trainer.exportPeft(adapterName, folder, {});
+    const path = join(folder, "adapter_config.json");
+    const config = JSON.parse(await readFile(path, "utf8")) as Record<string, unknown>;
+    await writeJsonDurably(path, { ...config, lora_alpha: alpha });
+    await trainer.load(scaledName, folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  return scaledName;
+}
+
+export async function removeScaled(training: Training): Promise<void> {
+  if (training.scaled) await training.trainer.dropAdapter(scaledName);
+  training.scaled = false;
+}

@@ -1,0 +1,316 @@
+// Everything between prepared rows and a finished adapter: opening the trainer, going back to the last checkpoint, one
+// optimizer step, one check, one checkpoint. The order in which they follow each other is the loop in run.ts.
+import { join } from "node:path";
+import { Failure } from "../base/errors.ts";
+import type { OpenedModel, Trainer, TrainerHello, WeightedRows } from "../engine/trainer.ts";
+import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild } from "./checkpoints.ts";
+import type { Run } from "./context.ts";
+import { checkDev, type DevAnswer, scoreOf } from "./dev-check.ts";
+import { askTeacher, joinLessons, type Lesson, taught } from "./distil.ts";
+import { hexOfDouble } from "./events.ts";
+import { shapeOf } from "./folder/adapter-shape.ts";
+import { identityOf } from "./folder/request.ts";
+import { isReplayed } from "./replay.ts";
+import { lengthOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
+import { batchOf, learningRateAt, microBatches, ruleLearningRate, totalSteps } from "./schedule.ts";
+
+/** Prompts and answers of one call of a check: between two calls the run listens to stop and pause. */
+export const checkTokens = 8192;
+
+/** Name of the adapter inside the trainer. */
+export const adapterName = "main";
+
+export interface Training {
+  trainer: Trainer;
+  hello: TrainerHello;
+  model: OpenedModel;
+  prepared: Prepared;
+  checkpoints: Checkpoints;
+  /** Indices of the rows of each rung. */
+  rungs: number[][];
+  /** Whether the trainer holds the adapter at a part of its strength besides. */
+  scaled: boolean;
+  peakRate: number;
+  state: LoopState;
+}
+
+const freshState: LoopState = {
+  step: 0,
+  best: null,
+  checksWithoutGain: 0,
+  rung: { index: 0, from: 0, before: 0 },
+  checks: [],
+  losses: [],
+  trainedTokens: 0,
+  processedTokens: 0,
+  trainSeconds: 0,
+  ended: null,
+  repair: null,
+};
+
+/** Opens the base in the trainer and puts adapter, moments and loop where the newest sound checkpoint has them. */
+export async function openTraining(run: Run, prepared: Prepared, trainer: Trainer): Promise<Training> {
+  const { recipe, budget, versions } = run.request;
+  const hello = await trainer.hello();
+  const model = await trainer.open(opening(run));
+  await saySmallPasses(run);
+  await trainer.createAdapter(adapterName, shapeOf(recipe));
+
+  const build: RunBuild = {
+    plumbline: versions.plumbline,
+    trainer: `${hello.version} ${hello.build}`,
+    device: `${hello.devices.find(({ kind }) => kind === model.device)!.name}, ${model.precision}`,
+    threads: budget.threads,
+    memory_bytes: model.device === "cuda" ? (budget.gpu_memory_bytes ?? 0) : budget.memory_bytes,
+  };
+  const folder = join(run.folder, "checkpoints");
+  const identity = { request_sha256: identityOf(run.request), rows_sha256: prepared.sha256 };
+  const checkpoints = openCheckpoints(folder, identity, build);
+  const state = await goBack(run, trainer, checkpoints, build);
+  return {
+    trainer,
+    hello,
+    model,
+    prepared,
+    checkpoints,
+    rungs: rungsOf(prepared.rows),
+    scaled: false,
+    peakRate: recipe.optimizer.learning_rate ?? ruleLearningRate(model.architecture, model.embedding),
+    state,
+  };
+}
+
+/** How a run's trainer opens the base: within the run's budget. */
+export const opening = ({ request: { base, budget } }: Run) => ({
+  path: base.path,
+  threads: budget.threads,
+  memoryBytes: budget.memory_bytes,
+  gpuMemoryBytes: budget.gpu_memory_bytes ?? 0,
+});
+
+async function saySmallPasses({ request: { budget }, resumed, events }: Run): Promise<void> {
+  const { pass_tokens: size = 0, full_pass_tokens: full = 0 } = budget;
+  if (resumed || size >= full) return;
+  const message = `Memory was short when the run began: its passes are of ${size} tokens, not ${full}. It learns the same and takes longer.`;
+  await events.append({ kind: "warning", phase: "training", code: "small_passes", message });
+}
+
+/** Rows by rung; a rung that no row of the documents belongs to is none. */
+function rungsOf(rows: readonly TrainingRow[]): number[][] {
+  const last = Math.max(0, ...rows.filter((row) => !isReplayed(row)).map((row) => row.rung));
+  return Array.from({ length: last + 1 }, (_, rung) => [...rows.keys()].filter((at) => rows[at]!.rung === rung));
+}
+
+/** Loads the newest checkpoint that verifies, and says in the log where the run goes on. */
+async function goBack(run: Run, trainer: Trainer, checkpoints: Checkpoints, build: RunBuild): Promise<LoopState> {
+  const { found, damaged } = await checkpoints.newest();
+  if (damaged.length > 0)
+    await run.events.append({
+      kind: "warning",
+      phase: "training",
+      code: "checkpoint_damaged",
+      message: `Checkpoints that do not verify or belong to another request were removed: ${damaged.join(", ")}`,
+    });
+  if (found === null && !run.resumed) return structuredClone(freshState);
+  if (found !== null) await trainer.load(adapterName, found.trainerFolder);
+  if (found !== null && JSON.stringify(found.build) !== JSON.stringify(build))
+    await run.events.append({
+      kind: "warning",
+      phase: "training",
+      code: "resume_not_bitwise",
+      message:
+        "The checkpoint was made by another build, device, thread count or budget: later losses may differ in the last bits",
+    });
+  await run.events.append({ kind: "resumed", phase: "training", from_step: found?.step ?? 0 });
+  return found?.state ?? structuredClone(freshState);
+}
+
+/** The last step of the rung that is trained. */
+export const rungEnd = (run: Run, training: Training): number => endOf(run, training, 1);
+
+/** The last step of all rungs, if each is trained to its end. */
+const lastEnd = (run: Run, training: Training): number => endOf(run, training, training.rungs.length);
+
+/** The last step of so many rungs, beginning with the one that is trained. */
+function endOf(run: Run, { rungs, state }: Training, count: number): number {
+  const { training } = run.request.recipe;
+  const end = rungs
+    .slice(state.rung.index, state.rung.index + count)
+    .reduce((step, rows) => step + totalSteps(rows.length, { ...training, max_steps: null }), state.rung.from);
+  return training.max_steps === null ? end : Math.min(end, training.max_steps);
+}
+
+/** Trains one batch and moves the state on. Everything it does follows from the state, the rows and the recipe. */
+export async function trainStep(run: Run, training: Training): Promise<void> {
+  const { prepared, state, rungs } = training;
+  const { optimizer, training: plan } = run.request.recipe;
+  const rows = rungs[state.rung.index]!;
+  const end = lastEnd(run, training);
+  const batch = batchOf(state.step + 1 - state.rung.from, rows.length, plan).map((at) => prepared.rows[rows[at]!]!);
+  // One curve over all rungs: a rate that fell to nothing in each would teach little in the first and begin the next too high.
+  const rate = learningRateAt(state.step + 1, end, training.peakRate, optimizer);
+  await step(run, training, batch, { rate, end, began: run.parts.clock.monotonicMs() });
+}
+
+/**
+ * One optimizer step over rows: those of the documents learn the tokens that stand there, replayed ones what the base would say
+ * in that place where the recipe has targets for them. Every token with a weight counts alike.
+ */
+export async function step(
+  run: Run,
+  training: Training,
+  rows: readonly TrainingRow[],
+  { rate, end, began, topK }: { rate: number; end: number; began: number; topK?: number },
+): Promise<void> {
+  const { trainer, hello, state } = training;
+  const { optimizer, loss: reduction, dataset } = run.request.recipe;
+  const { replay_top_k: replayTopK = 0, replay_weight: replayWeight = 1 } = dataset;
+  const soft = topK ?? replayTopK;
+  const number = state.step + 1;
+  const tokens = rows.reduce((sum, row) => sum + trainedTokens(row), 0);
+  const processed = lengthOf(rows);
+  const scale = reduction.token_reduction === "mean" ? 1 / tokens : 1;
+  const isTaught = (row: TrainingRow): boolean => soft > 0 && isReplayed(row);
+  // Rows with and without targets of the base in one call: each would read every weight of the base for itself.
+  const calls: WeightedRows[] = [];
+  for (const at of microBatches([...rows.keys()], (index) => rows[index]!.tokens.length, hello.limits.maxBatchTokens)) {
+    const some = at.map((index) => rows[index]!);
+    const pupils = some.filter(isTaught);
+    const call = toTrainer([...some.filter((row) => !isTaught(row)), ...pupils], scale);
+    const first = call.tokens.length - lengthOf(pupils);
+    calls.push(
+      pupils.length === 0 ? call : taught(call, await lessonOf(trainer, pupils, soft), { first, factor: replayWeight }),
+    );
+  }
+  // Sent back to back: the worker goes on to the step while the answers of the passes are still on their way.
+  const passes = calls.map((call) => trainer.forwardBackward(adapterName, call));
+  const stepped = trainer.optimStep(adapterName, {
+    learningRate: rate,
+    beta1: optimizer.beta1,
+    beta2: optimizer.beta2,
+    eps: optimizer.eps,
+    weightDecay: optimizer.weight_decay,
+    gradClipNorm: optimizer.grad_clip_norm,
+  });
+  const [gradNorm, ...losses] = await Promise.all([
+    stepped.then((answer) => answer.gradNorm),
+    ...passes.map((pass) => pass.then((answer) => answer.loss)),
+  ]);
+  const loss = losses.reduce((sum, part) => sum + part, 0);
+  if (!Number.isFinite(loss)) throw new Failure("run_failed", `The loss of step ${number} is not a finite number`);
+
+  const seconds = (run.parts.clock.monotonicMs() - began) / 1000;
+  state.step = number;
+  state.losses.push(loss);
+  state.trainedTokens += tokens;
+  state.processedTokens += processed;
+  state.trainSeconds += seconds;
+  const metrics = {
+    loss,
+    loss_hex: hexOfDouble(loss),
+    learning_rate: rate,
+    grad_norm: gradNorm,
+    tokens: processed,
+    tokens_per_second: processed / seconds,
+  };
+  const stepRate = state.step / state.trainSeconds;
+  const { phase } = run;
+  await run.events.append(
+    { kind: "step", phase, step: number, metrics },
+    {
+      kind: "progress",
+      phase,
+      done: number,
+      total: end,
+      unit: "steps",
+      rate: stepRate,
+      seconds_left: (end - number) / stepRate,
+    },
+  );
+}
+
+/** What the base says at every place of some rows: known beforehand, or asked now. */
+function lessonOf(trainer: Trainer, rows: readonly TrainingRow[], topK: number): Lesson | Promise<Lesson> {
+  const known = rows.flatMap((row) => row.lesson ?? []);
+  if (known.length === rows.length) return joinLessons(topK, known);
+  return askTeacher(trainer, toTrainer(rows, 1), topK);
+}
+
+/** At the end of a rung: on to the next one while the dev score rises, or the end of training. */
+export async function climb(run: Run, training: Training, why: "steps" | "patience"): Promise<void> {
+  const { state, rungs } = training;
+  const { max_steps } = run.request.recipe.training;
+  const { index, before } = state.rung;
+  const isLast = index + 1 === rungs.length || (max_steps !== null && state.step >= max_steps);
+  const best = state.best?.score ?? null;
+  if (isLast) state.ended = why;
+  // Without dev questions nothing says that a rung was of no use; and many facts show nothing yet after the first few rows of each.
+  else if (best !== null && ((index > 0 && best <= before) || best === 100)) state.ended = "plateau";
+  else {
+    state.rung = { index: index + 1, from: state.step, before: best ?? before };
+    state.checksWithoutGain = 0;
+  }
+  if (rungs.length === 1) return;
+  const scores = best === null ? "" : `: the dev score went from ${before.toFixed(1)} to ${best.toFixed(1)}`;
+  const next = state.ended === null ? `new wordings follow, rung ${index + 2} of ${rungs.length}` : "training ends";
+  await run.events.append({
+    kind: "decision",
+    phase: "training",
+    step: state.step,
+    message: `Rung ${index + 1} is done${scores}; ${next}`,
+  });
+}
+
+/** The check before the first step, of what the base has answered already. Shown, never chosen. */
+export async function checkBase(run: Run, { state }: Training, answers: readonly DevAnswer[]): Promise<void> {
+  const score = scoreOf(answers, run.parts, 0);
+  const { step, ...metrics } = score;
+  await run.events.append({ kind: "check", phase: "training", step, metrics });
+  state.checks.push(score);
+  state.rung.before = score.score;
+}
+
+/** Answers the dev questions with the adapter as it stands: whether it did better than ever before, and whether checks have
+ * brought nothing new for as long as the recipe waits. */
+export async function checkStep(run: Run, training: Training): Promise<{ isBest: boolean; isStale: boolean }> {
+  const { state } = training;
+  await run.enter("checking");
+  const score = await checkDev(
+    {
+      trainer: training.trainer,
+      adapter: adapterName,
+      tokenizer: run.tokenizer,
+      prompts: training.prepared.dev,
+      maxTokens: checkTokens,
+      grade: run.parts.grade,
+      interval: run.parts.interval,
+      onProgress: async (done, total) => {
+        await run.progress(done, total, "questions");
+        await run.turn();
+      },
+    },
+    state.step,
+  );
+  const { step, ...metrics } = score;
+  await run.events.append({ kind: "check", phase: "checking", step, metrics });
+  await run.enter("training");
+  state.checks.push(score);
+  // It need not be better than the base: an alignment that ends below it is for the evaluation to judge.
+  const gained = state.best === null || score.score > state.best.score;
+  state.checksWithoutGain = gained ? 0 : state.checksWithoutGain + 1;
+  // Of two equal scores the later one has learned longer, at a lower rate.
+  const isBest = state.best === null || score.score >= state.best.score;
+  if (isBest) state.best = score;
+  const { enabled, patience } = run.request.recipe.training.early_stopping;
+  return { isBest, isStale: enabled && state.checksWithoutGain >= patience };
+}
+
+/** Keeps the adapter, its moments and the loop's state, and drops what is not needed any more. */
+export async function saveStep(run: Run, training: Training): Promise<void> {
+  const { checkpoints, trainer, state } = training;
+  await checkpoints.write(state, (folder) => trainer.save(adapterName, folder));
+  await run.events.append({ kind: "checkpoint", phase: run.phase, step: state.step });
+  // What a repair began from is asked again when the run is resumed.
+  const kept = state.best?.step ?? state.repair?.start ?? null;
+  await checkpoints.prune(run.request.recipe.checkpointing.keep_last_n, kept);
+}
