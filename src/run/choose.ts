@@ -296,64 +296,66 @@ async function askGuards(
   adapter: string,
   what: Pick<Candidate, "step" | "scale">,
 ): Promise<GuardResults> {
+  const suites = await askSuites(run, { ...asking(run, training), adapter }, base);
+  return { suites: suites.map(suiteOf), drift: await divergenceAt(adapter, what) };
+}
+
+/** One suite by question: what the base had right, and what the adapter has. */
+export interface AskedSuite extends Pick<SuiteResult, "name" | "gates"> {
+  questions: string[];
+  base: boolean[];
+  aligned: boolean[];
+}
+
+/** Asks the adapter the questions of every regression suite. */
+export async function askSuites(run: Run, asked: Asked, base: BaseSaid): Promise<AskedSuite[]> {
   const { guards } = run.parts;
-  const asked = { ...asking(run, training), adapter };
   const ids = new Set(base.retained);
   const items = guards.retention.filter((item) => ids.has(item.id));
-  const kept = await choose(
+  const retained = await choose(
     asked,
     items.flatMap((item) => item.wordings),
   );
-  const questions = items.flatMap((item) => item.wordings.map((wording) => `${wording.ask} (${wording.choices[0]})`));
   const named = (choices: readonly { ask: string }[]): string[] => choices.map((item) => item.ask);
   const aboveChance = (suite: readonly boolean[], chance: number): boolean =>
     run.parts.interval(suite.filter(Boolean).length, suite.length).low > chance;
-  return {
-    suites: [
-      suiteOf(
-        "retention",
-        questions,
-        kept.map(() => true),
-        kept,
-        true,
-      ),
-      suiteOf(
-        "general",
-        named(guards.general),
-        base.general,
-        await choose(asked, guards.general),
-        aboveChance(base.general, chanceOf(guards.general)),
-      ),
-      suiteOf(
-        "format",
-        named(guards.format),
-        base.format,
-        await follow(asked, guards.format),
-        aboveChance(base.format, 0),
-      ),
-      suiteOf(
-        "refusals",
-        named(guards.refusals),
-        base.refusals,
-        await choose(asked, guards.refusals),
-        aboveChance(base.refusals, chanceOf(guards.refusals)),
-      ),
-    ],
-    drift: await divergenceAt(adapter, what),
-  };
+  return [
+    {
+      name: "retention",
+      gates: true,
+      questions: items.flatMap((item) => item.wordings.map(({ ask, choices }) => `${ask} (${choices[0]})`)),
+      base: retained.map(() => true),
+      aligned: retained,
+    },
+    {
+      name: "general",
+      gates: aboveChance(base.general, chanceOf(guards.general)),
+      questions: named(guards.general),
+      base: base.general,
+      aligned: await choose(asked, guards.general),
+    },
+    {
+      name: "format",
+      gates: aboveChance(base.format, 0),
+      questions: named(guards.format),
+      base: base.format,
+      aligned: await follow(asked, guards.format),
+    },
+    {
+      name: "refusals",
+      gates: aboveChance(base.refusals, chanceOf(guards.refusals)),
+      questions: named(guards.refusals),
+      base: base.refusals,
+      aligned: await choose(asked, guards.refusals),
+    },
+  ];
 }
 
 /** Points of whoever picks any of an item's choices. */
 const chanceOf = (items: readonly Choice[]): number =>
   (100 / items.length) * items.reduce((sum, { choices }) => sum + 1 / choices.length, 0);
 
-function suiteOf(
-  name: SuiteResult["name"],
-  questions: readonly string[],
-  base: readonly boolean[],
-  aligned: readonly boolean[],
-  gates: boolean,
-): SuiteResult {
+function suiteOf({ name, gates, questions, base, aligned }: AskedSuite): SuiteResult {
   const points = (right: readonly boolean[]): number =>
     right.length === 0 ? 0 : (100 * right.filter(Boolean).length) / right.length;
   return {

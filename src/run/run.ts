@@ -22,7 +22,17 @@ import { readRequest, readSnapshot, verifyBase } from "./folder/request.ts";
 import { exportAdapter, finishPackage } from "./package.ts";
 import { prepare } from "./prepare.ts";
 import { earlierResult, failedResult, stoppedResult } from "./result.ts";
-import { checkBase, checkStep, climb, openTraining, rungEnd, saveStep, type Training, trainStep } from "./training.ts";
+import {
+  checkBase,
+  checkStep,
+  climb,
+  openBase,
+  openTraining,
+  rungEnd,
+  saveStep,
+  type Training,
+  trainStep,
+} from "./training.ts";
 
 /** Runs the folder to its result, or goes on where an earlier process left off. The caller holds the folder's lock. */
 export async function runAlignment(folder: string, parts: RunParts): Promise<RunResult> {
@@ -79,7 +89,7 @@ async function work(run: Run): Promise<RunResult> {
   let exported: Awaited<ReturnType<typeof exportAdapter>>;
   try {
     await run.enter("training");
-    training = await openTraining(run, prepared, trainer);
+    training = await openTraining(run, await openBase(run, trainer), prepared);
     const base = await askBase(run, training);
     await train(run, training, base);
     const chosen = await chooseAdapter(run, training, base);

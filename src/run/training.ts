@@ -2,8 +2,8 @@
 // optimizer step, one check, one checkpoint. The order in which they follow each other is the loop in run.ts.
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
-import type { OpenedModel, Trainer, TrainerHello, WeightedRows } from "../engine/trainer.ts";
-import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild } from "./checkpoints.ts";
+import type { AdapterShape, OpenedModel, Trainer, TrainerHello, WeightedRows } from "../engine/trainer.ts";
+import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild, type RunIdentity } from "./checkpoints.ts";
 import type { Run } from "./context.ts";
 import { checkDev, type DevAnswer, scoreOf } from "./dev-check.ts";
 import { askTeacher, joinLessons, type Lesson, taught } from "./distil.ts";
@@ -20,10 +20,7 @@ export const checkTokens = 8192;
 /** Name of the adapter inside the trainer. */
 export const adapterName = "main";
 
-export interface Training {
-  trainer: Trainer;
-  hello: TrainerHello;
-  model: OpenedModel;
+export interface Training extends OpenedBase {
   prepared: Prepared;
   checkpoints: Checkpoints;
   /** Indices of the rows of each rung. */
@@ -34,11 +31,11 @@ export interface Training {
   state: LoopState;
 }
 
-const freshState: LoopState = {
-  step: 0,
+const stateAt = (step: number): LoopState => ({
+  step,
   best: null,
   checksWithoutGain: 0,
-  rung: { index: 0, from: 0, before: 0 },
+  rung: { index: 0, from: step, before: 0 },
   checks: [],
   losses: [],
   trainedTokens: 0,
@@ -46,16 +43,50 @@ const freshState: LoopState = {
   trainSeconds: 0,
   ended: null,
   repair: null,
-};
+});
 
-/** Opens the base in the trainer and puts adapter, moments and loop where the newest sound checkpoint has them. */
-export async function openTraining(run: Run, prepared: Prepared, trainer: Trainer): Promise<Training> {
-  const { recipe, budget, versions } = run.request;
+/** The trainer with the base open in it. */
+export interface OpenedBase {
+  trainer: Trainer;
+  hello: TrainerHello;
+  model: OpenedModel;
+}
+
+export async function openBase(run: Run, trainer: Trainer): Promise<OpenedBase> {
   const hello = await trainer.hello();
   const model = await trainer.open(opening(run));
   await saySmallPasses(run);
-  await trainer.createAdapter(adapterName, shapeOf(recipe));
+  return { trainer, hello, model };
+}
 
+/** Where a stretch of training begins and is kept. */
+export interface Start {
+  /** Where its checkpoints are, and what they are of. */
+  folder: string;
+  identity: RunIdentity;
+  shape: AdapterShape;
+  /** An adapter of that shape as GGUF, without moments; null begins with a new one. */
+  from: string | null;
+  /** Steps are counted on from here. */
+  step: number;
+}
+
+/** Puts adapter, moments and loop where the newest sound checkpoint has them, else where the stretch begins. */
+export async function openTraining(
+  run: Run,
+  base: OpenedBase,
+  prepared: Prepared,
+  start: Start = {
+    folder: join(run.folder, "checkpoints"),
+    identity: { request_sha256: identityOf(run.request), rows_sha256: prepared.sha256 },
+    shape: shapeOf(run.request.recipe),
+    from: null,
+    step: 0,
+  },
+): Promise<Training> {
+  const { trainer, hello, model } = base;
+  const { recipe, budget, versions } = run.request;
+  await trainer.createAdapter(adapterName, start.shape);
   const build: RunBuild = {
     plumbline: versions.plumbline,
     trainer: `${hello.version} ${hello.build}`,
@@ -63,14 +94,10 @@ export async function openTraining(run: Run, prepared: Prepared, trainer: Traine
     threads: budget.threads,
     memory_bytes: model.device === "cuda" ? (budget.gpu_memory_bytes ?? 0) : budget.memory_bytes,
   };
-  const folder = join(run.folder, "checkpoints");
-  const identity = { request_sha256: identityOf(run.request), rows_sha256: prepared.sha256 };
-  const checkpoints = openCheckpoints(folder, identity, build);
-  const state = await goBack(run, trainer, checkpoints, build);
+  const checkpoints = openCheckpoints(start.folder, start.identity, build);
+  const state = await goBack(run, trainer, checkpoints, build, start);
   return {
-    trainer,
-    hello,
-    model,
+    ...base,
     prepared,
     checkpoints,
     rungs: rungsOf(prepared.rows),
@@ -102,7 +129,13 @@ function rungsOf(rows: readonly TrainingRow[]): number[][] {
 }
 
 /** Loads the newest checkpoint that verifies, and says in the log where the run goes on. */
-async function goBack(run: Run, trainer: Trainer, checkpoints: Checkpoints, build: RunBuild): Promise<LoopState> {
+async function goBack(
+  run: Run,
+  trainer: Trainer,
+  checkpoints: Checkpoints,
+  build: RunBuild,
+  { from, step }: Start,
+): Promise<LoopState> {
   const { found, damaged } = await checkpoints.newest();
   if (damaged.length > 0)
     await run.events.append({
@@ -111,8 +144,9 @@ async function goBack(run: Run, trainer: Trainer, checkpoints: Checkpoints, buil
       code: "checkpoint_damaged",
       message: `Checkpoints that do not verify or belong to another request were removed: ${damaged.join(", ")}`,
     });
-  if (found === null && !run.resumed) return structuredClone(freshState);
   if (found !== null) await trainer.load(adapterName, found.trainerFolder);
+  else if (from !== null) await trainer.load(adapterName, from);
+  if (found === null && !run.resumed) return stateAt(step);
   if (found !== null && JSON.stringify(found.build) !== JSON.stringify(build))
     await run.events.append({
       kind: "warning",
@@ -121,8 +155,8 @@ async function goBack(run: Run, trainer: Trainer, checkpoints: Checkpoints, buil
       message:
         "The checkpoint was made by another build, device, thread count or budget: later losses may differ in the last bits",
     });
-  await run.events.append({ kind: "resumed", phase: "training", from_step: found?.step ?? 0 });
-  return found?.state ?? structuredClone(freshState);
+  await run.events.append({ kind: "resumed", phase: "training", from_step: found?.step ?? step });
+  return found?.state ?? stateAt(step);
 }
 
 /** The last step of the rung that is trained. */
