@@ -8,6 +8,9 @@
 //                     sealed questions in rows.jsonl
 //   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), build.json
 //   guards/           what the base (base/) and each adapter that could be chosen said to dev questions and guards
+//   plan/             of an auto-align: what its base was found to need, and for each phase its adapter and what a check said of it
+//   looks/<n>/        of an auto-align: the adapter that dev says meets the target, and scores.json, which the appliance writes of a
+//                     third of the sealed questions
 //   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, sources.json, report.json, report.html
 //   result.json       last of all (runResult)
 import type { FromSchema } from "json-schema-to-ts";
@@ -268,6 +271,33 @@ export const runRequest = {
         full_pass_tokens: count,
       },
     },
+    /** What the run is to reach, and by what; null or left out of an alignment that follows its recipe. */
+    auto_align: {
+      type: ["object", "null"],
+      additionalProperties: false,
+      required: ["auto_align_id", "request", "past", "thirds", "resumed_after", "stopping"],
+      properties: {
+        auto_align_id: { type: "string" },
+        /** AutoAlignRequest, its configuration as JSON reads it. */
+        request: { type: "object" },
+        /** Phases of earlier auto-aligns of the same owner and base. */
+        past: {
+          type: "array",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["arm", "headroom", "gain"],
+            properties: { arm: { type: "string" }, headroom: { type: "number" }, gain: { type: "number" } },
+          },
+        },
+        /** Questions of each third of the sealed split. */
+        thirds: { type: "array", minItems: 3, maxItems: 3, items: count },
+        /** Phases that had run when a pause was last ended by hand. */
+        resumed_after: count,
+        /** Whether no further phase may begin: the best checkpoint so far is packaged. */
+        stopping: { type: "boolean" },
+      },
+    },
     /** What measures how unlike the documents a question is; null or left out where none is installed. */
     encoder: {
       type: ["object", "null"],
@@ -404,6 +434,8 @@ export const runEvent = {
     metrics: { type: "object", additionalProperties: { type: ["number", "string", "null"] } },
     message: { type: "string" },
     code: { type: "string" },
+    /** Of a decision of an auto-align: DecisionCard (run/plan/state.ts) and what comes next. */
+    card: { type: "object" },
   },
 } as const;
 
@@ -427,7 +459,8 @@ export const runResult = {
   properties: {
     format: { const: 1 },
     fence: { type: "integer", minimum: 1 },
-    outcome: { enum: ["completed", "stopped", "failed"] },
+    /** look and paused are ends of a process, not of an auto-align: it goes on once it has its scores, or is resumed by hand. */
+    outcome: { enum: ["completed", "look", "paused", "stopped", "failed"] },
     error: {
       type: ["object", "null"],
       additionalProperties: false,
@@ -435,9 +468,28 @@ export const runResult = {
       properties: { code: { type: "string" }, message: { type: "string" } },
     },
     chosen_step: { type: ["integer", "null"] },
+    /** Of an auto-align; null or left out of a plain alignment. */
+    auto_align: {
+      type: ["object", "null"],
+      additionalProperties: false,
+      required: ["status", "confirmed", "checkpoint", "phases", "hours", "look", "help"],
+      properties: {
+        status: { enum: ["RUNNING", "REACHED", "BUDGET_SPENT", "PAUSED", "STOPPED"] },
+        /** Whether the look's lower bound meets the target too; null where nothing is reached. */
+        confirmed: { type: ["boolean", "null"] },
+        /** The best one: `base` where no phase brought anything, and then there is no artefact. */
+        checkpoint: { type: "string" },
+        phases: count,
+        hours: { type: "number", minimum: 0 },
+        /** The third that is to be scored. */
+        look: { type: ["integer", "null"], minimum: 0, maximum: 2 },
+        /** What would help, the most helpful first. */
+        help: { type: "array", items: { type: "string" } },
+      },
+    },
     /** Of a completed run; absent in what older versions wrote. */
     verdict: runVerdict,
-    /** Under artefact/, present when completed. */
+    /** Under artefact/, present when completed; none of an auto-align that ends at the base. */
     files: {
       type: "array",
       items: {
@@ -489,6 +541,20 @@ export interface GuardResults {
   drift: Divergence;
 }
 
+/** looks/<n>/scores.json: in [0, 1] of each question of the third, whose facts go together by cluster, and what it took. */
+export const lookScores = {
+  type: "object",
+  additionalProperties: false,
+  required: ["scores", "clusters", "hours"],
+  properties: {
+    scores: { type: "array", items: { type: "number", minimum: 0, maximum: 1 } },
+    clusters: { type: "array", items: { type: "string" } },
+    hours: { type: "number", minimum: 0 },
+  },
+} as const;
+
+export type LookScores = FromSchema<typeof lookScores>;
+
 /** A line on the run's stdin. `stop` ends after the current step with outcome stopped; every one is acknowledged. */
 export const runCommand = {
   type: "object",
@@ -515,4 +581,4 @@ export const runReply = {
 export type RunReply = FromSchema<typeof runReply>;
 
 /** Exit codes of `plumbline run <folder>`. */
-export const runExit = { completed: 0, failed: 1, invalid: 2, stopped: 3, locked: 75 } as const;
+export const runExit = { completed: 0, failed: 1, invalid: 2, stopped: 3, look: 4, paused: 5, locked: 75 } as const;

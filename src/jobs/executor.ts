@@ -192,10 +192,13 @@ export function createLocalExecutor(parts: {
   };
 }
 
+/** Exit codes of a run that has its result. */
+const ends: number[] = [runExit.completed, runExit.failed, runExit.stopped, runExit.look, runExit.paused];
+
 /** A result counts only when the exit code says the same: an old one may lie in the folder of a run that crashed since. */
 async function collectAfter(folder: string, ended: Ended & { lastWords: string }): Promise<RunResult> {
   const how = ended.signal ?? `exit ${ended.code}`;
-  if (ended.code === null || !([runExit.completed, runExit.failed, runExit.stopped] as number[]).includes(ended.code))
+  if (ended.code === null || !ends.includes(ended.code))
     throw new Failure("run_crashed", `The run ended with ${how}: ${ended.lastWords || "it said nothing"}`);
   const result = await collect(folder);
   if (runExit[result.outcome] !== ended.code)

@@ -6,12 +6,14 @@ import { Failure } from "../base/errors.ts";
 import { spread } from "../base/spread.ts";
 import { compareScores, significance } from "../base/statistics/paired.ts";
 import type { Divergence, GuardResults, Recipe, SuiteResult } from "../contract/run-folder.ts";
+import type { Trainer } from "../engine/trainer.ts";
 import type { Run } from "./context.ts";
-import { answerDev, type DevAnswer } from "./dev-check.ts";
+import { answerDev, type DevAnswer, type Draw } from "./dev-check.ts";
 import { identityOf } from "./folder/request.ts";
 import type { Choice } from "./guards/material.ts";
 import { type Asked, choose, divergence, follow, type ProseSaid, proseSaid } from "./guards/measure.ts";
 import { repair } from "./repair.ts";
+import type { DevPrompt } from "./rows.ts";
 import { loadScaled, removeScaled } from "./scale.ts";
 import { json, stage } from "./stage.ts";
 import { adapterName, checkTokens, type Training } from "./training.ts";
@@ -25,6 +27,9 @@ export interface BaseSaid {
   format: boolean[];
   refusals: boolean[];
   dev: DevAnswer[];
+  /** What all of it took, and dev alone. */
+  seconds: number;
+  devSeconds: number;
 }
 
 /** One adapter that could have been chosen. */
@@ -71,7 +76,7 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
     if (state.step > state.repair.from) await load(training, state.step);
     await tell(run, `${describe(trained.candidate)}; repair begins, ${plan.steps} steps against the base`);
     await run.enter("repairing");
-    await repair(run, training, plan, () => isBack(comparison, trained.candidate));
+    await repair(run, training, plan, { isEnough: () => isBack(comparison, trained.candidate), isOver: () => false });
     await run.enter("checking");
     const repaired = await examined(comparison, adapterName, { step: state.step, repaired: true, scale: 1 });
     candidates.push(repaired.candidate);
@@ -104,8 +109,8 @@ function divergenceFrom(run: Run, training: Training): Comparison["divergenceAt"
     const key = `${step} ${scale}`;
     const { prose } = run.parts.guards;
     const { prose_paragraphs: count = prose.length } = run.request.recipe.guards!;
-    said ??= proseSaid(asking(run, training), spread(prose, count));
-    const found = known.get(key) ?? (await divergence({ ...asking(run, training), adapter }, await said));
+    said ??= proseSaid(asking(run, training.trainer), spread(prose, count));
+    const found = known.get(key) ?? (await divergence({ ...asking(run, training.trainer), adapter }, await said));
     known.set(key, found);
     return found;
   };
@@ -196,7 +201,8 @@ async function load({ trainer, checkpoints }: Training, step: number): Promise<v
   await trainer.load(adapterName, found.trainerFolder);
 }
 
-const asking = (run: Run, { trainer }: Training): Omit<Asked, "adapter"> => ({
+/** How a run asks its trainer: it tells how far it is, and listens to stop and pause. */
+export const asking = (run: Run, trainer: Trainer): Omit<Asked, "adapter"> => ({
   trainer,
   tokenizer: run.tokenizer,
   turn: async (done, total, unit) => {
@@ -206,26 +212,35 @@ const asking = (run: Run, { trainer }: Training): Omit<Asked, "adapter"> => ({
 });
 
 /** Before anything is trained: what can be lost, and the score to rise from. */
-export function askBase(run: Run, training: Training): Promise<BaseSaid> {
+export function askBase(run: Run, trainer: Trainer, dev: readonly DevPrompt[]): Promise<BaseSaid> {
   const identity = `${identityOf(run.request)} ${run.parts.guards.sha256}`;
-  return stage(join(run.folder, "guards", "base"), identity, () => saidByBase(run, training, identity), json());
+  return stage(join(run.folder, "guards", "base"), identity, () => saidByBase(run, trainer, dev, identity), json());
 }
 
-async function saidByBase(run: Run, training: Training, identity: string): Promise<BaseSaid> {
+async function saidByBase(
+  run: Run,
+  trainer: Trainer,
+  prompts: readonly DevPrompt[],
+  identity: string,
+): Promise<BaseSaid> {
   await run.enter("checking");
-  const { guards } = run.parts;
-  const asked: Asked = { ...asking(run, training), adapter: null };
+  const { guards, clock } = run.parts;
+  const began = clock.monotonicMs();
+  const asked: Asked = { ...asking(run, trainer), adapter: null };
   const limits = run.request.recipe.guards;
-  const said: BaseSaid = {
+  const dev = await devAnswers(run, { trainer, prompts, adapter: null });
+  const devSeconds = (clock.monotonicMs() - began) / 1000;
+  const said = {
     identity,
     retained: limits === undefined ? [] : await rightTwice(run, asked, limits.retained_items),
     general: limits === undefined ? [] : await choose(asked, guards.general),
     format: limits === undefined ? [] : await follow(asked, guards.format),
     refusals: limits === undefined ? [] : await choose(asked, guards.refusals),
-    dev: await devAnswers(run, training, null),
+    dev,
+    devSeconds,
   };
   await run.enter("training");
-  return said;
+  return { ...said, seconds: (clock.monotonicMs() - began) / 1000 };
 }
 
 /** Items of one question to the base: so many at a time, until enough are found. */
@@ -246,18 +261,22 @@ async function rightTwice(run: Run, asked: Asked, wanted: number): Promise<strin
   return found.slice(0, wanted);
 }
 
-function devAnswers(run: Run, training: Training, adapter: string | null): Promise<DevAnswer[]> {
-  return answerDev({
-    ...asking(run, training),
-    adapter,
-    prompts: training.prepared.dev,
-    maxTokens: checkTokens,
-    grade: run.parts.grade,
-    onProgress: async (done, total) => {
-      await run.progress(done, total, "questions");
-      await run.turn();
+/** All dev questions, by an adapter or the base. */
+export function devAnswers(
+  run: Run,
+  { trainer, prompts, adapter }: { trainer: Trainer; prompts: readonly DevPrompt[]; adapter: string | null },
+  { unit = "questions", draw }: { unit?: string; draw?: Draw } = {},
+): Promise<DevAnswer[]> {
+  const { turn, tokenizer } = asking(run, trainer);
+  return answerDev(
+    {
+      ...{ trainer, tokenizer, adapter, prompts },
+      maxTokens: checkTokens,
+      grade: run.parts.grade,
+      onProgress: (done, total) => turn(done, total, unit),
     },
-  });
+    draw,
+  );
 }
 
 export interface Examined {
@@ -283,7 +302,7 @@ async function examine(
 ): Promise<Examined> {
   const { run, training } = comparison;
   const limits = run.request.recipe.guards;
-  const answers = await devAnswers(run, training, adapter);
+  const answers = await devAnswers(run, { trainer: training.trainer, prompts: training.prepared.dev, adapter });
   const right = answers.filter((one) => one.correct).length;
   const dev = answers.length === 0 ? null : run.parts.interval(right, answers.length).score;
   const guards = limits === undefined ? null : await askGuards(comparison, adapter, what);
@@ -296,7 +315,7 @@ async function askGuards(
   adapter: string,
   what: Pick<Candidate, "step" | "scale">,
 ): Promise<GuardResults> {
-  const suites = await askSuites(run, { ...asking(run, training), adapter }, base);
+  const suites = await askSuites(run, { ...asking(run, training.trainer), adapter }, base);
   return { suites: suites.map(suiteOf), drift: await divergenceAt(adapter, what) };
 }
 
@@ -307,15 +326,36 @@ export interface AskedSuite extends Pick<SuiteResult, "name" | "gates"> {
   aligned: boolean[];
 }
 
+/** Answers to the questions of every suite; `retained`: two wordings of each item that the base got right. */
+type SuiteAnswers = Pick<BaseSaid, "general" | "format" | "refusals"> & { retained: boolean[] };
+
 /** Asks the adapter the questions of every regression suite. */
 export async function askSuites(run: Run, asked: Asked, base: BaseSaid): Promise<AskedSuite[]> {
   const { guards } = run.parts;
+  const wordings = retainedItems(run, base).flatMap((item) => item.wordings);
+  return suitesOf(run, base, {
+    retained: await choose(asked, wordings),
+    general: await choose(asked, guards.general),
+    format: await follow(asked, guards.format),
+    refusals: await choose(asked, guards.refusals),
+  });
+}
+
+/** The base's suites beside themselves. */
+export const suitesOfBase = (run: Run, base: BaseSaid): AskedSuite[] =>
+  suitesOf(run, base, {
+    ...base,
+    retained: retainedItems(run, base).flatMap((item) => item.wordings.map(() => true)),
+  });
+
+function retainedItems(run: Run, base: BaseSaid) {
   const ids = new Set(base.retained);
-  const items = guards.retention.filter((item) => ids.has(item.id));
-  const retained = await choose(
-    asked,
-    items.flatMap((item) => item.wordings),
-  );
+  return run.parts.guards.retention.filter((item) => ids.has(item.id));
+}
+
+function suitesOf(run: Run, base: BaseSaid, aligned: SuiteAnswers): AskedSuite[] {
+  const { guards } = run.parts;
+  const items = retainedItems(run, base);
   const named = (choices: readonly { ask: string }[]): string[] => choices.map((item) => item.ask);
   const aboveChance = (suite: readonly boolean[], chance: number): boolean =>
     run.parts.interval(suite.filter(Boolean).length, suite.length).low > chance;
@@ -324,29 +364,29 @@ export async function askSuites(run: Run, asked: Asked, base: BaseSaid): Promise
       name: "retention",
       gates: true,
       questions: items.flatMap((item) => item.wordings.map(({ ask, choices }) => `${ask} (${choices[0]})`)),
-      base: retained.map(() => true),
-      aligned: retained,
+      base: aligned.retained.map(() => true),
+      aligned: aligned.retained,
     },
     {
       name: "general",
       gates: aboveChance(base.general, chanceOf(guards.general)),
       questions: named(guards.general),
       base: base.general,
-      aligned: await choose(asked, guards.general),
+      aligned: aligned.general,
     },
     {
       name: "format",
       gates: aboveChance(base.format, 0),
       questions: named(guards.format),
       base: base.format,
-      aligned: await follow(asked, guards.format),
+      aligned: aligned.format,
     },
     {
       name: "refusals",
       gates: aboveChance(base.refusals, chanceOf(guards.refusals)),
       questions: named(guards.refusals),
       base: base.refusals,
-      aligned: await choose(asked, guards.refusals),
+      aligned: aligned.refusals,
     },
   ];
 }
@@ -355,7 +395,7 @@ export async function askSuites(run: Run, asked: Asked, base: BaseSaid): Promise
 const chanceOf = (items: readonly Choice[]): number =>
   (100 / items.length) * items.reduce((sum, { choices }) => sum + 1 / choices.length, 0);
 
-function suiteOf({ name, gates, questions, base, aligned }: AskedSuite): SuiteResult {
+export function suiteOf({ name, gates, questions, base, aligned }: AskedSuite): SuiteResult {
   const points = (right: readonly boolean[]): number =>
     right.length === 0 ? 0 : (100 * right.filter(Boolean).length) / right.length;
   return {

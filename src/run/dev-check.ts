@@ -3,7 +3,7 @@
 import { spread } from "../base/spread.ts";
 import type { SnapshotItem } from "../contract/run-folder.ts";
 import type { Tokenizer } from "../engine/generator.ts";
-import type { Trainer } from "../engine/trainer.ts";
+import type { Trainer, TrainerSampling } from "../engine/trainer.ts";
 import type { CheckScore } from "./checkpoints.ts";
 import type { DevPrompt } from "./rows.ts";
 import { microBatches } from "./schedule.ts";
@@ -53,8 +53,12 @@ export function scoreOf(given: readonly DevAnswer[], check: Pick<DevCheck, "inte
   return { step, score, low, high, n };
 }
 
-/** All questions, answered greedily and graded. */
-export async function answerDev(check: Omit<DevCheck, "interval">): Promise<DevAnswer[]> {
+/** How answers are drawn. */
+export type Draw = Pick<TrainerSampling, "temperature" | "seed">;
+const greedy: Draw = { temperature: 0, seed: 0 };
+
+/** All questions, answered and graded; greedily unless another draw is asked for. */
+export async function answerDev(check: Omit<DevCheck, "interval">, draw: Draw = greedy): Promise<DevAnswer[]> {
   const { prompts } = check;
   const calls = microBatches(
     prompts.map((_, index) => index),
@@ -64,7 +68,7 @@ export async function answerDev(check: Omit<DevCheck, "interval">): Promise<DevA
   const given: DevAnswer[] = [];
   for (const call of calls) {
     const asked = call.map((index) => prompts[index]!);
-    const answers = await greedyAnswers(check, asked);
+    const answers = await answersTo(check, asked, draw);
     for (const [index, { item }] of asked.entries()) {
       const answer = answers[index]!;
       given.push({ item, answer, correct: check.grade(answer, item).correct });
@@ -74,9 +78,10 @@ export async function answerDev(check: Omit<DevCheck, "interval">): Promise<DevA
   return given;
 }
 
-async function greedyAnswers(
+async function answersTo(
   check: Pick<DevCheck, "tokenizer" | "trainer" | "adapter">,
   asked: readonly DevPrompt[],
+  draw: Draw,
 ): Promise<string[]> {
   const { eog } = check.tokenizer;
   const rows = {
@@ -84,12 +89,11 @@ async function greedyAnswers(
     rowLengths: Int32Array.from(asked, (prompt) => prompt.tokens.length),
   };
   const sampled = await check.trainer.sample(check.adapter, rows, {
+    ...draw,
     maxTokens: answerTokens,
-    temperature: 0,
     topK: 0,
     topP: 1,
     minP: 0,
-    seed: 0,
     stopTokens: [...eog],
   });
   return sampled.map((row) => check.tokenizer.decode([...row.tokens].filter((token) => !eog.has(token))).trim());

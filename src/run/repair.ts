@@ -12,23 +12,23 @@ type Plan = NonNullable<Recipe["repair"]>;
 /** Steps whose openings are answered together: decoding a few rows costs nearly what decoding many does, and five steps move little. */
 const stepsOfDraw = 5;
 
-/**
- * From where the trainer stands to the last of the repair's steps, or until a check says that they were enough; resumable at every
- * checkpoint. `isEnough` follows from the weights alone: a run that is resumed where it was asked is asked again.
- */
-export async function repair(
-  run: Run,
-  training: Training,
-  plan: Plan,
-  isEnough: () => Promise<boolean>,
-): Promise<void> {
+/** What ends a repair before its last step. */
+export interface Ends {
+  /** Asked at every check. Follows from the weights alone: a run that is resumed where it was asked is asked again. */
+  isEnough(): Promise<boolean>;
+  /** Asked before every step: its time is used up. */
+  isOver(): boolean;
+}
+
+/** From where the trainer stands to the last of the repair's steps, or to what ends it before; resumable at every checkpoint. */
+export async function repair(run: Run, training: Training, plan: Plan, { isEnough, isOver }: Ends): Promise<void> {
   const { state } = training;
   const { save_every_steps: saveEvery } = run.request.recipe.checkpointing;
   const { check_every_steps: checkEvery } = plan;
   const { from } = state.repair!;
   const end = from + plan.steps;
   let drawn: TrainingRow[][] = [];
-  while (state.step < end) {
+  while (state.step < end && !isOver()) {
     await run.turn();
     const done = state.step - from;
     if (done > 0 && done % checkEvery === 0 && (await isEnough())) break;

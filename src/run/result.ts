@@ -5,8 +5,19 @@ import { Failure } from "../base/errors.ts";
 import { isErrno, sha256OfFile, syncFolder, writeJsonDurably } from "../base/files.ts";
 import { type RunRequest, type RunResult, runResult } from "../contract/run-folder.ts";
 import { compile } from "../contract/validate.ts";
+import { readScores } from "./folder/looks.ts";
 
 const check = compile(runResult);
+
+/** Whether an auto-align that ended its process, and not itself, is to go on: a look has its scores, or a pause or a stop was ended. */
+async function goesOn(folder: string, { outcome, auto_align: told }: RunResult, request: RunRequest): Promise<boolean> {
+  const asked = request.auto_align;
+  if (asked == null) return false;
+  if (outcome === "stopped") return asked.stopping;
+  if (outcome === "paused") return asked.stopping || (told!.phases > 0 && asked.resumed_after === told!.phases);
+  if (outcome !== "look") return false;
+  return asked.stopping || (await readScores(folder, told!.look!)) !== null;
+}
 
 /**
  * The result that an earlier process left. A finished or stopped run stays so under every fence; a failed one is tried again
@@ -15,8 +26,9 @@ const check = compile(runResult);
 export async function earlierResult(folder: string, request: RunRequest): Promise<RunResult | null> {
   const path = join(folder, "result.json");
   const found = await readResult(path);
-  if (found !== null && found.fence === request.fence && (await isWhole(folder, found))) return found;
-  if (found !== null && found.outcome !== "failed" && (await isWhole(folder, found))) {
+  const isOver = found !== null && !(await goesOn(folder, found, request)) && (await isWhole(folder, found));
+  if (isOver && found.fence === request.fence) return found;
+  if (isOver && found.outcome !== "failed") {
     const renewed = { ...found, fence: request.fence };
     await writeJsonDurably(path, renewed);
     return renewed;
@@ -57,6 +69,13 @@ const ended = (request: RunRequest, outcome: RunResult["outcome"], error: RunRes
   files: [],
   metrics: {},
 });
+
+/** Of an auto-align that leaves no artefact, or none yet. */
+export const withoutArtefact = (
+  request: RunRequest,
+  outcome: "completed" | "look" | "paused",
+  told: NonNullable<RunResult["auto_align"]>,
+): RunResult => ({ ...ended(request, outcome, null), auto_align: told });
 
 export const stoppedResult = (request: RunRequest): RunResult => ended(request, "stopped", null);
 

@@ -14,6 +14,7 @@
 import { join } from "node:path";
 import { removeTemporaries, writeJsonDurably } from "../base/files.ts";
 import type { RunResult } from "../contract/run-folder.ts";
+import { autoAlign } from "./auto.ts";
 import { askBase, type BaseSaid, chooseAdapter } from "./choose.ts";
 import { createRun, type Run, type RunParts } from "./context.ts";
 import { Stopped } from "./control.ts";
@@ -50,9 +51,9 @@ export async function runAlignment(folder: string, parts: RunParts): Promise<Run
       (result) => ({
         result,
         last: {
-          kind: "done",
+          kind: result.outcome === "completed" ? "done" : "decision",
           phase: "packaging",
-          message: `${result.verdict!.headline}. The artefact is ready`,
+          message: messageOf(result),
         } as EventDraft,
       }),
       (error) => endOf(run, error),
@@ -69,6 +70,14 @@ export async function runAlignment(folder: string, parts: RunParts): Promise<Run
   }
 }
 
+/** What the last event says. */
+function messageOf({ outcome, verdict, auto_align: told }: RunResult): string {
+  if (outcome === "look") return `Look ${told!.look! + 1}: ${told!.checkpoint} waits for its sealed questions`;
+  if (outcome === "paused") return `Paused: ${told!.help[0] ?? "nothing is likely to help"}`;
+  if (verdict === undefined) return "The base is the best there is: no artefact";
+  return `${verdict.headline}. The artefact is ready`;
+}
+
 /** How a run ended that was thrown out of its work. */
 function endOf(run: Run, error: unknown): { result: RunResult; last: EventDraft } {
   const { request, phase, parts } = run;
@@ -81,6 +90,7 @@ function endOf(run: Run, error: unknown): { result: RunResult; last: EventDraft 
 }
 
 async function work(run: Run): Promise<RunResult> {
+  if (run.request.auto_align != null) return autoAlign(run);
   const prepared = await prepare(run);
   await run.turn();
 
@@ -90,7 +100,7 @@ async function work(run: Run): Promise<RunResult> {
   try {
     await run.enter("training");
     training = await openTraining(run, await openBase(run, trainer), prepared);
-    const base = await askBase(run, training);
+    const base = await askBase(run, trainer, prepared.dev);
     await train(run, training, base);
     const chosen = await chooseAdapter(run, training, base);
     await run.enter("packaging");

@@ -4,15 +4,13 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { temporaryName, writeJsonDurably } from "../base/files.ts";
 import type { Run } from "./context.ts";
-import { shapeOf } from "./folder/adapter-shape.ts";
 import { adapterName, type Training } from "./training.ts";
 
 const scaledName = "scaled";
 
 /** Puts the trained adapter's present weights at that scale beside it; its name in the trainer. */
 export async function loadScaled(run: Run, training: Training, scale: number): Promise<string> {
-  const { trainer } = training;
-  const shape = shapeOf(run.request.recipe);
+  const { trainer, shape } = training;
   const alpha = shape.alpha * scale;
   await removeScaled(training);
   await trainer.createAdapter(scaledName, { ...shape, alpha });

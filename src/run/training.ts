@@ -23,6 +23,7 @@ export const adapterName = "main";
 export interface Training extends OpenedBase {
   prepared: Prepared;
   checkpoints: Checkpoints;
+  shape: AdapterShape;
   /** Indices of the rows of each rung. */
   rungs: number[][];
   /** Whether the trainer holds the adapter at a part of its strength besides. */
@@ -99,6 +100,7 @@ export async function openTraining(
   return {
     ...base,
     prepared,
+    shape: start.shape,
     checkpoints,
     rungs: rungsOf(prepared.rows),
     scaled: false,

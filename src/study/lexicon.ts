@@ -12,6 +12,8 @@ export interface Lexicon {
   tells(word: string): boolean;
   /** The passage's rank among all by the question's words, from 1; the same score is the same rank. */
   rankOf(question: string, passage: Passage): number;
+  /** The passages that a question's words find, the best first. */
+  search(question: string): Passage[];
 }
 
 /** Share of the units that a word may stand in and still tell something. */
@@ -70,6 +72,8 @@ export function lexiconOf(passages: readonly Passage[]): Lexicon {
       const own = found.get(places.get(passage.id)!) ?? 0;
       return 1 + [...found.values()].filter((score) => score > own).length + (own === 0 ? passages.length : 0);
     },
+    search: (question) =>
+      [...scores(question)].sort(([at, one], [place, other]) => other - one || at - place).map(([at]) => passages[at]!),
   };
 }
 

@@ -8,6 +8,7 @@ import { type SupportReference, supportReference } from "../engine/support.ts";
 import { type CandidateTask, candidatesOf, type ItemCandidate } from "./items/candidates.ts";
 import { type ItemPlan, planOf } from "./items/plan.ts";
 import { type Overlap, overlapOf, type QuestionMarks } from "./leakage.ts";
+import { lexiconOf } from "./lexicon.ts";
 import { headingOf, type Passage, passagesOf, statementsOf } from "./passages.ts";
 import { type Planned, planned } from "./plain.ts";
 import { asking } from "./remote.ts";
@@ -24,6 +25,23 @@ export const overlap = ({ marks, rows }: { marks: QuestionMarks; rows: StudyRow[
 
 export const passages = (task: { documents: SnapshotDocument[]; organisation: string | null }): Passage[] =>
   passagesOf(task.documents, task.organisation);
+
+/** The text of the passage that each question's words find, under its headings; null where they find none. */
+export function passagesFor({
+  documents,
+  organisation,
+  questions,
+}: {
+  documents: SnapshotDocument[];
+  organisation: string | null;
+  questions: string[];
+}): (string | null)[] {
+  const { search } = lexiconOf(passagesOf(documents, organisation));
+  return questions.map((question) => {
+    const [found] = search(question);
+    return found === undefined ? null : `${headingOf(found)}\n${found.text}`;
+  });
+}
 
 export const forecast = (task: {
   documents: SnapshotDocument[];

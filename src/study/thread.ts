@@ -11,6 +11,7 @@ export interface StudyThread {
   study(task: StudyTask, parts: Answering): ReturnType<Work["study"]>;
   overlap(task: Parameters<Work["overlap"]>[0]): Promise<ReturnType<Work["overlap"]>>;
   passages(task: Parameters<Work["passages"]>[0]): Promise<ReturnType<Work["passages"]>>;
+  passagesFor(task: Parameters<Work["passagesFor"]>[0]): Promise<ReturnType<Work["passagesFor"]>>;
   forecast(task: Parameters<Work["forecast"]>[0]): Promise<ReturnType<Work["forecast"]>>;
   references(task: Parameters<Work["references"]>[0]): Promise<ReturnType<Work["references"]>>;
   plan(task: Parameters<Work["plan"]>[0]): Promise<ReturnType<Work["plan"]>>;
@@ -39,6 +40,7 @@ export function openStudyThread(signal: AbortSignal): StudyThread {
     },
     overlap: (task) => pool.run(task, { name: "overlap", signal }),
     passages: (task) => pool.run(task, { name: "passages", signal }),
+    passagesFor: (task) => pool.run(task, { name: "passagesFor", signal }),
     forecast: (task) => pool.run(task, { name: "forecast", signal }),
     references: (task) => pool.run(task, { name: "references", signal }),
     plan: (task) => pool.run(task, { name: "plan", signal }),

@@ -1,0 +1,221 @@
+// An auto-align, start to end, over one folder: rows → diagnosis → decision → phase → check → decision …, until the planner ends it.
+//
+//   preparing ──► [ decision ──► phase ──► check ] … ──► packaging ──► result.json: completed
+//                     ├── look: result.json says which adapter and which third, and the process ends. The appliance scores it and starts
+//                     │   the run again, which reads the scores and decides on
+//                     ├── pause: result.json says what would help
+//                     └── stopping: no phase begins any more, and the best so far is packaged
+//
+// Invariants:
+//   1. Decisions follow from what is kept in the folder alone: a run that was killed anywhere takes the same ones again.
+//   2. Decisions see dev; of the sealed questions only what looks found, and only the claim is made from that.
+//   3. Hours are those of the device over everything the run does, and no phase goes on beyond its own by more than a step.
+import { join } from "node:path";
+import { sha256 } from "../base/files.ts";
+import type { RunResult } from "../contract/run-folder.ts";
+import { begin } from "./auto/begin.ts";
+import { type Checked, checkpointOf, createChecker, guardsOf } from "./auto/check.ts";
+import { type Adapter, adapterOfPhase, carryOut, isCarriedOut, type PhaseMade } from "./auto/phase.ts";
+import { type BaseSaid, type Candidate, type Chosen, penaltyOf } from "./choose.ts";
+import type { Run } from "./context.ts";
+import { shapeOf } from "./folder/adapter-shape.ts";
+import { readScores } from "./folder/looks.ts";
+import { identityOf } from "./folder/request.ts";
+import { exportAdapter, finishPackage } from "./package.ts";
+import type { Decision, PhasePlan, PlanState } from "./plan/state.ts";
+import { surveyOf } from "./plan/survey.ts";
+import { nextDecision } from "./plan.ts";
+import { prepare } from "./prepare.ts";
+import { withoutArtefact } from "./result.ts";
+import type { Prepared } from "./rows.ts";
+import { json, stage } from "./stage.ts";
+import { adapterName, type OpenedBase, openBase, openTraining, type Training } from "./training.ts";
+
+type Told = NonNullable<RunResult["auto_align"]>;
+
+export async function autoAlign(run: Run): Promise<RunResult> {
+  const prepared = await prepare(run);
+  await run.turn();
+  const trainer = run.parts.startTrainer();
+  let packaged: { training: Training; exported: Awaited<ReturnType<typeof exportAdapter>> };
+  let told: Told;
+  try {
+    const plan = await openPlan(run, await openBase(run, trainer), prepared);
+    told = await followed(plan);
+    if (told.status === "PAUSED") return withoutArtefact(run.request, "paused", told);
+    if (told.look !== null) return withoutArtefact(run.request, "look", told);
+    if (told.checkpoint === "base") return withoutArtefact(run.request, "completed", told);
+    await run.enter("packaging");
+    packaged = await exportBest(plan, told.checkpoint);
+  } finally {
+    await trainer.close();
+  }
+  const result = await finishPackage(run, packaged.training, packaged.exported);
+  return { ...result, auto_align: told };
+}
+
+/** What the loop carries. */
+interface Plan {
+  run: Run;
+  base: OpenedBase;
+  prepared: Prepared;
+  said: BaseSaid;
+  state: PlanState;
+  identity: string;
+  check: ReturnType<typeof createChecker>["check"];
+  /** By checkpoint: the base, and what each phase made. */
+  adapters: Map<string, Adapter>;
+  phases: PhaseMade[];
+  checks: Map<string, Checked>;
+}
+
+async function openPlan(run: Run, base: OpenedBase, prepared: Prepared): Promise<Plan> {
+  const auto = run.request.auto_align!;
+  const identity = sha256(JSON.stringify([identityOf(run.request), auto.request, auto.past, prepared.sha256]));
+  const { state, said } = await begin(run, base, prepared, identity);
+  const draws = state.limits.arms.includes("reinforce");
+  const { alpha } = shapeOf(run.request.recipe);
+  return {
+    ...{ run, base, prepared, said, state, identity },
+    check: createChecker(run, base, { dev: prepared.dev, base: said, draws }).check,
+    adapters: new Map([["base", { id: "base", path: null, alpha, rowsSeen: 0 }]]),
+    phases: [],
+    checks: new Map(),
+  };
+}
+
+/** Decides and carries out until there is an end, or a look whose scores are not there yet. */
+async function followed(plan: Plan): Promise<Told> {
+  const { run, state } = plan;
+  const { stopping } = run.request.auto_align!;
+  for (;;) {
+    const decision = nextDecision(state);
+    const { next } = decision;
+    if (next.kind === "phase") {
+      const isKept = await isCarriedOut(run, plan.phases.length + 1, identityOfPhase(plan, next.phase));
+      if (stopping && !isKept) return stopped(plan);
+      await phase(plan, decision, next.phase);
+    } else if (next.kind === "look") {
+      const number = state.looks.length;
+      const found = await readScores(run.folder, number);
+      if (found === null && stopping) return stopped(plan);
+      if (found === null) {
+        await tell(run, decision);
+        return { ...toldOf(plan, next.checkpoint), status: "RUNNING", look: next.third };
+      }
+      const { hours, scores, clusters } = found;
+      state.looks.push({ checkpoint: next.checkpoint, third: next.third, scores, clusters });
+      state.hours += hours;
+    } else {
+      await tell(run, decision);
+      const { status, confirmed, checkpoint, help } = next;
+      if (stopping && status === "PAUSED") return stopped(plan);
+      return { ...toldOf(plan, checkpoint), status, confirmed, help: help.map(({ text }) => text) };
+    }
+  }
+}
+
+const stopped = (plan: Plan): Told => ({
+  ...toldOf(plan, surveyOf(plan.state).best.checkpoint.id),
+  status: "STOPPED",
+});
+
+const toldOf = ({ state }: Plan, checkpoint: string): Omit<Told, "status"> => ({
+  confirmed: null,
+  checkpoint,
+  phases: state.history.length,
+  hours: state.hours,
+  look: null,
+  help: [],
+});
+
+/** A card a decision. One that was told before the run was killed is told again, with the same number of its step. */
+function tell(run: Run, { next, card }: Decision): Promise<void> {
+  return run.events.append({ kind: "decision", phase: run.phase, message: card.because, card: { ...card, next } });
+}
+
+/** The seed differs from phase to phase, so that no two have the same. */
+const identityOfPhase = ({ identity }: Plan, phase: PhasePlan): string => sha256(JSON.stringify([identity, phase]));
+
+async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<void> {
+  const { run, base, prepared, state, adapters, phases } = plan;
+  const number = phases.length + 1;
+  const identity = identityOfPhase(plan, next);
+  const order = {
+    ...{ run, base, prepared, number, identity, plan: next },
+    from: adapters.get(next.from)!,
+    stepsBefore: state.history.reduce((sum, one) => sum + one.steps_run, 0),
+    lostGolds: next.focus.map((at) => prepared.dev[at]!.item.response),
+  };
+  const made = await carryOut(order, () => tell(run, decision));
+  const adapter: Adapter = { ...made.adapter, path: adapterOfPhase(run, number) };
+  const place = join(run.folder, "plan", `check-${number}`);
+  const checked = await stage(place, identity, () => checkedAdapter(plan, adapter), json());
+  adapters.set(adapter.id, adapter);
+  phases.push(made);
+  plan.checks.set(adapter.id, checked);
+  state.history.push(made.record);
+  state.checkpoints.push(checkpointOf(run, adapter.id, next.from, checked));
+  state.hours += made.record.setup_hours + made.record.hours_run + checked.hours;
+}
+
+/** As it was exported: what a look and a model will be made of. */
+async function checkedAdapter({ run, base: { trainer }, check }: Plan, { path, alpha }: Adapter): Promise<Checked> {
+  await trainer.createAdapter(adapterName, { ...shapeOf(run.request.recipe), alpha });
+  await trainer.load(adapterName, path!);
+  const checked = await check(adapterName);
+  await trainer.dropAdapter(adapterName);
+  return checked;
+}
+
+/** The best checkpoint as a plain run's chosen adapter: packaging, report and calibration are the same. */
+async function exportBest(plan: Plan, id: string) {
+  const { run, base, prepared, state, phases, checks, adapters, said } = plan;
+  const adapter = adapters.get(id)!;
+  const training = await openTraining(run, base, prepared, {
+    folder: join(run.folder, "checkpoints", "best"),
+    identity: { request_sha256: plan.identity, rows_sha256: prepared.sha256 },
+    shape: { ...shapeOf(run.request.recipe), alpha: adapter.alpha },
+    from: adapter.path,
+    step: 0,
+  });
+  const sum = (value: (phase: PhaseMade) => number): number => phases.reduce((total, one) => total + value(one), 0);
+  Object.assign(training.state, {
+    step: sum(({ record }) => record.steps_run),
+    losses: phases.flatMap(({ losses }) => losses),
+    trainedTokens: sum((phase) => phase.trainedTokens),
+    processedTokens: sum((phase) => phase.processedTokens),
+    trainSeconds: sum((phase) => phase.trainSeconds),
+    ended: "steps",
+  } satisfies Partial<Training["state"]>);
+  const candidates = state.history.map(({ checkpoint, arm }) => candidateOf(plan, checkpoint, arm === "distil"));
+  const chosen: Chosen = {
+    ...candidates[state.history.findIndex(({ checkpoint }) => checkpoint === id)]!,
+    adapter: adapterName,
+    candidates,
+    base: said.dev,
+    answers: checks.get(id)!.answers,
+  };
+  return { training, exported: await exportAdapter(run, training, chosen) };
+}
+
+/** Steps of all phases up to the one that made the checkpoint. */
+function stepOf({ state }: Plan, id: string): number {
+  const at = state.history.findIndex(({ checkpoint }) => checkpoint === id);
+  return state.history.slice(0, at + 1).reduce((total, one) => total + one.steps_run, 0);
+}
+
+function candidateOf(plan: Plan, id: string, repaired: boolean): Candidate {
+  const { run, adapters, checks } = plan;
+  const checked = checks.get(id)!;
+  const guards = guardsOf(checked);
+  const right = checked.answers.filter(({ correct }) => correct).length;
+  return {
+    step: stepOf(plan, id),
+    repaired,
+    scale: adapters.get(id)!.alpha / shapeOf(run.request.recipe).alpha,
+    dev: run.parts.interval(right, checked.answers.length).score,
+    guards,
+    penalty: guards === null ? 0 : penaltyOf(guards, run.request.recipe.guards!),
+  };
+}

@@ -1,0 +1,134 @@
+// The state that an auto-align's planner begins with: what the request allows, why the base is wrong, and what phases take here. Found
+// out once; whoever comes after a kill reads it back.
+import { join } from "node:path";
+import type { AutoAlignRequest } from "../../contract/auto-align.ts";
+import { askBase, type BaseSaid, suitesOfBase } from "../choose.ts";
+import type { Run } from "../context.ts";
+import { shapeOf } from "../folder/adapter-shape.ts";
+import { limitsOf, type Unavailable } from "../plan/limits.ts";
+import { type Arm, type ArmCost, arms, type PlanState } from "../plan/state.ts";
+import { continued, isReplayed, openingsOf } from "../replay.ts";
+import { lengthOf, type Prepared, toTrainer } from "../rows.ts";
+import { microBatches } from "../schedule.ts";
+import { json, stage } from "../stage.ts";
+import { adapterName, type OpenedBase } from "../training.ts";
+import { gatingSuites, hoursSince } from "./check.ts";
+import { diagnose } from "./diagnose.ts";
+
+export interface Beginning {
+  state: PlanState;
+  said: BaseSaid;
+}
+
+/** Throws a validation failure that names the field when the request cannot be followed. */
+export async function begin(run: Run, base: OpenedBase, prepared: Prepared, identity: string): Promise<Beginning> {
+  const auto = run.request.auto_align!;
+  const limits = limitsOf(auto.request as AutoAlignRequest, unavailable(run));
+  const said = await askBase(run, base.trainer, prepared.dev);
+  const found = await stage(
+    join(run.folder, "plan", "diagnosis"),
+    identity,
+    () => findOut(run, base, prepared, said),
+    json(),
+  );
+  const sealed = Math.max(...auto.thirds);
+  return {
+    said,
+    state: {
+      seed: run.request.recipe.training.seed,
+      limits,
+      diagnosis: found.diagnosis,
+      checkpoints: [
+        {
+          id: "base",
+          parent: null,
+          dev: said.dev.map(({ correct }) => Number(correct)),
+          sampled: null,
+          guards: gatingSuites(run, suitesOfBase(run, said)),
+          divergence_penalty: 0,
+        },
+      ],
+      history: [],
+      looks: [],
+      hours: (said.seconds + prepared.report.seconds) / 3600 + found.hours,
+      costs: found.costs,
+      check_hours: said.seconds / 3600,
+      look_hours: (said.devSeconds / 3600 / Math.max(1, prepared.dev.length)) * sealed,
+      past: auto.past.map((phase) => ({ ...phase, arm: phase.arm as Arm })),
+      resumed_after: auto.resumed_after,
+    },
+  };
+}
+
+function unavailable({ request: { recipe } }: Run): Unavailable[] {
+  return [
+    { arm: "reinforce", reason: "this version has no such phase" },
+    { arm: "represent", reason: "this version has no such phase" },
+    ...(recipe.repair === undefined
+      ? [{ arm: "distil" as const, reason: "the preset has no repair to distil by" }]
+      : []),
+  ];
+}
+
+interface Found {
+  diagnosis: PlanState["diagnosis"];
+  costs: Record<Arm, ArmCost>;
+  hours: number;
+}
+
+async function findOut(run: Run, base: OpenedBase, prepared: Prepared, said: BaseSaid): Promise<Found> {
+  const began = run.parts.clock.monotonicMs();
+  const diagnosis = await diagnose(run, base, prepared.dev, said);
+  const costs = await costsOf(run, base, prepared);
+  return { diagnosis, costs, hours: hoursSince(run, began) };
+}
+
+/** Passes whose time is taken, after one that warms up. */
+const timedPasses = 3;
+
+/** What a step of each arm takes, by a few passes whose gradients are thrown away. Rows are made by then: no arm has a set-up left. */
+async function costsOf(run: Run, { trainer, hello }: OpenedBase, { rows }: Prepared): Promise<Record<Arm, ArmCost>> {
+  const { recipe } = run.request;
+  const { batch_size: size } = recipe.training;
+  await trainer.createAdapter(adapterName, shapeOf(recipe));
+  const pass = async (count: number, at: number): Promise<number> => {
+    const some = Array.from({ length: count }, (_, index) => rows[(at * count + index) % rows.length]!);
+    const since = run.parts.clock.monotonicMs();
+    const calls = microBatches([...some.keys()], (index) => some[index]!.tokens.length, hello.limits.maxBatchTokens);
+    for (const call of calls) {
+      const own = call.map((index) => some[index]!);
+      await trainer.forwardBackward(adapterName, toTrainer(own, 1 / lengthOf(own)));
+    }
+    await run.turn();
+    return hoursSince(run, since);
+  };
+  const meanPass = async (count: number): Promise<number> => {
+    await pass(count, 0);
+    let hours = 0;
+    for (let at = 1; at <= timedPasses; at++) hours += await pass(count, at);
+    return hours / timedPasses;
+  };
+  const supervised = await meanPass(size);
+  const distil = recipe.repair === undefined ? 0 : await distilStep(run, trainer, recipe.repair, meanPass);
+  await trainer.dropAdapter(adapterName);
+  const inRung = rows.filter((row) => row.rung === 0 && !isReplayed(row)).length;
+  const usual: Record<Arm, ArmCost> = {
+    supervised: { steps: Math.max(1, Math.ceil(inRung / size)), hours_per_step: supervised, setup_hours: 0 },
+    distil: { steps: recipe.repair?.steps ?? 1, hours_per_step: distil, setup_hours: 0 },
+    reinforce: { steps: 1, hours_per_step: 0, setup_hours: 0 },
+    represent: { steps: 1, hours_per_step: 0, setup_hours: 0 },
+    scale: { steps: 1, hours_per_step: 0, setup_hours: 0 },
+  };
+  return Object.fromEntries(arms.map((arm) => [arm, usual[arm]])) as Record<Arm, ArmCost>;
+}
+
+async function distilStep(
+  run: Run,
+  trainer: OpenedBase["trainer"],
+  { prompts, tokens, rows }: NonNullable<Run["request"]["recipe"]["repair"]>,
+  meanPass: (count: number) => Promise<number>,
+): Promise<number> {
+  const since = run.parts.clock.monotonicMs();
+  await continued(run, trainer, adapterName, openingsOf(run, prompts, 0), { maxTokens: tokens, seed: 0 });
+  return hoursSince(run, since) + (await meanPass(prompts + rows));
+}

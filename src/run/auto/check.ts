@@ -1,0 +1,84 @@
+// What a checkpoint of an auto-align is worth: the same dev questions, regression suites and prose as any adapter's, asked once.
+import { spread } from "../../base/spread.ts";
+import type { Divergence, GuardResults } from "../../contract/run-folder.ts";
+import { type AskedSuite, asking, askSuites, type BaseSaid, devAnswers, penaltyOf, suiteOf } from "../choose.ts";
+import type { Run } from "../context.ts";
+import type { DevAnswer } from "../dev-check.ts";
+import { divergence, type ProseSaid, proseSaid } from "../guards/measure.ts";
+import type { CheckedCheckpoint, GuardCheck } from "../plan/state.ts";
+import type { DevPrompt } from "../rows.ts";
+import type { OpenedBase } from "../training.ts";
+import { sampledShares } from "./diagnose.ts";
+
+/** Kept of each check. */
+export interface Checked {
+  answers: DevAnswer[];
+  /** Share of drawn answers that are right, by item; null where no phase could use it. */
+  sampled: number[] | null;
+  /** None where the preset watches no guard. */
+  suites: AskedSuite[];
+  drift: Divergence | null;
+  hours: number;
+}
+
+export interface Checker {
+  check(adapter: string): Promise<Checked>;
+}
+
+/** `draws`: whether answers are drawn besides, for phases that learn from their own. */
+export function createChecker(
+  run: Run,
+  { trainer }: OpenedBase,
+  { dev, base, draws }: { dev: readonly DevPrompt[]; base: BaseSaid; draws: boolean },
+): Checker {
+  const limits = run.request.recipe.guards;
+  const asked = asking(run, trainer);
+  /** Of the base, asked with the first check. */
+  let said: Promise<ProseSaid> | null = null;
+
+  async function driftOf(adapter: string): Promise<Divergence> {
+    const { prose } = run.parts.guards;
+    said ??= proseSaid(asked, spread(prose, limits?.prose_paragraphs ?? prose.length));
+    return divergence({ ...asked, adapter }, await said);
+  }
+
+  return {
+    async check(adapter) {
+      await run.enter("checking");
+      const began = run.parts.clock.monotonicMs();
+      const answers = await devAnswers(run, { trainer, prompts: dev, adapter });
+      return {
+        answers,
+        sampled: draws ? await sampledShares(run, { trainer, adapter }, dev) : null,
+        suites: limits === undefined ? [] : await askSuites(run, { ...asked, adapter }, base),
+        drift: limits === undefined ? null : await driftOf(adapter),
+        hours: hoursSince(run, began),
+      };
+    },
+  };
+}
+
+export const hoursSince = (run: Run, beganMs: number): number => (run.parts.clock.monotonicMs() - beganMs) / 3_600_000;
+
+/** As the planner takes it. */
+export function checkpointOf(run: Run, id: string, parent: string, checked: Checked): CheckedCheckpoint {
+  const limits = run.request.recipe.guards;
+  return {
+    id,
+    parent,
+    dev: checked.answers.map(({ correct }) => Number(correct)),
+    sampled: checked.sampled,
+    guards: gatingSuites(run, checked.suites),
+    divergence_penalty: checked.drift === null ? 0 : penaltyOf({ suites: [], drift: checked.drift }, limits!),
+  };
+}
+
+/** The suites that a loss counts in, by question. */
+export const gatingSuites = (run: Run, suites: readonly AskedSuite[]): GuardCheck[] =>
+  suites
+    .filter(({ gates }) => gates)
+    .map(({ name, aligned }) => ({ name, correct: aligned, tolerance: run.request.recipe.guards!.max_loss }));
+
+/** As the report shows it; null where no guard is watched. */
+export const guardsOf = ({ suites, drift }: Checked): GuardResults | null =>
+  drift === null ? null : { suites: suites.map(suiteOf), drift };

@@ -1,0 +1,92 @@
+// Why the base is wrong on dev, before anything is trained: its greedy answers and eight draws without the passage, its greedy answer and
+// three draws with it.
+import { containsWords, normalised } from "../../base/text.ts";
+import { formatChat } from "../../engine/chat-format.ts";
+import { openStudyThread } from "../../study/thread.ts";
+import { type BaseSaid, devAnswers } from "../choose.ts";
+import type { Run } from "../context.ts";
+import type { DevAnswer, Draw } from "../dev-check.ts";
+import type { Diagnosis, ProbedItem } from "../plan/state.ts";
+import type { DevPrompt } from "../rows.ts";
+import type { OpenedBase } from "../training.ts";
+
+/** Draws of a dev item, at temperature 1: as many as tell an item that is never right from one that is right in a third (4 % of eight). */
+export const draws = 8;
+/** Draws with the passage, beside the greedy answer. */
+const readings = 3;
+
+export async function diagnose(
+  run: Run,
+  { trainer }: OpenedBase,
+  dev: readonly DevPrompt[],
+  base: BaseSaid,
+): Promise<Diagnosis> {
+  const sampled = await sampledShares(run, { trainer, adapter: null }, dev);
+  const passages = await passagesOf(run, dev);
+  const opened = dev.map(({ item }, at) => {
+    const content = passages[at] === null ? item.instruction : `${passages[at]}\n\n${item.instruction}`;
+    return { item, tokens: formatChat(run.tokenizer, [{ role: "user", content }]) };
+  });
+  const unit = "questions beside their passage";
+  const reading = { trainer, adapter: null, prompts: opened };
+  const read = await devAnswers(run, reading, { unit });
+  const others: DevAnswer[][] = [];
+  for (let at = 0; at < readings; at++) others.push(await devAnswers(run, reading, { unit, draw: drawOf(run, at) }));
+  const text = run.snapshot.documents.map((document) => document.text).join("\n");
+  return {
+    has_usable_direction: false,
+    items: dev.map(({ item }, at): ProbedItem => {
+      const closed = base.dev[at]!;
+      const golds = [item.response, ...item.aliases];
+      const said = [read[at]!, ...others.map((answers) => answers[at]!)];
+      return {
+        cluster: item.cluster,
+        closed_book: Number(closed.correct),
+        open_book: Number(read[at]!.correct),
+        sampled: sampled[at]!,
+        format_only: !closed.correct && golds.some((gold) => containsWords(closed.answer, gold)),
+        disputed: isDisputed(
+          said,
+          golds.some((gold) => containsWords(text, gold)),
+        ),
+      };
+    }),
+  };
+}
+
+/** Answers that were drawn apart agree, and the reference stands nowhere in the documents. */
+function isDisputed(said: readonly DevAnswer[], isInDocuments: boolean): boolean {
+  const answers = new Set(said.map(({ answer }) => normalised(answer)));
+  return !isInDocuments && answers.size === 1 && said.every(({ correct }) => !correct);
+}
+
+/** Of every dev item the share of drawn answers that are right. */
+export async function sampledShares(
+  run: Run,
+  asked: { trainer: OpenedBase["trainer"]; adapter: string | null },
+  dev: readonly DevPrompt[],
+): Promise<number[]> {
+  const right = dev.map(() => 0);
+  for (let at = 0; at < draws; at++) {
+    const answers = await devAnswers(run, { ...asked, prompts: dev }, { unit: "drawn answers", draw: drawOf(run, at) });
+    for (const [index, { correct }] of answers.entries()) right[index]! += Number(correct);
+  }
+  return right.map((count) => count / draws);
+}
+
+const drawOf = (run: Run, draw: number): Draw => ({ temperature: 1, seed: run.request.recipe.training.seed + draw });
+
+/** The passage that a search by the question and its answer finds; cut where question and answer would not fit beside it. */
+async function passagesOf(run: Run, dev: readonly DevPrompt[]): Promise<(string | null)[]> {
+  const { documents } = run.snapshot;
+  const thread = openStudyThread(run.parts.control.signal);
+  try {
+    return await thread.passagesFor({
+      documents,
+      organisation: run.request.organisation ?? null,
+      questions: dev.map(({ item }) => `${item.instruction} ${item.response}`),
+    });
+  } finally {
+    await thread.close();
+  }
+}

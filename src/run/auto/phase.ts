@@ -1,0 +1,219 @@
+// A phase of an auto-align carried out: from the adapter of one checkpoint to that of the next. What it makes is a stage, so that a run
+// that was killed after it never trains it again, and one that was killed in it goes on from its last save.
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import { writeJsonDurably } from "../../base/files.ts";
+import { containsWords } from "../../base/text.ts";
+import type { Run } from "../context.ts";
+import { shapeOf } from "../folder/adapter-shape.ts";
+import type { PhasePlan, PhaseRecord } from "../plan/state.ts";
+import { repair } from "../repair.ts";
+import type { Prepared, TrainingRow } from "../rows.ts";
+import { loadScaled, removeScaled } from "../scale.ts";
+import { learningRateAt, permutation } from "../schedule.ts";
+import { keptAt, stage } from "../stage.ts";
+import { adapterName, type OpenedBase, openTraining, saveStep, step, type Training } from "../training.ts";
+
+/** A checkpoint: `base`, or what a phase made. */
+export interface Adapter {
+  id: string;
+  /** As GGUF; null is the base. */
+  path: string | null;
+  /** alpha / rank is what it is multiplied by. */
+  alpha: number;
+  /** Rows of the documents that it and its parents were trained on. */
+  rowsSeen: number;
+}
+
+/** What a phase left. */
+export interface PhaseMade {
+  record: PhaseRecord;
+  adapter: Omit<Adapter, "path">;
+  losses: number[];
+  trainedTokens: number;
+  processedTokens: number;
+  trainSeconds: number;
+}
+
+export interface PhaseOrder {
+  run: Run;
+  base: OpenedBase;
+  prepared: Prepared;
+  /** Which phase of the auto-align this is, from 1. */
+  number: number;
+  plan: PhasePlan;
+  from: Adapter;
+  /** Steps of all phases before it, which events count on from. */
+  stepsBefore: number;
+  /** Of the request and everything else that the phase follows from. */
+  identity: string;
+  /** Dev items that a regression lost, by what they ask for. */
+  lostGolds: readonly string[];
+}
+
+export const idOfPhase = (number: number): string => `phase-${number}`;
+export const placeOfPhase = (run: Run, number: number): string => join(run.folder, "plan", idOfPhase(number));
+export const adapterOfPhase = (run: Run, number: number): string => join(placeOfPhase(run, number), adapterFile);
+
+const adapterFile = "adapter.gguf";
+const recordFile = "phase.json";
+
+export const isCarriedOut = async (run: Run, number: number, identity: string): Promise<boolean> =>
+  (await keptAt(placeOfPhase(run, number), identity)) !== null;
+
+/** Runs the phase, or reads what an earlier process made of it. `begin` is called before anything is trained. */
+export async function carryOut(order: PhaseOrder, begin: () => Promise<void>): Promise<PhaseMade> {
+  const { run, base, number } = order;
+  const checkpoints = join(run.folder, "checkpoints", idOfPhase(number));
+  const make = async (): Promise<Trained> => {
+    await begin();
+    return train(order, checkpoints);
+  };
+  const made = await stage(placeOfPhase(run, number), order.identity, make, {
+    async write(folder, { made, training, inTrainer }) {
+      const provenance = {
+        "plumbline.alignment_id": run.request.alignment_id,
+        "plumbline.base_sha256": run.request.base.sha256,
+        "plumbline.phase": String(number),
+      };
+      await base.trainer.exportGguf(inTrainer, join(folder, adapterFile), provenance);
+      await writeJsonDurably(join(folder, recordFile), made);
+      await removeScaled(training);
+      await base.trainer.dropAdapter(adapterName);
+    },
+    read: async ({ folder }) => JSON.parse(await readFile(join(folder, recordFile), "utf8")) as PhaseMade,
+  });
+  await rm(checkpoints, { recursive: true, force: true });
+  return made;
+}
+
+interface Trained {
+  made: PhaseMade;
+  training: Training;
+  /** Name in the trainer of what the phase made. */
+  inTrainer: string;
+}
+
+async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
+  const { run, base, plan, prepared, from, number, stepsBefore } = order;
+  const { recipe } = run.request;
+  const { clock } = run.parts;
+  const began = clock.monotonicMs();
+  await run.enter(plan.arm === "distil" ? "repairing" : "training");
+  const training = await openTraining(run, base, prepared, {
+    folder: checkpoints,
+    identity: { request_sha256: order.identity, rows_sha256: prepared.sha256 },
+    shape: { ...shapeOf(recipe), alpha: from.alpha },
+    from: from.path,
+    step: stepsBefore,
+  });
+  const opened = clock.monotonicMs();
+  // The loop's state has the seconds of steps that an earlier process made.
+  const before = training.state.trainSeconds;
+  const hours = (): number => (before + (clock.monotonicMs() - opened) / 1000) / 3600;
+  const inTrainer = await arms[plan.arm](order, training, () => hours() >= plan.hours);
+  const { state } = training;
+  const steps = plan.arm === "scale" ? 0 : state.step - stepsBefore;
+  const rows = plan.arm === "supervised" ? steps * recipe.training.batch_size : 0;
+  const made: PhaseMade = {
+    record: {
+      ...plan,
+      checkpoint: idOfPhase(number),
+      steps_run: steps,
+      hours_run: hours(),
+      setup_hours: (opened - began) / 3_600_000,
+    },
+    adapter: { id: idOfPhase(number), alpha: from.alpha * (plan.scale ?? 1), rowsSeen: from.rowsSeen + rows },
+    losses: state.losses,
+    trainedTokens: state.trainedTokens,
+    processedTokens: state.processedTokens,
+    trainSeconds: state.trainSeconds,
+  };
+  return { made, training, inTrainer };
+}
+
+/** Trains until its steps are done or `isOver`; the name in the trainer of what it made. */
+type Work = (order: PhaseOrder, training: Training, isOver: () => boolean) => Promise<string>;
+
+const arms: Record<PhasePlan["arm"], Work> = {
+  supervised,
+  distil,
+  scale: ({ run, plan }, training) => loadScaled(run, training, plan.scale!),
+  reinforce: () => notBuilt("reinforce"),
+  represent: () => notBuilt("represent"),
+};
+
+/** The planner is told beforehand that these are not available. */
+function notBuilt(arm: string): never {
+  throw new Failure("run_failed", `${arm} is planned, and there is no such phase`);
+}
+
+async function supervised(
+  { run, plan, prepared, from, stepsBefore, lostGolds }: PhaseOrder,
+  training: Training,
+  isOver: () => boolean,
+): Promise<string> {
+  const { state, peakRate } = training;
+  const { training: recipe, optimizer, checkpointing } = run.request.recipe;
+  const end = stepsBefore + plan.steps;
+  const rows = rowsOf(prepared.rows, {
+    from: from.rowsSeen,
+    count: plan.steps * recipe.batch_size,
+    seeds: { order: recipe.seed, phase: plan.seed },
+    lostGolds,
+  });
+  while (state.step < end && !isOver()) {
+    await run.turn();
+    const done = state.step - stepsBefore;
+    const batch = rows.slice(done * recipe.batch_size, (done + 1) * recipe.batch_size);
+    const rate = learningRateAt(done + 1, plan.steps, peakRate * plan.rate_factor, optimizer);
+    await step(run, training, batch, { rate, end, began: run.parts.clock.monotonicMs() });
+    if (state.step % checkpointing.save_every_steps === 0) await saveStep(run, training);
+  }
+  return adapterName;
+}
+
+/** Rows whose answer a regression lost are at most this share of a phase: the others keep what is known. */
+const focusShare = 0.5;
+
+/**
+ * The rows of a phase: those of each rung before those of the next, in a seeded order, from where its parents left off, and round again
+ * after the last. A phase that follows a regression begins with rows that say what was lost.
+ */
+export function rowsOf(
+  rows: readonly TrainingRow[],
+  {
+    from,
+    count,
+    seeds,
+    lostGolds,
+  }: { from: number; count: number; seeds: { order: number; phase: number }; lostGolds: readonly string[] },
+): TrainingRow[] {
+  const rungs = Map.groupBy(rows, (row) => row.rung);
+  const ordered = [...rungs.keys()]
+    .sort((a, b) => a - b)
+    .flatMap((rung) => {
+      const own = rungs.get(rung)!;
+      return [...permutation(seeds.order, rung, own.length)].map((at) => own[at]!);
+    });
+  const says = (row: TrainingRow): boolean =>
+    lostGolds.some((gold) => containsWords(row.messages.at(-1)!.content, gold));
+  const lost = lostGolds.length === 0 ? [] : ordered.filter(says).slice(0, Math.floor(focusShare * count));
+  const next = Array.from({ length: count - lost.length }, (_, at) => ordered[(from + at) % ordered.length]!);
+  const all = [...lost, ...next];
+  return [...permutation(seeds.phase, 0, all.length)].map((at) => all[at]!);
+}
+
+async function distil(
+  { run, plan, stepsBefore }: PhaseOrder,
+  training: Training,
+  isOver: () => boolean,
+): Promise<string> {
+  const usual = run.request.recipe.repair!;
+  training.state.repair ??= { start: stepsBefore, from: stepsBefore };
+  const repairing = { ...usual, steps: plan.steps, lr_factor: usual.lr_factor * plan.rate_factor };
+  // How many steps are enough is the planner's to say.
+  await repair(run, training, repairing, { isEnough: async () => false, isOver });
+  return adapterName;
+}

@@ -1,0 +1,208 @@
+// An auto-align over a small folder with the real trainer. The clock stands still, so that decisions follow from what was measured alone.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
+import { artefactFiles, type RunRequest } from "../../src/contract/run-folder.ts";
+import type { Trainer } from "../../src/engine/trainer.ts";
+import type { Grade } from "../../src/run/dev-check.ts";
+import { writeScores } from "../../src/run/folder/looks.ts";
+import type { DecisionCard, Next } from "../../src/run/plan/state.ts";
+import { runAlignment } from "../../src/run/run.ts";
+import {
+  brokenRules,
+  devItem,
+  eventsOf,
+  type FolderOptions,
+  newRunFolder,
+  overridden,
+  partsOf,
+} from "./run-harness.ts";
+
+type Auto = NonNullable<RunRequest["auto_align"]>;
+
+const dev = Array.from({ length: 12 }, (_, at) =>
+  devItem(at + 1, `How heavy is the lamp called ${["Orla", "Brim", "Cusk"][at % 3]} ${at}?`, `${3 + at} kg`),
+);
+
+const options: FolderOptions = {
+  dev,
+  recipe: (recipe) => ({
+    ...recipe,
+    dataset: { phrasings: 4, replay_share: 0.25, replay_top_k: 4 },
+    repair: { steps: 4, check_every_steps: 2, prompts: 2, tokens: 4, top_k: 4, rows: 2, lr_factor: 0.2 },
+    guards: { retained_items: 2, max_loss: 100, max_kl: 100, max_perplexity_rise: 1000 },
+  }),
+};
+
+async function autoFolder(request: AutoAlignRequest, over: Partial<Auto> = {}): Promise<string> {
+  const folder = await newRunFolder(options);
+  change(folder, {
+    auto_align_id: "auto_align_test",
+    request,
+    past: [],
+    thirds: [4, 4, 4],
+    resumed_after: 0,
+    stopping: false,
+    ...over,
+  });
+  return folder;
+}
+
+/** As the appliance does with each claim. */
+function change(folder: string, over: Partial<Auto>): void {
+  const path = join(folder, "request.json");
+  const request = JSON.parse(readFileSync(path, "utf8")) as RunRequest;
+  const auto = { ...request.auto_align, ...over } as Auto;
+  writeFileSync(path, JSON.stringify({ ...request, auto_align: auto, fence: request.fence + 1 }));
+}
+
+const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
+/** Whatever the base does not say counts as right: a tiny model learns nothing else in a few steps. */
+function unlikeBase(): Grade {
+  const first = new Map<string, string>();
+  return (answer, { instruction }) => {
+    if (!first.has(instruction)) first.set(instruction, answer);
+    return { correct: answer !== first.get(instruction) };
+  };
+}
+
+const partsStill = (grade: Grade, wrap?: (trainer: Trainer) => Trainer) =>
+  partsOf({ ...(wrap && { wrap }), over: { clock, grade } });
+
+type Card = DecisionCard & { next: Next };
+
+/** One a step: a run that was killed tells its last one again. */
+const cardsOf = (folder: string): Card[] => [
+  ...new Map(
+    eventsOf(folder)
+      .filter((event) => event.card !== undefined)
+      .map((event) => event.card as unknown as Card)
+      .map((card) => [`${card.step} ${card.next.kind}`, card]),
+  ).values(),
+];
+
+test("a sequence is carried out to the letter, its end is a pause, and a stop then packages the best", async () => {
+  const grade = unlikeBase();
+  const folder = await autoFolder({
+    target_score: 99,
+    sequencing: ["supervised", "distil", "scale"],
+    config: { training: { max_steps: 3 } },
+  });
+  const paused = await runAlignment(folder, partsStill(grade));
+  assert.equal(paused.outcome, "paused");
+  assert.equal(paused.auto_align!.status, "PAUSED");
+  assert.equal(paused.auto_align!.phases, 3);
+  assert.deepEqual(
+    cardsOf(folder).map(({ next }) => (next.kind === "phase" ? next.phase.arm : next.kind)),
+    ["supervised", "distil", "scale", "end"],
+  );
+  assert.deepEqual(brokenRules(folder), []);
+  // Asked again without anything new it says the same.
+  change(folder, {});
+  assert.equal((await runAlignment(folder, partsStill(grade))).outcome, "paused");
+
+  change(folder, { stopping: true });
+  const stopped = await runAlignment(folder, partsStill(grade));
+  assert.equal(stopped.outcome, "completed");
+  assert.equal(stopped.auto_align!.status, "STOPPED");
+  assert.notEqual(stopped.auto_align!.checkpoint, "base");
+  assert.deepEqual(
+    stopped.files.map(({ name }) => name),
+    artefactFiles,
+  );
+  assert.deepEqual(brokenRules(folder), []);
+});
+
+test("a target that the base meets ends after one look, and leaves no artefact", async () => {
+  const folder = await autoFolder({ target_score: 0 });
+  const parts = () => partsStill(unlikeBase());
+  const looking = await runAlignment(folder, parts());
+  assert.equal(looking.outcome, "look");
+  assert.equal(looking.auto_align!.checkpoint, "base");
+  assert.equal(looking.auto_align!.look, 0);
+  change(folder, {});
+  assert.equal((await runAlignment(folder, parts())).outcome, "look");
+  await writeScores(folder, 0, { scores: [0, 0, 1, 0], clusters: ["a", "b", "c", "d"], hours: 0.25 });
+  change(folder, {});
+  const reached = await runAlignment(folder, parts());
+  assert.equal(reached.outcome, "completed");
+  assert.equal(reached.auto_align!.status, "REACHED");
+  assert.equal(reached.auto_align!.hours, 0.25);
+  assert.deepEqual(reached.files, []);
+  assert.deepEqual(
+    cardsOf(folder).map(({ next }) => next.kind),
+    ["look", "end"],
+  );
+});
+
+test("hours that pay for nothing end at once, and say what would help", async () => {
+  const folder = await autoFolder({ target_score: 90, max_compute_hours: 0 });
+  const result = await runAlignment(folder, partsOf());
+  assert.equal(result.auto_align!.status, "BUDGET_SPENT");
+  assert.equal(result.auto_align!.phases, 0);
+  assert.deepEqual(result.files, []);
+  assert.ok(result.auto_align!.help.length > 0);
+});
+
+test("a setting that cannot be followed fails before anything trains, and names its field", async () => {
+  const folder = await autoFolder({ target_score: 90, sequencing: ["supervised", "dance"] });
+  const result = await runAlignment(folder, partsStill(unlikeBase()));
+  assert.equal(result.outcome, "failed");
+  assert.match(result.error!.message, /sequencing/);
+  assert.equal(eventsOf(folder).filter(({ kind }) => kind === "step").length, 0);
+});
+
+const verbs = ["forwardBackward", "sample", "exportGguf"] as const;
+type Verb = (typeof verbs)[number];
+
+/** `onCall` before each call of the verb: throws what a worker that dies throws. */
+const watched =
+  (verb: Verb, onCall: () => void) =>
+  (trainer: Trainer): Trainer =>
+    overridden(trainer, {
+      [verb]: (...parts: never[]) => {
+        onCall();
+        return (trainer[verb] as (...parts: never[]) => unknown).apply(trainer, parts);
+      },
+    });
+
+function dyingAt(verb: Verb, n: number) {
+  let calls = 0;
+  return watched(verb, () => {
+    if (++calls === n) throw new Error("died");
+  });
+}
+
+const request: AutoAlignRequest = {
+  target_score: 99,
+  sequencing: ["supervised", "distil", "scale"],
+  config: { training: { max_steps: 5 } },
+};
+
+test("killed anywhere it decides the same and makes the same adapters", async () => {
+  const whole = await autoFolder(request);
+  const calls: Record<Verb, number> = { forwardBackward: 0, sample: 0, exportGguf: 0 };
+  const counting = (trainer: Trainer): Trainer =>
+    verbs.reduce((one, verb) => watched(verb, () => calls[verb]++)(one), trainer);
+  await runAlignment(whole, partsStill(unlikeBase(), counting));
+  const adapters = (folder: string): string[] =>
+    [1, 2, 3].map((number) => readFileSync(join(folder, "plan", `phase-${number}`, "adapter.gguf")).toString("base64"));
+  const expected = { cards: cardsOf(whole), adapters: adapters(whole) };
+  assert.equal(expected.cards.length, 4);
+  // In the diagnosis, within and between phases, and with the last call of all.
+  const deaths = verbs.flatMap((verb) =>
+    [...new Set([0.2, 0.6, 1].map((share) => Math.ceil(share * calls[verb])))].map((n) => dyingAt(verb, n)),
+  );
+  for (const [index, wrap] of deaths.entries()) {
+    const folder = await autoFolder(request);
+    const grade = unlikeBase();
+    const first = await runAlignment(folder, partsStill(grade, wrap));
+    assert.equal(first.outcome, "failed", `death ${index}`);
+    change(folder, {});
+    assert.equal((await runAlignment(folder, partsStill(grade))).outcome, "paused");
+    assert.deepEqual({ cards: cardsOf(folder), adapters: adapters(folder) }, expected, `death ${index}`);
+    assert.deepEqual(brokenRules(folder), []);
+  }
+});
