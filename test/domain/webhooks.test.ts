@@ -107,6 +107,9 @@ describe("the signature", () => {
     assert.equal(accepts(headers, `${raw} `).isSigned, false);
     assert.equal(accepts({ ...headers, "webhook-id": "webhook_0" }, raw).isSigned, false);
     assert.equal(accepts(headers, raw, `whsec_${Buffer.alloc(24).toString("base64")}`).isSigned, false);
+    const { "webhook-signature": sent, ...unsigned } = headers;
+    assert.equal(accepts(unsigned, raw).isSigned, false);
+    assert.equal(accepts({ ...unsigned, "webhook-signature": "é".repeat(String(sent).length) }, raw).isSigned, false);
     const late = { ...headers, "webhook-timestamp": String(Number(headers["webhook-timestamp"]) - 301) };
     assert.deepEqual(accepts(late, raw), { isSigned: false, isFresh: false });
   });
