@@ -37,6 +37,7 @@ import { prepareEvaluations } from "./domain/evaluations/store.ts";
 import { createDriftMeter, createInference, upstreamsOf } from "./domain/inference/index.ts";
 import { createModels, type ExportOrder, exportFormats, type ImportSource } from "./domain/models/index.ts";
 import { createSystem } from "./domain/system/index.ts";
+import { createWebhooks, targetsOf } from "./domain/webhooks/index.ts";
 import { createGenerator, type Generator } from "./engine/generator.ts";
 import { createGpu } from "./engine/gpu.ts";
 import { mergedWeightTypes } from "./engine/trainer.ts";
@@ -116,6 +117,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   const access = createAccess({ store, clock, onFirstKey: () => void openAddress() });
   const audit = (act: string, subject: string, detail: Record<string, unknown>, by?: Caller): void =>
     access.audit(by ? { name: by.userName, keyId: by.keyId, requestId: null } : atTheMachine, act, subject, detail);
+  const webhooks = createWebhooks({ store, clock, log, targets: targetsOf(config.webhooks, config.webhookSecrets) });
   const documents = createDocuments({
     store,
     clock,
@@ -343,7 +345,8 @@ async function furnish(parts: HouseParts): Promise<House> {
     clock,
     degraded: () => (ballast.isLow() ? ["The disk is nearly full: new work is refused"] : []),
     waitingFor: models.waiting,
-    renderMetrics: () => metrics.render({ occupancy: generator.occupancy, jobs: queue.counts }),
+    renderMetrics: () =>
+      metrics.render({ occupancy: generator.occupancy, jobs: queue.counts, webhooks: webhooks.counts }),
   });
 
   // The doors: the API, and the administrators'.
@@ -431,6 +434,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       host = hostFor(config, access.anyKey(), log);
       url = urlOf(await server.listen(config.port, host));
       door = await serveAdmin(at.adminSocket, verbs, log);
+      webhooks.start();
       settling = settle().catch((error) => log("error", "start.unfinished", { error }));
       log("info", "listening", { url, version: installed.version });
       return url;
@@ -451,7 +455,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       // Runs end first: they go on from their last checkpoint at the next start.
       await Promise.all([runner?.stop(), executor.close()]);
       await generator.dispose();
-      await Promise.all([documents, benchmarks, grading, prover, ballast].map((room) => room.close()));
+      await Promise.all([documents, benchmarks, grading, prover, ballast, webhooks].map((room) => room.close()));
       store.close();
     },
   };

@@ -63,6 +63,37 @@ const pairs = (
   },
 });
 
+/** URLs of http(s), by comma. What is wrong names the place of one: it may hold what is nobody else's to read. */
+const urls = (name: string, about: string): Setting<string[]> => ({
+  ...list(name, "", about),
+  parse: (value) => {
+    const parsed = list(name, "", about)
+      .parse(value)
+      .map((part) => URL.parse(part));
+    for (const [at, one] of parsed.entries()) {
+      if (!one || !/^https?:$/.test(one.protocol)) throw new Error(`number ${at + 1} is no URL of http or https`);
+      if (one.username !== "" || one.password !== "")
+        throw new Error(`number ${at + 1} has a user or a password in it`);
+    }
+    const found = parsed.map((one) => one!.href);
+    if (new Set(found).size < found.length) throw new Error("has a URL twice");
+    return found;
+  },
+});
+
+/** Signing secrets in the form of Standard Webhooks, by comma. */
+const signingSecrets = (name: string, about: string): Setting<string[]> => ({
+  ...list(name, "", about),
+  parse: (value) => {
+    const found = list(name, "", about).parse(value);
+    for (const [at, one] of found.entries()) {
+      const bytes = /^whsec_[A-Za-z0-9+/]+={0,2}$/.test(one) ? Buffer.from(one.slice(6), "base64").length : 0;
+      if (bytes < 24 || bytes > 64) throw new Error(`number ${at + 1} is not whsec_ and 24 to 64 bytes as base64`);
+    }
+    return found;
+  },
+});
+
 const oneOf = <const T extends string>(
   name: string,
   fallback: T,
@@ -191,6 +222,14 @@ export const settings = {
     (url) => (/^https?:\/\//.test(url) && URL.canParse(url) ? null : `${url} is no http(s) address`),
   ),
   upstreamKeys: pairs("PLUMBLINE_UPSTREAM_KEYS", "Keys for those servers, as name=key by comma."),
+  webhooks: urls(
+    "PLUMBLINE_WEBHOOKS",
+    "URLs that are told what happens, by comma (one within a URL as %2C); empty: none, and nothing leaves.",
+  ),
+  webhookSecrets: signingSecrets(
+    "PLUMBLINE_WEBHOOK_SECRETS",
+    "What they are signed with, whsec_ and 24 to 64 bytes as base64: one for all those URLs or, by comma, one each in their order.",
+  ),
   uploadBytes: whole("PLUMBLINE_UPLOAD_BYTES", 64 * MiB, 1, GiB, "Most bytes of one uploaded file."),
   modelBytes: whole("PLUMBLINE_MODEL_BYTES", 64 * GiB, 1, Number.MAX_SAFE_INTEGER, "Most bytes of one uploaded model."),
   uploadFiles: whole("PLUMBLINE_UPLOAD_FILES", 100, 1, 10_000, "Most files of one upload."),
@@ -271,17 +310,25 @@ export function readConfig(environment: Record<string, string | undefined> = pro
     } catch (error) {
       problems.push(`${setting.name}: ${(error as Error).message}`);
     }
+  problems.push(...wrongTogether(values as Partial<Config>));
   if (problems.length > 0) throw new Failure("config_invalid", problems.join("; "));
   for (const key of ["data", "trainer", "starterModel"]) values[key] = resolve(installation, String(values[key]));
   return Object.freeze(values) as Config;
+}
+
+/** What is wrong with settings that are right each by itself. One that is not is undefined here, and told of already. */
+function wrongTogether({ webhooks = [], webhookSecrets }: Partial<Config>): string[] {
+  if (webhooks.length === 0 || !webhookSecrets || [1, webhooks.length].includes(webhookSecrets.length)) return [];
+  const wanted = webhooks.length === 1 ? "one secret" : `one secret, or ${webhooks.length}, one for each URL`;
+  return [`${settings.webhookSecrets.name}: must be ${wanted} of ${settings.webhooks.name}`];
 }
 
 /** The same configuration as an environment, for a process of ours that reads it again. */
 export const environmentOf = (config: Config): Record<string, string> =>
   Object.fromEntries(
     (Object.keys(settings) as (keyof Config)[])
-      // A run asks no upstream, so it need not know their keys.
-      .filter((key) => key !== "upstreamKeys")
+      // A run asks no upstream and tells nobody, so it need not know the keys and secrets for that.
+      .filter((key) => key !== "upstreamKeys" && key !== "webhooks" && key !== "webhookSecrets")
       .map((key) => [settings[key].name, String(config[key])]),
   );
 

@@ -13,7 +13,8 @@ export type IdKind =
   | "auto_align"
   | "agent"
   | "key"
-  | "user";
+  | "user"
+  | "webhook";
 
 /** 120 random bits in Crockford's base 32, so that an id is one word on a command line. */
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";

@@ -15,6 +15,7 @@ export interface Occupancy {
 export interface Watched {
   occupancy(): readonly Occupancy[];
   jobs(): readonly { kind: string; state: string; count: number }[];
+  webhooks(): readonly { state: string; count: number }[];
 }
 
 export interface Metrics {
@@ -58,6 +59,7 @@ export function createMetrics(): Metrics {
   const busy = gauge("seats_busy", "Seats that answer now.", ["base"]);
   const waiting = gauge("requests_waiting", "Requests that wait for a seat.", ["base"]);
   const jobs = gauge("jobs", "Long work, by kind and state.", ["kind", "state"]);
+  const webhooks = gauge("webhooks", "Events for the targets of webhooks, by state.", ["state"]);
 
   return {
     request: (route, status) => requests.inc({ route, status }),
@@ -73,13 +75,14 @@ export function createMetrics(): Metrics {
     token: (value) => each.observe(value),
     render(watched) {
       // Of a base that was unloaded nothing is left to say.
-      for (const one of [seats, busy, waiting, jobs]) one.reset();
+      for (const one of [seats, busy, waiting, jobs, webhooks]) one.reset();
       for (const { baseId: base, ...now } of watched.occupancy()) {
         seats.set({ base }, now.seats);
         busy.set({ base }, now.busy);
         waiting.set({ base }, now.waiting);
       }
       for (const { kind, state, count } of watched.jobs()) jobs.set({ kind, state }, count);
+      for (const { state, count } of watched.webhooks()) webhooks.set({ state }, count);
       return registry.metrics();
     },
   };

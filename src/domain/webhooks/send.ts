@@ -1,0 +1,94 @@
+// One attempt to deliver a webhook, by the Standard Webhooks specification 1.0.0: the three headers, a 2xx as acknowledgement, no
+// redirects, 410 for a target that wants nothing more.
+import { createHmac } from "node:crypto";
+
+export interface Target {
+  url: string;
+  key: Buffer;
+}
+
+export interface Message {
+  id: string;
+  payload: string;
+}
+
+export type Outcome =
+  | { acknowledged: true }
+  | { acknowledged: false; error: string; isGone: boolean; retryAfterMs: number };
+
+/** Of an answer that is no acknowledgement: enough for the receiver to say why. */
+const mostAnswerBytes = 1024;
+
+/** `seconds` of the Unix epoch. */
+export function signatureOf(key: Buffer, { id, payload }: Message, seconds: number): string {
+  return `v1,${createHmac("sha256", key).update(`${id}.${seconds}.${payload}`).digest("base64")}`;
+}
+
+/** Null when `signal` ended it: whether it arrived is unknown then. */
+export async function send(
+  { url, key }: Target,
+  message: Message,
+  options: { seconds: number; timeoutMs: number; signal: AbortSignal },
+): Promise<Outcome | null> {
+  const { seconds, timeoutMs, signal } = options;
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), timeoutMs);
+  try {
+    const response = await fetch(url, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        "webhook-id": message.id,
+        "webhook-timestamp": String(seconds),
+        "webhook-signature": signatureOf(key, message, seconds),
+      },
+      body: message.payload,
+      redirect: "manual",
+      signal: AbortSignal.any([signal, late.signal]),
+    });
+    if (!response.ok) return await refusalOf(response);
+    // What else it says is nothing to us, and a body without end would hold the connection. It may be over already.
+    await response.body?.cancel().catch(() => {});
+    return { acknowledged: true };
+  } catch (error) {
+    if (signal.aborted) return null;
+    const words = late.signal.aborted ? `no answer within ${timeoutMs / 1000} s` : wordsOf(error);
+    return { acknowledged: false, error: words, isGone: false, retryAfterMs: 0 };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function refusalOf(response: Response): Promise<Outcome> {
+  const said = await beginningOf(response);
+  return {
+    acknowledged: false,
+    error: `answered ${response.status}${said === "" ? "" : `: ${said}`}`,
+    isGone: response.status === 410,
+    // Its other form, a date, is not for clocks that differ.
+    retryAfterMs: 1000 * (Number(response.headers.get("retry-after")) || 0),
+  };
+}
+
+/** As much as there is of it: what the status says holds, whatever becomes of the body. */
+async function beginningOf(response: Response): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const part of response.body ?? []) {
+      parts.push(part);
+      bytes += part.length;
+      if (bytes >= mostAnswerBytes) break;
+    }
+  } catch {
+    // Cut off, by the receiver or by us.
+  }
+  return Buffer.concat(parts).subarray(0, mostAnswerBytes).toString("utf8").trim();
+}
+
+/** Why a request failed stands in the cause of what fetch throws. */
+function wordsOf(error: unknown): string {
+  const cause = (error as Error).cause ?? error;
+  const { message, code } = cause as Error & { code?: string };
+  return message || code || String(cause);
+}
