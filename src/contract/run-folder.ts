@@ -56,6 +56,10 @@ export const recipe = {
         grad_clip_norm: { type: "number", minimum: 0 },
         lr_schedule: { enum: ["linear", "cosine", "constant"] },
         warmup_ratio: { type: "number", minimum: 0, exclusiveMaximum: 1 },
+        /** In place of the ratio. */
+        warmup_steps: count,
+        /** Of the learning rate, whether it is given or by the rule; 1 when absent. */
+        lr_multiplier: { type: "number", exclusiveMinimum: 0 },
       },
     },
     training: {

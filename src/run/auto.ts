@@ -12,17 +12,20 @@
 //   3. Hours are those of the device over everything the run does, and no phase goes on beyond its own by more than a step.
 import { join } from "node:path";
 import { sha256 } from "../base/files.ts";
+import type { AutoAlignRequest } from "../contract/auto-align.ts";
 import type { RunResult } from "../contract/run-folder.ts";
-import { begin } from "./auto/begin.ts";
+import { begin, unavailable } from "./auto/begin.ts";
 import { type Checked, checkpointOf, createChecker, guardsOf } from "./auto/check.ts";
 import { type Adapter, adapterOfPhase, carryOut, isCarriedOut, type PhaseMade } from "./auto/phase.ts";
 import { type BaseSaid, type Candidate, type Chosen, penaltyOf } from "./choose.ts";
-import type { Run } from "./context.ts";
+import { type Run, withRecipe } from "./context.ts";
 import { shapeOf } from "./folder/adapter-shape.ts";
 import { readScores } from "./folder/looks.ts";
 import { identityOf } from "./folder/request.ts";
 import { exportAdapter, finishPackage } from "./package.ts";
-import type { Decision, PhasePlan, PlanState } from "./plan/state.ts";
+import { limitsOf } from "./plan/limits.ts";
+import { pinned } from "./plan/pins.ts";
+import type { Decision, PhasePlan, PlanLimits, PlanState } from "./plan/state.ts";
 import { surveyOf } from "./plan/survey.ts";
 import { nextDecision } from "./plan.ts";
 import { prepare } from "./prepare.ts";
@@ -33,14 +36,22 @@ import { adapterName, type OpenedBase, openBase, openTraining, type Training } f
 
 type Told = NonNullable<RunResult["auto_align"]>;
 
-export async function autoAlign(run: Run): Promise<RunResult> {
+export async function autoAlign(ordered: Run): Promise<RunResult> {
+  const request = ordered.request.auto_align!.request as AutoAlignRequest;
+  const limits = limitsOf(request, unavailable(ordered));
+  const { recipe, ignored } = pinned(request.config, ordered.request.recipe, limits.arms.includes("reinforce"));
+  const run = withRecipe(ordered, recipe);
+  await tellIgnored(run, [...limits.ignored, ...ignored]);
   const prepared = await prepare(run);
   await run.turn();
   const trainer = run.parts.startTrainer();
   let packaged: { training: Training; exported: Awaited<ReturnType<typeof exportAdapter>> };
   let told: Told;
   try {
-    const plan = await openPlan(run, await openBase(run, trainer), prepared);
+    const plan = await openPlan(run, await openBase(run, trainer), prepared, {
+      ...limits,
+      ignored: [...limits.ignored, ...ignored],
+    });
     told = await followed(plan);
     if (told.status === "PAUSED") return withoutArtefact(run.request, "paused", told);
     if (told.look !== null) return withoutArtefact(run.request, "look", told);
@@ -69,10 +80,17 @@ interface Plan {
   checks: Map<string, Checked>;
 }
 
-async function openPlan(run: Run, base: OpenedBase, prepared: Prepared): Promise<Plan> {
+/** Settings that change nothing are told once, before anything is done by the others. */
+async function tellIgnored(run: Run, ignored: PlanLimits["ignored"]): Promise<void> {
+  if (run.resumed || ignored.length === 0) return;
+  const message = `Settings that change nothing: ${ignored.map(({ field, reason }) => `${field} (${reason})`).join("; ")}`;
+  await run.events.append({ kind: "warning", phase: "preparing", code: "settings_ignored", message });
+}
+
+async function openPlan(run: Run, base: OpenedBase, prepared: Prepared, limits: PlanLimits): Promise<Plan> {
   const auto = run.request.auto_align!;
   const identity = sha256(JSON.stringify([identityOf(run.request), auto.request, auto.past, prepared.sha256]));
-  const { state, said } = await begin(run, base, prepared, identity);
+  const { state, said } = await begin(run, base, prepared, { identity, limits });
   const draws = state.limits.arms.includes("reinforce");
   const { alpha } = shapeOf(run.request.recipe);
   return {

@@ -2,7 +2,7 @@
 
 import type { Log } from "../base/log.ts";
 import type { Clock } from "../base/time.ts";
-import type { Phase, RunRequest } from "../contract/run-folder.ts";
+import type { Phase, Recipe, RunRequest } from "../contract/run-folder.ts";
 import type { Generator, Tokenizer } from "../engine/generator.ts";
 import type { ChosenPrior } from "../engine/prior.ts";
 import type { Trainer } from "../engine/trainer.ts";
@@ -63,6 +63,10 @@ export interface Run {
   /** Nothing is told by itself any more. */
   close(): void;
 }
+
+/** The same run by another recipe. */
+export const withRecipe = (run: Run, recipe: Recipe): Run =>
+  Object.create(run, { request: { value: { ...run.request, recipe }, enumerable: true } }) as Run;
 
 /** A run that has nothing to tell says at least that it goes on, after so long: nobody shall wonder for 10 seconds. */
 const quietMs = 8_000;

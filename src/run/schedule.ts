@@ -28,7 +28,7 @@ export function totalSteps(rows: number, training: Recipe["training"]): number {
 
 /** Of step 1…total: rises to the peak over the warm-up, then falls towards 0 (linear, cosine) or stays (constant). */
 export function learningRateAt(step: number, total: number, peak: number, optimizer: Recipe["optimizer"]): number {
-  const warmUp = Math.ceil(optimizer.warmup_ratio * total);
+  const warmUp = Math.min(total, optimizer.warmup_steps ?? Math.ceil(optimizer.warmup_ratio * total));
   if (step <= warmUp) return (peak * step) / warmUp;
   if (optimizer.lr_schedule === "constant") return peak;
   /** 1 at the first step after the warm-up, above 0 at the last. */

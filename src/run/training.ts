@@ -2,6 +2,7 @@
 // optimizer step, one check, one checkpoint. The order in which they follow each other is the loop in run.ts.
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
+import type { Recipe } from "../contract/run-folder.ts";
 import type { AdapterShape, OpenedModel, Trainer, TrainerHello, WeightedRows } from "../engine/trainer.ts";
 import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild, type RunIdentity } from "./checkpoints.ts";
 import type { Run } from "./context.ts";
@@ -104,9 +105,14 @@ export async function openTraining(
     checkpoints,
     rungs: rungsOf(prepared.rows),
     scaled: false,
-    peakRate: recipe.optimizer.learning_rate ?? ruleLearningRate(model.architecture, model.embedding),
+    peakRate: peakOf(recipe, model),
     state,
   };
+}
+
+function peakOf({ optimizer }: Recipe, { architecture, embedding }: OpenedModel): number {
+  const { learning_rate: given, lr_multiplier: factor = 1 } = optimizer;
+  return factor * (given ?? ruleLearningRate(architecture, embedding));
 }
 
 /** How a run's trainer opens the base: within the run's budget. */

@@ -1,12 +1,11 @@
 // The state that an auto-align's planner begins with: what the request allows, why the base is wrong, and what phases take here. Found
 // out once; whoever comes after a kill reads it back.
 import { join } from "node:path";
-import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import { askBase, type BaseSaid, suitesOfBase } from "../choose.ts";
 import type { Run } from "../context.ts";
 import { shapeOf } from "../folder/adapter-shape.ts";
-import { limitsOf, type Unavailable } from "../plan/limits.ts";
-import { type Arm, type ArmCost, arms, type PlanState } from "../plan/state.ts";
+import type { Unavailable } from "../plan/limits.ts";
+import { type Arm, type ArmCost, arms, type PlanLimits, type PlanState } from "../plan/state.ts";
 import { continued, isReplayed, openingsOf } from "../replay.ts";
 import { lengthOf, type Prepared, toTrainer } from "../rows.ts";
 import { microBatches } from "../schedule.ts";
@@ -20,10 +19,13 @@ export interface Beginning {
   said: BaseSaid;
 }
 
-/** Throws a validation failure that names the field when the request cannot be followed. */
-export async function begin(run: Run, base: OpenedBase, prepared: Prepared, identity: string): Promise<Beginning> {
+export async function begin(
+  run: Run,
+  base: OpenedBase,
+  prepared: Prepared,
+  { identity, limits }: { identity: string; limits: PlanLimits },
+): Promise<Beginning> {
   const auto = run.request.auto_align!;
-  const limits = limitsOf(auto.request as AutoAlignRequest, unavailable(run));
   const said = await askBase(run, base.trainer, prepared.dev);
   const found = await stage(
     join(run.folder, "plan", "diagnosis"),
@@ -60,7 +62,8 @@ export async function begin(run: Run, base: OpenedBase, prepared: Prepared, iden
   };
 }
 
-function unavailable({ request: { recipe } }: Run): Unavailable[] {
+/** Arms that this version or this preset does not have. */
+export function unavailable({ request: { recipe } }: Run): Unavailable[] {
   return [
     { arm: "reinforce", reason: "this version has no such phase" },
     { arm: "represent", reason: "this version has no such phase" },

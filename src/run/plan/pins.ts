@@ -1,0 +1,195 @@
+// What the configuration of an auto-align pins: every field that it has either changes the recipe or the objective of phases, or is told
+// among the ignored with the reason. A value out of its range fails here, before anything trains, with the field's name.
+import { invalid } from "../../base/errors.ts";
+import type { AutoAlignRequest } from "../../contract/auto-align.ts";
+import type { Recipe } from "../../contract/run-folder.ts";
+import type { PlanLimits } from "./state.ts";
+
+type Config = NonNullable<AutoAlignRequest["config"]>;
+type Path = [block: string, field: string];
+
+/** A field that changes what is trained: reads its value, or throws, and puts it where it takes effect. */
+type Pin = (recipe: Recipe, value: unknown, path: Path) => Recipe;
+/** Why a field changes nothing; a function looks at the value first, and throws where it cannot be followed. */
+type Reason = string | ((value: unknown, path: Path) => string);
+
+const invalidAt = (path: Path, message: string) => invalid(["config", ...path], message);
+
+const number =
+  (least: number, most: number, { above = false } = {}) =>
+  (value: unknown, path: Path): number => {
+    if (typeof value === "number" && (above ? value > least : value >= least) && value <= most) return value;
+    throw invalidAt(
+      path,
+      `must be a number ${above ? "above" : "from"} ${least}${above ? ", at most" : " to"} ${most}`,
+    );
+  };
+
+const whole =
+  (least: number, most: number) =>
+  (value: unknown, path: Path): number => {
+    if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return value as number;
+    throw invalidAt(path, `must be a whole number from ${least} to ${most}`);
+  };
+
+const oneOf =
+  <T extends string>(...names: T[]) =>
+  (value: unknown, path: Path): T => {
+    if (names.includes(value as T)) return value as T;
+    throw invalidAt(path, `must be one of ${names.join(", ")}`);
+  };
+
+function flag(value: unknown, path: Path): boolean {
+  if (typeof value === "boolean") return value;
+  throw invalidAt(path, "must be true or false");
+}
+
+type Block = "loss" | "optimizer" | "training" | "adapter" | "checkpointing" | "rendering";
+
+/** The field of the recipe that has the same name. */
+const same =
+  <T>(block: Block, read: (value: unknown, path: Path) => T): Pin =>
+  (recipe, value, path) => ({ ...recipe, [block]: { ...recipe[block], [path[1]]: read(value, path) } });
+
+const most32 = 2 ** 31 - 1;
+
+/** Fields that change the recipe of every phase. */
+const pins: Record<string, Pin> = {
+  "loss.token_reduction": same("loss", oneOf("mean", "sum")),
+  "optimizer.type": (recipe, value, path) => {
+    const type = oneOf("adamw", "adam")(value, path);
+    return type === "adam" ? { ...recipe, optimizer: { ...recipe.optimizer, weight_decay: 0 } } : recipe;
+  },
+  "optimizer.learning_rate": same("optimizer", number(0, 0.1, { above: true })),
+  "optimizer.lr_multiplier": same("optimizer", number(0, 100, { above: true })),
+  "optimizer.beta1": same("optimizer", number(0, 0.9999)),
+  "optimizer.beta2": same("optimizer", number(0, 0.99999)),
+  "optimizer.eps": same("optimizer", number(0, 1, { above: true })),
+  "optimizer.weight_decay": same("optimizer", number(0, 100)),
+  "optimizer.grad_clip_norm": same("optimizer", number(0, 1e6)),
+  "optimizer.lr_schedule": same("optimizer", oneOf("linear", "cosine", "constant")),
+  "optimizer.warmup_ratio": same("optimizer", number(0, 0.99)),
+  "optimizer.warmup_steps": same("optimizer", whole(0, most32)),
+  "training.batch_size": same("training", whole(1, 4096)),
+  "training.seed": same("training", whole(0, most32)),
+  "adapter.rank": same("adapter", whole(1, 256)),
+  "adapter.alpha": same("adapter", number(0, 1e6, { above: true })),
+  "adapter.dropout": same("adapter", number(0, 0.999)),
+  "adapter.init_seed": same("adapter", whole(0, most32)),
+  "adapter.train_attn": same("adapter", flag),
+  "adapter.train_mlp": same("adapter", flag),
+  "adapter.train_unembed": same("adapter", flag),
+  "checkpointing.save_every_steps": same("checkpointing", whole(1, most32)),
+  "checkpointing.keep_last_n": same("checkpointing", whole(2, most32)),
+  "rendering.max_seq_len": same("rendering", whole(16, 1 << 20)),
+  "dataset.synthetic": (recipe, value, path) => {
+    const enabled = flag((value as { enabled?: unknown } | null)?.enabled, [path[0], `${path[1]}.enabled`]);
+    return { ...recipe, dataset: { ...recipe.dataset, synthetic: { enabled } } };
+  },
+};
+
+const planned = "redundant: phases are planned in steps, and the planner ends them";
+const checks = "redundant: checkpoints are checked between phases";
+const noDataset = "not built: rows come from the project's documents, and no phase reads a data set";
+
+const onlyOr =
+  (usual: unknown, reason: string): Reason =>
+  (value) =>
+    value === usual ? "redundant: it is so anyway" : reason;
+
+/** Fields that change nothing, and why. */
+const without: Record<string, Reason> = {
+  "loss.custom_loss_ref": "not built: no losses are registered beside the built-in ones",
+  "loss.custom_weights_field": noDataset,
+  "training.epochs": planned,
+  "training.early_stopping": planned,
+  "training.gradient_accumulation": "redundant: passes are cut to the memory there is, and the step is the same",
+  "training.mode": onlyOr("sync", "not built: phases sample and train in turn"),
+  "training.rollout_training_overlap": "not built: answers are sampled by the weights that are trained",
+  "adapter.mode": (value, path) => {
+    if (value === "full") throw invalidAt(path, "full is not built: an adapter is what is served; use lora");
+    oneOf("lora", "qlora")(value, path);
+    return "redundant: an adapter is trained over the base as it is stored, quantised or not";
+  },
+  "adapter.quantization_bits": "redundant: the base stays as it is stored",
+  "checkpointing.mode":
+    "redundant: checkpoints within a phase hold weights and moments, those between phases are to be served",
+  "checkpointing.promote_final": "redundant: nothing is promoted by itself",
+  "evaluation.eval_every_steps": checks,
+  "evaluation.eval_batch_size": "redundant: batches are cut to the memory there is",
+  "evaluation.eval_group_size": "not built: eight answers are drawn where draws count",
+  "evaluation.eval_temperature": onlyOr(0, "not built: dev scores are of greedy answers, so that they can be repeated"),
+  "evaluation.metrics": "redundant: the target is a score, and events tell the other figures",
+  "rendering.packing": "redundant: rows share passes and do not see each other",
+  "rendering.truncation": onlyOr("drop", "not built: rows that are too long are dropped and counted"),
+  "rendering.add_special_tokens": "redundant: the chat template says which there are",
+  "rendering.batch_unit": onlyOr("examples", "not built: a batch is so many examples"),
+  "logging.log_metrics": "redundant: events tell all figures",
+};
+
+/** Blocks whose fields only a phase that reinforces would use. */
+const reinforcing = new Set(["reward", "advantage", "reference_policy", "environment", "sampling"]);
+/** Likewise, of blocks that others use too. */
+const reinforcingFields = new Set([
+  "loss.ppo",
+  "loss.cispo",
+  "loss.dro",
+  "loss.kl_coef",
+  "loss.entropy_coef",
+  "loss.is_ratio_level",
+  "loss.z_loss_coef",
+  "training.inner_optim_steps",
+]);
+const datasetFields = new Set(["answer_field", "file_type", "format", "prompt_field", "shuffle", "split", "streaming"]);
+
+/** Read elsewhere: by the appliance, and by `limitsOf`. */
+const readElsewhere = new Set(["base_model", "loss.type", "training.steps", "training.max_steps"]);
+
+export interface Pinned {
+  /** By which phases train. */
+  recipe: Recipe;
+  ignored: PlanLimits["ignored"];
+}
+
+/** `reinforces`: whether a phase may. Throws a validation failure that names the field. */
+export function pinned(config: AutoAlignRequest["config"], recipe: Recipe, reinforces: boolean): Pinned {
+  const found: Pinned = { recipe, ignored: [] };
+  for (const [block, fields] of Object.entries((config ?? {}) as Config)) {
+    if (fields === null || readElsewhere.has(block)) continue;
+    if (typeof fields !== "object" || Array.isArray(fields)) {
+      found.ignored.push({ field: block, reason: "unknown: no such setting" });
+      continue;
+    }
+    for (const [field, value] of Object.entries(fields))
+      if (value != null) pin(found, [block, field], value, reinforces);
+  }
+  together(config ?? {}, found.recipe);
+  return found;
+}
+
+function pin(found: Pinned, path: Path, value: unknown, reinforces: boolean): void {
+  const name = path.join(".");
+  const ignore = (reason: string): void => void found.ignored.push({ field: name, reason });
+  if (readElsewhere.has(name)) return;
+  if (Object.hasOwn(pins, name)) found.recipe = pins[name]!(found.recipe, value, path);
+  else if (Object.hasOwn(without, name)) {
+    const reason = without[name]!;
+    ignore(typeof reason === "string" ? reason : reason(value, path));
+  } else if (reinforcing.has(path[0]) || reinforcingFields.has(name)) {
+    if (!reinforces) ignore("redundant: no phase reinforces");
+  } else if (path[0] === "dataset" && datasetFields.has(path[1])) ignore(noDataset);
+  else if (path[0] === "logging") ignore("not built: nothing is sent to a tracker");
+  else ignore("unknown: no such setting");
+}
+
+/** Values that are sound one by one and not together. */
+function together(config: Config, { adapter, training }: Recipe): void {
+  const { warmup_steps, warmup_ratio } = config.optimizer ?? {};
+  if (warmup_steps != null && warmup_ratio != null)
+    throw invalidAt(["optimizer", "warmup_steps"], "and warmup_ratio say the same thing: give one of them");
+  if (!adapter.train_attn && !adapter.train_mlp && !adapter.train_unembed)
+    throw invalidAt(["adapter", "train_attn"], "and the others of train_ are all false: nothing would be trained");
+  const parts = (config.training as { gradient_accumulation?: unknown } | null | undefined)?.gradient_accumulation;
+  if (parts != null && !(Number.isInteger(parts) && training.batch_size % (parts as number) === 0))
+    throw invalidAt(["training", "gradient_accumulation"], `must divide training.batch_size, ${training.batch_size}`);
+}

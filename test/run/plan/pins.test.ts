@@ -1,0 +1,163 @@
+// Every field that the contract's configuration has: it changes the recipe, is left to reinforcement, or is told with its reason.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { AutoAlignRequest } from "../../../src/contract/auto-align.ts";
+import type { Recipe } from "../../../src/contract/run-folder.ts";
+import { pinned } from "../../../src/run/plan/pins.ts";
+
+const standard = JSON.parse(
+  readFileSync(join(import.meta.dirname, "../../../config/recipes/standard.json"), "utf8"),
+) as Recipe;
+
+type Config = AutoAlignRequest["config"];
+const pin = (config: unknown, reinforces = false) => pinned(config as Config, standard, reinforces);
+
+/** Names of the contract's §2.5, with a value that is sound and not the preset's, and where it takes effect. */
+const changing: [string, unknown, (recipe: Recipe) => unknown][] = [
+  ["loss.token_reduction", "sum", ({ loss }) => loss.token_reduction],
+  ["optimizer.learning_rate", 1e-4, ({ optimizer }) => optimizer.learning_rate],
+  ["optimizer.beta1", 0.8, ({ optimizer }) => optimizer.beta1],
+  ["optimizer.beta2", 0.99, ({ optimizer }) => optimizer.beta2],
+  ["optimizer.eps", 1e-12, ({ optimizer }) => optimizer.eps],
+  ["optimizer.weight_decay", 0.01, ({ optimizer }) => optimizer.weight_decay],
+  ["optimizer.grad_clip_norm", 0.3, ({ optimizer }) => optimizer.grad_clip_norm],
+  ["optimizer.lr_schedule", "cosine", ({ optimizer }) => optimizer.lr_schedule],
+  ["optimizer.warmup_steps", 7, ({ optimizer }) => optimizer.warmup_steps],
+  ["optimizer.warmup_ratio", 0.2, ({ optimizer }) => optimizer.warmup_ratio],
+  ["optimizer.lr_multiplier", 2, ({ optimizer }) => optimizer.lr_multiplier],
+  ["training.batch_size", 64, ({ training }) => training.batch_size],
+  ["training.seed", 3, ({ training }) => training.seed],
+  ["adapter.rank", 16, ({ adapter }) => adapter.rank],
+  ["adapter.alpha", 16, ({ adapter }) => adapter.alpha],
+  ["adapter.dropout", 0.1, ({ adapter }) => adapter.dropout],
+  ["adapter.init_seed", 5, ({ adapter }) => adapter.init_seed],
+  ["adapter.train_attn", false, ({ adapter }) => adapter.train_attn],
+  ["adapter.train_mlp", false, ({ adapter }) => adapter.train_mlp],
+  ["adapter.train_unembed", true, ({ adapter }) => adapter.train_unembed],
+  ["checkpointing.save_every_steps", 33, ({ checkpointing }) => checkpointing.save_every_steps],
+  ["checkpointing.keep_last_n", 5, ({ checkpointing }) => checkpointing.keep_last_n],
+  ["rendering.max_seq_len", 256, ({ rendering }) => rendering.max_seq_len],
+];
+
+const withoutEffect: [string, unknown][] = [
+  ["loss.custom_loss_ref", "mine"],
+  ["loss.custom_weights_field", "weights"],
+  ["training.epochs", 3],
+  ["training.early_stopping", { enabled: true }],
+  ["training.gradient_accumulation", 2],
+  ["training.mode", "async"],
+  ["training.rollout_training_overlap", 2],
+  ["adapter.mode", "qlora"],
+  ["adapter.quantization_bits", 4],
+  ["checkpointing.mode", "both"],
+  ["checkpointing.promote_final", true],
+  ["evaluation.eval_batch_size", 4],
+  ["evaluation.eval_every_steps", 20],
+  ["evaluation.eval_group_size", 4],
+  ["evaluation.eval_temperature", 1],
+  ["evaluation.metrics", ["score"]],
+  ["rendering.add_special_tokens", true],
+  ["rendering.batch_unit", "tokens"],
+  ["rendering.packing", false],
+  ["rendering.truncation", "left"],
+  ["logging.log_metrics", ["loss"]],
+  ["logging.project_name", "ours"],
+  ...["answer_field", "file_type", "format", "prompt_field", "split"].map((name): [string, unknown] => [
+    `dataset.${name}`,
+    "x",
+  ]),
+  ["dataset.shuffle", true],
+  ["dataset.streaming", true],
+];
+
+const reinforcing: [string, unknown][] = [
+  ["loss.ppo", { clip_low: 0.2 }],
+  ["loss.cispo", { eps_max: 4 }],
+  ["loss.dro", { beta: 0.05 }],
+  ["loss.kl_coef", 0.1],
+  ["loss.entropy_coef", 0.01],
+  ["loss.is_ratio_level", "token"],
+  ["loss.z_loss_coef", 1e-4],
+  ["training.inner_optim_steps", 2],
+  ...Object.entries({
+    reward: "type verifier_ref llm_judge rubric_ref preference_model_ref clip composite normalize",
+    advantage: "center estimator gae_lambda gamma normalize_std scope skip_zero_advantage_groups",
+    reference_policy: "ema_decay enabled kl_target source",
+    environment: "fail_fast max_turns num_agents retry_on_failure sandbox tools type",
+    sampling:
+      "enable_thinking group_size max_prompt_tokens max_seq_len max_tokens min_p prompt_caching prompt_groups_per_step seed session_affinity_key stop temperature thinking_effort top_k top_p",
+  }).flatMap(([block, fields]) => fields.split(" ").map((field): [string, unknown] => [`${block}.${field}`, 1])),
+];
+
+const configOf = (name: string, value: unknown): unknown => {
+  const [block, field] = name.split(".");
+  return { [block!]: { [field!]: value } };
+};
+
+test("a field that is pinned is what phases train by, and is not told as ignored", () => {
+  for (const [name, value, read] of changing) {
+    const { recipe, ignored } = pin(configOf(name, value));
+    assert.notDeepEqual(read(standard), value, name);
+    assert.deepEqual(read(recipe), value, name);
+    assert.deepEqual(ignored, [], name);
+  }
+  assert.deepEqual(pin({ dataset: { synthetic: { enabled: false } } }).recipe.dataset.synthetic, { enabled: false });
+  assert.equal(pin({ optimizer: { type: "adam" } }).recipe.optimizer.weight_decay, 0);
+});
+
+test("a field that changes nothing is told with its reason", () => {
+  for (const [name, value] of withoutEffect) {
+    const { recipe, ignored } = pin(configOf(name, value), true);
+    assert.deepEqual(recipe, standard, name);
+    assert.equal(ignored.length, 1, name);
+    assert.equal(ignored[0]!.field, name);
+    assert.match(ignored[0]!.reason, /^(redundant|not built): ./, name);
+  }
+});
+
+test("fields of reinforcement are redundant where no phase reinforces", () => {
+  for (const [name, value] of reinforcing) {
+    assert.deepEqual(
+      pin(configOf(name, value)).ignored,
+      [{ field: name, reason: "redundant: no phase reinforces" }],
+      name,
+    );
+    assert.deepEqual(pin(configOf(name, value), true).ignored, [], name);
+  }
+});
+
+test("null is the same as nothing, and a setting that nobody knows is told", () => {
+  assert.deepEqual(pin(null), { recipe: standard, ignored: [] });
+  assert.deepEqual(pin({ loss: null, optimizer: { learning_rate: null }, base_model: "x" }), {
+    recipe: standard,
+    ignored: [],
+  });
+  assert.deepEqual(
+    pin({ magic: 1, loss: { magic: 2 } }).ignored.map(({ field }) => field),
+    ["magic", "loss.magic"],
+  );
+});
+
+test("a value that cannot be followed fails with its field's name", () => {
+  const cases: [unknown, RegExp][] = [
+    [
+      { optimizer: { learning_rate: 0.2 } },
+      /^config\.optimizer\.learning_rate: must be a number above 0, at most 0\.1$/,
+    ],
+    [{ optimizer: { learning_rate: "fast" } }, /^config\.optimizer\.learning_rate: /],
+    [{ optimizer: { type: "muon" } }, /^config\.optimizer\.type: must be one of adamw, adam$/],
+    [{ optimizer: { warmup_steps: 3, warmup_ratio: 0.1 } }, /^config\.optimizer\.warmup_steps: /],
+    [{ adapter: { rank: 0 } }, /^config\.adapter\.rank: must be a whole number from 1 to 256$/],
+    [{ adapter: { mode: "full" } }, /^config\.adapter\.mode: full is not built/],
+    [{ adapter: { train_attn: false, train_mlp: false } }, /^config\.adapter\.train_attn: .*nothing would be trained/],
+    [
+      { training: { batch_size: 8, gradient_accumulation: 3 } },
+      /^config\.training\.gradient_accumulation: must divide/,
+    ],
+    [{ checkpointing: { save_every_steps: 0 } }, /^config\.checkpointing\.save_every_steps: /],
+    [{ dataset: { synthetic: { enabled: "yes" } } }, /^config\.dataset\.synthetic\.enabled: /],
+  ];
+  for (const [config, message] of cases) assert.throws(() => pin(config), { message });
+});
