@@ -166,6 +166,11 @@ test("the learning rate rises over the warm-up, peaks, and falls without reachin
   }
   assert.equal(learningRateAt(100, 100, 1e-3, optimizer("constant", 0)), 1e-3);
   assert.equal(learningRateAt(1, 1, 1e-3, optimizer("linear", 0)), 1e-3);
+  // Steps stand in place of the share, and never for more than there are.
+  const steps = (warmup_steps: number) => ({ ...optimizer("linear", 0.5), warmup_steps });
+  assert.equal(learningRateAt(2, 100, 1e-3, steps(4)), 5e-4);
+  assert.equal(learningRateAt(4, 100, 1e-3, steps(4)), 1e-3);
+  assert.equal(learningRateAt(2, 2, 1e-3, steps(4)), 1e-3);
 });
 
 test("the rule for the learning rate gives the published figures, and what was measured for bases as narrow as the starter", () => {
