@@ -14,13 +14,13 @@ export function jsonSchema({ schema }: Options): Verify {
   return (answer) => {
     const text = withoutFence(answer);
     if (text === null) return 0;
-    if (depthOf(text) > deepest) return null;
     let value: unknown;
     try {
       value = JSON.parse(text);
     } catch {
       return 0;
     }
+    if (depthOf(text) > deepest) return null;
     return fits(value) ? 1 : 0;
   };
 }

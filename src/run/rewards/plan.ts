@@ -98,14 +98,15 @@ function typeOf(block: RewardBlock): RewardPlan["type"] {
   return type as RewardPlan["type"];
 }
 
+const largestWeight = 1e6;
+
 function partsOf(block: RewardBlock, means: Means): RewardPart[] {
   const given = Object.entries(block.composite ?? {});
   if (given.length === 0) throw refused("composite", "needs a weight for each part");
-  const wrong = given.find(([, weight]) => !(weight > 0 && weight < Number.POSITIVE_INFINITY));
-  if (wrong !== undefined) throw refused("composite", `the weight of ${wrong[0]} must be a number above 0`);
-  const largest = Math.max(...given.map(([, weight]) => weight));
-  // Over the largest first, so that no sum overflows.
-  const total = given.reduce((sum, [, weight]) => sum + weight / largest, 0);
+  const wrong = given.find(([, weight]) => !(weight > 0 && weight <= largestWeight));
+  if (wrong !== undefined)
+    throw refused("composite", `the weight of ${wrong[0]} must be a number above 0, at most ${largestWeight}`);
+  const total = given.reduce((sum, [, weight]) => sum + weight, 0);
   return given.map(([name, weight]) => {
     const isType = (judgedTypes as readonly string[]).includes(name);
     if (!isType && !/^(?:builtin|program):/.test(name))
@@ -114,7 +115,7 @@ function partsOf(block: RewardBlock, means: Means): RewardPart[] {
         `no part is called ${name}: use ${judgedTypes.join(", ")}, builtin:NAME or program:NAME`,
       );
     const scorer = isType ? scorerOf(name as JudgedType, block, means) : verifierOf("composite", name, means);
-    return { name, weight: weight / largest / total, scorer };
+    return { name, weight: weight / total, scorer };
   });
 }
 

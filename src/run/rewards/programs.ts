@@ -15,11 +15,12 @@ export interface Programs {
   refusal: string | null;
 }
 
-const limits = { timeoutMs: 10_000, maxBytes: 1 << 16 };
+/** By the clock far more than it may compute: the machine is busy with the run itself. */
+const limits = { timeoutMs: 30_000, maxBytes: 1 << 16 };
 const resources = [
   // Seconds of computing.
   "--cpu=5",
-  // What it writes into memory; address space that it only reserves, as many runtimes do, is free.
+  // What each of its processes writes into memory; address space that it only reserves, as many runtimes do, is free.
   `--data=${1 << 30}`,
   `--fsize=${1 << 24}`,
   "--nofile=256",

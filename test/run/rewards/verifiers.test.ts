@@ -155,7 +155,7 @@ test("json_schema: answers and schemas that would hold up a run", () => {
   const nested = { $ref: "#/$defs/n", $defs: { n: { type: "array", items: { $ref: "#/$defs/n" } } } };
   const schema = `builtin:json_schema?schema=${JSON.stringify(nested)}`;
   const deep = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
-  pays(schema, {}, { [deep(200)]: 1, [deep(201)]: null, ["[".repeat(100_000)]: null, '["[[["]': 0 });
+  pays(schema, {}, { [deep(200)]: 1, [deep(201)]: null, [deep(50_000)]: null, ["[".repeat(100_000)]: 0, '["[[["]': 0 });
   const pattern = `builtin:json_schema?schema=${JSON.stringify({ type: "string", pattern: "^(a+)+$" })}`;
   assert.ok(timed(() => assert.equal(paid(pattern, JSON.stringify(`${"a".repeat(100_000)}!`)), 0)) < 3000);
   assert.ok(timed(() => paid(schema, "```".repeat(33_000))) < 3000);
