@@ -17,7 +17,7 @@ export const choice: Verify = (answer, item) => {
 function rightOf({ reference, choices }: RewardItem): number | null {
   if (reference === null) return null;
   const words = textsOf(reference).join(" ");
-  const same = choices.findIndex((option) => textsOf(option).join(" ") === words);
+  const same = words === "" ? -1 : choices.findIndex((option) => textsOf(option).join(" ") === words);
   if (same >= 0) return same;
   const letter = /^\W*([A-Za-z])\W*$/.exec(reference)?.[1];
   return letter !== undefined && letterIndex(letter) < choices.length ? letterIndex(letter) : null;

@@ -8,8 +8,9 @@ function normalForm(text: string): string {
   return words.length > 0 ? withoutArticles(words).join(" ") : plain(text).trim();
 }
 
+/** An empty text is no answer that could be right. */
 export const goldsOf = ({ reference, aliases }: RewardItem): string[] =>
-  reference === null ? [] : [reference, ...aliases];
+  reference === null ? [] : [reference, ...aliases].filter((text) => text.trim() !== "");
 
 export const exact: Verify = (answer, item) => {
   const golds = goldsOf(item);

@@ -70,7 +70,7 @@ function withoutFence(answer: string): string | null {
   const lines = text.split("\n");
   const fences = [...lines.keys()].filter((at) => /^\s*```/.test(lines[at]!));
   if (fences.length === 0) return text;
-  const isOneBlock = fences.length === 2 && fences[0] === 0 && fences[1] === lines.length - 1;
+  const isOneBlock = fences[0] === 0 && fences[1] === lines.length - 1;
   return isOneBlock && lines.at(-1)!.trim() === "```" ? lines.slice(1, -1).join("\n") : null;
 }
 

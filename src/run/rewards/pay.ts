@@ -1,6 +1,7 @@
 // What each sampled answer of a step is paid: every part of the plan judges it, and their weighted sum is clipped and normalised.
 import { availableParallelism } from "node:os";
 import { Failure } from "../../base/errors.ts";
+import { givingWay } from "../../base/time.ts";
 import type { RewardItem } from "./item.ts";
 import { judgedReward, rubricReward, sigmoid } from "./judged.ts";
 import { normalise, nothingYet, type Running } from "./normalise.ts";
@@ -93,7 +94,14 @@ async function scoresOf(
   signal.throwIfAborted();
   if (scorer.kind === "builtin") {
     const verify = makeBuiltin(scorer, means.declines);
-    return answers.map(({ answer, item }) => verify(answer, item));
+    const giveWay = givingWay();
+    const scores: (number | null)[] = [];
+    for (const { answer, item } of answers) {
+      scores.push(verify(answer, item));
+      await giveWay();
+      signal.throwIfAborted();
+    }
+    return scores;
   }
   const problems: string[] = [];
   const scores = await judged(scorer, answers, means, signal, problems);

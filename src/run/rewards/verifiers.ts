@@ -28,7 +28,7 @@ const builtins: Readonly<Record<string, Builtin>> = {
   refusal: {
     defaults: {},
     needs: [],
-    // Declines where nothing answers, and only there.
+    // Declines where nothing answers, and only there; whether an answer is right is for another verifier.
     make: (_, declines) => (answer, item) => (declines(answer) === item.answerable ? 0 : 1),
   },
 };

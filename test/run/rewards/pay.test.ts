@@ -119,6 +119,19 @@ test("a composite is the weighted sum of its parts, clipped, and unknown where a
   );
 });
 
+test("a plan that was written down and read again pays the same, step after step", async () => {
+  const composite = { "builtin:numeric?tolerance=1": 1, "builtin:json_schema?schema={}": 1 };
+  const plan = resolveReward({ composite, normalize: "running" }, means);
+  const kept = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
+  const step = sampled(["3", "5", "{"], { reference: "4" });
+  const first = await rewardsOf(plan, step, { means, signal });
+  const again = await rewardsOf(kept(plan), step, { means, signal });
+  assert.deepEqual(again, first);
+  const next = await rewardsOf(plan, step, { means, signal, running: first.running });
+  assert.deepEqual(await rewardsOf(kept(plan), step, { means, signal, running: kept(first.running) }), next);
+  assert.equal(next.running.count, 6);
+});
+
 test("a composite lies within the worst and the best of its parts", async () => {
   const weight = fc.double({ min: 1e-6, max: 1e6, noNaN: true });
   await fc.assert(
