@@ -1,0 +1,61 @@
+// Multiple choice: the answer names the right option and no other, by its letter or in its words.
+import type { RewardItem, Verify } from "./item.ts";
+import { occurrences, plain, type Word, wordsIn } from "./words.ts";
+
+const textsOf = (text: string): string[] => wordsIn(text).map((word) => word.text);
+
+const letterIndex = (letter: string): number => letter.toUpperCase().charCodeAt(0) - 65;
+
+export const choice: Verify = (answer, item) => {
+  const right = rightOf(item);
+  if (right === null) return null;
+  const named = namedBy(answer, item.choices);
+  return named.size === 1 && named.has(right) ? 1 : 0;
+};
+
+/** The reference is an option's text or its letter. */
+function rightOf({ reference, choices }: RewardItem): number | null {
+  if (reference === null) return null;
+  const words = textsOf(reference).join(" ");
+  const same = words === "" ? -1 : choices.findIndex((option) => textsOf(option).join(" ") === words);
+  if (same >= 0) return same;
+  const letter = /^\W*([A-Za-z])\W*$/.exec(reference)?.[1];
+  return letter !== undefined && letterIndex(letter) < choices.length ? letterIndex(letter) : null;
+}
+
+function namedBy(answer: string, choices: readonly string[]): Set<number> {
+  const words = wordsIn(answer);
+  const named = new Set<number>();
+  // A longer option may hold a shorter one, which is then not named: New York City is not New York.
+  const options = choices
+    .map((option, index) => ({ index, wanted: optionWords(option) }))
+    .sort((a, b) => b.wanted.length - a.wanted.length);
+  const left: string[] = words.map((word) => word.text);
+  for (const { index, wanted } of options)
+    for (const start of occurrences(left, wanted)) {
+      named.add(index);
+      left.fill(taken, start, start + wanted.length);
+    }
+  const text = plain(answer);
+  for (const [at, word] of words.entries())
+    if (left[at] !== taken && isLetter(word, text, words.length === 1)) {
+      const index = letterIndex(word.raw);
+      if (index < choices.length) named.add(index);
+    }
+  return named;
+}
+
+/** No word is empty. */
+const taken = "";
+
+/** An article at an option's beginning may be left out. */
+function optionWords(option: string): string[] {
+  const words = textsOf(option);
+  return words.length > 1 && /^(?:a|an|the)$/.test(words[0]!) ? words.slice(1) : words;
+}
+
+/** A capital that stands alone; a small letter only as the whole answer, or as a label: (b), b). */
+function isLetter({ raw, to }: Word, text: string, isAlone: boolean): boolean {
+  if (/^[A-Z]$/.test(raw)) return true;
+  return /^[a-z]$/.test(raw) && (isAlone || text[to] === ")");
+}

@@ -1,0 +1,58 @@
+// The share of the answer's quotations that stand in the passage, word for word; case, punctuation and Unicode form do not count. An
+// answer without a quotation cites nothing: 0.
+import { atLeastZero, type Options, type Verify } from "./item.ts";
+import { occurrences, wordsIn } from "./words.ts";
+
+export const citationDefaults = {
+  /** Fewer words are a term in quotation marks, not a quotation: they would be found anywhere. */
+  min_words: "3",
+};
+
+// An opening mark ends the search for the last one's end, so that many of them take no longer.
+const quoted = /"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|「([^「」]+)」/gu;
+/** What is left out within a quotation. */
+const ellipsis = /\[(?:…|\.{3})\]|…|\.{3}/u;
+/** Each is looked for in the whole passage; what an answer quotes beyond them counts as not found. */
+const mostQuotations = 100;
+
+export function citation(options: Options): Verify {
+  const least = atLeastZero("min_words", options.min_words!);
+  return (answer, { passage }) => {
+    if (passage === null) return null;
+    const text = wordsIn(passage).map((word) => word.text);
+    const quotations = quotationsIn(answer).filter((parts) => parts.flat().length >= Math.max(1, least));
+    const found = quotations.slice(0, mostQuotations).filter((parts) => standIn(text, parts));
+    return quotations.length === 0 ? 0 : found.length / quotations.length;
+  };
+}
+
+/** Quotation → its parts between ellipses → words. Between quotation marks, or as a block of lines that begin with ">". */
+function quotationsIn(answer: string): string[][][] {
+  const lines = answer.split("\n");
+  const blocks: string[][] = [];
+  let isOpen = false;
+  for (const line of lines) {
+    const block = /^ {0,3}>(.*)$/u.exec(line);
+    if (block !== null && !isOpen) blocks.push([]);
+    if (block !== null) blocks.at(-1)!.push(block[1]!);
+    isOpen = block !== null;
+  }
+  const outside = lines.filter((line) => !/^ {0,3}>/u.test(line)).join("\n");
+  const spans = [...outside.matchAll(quoted)].map((match) => match.slice(1).find((span) => span !== undefined)!);
+  return [...spans, ...blocks.map((block) => block.join("\n"))].map((span) =>
+    span
+      .split(ellipsis)
+      .map((part) => wordsIn(part).map((word) => word.text))
+      .filter((words) => words.length > 0),
+  );
+}
+
+/** One after the other, none before the end of the last. */
+function standIn(text: readonly string[], parts: readonly string[][]): boolean {
+  let from = 0;
+  return parts.every((words) => {
+    const start = occurrences(text, words).find((at) => at >= from);
+    from = (start ?? 0) + words.length;
+    return start !== undefined;
+  });
+}

@@ -1,0 +1,92 @@
+// The answer is JSON, alone or as the one fenced block that it consists of, and fits a JSON schema (2020-12). The check of the contract
+// is not used: it fills in defaults, which an answer has to bring itself, and its patterns backtrack.
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+import { RE2JS } from "re2js";
+import { type Options, UnusableReference, type Verify } from "./item.ts";
+import { linearPattern } from "./pattern.ts";
+
+const longestSchema = 100_000;
+/** A check that follows a schema's own references goes as deep as the answer does. */
+const deepest = 200;
+
+export function jsonSchema({ schema }: Options): Verify {
+  const fits = compiled(schema!);
+  return (answer) => {
+    const text = withoutFence(answer);
+    if (text === null) return 0;
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      return 0;
+    }
+    if (depthOf(text) > deepest) return null;
+    return fits(value) ? 1 : 0;
+  };
+}
+
+function compiled(text: string): ValidateFunction {
+  if (text.length > longestSchema) throw new UnusableReference(`a schema has at most ${longestSchema} characters`);
+  // Ajv tells compiled patterns apart by their text.
+  const regExp = (pattern: string) => ({
+    test: linearPattern(RE2JS.translateRegExp(pattern)),
+    toString: () => pattern,
+  });
+  const ajv = new Ajv2020({
+    strictSchema: true,
+    strictTypes: false,
+    strictTuples: false,
+    logger: false,
+    code: { regExp: Object.assign(regExp, { code: "" }) },
+  });
+  // Its own compares every item with every other.
+  ajv.removeKeyword("uniqueItems");
+  ajv.addKeyword({
+    keyword: "uniqueItems",
+    type: "array",
+    schemaType: "boolean",
+    validate: (isUnique: boolean, items: unknown[]) => !isUnique || new Set(items.map(canonical)).size === items.length,
+  });
+  try {
+    const fits = ajv.compile(JSON.parse(text) as object);
+    if ("$async" in fits) throw new Error("$async is no keyword of JSON schema");
+    return fits;
+  } catch (error) {
+    throw new UnusableReference(`schema cannot be used: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** Equal values give equal text, whatever the order of their keys. */
+const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_, part: unknown) =>
+    typeof part === "object" && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  );
+
+/** null where there is a fence and more than its block. */
+function withoutFence(answer: string): string | null {
+  const text = answer.trim();
+  const lines = text.split("\n");
+  const fences = [...lines.keys()].filter((at) => /^\s*```/.test(lines[at]!));
+  if (fences.length === 0) return text;
+  const isOneBlock = fences[0] === 0 && fences[1] === lines.length - 1;
+  return isOneBlock && lines.at(-1)!.trim() === "```" ? lines.slice(1, -1).join("\n") : null;
+}
+
+/** Of brackets outside strings. */
+function depthOf(text: string): number {
+  let depth = 0;
+  let most = 0;
+  let isString = false;
+  for (let at = 0; at < text.length; at++) {
+    const sign = text[at];
+    if (isString) {
+      if (sign === "\\") at++;
+      else if (sign === '"') isString = false;
+    } else if (sign === '"') isString = true;
+    else if (sign === "[" || sign === "{") most = Math.max(most, ++depth);
+    else if (sign === "]" || sign === "}") depth--;
+  }
+  return most;
+}

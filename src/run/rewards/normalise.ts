@@ -1,0 +1,71 @@
+// Rewards brought to one scale before advantages are taken. Unknown rewards stay unknown and are in no mean.
+export const normalisations = ["none", "group", "batch", "running"] as const;
+
+/**
+ * none      as they are
+ * group     less the mean of the answers to the same prompt, over their deviation
+ * batch     less the mean of all answers of the step, over their deviation
+ * running   less the mean of all answers of the run so far, this step's among them, over their deviation
+ *
+ * Where all are the same, 0.
+ */
+export type Normalisation = (typeof normalisations)[number];
+
+/** Of a run so far; kept in its checkpoints. `squares`: squared distances from the mean, summed. */
+export interface Running {
+  count: number;
+  mean: number;
+  squares: number;
+}
+
+export const nothingYet: Running = { count: 0, mean: 0, squares: 0 };
+
+/** Keeps rewards that are the same but for their last bits from being told apart. */
+const smallestDeviation = 1e-6;
+
+/** `groups`: the prompt that each reward belongs to. */
+export function normalise(
+  by: Normalisation,
+  rewards: readonly (number | null)[],
+  groups: readonly number[],
+  before: Running,
+): { rewards: (number | null)[]; running: Running } {
+  const known = rewards.filter((reward) => reward !== null);
+  const running = joined(before, summaryOf(known));
+  if (by === "none") return { rewards: [...rewards], running };
+  const batch = summaryOf(known);
+  const places = Map.groupBy(rewards.keys(), (at) => groups[at]!);
+  const ofGroup = new Map(
+    [...places].map(([group, own]) => [
+      group,
+      summaryOf(own.map((at) => rewards[at]!).filter((reward) => reward !== null)),
+    ]),
+  );
+  const scaleOf = (group: number): Running => (by === "group" ? ofGroup.get(group)! : by === "batch" ? batch : running);
+  return {
+    rewards: rewards.map((reward, at) => (reward === null ? null : scaled(reward, scaleOf(groups[at]!)))),
+    running,
+  };
+}
+
+function scaled(reward: number, { count, mean, squares }: Running): number {
+  const deviation = count < 2 ? 0 : Math.sqrt(squares / (count - 1));
+  return deviation <= smallestDeviation ? 0 : (reward - mean) / deviation;
+}
+
+function summaryOf(values: readonly number[]): Running {
+  const mean = values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
+  return { count: values.length, mean, squares: values.reduce((sum, value) => sum + (value - mean) ** 2, 0) };
+}
+
+/** Of both together (Chan, Golub and LeVeque, 1979). */
+function joined(a: Running, b: Running): Running {
+  const count = a.count + b.count;
+  if (count === 0) return nothingYet;
+  const apart = b.mean - a.mean;
+  return {
+    count,
+    mean: a.mean + (apart * b.count) / count,
+    squares: a.squares + b.squares + (apart ** 2 * a.count * b.count) / count,
+  };
+}

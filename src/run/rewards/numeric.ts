@@ -1,0 +1,51 @@
+// The answer's number is the reference's, within a tolerance. Units and other words do not count.
+import { goldsOf } from "./exact.ts";
+import { atLeastZero, type Options, oneOf, type RewardItem, type Verify } from "./item.ts";
+import { type DecimalSign, numbersIn, shownBy } from "./numbers.ts";
+
+export const numericDefaults = {
+  /** Absolute; "": the item's, else 0. */
+  tolerance: "",
+  /** A share of the reference. The larger of both tolerances counts. */
+  relative: "0",
+  /** Which number of an answer that has several; `only`: such an answer is wrong. */
+  read: "last",
+  /** The sign of decimals in reference and answer; "": told from the numbers. */
+  decimal: "",
+};
+
+/** The last bits of a decimal fraction are no reason to fail: 0.3 − 0.2 is not 0.1 in doubles. */
+const slack = 1e-12;
+
+export function numeric(options: Options): Verify {
+  const absolute = options.tolerance === "" ? null : atLeastZero("tolerance", options.tolerance!);
+  const relative = atLeastZero("relative", options.relative!);
+  const read = oneOf("read", options.read!, ["last", "only"]);
+  const decimal = oneOf("decimal", options.decimal!, ["", ".", ","]) || null;
+  return (answer, item) => {
+    const { values, sign } = targetsOf(item, decimal);
+    if (values.length === 0) return null;
+    const tolerance = absolute ?? item.tolerance ?? 0;
+    const isNear = (value: number, target: number): boolean =>
+      Math.abs(value - target) <=
+      Math.max(tolerance, relative * Math.abs(target)) + slack * Math.max(1, Math.abs(target));
+    // The answer's own numbers say how it writes them; else it writes as its reference does.
+    const own = numbersIn(answer, decimal);
+    const numbers = shownBy(own) === null ? numbersIn(answer, decimal ?? sign) : own;
+    const said = numbers.at(-1)?.readings ?? [];
+    const isOther = numbers.some(
+      ({ readings }) => !readings.some(({ value }) => said.some((one) => one.value === value)),
+    );
+    if (read === "only" && isOther) return 0;
+    return said.some(({ value }) => values.some((target) => isNear(value, target))) ? 1 : 0;
+  };
+}
+
+/** A reference of several numbers, or of none, is no number. */
+function targetsOf(item: RewardItem, decimal: DecimalSign | null): { values: number[]; sign: DecimalSign | null } {
+  const single = goldsOf(item)
+    .map((gold) => numbersIn(gold, decimal))
+    .filter((numbers) => numbers.length === 1)
+    .flat();
+  return { values: single.flatMap(({ readings }) => readings.map(({ value }) => value)), sign: shownBy(single) };
+}

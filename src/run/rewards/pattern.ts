@@ -1,0 +1,31 @@
+// The answer holds what a regular expression of RE2 describes, anywhere unless the expression is anchored. RE2 takes time that grows
+// with the answer's length alone, which is why it has neither backreferences nor looking around.
+import { RE2JS } from "re2js";
+import { type Options, UnusableReference, type Verify } from "./item.ts";
+
+/** Instructions of the compiled expression: each may be tried at each character. */
+const mostInstructions = 5000;
+const longestPattern = 2000;
+
+/** Throws UnusableReference. */
+export function linearPattern(pattern: string): (text: string) => boolean {
+  if (pattern.length > longestPattern)
+    throw new UnusableReference(`a pattern has at most ${longestPattern} characters`);
+  let compiled: RE2JS;
+  try {
+    compiled = RE2JS.compile(pattern);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UnusableReference(
+      `${reason}; patterns are those of RE2, which has no backreferences and no looking around`,
+    );
+  }
+  if (compiled.programSize() > mostInstructions)
+    throw new UnusableReference(`a pattern compiles to at most ${mostInstructions} instructions: repeat fewer times`);
+  return (text) => compiled.test(text);
+}
+
+export function regex({ pattern }: Options): Verify {
+  const matches = linearPattern(pattern!);
+  return (answer) => (matches(answer) ? 1 : 0);
+}

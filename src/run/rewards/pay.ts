@@ -1,0 +1,173 @@
+// What each sampled answer of a step is paid: every part of the plan judges it, and their weighted sum is clipped and normalised.
+import { availableParallelism } from "node:os";
+import { Failure } from "../../base/errors.ts";
+import { givingWay } from "../../base/time.ts";
+import type { RewardItem } from "./item.ts";
+import { judgedReward, rubricReward, sigmoid } from "./judged.ts";
+import { normalise, nothingYet, type Running } from "./normalise.ts";
+import type { Means, RewardPart, RewardPlan, Scorer } from "./plan.ts";
+import { judgeByProgram } from "./programs.ts";
+import { makeBuiltin } from "./verifiers.ts";
+
+export interface Sampled {
+  /** Answers to the same prompt share it. */
+  group: number;
+  item: RewardItem;
+  answer: string;
+}
+
+export interface PaidPart {
+  name: string;
+  weight: number;
+  /** Of the known ones, from 0 to 1; null where none is known. */
+  mean: number | null;
+  unknown: number;
+}
+
+export interface Paid {
+  /** null: unknown, which is not 0. */
+  rewards: (number | null)[];
+  /** Before clip and normalisation. */
+  mean: number | null;
+  unknown: number;
+  parts: PaidPart[];
+  /** For the next step. */
+  running: Running;
+}
+
+/** Throws run_failed where a program or a model leaves a fifth of the answers unjudged, and the signal's reason when aborted. */
+export async function rewardsOf(
+  plan: RewardPlan,
+  answers: readonly Sampled[],
+  { means, signal, running = nothingYet }: { means: Means; signal: AbortSignal; running?: Running },
+): Promise<Paid> {
+  const scores: (number | null)[][] = [];
+  for (const part of plan.parts) scores.push(await scoresOf(part, answers, means, signal));
+  const sums = answers.map((_, at) =>
+    weightedSum(
+      plan.parts,
+      scores.map((of) => of[at]!),
+    ),
+  );
+  const clip = plan.clip ?? { low: 0, high: 1 };
+  const clipped = sums.map((sum) => (sum === null ? null : Math.min(clip.high, Math.max(clip.low, sum))));
+  const groups = answers.map(({ group }) => group);
+  const normalised = normalise(plan.normalize, clipped, groups, running);
+  return {
+    ...normalised,
+    mean: meanOf(sums),
+    unknown: unknownIn(sums),
+    parts: plan.parts.map(({ name, weight }, at) => ({
+      name,
+      weight,
+      mean: meanOf(scores[at]!),
+      unknown: unknownIn(scores[at]!),
+    })),
+  };
+}
+
+function weightedSum(parts: readonly RewardPart[], scores: readonly (number | null)[]): number | null {
+  let sum = 0;
+  for (const [at, score] of scores.entries()) {
+    if (score === null) return null;
+    sum += parts[at]!.weight * score;
+  }
+  return sum;
+}
+
+function meanOf(scores: readonly (number | null)[]): number | null {
+  const known = scores.filter((score) => score !== null);
+  return known.length === 0 ? null : known.reduce((sum, score) => sum + score, 0) / known.length;
+}
+
+const unknownIn = (scores: readonly (number | null)[]): number => scores.filter((score) => score === null).length;
+
+/** A share of unknown rewards at which whatever judges is taken to be broken. */
+const mostUnknown = 0.2;
+
+async function scoresOf(
+  { name, scorer }: RewardPart,
+  answers: readonly Sampled[],
+  means: Means,
+  signal: AbortSignal,
+): Promise<(number | null)[]> {
+  signal.throwIfAborted();
+  if (scorer.kind === "builtin") {
+    const verify = makeBuiltin(scorer, means.declines);
+    const giveWay = givingWay();
+    const scores: (number | null)[] = [];
+    for (const { answer, item } of answers) {
+      scores.push(verify(answer, item));
+      await giveWay();
+      signal.throwIfAborted();
+    }
+    return scores;
+  }
+  const problems: string[] = [];
+  const scores = await judged(scorer, answers, means, signal, problems);
+  const unknown = unknownIn(scores);
+  if (unknown > 0 && unknown >= mostUnknown * answers.length) {
+    const called = scorer.kind === "program" ? `program:${scorer.program}` : name;
+    const why = problems[0] === undefined ? "" : `; the first: ${problems[0]}`;
+    throw new Failure("run_failed", `${called} left ${unknown} of ${answers.length} rewards unknown${why}`);
+  }
+  return scores;
+}
+
+type Asked = Exclude<Scorer, { kind: "builtin" }>;
+
+async function judged(
+  scorer: Asked,
+  answers: readonly Sampled[],
+  means: Means,
+  signal: AbortSignal,
+  problems: string[],
+): Promise<(number | null)[]> {
+  switch (scorer.kind) {
+    case "program":
+      return sideBySide(answers, availableParallelism(), async ({ item, answer }) => {
+        const { reward, problem } = await judgeByProgram(means.programs!.folder, scorer.program, item, answer, signal);
+        if (problem !== null) problems.push(problem);
+        return reward;
+      });
+    case "preference_model": {
+      const pairs = answers.map(({ item, answer }) => ({ prompt: item.prompt, answer }));
+      const scores = await means.preferenceModels.get(scorer.model)!(pairs, signal);
+      return answers.map((_, at) => sigmoid(scores[at] ?? Number.NaN));
+    }
+    case "llm_judge": {
+      const { judge } = means.judges.get(scorer.judge)!;
+      return sideBySide(answers, mostAsked, async ({ item, answer }) =>
+        judgedReward(await judge(scorer.criteria, item.prompt, answer, signal), scorer),
+      );
+    }
+    case "rubric": {
+      const { judge } = means.judges.get(scorer.judge)!;
+      return sideBySide(answers, mostAsked, async ({ item, answer }) => {
+        const rubric = scorer.rubric === null ? item.rubric : means.rubrics.get(scorer.rubric)!;
+        if (rubric.length === 0) return null;
+        const criteria = rubric.map(({ text }) => text);
+        return rubricReward(rubric, await judge(criteria, item.prompt, answer, signal));
+      });
+    }
+  }
+}
+
+/** Questions to one judge at a time: enough that its engine can batch them. */
+const mostAsked = 16;
+
+/** Results in order, `most` of them under way at once. After the first failure no more is begun. */
+async function sideBySide<T, R>(items: readonly T[], most: number, work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  const left = inTurn(items);
+  const worker = async (): Promise<void> => {
+    for (const [at, item] of left) results[at] = await work(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(most, items.length) }, worker));
+  return results;
+}
+
+/** A generator, which a loop that fails closes for the others too. */
+function* inTurn<T>(items: readonly T[]): Generator<[number, T]> {
+  yield* items.entries();
+}

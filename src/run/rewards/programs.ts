@@ -1,0 +1,109 @@
+// An organisation's own verifiers: programs in one folder. Each call is a process of its own, without network, without our environment
+// and within limits, that reads one line {prompt, answer, reference, passage} and writes one line {"reward": 0 to 1, or null}. It is
+// the operator's own program and may read what the service's user may read: it is kept from the network, not from files.
+import { constants } from "node:fs";
+import { access, lstat, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import { finish, startProcess } from "../../base/processes.ts";
+import type { RewardItem } from "./item.ts";
+
+export interface Programs {
+  folder: string;
+  names: readonly string[];
+  /** Why none can be run here; null where they can. */
+  refusal: string | null;
+}
+
+/** By the clock far more than it may compute: the machine is busy with the run itself. */
+const limits = { timeoutMs: 30_000, maxBytes: 1 << 16 };
+const resources = [
+  // Seconds of computing.
+  "--cpu=5",
+  // What each of its processes writes into memory; address space that it only reserves, as many runtimes do, is free.
+  `--data=${1 << 30}`,
+  `--fsize=${1 << 24}`,
+  "--nofile=256",
+  "--core=0",
+];
+/** A user namespace, so that no privilege is needed; of processes, so that none of its children outlives it. */
+const alone = ["--user", "--net", "--pid", "--fork", "--kill-child", "--"];
+const cleared = ["env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"];
+const name = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+
+/** Which programs there are, and whether they can be run apart. Throws config_invalid where the folder cannot be read. */
+export async function openPrograms(folder: string): Promise<Programs> {
+  const files = await readdir(folder).catch((error: Error) => {
+    throw new Failure("config_invalid", `PLUMBLINE_VERIFIERS: ${error.message}`);
+  });
+  const names: string[] = [];
+  for (const file of files.sort()) if (name.test(file) && (await isProgram(join(folder, file)))) names.push(file);
+  return { folder, names, refusal: await refusalHere() };
+}
+
+/** A link could lead out of the folder. */
+const isProgram = async (path: string): Promise<boolean> =>
+  (await lstat(path)).isFile() &&
+  (await access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  ));
+
+async function refusalHere(): Promise<string | null> {
+  const tried = await finish(
+    startProcess("unshare", [...alone, "prlimit", ...resources, ...cleared, "true"]),
+    limits,
+  ).catch((error: Error) => ({ code: null, stderr: error.message }));
+  if (tried.code === 0) return null;
+  return `programs are run without network only, and no namespace for that can be made here (${tried.stderr.trim()})`;
+}
+
+export interface Judged {
+  reward: number | null;
+  /** Why it is unknown, where the program did not say so itself. */
+  problem: string | null;
+}
+
+/** Throws the signal's reason when it is aborted. */
+export async function judgeByProgram(
+  folder: string,
+  program: string,
+  { prompt, reference, passage }: RewardItem,
+  answer: string,
+  signal: AbortSignal,
+): Promise<Judged> {
+  signal.throwIfAborted();
+  const args = [...alone, "prlimit", ...resources, ...cleared, join(folder, program)];
+  const child = startProcess("unshare", args, { cwd: folder });
+  const stop = (): void => child.kill("SIGKILL");
+  signal.addEventListener("abort", stop, { once: true });
+  const input = `${JSON.stringify({ prompt, answer, reference, passage })}\n`;
+  const ended = await finish(child, { ...limits, input })
+    .catch((error: Error) => error)
+    .finally(() => signal.removeEventListener("abort", stop));
+  signal.throwIfAborted();
+  const unknown = (problem: string): Judged => ({ reward: null, problem });
+  if (ended instanceof Error) return unknown(ended.message);
+  if (ended.timedOut) return unknown("it took too long");
+  if (ended.tooLarge) return unknown("it wrote too much");
+  if (ended.code !== 0)
+    return unknown(`it ended with ${ended.code ?? ended.signal}: ${ended.stderr.trim().slice(-300)}`);
+  const reward = rewardIn(ended.stdout);
+  return reward === undefined ? unknown('it did not write one line {"reward": …}') : { reward, problem: null };
+}
+
+/** undefined: the line is none of the protocol. */
+function rewardIn(output: string): number | null | undefined {
+  const line = output.replace(/\r?\n$/, "");
+  if (/[\r\n]/.test(line)) return undefined;
+  let said: unknown;
+  try {
+    said = JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+  if (typeof said !== "object" || said === null || !Object.hasOwn(said, "reward")) return undefined;
+  const { reward } = said as { reward: unknown };
+  if (reward === null) return null;
+  return typeof reward === "number" && reward >= 0 && reward <= 1 ? reward : undefined;
+}

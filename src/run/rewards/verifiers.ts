@@ -1,0 +1,83 @@
+// The verifiers that are built in, and how a reference names one:
+//
+//   builtin:numeric?tolerance=0.5&read=only      options by name; in a value % is written %25 and & is written %26, "+" is itself
+//   program:units                                the program of that name in the folder of verifiers
+import { choice } from "./choice.ts";
+import { citation, citationDefaults } from "./citation.ts";
+import { exact } from "./exact.ts";
+import { type Options, UnusableReference, type Verify } from "./item.ts";
+import { jsonSchema } from "./json-schema.ts";
+import { numeric, numericDefaults } from "./numeric.ts";
+import { regex } from "./pattern.ts";
+
+interface Builtin {
+  defaults: Options;
+  /** Options without a default. */
+  needs: readonly string[];
+  /** Throws UnusableReference. `declines`: whether an answer says that it does not know. */
+  make: (options: Options, declines: (answer: string) => boolean) => Verify;
+}
+
+const builtins: Readonly<Record<string, Builtin>> = {
+  exact: { defaults: {}, needs: [], make: () => exact },
+  numeric: { defaults: numericDefaults, needs: [], make: numeric },
+  choice: { defaults: {}, needs: [], make: () => choice },
+  regex: { defaults: {}, needs: ["pattern"], make: regex },
+  json_schema: { defaults: {}, needs: ["schema"], make: jsonSchema },
+  citation: { defaults: citationDefaults, needs: [], make: citation },
+  refusal: {
+    defaults: {},
+    needs: [],
+    // Declines where nothing answers, and only there; whether an answer is right is for another verifier.
+    make: (_, declines) => (answer, item) => (declines(answer) === item.answerable ? 0 : 1),
+  },
+};
+
+export type VerifierReference =
+  | { kind: "builtin"; verifier: string; options: Options }
+  | { kind: "program"; program: string };
+
+/** Throws UnusableReference, of a built-in also for what its options say. */
+export function parseVerifier(reference: string): VerifierReference {
+  const [, kind, name, query] = /^(builtin|program):([^?]*)(?:\?(.*))?$/su.exec(reference) ?? [];
+  if (kind === undefined)
+    throw new UnusableReference(
+      `must be builtin:NAME or program:NAME; built in are ${Object.keys(builtins).join(", ")}`,
+    );
+  if (kind === "program") {
+    if (query !== undefined) throw new UnusableReference("a program takes no options");
+    return { kind, program: name! };
+  }
+  const builtin = Object.hasOwn(builtins, name!) ? builtins[name!]! : null;
+  if (builtin === null)
+    throw new UnusableReference(`no verifier ${name} is built in; known are ${Object.keys(builtins).join(", ")}`);
+  const options = { ...builtin.defaults, ...givenOptions(query ?? "", name!, builtin) };
+  const missing = builtin.needs.find((option) => !Object.hasOwn(options, option));
+  if (missing !== undefined) throw new UnusableReference(`${name} needs its ${missing}: builtin:${name}?${missing}=…`);
+  builtin.make(options, () => false);
+  return { kind: "builtin", verifier: name!, options };
+}
+
+function givenOptions(query: string, name: string, { defaults, needs }: Builtin): Options {
+  const known = [...Object.keys(defaults), ...needs];
+  const options: Record<string, string> = {};
+  for (const pair of query.split("&").filter((text) => text !== "")) {
+    const [, key, value] = /^([^=]*)=(.*)$/su.exec(pair) ?? [];
+    if (key === undefined || !known.includes(key))
+      throw new UnusableReference(
+        `${name} takes ${known.length === 0 ? "no options" : `the options ${known.join(", ")}`}, not ${pair.slice(0, 40)}`,
+      );
+    if (Object.hasOwn(options, key)) throw new UnusableReference(`${key} is given twice`);
+    try {
+      options[key] = decodeURIComponent(value!);
+    } catch {
+      throw new UnusableReference(`the value of ${key} has a % that encodes nothing: write % as %25, & as %26`);
+    }
+  }
+  return options;
+}
+
+export const makeBuiltin = (
+  { verifier, options }: Extract<VerifierReference, { kind: "builtin" }>,
+  declines: (answer: string) => boolean,
+): Verify => builtins[verifier]!.make(options, declines);

@@ -1,0 +1,64 @@
+// Words of a text in the form in which answers are compared: case, Unicode form, dashes and punctuation do not count. What changes a
+// meaning stays: the sign of a number, what stands inside one, symbols, and the signs in names like C++ and C#.
+export interface Word {
+  text: string;
+  /** With its case. */
+  raw: string;
+  /** Where it ends in the plain text. */
+  to: number;
+}
+
+// A script without spaces gives a word per character.
+const word =
+  /(?<![\p{L}\p{N}])-?\d+(?:[.,:/]\d+)*|[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}]|[\p{L}\p{M}\p{N}]+(?:'[\p{L}\p{M}]+)*[+#]*|[\p{S}%&]/gu;
+
+/** One kind of dash and of apostrophe, compatibility forms unified. */
+export const plain = (text: string): string =>
+  text
+    .normalize("NFKC")
+    .replaceAll(/[\u2010-\u2015\u2212]/gu, "-")
+    .replaceAll(/[’‘ʼ`]/gu, "'");
+
+export const wordsIn = (text: string): Word[] =>
+  [...plain(text).matchAll(word)].map(({ 0: raw, index }) => ({
+    text: raw.toLowerCase().replaceAll("'", ""),
+    raw,
+    to: index + raw.length,
+  }));
+
+const articles = new Set(["a", "an", "the"]);
+
+/** Without the articles of English, unless nothing else is left. */
+export function withoutArticles(words: readonly string[]): readonly string[] {
+  const kept = words.filter((one) => !articles.has(one));
+  return kept.length > 0 ? kept : words;
+}
+
+/** Where the words begin in the text, overlapping or not; in linear time (Knuth, Morris and Pratt). */
+export function occurrences(text: readonly string[], wanted: readonly string[]): number[] {
+  if (wanted.length === 0) return [];
+  const border = borders(wanted);
+  const starts: number[] = [];
+  let matched = 0;
+  for (const [at, one] of text.entries()) {
+    while (matched > 0 && wanted[matched] !== one) matched = border[matched - 1]!;
+    if (wanted[matched] === one) matched++;
+    if (matched === wanted.length) {
+      starts.push(at + 1 - matched);
+      matched = border[matched - 1]!;
+    }
+  }
+  return starts;
+}
+
+/** Of each prefix, the length of the longest proper prefix that it also ends with. */
+function borders(words: readonly string[]): number[] {
+  const border = [0];
+  let length = 0;
+  for (let at = 1; at < words.length; at++) {
+    while (length > 0 && words[at] !== words[length]) length = border[length - 1]!;
+    if (words[at] === words[length]) length++;
+    border.push(length);
+  }
+  return border;
+}
