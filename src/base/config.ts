@@ -81,6 +81,15 @@ const urls = (name: string, about: string): Setting<string[]> => ({
   },
 });
 
+/** A path of the machine's, or none. */
+const absolute = (name: string, about: string): Setting<string> => ({
+  ...text(name, "", about),
+  parse: (value: string) => {
+    if (value !== "" && !isAbsolute(value)) throw new Error("must be empty or an absolute path");
+    return value;
+  },
+});
+
 /** Signing secrets in the form of Standard Webhooks, by comma. */
 const signingSecrets = (name: string, about: string): Setting<string[]> => ({
   ...list(name, "", about),
@@ -200,13 +209,7 @@ export const settings = {
     "build/plumbline-trainer",
     "The trainer's executable; relative to the installation.",
   ),
-  cublasLt: {
-    ...text("PLUMBLINE_CUBLASLT", "", "cuBLASLt's file, of CUDA 12 or 13; empty: as the loader finds it."),
-    parse: (value: string) => {
-      if (value !== "" && !isAbsolute(value)) throw new Error("must be empty or an absolute path");
-      return value;
-    },
-  },
+  cublasLt: absolute("PLUMBLINE_CUBLASLT", "cuBLASLt's file, of CUDA 12 or 13; empty: as the loader finds it."),
   starterModel: text(
     "PLUMBLINE_STARTER_MODEL",
     ".cache/smollm2-135m-instruct-q4_1.gguf",
@@ -222,6 +225,10 @@ export const settings = {
     (url) => (/^https?:\/\//.test(url) && URL.canParse(url) ? null : `${url} is no http(s) address`),
   ),
   upstreamKeys: pairs("PLUMBLINE_UPSTREAM_KEYS", "Keys for those servers, as name=key by comma."),
+  verifiers: absolute(
+    "PLUMBLINE_VERIFIERS",
+    "Folder of programs that judge drawn answers, as program:NAME in an auto-align's reward; empty: none.",
+  ),
   webhooks: urls(
     "PLUMBLINE_WEBHOOKS",
     "URLs that are told what happens, by comma (one within a URL as %2C); empty: none, and nothing leaves.",

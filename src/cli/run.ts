@@ -12,6 +12,7 @@ import { linesOf, onParentGone } from "../base/processes.ts";
 import { wilson } from "../base/statistics/intervals.ts";
 import { systemClock } from "../base/time.ts";
 import { type RunReply, type RunRequest, runExit } from "../contract/run-folder.ts";
+import { declines } from "../domain/evaluations/declines.ts";
 import { grade } from "../domain/evaluations/grade.ts";
 import type { Prior } from "../engine/confidence.ts";
 import { readGgufHeader } from "../engine/gguf-header.ts";
@@ -21,6 +22,7 @@ import type { RunParts } from "../run/context.ts";
 import { type Control, createControl } from "../run/control.ts";
 import { readRequest } from "../run/folder/request.ts";
 import { readGuards } from "../run/guards/material.ts";
+import { openPrograms } from "../run/rewards/programs.ts";
 import { runAlignment } from "../run/run.ts";
 import { installedWriter } from "../study/writers/installed.ts";
 import { speakFailure } from "./output.ts";
@@ -103,6 +105,13 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
     replayPrompts: readConfigFile<string[]>("replay-prompts.json"),
     replayOpenings: readConfigFile<string[]>("replay-openings.json"),
     writer: installedWriter(),
+    means: {
+      declines,
+      programs: config.verifiers === "" ? null : await openPrograms(config.verifiers),
+      judges: new Map(),
+      rubrics: new Map(),
+      preferenceModels: new Map(),
+    },
     guards: await readGuards(join(installation, "config/guards")),
     prior: priorFor(readPriors(), readGgufHeader(request.base.path)),
     engine: engineVersion(),

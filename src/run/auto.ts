@@ -11,12 +11,14 @@
 //   2. Decisions see dev; of the sealed questions only what looks found, and only the claim is made from that.
 //   3. Hours are those of the device over everything the run does, and no phase goes on beyond its own by more than a step.
 import { join } from "node:path";
+import { invalid } from "../base/errors.ts";
 import { sha256 } from "../base/files.ts";
 import type { AutoAlignRequest } from "../contract/auto-align.ts";
 import type { RunResult } from "../contract/run-folder.ts";
 import { begin, unavailable } from "./auto/begin.ts";
 import { type Checked, checkpointOf, createChecker, guardsOf } from "./auto/check.ts";
 import { type Adapter, adapterOfPhase, carryOut, isCarriedOut, type PhaseMade } from "./auto/phase.ts";
+import { type ReinforcePlan, resolveReinforce } from "./auto/reinforce.ts";
 import { type BaseSaid, type Candidate, type Chosen, penaltyOf } from "./choose.ts";
 import { type Run, withRecipe } from "./context.ts";
 import { shapeOf } from "./folder/adapter-shape.ts";
@@ -41,6 +43,9 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   const limits = limitsOf(request, unavailable(ordered));
   const { recipe, ignored } = pinned(request.config, ordered.request.recipe, limits.arms.includes("reinforce"));
   const run = withRecipe(ordered, recipe);
+  const reinforcePlan = limits.arms.includes("reinforce")
+    ? resolveReinforce(request.config ?? null, run.parts.means, recipe.rendering.max_seq_len)
+    : null;
   await tellIgnored(run, [...limits.ignored, ...ignored]);
   const prepared = await prepare(run);
   await run.turn();
@@ -49,8 +54,8 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   let told: Told;
   try {
     const plan = await openPlan(run, await openBase(run, trainer), prepared, {
-      ...limits,
-      ignored: [...limits.ignored, ...ignored],
+      limits: { ...limits, ignored: [...limits.ignored, ...ignored] },
+      reinforcePlan,
     });
     told = await followed(plan);
     if (told.status === "PAUSED") return withoutArtefact(run.request, "paused", told);
@@ -73,6 +78,7 @@ interface Plan {
   said: BaseSaid;
   state: PlanState;
   identity: string;
+  reinforcePlan: ReinforcePlan | null;
   check: ReturnType<typeof createChecker>["check"];
   /** By checkpoint: the base, and what each phase made. */
   adapters: Map<string, Adapter>;
@@ -87,14 +93,19 @@ async function tellIgnored(run: Run, ignored: PlanLimits["ignored"]): Promise<vo
   await run.events.append({ kind: "warning", phase: "preparing", code: "settings_ignored", message });
 }
 
-async function openPlan(run: Run, base: OpenedBase, prepared: Prepared, limits: PlanLimits): Promise<Plan> {
+async function openPlan(
+  run: Run,
+  base: OpenedBase,
+  prepared: Prepared,
+  { limits, reinforcePlan }: { limits: PlanLimits; reinforcePlan: ReinforcePlan | null },
+): Promise<Plan> {
   const auto = run.request.auto_align!;
   const identity = sha256(JSON.stringify([identityOf(run.request), auto.request, auto.past, prepared.sha256]));
-  const { state, said } = await begin(run, base, prepared, { identity, limits });
+  const { state, said } = await begin(run, base, prepared, { identity, limits, reinforcePlan });
   const draws = state.limits.arms.includes("reinforce");
   const { alpha } = shapeOf(run.request.recipe);
   return {
-    ...{ run, base, prepared, said, state, identity },
+    ...{ run, base, prepared, said, state, identity, reinforcePlan },
     check: createChecker(run, base, { dev: prepared.dev, base: said, draws }).check,
     adapters: new Map([["base", { id: "base", path: null, alpha, rowsSeen: 0 }]]),
     phases: [],
@@ -160,7 +171,12 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
   const number = phases.length + 1;
   const identity = identityOfPhase(plan, next);
   const order = {
-    ...{ run, base, prepared, number, identity, plan: next },
+    ...{ run, base, prepared, number, identity, plan: next, reinforcePlan: plan.reinforcePlan },
+    adapterOf: (checkpoint: string): string | null => {
+      const found = adapters.get(checkpoint);
+      if (found !== undefined) return found.path;
+      throw invalid(["config", "reference_policy", "source"], `there is no checkpoint ${checkpoint} at this phase`);
+    },
     from: adapters.get(next.from)!,
     stepsBefore: state.history.reduce((sum, one) => sum + one.steps_run, 0),
     lostGolds: next.focus.map((at) => prepared.dev[at]!.item.response),

@@ -7,6 +7,7 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isErrno, syncFolder, writeJsonDurably } from "../base/files.ts";
 import type { SavedFile } from "../engine/trainer.ts";
+import type { Running } from "./rewards/normalise.ts";
 import { keep, keptAt } from "./stage.ts";
 
 export interface CheckScore {
@@ -37,6 +38,14 @@ export interface LoopState {
   ended: "steps" | "patience" | "plateau" | null;
   /** Steps of repair begin after this one, from the checkpoint `start`; null as long as there is none. */
   repair: { start: number; from: number } | null;
+  /** Of a phase of reinforcement. */
+  reinforce?: {
+    draws: number;
+    /** Draws in a row that had nothing to tell. */
+    withoutSignal: number;
+    klCoef: number;
+    running: Running;
+  };
 }
 
 /** What a checkpoint must match to be used: another request or other rows are another run. */

@@ -12,6 +12,7 @@ import type { Grade, Interval } from "./dev-check.ts";
 import type { EventLog } from "./events.ts";
 import type { Snapshot } from "./folder/request.ts";
 import type { Guards } from "./guards/material.ts";
+import type { Means } from "./rewards/plan.ts";
 
 export interface RunParts {
   control: Control;
@@ -31,6 +32,8 @@ export interface RunParts {
   replayOpenings: readonly string[];
   /** The shipped writer; null where this installation has none. */
   writer: InstalledWriter | null;
+  /** What answers that are drawn can be judged by. */
+  means: Means;
   /** What may not get worse, and is never trained on. */
   guards: Guards;
   /** Answers where the dev split is too small to calibrate on; it may be that of another family of models. */

@@ -205,7 +205,7 @@ export async function step(
   { rate, end, began, topK }: { rate: number; end: number; began: number; topK?: number },
 ): Promise<void> {
   const { trainer, hello, state } = training;
-  const { optimizer, loss: reduction, dataset } = run.request.recipe;
+  const { loss: reduction, dataset } = run.request.recipe;
   const { replay_top_k: replayTopK = 0, replay_weight: replayWeight = 1 } = dataset;
   const soft = topK ?? replayTopK;
   const number = state.step + 1;
@@ -226,14 +226,7 @@ export async function step(
   }
   // Sent back to back: the worker goes on to the step while the answers of the passes are still on their way.
   const passes = calls.map((call) => trainer.forwardBackward(adapterName, call));
-  const stepped = trainer.optimStep(adapterName, {
-    learningRate: rate,
-    beta1: optimizer.beta1,
-    beta2: optimizer.beta2,
-    eps: optimizer.eps,
-    weightDecay: optimizer.weight_decay,
-    gradClipNorm: optimizer.grad_clip_norm,
-  });
+  const stepped = optimStep(run, training, rate);
   const [gradNorm, ...losses] = await Promise.all([
     stepped.then((answer) => answer.gradNorm),
     ...passes.map((pass) => pass.then((answer) => answer.loss)),
@@ -269,6 +262,19 @@ export async function step(
       seconds_left: (end - number) / stepRate,
     },
   );
+}
+
+/** One step of the recipe's optimizer along the gradients that passes have left. */
+export function optimStep(run: Run, { trainer }: Training, learningRate: number): ReturnType<Trainer["optimStep"]> {
+  const { optimizer } = run.request.recipe;
+  return trainer.optimStep(adapterName, {
+    learningRate,
+    beta1: optimizer.beta1,
+    beta2: optimizer.beta2,
+    eps: optimizer.eps,
+    weightDecay: optimizer.weight_decay,
+    gradClipNorm: optimizer.grad_clip_norm,
+  });
 }
 
 /** What the base says at every place of some rows: known beforehand, or asked now. */

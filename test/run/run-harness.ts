@@ -254,6 +254,13 @@ export function partsOf(options: PartsOptions = {}): RunParts {
     replayPrompts: ["Say hello.", "Name a bird.", "What is rain?"],
     replayOpenings: ["The sea", "In spring"],
     writer: null,
+    means: {
+      declines: () => false,
+      programs: null,
+      judges: new Map(),
+      rubrics: new Map(),
+      preferenceModels: new Map(),
+    },
     guards,
     prior: { prior, isOwnFamily: true },
     engine: "fake",

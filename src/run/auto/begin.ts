@@ -13,6 +13,7 @@ import { json, stage } from "../stage.ts";
 import { adapterName, type OpenedBase } from "../training.ts";
 import { gatingSuites, hoursSince } from "./check.ts";
 import { diagnose } from "./diagnose.ts";
+import { promptsOf, type ReinforcePlan } from "./reinforce.ts";
 
 export interface Beginning {
   state: PlanState;
@@ -23,14 +24,14 @@ export async function begin(
   run: Run,
   base: OpenedBase,
   prepared: Prepared,
-  { identity, limits }: { identity: string; limits: PlanLimits },
+  { identity, limits, reinforcePlan }: { identity: string; limits: PlanLimits; reinforcePlan: ReinforcePlan | null },
 ): Promise<Beginning> {
   const auto = run.request.auto_align!;
   const said = await askBase(run, base.trainer, prepared.dev);
   const found = await stage(
     join(run.folder, "plan", "diagnosis"),
     identity,
-    () => findOut(run, base, prepared, said),
+    () => findOut(run, base, prepared, said, reinforcePlan),
     json(),
   );
   const sealed = Math.max(...auto.thirds);
@@ -65,7 +66,6 @@ export async function begin(
 /** Arms that this version or this preset does not have. */
 export function unavailable({ request: { recipe } }: Run): Unavailable[] {
   return [
-    { arm: "reinforce", reason: "this version has no such phase" },
     { arm: "represent", reason: "this version has no such phase" },
     ...(recipe.repair === undefined
       ? [{ arm: "distil" as const, reason: "the preset has no repair to distil by" }]
@@ -79,18 +79,32 @@ interface Found {
   hours: number;
 }
 
-async function findOut(run: Run, base: OpenedBase, prepared: Prepared, said: BaseSaid): Promise<Found> {
+async function findOut(
+  run: Run,
+  base: OpenedBase,
+  prepared: Prepared,
+  said: BaseSaid,
+  plan: ReinforcePlan | null,
+): Promise<Found> {
   const began = run.parts.clock.monotonicMs();
   const diagnosis = await diagnose(run, base, prepared.dev, said);
-  const costs = await costsOf(run, base, prepared);
+  const costs = await costsOf(run, base, prepared, plan);
   return { diagnosis, costs, hours: hoursSince(run, began) };
 }
+
+/** Takes a step's time and goes nowhere. */
+const noStep = { learningRate: 1e-12, beta1: 0, beta2: 0, eps: 1, weightDecay: 0, gradClipNorm: 1 };
 
 /** Passes whose time is taken, after one that warms up. */
 const timedPasses = 3;
 
-/** What a step of each arm takes, by a few passes whose gradients are thrown away. Rows are made by then: no arm has a set-up left. */
-async function costsOf(run: Run, { trainer, hello }: OpenedBase, { rows }: Prepared): Promise<Record<Arm, ArmCost>> {
+/** What a step of each arm takes, by a few steps of an adapter that is thrown away. Rows are made by then: no arm has a set-up left. */
+async function costsOf(
+  run: Run,
+  { trainer, hello }: OpenedBase,
+  { rows }: Prepared,
+  plan: ReinforcePlan | null,
+): Promise<Record<Arm, ArmCost>> {
   const { recipe } = run.request;
   const { batch_size: size } = recipe.training;
   await trainer.createAdapter(adapterName, shapeOf(recipe));
@@ -102,6 +116,7 @@ async function costsOf(run: Run, { trainer, hello }: OpenedBase, { rows }: Prepa
       const own = call.map((index) => some[index]!);
       await trainer.forwardBackward(adapterName, toTrainer(own, 1 / lengthOf(own)));
     }
+    await trainer.optimStep(adapterName, noStep);
     await run.turn();
     return hoursSince(run, since);
   };
@@ -113,12 +128,13 @@ async function costsOf(run: Run, { trainer, hello }: OpenedBase, { rows }: Prepa
   };
   const supervised = await meanPass(size);
   const distil = recipe.repair === undefined ? 0 : await distilStep(run, trainer, recipe.repair, meanPass);
+  const reinforce = plan === null ? 0 : await reinforceStep(run, trainer, plan, rows, meanPass);
   await trainer.dropAdapter(adapterName);
   const inRung = rows.filter((row) => row.rung === 0 && !isReplayed(row)).length;
   const usual: Record<Arm, ArmCost> = {
     supervised: { steps: Math.max(1, Math.ceil(inRung / size)), hours_per_step: supervised, setup_hours: 0 },
     distil: { steps: recipe.repair?.steps ?? 1, hours_per_step: distil, setup_hours: 0 },
-    reinforce: { steps: 1, hours_per_step: 0, setup_hours: 0 },
+    reinforce: { steps: reinforceSteps, hours_per_step: reinforce, setup_hours: 0 },
     represent: { steps: 1, hours_per_step: 0, setup_hours: 0 },
     scale: { steps: 1, hours_per_step: 0, setup_hours: 0 },
   };
@@ -134,4 +150,27 @@ async function distilStep(
   const since = run.parts.clock.monotonicMs();
   await continued(run, trainer, adapterName, openingsOf(run, prompts, 0), { maxTokens: tokens, seed: 0 });
   return hoursSince(run, since) + (await meanPass(prompts + rows));
+}
+
+/** Steps of a usual phase of reinforcement. */
+const reinforceSteps = 60;
+
+async function reinforceStep(
+  run: Run,
+  trainer: OpenedBase["trainer"],
+  { sampling, innerSteps }: ReinforcePlan,
+  rows: Prepared["rows"],
+  meanPass: (count: number) => Promise<number>,
+): Promise<number> {
+  const { groups, groupSize, maxTokens } = sampling;
+  const since = run.parts.clock.monotonicMs();
+  const prompts = promptsOf(run, rows, sampling).slice(0, groups);
+  const asked = prompts.flatMap(({ tokens }) => Array.from({ length: groupSize }, () => tokens));
+  const drawn = {
+    tokens: Int32Array.from(asked.flat()),
+    rowLengths: Int32Array.from(asked, (tokens) => tokens.length),
+  };
+  const draw = { maxTokens, temperature: 1, topK: 0, topP: 1, minP: 0, seed: 0, stopTokens: [...run.tokenizer.eog] };
+  if (asked.length > 0) await trainer.sample(adapterName, drawn, draw);
+  return (hoursSince(run, since) + (await meanPass(groups * groupSize))) / innerSteps;
 }

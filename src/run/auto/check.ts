@@ -73,11 +73,14 @@ export function checkpointOf(run: Run, id: string, parent: string, checked: Chec
   };
 }
 
-/** The suites that a loss counts in, by question. */
-export const gatingSuites = (run: Run, suites: readonly AskedSuite[]): GuardCheck[] =>
-  suites
+/** The suites that a loss counts in, by question; none where the preset watches no guard. */
+export function gatingSuites({ request: { recipe } }: Run, suites: readonly AskedSuite[]): GuardCheck[] {
+  const { guards: limits } = recipe;
+  if (limits === undefined) return [];
+  return suites
     .filter(({ gates }) => gates)
-    .map(({ name, aligned }) => ({ name, correct: aligned, tolerance: run.request.recipe.guards!.max_loss }));
+    .map(({ name, aligned }) => ({ name, correct: aligned, tolerance: limits.max_loss }));
+}
 
 /** As the report shows it; null where no guard is watched. */
 export const guardsOf = ({ suites, drift }: Checked): GuardResults | null =>

@@ -14,6 +14,8 @@ import { loadScaled, removeScaled } from "../scale.ts";
 import { learningRateAt, permutation } from "../schedule.ts";
 import { keptAt, stage } from "../stage.ts";
 import { adapterName, type OpenedBase, openTraining, saveStep, step, type Training } from "../training.ts";
+import { closeReference, openReference } from "./reference.ts";
+import { type ReinforcePlan, reinforce } from "./reinforce.ts";
 
 /** A checkpoint: `base`, or what a phase made. */
 export interface Adapter {
@@ -50,6 +52,10 @@ export interface PhaseOrder {
   identity: string;
   /** Dev items that a regression lost, by what they ask for. */
   lostGolds: readonly string[];
+  /** null where no phase may reinforce. */
+  reinforcePlan: ReinforcePlan | null;
+  /** The adapter of a checkpoint; null is the base. Throws a validation failure where there is none. */
+  adapterOf: (checkpoint: string) => string | null;
 }
 
 export const idOfPhase = (number: number): string => `phase-${number}`;
@@ -112,7 +118,7 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   // The loop's state has the seconds of steps that an earlier process made.
   const before = training.state.trainSeconds;
   const hours = (): number => (before + (clock.monotonicMs() - opened) / 1000) / 3600;
-  const inTrainer = await arms[plan.arm](order, training, () => hours() >= plan.hours);
+  const inTrainer = await arms[plan.arm](order, training, () => hours() > plan.hours);
   const { state } = training;
   const steps = plan.arm === "scale" ? 0 : state.step - stepsBefore;
   const rows = plan.arm === "supervised" ? steps * recipe.training.batch_size : 0;
@@ -140,7 +146,7 @@ const arms: Record<PhasePlan["arm"], Work> = {
   supervised,
   distil,
   scale: ({ run, plan }, training) => loadScaled(run, training, plan.scale!),
-  reinforce: () => notBuilt("reinforce"),
+  reinforce: reinforced,
   represent: () => notBuilt("represent"),
 };
 
@@ -203,6 +209,28 @@ export function rowsOf(
   const next = Array.from({ length: count - lost.length }, (_, at) => ordered[(from + at) % ordered.length]!);
   const all = [...lost, ...next];
   return [...permutation(seeds.phase, 0, all.length)].map((at) => all[at]!);
+}
+
+async function reinforced(order: PhaseOrder, training: Training, isOver: () => boolean): Promise<string> {
+  const { run, plan, stepsBefore, reinforcePlan, adapterOf } = order;
+  const { trainer } = training;
+  const { source } = reinforcePlan!.reference;
+  const path =
+    source === null || source === "base" ? null : source === "initial" ? order.from.path : adapterOf(source.checkpoint);
+  const reference = source === null ? null : await openReference(trainer, path, training.shape);
+  try {
+    await reinforce({
+      ...{ run, training, reference, stepsBefore, isOver },
+      plan: reinforcePlan!,
+      means: run.parts.means,
+      steps: plan.steps,
+      rateFactor: plan.rate_factor,
+      seed: plan.seed,
+    });
+  } finally {
+    if (reference !== null) await closeReference(trainer, reference);
+  }
+  return adapterName;
 }
 
 async function distil(

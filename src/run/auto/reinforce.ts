@@ -1,0 +1,383 @@
+// A phase of reinforcement: answers are drawn from the adapter itself in groups, one group a prompt, each answer is paid, and a step makes
+// what was paid more than its group likelier. Everything a step does follows from its number, the weights and the loop's state.
+import type { AutoAlignRequest } from "../../contract/auto-align.ts";
+import { formatChat } from "../../engine/chat-format.ts";
+import type { Rows, SampledRow, Trainer, WeightedRows } from "../../engine/trainer.ts";
+import { type AdvantagePlan, advantagesOf, resolveAdvantage } from "../advantages.ts";
+import type { Run } from "../context.ts";
+import {
+  type Evaluated,
+  evaluate,
+  metricsOf,
+  type Objective,
+  resolveLoss,
+  scaleOf,
+  type Trajectory,
+} from "../objectives.ts";
+import { isReplayed } from "../replay.ts";
+import type { RewardItem } from "../rewards/item.ts";
+import { nothingYet } from "../rewards/normalise.ts";
+import { type Paid, rewardsOf } from "../rewards/pay.ts";
+import { type Means, type RewardBlock, type RewardPlan, resolveReward } from "../rewards/plan.ts";
+import type { TrainingRow } from "../rows.ts";
+import { learningRateAt, microBatches, permutation } from "../schedule.ts";
+import { adapterName, optimStep, saveStep, type Training } from "../training.ts";
+import { type Reference, type ReferencePlan, referenceLogprobs, resolveReference } from "./reference.ts";
+import { resolveSampling, type SamplingPlan } from "./sampling.ts";
+
+/** What a phase of reinforcement is made of, every default filled in. */
+export interface ReinforcePlan {
+  objective: Objective;
+  reward: RewardPlan;
+  advantage: AdvantagePlan;
+  reference: ReferencePlan;
+  sampling: SamplingPlan;
+  /** Optimizer steps that the answers of one draw are split over. */
+  innerSteps: number;
+  skipsEqualGroups: boolean;
+}
+
+/** Of the learning rate of supervised phases: published runs reinforce at a tenth (losses-and-config, §13). */
+export const rateShare = 0.1;
+
+type Config = NonNullable<AutoAlignRequest["config"]>;
+
+/** Throws a validation failure that names the field. Without a reward block an answer must be the reference. */
+export function resolveReinforce(config: Config | null, means: Means, context: number): ReinforcePlan {
+  const { type, ...loss } = (config?.loss ?? {}) as Record<string, unknown>;
+  const reward = (config?.reward ?? { type: "verifier", verifier_ref: "builtin:exact" }) as RewardBlock;
+  const advantage = (config?.advantage ?? {}) as Record<string, unknown>;
+  const { skip_zero_advantage_groups: skips = true, ...estimator } = advantage;
+  const inner = (config?.training as { inner_optim_steps?: number } | null | undefined)?.inner_optim_steps ?? 1;
+  const objective = resolveLoss({ ...defined(loss), type: type == null ? "ppo" : (type as string) });
+  return {
+    objective,
+    reward: resolveReward(reward, means),
+    advantage: resolveAdvantage(defined(estimator)),
+    reference: resolveReference(defined((config?.reference_policy ?? {}) as Record<string, unknown>), objective.klCoef),
+    sampling: resolveSampling(defined((config?.sampling ?? {}) as Record<string, unknown>), { context, inner }),
+    innerSteps: inner,
+    skipsEqualGroups: skips !== false,
+  };
+}
+
+/** null is the same as nothing. */
+const defined = (block: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(block).filter(([, value]) => value != null));
+
+/** A prompt that answers are drawn for. */
+interface Prompt {
+  item: RewardItem;
+  tokens: number[];
+}
+
+/** Questions of the study with their answers: dev and sealed questions are none of them, since rows that meet one were dropped. */
+export function promptsOf(run: Run, rows: readonly TrainingRow[], { maxPromptTokens }: SamplingPlan): Prompt[] {
+  const prompts = new Map<string, Prompt>();
+  for (const row of rows) {
+    const [asked, answered] = row.messages;
+    if (isReplayed(row) || row.messages.length !== 2 || asked?.role !== "user" || prompts.has(asked.content)) continue;
+    const tokens = formatChat(run.tokenizer, [{ role: "user", content: asked.content }]);
+    if (tokens.length > maxPromptTokens) continue;
+    prompts.set(asked.content, { item: itemOf(asked.content, answered!.content), tokens });
+  }
+  return [...prompts.values()];
+}
+
+const itemOf = (prompt: string, reference: string): RewardItem => ({
+  prompt,
+  reference,
+  aliases: [],
+  passage: null,
+  choices: [],
+  tolerance: null,
+  answerable: true,
+  rubric: [],
+});
+
+/** Draws in a row that pay all answers of every group alike: there is nothing to learn from. */
+const mostWithoutSignal = 5;
+
+export interface ReinforceOrder {
+  run: Run;
+  training: Training;
+  plan: ReinforcePlan;
+  means: Means;
+  reference: Reference | null;
+  steps: number;
+  stepsBefore: number;
+  rateFactor: number;
+  seed: number;
+  isOver: () => boolean;
+}
+
+/** Trains for so many optimizer steps, until its time is over, or until draws have nothing left to tell. */
+export async function reinforce(order: ReinforceOrder): Promise<void> {
+  const { run, training, plan, steps, stepsBefore, isOver } = order;
+  const { state } = training;
+  const { save_every_steps: saveEvery } = run.request.recipe.checkpointing;
+  const prompts = promptsOf(run, training.prepared.rows, plan.sampling);
+  state.reinforce ??= { draws: 0, withoutSignal: 0, klCoef: plan.objective.klCoef, running: nothingYet };
+  while (state.step < stepsBefore + steps && !isOver() && state.reinforce.withoutSignal < mostWithoutSignal) {
+    await run.turn();
+    const before = state.step;
+    await draw(order, prompts);
+    if (Math.floor(state.step / saveEvery) > Math.floor(before / saveEvery)) await saveStep(run, training);
+  }
+}
+
+/** An answer with what was paid for it. */
+interface Answer {
+  prompt: Prompt;
+  said: SampledRow;
+  advantage: Float64Array;
+}
+
+/** One draw of groups, and the optimizer steps over it. */
+async function draw(order: ReinforceOrder, prompts: readonly Prompt[]): Promise<void> {
+  const { run, training, plan, means, stepsBefore, steps } = order;
+  const { trainer, state } = training;
+  const loop = state.reinforce!;
+  const began = run.parts.clock.monotonicMs();
+  const { groups, groupSize } = plan.sampling;
+  const chosen = Array.from({ length: groups }, (_, at) => promptAt(prompts, order.seed, loop.draws * groups + at));
+  const asked = chosen.flatMap((prompt) => new Array<Prompt>(groupSize).fill(prompt));
+  const said = await sampled(run, trainer, asked, plan.sampling, order.seed + loop.draws);
+  const paid = await rewardsOf(
+    plan.reward,
+    asked.map(({ item }, at) => ({ group: Math.floor(at / groupSize), item, answer: textOf(run, said[at]!) })),
+    { means, signal: run.parts.control.signal, running: loop.running },
+  );
+  const answers = answersOf(plan, asked, said, paid);
+  loop.draws++;
+  loop.running = paid.running;
+  loop.withoutSignal = answers.length === 0 ? loop.withoutSignal + 1 : 0;
+  if (answers.length === 0) {
+    await tellDraw(order, paid, { equal: 1 });
+    return;
+  }
+  const equal = 1 - answers.length / asked.length;
+  for (const [index, part] of split(answers, plan.innerSteps).entries()) {
+    if (state.step >= stepsBefore + steps) break;
+    const stepped = await step(order, part, index > 0);
+    await tellStep(order, { paid, equal, began, ...stepped });
+  }
+}
+
+/** Prompts in a seeded order, all of them before one comes again. */
+function promptAt(prompts: readonly Prompt[], seed: number, at: number): Prompt {
+  const round = Math.floor(at / prompts.length);
+  return prompts[permutation(seed, round, prompts.length)[at % prompts.length]!]!;
+}
+
+function sampled(
+  { tokenizer }: Run,
+  trainer: Trainer,
+  asked: readonly Prompt[],
+  { maxTokens, temperature, topK, topP, minP }: SamplingPlan,
+  seed: number,
+): Promise<SampledRow[]> {
+  const rows: Rows = {
+    tokens: Int32Array.from(asked.flatMap(({ tokens }) => tokens)),
+    rowLengths: Int32Array.from(asked, ({ tokens }) => tokens.length),
+  };
+  const stopTokens = [...tokenizer.eog];
+  return trainer.sample(adapterName, rows, { maxTokens, temperature, topK, topP, minP, seed, stopTokens });
+}
+
+const textOf = ({ tokenizer }: Run, { tokens }: SampledRow): string =>
+  tokenizer.decode([...tokens].filter((token) => !tokenizer.eog.has(token))).trim();
+
+/** Those that a step learns from: not those whose reward is unknown, nor, unless asked for, groups that were all paid alike. */
+function answersOf(plan: ReinforcePlan, asked: readonly Prompt[], said: readonly SampledRow[], paid: Paid): Answer[] {
+  const { groupSize } = plan.sampling;
+  const rewarded = said.map(({ tokens }, at) => ({ reward: paid.rewards[at]!, length: tokens.length }));
+  const groups = Array.from({ length: rewarded.length / groupSize }, (_, group) =>
+    rewarded.slice(group * groupSize, (group + 1) * groupSize),
+  );
+  return advantagesOf(plan.advantage, groups).flatMap((group, at) => {
+    const isEqual = group.every((advantage) => advantage === null || advantage.every((value) => value === 0));
+    if (isEqual && plan.skipsEqualGroups) return [];
+    return group.flatMap((advantage, index) => {
+      const place = at * groupSize + index;
+      return advantage === null || advantage.length === 0
+        ? []
+        : [{ prompt: asked[place]!, said: said[place]!, advantage }];
+    });
+  });
+}
+
+function split<T>(all: readonly T[], parts: number): T[][] {
+  const size = Math.ceil(all.length / parts);
+  return Array.from({ length: Math.ceil(all.length / size) }, (_, at) => all.slice(at * size, (at + 1) * size));
+}
+
+/** Answers behind their prompts, as the trainer takes them. */
+function rowsOf(answers: readonly Answer[]): Rows {
+  return {
+    tokens: Int32Array.from(answers.flatMap(({ prompt, said }) => [...prompt.tokens, ...said.tokens])),
+    rowLengths: Int32Array.from(answers, ({ prompt, said }) => prompt.tokens.length + said.tokens.length),
+  };
+}
+
+interface Stepped {
+  evaluated: Evaluated[];
+  loss: number;
+  gradNorm: number;
+  tokens: number;
+  /** Nats a token that the pass is apart from what the sampler said: its rounding, and in further steps of a draw what was learned. */
+  samplerKl: number;
+}
+
+/** Σ of the k3 estimate of KL(sampler‖pass) over the answers' tokens: never below 0, and with little spread where both are close. */
+function apartFrom(call: readonly Answer[], logprobs: Float32Array): number {
+  let sum = 0;
+  let at = 0;
+  for (const { prompt, said } of call) {
+    at += prompt.tokens.length;
+    for (const q of said.logprobs) {
+      const difference = logprobs[at++]! - q;
+      sum += Math.exp(difference) - 1 - difference;
+    }
+  }
+  return sum;
+}
+
+/** `hasMoved`: whether the weights are other ones than those that drew the answers. */
+async function step(order: ReinforceOrder, answers: readonly Answer[], hasMoved: boolean): Promise<Stepped> {
+  const { run, training, plan, reference, stepsBefore, steps, rateFactor } = order;
+  const { trainer, hello, state, peakRate } = training;
+  const objective = { ...plan.objective, klCoef: state.reinforce!.klCoef };
+  const lengthOf = ({ prompt, said }: Answer): number => prompt.tokens.length + said.tokens.length;
+  const calls = microBatches([...answers.keys()], (at) => lengthOf(answers[at]!), hello.limits.maxBatchTokens).map(
+    (call) => call.map((at) => answers[at]!),
+  );
+  const scale = scaleOf(objective, answers.map(masked));
+  const evaluated: Evaluated[] = [];
+  const passes: Promise<number>[] = [];
+  let tokens = 0;
+  for (const call of calls) {
+    const rows = rowsOf(call);
+    const from = Int32Array.from(call, ({ prompt }) => prompt.tokens.length);
+    const now = hasMoved ? await trainer.score(adapterName, rows, from) : null;
+    const theirs = reference && (await referenceLogprobs(trainer, reference, rows, from));
+    const own = call.map((_, at) => evaluate(objective, trajectoryOf(call, at, { now, theirs }), scale));
+    evaluated.push(...own);
+    const pass = trainer.forwardBackward(adapterName, weightedBy(rows, own));
+    passes.push(pass.then(({ logprobs }) => apartFrom(call, logprobs)));
+    tokens += rows.tokens.length;
+  }
+  const done = state.step - stepsBefore;
+  const rate = learningRateAt(done + 1, steps, rateShare * peakRate * rateFactor, run.request.recipe.optimizer);
+  const stepped = optimStep(run, training, rate);
+  const apart = (await Promise.all(passes)).reduce((sum, one) => sum + one, 0);
+  const { gradNorm } = await stepped;
+  state.step++;
+  state.processedTokens += tokens;
+  const trained = evaluated.reduce((sum, one) => sum + one.tokens, 0);
+  state.trainedTokens += trained;
+  const loss = evaluated.reduce((sum, one) => sum + one.loss, 0);
+  state.losses.push(loss);
+  return { evaluated, loss, gradNorm, tokens, samplerKl: apart / trained };
+}
+
+const masked = ({ prompt, said, advantage }: Answer): Pick<Trajectory, "mask" | "advantages"> => {
+  const length = prompt.tokens.length + said.tokens.length;
+  const mask = new Float64Array(length).fill(1, prompt.tokens.length);
+  const advantages = new Float64Array(length);
+  advantages.set(advantage, prompt.tokens.length);
+  return { mask, advantages };
+};
+
+/** `now`: what the weights say now; null: what they said when they drew. */
+function trajectoryOf(
+  call: readonly Answer[],
+  at: number,
+  { now, theirs }: { now: Float32Array | null; theirs: Float32Array | null },
+): Trajectory {
+  const answer = call[at]!;
+  const start = call.slice(0, at).reduce((sum, one) => sum + one.prompt.tokens.length + one.said.tokens.length, 0);
+  const length = answer.prompt.tokens.length + answer.said.tokens.length;
+  const sampled = new Float64Array(length);
+  sampled.set(answer.said.logprobs, answer.prompt.tokens.length);
+  return {
+    ...masked(answer),
+    sampled,
+    logprobs: now === null ? sampled : now.subarray(start, start + length),
+    ...(theirs && { reference: theirs.subarray(start, start + length) }),
+  };
+}
+
+function weightedBy(rows: Rows, evaluated: readonly Evaluated[]): WeightedRows {
+  const joined = (of: (one: Evaluated) => Float64Array): Float32Array =>
+    Float32Array.from(evaluated.flatMap((one) => [...of(one)]));
+  return {
+    ...rows,
+    weights: joined((one) => one.weights),
+    entropyWeights: joined((one) => one.entropyWeights),
+    zWeights: joined((one) => one.zWeights),
+  };
+}
+
+interface ToldStep extends Stepped {
+  paid: Paid;
+  /** Share of the drawn answers that taught nothing. */
+  equal: number;
+  began: number;
+}
+
+async function tellStep(order: ReinforceOrder, told: ToldStep): Promise<void> {
+  const { run, training, plan, stepsBefore, steps, reference } = order;
+  const { state } = training;
+  const seconds = (run.parts.clock.monotonicMs() - told.began) / 1000;
+  state.trainSeconds += seconds / plan.innerSteps;
+  const measured = metricsOf(told.evaluated, reference !== null);
+  follow(plan.reference, state, measured.kl_reference, told.evaluated.length);
+  const metrics = {
+    loss: told.loss,
+    reward: told.paid.mean,
+    unknown_rewards: told.paid.unknown,
+    zero_advantage: told.equal,
+    kl_coef: state.reinforce!.klCoef,
+    grad_norm: told.gradNorm,
+    ...measured,
+    sampler_kl: told.samplerKl,
+    tokens: told.tokens,
+  };
+  const rate = state.trainSeconds === 0 ? null : (state.step - stepsBefore) / state.trainSeconds;
+  await run.events.append(
+    { kind: "step", phase: run.phase, step: state.step, metrics },
+    {
+      kind: "progress",
+      phase: run.phase,
+      done: state.step,
+      total: stepsBefore + steps,
+      unit: "steps",
+      rate,
+      seconds_left: rate === null ? null : (stepsBefore + steps - state.step) / rate,
+    },
+  );
+}
+
+const tellDraw = ({ run, training }: ReinforceOrder, paid: Paid, { equal }: { equal: number }): Promise<void> =>
+  run.events.append({
+    kind: "step",
+    phase: run.phase,
+    step: training.state.step,
+    metrics: { reward: paid.mean, unknown_rewards: paid.unknown, zero_advantage: equal, loss: null },
+  });
+
+/** Sequences over which the coefficient of an adaptive KL penalty follows its target. */
+const horizon = 10_000;
+
+/** Ziegler et al., 2019: the coefficient rises while the policy is further from its reference than the target, and falls below it. */
+function follow(
+  { klTarget }: ReferencePlan,
+  { reinforce }: Training["state"],
+  kl: number | null,
+  answers: number,
+): void {
+  if (klTarget === null || kl === null) return;
+  const error = Math.min(0.2, Math.max(-0.2, kl / klTarget - 1));
+  reinforce!.klCoef *= 1 + (error * answers) / horizon;
+}

@@ -1,0 +1,63 @@
+// The `sampling` block of a configuration → how answers are drawn, every default filled in.
+import { invalid } from "../../base/errors.ts";
+
+export interface SamplingPlan {
+  /** Prompts of a draw, and answers to each. */
+  groups: number;
+  groupSize: number;
+  maxTokens: number;
+  /** Longer prompts are not asked. */
+  maxPromptTokens: number;
+  temperature: number;
+  topK: number;
+  topP: number;
+  minP: number;
+  warnings: string[];
+}
+
+const refused = (field: string, message: string) => invalid(["config", "sampling", field], message);
+
+/** Answers of a benchmark are short; a longer one is cut and paid as it stands. */
+const usualTokens = 48;
+
+/** Values of the block are not null. `context`: tokens that the base takes; `inner`: optimizer steps of a draw. */
+export function resolveSampling(
+  block: Record<string, unknown>,
+  { context, inner }: { context: number; inner: number },
+): SamplingPlan {
+  const number = (field: string, usual: number, least: number, most: number): number => {
+    const value = block[field] ?? usual;
+    if (typeof value === "number" && value >= least && value <= most) return value;
+    throw refused(field, `must be a number from ${least} to ${most}`);
+  };
+  const whole = (field: string, usual: number, least: number, most: number): number => {
+    const value = number(field, usual, least, most);
+    if (Number.isInteger(value)) return value;
+    throw refused(field, "must be a whole number");
+  };
+  const fits = whole("max_seq_len", context, 2, context);
+  const maxTokens = whole("max_tokens", Math.min(usualTokens, Math.floor(fits / 2)), 1, fits - 1);
+  const maxPromptTokens = whole("max_prompt_tokens", fits - maxTokens, 1, fits);
+  if (maxPromptTokens + maxTokens > fits)
+    throw refused("max_prompt_tokens", `and max_tokens are ${maxPromptTokens + maxTokens} together, and ${fits} fit`);
+  const groups = whole("prompt_groups_per_step", 8, 1, 1024);
+  const groupSize = whole("group_size", 8, 2, 128);
+  if (groups * groupSize < inner)
+    throw invalid(
+      ["config", "training", "inner_optim_steps"],
+      `is more than the ${groups * groupSize} answers of a draw`,
+    );
+  const topK = block.top_k === -1 ? 0 : whole("top_k", 0, 0, 1 << 20);
+  const topP = number("top_p", 1, Number.MIN_VALUE, 1);
+  const minP = number("min_p", 0, 0, 1);
+  const isCut = topK > 0 || topP < 1 || minP > 0;
+  return {
+    ...{ groups, groupSize, maxTokens, maxPromptTokens, topK, topP, minP },
+    temperature: number("temperature", 1, Number.MIN_VALUE, 2),
+    warnings: isCut
+      ? [
+          "sampling.top_k, top_p and min_p leave answers out that the ratio of the loss counts as possible: they bias it",
+        ]
+      : [],
+  };
+}

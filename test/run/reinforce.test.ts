@@ -1,0 +1,129 @@
+// Reinforcement over a small folder with the real trainer: what is paid becomes likelier, and nothing else moves the adapter.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
+import type { RunEvent, RunRequest } from "../../src/contract/run-folder.ts";
+import { resolveReinforce } from "../../src/run/auto/reinforce.ts";
+import { resolveSampling } from "../../src/run/auto/sampling.ts";
+import type { Means } from "../../src/run/rewards/plan.ts";
+import { runAlignment } from "../../src/run/run.ts";
+import { brokenRules, devItem, eventsOf, newRunFolder, partsOf } from "./run-harness.ts";
+
+const means: Means = {
+  declines: () => false,
+  programs: null,
+  judges: new Map(),
+  rubrics: new Map(),
+  preferenceModels: new Map(),
+};
+
+const options = {
+  dev: Array.from({ length: 8 }, (_, at) => devItem(at + 1, `How heavy is lamp ${at}?`, `${at} kg`)),
+};
+
+/** Any answer with an e is right, so that dev has room for what the reward asks for. */
+const grade = (answer: string) => ({ correct: answer.includes("e") });
+
+async function reinforced(config: AutoAlignRequest["config"], { times = 1 } = {}) {
+  const folder = await newRunFolder(options);
+  const path = join(folder, "request.json");
+  const request = JSON.parse(readFileSync(path, "utf8")) as RunRequest;
+  request.auto_align = {
+    auto_align_id: "auto_align_test",
+    request: { target_score: 99, sequencing: new Array(times).fill("reinforce"), config },
+    past: [],
+    thirds: [4, 4, 4],
+    resumed_after: 0,
+    stopping: false,
+  };
+  writeFileSync(path, JSON.stringify(request));
+  // The clock stands still, so that no phase is over before its steps are done.
+  const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
+  const result = await runAlignment(folder, partsOf({ over: { grade, clock } }));
+  assert.equal(result.error, null);
+  return { folder, steps: eventsOf(folder).filter(({ kind }) => kind === "step") };
+}
+
+const metric = (event: RunEvent, name: string): number => event.metrics![name] as number;
+const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+const paysE = { type: "verifier", verifier_ref: "builtin:regex?pattern=e" };
+
+test("what is paid becomes likelier, from one draw to the next", async () => {
+  const { folder, steps } = await reinforced({
+    reward: paysE,
+    sampling: { prompt_groups_per_step: 4, group_size: 8, max_tokens: 4 },
+    optimizer: { learning_rate: 0.1 },
+    training: { steps: 24 },
+  });
+  const rewards = steps.map((step) => metric(step, "reward"));
+  const [first, last] = [meanOf(rewards.slice(0, 4)), meanOf(rewards.slice(-4))];
+  assert.ok(last > first + 0.2, `${first} → ${last}`);
+  // What a pass says of answers is what the sampler said of them, but for its rounding.
+  const learned = steps.filter((step) => step.metrics!.sampler_kl !== undefined);
+  assert.ok(learned.length >= 5);
+  for (const step of learned)
+    assert.ok(Math.abs(metric(step, "sampler_kl")) < 1e-3, String(metric(step, "sampler_kl")));
+  assert.deepEqual(brokenRules(folder), []);
+});
+
+test("further steps over a draw have ratios of their own, and a penalty holds to the base", async () => {
+  const { steps } = await reinforced({
+    reward: paysE,
+    loss: { type: "cispo", kl_coef: 0.1 },
+    reference_policy: { source: "base", kl_target: 0.01 },
+    sampling: { prompt_groups_per_step: 2, group_size: 8, max_tokens: 4 },
+    optimizer: { learning_rate: 0.1 },
+    training: { steps: 6, inner_optim_steps: 2 },
+  });
+  assert.equal(steps.length, 6);
+  for (const [at, step] of steps.entries()) {
+    if (at % 2 === 0) assert.ok(Math.abs(metric(step, "ratio_mean") - 1) < 1e-6, `step ${at}`);
+    else assert.notEqual(metric(step, "ratio_mean"), 1);
+  }
+  assert.ok(Math.abs(metric(steps[0]!, "kl_reference")) < 1e-5);
+  assert.ok(metric(steps.at(-1)!, "kl_reference") !== 0);
+  const coefficients = steps.map((step) => metric(step, "kl_coef"));
+  assert.ok(new Set(coefficients).size > 1);
+});
+
+test("draws whose answers are all paid alike are counted, not learned from, and end the phase", async () => {
+  const { steps } = await reinforced({
+    reward: { type: "verifier", verifier_ref: "builtin:regex?pattern=never said" },
+    sampling: { prompt_groups_per_step: 2, group_size: 4, max_tokens: 4 },
+    training: { steps: 20 },
+  });
+  assert.equal(steps.length, 5);
+  for (const step of steps) assert.equal(metric(step, "zero_advantage"), 1);
+});
+
+test("every setting of a block is followed, or refused with its field", () => {
+  const plan = (config: AutoAlignRequest["config"]) => resolveReinforce(config ?? null, means, 512);
+  const usual = plan(null);
+  assert.equal(usual.objective.type, "ppo");
+  assert.equal(usual.reward.type, "verifier");
+  assert.equal(usual.reference.source, null);
+  assert.equal(plan({ loss: { type: "dro", dro: { beta: 0.1 } } }).objective.beta, 0.1);
+  assert.deepEqual(plan({ reference_policy: { enabled: true, source: "checkpoint:phase-1" } }).reference.source, {
+    checkpoint: "phase-1",
+  });
+  const refused: [AutoAlignRequest["config"], RegExp][] = [
+    [{ sampling: { group_size: 1 } }, /^config\.sampling\.group_size: /],
+    [{ sampling: { max_tokens: 400, max_prompt_tokens: 400 } }, /^config\.sampling\.max_prompt_tokens: .*800/],
+    [{ sampling: { temperature: 0 } }, /^config\.sampling\.temperature: /],
+    [{ loss: { kl_coef: 0.1 }, reference_policy: { enabled: false } }, /^config\.reference_policy\.enabled: /],
+    [{ reference_policy: { kl_target: 0.1 } }, /^config\.reference_policy\.kl_target: /],
+    [{ reference_policy: { source: "ema" } }, /^config\.reference_policy\.source: a moving average is not built/],
+    [{ training: { inner_optim_steps: 65 } }, /^config\.training\.inner_optim_steps: /],
+    [{ reward: { type: "llm_judge", llm_judge: { judge_model: "x", criteria: ["y"] } } }, /^config\.reward\.llm_judge/],
+    [{ advantage: { estimator: "gae" } }, /^(config\.)?advantage\.estimator: /],
+  ];
+  for (const [config, message] of refused) assert.throws(() => plan(config), { message });
+});
+
+test("a draw that leaves possible answers out is warned of", () => {
+  const warned = (block: Record<string, unknown>) => resolveSampling(block, { context: 512, inner: 1 }).warnings.length;
+  assert.deepEqual([{}, { top_p: 0.9 }, { top_k: 40 }, { min_p: 0.1 }, { top_k: -1 }].map(warned), [0, 1, 1, 1, 0]);
+});
