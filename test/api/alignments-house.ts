@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { sha256, sha256OfFile } from "../../src/base/files.ts";
+import { newId } from "../../src/base/ids.ts";
 import { createLog } from "../../src/base/log.ts";
 import { startNode } from "../../src/base/processes.ts";
 import { sleep, systemClock } from "../../src/base/time.ts";
@@ -29,6 +30,7 @@ import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner } from "../../src/jobs/runner.ts";
 import { openStore } from "../../src/store/open.ts";
 import type { Behaviour } from "../fixtures/fake-run.ts";
+import { type Act, createActedRuns } from "../helpers/acting-run.ts";
 
 export const ada: Caller = { userId: "user_ada", userName: "ada", keyId: "key_ada" };
 export const bob: Caller = { userId: "user_bob", userName: "bob", keyId: "key_bob" };
@@ -60,7 +62,7 @@ export interface AlignmentsHouse {
   // biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they are.
   call(name: keyof typeof alignmentPromises, input?: Given, caller?: Caller): Promise<any>;
   /** Creates an alignment whose run behaves so. */
-  align(behaviour?: Behaviour, rest?: Record<string, unknown>, caller?: Caller): Promise<string>;
+  align(behaviour?: Behaviour | Act, rest?: Record<string, unknown>, caller?: Caller): Promise<string>;
   // biome-ignore lint/suspicious/noExplicitAny: likewise
   until(id: string, status: string): Promise<any>;
   /** Until the run trains. */
@@ -108,6 +110,8 @@ interface Settings {
   limit?: number;
   /** The benchmark's. */
   items?: typeof items;
+  /** Acts runs in this process; else each is a small script of its own. */
+  acted?: true;
   /** What a look finds; else everything right. */
   score?: AlignParts["score"];
 }
@@ -212,13 +216,15 @@ async function build(data: string, settings: Settings) {
   if (gpuBytes !== null) gpu.found(gpuBytes);
   const needs = settings.needs ?? [{ passTokens: 8, memoryBytes: 1, gpuMemoryBytes: 0 }];
   const cost: RunCost = { needs, tokensPerSecond: settings.limit ?? null, gpuBytes };
-  const prover = createProver();
+  const prover = settings.acted ? { prove: async () => {}, close: async () => {} } : createProver();
   const { silenceMs = 10_000, ackMs = 2000 } = settings;
-  const executor = createLocalExecutor({
-    launch: (folder) => startNode(script, [folder]),
-    log,
-    patience: { silenceMs, ackMs, killMs: 200 },
-  });
+  const executor = settings.acted
+    ? createActedRuns()
+    : createLocalExecutor({
+        launch: (folder) => startNode(script, [folder]),
+        log,
+        patience: { silenceMs, ackMs, killMs: 200 },
+      });
 
   const worker = createAlignWorker({
     sql,
@@ -252,7 +258,7 @@ async function build(data: string, settings: Settings) {
     storeAdapter: storeInPlace,
     storeSources: storeInPlace,
     registerModel({ alignmentId, adapter, sources, calibration, ownerId }) {
-      const id = `model_${made.models.length}`;
+      const id = newId("model");
       const insert = `INSERT INTO aligned_model(id, owner_id, alignment_id, base_model_id, name, adapter_path, adapter_sha256,
         calibration_json, sources_path, created_seq, created_at)
         VALUES(?, ?, ?, 'model_base', 'it', ?, ?, ?, ?, 1, '')`;

@@ -60,7 +60,7 @@ export interface FolderOptions {
   documents?: SnapshotDocument[];
 }
 
-const recipeOf = (over: FolderOptions["recipe"]): Recipe => {
+export const recipeOf = (over: FolderOptions["recipe"]): Recipe => {
   const recipe: Recipe = {
     loss: { type: "cross_entropy", token_reduction: "mean" },
     optimizer: {

@@ -546,7 +546,7 @@ function save({ sql, clock, autoAligns }: AlignParts, attempt: Attempt): void {
       fence: claim.fence,
     }).changes === 1;
   if (attempt.autoAlign === null) return void advance();
-  if (autoAligns.save(row.id, attempt.cards, advance)) attempt.saved = true;
+  autoAligns.save(row.id, attempt.cards, advance);
   attempt.cards = [];
 }
 
@@ -570,8 +570,12 @@ async function conclude(
   } catch (error) {
     if (signal.aborted || !(error instanceof Failure) || error.code !== "run_crashed") throw error;
     if (isStopping()) return stopped();
-    // What was to stop and went silent is packaged all the same.
-    const isWorthIt = attempt.saved || (attempt.autoAlign !== null && parts.autoAligns.claimOf(row.id).stopping);
+    // The last it told may be a decision.
+    trySave(parts, attempt);
+    const before = attempt.autoAlign && parts.autoAligns.placeOf(row.id);
+    if (before === "unplanned" && parts.autoAligns.claimOf(row.id).stopping) return parts.autoAligns.stopped(claim);
+    // What an auto-align has decided and made is in its folder.
+    const isWorthIt = attempt.saved || before === "decided";
     if (!isWorthIt || claim.attempt >= claim.maxAttempts) throw error;
     queue.move(claim, "queued", { detail: error.message });
     return;

@@ -27,11 +27,12 @@ export type AutoAlignClaim = Pick<NonNullable<RunRequest["auto_align"]>, "resume
 export interface AutoAlignWork {
   claimed(id: string): void;
   claimOf(id: string): AutoAlignClaim;
+  /** Whether a decision was told yet. */
+  placeOf(id: string): "unplanned" | "decided";
   /**
-   * Keeps what the run decided, in one transaction with its progress: `advance` tells whether the claim still counts. Whether there was a
-   * decision that was not known.
+   * Keeps what the run decided, in one transaction with its progress: `advance` tells whether the claim still counts.
    */
-  save(id: string, cards: readonly unknown[], advance: () => boolean): boolean;
+  save(id: string, cards: readonly unknown[], advance: () => boolean): void;
   /** The process ended for a look, whose scores are written. */
   looked(claim: Claim, look: number): void;
   paused(claim: Claim, told: Told): void;
@@ -61,11 +62,11 @@ export function createAutoAlignWork(parts: {
   const { store, sql, queue, clock, log, moves } = parts;
 
   /** Within the caller's transaction. A run that was killed tells its last card again. */
-  function take(id: string, card: ToldCard): boolean {
+  function take(id: string, card: ToldCard): void {
     const { step, next, hours, looks, best } = card;
     const at = clock.now();
     const kept = { id, step, next: next.kind, card: JSON.stringify(card), seq: store.nextSeq(), at };
-    if (sql.insertCard.run(kept).changes === 0) return false;
+    if (sql.insertCard.run(kept).changes === 0) return;
     const arm = next.kind === "phase" ? (next.phase?.arm ?? null) : null;
     const { status } = sql.byId.get(id)!;
     if (arm !== null) moves.intoPhase(id, arm);
@@ -73,7 +74,6 @@ export function createAutoAlignWork(parts: {
     else sql.enterPhase.run({ id, phase: null, at });
     const [dev, seen] = [JSON.stringify(best.dev), JSON.stringify(looks)];
     sql.note.run({ id, phases: Math.max(0, step - looks.length), dev, hours: hours.spent, looks: seen, at });
-    return true;
   }
 
   function conclude(id: string, { phases, hours, confirmed, help }: Told, status: AutoAlignStatus): void {
@@ -96,16 +96,15 @@ export function createAutoAlignWork(parts: {
       const { resumed_after, stopping } = sql.byId.get(id)!;
       return { resumed_after, stopping: stopping === 1 };
     },
+    placeOf: (id) => (sql.byId.get(id)!.status === "RUNNING" ? "decided" : "unplanned"),
     save: (id, cards, advance) =>
       store.transaction(() => {
-        if (!advance()) return false;
-        let isNew = false;
+        if (!advance()) return;
         for (const one of cards) {
           const checked = checkCard(one);
-          if (checked.ok) isNew = take(id, checked.value as ToldCard) || isNew;
+          if (checked.ok) take(id, checked.value as ToldCard);
           else log("warn", "run.bad_card", { autoAlignId: id, details: checked.details.slice(0, 5) });
         }
-        return isNew;
       }),
     looked: (claim, look) => requeue(claim, `look ${look + 1} is scored`),
     paused(claim, told) {
