@@ -1,15 +1,16 @@
 // An auto-align with the real run program, trainer and engine on the tests' tiny model: from the request through a phase and a look at
 // sealed questions to a model. Every answer is the same word, which even random weights learn to say.
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { makeRunFolder } from "../../src/domain/alignments/snapshot.ts";
 import { openStore } from "../../src/store/open.ts";
 import { eventually, testHouse } from "../helpers/house.ts";
+import { withChatTemplate } from "../helpers/mutants.ts";
 import { insertAlignment } from "../helpers/rows.ts";
 import { documentOf } from "../helpers/study.ts";
-import { recipeOf, tinyModel } from "../run/run-harness.ts";
+import { recipeOf, template, tinyModel } from "../run/run-harness.ts";
 
 const lamps = ["Orla", "Brim", "Cusk", "Dell", "Ember", "Fathom", "Grove", "Heath", "Isle", "Jetty", "Knoll", "Loch"];
 
@@ -33,7 +34,9 @@ test("from request to model, through the API", { skip: without, timeout: 1_200_0
   const it = await testHouse({ PLUMBLINE_SEATS: "2", PLUMBLINE_SEAT_CONTEXT: "256", PLUMBLINE_THREADS: "1" });
   const store = openStore(join(it.data, "plumbline.db"));
   try {
-    await it.house.admin("model.import", { path: tinyModel, mode: "link", name: "tiny" });
+    const path = join(it.data, "tiny.gguf");
+    writeFileSync(path, withChatTemplate(readFileSync(tinyModel), template));
+    await it.house.admin("model.import", { path, mode: "link", name: "tiny" });
     const [base] = (await it.call("models.base")).body.base_models;
     const { benchmark_id } = (
       await it.call("benchmarks.upload", { files: [{ name: "lamps.jsonl", content: benchmark }] })

@@ -145,7 +145,7 @@ async function orderFolder(options: FolderOptions): Promise<string> {
 }
 
 /** The tiny model has none of its own. */
-const template =
+export const template =
   "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}" +
   "{% if add_generation_prompt %}assistant: {% endif %}";
 

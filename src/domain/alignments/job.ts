@@ -381,12 +381,13 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
       cancelling.get(alignmentId)?.abort(new Failure("conflict", "The alignment was cancelled"));
     },
     async interrupt(autoAlignId) {
+      if (executor.status(folderOf(autoAlignId)).running)
+        try {
+          return await executor.stop(folderOf(autoAlignId));
+        } catch (error) {
+          if (!(error instanceof Failure) || error.code !== "not_started") throw error;
+        }
       looks.get(autoAlignId)?.abort(new Failure("conflict", "The auto-align was stopped"));
-      if (!executor.status(folderOf(autoAlignId)).running) return;
-      await executor.stop(folderOf(autoAlignId)).catch((error) => {
-        // It ended by itself meanwhile; its job is told so by the row.
-        if (!(error instanceof Failure) || error.code !== "not_started") throw error;
-      });
     },
   };
 }

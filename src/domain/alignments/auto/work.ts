@@ -108,6 +108,8 @@ export function createAutoAlignWork(parts: {
       }),
     looked: (claim, look) => requeue(claim, `look ${look + 1} is scored`),
     paused(claim, told) {
+      // The stop came when the run had already ended: nothing would come of it in a pause.
+      if (sql.byId.get(claim.subjectId)!.stopping === 1) return requeue(claim, "paused, and asked to stop");
       queue.move(claim, "succeeded", {}, () => conclude(claim.subjectId, told, "PAUSED"));
     },
     completed(claim, told, also) {
