@@ -16,6 +16,9 @@ import { type Contract, contract, interfaceVersion } from "./contract/index.ts";
 import type { Recipe } from "./contract/run-folder.ts";
 import { atTheMachine, createAccess } from "./domain/access/index.ts";
 import { createAgents } from "./domain/agents/index.ts";
+import { createMoves, webhookOf } from "./domain/alignments/auto/moves.ts";
+import { prepareAutoAligns } from "./domain/alignments/auto/store.ts";
+import { createAutoAlignWork } from "./domain/alignments/auto/work.ts";
 import { costOf as askCost, type RunCost } from "./domain/alignments/estimate.ts";
 import { createAlignments } from "./domain/alignments/index.ts";
 import { type BaseModel, createAlignWorker } from "./domain/alignments/job.ts";
@@ -33,6 +36,7 @@ import { competitorsOf, grade } from "./domain/evaluations/grade.ts";
 import { createGrading } from "./domain/evaluations/grading.ts";
 import { createEvaluations } from "./domain/evaluations/index.ts";
 import { createEvaluateWorker } from "./domain/evaluations/job.ts";
+import { createLook } from "./domain/evaluations/look.ts";
 import { prepareEvaluations } from "./domain/evaluations/store.ts";
 import { createDriftMeter, createInference, upstreamsOf } from "./domain/inference/index.ts";
 import { createModels, type ExportOrder, exportFormats, type ImportSource } from "./domain/models/index.ts";
@@ -231,6 +235,14 @@ async function furnish(parts: HouseParts): Promise<House> {
     findModel: models.find,
     lease: (ref) => models.lease(ref, "evaluation"),
   });
+  const score = createLook({
+    sql: evaluationRows,
+    clock,
+    generator,
+    grading,
+    itemsOf: benchmarks.items,
+    lease: (ref) => models.lease(ref, "evaluation"),
+  });
   const say = createSaying(inference.handlers["inference.chat"]);
   const make = createMaker({
     store,
@@ -264,8 +276,17 @@ async function furnish(parts: HouseParts): Promise<House> {
     return cost;
   };
   const alignmentRows = prepareAlignments(store);
+  const autoAlignRows = prepareAutoAligns(store);
+  const moves = createMoves({
+    sql: autoAlignRows,
+    clock,
+    onTransition: (moved) => webhooks.enqueue(webhookOf(moved)),
+  });
   const align = createAlignWorker({
     sql: alignmentRows,
+    autoAligns: createAutoAlignWork({ store, sql: autoAlignRows, queue, clock, log, moves }),
+    score,
+    sealedOf: (benchmarkId) => benchmarks.items(benchmarkId).filter(({ split }) => split === "sealed"),
     queue,
     executor,
     prover,
@@ -294,8 +315,11 @@ async function furnish(parts: HouseParts): Promise<House> {
   const alignments = createAlignments({
     store,
     sql: alignmentRows,
+    autoAlignsSql: autoAlignRows,
     queue,
     clock,
+    moves,
+    autoAligns: config.autoAlign === "execute",
     wake,
     runs: at.runs,
     recipes: await readRecipes(join(installation, "config/recipes")),
@@ -311,6 +335,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     competitorsOf,
     stopRun: align.stop,
     cancelRun: align.cancel,
+    interruptRun: align.interrupt,
     audit,
   });
   const agents = createAgents({
@@ -431,6 +456,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   return {
     async listen() {
       queue.recover();
+      alignments.recover();
       host = hostFor(config, access.anyKey(), log);
       url = urlOf(await server.listen(config.port, host));
       door = await serveAdmin(at.adminSocket, verbs, log);

@@ -204,6 +204,12 @@ export const settings = {
     "Requests that may wait for a seat; more are answered 503.",
   ),
   maxRuns: whole("PLUMBLINE_MAX_RUNS", 2, 1, 64, "Alignment runs at the same time, memory permitting."),
+  autoAlign: oneOf(
+    "PLUMBLINE_AUTO_ALIGN",
+    "execute",
+    ["execute", "record"],
+    "What becomes of auto-align requests; those that were only recorded stay so.",
+  ),
   trainer: text(
     "PLUMBLINE_TRAINER",
     "build/plumbline-trainer",

@@ -33,6 +33,16 @@ export const failures = {
     "Send it again after Retry-After: it is answered as the first one is.",
     true,
   ),
+  snapshot_gone: row(
+    409,
+    "The snapshot of a document was deleted from the project",
+    "Create an alignment of the documents that there are, and auto-align that.",
+  ),
+  auto_align_unmeasurable: row(
+    422,
+    "There is nothing to measure an auto-align by",
+    "Give it a benchmark_id, or create the project with one: sealed questions about three facts at least, and some for dev.",
+  ),
   under_way: row(409, "It is still being worked on", "Stop it, or wait for its end; then delete it."),
   in_use: row(409, "Something else needs it", "The message says what: delete that first, or wait for its end."),
   still_deployed: row(

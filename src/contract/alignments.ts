@@ -1,4 +1,4 @@
-import { autoAlignAccepted, autoAlignRecord, autoAlignRequest, autoAlignRow } from "./auto-align.ts";
+import { autoAlignAccepted, autoAlignMove, autoAlignRecord, autoAlignRequest, autoAlignRow } from "./auto-align.ts";
 import {
   deletion,
   having,
@@ -116,6 +116,13 @@ export const alignmentRow = {
 } as const;
 
 const alignmentId = idParam("alignment_id");
+
+const autoAlignParams = {
+  type: "object",
+  additionalProperties: false,
+  required: ["alignment_id", "auto_align_id"],
+  properties: { alignment_id: id, auto_align_id: id },
+} as const;
 
 const createBody = {
   type: "object",
@@ -242,28 +249,54 @@ export const alignments = {
     method: "POST",
     path: "/api/v3/alignment-projects/{alignment_id}/auto-align",
     tag: "alignments",
-    summary: "Record a request to improve a project until a target score; its configuration is kept byte for byte.",
+    summary:
+      "Improve a project until a target score: phases are chosen by what they promise an hour, and sealed questions decide. Where PLUMBLINE_AUTO_ALIGN is `record` the request is only kept. Its configuration is kept byte for byte.",
     params: alignmentId,
     headers: idempotencyHeaders,
     body: autoAlignRequest,
     verbatim: ["config"],
     reply: autoAlignAccepted,
     status: 202,
-    errors: ["not_found"],
+    errors: ["not_found", "conflict", "snapshot_gone", "disk_full"],
   }),
   "alignments.auto_align_record": endpoint({
     method: "GET",
     path: "/api/v3/alignment-projects/{alignment_id}/auto-align/{auto_align_id}",
     tag: "alignments",
-    summary: "A recorded auto-align request, as it was sent.",
-    params: {
-      type: "object",
-      additionalProperties: false,
-      required: ["alignment_id", "auto_align_id"],
-      properties: { alignment_id: id, auto_align_id: id },
-    },
+    summary: "An auto-align: the request as it was sent, where it stands, and why each phase was chosen.",
+    params: autoAlignParams,
     reply: autoAlignRecord,
     verbatim: ["config"],
+    errors: ["not_found"],
+  }),
+  "alignments.auto_align_resume": endpoint({
+    method: "POST",
+    path: "/api/v3/alignment-projects/{alignment_id}/auto-align/{auto_align_id}/resume",
+    tag: "alignments",
+    summary: "Go on with an auto-align that is PAUSED: a sequence begins anew, else one more phase is tried at least.",
+    params: autoAlignParams,
+    reply: autoAlignAccepted,
+    errors: ["not_found", "conflict"],
+  }),
+  "alignments.auto_align_stop": endpoint({
+    method: "POST",
+    path: "/api/v3/alignment-projects/{alignment_id}/auto-align/{auto_align_id}/stop",
+    tag: "alignments",
+    summary:
+      "End an auto-align: no further phase begins, and the best checkpoint so far becomes a model. Before its first decision it is STOPPED without one.",
+    params: autoAlignParams,
+    reply: autoAlignAccepted,
+    errors: ["not_found", "conflict", "stop_rejected", "stop_unreachable"],
+  }),
+  "alignments.auto_align_events": endpoint({
+    method: "GET",
+    path: "/api/v3/alignment-projects/{alignment_id}/auto-align/{auto_align_id}/events",
+    tag: "alignments",
+    summary:
+      "The run's events and, as `transition`, each change of status or phase, as they happen; Last-Event-ID resumes after that event. Ends when the auto-align has.",
+    params: autoAlignParams,
+    reply: { type: "object", description: "Always an event stream.", additionalProperties: false },
+    events: { anyOf: [runEvent, autoAlignMove] },
     errors: ["not_found"],
   }),
   "alignments.list": endpoint({

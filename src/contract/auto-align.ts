@@ -1,7 +1,7 @@
-// The request that auto-align records. Of its configuration the typed fields are checked for their JSON type, and nothing else:
-// values and bounds are judged at planning. It is kept and given back byte for byte.
+// Auto-aligns: the request, and how it is told what becomes of it. Of the request's configuration the typed fields are checked for their
+// JSON type, and nothing else: values and bounds are judged at planning. It is kept and given back byte for byte.
 import type { FromSchema } from "json-schema-to-ts";
-import { id, timestamp } from "./common.ts";
+import { id, nullableTimestamp, score, timestamp } from "./common.ts";
 
 const text = { type: ["string", "null"] } as const;
 /** JSON has one kind of number; whether it must be whole is a matter of its value. */
@@ -107,8 +107,28 @@ export const autoAlignRequest = {
 /** As it is sent: what has a default may be left out. */
 export type AutoAlignRequest = FromSchema<typeof autoAlignRequest, { keepDefaultedPropertiesOptional: true }>;
 
-/** Only recorded as yet: nothing carries it out. */
-export const autoAlignStatuses = ["RECORDED"] as const;
+/** Those from which an auto-align can still go on, and those in which it has ended. */
+export const autoAlignStatuses = [
+  "RECORDED",
+  "PLANNING",
+  "RUNNING",
+  "PAUSED",
+  "REACHED",
+  "BUDGET_SPENT",
+  "STOPPED",
+  "FAILED",
+] as const;
+export type AutoAlignStatus = (typeof autoAlignStatuses)[number];
+
+const status = {
+  enum: autoAlignStatuses,
+  description:
+    "RECORDED until its turn, PLANNING until its first decision, RUNNING between phases and in them, PAUSED until it is resumed or stopped; the others are final.",
+} as const;
+
+const phase = { type: ["string", "null"], description: "The kind of phase under way, while one is." } as const;
+const points = { type: "number" } as const;
+const count = { type: "integer", minimum: 0 } as const;
 
 export const autoAlignAccepted = {
   type: "object",
@@ -122,22 +142,215 @@ export const autoAlignAccepted = {
   },
 } as const;
 
+const lookVerdict = {
+  type: "object",
+  additionalProperties: false,
+  required: ["checkpoint", "n", "score", "low", "smallest_visible", "reached", "confirmed"],
+  properties: {
+    checkpoint: { type: "string" },
+    n: { ...count, description: "Sealed questions of the third that was opened." },
+    score: points,
+    low: { ...points, description: "One-sided lower bound." },
+    smallest_visible: { ...points, description: "Points below the target that this look could have told." },
+    reached: { type: "boolean" },
+    confirmed: { type: "boolean", description: "Whether the lower bound meets the target too." },
+  },
+} as const;
+
+/** Why a phase, a look or the end was decided, and nothing else. Points are out of 100, hours those of the device. */
+export const decisionCard = {
+  type: "object",
+  additionalProperties: false,
+  required: [
+    "step",
+    "because",
+    "would_change",
+    "bids",
+    "excluded",
+    "best",
+    "hours",
+    "looks",
+    "result",
+    "regressions",
+    "next",
+  ],
+  properties: {
+    step: { ...count, description: "Decisions that were carried out before this one." },
+    because: { type: "string" },
+    would_change: { type: "string" },
+    bids: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["arm", "steps", "gain", "sd", "hours", "risk", "bid"],
+        properties: {
+          arm: { type: "string" },
+          steps: count,
+          gain: points,
+          sd: points,
+          hours: { type: "number" },
+          risk: { type: "number", description: "Chance that a regression is confirmed after it." },
+          bid: { type: ["number", "null"], description: "Expected points an hour; null where it takes no time." },
+        },
+      },
+    },
+    excluded: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["arm", "reason"],
+        properties: { arm: { type: "string" }, reason: { type: "string" } },
+      },
+    },
+    best: {
+      type: "object",
+      additionalProperties: false,
+      required: ["checkpoint", "dev", "chance_of_target"],
+      properties: { checkpoint: { type: "string" }, dev: score, chance_of_target: { type: "number" } },
+    },
+    hours: {
+      type: "object",
+      additionalProperties: false,
+      required: ["spent", "left"],
+      properties: { spent: { type: "number", minimum: 0 }, left: { type: ["number", "null"] } },
+    },
+    looks: { type: "array", maxItems: 3, items: lookVerdict },
+    result: {
+      type: ["object", "null"],
+      additionalProperties: false,
+      description: "Of the phase before; null at first.",
+      required: [
+        "checkpoint",
+        "arm",
+        "headroom",
+        "dev",
+        "difference",
+        "low",
+        "high",
+        "chance_better",
+        "forecast_error",
+        "suites",
+      ],
+      properties: {
+        checkpoint: { type: "string" },
+        arm: { type: "string" },
+        headroom: { ...points, description: "What phases of its kind could have gained at most." },
+        dev: { type: "array", minItems: 2, maxItems: 2, items: points },
+        difference: points,
+        low: points,
+        high: points,
+        chance_better: { type: "number" },
+        forecast_error: points,
+        suites: {
+          type: "array",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["name", "points"],
+            properties: { name: { type: "string" }, points },
+          },
+        },
+      },
+    },
+    regressions: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["checkpoint", "suite", "points", "cause"],
+        properties: {
+          checkpoint: { type: "string" },
+          suite: { type: "string" },
+          points,
+          cause: { type: "string" },
+        },
+      },
+    },
+    next: {
+      type: "object",
+      required: ["kind"],
+      properties: {
+        kind: { enum: ["phase", "look", "end"] },
+        phase: { type: "object", required: ["arm"], properties: { arm: { type: "string" } } },
+      },
+      description: "What was decided: the phase, the look, or the end.",
+    },
+  },
+} as const;
+
+export type ToldCard = FromSchema<typeof decisionCard>;
+
+const progress = {
+  status,
+  phase,
+  phases: { ...count, description: "That have run." },
+  dev: {
+    anyOf: [score, { type: "null" }],
+    description: "Of the best checkpoint so far, over the dev questions; null before the first decision.",
+  },
+} as const;
+
 export const autoAlignRecord = {
   type: "object",
   additionalProperties: false,
   required: [
     "auto_align_id",
     "alignment_id",
-    "status",
     "created_date",
+    "updated_date",
+    "ended_date",
+    ...(Object.keys(progress) as (keyof typeof progress)[]),
+    "stopping",
+    "hours",
+    "confirmed",
+    "looks",
+    "cards",
+    "help",
+    "model_id",
+    "evaluation_id",
+    "error",
     ...(Object.keys(requestProperties) as (keyof typeof requestProperties)[]),
     "config",
   ],
   properties: {
     auto_align_id: { type: "string" },
     alignment_id: { type: "string" },
-    status: { enum: autoAlignStatuses },
     created_date: timestamp,
+    updated_date: timestamp,
+    ended_date: nullableTimestamp,
+    ...progress,
+    stopping: { type: "boolean", description: "No further phase begins: the best checkpoint so far is packaged." },
+    hours: {
+      type: "object",
+      additionalProperties: false,
+      required: ["spent", "left"],
+      properties: {
+        spent: { type: "number", minimum: 0 },
+        left: { type: ["number", "null"], description: "Of max_compute_hours; null without a limit." },
+      },
+    },
+    confirmed: {
+      type: ["boolean", "null"],
+      description: "Once REACHED: whether the look's lower bound meets the target too.",
+    },
+    looks: { type: "array", items: lookVerdict, description: "What the sealed questions said so far." },
+    cards: { type: "array", items: decisionCard, description: "One a decision, in order." },
+    help: { type: "array", items: { type: "string" }, description: "What would help, the most helpful first." },
+    model_id: { type: ["string", "null"], description: "Of what it made; null where no phase brought anything." },
+    evaluation_id: { type: ["string", "null"] },
+    error: {
+      anyOf: [
+        {
+          type: "object",
+          additionalProperties: false,
+          required: ["code", "message", "hint"],
+          properties: { code: { type: "string" }, message: { type: "string" }, hint: { type: "string" } },
+        },
+        { type: "null" },
+      ],
+    },
     ...requestProperties,
     config: { type: ["object", "null"], description: "As it was sent, byte for byte." },
   },
@@ -147,11 +360,36 @@ export const autoAlignRecord = {
 export const autoAlignRow = {
   type: "object",
   additionalProperties: false,
-  required: ["auto_align_id", "status", "target_score", "created_date"],
+  required: [
+    "auto_align_id",
+    ...(Object.keys(progress) as (keyof typeof progress)[]),
+    "target_score",
+    "hours",
+    "model_id",
+    "created_date",
+  ],
   properties: {
     auto_align_id: { type: "string" },
-    status: { enum: autoAlignStatuses },
+    ...progress,
     target_score: { type: "number" },
+    hours: { type: "number", minimum: 0, description: "Of the device, so far." },
+    model_id: { type: ["string", "null"] },
     created_date: timestamp,
+  },
+} as const;
+
+/** A status that was left for another, or a phase that began. */
+export const autoAlignMove = {
+  type: "object",
+  additionalProperties: false,
+  required: ["kind", "auto_align_id", "alignment_id", "from", "to", "phase", "at"],
+  properties: {
+    kind: { const: "transition" },
+    auto_align_id: { type: "string" },
+    alignment_id: { type: "string" },
+    from: { enum: autoAlignStatuses },
+    to: { enum: autoAlignStatuses },
+    phase,
+    at: timestamp,
   },
 } as const;

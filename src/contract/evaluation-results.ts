@@ -168,7 +168,7 @@ export const evaluationResults = {
             properties: {
               evaluation_id: { type: "string" },
               model_id: { type: "string" },
-              purpose: { enum: ["evaluation", "comparison", "promotion"] },
+              purpose: { enum: ["evaluation", "comparison", "promotion", "look"] },
               at: timestamp,
             },
           },

@@ -65,6 +65,7 @@ const alignedProperties = {
   base_model_id: { type: "string" },
   base_model_name: { type: "string" },
   alignment_id: { type: "string" },
+  auto_align_id: { type: "string", description: "Of the project's auto-align that made it; absent where none did." },
   created_at: timestamp,
 } as const;
 

@@ -7,15 +7,19 @@ import { join } from "node:path";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { sha256, sha256OfFile } from "../../src/base/files.ts";
+import { newId } from "../../src/base/ids.ts";
 import { createLog } from "../../src/base/log.ts";
 import { startNode } from "../../src/base/processes.ts";
 import { sleep, systemClock } from "../../src/base/time.ts";
 import { alignments as alignmentPromises } from "../../src/contract/alignments.ts";
-import type { Caller, Endpoint } from "../../src/contract/endpoint.ts";
+import { type Caller, type Endpoint, JsonText } from "../../src/contract/endpoint.ts";
 import { compile } from "../../src/contract/validate.ts";
+import { createMoves, type Transition } from "../../src/domain/alignments/auto/moves.ts";
+import { prepareAutoAligns } from "../../src/domain/alignments/auto/store.ts";
+import { createAutoAlignWork } from "../../src/domain/alignments/auto/work.ts";
 import type { Need, RunCost } from "../../src/domain/alignments/estimate.ts";
 import { createAlignments } from "../../src/domain/alignments/index.ts";
-import { createAlignWorker } from "../../src/domain/alignments/job.ts";
+import { type AlignParts, createAlignWorker } from "../../src/domain/alignments/job.ts";
 import { createProver } from "../../src/domain/alignments/proof.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import { prepareAlignments } from "../../src/domain/alignments/store.ts";
@@ -26,13 +30,19 @@ import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner } from "../../src/jobs/runner.ts";
 import { openStore } from "../../src/store/open.ts";
 import type { Behaviour } from "../fixtures/fake-run.ts";
+import { type Act, createActedRuns } from "../helpers/acting-run.ts";
 
 export const ada: Caller = { userId: "user_ada", userName: "ada", keyId: "key_ada" };
 export const bob: Caller = { userId: "user_bob", userName: "bob", keyId: "key_bob" };
 
 const script = join(import.meta.dirname, "../fixtures/fake-run.ts");
 
-const item = (sample_num: number, split: "dev" | "sealed" | "retention", instruction: string, response: string) => ({
+export const item = (
+  sample_num: number,
+  split: "dev" | "sealed" | "retention",
+  instruction: string,
+  response: string,
+) => ({
   sample_num,
   split,
   instruction,
@@ -52,7 +62,7 @@ export interface AlignmentsHouse {
   // biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they are.
   call(name: keyof typeof alignmentPromises, input?: Given, caller?: Caller): Promise<any>;
   /** Creates an alignment whose run behaves so. */
-  align(behaviour?: Behaviour, rest?: Record<string, unknown>, caller?: Caller): Promise<string>;
+  align(behaviour?: Behaviour | Act, rest?: Record<string, unknown>, caller?: Caller): Promise<string>;
   // biome-ignore lint/suspicious/noExplicitAny: likewise
   until(id: string, status: string): Promise<any>;
   /** Until the run trains. */
@@ -64,6 +74,8 @@ export interface AlignmentsHouse {
   /** What was registered and queued in completing transactions. */
   made: { models: string[]; evaluations: string[]; guards: string[]; acts: string[] };
   gpu: Gpu;
+  /** Every move of an auto-align that was told. */
+  told: Transition[];
   /** How many runs held memory at the same time, at most. */
   grants: { most: number };
   /** Goes down in order and starts again over the same folder. */
@@ -96,6 +108,12 @@ interface Settings {
   say?: (content: string, signal: AbortSignal) => Promise<string>;
   /** Tokens a second that training may reach. */
   limit?: number;
+  /** The benchmark's. */
+  items?: typeof items;
+  /** Acts runs in this process; else each is a small script of its own. */
+  acted?: true;
+  /** What a look finds; else everything right. */
+  score?: AlignParts["score"];
 }
 
 export async function alignmentsHouse(settings: Settings = {}): Promise<AlignmentsHouse> {
@@ -115,6 +133,9 @@ export async function alignmentsHouse(settings: Settings = {}): Promise<Alignmen
     runs: join(data, "runs"),
     get made() {
       return parts.made;
+    },
+    get told() {
+      return parts.told;
     },
     get gpu() {
       return parts.gpu;
@@ -186,21 +207,30 @@ async function build(data: string, settings: Settings) {
   const recipes = await readRecipes(join(installation, "config/recipes"));
   const made = { models: [] as string[], evaluations: [] as string[], guards: [] as string[], acts: [] as string[] };
   const grants = { most: 0 };
+  const told: Transition[] = [];
+  const { items: asked = items } = settings;
+  const autoAlignsSql = prepareAutoAligns(store);
+  const moves = createMoves({ sql: autoAlignsSql, clock, onTransition: (one) => void told.push(one) });
   const gpu = createGpu({ memoryBytes: settings.memory ?? 2 ** 40, gpuBytes: 0, threads: 8 });
   const gpuBytes = settings.gpuMemory ?? null;
   if (gpuBytes !== null) gpu.found(gpuBytes);
   const needs = settings.needs ?? [{ passTokens: 8, memoryBytes: 1, gpuMemoryBytes: 0 }];
   const cost: RunCost = { needs, tokensPerSecond: settings.limit ?? null, gpuBytes };
-  const prover = createProver();
+  const prover = settings.acted ? { prove: async () => {}, close: async () => {} } : createProver();
   const { silenceMs = 10_000, ackMs = 2000 } = settings;
-  const executor = createLocalExecutor({
-    launch: (folder) => startNode(script, [folder]),
-    log,
-    patience: { silenceMs, ackMs, killMs: 200 },
-  });
+  const executor = settings.acted
+    ? createActedRuns()
+    : createLocalExecutor({
+        launch: (folder) => startNode(script, [folder]),
+        log,
+        patience: { silenceMs, ackMs, killMs: 200 },
+      });
 
   const worker = createAlignWorker({
     sql,
+    autoAligns: createAutoAlignWork({ store, sql: autoAlignsSql, queue, clock, log, moves }),
+    sealedOf: () => asked.filter(({ split }) => split === "sealed"),
+    score: settings.score ?? (async ({ samples }) => ({ scores: samples.map(() => 1), hours: 0.25 })),
     queue,
     executor,
     prover,
@@ -224,11 +254,11 @@ async function build(data: string, settings: Settings) {
     encoder: () => null,
     versions: async () => ({ plumbline: "0", trainer: "0" }),
     baseOf: (id) => ({ id, path: "/base.gguf", bytes: 1, parameters: 1, memory_bytes: 1 }),
-    questionsOf: () => items,
+    questionsOf: () => asked,
     storeAdapter: storeInPlace,
     storeSources: storeInPlace,
     registerModel({ alignmentId, adapter, sources, calibration, ownerId }) {
-      const id = `model_${made.models.length}`;
+      const id = newId("model");
       const insert = `INSERT INTO aligned_model(id, owner_id, alignment_id, base_model_id, name, adapter_path, adapter_sha256,
         calibration_json, sources_path, created_seq, created_at)
         VALUES(?, ?, ?, 'model_base', 'it', ?, ?, ?, ?, 1, '')`;
@@ -249,6 +279,10 @@ async function build(data: string, settings: Settings) {
   const alignments = createAlignments({
     store,
     sql,
+    autoAlignsSql,
+    moves,
+    autoAligns: true,
+    interruptRun: worker.interrupt,
     queue,
     clock,
     runs,
@@ -271,7 +305,7 @@ async function build(data: string, settings: Settings) {
         return { document: { id, name: "a.txt", media_type: "text/plain", text }, sha256: sha256(text) };
       }),
     findBenchmark: (ownerId, id) => (id === "benchmark_ada" && ownerId === ada.userId ? { id, sha256: "x" } : null),
-    itemsOf: () => items,
+    itemsOf: () => asked,
     findModel: (_owner, model) => {
       if (model !== "model_teacher") throw new Failure("not_found", "No such model");
       return model;
@@ -285,6 +319,7 @@ async function build(data: string, settings: Settings) {
     audit: (act, subject) => void made.acts.push(`${act} ${subject}`),
   });
   queue.recover();
+  alignments.recover();
   await alignments.tidy();
   const runner = createRunner({ queue, log, workers: { align: worker } });
   return {
@@ -293,6 +328,7 @@ async function build(data: string, settings: Settings) {
     alignments,
     made,
     gpu,
+    told,
     grants,
     async close() {
       await Promise.all([runner.stop(), executor.close()]);
@@ -321,6 +357,7 @@ async function call(
     query: checked(endpoint.query, given.query ?? {}, "query"),
     body: checked(endpoint.body, given.body ?? {}, "body"),
     headers: {},
+    raw: given.body && "config" in given.body ? { config: JSON.stringify(given.body.config) } : {},
     files: [],
     requestId: "req",
     lastEventId: given.lastEventId ?? null,
@@ -331,5 +368,6 @@ async function call(
     input,
     caller,
   );
-  return endpoint.events || endpoint.download ? reply : checked(endpoint.reply, reply, "reply");
+  if (endpoint.events || endpoint.download) return reply;
+  return checked(endpoint.reply, reply instanceof JsonText ? JSON.parse(reply.text) : reply, "reply");
 }

@@ -1,4 +1,4 @@
-// Auto-align requests: what is taken, and that it comes back byte for byte.
+// Auto-align requests where they are only recorded: what is taken, and that it comes back byte for byte.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -11,7 +11,7 @@ let it: TestHouse;
 let store: Store;
 let alignmentId: string;
 before(async () => {
-  it = await testHouse();
+  it = await testHouse({ PLUMBLINE_AUTO_ALIGN: "record" });
   store = openStore(join(it.data, "plumbline.db"));
   alignmentId = insertAlignment(store, "ada", insertBase(store, "small"));
 });
@@ -124,12 +124,26 @@ describe("a configuration", () => {
     const { body } = await send('{"target_score":0}');
     const record = JSON.parse((await bytesOf(body.auto_align_id)).toString());
     assert.deepEqual(
-      { ...record, auto_align_id: "", created_date: "" },
+      { ...record, auto_align_id: "", created_date: "", updated_date: "" },
       {
         auto_align_id: "",
         alignment_id: alignmentId,
-        status: "RECORDED",
         created_date: "",
+        updated_date: "",
+        ended_date: null,
+        status: "RECORDED",
+        phase: null,
+        phases: 0,
+        dev: null,
+        stopping: false,
+        hours: { spent: 0, left: null },
+        confirmed: null,
+        looks: [],
+        cards: [],
+        help: [],
+        model_id: null,
+        evaluation_id: null,
+        error: null,
         target_score: 0,
         benchmark_id: null,
         method: "auto",
@@ -200,6 +214,18 @@ describe("refused as 422, naming the field", () => {
     const body = Buffer.from('{"target_score":50,"config":{"a":"\xff"}}', "latin1");
     assert.equal((await send(body)).status, 422);
   });
+});
+
+test("one that is recorded is not resumed; it is stopped at once, and its events end", async () => {
+  const { auto_align_id } = (await send('{"target_score":5}')).body;
+  const params = { alignment_id: alignmentId, auto_align_id };
+  assert.equal((await it.call("alignments.auto_align_resume", { params })).status, 409);
+  const { body } = await it.call("alignments.auto_align_stop", { params });
+  assert.equal(body.status, "STOPPED");
+  assert.equal((await it.call("alignments.auto_align_stop", { params })).status, 409);
+  const events = await (await it.get(`${path()}/${auto_align_id}/events`)).text();
+  assert.match(events, /id: 0\.1\nevent: transition\ndata: .*"from":"RECORDED","to":"STOPPED"/);
+  assert.equal((await it.call("alignments.auto_align_stop", { params, key: it.otherKey })).status, 404);
 });
 
 test("another user's project, benchmark or request is not found", async () => {

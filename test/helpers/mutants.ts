@@ -1,4 +1,5 @@
 // Model files with one thing wrong: a sound file's parts by their places, and what may be done to each.
+import { pair, u64 } from "../engine/gguf-file.ts";
 
 interface Pair {
   key: string;
@@ -200,4 +201,20 @@ export function mutantOf(number: number, sources: readonly { name: string; conte
     oneOf(random, changes)(content, layout, random),
   );
   return { what: `${source.name}: ${done.join(", ")}`, content };
+}
+
+/** A sound file that had no chat template, with one. */
+export function withChatTemplate(file: Buffer, template: string): Buffer {
+  const { tensors, dataAt } = layoutOf(file);
+  const begin = tensors[0]!.nameAt - 8;
+  const last = tensors.at(-1)!;
+  const end = last.shapeAt + last.axes * 8 + 12;
+  const head = Buffer.concat([
+    file.subarray(0, 16),
+    u64(file.readBigUInt64LE(16) + 1n),
+    file.subarray(24, begin),
+    pair("tokenizer.chat_template", template),
+    file.subarray(begin, end),
+  ]);
+  return Buffer.concat([head, Buffer.alloc((32 - (head.length % 32)) % 32), file.subarray(dataAt)]);
 }

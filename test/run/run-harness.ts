@@ -60,7 +60,7 @@ export interface FolderOptions {
   documents?: SnapshotDocument[];
 }
 
-const recipeOf = (over: FolderOptions["recipe"]): Recipe => {
+export const recipeOf = (over: FolderOptions["recipe"]): Recipe => {
   const recipe: Recipe = {
     loss: { type: "cross_entropy", token_reduction: "mean" },
     optimizer: {
@@ -145,7 +145,7 @@ async function orderFolder(options: FolderOptions): Promise<string> {
 }
 
 /** The tiny model has none of its own. */
-const template =
+export const template =
   "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}" +
   "{% if add_generation_prompt %}assistant: {% endif %}";
 

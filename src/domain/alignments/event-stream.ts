@@ -8,7 +8,7 @@ import { compile } from "../../contract/validate.ts";
 const check = compile(runEvent);
 
 /** News may come from a run that this process does not follow closely; a look a second costs nothing. */
-const lookMs = 1000;
+export const lookMs = 1000;
 
 export interface EventSource {
   path: string;
@@ -21,21 +21,27 @@ export async function* streamEvents(
   afterSeq: number,
   signal: AbortSignal,
 ): AsyncGenerator<StreamEvent, void, void> {
-  let offset = 0;
-  let seen = afterSeq;
+  const place = { offset: 0, seen: afterSeq };
   while (!signal.aborted) {
     // Asked before the look: what was written before the end is then in what is read.
     const isLast = source.isOver();
-    // Whole lines only: a torn one is dropped by the run that goes on, and written over.
-    for (const { text, end } of await linesFrom(source.path, offset)) {
-      offset = end;
-      const seq = seqOf(text);
-      if (seq === null || seq <= seen) continue;
-      seen = seq;
-      yield { id: String(seq), data: text };
-    }
+    for await (const { seq, text } of newEvents(source.path, place)) yield { id: String(seq), data: text };
     if (isLast) return;
     await sleep(lookMs, signal);
+  }
+}
+
+/** Events that came to the file since; `place` goes with them. Whole lines only: a torn one is dropped by the run that goes on. */
+export async function* newEvents(
+  path: string,
+  place: { offset: number; seen: number },
+): AsyncGenerator<{ seq: number; text: string }, void, void> {
+  for (const { text, end } of await linesFrom(path, place.offset)) {
+    place.offset = end;
+    const seq = seqOf(text);
+    if (seq === null || seq <= place.seen) continue;
+    place.seen = seq;
+    yield { seq, text };
   }
 }
 

@@ -29,7 +29,10 @@ import type { Teacher } from "../../run/folder/teacher.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { openStudyThread } from "../../study/thread.ts";
-import { createAutoAlign } from "./auto-align.ts";
+import { createAutoAligns } from "./auto/index.ts";
+import type { Moves } from "./auto/moves.ts";
+import type { AutoAlignsSql } from "./auto/store.ts";
+import { tellStranded } from "./auto/work.ts";
 import { estimateOf, type RunCost } from "./estimate.ts";
 import { streamEvents } from "./event-stream.ts";
 import type { ProgressNote } from "./progress.ts";
@@ -56,8 +59,12 @@ export interface BenchmarkItem {
 export interface AlignmentsParts {
   store: Store;
   sql: AlignmentsSql;
+  autoAlignsSql: AutoAlignsSql;
   queue: Queue;
   clock: Clock;
+  moves: Moves;
+  /** Whether auto-align requests are carried out; else they are recorded. */
+  autoAligns: boolean;
   /** Where run folders are. */
   runs: string;
   recipes: ReadonlyMap<string, Recipe>;
@@ -88,6 +95,8 @@ export interface AlignmentsParts {
   stopRun: (alignmentId: string) => Promise<void>;
   /** Ends what is being prepared, before its run or in it; resolves once it will end, and then as stopped. */
   cancelRun: (alignmentId: string) => Promise<void>;
+  /** Ends what an auto-align does now. Throws stop_rejected, stop_unreachable. */
+  interruptRun: (autoAlignId: string) => Promise<void>;
   /** Writes an act, in the caller's transaction. */
   audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
 }
@@ -110,6 +119,8 @@ export interface Alignments {
   loseModel(alignmentId: string): void;
   /** The run of one that was deleted has ended: nothing is left to wait for. */
   runEnded(alignmentId: string): Promise<void>;
+  /** At start, once the queue has recovered: what it moved to its end is told of auto-aligns too. */
+  recover(): void;
   /** Removes run folders that no alignment has: what a crash left between folder and row, or a deletion between row and folder. */
   tidy(): Promise<void>;
 }
@@ -151,6 +162,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   const forgetReplies = prepareForgetting(store);
   /** Ids whose folders are there, or on the way, and whose rows are not yet. */
   const making = new Set<string>();
+  /** Whose snapshots a document is being removed from. */
+  const losing = new Set<string>();
 
   const owned = (caller: Caller, id: string): AlignmentRow => {
     const row = sql.owned.get(id, caller.userId);
@@ -174,6 +187,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       documentSha256s: JSON.stringify(documents.map(({ sha256 }) => sha256)),
       teacher: teacher && JSON.stringify(teacher),
       organisation: body.organisation ?? null,
+      autoAlignOf: null,
       seq: store.nextSeq(),
       at: clock.now(),
     });
@@ -239,22 +253,42 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     return reply;
   }
 
-  const snapshotsOf = (ownerId: string, documentId: string): DocumentSnapshot[] =>
-    sql.holding.all({ ownerId, documentId }).map((row) => ({
-      alignment_id: row.id,
-      name: row.name,
-      under_way: !isTerminal(row.state),
-      created_date: row.created_at,
-    }));
-
-  async function removeSnapshots(ownerId: string, documentId: string): Promise<void> {
-    const holding = snapshotsOf(ownerId, documentId);
-    const live = holding.filter((one) => one.under_way).map((one) => one.alignment_id);
-    if (live.length > 0) throw new Failure("conflict", `Alignments under way need the snapshot: ${live.join(", ")}`);
-    for (const { alignment_id } of holding) await removeSnapshot(join(runs, alignment_id), documentId);
+  /** A project and its auto-aligns hold a document under one id: the project's. */
+  function snapshotsOf(ownerId: string, documentId: string): DocumentSnapshot[] {
+    const holding = Map.groupBy(sql.holding.all({ ownerId, documentId }), ({ project_id }) => project_id);
+    return [...holding].map(([alignment_id, rows]) => {
+      const { name, created_at: created_date } = rows.at(-1)!;
+      return { alignment_id, name, under_way: rows.some(({ is_live }) => is_live === 1), created_date };
+    });
   }
 
-  const autoAlign = createAutoAlign({ store, sql, clock, owned, findBenchmark: parts.findBenchmark });
+  async function removeSnapshots(ownerId: string, documentId: string): Promise<void> {
+    const live = snapshotsOf(ownerId, documentId).filter((one) => one.under_way);
+    if (live.length > 0)
+      throw new Failure(
+        "conflict",
+        `Alignments under way need the snapshot: ${live.map((one) => one.alignment_id).join(", ")}`,
+      );
+    for (const { id } of sql.holding.all({ ownerId, documentId })) {
+      losing.add(id);
+      await removeSnapshot(join(runs, id), documentId).finally(() => losing.delete(id));
+    }
+  }
+
+  const autoAligns = createAutoAligns({
+    ...{ store, queue, clock, runs, making, losing, owned },
+    sql: parts.autoAlignsSql,
+    alignmentsSql: sql,
+    moves: parts.moves,
+    recipes: parts.recipes,
+    executes: parts.autoAligns,
+    wake: parts.wake,
+    alignableBase: (name, caller) => alignableBase(parts, name, caller),
+    findBenchmark: parts.findBenchmark,
+    sealedOf: (benchmarkId) => parts.itemsOf(benchmarkId).filter(({ split }) => split === "sealed"),
+    devOf: (benchmark) => devOf(parts, benchmark),
+    interrupt: parts.interruptRun,
+  });
 
   async function stop(row: AlignmentRow): Promise<JobState> {
     if (isTerminal(row.state)) throw new Failure("already_terminal");
@@ -266,13 +300,14 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
 
   /** Within the caller's transaction, of one that has ended: all of it, or all but what its model was made of. */
   function erase(id: string, hasModel: boolean): void {
-    sql.removeAutoAligns.run(id);
+    autoAligns.removeOf(id);
     if (hasModel) return void sql.strip.run(id);
     sql.loseEvaluation.run(id);
     sql.remove.run(id);
   }
 
   async function remove(row: AlignmentRow, caller: Caller): Promise<string> {
+    autoAligns.refuseLive(row.id);
     const isPreparing = row.state === "running" && (row.phase === "queued" || row.phase === "preparing");
     if (isPreparing)
       await parts.cancelRun(row.id).catch((error) => {
@@ -280,26 +315,34 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
         throw isLate ? new Failure("under_way", error.message, { cause: error }) : error;
       });
     const left = store.transaction(() => {
+      autoAligns.refuseLive(row.id);
       const { state, model_id } = sql.byId.get(row.id)!;
       if (state === "running") throw new Failure("under_way", `The alignment is in the phase ${row.phase}`);
       // Never begun, or interrupted before it was: nobody has to be asked.
       if (state === "queued") queue.requestStop(row.id, "align");
-      sql.hide.run({ id: row.id, at: clock.now() });
+      const own = sql.ofAutoAligns.all(row.id);
+      for (const { id } of [row, ...own]) sql.hide.run({ id, at: clock.now() });
+      for (const one of own) erase(one.id, one.model_id !== null);
       if (state !== "stopping") erase(row.id, model_id !== null);
       forgetReplies(caller.userId, row.id);
       parts.audit("alignment.delete", row.id, { state }, caller);
-      return { isEnding: state === "stopping", model: model_id };
+      const models = [model_id, ...own.map((one) => one.model_id)].filter((id) => id !== null);
+      return { isEnding: state === "stopping", models, own: own.map(({ id }) => id) };
     });
+    for (const id of left.own) await removeRunFolder(runs, id);
     if (left.isEnding) return "Cancelled: its run ends, and its files go with it.";
     await removeRunFolder(runs, row.id);
-    return left.model === null ? "Deleted." : `Deleted. Its model ${left.model} stays.`;
+    if (left.models.length === 0) return "Deleted.";
+    return left.models.length === 1
+      ? `Deleted. Its model ${left.models[0]} stays.`
+      : `Deleted. Its models ${left.models.join(", ")} stay.`;
   }
 
   return {
     snapshotsOf,
     removeSnapshots,
     isAligning: (ownerId) => sql.live.get(ownerId)!.any === 1,
-    measuredBy: (benchmarkId) => sql.liveOnBenchmark.all(benchmarkId).map(({ id }) => id),
+    measuredBy: (benchmarkId) => [...new Set(sql.liveOnBenchmark.all(benchmarkId).map(({ id }) => id))],
     taughtBy: (modelId) => sql.liveTaughtBy.all(modelId).map(({ id }) => id),
     loseBenchmark: (benchmarkId) => void sql.loseBenchmark.run(benchmarkId),
     loseModel(alignmentId) {
@@ -311,6 +354,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       store.transaction(() => erase(row.id, row.model_id !== null));
       await removeRunFolder(runs, row.id);
     },
+    recover: () => tellStranded({ store, sql: parts.autoAlignsSql, moves: parts.moves }),
     async tidy() {
       for (const row of sql.hidden.all())
         if (!isKept(row)) store.transaction(() => erase(row.id, row.model_id !== null));
@@ -318,11 +362,11 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     },
     handlers: {
       "alignments.create": create,
-      ...autoAlign.handlers,
+      ...autoAligns.handlers,
       "alignments.status": async ({ params }, caller) => {
         const row = owned(caller, params.alignment_id);
         const waiting_for = row.state === "queued" ? parts.waitingFor(row.id) : null;
-        return { ...toStatus(row), waiting_for, auto_align: autoAlign.shownOf(row.id) };
+        return { ...toStatus(row), waiting_for, auto_align: autoAligns.shownOf(row.id) };
       },
       "alignments.stop": async ({ params }, caller) => {
         const row = owned(caller, params.alignment_id);

@@ -6,6 +6,7 @@
 //      result failed    ──► FAILED            result stopped ──► STOPPED
 //      crashed ──► queued again if this attempt came further than a checkpoint; else FAILED (STOPPED where a stop was asked)
 //      deleted meanwhile ──► STOPPED, whatever the result
+//      of an auto-align ──► what auto/work.ts says
 //
 // Invariants:
 //   1. A model is registered if and only if the alignment is COMPLETED.
@@ -27,6 +28,8 @@ import type { Worker } from "../../jobs/runner.ts";
 import { readRequest, readSnapshot } from "../../run/folder/request.ts";
 import { askTeacher, type Teacher } from "../../run/folder/teacher.ts";
 import { openStudyThread } from "../../study/thread.ts";
+import { carryOutLook, type LookParts } from "./auto/look.ts";
+import type { AutoAlignClaim, AutoAlignWork } from "./auto/work.ts";
 import type { RunCost } from "./estimate.ts";
 import { guardsOf, type KeptGuard } from "./kept-guards.ts";
 import { type Estimate, type ProgressNote, type RunProgress, remainingMs, settled, take } from "./progress.ts";
@@ -51,13 +54,13 @@ export interface Grant {
   release(): void;
 }
 
-export interface AlignParts {
+export interface AlignParts extends LookParts {
   sql: AlignmentsSql;
+  autoAligns: AutoAlignWork;
   queue: Queue;
   executor: Executor;
   prover: Prover;
   clock: Clock;
-  log: Log;
   /** Where run folders are. */
   runs: string;
   maxRuns: number;
@@ -120,6 +123,11 @@ export interface AlignWorker extends Worker {
    * or terminal. Throws what stop throws, except not_started.
    */
   cancel(alignmentId: string): Promise<void>;
+  /**
+   * Ends what an auto-align does now, at the run's next step or in a look, and leaves its job to go on. Resolves once it will end, also
+   * where nothing runs. Throws stop_rejected, stop_unreachable.
+   */
+  interrupt(autoAlignId: string): Promise<void>;
 }
 
 interface Attempt {
@@ -129,6 +137,14 @@ interface Attempt {
   /** Came further than where it started: worth another try after a crash. */
   saved: boolean;
   progress: RunProgress;
+  /** What an auto-align's run was told with this claim; null of a plain alignment. */
+  autoAlign: AutoAlignClaim | null;
+  /** Its decisions that are not written yet. */
+  cards: unknown[];
+  /** Ends when a look is to end before its scores are there. */
+  looking: AbortController;
+  /** Gives back the memory of a run that has ended. */
+  giveBack: () => void;
   /** Where the estimate of the time left counts from. */
   began: { overall: number; ms: number };
   estimate: Estimate | null;
@@ -185,6 +201,8 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
   const cancelling = new Map<string, AbortController>();
   /** Runs that have ended and whose result is being taken in. */
   const ended = new Set<string>();
+  /** What ends a look of an auto-align. */
+  const looks = new Map<string, AbortController>();
   /** Taken when looking whether the next one fits, used when it is claimed. */
   let reserved: { alignmentId: string; grant: Grant; budget: Budget } | null = null;
   /** Of queued ones: null while the trainer is asked, and what went wrong where it could not say. */
@@ -295,22 +313,38 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
 
   async function run(claim: Claim, signal: AbortSignal): Promise<void> {
     const row = sql.byId.get(claim.subjectId)!;
+    if (row.auto_align_of === null) return perform(claim, row, signal);
+    try {
+      parts.autoAligns.claimed(row.id);
+      await perform(claim, row, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      parts.log("error", "auto_align.failed", { autoAlignId: row.id, error });
+      const { code, message } = error instanceof Failure ? error : new Failure("internal");
+      const failed = async () => parts.autoAligns.failed(claim, { errorCode: code, errorText: message });
+      await whenDiskAllows(signal, parts.log, failed);
+    }
+  }
+
+  async function perform(claim: Claim, row: AlignmentRow, signal: AbortSignal): Promise<void> {
     const { grant, budget } = takeReserved(row);
     const cancelled = new AbortController();
     cancelling.set(row.id, cancelled);
     const isStopping = (): boolean => asked.has(row.id) || queue.of(row.id, "align")?.state === "stopping";
     try {
       const either = AbortSignal.any([signal, cancelled.signal]);
-      const attempt = await whenDiskAllows(either, parts.log, () => begin(parts, claim, row, budget));
+      const attempt = await whenDiskAllows(either, parts.log, () => begin(parts, claim, row, { grant, budget }));
+      looks.set(row.id, attempt.looking);
       if (row.teacher_json !== null) await beTaught(parts, attempt, JSON.parse(row.teacher_json) as Teacher, either);
       cancelled.signal.throwIfAborted();
-      await conclude(parts, attempt, isStopping, signal, () => perform(parts, attempt, () => ended.add(row.id)));
+      await conclude(parts, attempt, isStopping, signal, () => follow(parts, attempt, () => ended.add(row.id)));
     } catch (error) {
       if (signal.aborted || !(cancelled.signal.aborted || isDeleted(parts, row.id))) throw error;
       queue.move(claim, "stopped");
     } finally {
       grant.release();
       cancelling.delete(row.id);
+      looks.delete(row.id);
       asked.delete(row.id);
       ended.delete(row.id);
       await parts.ended(row.id).catch((error) => parts.log("error", "run.not_removed", { alignmentId: row.id, error }));
@@ -346,16 +380,32 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
       queue.requestStop(alignmentId, "align");
       cancelling.get(alignmentId)?.abort(new Failure("conflict", "The alignment was cancelled"));
     },
+    async interrupt(autoAlignId) {
+      if (executor.status(folderOf(autoAlignId)).running)
+        try {
+          return await executor.stop(folderOf(autoAlignId));
+        } catch (error) {
+          if (!(error instanceof Failure) || error.code !== "not_started") throw error;
+        }
+      looks.get(autoAlignId)?.abort(new Failure("conflict", "The auto-align was stopped"));
+    },
   };
 }
 
 const isDeleted = ({ sql }: AlignParts, alignmentId: string): boolean => sql.byId.get(alignmentId)?.deleted_at != null;
 
-async function begin(parts: AlignParts, claim: Claim, row: AlignmentRow, budget: Budget): Promise<Attempt> {
+async function begin(
+  parts: AlignParts,
+  claim: Claim,
+  row: AlignmentRow,
+  { grant, budget }: { grant: Grant; budget: Budget },
+): Promise<Attempt> {
   const { sql, clock } = parts;
   const folder = join(parts.runs, row.id);
   const base = parts.baseOf(row.base_model_id);
+  const autoAlign = row.auto_align_of === null ? null : parts.autoAligns.claimOf(row.id);
   await writeRequest(folder, {
+    ...(autoAlign && { autoAlign }),
     fence: claim.fence,
     basePath: base.path,
     budget,
@@ -370,6 +420,10 @@ async function begin(parts: AlignParts, claim: Claim, row: AlignmentRow, budget:
     row,
     folder,
     saved: false,
+    autoAlign,
+    cards: [],
+    looking: new AbortController(),
+    giveBack: () => grant.release(),
     began: { overall: row.progress, ms: clock.monotonicMs() },
     estimate: null,
     progress: {
@@ -414,9 +468,12 @@ async function beTaught(parts: AlignParts, attempt: Attempt, by: Teacher, signal
 }
 
 /** Follows the run to its result. Rows are trained on only after they were looked through: a leak ends the run early. */
-async function perform(parts: AlignParts, attempt: Attempt, onEnd: () => void): Promise<RunResult> {
+async function follow(parts: AlignParts, attempt: Attempt, onEnd: () => void): Promise<RunResult> {
   const { executor, log } = parts;
   const { folder, row } = attempt;
+  // A stop that was asked for since the request was written: the run would not learn of it.
+  if (attempt.autoAlign !== null && parts.autoAligns.claimOf(row.id).stopping !== attempt.autoAlign.stopping)
+    return stoppedBefore(attempt.claim);
   const questions = row.benchmark_id === null ? [] : parts.questionsOf(row.benchmark_id);
   let proof: Promise<void> | null = null;
   const prove = (): Promise<void> =>
@@ -428,6 +485,7 @@ async function perform(parts: AlignParts, attempt: Attempt, onEnd: () => void): 
     onEvent(event: RunEvent) {
       attempt.progress = take(attempt.progress, event);
       if (event.kind === "checkpoint") attempt.saved = true;
+      if (event.card !== undefined && attempt.autoAlign !== null) attempt.cards.push(event.card);
       if (event.phase !== "preparing" && proof === null) {
         proof = prove();
         proof.catch(() => executor.stop(folder).catch((error) => log("warn", "run.not_stopped", { error })));
@@ -447,6 +505,17 @@ async function perform(parts: AlignParts, attempt: Attempt, onEnd: () => void): 
   return result;
 }
 
+/** Of a run that was not begun. */
+const stoppedBefore = ({ fence }: Claim): RunResult => ({
+  format: 1,
+  fence,
+  outcome: "stopped",
+  error: null,
+  chosen_step: null,
+  files: [],
+  metrics: {},
+});
+
 /** The disk may be full for a while: the next event, or the end, writes what this one could not. */
 function trySave(parts: AlignParts, attempt: Attempt): void {
   try {
@@ -456,7 +525,7 @@ function trySave(parts: AlignParts, attempt: Attempt): void {
   }
 }
 
-function save({ sql, clock }: AlignParts, attempt: Attempt): void {
+function save({ sql, clock, autoAligns }: AlignParts, attempt: Attempt): void {
   const { claim, row, progress, began } = attempt;
   const nowMs = clock.monotonicMs();
   const left = remainingMs(began, { overall: progress.overall, ms: nowMs });
@@ -466,16 +535,20 @@ function save({ sql, clock }: AlignParts, attempt: Attempt): void {
     detail: progress.detail,
     estimated_completion: estimate && new Date(Date.parse(clock.now()) + estimate.endMs - nowMs).toISOString(),
   };
-  sql.advance.run({
-    id: row.id,
-    phase: progress.phase,
-    progress: progress.overall,
-    detail: JSON.stringify(note),
-    metrics: JSON.stringify(progress.metrics),
-    seen: progress.seen,
-    jobId: claim.jobId,
-    fence: claim.fence,
-  });
+  const advance = (): boolean =>
+    sql.advance.run({
+      id: row.id,
+      phase: progress.phase,
+      progress: progress.overall,
+      detail: JSON.stringify(note),
+      metrics: JSON.stringify(progress.metrics),
+      seen: progress.seen,
+      jobId: claim.jobId,
+      fence: claim.fence,
+    }).changes === 1;
+  if (attempt.autoAlign === null) return void advance();
+  autoAligns.save(row.id, attempt.cards, advance);
+  attempt.cards = [];
 }
 
 /** Moves the job to where the run's end belongs. Throwing fails it. */
@@ -498,17 +571,67 @@ async function conclude(
   } catch (error) {
     if (signal.aborted || !(error instanceof Failure) || error.code !== "run_crashed") throw error;
     if (isStopping()) return stopped();
-    if (!attempt.saved || claim.attempt >= claim.maxAttempts) throw error;
+    // The last it told may be a decision.
+    trySave(parts, attempt);
+    const before = attempt.autoAlign && parts.autoAligns.placeOf(row.id);
+    if (before === "unplanned" && parts.autoAligns.claimOf(row.id).stopping) return parts.autoAligns.stopped(claim);
+    // What an auto-align has decided and made is in its folder.
+    const isWorthIt = attempt.saved || before === "decided";
+    if (!isWorthIt || claim.attempt >= claim.maxAttempts) throw error;
     queue.move(claim, "queued", { detail: error.message });
     return;
   }
   if (result.fence !== claim.fence)
     throw new Failure("run_crashed", `result.json is of claim ${result.fence}, not ${claim.fence}`);
-  if (isDeleted(parts, row.id)) stopped();
+  if (attempt.autoAlign !== null) await concludeAutoAlign(parts, attempt, result, signal);
+  else if (isDeleted(parts, row.id)) stopped();
   else if (result.outcome === "completed")
-    await whenDiskAllows(signal, parts.log, () => complete(parts, attempt, result));
+    await whenDiskAllows(signal, parts.log, () =>
+      complete(parts, attempt, result, (also) => queue.move(claim, "succeeded", {}, also)),
+    );
   else if (result.outcome === "stopped") stopped();
   else queue.move(claim, "failed", failureOf(result));
+}
+
+/** Likewise of an auto-align: its process may end, and it goes on. */
+async function concludeAutoAlign(
+  parts: AlignParts,
+  attempt: Attempt,
+  result: RunResult,
+  signal: AbortSignal,
+): Promise<void> {
+  const { autoAligns, log } = parts;
+  const { claim, row, folder } = attempt;
+  if (result.outcome === "failed") return autoAligns.failed(claim, failureOf(result));
+  if (result.outcome === "stopped") return autoAligns.stopped(claim);
+  const told = result.auto_align;
+  if (told == null) throw new Failure("run_crashed", "The result says nothing of its auto-align");
+  if (result.outcome === "paused") return autoAligns.paused(claim, told);
+  if (result.outcome === "look") {
+    attempt.giveBack();
+    const base = parts.baseOf(row.base_model_id);
+    const look = { autoAlignId: row.id, benchmarkId: row.benchmark_id!, folder, base, told };
+    const either = AbortSignal.any([signal, attempt.looking.signal]);
+    try {
+      const untilWritten = (write: () => Promise<void>): Promise<void> => whenDiskAllows(either, log, write);
+      return autoAligns.looked(claim, await carryOutLook(parts, look, either, untilWritten));
+    } catch (error) {
+      if (signal.aborted || !attempt.looking.signal.aborted) throw error;
+      return autoAligns.stopped(claim);
+    }
+  }
+  const { files } = result;
+  const metrics = JSON.stringify({ ...attempt.progress.metrics, ...result.metrics });
+  const at = parts.clock.now();
+  if (files.length === 0)
+    return autoAligns.completed(
+      claim,
+      told,
+      () => void parts.sql.complete.run({ id: row.id, metrics, report: null, at }),
+    );
+  await whenDiskAllows(signal, log, () =>
+    complete(parts, attempt, result, (also) => autoAligns.completed(claim, told, also)),
+  );
 }
 
 function failureOf({ error }: RunResult): { errorCode: FailureCode; errorText: string } {
@@ -532,10 +655,15 @@ async function whenDiskAllows<T>(signal: AbortSignal, log: Log, work: () => Prom
     }
 }
 
-/** Invariant 1. Doing it again does it once. */
-async function complete(parts: AlignParts, attempt: Attempt, result: RunResult): Promise<void> {
-  const { sql, queue, clock } = parts;
-  const { claim, row, folder } = attempt;
+/** Invariant 1. Doing it again does it once. `move` moves the job, and does what it is given in that transaction. */
+async function complete(
+  parts: AlignParts,
+  attempt: Attempt,
+  result: RunResult,
+  move: (also: () => void) => void,
+): Promise<void> {
+  const { sql, clock } = parts;
+  const { row, folder } = attempt;
   const named = new Map(result.files.map((file) => [file.name, file]));
   for (const name of ["adapter.gguf", "calibration.json", "report.json"] as const)
     if (!named.has(name)) throw new Failure("run_crashed", `The result has no ${name}`);
@@ -553,7 +681,7 @@ async function complete(parts: AlignParts, attempt: Attempt, result: RunResult):
   const adapter = await stored("adapter.gguf", parts.storeAdapter);
   const sources = named.has("sources.json") ? await stored("sources.json", parts.storeSources) : null;
   const { owner_id: ownerId, base_model_id: baseId, benchmark_id: benchmarkId, id: alignmentId, name } = row;
-  queue.move(claim, "succeeded", {}, () => {
+  move(() => {
     sql.complete.run({
       id: alignmentId,
       metrics: JSON.stringify({ ...attempt.progress.metrics, ...result.metrics }),

@@ -7,6 +7,7 @@
 //
 // A folder is made under a temporary name, synced and renamed before the row of its alignment is written. A crash between the
 // two leaves a folder that no row knows: `tidyRuns` removes it at the next start.
+import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -45,10 +46,18 @@ export interface OrderedWork {
   organisation: string | null;
   /** Who writes questions before the run starts; null: nobody but the base and the shipped writer. */
   teacher: NonNullable<RunRequest["teacher"]> | null;
+  /** What the teacher wrote for the project, where this is an auto-align of it: it is not asked again. */
+  lessons?: Buffer;
+  /** What is to be reached; left out of a plain alignment. */
+  autoAlign?: OrderedAutoAlign;
 }
 
-type Order = Omit<RunRequest, "fence" | "budget" | "versions" | "base" | "encoder"> & {
+type AutoAlign = NonNullable<RunRequest["auto_align"]>;
+type OrderedAutoAlign = Omit<AutoAlign, "resumed_after" | "stopping">;
+
+type Order = Omit<RunRequest, "fence" | "budget" | "versions" | "base" | "encoder" | "auto_align"> & {
   base: Omit<RunRequest["base"], "path">;
+  auto_align?: OrderedAutoAlign;
 };
 
 /** Durable once it resolves. */
@@ -78,7 +87,9 @@ export async function makeRunFolder(runs: string, work: OrderedWork): Promise<vo
       dev: work.dev && (await writeDev(join(temporary, "snapshot"), work.dev)),
       ...(work.organisation !== null && { organisation: work.organisation }),
       ...(work.teacher && { teacher: work.teacher }),
+      ...(work.autoAlign && { auto_align: work.autoAlign }),
     };
+    if (work.lessons) await writeFileDurably(join(temporary, lessonsFile), work.lessons);
     await writeJsonDurably(join(temporary, "order.json"), order);
     await syncFolder(join(temporary, "snapshot"));
     await renameDurably(temporary, place);
@@ -88,7 +99,7 @@ export async function makeRunFolder(runs: string, work: OrderedWork): Promise<vo
   }
 }
 
-const diskFailure = (error: unknown): unknown =>
+export const diskFailure = (error: unknown): unknown =>
   isErrno(error, "ENOSPC", "EDQUOT") ? new Failure("disk_full", undefined, { cause: error }) : error;
 
 async function writeDev(folder: string, dev: NonNullable<OrderedWork["dev"]>): Promise<NonNullable<Order["dev"]>> {
@@ -109,11 +120,16 @@ async function writeDev(folder: string, dev: NonNullable<OrderedWork["dev"]>): P
 /** request.json of this claim. */
 export async function writeRequest(
   folder: string,
-  claim: Pick<RunRequest, "fence" | "budget" | "versions" | "encoder"> & { basePath: string },
+  claim: Pick<RunRequest, "fence" | "budget" | "versions" | "encoder"> & {
+    basePath: string;
+    /** Of an auto-align. */
+    autoAlign?: Pick<AutoAlign, "resumed_after" | "stopping">;
+  },
 ): Promise<void> {
-  const { base, ...order } = await readOrder(join(folder, "order.json"));
+  const { base, auto_align: ordered, ...order } = await readOrder(folder);
   const request: RunRequest = {
     ...order,
+    ...(ordered && claim.autoAlign && { auto_align: { ...ordered, ...claim.autoAlign } }),
     fence: claim.fence,
     base: { ...base, path: claim.basePath },
     budget: claim.budget,
@@ -126,25 +142,64 @@ export async function writeRequest(
 }
 
 /** What a run is to be made by, before it is claimed. */
-export const readOrderedRecipe = async (folder: string): Promise<Recipe> =>
-  (await readOrder(join(folder, "order.json"))).recipe;
+export const readOrderedRecipe = async (folder: string): Promise<Recipe> => (await readOrder(folder)).recipe;
 
-async function readOrder(path: string): Promise<Order> {
+async function readOrder(folder: string): Promise<Order> {
   try {
-    return JSON.parse(await readFile(path, "utf8")) as Order;
+    return JSON.parse(await readFile(join(folder, "order.json"), "utf8")) as Order;
   } catch (error) {
     if (!isErrno(error, "ENOENT") && !(error instanceof SyntaxError)) throw error;
     throw new Failure("run_folder_invalid", `order.json: ${(error as Error).message}`, { cause: error });
   }
 }
 
+const documentFile = (index: number): string => join("snapshot", "documents", `${index}.json`);
+/** As run/folder/teacher.ts names it. */
+const lessonsFile = "teacher.jsonl";
+
+/** What another run may be made of: what this one was given, and what its teacher wrote. Throws snapshot_gone. */
+export async function readWholeSnapshot(
+  folder: string,
+): Promise<Pick<OrderedWork, "documents" | "originals" | "organisation" | "recipe" | "teacher" | "lessons">> {
+  const order = await readOrder(folder).catch((error) => {
+    throw new Failure("snapshot_gone", "The project's snapshot is gone", { cause: error });
+  });
+  const documents: SnapshotDocument[] = [];
+  for (const [index, { name, sha256: expected }] of order.documents.entries()) {
+    const content = await readIfThere(join(folder, documentFile(index)));
+    if (content === null || sha256(content) !== expected)
+      throw new Failure("snapshot_gone", `The snapshot of ${name} was deleted from the project`);
+    documents.push(JSON.parse(content.toString("utf8")) as SnapshotDocument);
+  }
+  const originals = order.documents.map(({ original_sha256 }) => original_sha256);
+  const lessons = order.teacher == null ? null : await readIfThere(join(folder, lessonsFile));
+  return {
+    documents,
+    ...(originals.every((one) => one !== undefined) && { originals }),
+    organisation: order.organisation ?? null,
+    recipe: order.recipe,
+    teacher: lessons === null ? null : order.teacher!,
+    ...(lessons !== null && { lessons }),
+  };
+}
+
+async function readIfThere(path: string): Promise<Buffer | null> {
+  return readFile(path).catch((error) => {
+    if (isErrno(error, "ENOENT")) return null;
+    throw error;
+  });
+}
+
+/** Whether each of so many documents still is in the snapshot. */
+export const isSnapshotWhole = (folder: string, documents: number): boolean =>
+  Array.from({ length: documents }, (_, index) => join(folder, documentFile(index))).every((path) => existsSync(path));
+
 /** Takes one document out of a finished run's folder: its text, and everything that was made of texts. */
 export async function removeSnapshot(folder: string, documentId: string): Promise<void> {
-  const { documents } = await readOrder(join(folder, "order.json"));
+  const { documents } = await readOrder(folder);
   const index = documents.findIndex(({ id }) => id === documentId);
-  const made = ["prepared", "guards", "teacher.jsonl", "answers.jsonl", "checkpoints"];
-  for (const name of [join("snapshot", "documents", `${index}.json`), ...made])
-    await rm(join(folder, name), { recursive: true, force: true });
+  const made = ["prepared", "guards", "plan", lessonsFile, "answers.jsonl", "checkpoints"];
+  for (const name of [documentFile(index), ...made]) await rm(join(folder, name), { recursive: true, force: true });
   await syncFolder(folder);
 }
 

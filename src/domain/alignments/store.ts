@@ -1,6 +1,8 @@
-// All SQL of alignments. An alignment has one job for life; its public status is read from there.
+// All SQL of alignments. The public status of one is read from its latest job: it has one for life, but for those of auto-aligns, which
+// have another after each pause. Rows of auto-aligns are no alignments of anybody who lists or looks one up; what they use is in use.
 import { isLive, type JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
+import { isUnended } from "./auto/statuses.ts";
 
 export interface AlignmentRow {
   id: string;
@@ -31,22 +33,14 @@ export interface AlignmentRow {
   started_at: string | null;
   /** Of one that its owner does not see any more: its run is ending, or its model outlives it. */
   deleted_at: string | null;
+  /** The project, where this is the row of an auto-align, which nobody sees. */
+  auto_align_of: string | null;
   state: JobState;
   error_text: string | null;
   /** When the job ended, however it did. */
   finished_at: string | null;
   model_id: string | null;
   evaluation_id: string | null;
-}
-
-export interface AutoAlignRow {
-  id: string;
-  alignment_id: string;
-  status: "RECORDED";
-  /** All but the configuration. */
-  request_json: string;
-  config_text: string;
-  created_at: string;
 }
 
 interface NewAlignment {
@@ -62,8 +56,18 @@ interface NewAlignment {
   documentSha256s: string;
   teacher: string | null;
   organisation: string | null;
+  autoAlignOf: string | null;
   seq: number;
   at: string;
+}
+
+/** What holds something of its owner's, under the project's id also where it is an auto-align. */
+export interface HolderRow {
+  id: string;
+  project_id: string;
+  name: string;
+  created_at: string;
+  is_live: 0 | 1;
 }
 
 interface Progress {
@@ -77,11 +81,17 @@ interface Progress {
   fence: number;
 }
 
-const alignment = `SELECT a.*, j.state, j.error_text, j.finished_at, m.id AS model_id, e.id AS evaluation_id
-  FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
+const withJob = `alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
+  AND j.created_seq = (SELECT max(created_seq) FROM job WHERE subject_id = a.id AND kind = 'align')`;
+
+const alignment = `SELECT a.*, j.state, j.error_text, j.finished_at, m.id AS model_id, e.id AS evaluation_id FROM ${withJob}
   LEFT JOIN aligned_model AS m ON m.alignment_id = a.id LEFT JOIN evaluation AS e ON e.alignment_id = a.id`;
 
 const isThere = "a.deleted_at IS NULL";
+/** Its owner's to see. */
+const isShown = `${isThere} AND a.auto_align_of IS NULL`;
+/** Still in need of what it is made of: a paused auto-align goes on with it. */
+const isUnderWay = `(${isLive} OR EXISTS(SELECT 1 FROM auto_align AS x WHERE x.id = a.id AND x.${isUnended}))`;
 
 /** Whoever lost the claim to this job writes nothing more. */
 const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state IN('running', 'stopping'))";
@@ -89,41 +99,42 @@ const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence
 export const prepareAlignments = (store: Store) => ({
   insert: store.prepare<NewAlignment>(
     `INSERT INTO alignment(id, owner_id, name, description, workflow_id, base_model_id, benchmark_id, document_ids_json,
-     document_names_json, document_sha256s_json, teacher_json, organisation, created_seq, created_at)
+     document_names_json, document_sha256s_json, teacher_json, organisation, auto_align_of, created_seq, created_at)
      VALUES(:id, :ownerId, :name, :description, :workflowId, :baseModelId, :benchmarkId, :documentIds,
-     :documentNames, :documentSha256s, :teacher, :organisation, :seq, :at)`,
+     :documentNames, :documentSha256s, :teacher, :organisation, :autoAlignOf, :seq, :at)`,
   ),
-  owned: store.prepare<[string, string], AlignmentRow>(`${alignment} WHERE a.id = ? AND a.owner_id = ? AND ${isThere}`),
+  owned: store.prepare<[string, string], AlignmentRow>(`${alignment} WHERE a.id = ? AND a.owner_id = ? AND ${isShown}`),
   byId: store.prepare<[string], AlignmentRow>(`${alignment} WHERE a.id = ?`),
   page: store.prepare<{ ownerId: string; states: string; limit: number; offset: number }, AlignmentRow>(
-    `${alignment} WHERE a.owner_id = :ownerId AND ${isThere} AND j.state IN(SELECT value FROM json_each(:states))
+    `${alignment} WHERE a.owner_id = :ownerId AND ${isShown} AND j.state IN(SELECT value FROM json_each(:states))
      ORDER BY a.created_seq DESC LIMIT :limit OFFSET :offset`,
   ),
   /** Not terminal, of one owner over one base by one workflow. */
   underWay: store.prepare<[string, string, string], AlignmentRow>(
-    `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ? AND ${isThere}
+    `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ? AND ${isShown}
      AND ${isLive} ORDER BY a.created_seq`,
   ),
   /** Those of an owner that took a snapshot of a document, newest first. */
-  holding: store.prepare<{ ownerId: string; documentId: string }, AlignmentRow>(
-    `${alignment} WHERE a.owner_id = :ownerId AND ${isThere}
+  holding: store.prepare<{ ownerId: string; documentId: string }, HolderRow>(
+    `SELECT a.id, coalesce(a.auto_align_of, a.id) AS project_id, a.name, a.created_at, ${isUnderWay} AS is_live
+     FROM ${withJob} WHERE a.owner_id = :ownerId AND ${isThere}
      AND EXISTS(SELECT 1 FROM json_each(a.document_ids_json) WHERE value = :documentId) ORDER BY a.created_seq DESC`,
   ),
   live: store.prepare<[string], { any: number }>(
-    `SELECT EXISTS(SELECT 1 FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
-     WHERE a.owner_id = ? AND ${isThere} AND ${isLive}) AS any`,
+    `SELECT EXISTS(SELECT 1 FROM ${withJob} WHERE a.owner_id = ? AND ${isThere} AND ${isLive}) AS any`,
   ),
   /** Under way with a benchmark. */
   liveOnBenchmark: store.prepare<[string], { id: string }>(
-    `SELECT a.id FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
-     WHERE a.benchmark_id = ? AND ${isLive} ORDER BY a.created_seq`,
+    `SELECT coalesce(a.auto_align_of, a.id) AS id FROM ${withJob}
+     WHERE a.benchmark_id = ? AND ${isUnderWay} ORDER BY a.created_seq`,
   ),
   /** Under way, with a model of this appliance as their teacher. */
   liveTaughtBy: store.prepare<[string], { id: string }>(
-    `SELECT a.id FROM alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
-     WHERE ${isLive} AND json_extract(a.teacher_json, '$.model') = ?
+    `SELECT a.id FROM ${withJob} WHERE ${isLive} AND json_extract(a.teacher_json, '$.model') = ?
      AND json_extract(a.teacher_json, '$.provider') IS NULL ORDER BY a.created_seq`,
   ),
+  /** Rows of a project's auto-aligns. */
+  ofAutoAligns: store.prepare<[string], AlignmentRow>(`${alignment} WHERE a.auto_align_of = ?`),
   loseBenchmark: store.prepare<[string]>(
     "UPDATE alignment SET deleted_benchmark_id = benchmark_id, benchmark_id = NULL WHERE benchmark_id = ?",
   ),
@@ -136,26 +147,7 @@ export const prepareAlignments = (store: Store) => ({
      progress_json = NULL, report_json = NULL, budget_json = NULL WHERE id = ?`,
   ),
   loseEvaluation: store.prepare<[string]>("UPDATE evaluation SET alignment_id = NULL WHERE alignment_id = ?"),
-  removeAutoAligns: store.prepare<[string]>("DELETE FROM auto_align WHERE alignment_id = ?"),
   remove: store.prepare<[string]>("DELETE FROM alignment WHERE id = ?"),
-  insertAutoAlign: store.prepare<{
-    id: string;
-    ownerId: string;
-    alignmentId: string;
-    request: string;
-    config: string;
-    seq: number;
-    at: string;
-  }>(
-    `INSERT INTO auto_align(id, owner_id, alignment_id, request_json, config_text, created_seq, created_at)
-     VALUES(:id, :ownerId, :alignmentId, :request, :config, :seq, :at)`,
-  ),
-  autoAlign: store.prepare<[string, string], AutoAlignRow>(
-    "SELECT * FROM auto_align WHERE id = ? AND alignment_id = ?",
-  ),
-  autoAlignsOf: store.prepare<[string], AutoAlignRow>(
-    "SELECT * FROM auto_align WHERE alignment_id = ? ORDER BY created_seq DESC LIMIT 20",
-  ),
   /** The next one to be claimed. */
   oldestQueued: store.prepare<[], AlignmentRow>(`${alignment} WHERE j.state = 'queued' ORDER BY j.created_seq LIMIT 1`),
   start: store.prepare<{ id: string; budget: string; at: string; jobId: string; fence: number }>(
@@ -165,7 +157,7 @@ export const prepareAlignments = (store: Store) => ({
     `UPDATE alignment SET phase = :phase, progress = max(progress, :progress), progress_json = :detail,
      metrics_json = :metrics, events_seen = :seen WHERE id = :id AND ${isClaimed}`,
   ),
-  complete: store.prepare<{ id: string; metrics: string; report: string; at: string }>(
+  complete: store.prepare<{ id: string; metrics: string; report: string | null; at: string }>(
     `UPDATE alignment SET progress = 100, phase = 'packaging', metrics_json = :metrics, report_json = :report,
      completed_at = :at WHERE id = :id`,
   ),

@@ -15,9 +15,10 @@ import type { Queue } from "../../jobs/queue.ts";
 import { isTerminal, type JobState, statesShownAs } from "../../jobs/states.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
+import { answerTokens, type BenchmarkItem, groupSize, longAnswerTokens } from "./asking.ts";
 import { createComparing, type Verdict } from "./compare.ts";
 import { fromGuardRow, type Guard, toGuardRow } from "./guards.ts";
-import { answerTokens, type BenchmarkItem, groupSize, longAnswerTokens, type Method, pairWithBase } from "./job.ts";
+import { type Method, pairWithBase } from "./job.ts";
 import { clustersOf, headlineOf, type Summary, splitNames, summarise } from "./results.ts";
 import type { EvaluationRow, EvaluationsSql, ItemRow, Split } from "./store.ts";
 

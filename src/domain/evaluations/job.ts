@@ -12,44 +12,30 @@
 //   4. The first answer to a sealed item is written together with the touch that records it.
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
-import { type Chosen, choose } from "../../base/likelihood.ts";
 import { wilson } from "../../base/statistics/intervals.ts";
 import type { Clock } from "../../base/time.ts";
-import { formatChat } from "../../engine/chat-format.ts";
 import { type Calibration, scoreConfidence, servedVoidReason } from "../../engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { EvaluatedAnswer, Generator, ModelRef } from "../../engine/generator.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import type { Store } from "../../store/open.ts";
-import { competition, type Grade, type GradedItem } from "./grade.ts";
-import type { Grading } from "./grading.ts";
 import {
-  correctedShare,
-  createJudge,
-  type Judge,
-  measureJudge,
-  type RubricPoint,
-  rubricScore,
-  type Verdict,
-} from "./judge.ts";
+  type Asking,
+  answerTokens,
+  type BenchmarkItem,
+  briefTypes,
+  chosenAnswers,
+  gradedItem,
+  groupSize,
+  longAnswerTokens,
+  promptOf,
+} from "./asking.ts";
+import { competition, type Grade } from "./grade.ts";
+import type { Grading } from "./grading.ts";
+import { correctedShare, createJudge, type Judge, measureJudge, rubricScore, type Verdict } from "./judge.ts";
 import { type JudgeRecord, type Paired, pair, type Side, summarise } from "./results.ts";
 import type { EvaluationRow, EvaluationsSql, ItemType, Split } from "./store.ts";
-
-export interface BenchmarkItem {
-  sample_num: number;
-  instruction: string;
-  response: string;
-  aliases: string[];
-  split: Split;
-  type: ItemType;
-  /** Absolute; null where numbers must be exact. */
-  tolerance: number | null;
-  /** Of a choice; the response is one of them. */
-  choices: string[];
-  /** Of a long answer. */
-  rubric: RubricPoint[];
-}
 
 /** How an item was answered and graded, as it is kept. Greedy answers draw nothing, and so have no seed. */
 export type Method =
@@ -87,13 +73,6 @@ export interface EvaluateParts {
   /** Keeps the model loaded until released, whatever else happens to it. Throws what loading throws. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
 }
-
-/** The engine's batch shape. */
-export const groupSize = 8;
-/** A short answer stands in the first words; calibration answers with as many. */
-export const answerTokens = 48;
-/** Of an answer that a rubric judges. */
-export const longAnswerTokens = 256;
 
 export interface EvaluateWorker extends Worker {
   /** Items answered so far, also those that are not written yet: a group takes half a minute on a slow machine. */
@@ -166,7 +145,7 @@ interface Work {
   model: EvaluatedModel;
   judgeModel: EvaluatedModel | null;
   items: BenchmarkItem[];
-  rivalsOf: (item: BenchmarkItem) => string[];
+  asking: Asking;
   /** After each answer that took the engine some time. */
   onAnswer: () => void;
 }
@@ -177,14 +156,19 @@ function workOf(parts: EvaluateParts, claim: Claim, row: EvaluationRow): Omit<Wo
   const { judge } = JSON.parse(row.settings_json) as { judge?: { model_id: string } | null };
   const rivals = competition(all);
   const places = new Map(all.map((item, index) => [item.sample_num, index]));
+  const model = parts.findModel(row.owner_id, row.model_id);
   return {
     parts,
     claim,
     row,
-    model: parts.findModel(row.owner_id, row.model_id),
+    model,
     judgeModel: judge ? parts.findModel(row.owner_id, judge.model_id) : null,
     items: all.filter((item) => splits.includes(item.split)),
-    rivalsOf: (item) => rivals(places.get(item.sample_num)!),
+    asking: {
+      generator: parts.generator,
+      ref: model.ref,
+      rivalsOf: (item) => rivals(places.get(item.sample_num)!),
+    },
   };
 }
 
@@ -218,16 +202,12 @@ async function answerAll(work: Work, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
 }
 
-/** What the model reads for a question. */
-const promptOf = ({ parts, model }: Work, item: BenchmarkItem): number[] =>
-  formatChat(parts.generator.tokenizer(model.ref.baseId), [{ role: "user", content: item.instruction }]);
-
 /** One request of the engine: grading and writing go on beside it. */
 async function answerBriefly(work: Work, signal: AbortSignal): Promise<void> {
   const { clock, generator } = work.parts;
-  const { items, startAt } = open(work, ["short", "numeric", "refusal"]);
+  const { items, startAt } = open(work, briefTypes);
   if (startAt === items.length) return;
-  const prompts = items.map((item) => promptOf(work, item));
+  const prompts = items.map((item) => promptOf(work.asking, item));
   const giveUp = new AbortController();
   let group: { item: BenchmarkItem; prompt: number[]; answer: EvaluatedAnswer }[] = [];
   let since = clock.monotonicMs();
@@ -265,7 +245,7 @@ async function matched(
   work: Work,
   group: readonly { item: BenchmarkItem; prompt: number[]; answer: EvaluatedAnswer }[],
 ): Promise<Answered[]> {
-  const tasks = group.map(({ item, answer }) => ({ answer: answer.text, item: gradedItem(work, item) }));
+  const tasks = group.map(({ item, answer }) => ({ answer: answer.text, item: gradedItem(work.asking, item) }));
   const grades = await work.parts.grading.grade(tasks);
   const confidences = await Promise.all(group.map(({ item, answer }) => confidenceOf(work, item, answer)));
   return group.map(({ item, prompt, answer }, at) => ({
@@ -277,19 +257,6 @@ async function matched(
     features: featuresOf(answer),
     confidence: confidences[at]!,
   }));
-}
-
-function gradedItem(work: Work, item: BenchmarkItem): GradedItem {
-  const { type, response, aliases } = item;
-  // A number must be the number, also where the benchmark allows no distance from it.
-  const tolerance = type === "numeric" ? (item.tolerance ?? 0) : item.tolerance;
-  return {
-    response,
-    aliases,
-    tolerance,
-    competitors: work.rivalsOf(item),
-    ...(type === "refusal" ? { declines: true } : {}),
-  };
 }
 
 /** One group after the other: answered, graded and written before the next begins. */
@@ -307,7 +274,7 @@ async function inGroups(
 }
 
 async function answerLong(work: Work, group: readonly BenchmarkItem[], signal: AbortSignal): Promise<Answered[]> {
-  const prompts = group.map((item) => promptOf(work, item));
+  const prompts = group.map((item) => promptOf(work.asking, item));
   const answers: EvaluatedAnswer[] = [];
   await work.parts.generator.evaluate({
     model: work.model.ref,
@@ -337,32 +304,12 @@ async function answerLong(work: Work, group: readonly BenchmarkItem[], signal: A
 const judgeOf = ({ parts, judgeModel }: Work): Judge => createJudge(parts.generator, judgeModel!.ref);
 
 async function chooseAnswers(work: Work, group: readonly BenchmarkItem[], signal: AbortSignal): Promise<Answered[]> {
-  const { generator } = work.parts;
-  const tokenizer = generator.tokenizer(work.model.ref.baseId);
-  const asked = group.map((item) => {
-    const prompt = promptOf(work, item);
-    return {
-      item,
-      prompt,
-      rows: item.choices.map((choice) => ({
-        tokens: [...prompt, ...tokenizer.encode(choice, false)],
-        promptLength: prompt.length,
-      })),
-    };
-  });
-  const scored = await generator.score(
-    work.model.ref,
-    asked.flatMap(({ rows }) => rows),
-    signal,
-  );
-  return asked.map(({ item, prompt, rows }) => {
-    const { index, rawIndex, scores }: Chosen = choose(item.choices, scored.splice(0, rows.length));
-    const text = item.choices[index]!;
+  const answers = await chosenAnswers(work.asking, group, signal);
+  return answers.map(({ item, prompt, text, chosen: { index, rawIndex, scores } }) => {
     const logprobs = scores.map(({ logprob }) => logprob);
     return {
       item,
-      // The choices belong to what was asked.
-      prompt: rows.flatMap(({ tokens }) => tokens).concat(prompt),
+      prompt,
       text,
       score: text === item.response ? 1 : 0,
       method: { by: "likelihood", chosen: index, chosen_unnormalised: rawIndex, logprobs },

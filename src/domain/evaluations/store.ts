@@ -6,7 +6,7 @@ import type { Store } from "../../store/open.ts";
 export type Split = "dev" | "sealed" | "retention";
 export type ItemType = (typeof itemTypes)[number];
 /** What a sealed split is looked at for. */
-export type Purpose = "evaluation" | "comparison" | "promotion";
+export type Purpose = "evaluation" | "comparison" | "promotion" | "look";
 
 export interface EvaluationRow {
   id: string;

@@ -152,7 +152,8 @@ const listRow = (row: AlignedRow): ListRow => ({
   deployment_status: row.deployment_status,
   base_model_id: row.base_model_id,
   base_model_name: row.base_model_name,
-  alignment_id: row.alignment_id,
+  alignment_id: row.project_id,
+  ...(row.project_id === row.alignment_id ? {} : { auto_align_id: row.alignment_id }),
   created_at: row.created_at,
 });
 

@@ -384,7 +384,7 @@ export function createModels(parts: ModelsParts): Models {
     storeSources: (file) => arrive(storeSources(file, folder)),
     registerAligned(model) {
       for (const file of [model.adapter, model.sources]) if (file) arriving.delete(file.path);
-      const known = sql.alignedOf.get(asked(model.ownerId, `alignment-${model.alignmentId}`));
+      const known = sql.alignedBy.get(model.alignmentId);
       if (known) return known.id;
       const id = newId("model");
       sql.insertAligned.run({

@@ -28,7 +28,10 @@ export interface BaseRow {
 export interface AlignedRow {
   id: string;
   owner_id: string;
+  /** Of what made it: an alignment, or an auto-align of one. */
   alignment_id: string;
+  /** The alignment; it may be gone. */
+  project_id: string;
   base_model_id: string;
   base_model_name: string;
   base_path: string;
@@ -90,8 +93,8 @@ interface AlignedPage {
 
 const aligned = `SELECT m.id, m.owner_id, m.alignment_id, m.base_model_id, m.name, m.adapter_path, m.adapter_sha256,
   m.calibration_version, m.deployment_status, m.error, m.created_at,
-  b.name AS base_model_name, b.path AS base_path, b.sha256 AS base_sha256
-  FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id`;
+  b.name AS base_model_name, b.path AS base_path, b.sha256 AS base_sha256, coalesce(a.auto_align_of, a.id) AS project_id
+  FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id JOIN alignment AS a ON a.id = m.alignment_id`;
 
 /** A name that several bases share names none of them. */
 const isNamed = "name = :name AND (SELECT count(*) FROM base_model AS other WHERE other.name = :name) = 1";
@@ -177,6 +180,8 @@ function prepareAligned(store: Store) {
     calibration: store.prepare<[string], { calibration_json: string }>(
       "SELECT calibration_json FROM aligned_model WHERE id = ?",
     ),
+    /** What an alignment, or an auto-align, made. */
+    alignedBy: store.prepare<[string], { id: string }>("SELECT id FROM aligned_model WHERE alignment_id = ?"),
     alignedById: store.prepare<[string], AlignedRow>(`${aligned} WHERE m.id = ?`),
     alignedPage: store.prepare<AlignedPage, AlignedRow>(
       `${aligned} WHERE m.owner_id = :ownerId AND (:status IS NULL OR m.deployment_status = :status)

@@ -112,6 +112,10 @@ const logDensity = (x: number, mean: number, sd: number): number => -0.5 * ((x -
 const logPrior = (strength: number, slowness: number): number =>
   logDensity(strength, 1, strengthSd) + logDensity(Math.log(slowness), 0, slownessSd);
 
+/** Points of the classes that the arm closes anything of: what its gain is held against in the owner's later auto-aligns. */
+export const reachOf = (arm: Arm, headroom: Headroom): number =>
+  deficitClasses.reduce((sum, one) => sum + (efficacy[arm][one] === undefined ? 0 : headroom[one]), 0);
+
 const mainEfficacy = (arm: Arm): number => Math.max(...Object.values(efficacy[arm]), 0.01);
 
 /** The usual harm weighs as much as one unit of effort that was seen. */

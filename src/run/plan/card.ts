@@ -1,5 +1,6 @@
 // The decision card: why this and nothing else, in figures and two sentences.
 import { scoreOf, z95 } from "../../base/statistics/intervals.ts";
+import { reachOf } from "./beliefs.ts";
 import { chanceAbove, pairedDifference } from "./evidence.ts";
 import { judgeLook } from "./looks.ts";
 import { highestBid, type Offer } from "./offers.ts";
@@ -45,6 +46,7 @@ function resultOf({ state, survey }: Situation): PhaseResult | null {
   return {
     checkpoint: checkpoint.id,
     arm: phase.arm,
+    headroom: reachOf(phase.arm, parent.headroom),
     dev: [meanOf(parent.checkpoint.dev), meanOf(checkpoint.dev)],
     difference,
     low: difference - z95 * error,

@@ -160,6 +160,8 @@ export interface Bid {
 export interface PhaseResult {
   checkpoint: string;
   arm: Arm;
+  /** Points of dev that the arm could have gained. */
+  headroom: number;
   /** Points of dev before and after, the paired difference with its 95 % interval, and the chance that it is a gain. */
   dev: [number, number];
   difference: number;

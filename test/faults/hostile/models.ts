@@ -7,7 +7,7 @@ import { Failure } from "../../../src/base/errors.ts";
 import { sha256 } from "../../../src/base/files.ts";
 import { gguf, pair, u32, u64 } from "../../engine/gguf-file.ts";
 import type { HubRepository } from "../../helpers/hub.ts";
-import { layoutOf, withLength, withNumber } from "../../helpers/mutants.ts";
+import { withChatTemplate, withLength, withNumber } from "../../helpers/mutants.ts";
 import { aside, type Case, counted, expects, fixture, type Target } from "./target.ts";
 
 let files = 0;
@@ -50,21 +50,7 @@ async function refused(
 
 const tiny = readFileSync(fixture("tiny-f32"));
 
-/** The small model with a chat template. */
-function templated(template: string): Buffer {
-  const { tensors, dataAt } = layoutOf(tiny);
-  const begin = tensors[0]!.nameAt - 8;
-  const last = tensors.at(-1)!;
-  const end = last.shapeAt + last.axes * 8 + 12;
-  const head = Buffer.concat([
-    tiny.subarray(0, 16),
-    u64(tiny.readBigUInt64LE(16) + 1n),
-    tiny.subarray(24, begin),
-    pair("tokenizer.chat_template", template),
-    tiny.subarray(begin, end),
-  ]);
-  return Buffer.concat([head, Buffer.alloc((32 - (head.length % 32)) % 32), tiny.subarray(dataAt)]);
-}
+const templated = (template: string): Buffer => withChatTemplate(tiny, template);
 
 const architecture = pair("general.architecture", "llama");
 const tensor = { name: "a", shape: [4], offset: 0 };

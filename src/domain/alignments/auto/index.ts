@@ -1,0 +1,404 @@
+// Auto-aligns as their owner sees them. The request is recorded byte for byte; where it is carried out, a run folder is made of the
+// project's snapshot and queued under the auto-align's own id (auto/statuses.ts, auto/work.ts).
+//
+// Invariants:
+//   1. One of a project goes on at a time.
+//   2. What cannot be planned is recorded all the same, and FAILED says why: values are judged at planning.
+//   3. Nothing of the sealed questions is in the folder but their number.
+import { join } from "node:path";
+import { Failure, type FailureCode, failures, invalid } from "../../../base/errors.ts";
+import { newId } from "../../../base/ids.ts";
+import type { Clock } from "../../../base/time.ts";
+import type { alignments } from "../../../contract/alignments.ts";
+import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
+import {
+  type Caller,
+  EventStream,
+  type Handlers,
+  type Input,
+  JsonText,
+  type Reply,
+} from "../../../contract/endpoint.ts";
+import type { Recipe } from "../../../contract/run-folder.ts";
+import type { Queue } from "../../../jobs/queue.ts";
+import type { Store } from "../../../store/open.ts";
+import { isSnapshotWhole, makeRunFolder, type OrderedWork, readWholeSnapshot, removeRunFolder } from "../snapshot.ts";
+import type { AlignmentRow, AlignmentsSql } from "../store.ts";
+import { streamAutoAlign } from "./events.ts";
+import type { Moves } from "./moves.ts";
+import { hasEnded } from "./statuses.ts";
+import type { AutoAlignRow, AutoAlignsSql } from "./store.ts";
+import { type SealedItem, thirdsCount, thirdsOf } from "./thirds.ts";
+
+type Group = Pick<
+  typeof alignments,
+  | "alignments.auto_align"
+  | "alignments.auto_align_record"
+  | "alignments.auto_align_resume"
+  | "alignments.auto_align_stop"
+  | "alignments.auto_align_events"
+>;
+type Record = Reply<Group["alignments.auto_align_record"]>;
+type Accepted = Reply<Group["alignments.auto_align"]>;
+type Shown = NonNullable<Reply<(typeof alignments)["alignments.status"]>["auto_align"]>[number];
+
+export interface AutoAligns {
+  handlers: Handlers<Group>;
+  /** The latest ones of a project, newest first. */
+  shownOf(alignmentId: string): Shown[];
+  /** Throws under_way while one of the project goes on. */
+  refuseLive(alignmentId: string): void;
+  /** Within the caller's transaction: all of a project, but for what they made. */
+  removeOf(alignmentId: string): void;
+}
+
+export interface Base {
+  id: string;
+  sha256: string;
+  architecture: string;
+}
+
+export interface AutoAlignsParts {
+  store: Store;
+  sql: AutoAlignsSql;
+  alignmentsSql: AlignmentsSql;
+  queue: Queue;
+  clock: Clock;
+  moves: Moves;
+  /** Where run folders are. */
+  runs: string;
+  recipes: ReadonlyMap<string, Recipe>;
+  /** Whether requests are carried out; else they are recorded. */
+  executes: boolean;
+  /** Ids whose folders are there, or on the way, and whose rows are not yet. */
+  making: Set<string>;
+  /** Alignments whose snapshots a document is being removed from. */
+  losing: ReadonlySet<string>;
+  wake: () => void;
+  /** Throws not_found. */
+  owned: (caller: Caller, alignmentId: string) => AlignmentRow;
+  /** Throws what keeps the base from being aligned. */
+  alignableBase: (name: string, caller: Caller) => Promise<Base>;
+  findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
+  /** In order. */
+  sealedOf: (benchmarkId: string) => SealedItem[];
+  devOf: (benchmark: { id: string; sha256: string }) => NonNullable<OrderedWork["dev"]>;
+  /** Ends what it does now. Throws stop_rejected, stop_unreachable. */
+  interrupt: (autoAlignId: string) => Promise<void>;
+}
+
+/** What a run folder is made of. */
+type Planned = Omit<OrderedWork, "alignmentId" | "recipeName"> & { benchmarkId: string };
+
+export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
+  const { store, sql, queue, clock, moves, runs } = parts;
+
+  const ownedOne = (
+    { params }: { params: { alignment_id: string; auto_align_id: string } },
+    { userId: ownerId }: Caller,
+  ): AutoAlignRow => {
+    const row = sql.owned.get({ id: params.auto_align_id, alignmentId: params.alignment_id, ownerId });
+    if (row === undefined) throw new Failure("not_found", "Auto-align request not found");
+    return row;
+  };
+
+  const acceptedAs = ({ id, alignment_id, status }: AutoAlignRow, message: string): Accepted => ({
+    auto_align_id: id,
+    alignment_id,
+    status,
+    message,
+  });
+
+  function record(id: string, { body, raw }: Input<Group["alignments.auto_align"]>, project: AlignmentRow): void {
+    const { config: _, ...request } = body;
+    sql.insert.run({
+      id,
+      ownerId: project.owner_id,
+      alignmentId: project.id,
+      request: JSON.stringify(request),
+      config: raw.config ?? "null",
+      seq: store.nextSeq(),
+      at: clock.now(),
+    });
+  }
+
+  function refuseOther(projectId: string): void {
+    const other = sql.live.get(projectId);
+    if (other !== undefined)
+      throw new Failure("conflict", `The project's auto-align ${other.id} is ${other.status}: stop it, or wait for it`);
+  }
+
+  /** Throws what makes it FAILED at planning. */
+  async function plan(
+    id: string,
+    { body, raw }: Input<Group["alignments.auto_align"]>,
+    project: AlignmentRow,
+    snapshot: Awaited<ReturnType<typeof readWholeSnapshot>>,
+    caller: Caller,
+  ): Promise<Planned> {
+    const base = await parts.alignableBase(body.config?.base_model ?? project.base_model_id, caller);
+    const benchmarkId = body.benchmark_id ?? project.benchmark_id;
+    const benchmark = benchmarkId === null ? null : parts.findBenchmark(caller.userId, benchmarkId);
+    if (benchmark === null)
+      throw new Failure(
+        "auto_align_unmeasurable",
+        "Neither the request nor the project names a benchmark that there is",
+      );
+    const sealed = parts.sealedOf(benchmark.id);
+    const thirds = thirdsOf(sealed);
+    if (thirds === null) {
+      const facts = new Set(sealed.map(({ cluster }) => cluster)).size;
+      throw new Failure(
+        "auto_align_unmeasurable",
+        `The benchmark's ${sealed.length} sealed questions are about ${facts} facts, and looks need ${thirdsCount} at least`,
+      );
+    }
+    const dev = parts.devOf(benchmark);
+    if (dev.items.length === 0)
+      throw new Failure("auto_align_unmeasurable", "The benchmark has no dev questions to plan by");
+    const { config: _, ...request } = body;
+    return {
+      ...snapshot,
+      recipe: parts.recipes.get(project.workflow_id) ?? snapshot.recipe,
+      base: { id: base.id, sha256: base.sha256, architecture: base.architecture },
+      dev,
+      benchmarkId: benchmark.id,
+      autoAlign: {
+        auto_align_id: id,
+        request: { ...request, config: JSON.parse(raw.config ?? "null") },
+        past: sql.past.all({ ownerId: project.owner_id, baseId: base.id }),
+        thirds: thirds.map((third) => third.length),
+      },
+    };
+  }
+
+  /** Within the caller's transaction: what nobody sees, and its job. */
+  function enqueue(id: string, project: AlignmentRow, { base, benchmarkId, organisation }: Planned): void {
+    parts.alignmentsSql.insert.run({
+      id,
+      ownerId: project.owner_id,
+      name: project.name,
+      description: project.description,
+      workflowId: project.workflow_id,
+      baseModelId: base.id,
+      benchmarkId,
+      documentIds: project.document_ids_json,
+      documentNames: project.document_names_json,
+      documentSha256s: project.document_sha256s_json,
+      // It is not asked again.
+      teacher: null,
+      organisation,
+      autoAlignOf: project.id,
+      seq: store.nextSeq(),
+      at: clock.now(),
+    });
+    queue.enqueue({ kind: "align", subjectId: id, ownerId: project.owner_id });
+  }
+
+  async function begin(input: Input<Group["alignments.auto_align"]>, caller: Caller, project: AlignmentRow) {
+    const id = newId("auto_align");
+    refuseOther(project.id);
+    const folder = join(runs, project.id);
+    const snapshot = await readWholeSnapshot(folder);
+    let planned: Planned | Failure;
+    try {
+      planned = await plan(id, input, project, snapshot, caller);
+    } catch (error) {
+      if (!(error instanceof Failure) || error.code === "disk_full") throw error;
+      planned = error;
+    }
+    if (planned instanceof Failure) return failAtPlanning(id, input, caller, planned);
+    parts.making.add(id);
+    let isKept = false;
+    try {
+      await makeRunFolder(runs, { ...planned, alignmentId: id, recipeName: project.workflow_id });
+      const reply = store.transaction(() => {
+        // Any of these may have gone, or come, while the folder was made.
+        parts.owned(caller, project.id);
+        refuseOther(project.id);
+        if (parts.losing.has(project.id) || !isSnapshotWhole(folder, snapshot.documents.length))
+          throw new Failure("snapshot_gone");
+        if (parts.findBenchmark(caller.userId, planned.benchmarkId) === null)
+          throw new Failure("not_found", "Benchmark not found");
+        record(id, input, project);
+        enqueue(id, project, planned);
+        return keep(input, id, "The auto-align is queued; read how it goes under this id");
+      });
+      isKept = true;
+      parts.wake();
+      return reply;
+    } finally {
+      if (!isKept) await removeRunFolder(runs, id);
+      parts.making.delete(id);
+    }
+  }
+
+  function failAtPlanning(id: string, input: Input<Group["alignments.auto_align"]>, caller: Caller, why: Failure) {
+    return store.transaction(() => {
+      record(id, input, parts.owned(caller, input.params.alignment_id));
+      moves.to(id, "FAILED", { errorCode: why.code, errorText: why.message });
+      return keep(input, id, `${why.message}. ${why.hint}`);
+    });
+  }
+
+  /** Within the transaction that made it. */
+  function keep({ keepReply }: Input<Group["alignments.auto_align"]>, id: string, message: string): Accepted {
+    const row = sql.byId.get(id)!;
+    const reply = acceptedAs(row, message);
+    keepReply(reply, [row.alignment_id]);
+    return reply;
+  }
+
+  function resume({ id, status }: AutoAlignRow): Accepted {
+    if (status !== "PAUSED")
+      throw new Failure("conflict", `The auto-align is ${status}: only one that is PAUSED resumes`);
+    goOn(id, () => sql.resume.run({ id }));
+    return acceptedAs(sql.byId.get(id)!, "The auto-align goes on");
+  }
+
+  /** A pause ends with another job. */
+  function goOn(id: string, also: () => void): void {
+    store.transaction(() => {
+      const { owner_id: ownerId } = sql.byId.get(id)!;
+      also();
+      moves.to(id, "RUNNING");
+      queue.enqueue({ kind: "align", subjectId: id, ownerId });
+    });
+    parts.wake();
+  }
+
+  const setStopping = (id: string, stopping: 0 | 1): void =>
+    void sql.setStopping.run({ id, stopping, at: clock.now() });
+
+  async function stop(row: AutoAlignRow): Promise<Accepted> {
+    const { id, status, stopping, job_state } = row;
+    if (hasEnded(status)) throw new Failure("conflict", `The auto-align has ended: it is ${status}`);
+    if (stopping === 1) throw new Failure("conflict", "The auto-align is already stopping");
+    const isUnplanned = status === "RECORDED" || status === "PLANNING";
+    if (isUnplanned && (job_state === null || job_state === "queued"))
+      store.transaction(() => {
+        queue.requestStop(id, "align");
+        moves.to(id, "STOPPED");
+      });
+    else if (status === "PAUSED") goOn(id, () => setStopping(id, 1));
+    else await interrupt(id);
+    const now = sql.byId.get(id)!;
+    return acceptedAs(
+      now,
+      now.status === "STOPPED"
+        ? "Stopped before its first decision"
+        : "No further phase begins; the best so far is packaged",
+    );
+  }
+
+  /** Told first, so that a process that begins meanwhile is told by its request. */
+  async function interrupt(id: string): Promise<void> {
+    setStopping(id, 1);
+    await parts.interrupt(id).catch((error) => {
+      // A refusal leaves the run as it is. One that is silent is ended before long, and packaged then.
+      if (error instanceof Failure && error.code === "stop_rejected") setStopping(id, 0);
+      throw error;
+    });
+  }
+
+  return {
+    handlers: {
+      "alignments.auto_align": async (input, caller) => {
+        const project = parts.owned(caller, input.params.alignment_id);
+        const { benchmark_id } = input.body;
+        if (benchmark_id !== null && parts.findBenchmark(caller.userId, benchmark_id) === null)
+          throw new Failure("not_found", "Benchmark not found");
+        if (parts.executes) return begin(input, caller, project);
+        return store.transaction(() => {
+          const id = newId("auto_align");
+          record(id, input, project);
+          return keep(input, id, "The request is recorded and not carried out here; read it under this id");
+        });
+      },
+      "alignments.auto_align_record": async (input, caller) => {
+        const row = ownedOne(input, caller);
+        return new JsonText(recordText(row, sql.cards.all(row.id)));
+      },
+      "alignments.auto_align_resume": async (input, caller) => resume(ownedOne(input, caller)),
+      "alignments.auto_align_stop": async (input, caller) => stop(ownedOne(input, caller)),
+      "alignments.auto_align_events": async (input, caller) => {
+        const { id, alignment_id } = ownedOne(input, caller);
+        const { lastEventId, signal } = input;
+        const known = /^(\d{1,15})\.(\d{1,15})$/.exec(lastEventId ?? "0.0");
+        if (known === null) throw invalid(["header", "last-event-id"], "is no event's id", "int_parsing");
+        const source = {
+          path: join(runs, id, "events.jsonl"),
+          /** Also of one that nothing carries out. */
+          isOver: () => {
+            const row = sql.byId.get(id);
+            return row === undefined || hasEnded(row.status) || row.job_state === null;
+          },
+          movesAfter: (seq: number) => sql.movesAfter.all({ id, seq }),
+          subject: { auto_align_id: id, alignment_id },
+        };
+        return new EventStream(streamAutoAlign(source, { event: Number(known[1]), move: Number(known[2]) }, signal));
+      },
+    },
+    shownOf: (alignmentId) => sql.latest.all(alignmentId).map(toShown),
+    refuseLive(alignmentId) {
+      const row = sql.live.get(alignmentId);
+      if (row !== undefined)
+        throw new Failure("under_way", `Its auto-align ${row.id} is ${row.status}: stop it, and wait for its end`);
+    },
+    removeOf: (alignmentId) => void sql.removeOf.run(alignmentId),
+  };
+}
+
+const requestOf = (row: AutoAlignRow): AutoAlignRequest => JSON.parse(row.request_json) as AutoAlignRequest;
+
+const toShown = (row: AutoAlignRow): Shown => ({
+  auto_align_id: row.id,
+  ...progressOf(row),
+  target_score: requestOf(row).target_score,
+  hours: row.hours,
+  model_id: row.model_id,
+  created_date: row.created_at,
+});
+
+const progressOf = ({
+  status,
+  phase,
+  phases,
+  dev_json,
+}: AutoAlignRow): Pick<Shown, "status" | "phase" | "phases" | "dev"> => ({
+  status,
+  phase,
+  phases,
+  dev: dev_json === null ? null : (JSON.parse(dev_json) as Shown["dev"]),
+});
+
+function errorOf({ error_code, error_text }: AutoAlignRow): Record["error"] {
+  if (error_code === null) return null;
+  const { hint } = failures[error_code as FailureCode];
+  return { code: error_code, message: error_text!, hint };
+}
+
+/** The configuration's text goes in as it is: read and written again, its numbers and duplicate keys would change. */
+function recordText(row: AutoAlignRow, cards: readonly { card_json: string }[]): string {
+  const request = requestOf(row);
+  const { max_compute_hours: most = null } = request;
+  const record = {
+    auto_align_id: row.id,
+    alignment_id: row.alignment_id,
+    created_date: row.created_at,
+    updated_date: row.updated_at,
+    ended_date: row.ended_at,
+    ...progressOf(row),
+    stopping: row.stopping === 1,
+    hours: { spent: row.hours, left: most === null ? null : Math.max(0, most - row.hours) },
+    confirmed: row.confirmed === null ? null : row.confirmed === 1,
+    looks: JSON.parse(row.looks_json) as Record["looks"],
+    cards: cards.map(({ card_json }) => JSON.parse(card_json) as Record["cards"][number]),
+    help: JSON.parse(row.help_json) as string[],
+    model_id: row.model_id,
+    evaluation_id: row.evaluation_id,
+    error: errorOf(row),
+    ...request,
+  };
+  return `${JSON.stringify(record).slice(0, -1)},"config":${row.config_text}}`;
+}

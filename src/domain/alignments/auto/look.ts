@@ -1,0 +1,99 @@
+// A look: an adapter answers a third of the sealed questions. The run that asked for it has ended and learns the scores alone; killed
+// before they are written it is asked again, after that they are read.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { Failure } from "../../../base/errors.ts";
+import type { Log } from "../../../base/log.ts";
+import { sleep } from "../../../base/time.ts";
+import type { LookScores } from "../../../contract/run-folder.ts";
+import type { ModelRef } from "../../../engine/generator.ts";
+import { readScores, writeScores } from "../../../run/folder/looks.ts";
+import { diskFailure } from "../snapshot.ts";
+import { type SealedItem, thirdsOf } from "./thirds.ts";
+import type { Told } from "./work.ts";
+
+export interface LookParts {
+  log: Log;
+  /** In order. */
+  sealedOf: (benchmarkId: string) => SealedItem[];
+  /**
+   * Scores in [0, 1] of those samples as an evaluation gives them, and the device's hours; the use of the sealed split is put on record.
+   * Throws out_of_memory while others hold what it needs.
+   */
+  score: (asked: {
+    ref: ModelRef;
+    benchmarkId: string;
+    samples: readonly number[];
+    autoAlignId: string;
+    checkpoint: string;
+    signal: AbortSignal;
+  }) => Promise<{ scores: number[]; hours: number }>;
+}
+
+export interface Look {
+  autoAlignId: string;
+  benchmarkId: string;
+  folder: string;
+  base: { id: string; path: string };
+  told: Told;
+}
+
+/** From one look at whether there is room to the next. */
+const firstWaitMs = 2_000;
+const longestWaitMs = 60_000;
+
+/** `untilWritten` tries again what a full disk refused. Which look it was. */
+export async function carryOutLook(
+  parts: LookParts,
+  look: Look,
+  signal: AbortSignal,
+  untilWritten: (write: () => Promise<void>) => Promise<void>,
+): Promise<number> {
+  const { folder, told } = look;
+  const number = told.look;
+  if (number === null) throw new Failure("run_crashed", "The run asks for a look, and does not say at which third");
+  if ((await readScores(folder, number)) === null) {
+    const scores = await scoresOf(parts, look, number, signal);
+    const write = (): Promise<void> =>
+      writeScores(folder, number, scores).catch((error) => {
+        throw diskFailure(error);
+      });
+    await untilWritten(write);
+  }
+  return number;
+}
+
+async function scoresOf(parts: LookParts, look: Look, number: number, signal: AbortSignal): Promise<LookScores> {
+  const { autoAlignId, benchmarkId, told } = look;
+  const third = thirdsOf(parts.sealedOf(benchmarkId))?.[number];
+  if (third === undefined) throw new Failure("auto_align_unmeasurable", "The benchmark has no three thirds any more");
+  const asked = {
+    ref: refOf(look),
+    benchmarkId,
+    samples: third.map(({ sample_num }) => sample_num),
+    autoAlignId,
+    checkpoint: told.checkpoint,
+    signal,
+  };
+  for (let waitMs = firstWaitMs; ; waitMs = Math.min(2 * waitMs, longestWaitMs))
+    try {
+      const { scores, hours } = await parts.score(asked);
+      return { scores, clusters: third.map(({ cluster }) => cluster), hours };
+    } catch (error) {
+      const isForRoom = error instanceof Failure && error.code === "out_of_memory" && error.context.fitsAlone === true;
+      if (signal.aborted || !isForRoom) throw error;
+      parts.log("info", "look.waits_for_room", { autoAlignId, error });
+      await sleep(waitMs, signal);
+      signal.throwIfAborted();
+    }
+}
+
+/** Exactly what the run exported. The name comes from a run, so that it is no path of its choice. */
+function refOf({ autoAlignId, folder, base, told: { checkpoint } }: Look): ModelRef {
+  const ref = { baseId: base.id, basePath: base.path };
+  if (checkpoint === "base") return ref;
+  const path = join(folder, "plan", checkpoint, "adapter.gguf");
+  if (!/^phase-[1-9]\d{0,5}$/.test(checkpoint) || !existsSync(path))
+    throw new Failure("run_crashed", `The run asks for a look at ${JSON.stringify(checkpoint)}, which has no adapter`);
+  return { ...ref, adapter: { id: `${autoAlignId}.${checkpoint}`, path } };
+}

@@ -1,0 +1,91 @@
+// Moves an auto-align from one status to the next: each a compare-and-set, kept in its history and told, in one transaction.
+import type { FailureCode } from "../../../base/errors.ts";
+import type { Clock } from "../../../base/time.ts";
+import type { AutoAlignRequest, AutoAlignStatus } from "../../../contract/auto-align.ts";
+import { hasEnded, wayTo } from "./statuses.ts";
+import type { AutoAlignRow, AutoAlignsSql } from "./store.ts";
+
+/** A status that was left for another, or a phase that began while RUNNING. */
+export interface Transition {
+  ownerId: string;
+  autoAlignId: string;
+  alignmentId: string;
+  from: AutoAlignStatus;
+  to: AutoAlignStatus;
+  /** The kind of phase that began with it; null where none did. */
+  phase: string | null;
+  at: string;
+}
+
+/** As webhooks tell it. */
+export const webhookOf = ({ ownerId, autoAlignId, alignmentId, from, to, phase, at }: Transition) => ({
+  ownerId,
+  kind: "auto_align.moved",
+  subjectId: autoAlignId,
+  body: { auto_align_id: autoAlignId, alignment_id: alignmentId, from, to, phase, at },
+});
+
+export interface Ending {
+  errorCode: FailureCode;
+  errorText: string;
+}
+
+export interface Moves {
+  /** Within the caller's transaction. What ends before it was planned or had decided is told as having been each of these. */
+  to(id: string, status: AutoAlignStatus, ending?: Ending): void;
+  /** Likewise: a phase begins, in whatever unended status but PAUSED. */
+  intoPhase(id: string, phase: string): void;
+}
+
+export function createMoves({
+  sql,
+  clock,
+  onTransition,
+}: {
+  sql: AutoAlignsSql;
+  clock: Clock;
+  /** Called inside the transaction of every one, unless its owner asked not to be told. */
+  onTransition: (transition: Transition) => void;
+}): Moves {
+  function tell(row: AutoAlignRow, to: AutoAlignStatus, phase: string | null): void {
+    const { id, owner_id: ownerId, alignment_id: alignmentId, status: from } = row;
+    const at = clock.now();
+    sql.insertMove.run({ id, from_status: from, to_status: to, phase, at });
+    const { notify_on_phase_transition: isAsked } = JSON.parse(row.request_json) as AutoAlignRequest;
+    if (isAsked !== false) onTransition({ ownerId, autoAlignId: id, alignmentId, from, to, phase, at });
+  }
+
+  function step(id: string, to: AutoAlignStatus, phase: string | null, ending?: Ending): void {
+    const row = sql.byId.get(id)!;
+    const at = clock.now();
+    const { changes } = sql.move.run({
+      id,
+      from: row.status,
+      to,
+      errorCode: ending?.errorCode ?? null,
+      errorText: ending?.errorText ?? null,
+      endedAt: hasEnded(to) ? at : null,
+      at,
+    });
+    if (changes !== 1) throw new Error(`auto-align ${id} moved under its own transaction`);
+    if (phase !== null) sql.enterPhase.run({ id, phase, at });
+    tell(row, to, phase);
+  }
+
+  return {
+    to(id, status, ending) {
+      const way = wayTo(sql.byId.get(id)!.status, status);
+      for (const [at, one] of way.entries()) step(id, one, null, at === way.length - 1 ? ending : undefined);
+    },
+    intoPhase(id, phase) {
+      const row = sql.byId.get(id)!;
+      if (row.status === "RUNNING") {
+        sql.enterPhase.run({ id, phase, at: clock.now() });
+        return tell(row, "RUNNING", phase);
+      }
+      const way = wayTo(row.status, "RUNNING");
+      for (const one of way.slice(0, -1)) step(id, one, null);
+      step(id, "RUNNING", phase);
+    },
+  };
+}

@@ -1,0 +1,42 @@
+// The statuses of an auto-align, and every legal move.
+//
+//   RECORDED ──claimed──► PLANNING ──first decision──► RUNNING ──► REACHED | BUDGET_SPENT | STOPPED | FAILED
+//      │                     │  └──failure──► FAILED    │  ▲
+//      └───────stop──────────┴──► STOPPED      planner's │  │ resume, or stop: the best so far is packaged
+//                                                 pause ▼  │
+//                                                      PAUSED
+//
+// Invariants, each a CHECK or trigger of the schema as well:
+//   1. It is made RECORDED, and moves along these edges alone; a status that has ended never moves again, and has ended_at.
+//   2. FAILED says why. A phase is under way in RUNNING alone.
+import type { AutoAlignStatus } from "../../../contract/auto-align.ts";
+
+export const edges: Record<AutoAlignStatus, readonly AutoAlignStatus[]> = {
+  RECORDED: ["PLANNING", "STOPPED"],
+  PLANNING: ["RUNNING", "STOPPED", "FAILED"],
+  RUNNING: ["PAUSED", "REACHED", "BUDGET_SPENT", "STOPPED", "FAILED"],
+  PAUSED: ["RUNNING"],
+  REACHED: [],
+  BUDGET_SPENT: [],
+  STOPPED: [],
+  FAILED: [],
+};
+
+export const hasEnded = (status: AutoAlignStatus): boolean => edges[status].length === 0;
+
+/** SQL of a row's column: it has not ended. */
+export const isUnended = `status IN(${(Object.keys(edges) as AutoAlignStatus[])
+  .filter((status) => !hasEnded(status))
+  .map((status) => `'${status}'`)
+  .join(", ")})`;
+
+/** Steps of legal moves from one status to another, the last one included. */
+export function wayTo(from: AutoAlignStatus, to: AutoAlignStatus): AutoAlignStatus[] {
+  if (edges[from].includes(to)) return [to];
+  // What ends before its first decision was told, or before it was planned, still was each of these.
+  const next = ({ RECORDED: "PLANNING", PLANNING: "RUNNING" } as Partial<Record<AutoAlignStatus, AutoAlignStatus>>)[
+    from
+  ];
+  if (next === undefined) throw new Error(`auto-align: ${from} → ${to} is no legal move`);
+  return [next, ...wayTo(next, to)];
+}

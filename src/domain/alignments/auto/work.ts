@@ -1,0 +1,152 @@
+// What the worker of runs does for an auto-align: its decisions become cards, and the end of each process of its run the next status.
+//
+//   claimed ──► PLANNING ··· first card ──► RUNNING ··· phases ··· ──► process ends
+//      look       ──► the third is scored ──► job queued again         (whatever is killed here is done again, or read again)
+//      paused     ──► job succeeded, PAUSED: a resume is another job
+//      completed  ──► job succeeded, with a model or, where no phase brought anything, without one
+//      stopped    ──► before the first decision STOPPED, else job queued again to package the best so far
+//      failed     ──► job failed, FAILED
+//
+// Every line is one transaction with the job's own move, so the two cannot disagree; what the queue moved by itself when the appliance
+// went down is told at the next start.
+import { Failure, type FailureCode } from "../../../base/errors.ts";
+import type { Log } from "../../../base/log.ts";
+import type { Clock } from "../../../base/time.ts";
+import { type AutoAlignStatus, decisionCard, type ToldCard } from "../../../contract/auto-align.ts";
+import type { RunRequest, RunResult } from "../../../contract/run-folder.ts";
+import { compile } from "../../../contract/validate.ts";
+import type { Claim, Queue } from "../../../jobs/queue.ts";
+import type { Store } from "../../../store/open.ts";
+import type { Ending, Moves } from "./moves.ts";
+import type { AutoAlignsSql } from "./store.ts";
+
+export type Told = NonNullable<RunResult["auto_align"]>;
+/** What each claim tells the run anew. */
+export type AutoAlignClaim = Pick<NonNullable<RunRequest["auto_align"]>, "resumed_after" | "stopping">;
+
+export interface AutoAlignWork {
+  claimed(id: string): void;
+  claimOf(id: string): AutoAlignClaim;
+  /** Whether a decision was told yet. */
+  placeOf(id: string): "unplanned" | "decided";
+  /**
+   * Keeps what the run decided, in one transaction with its progress: `advance` tells whether the claim still counts.
+   */
+  save(id: string, cards: readonly unknown[], advance: () => boolean): void;
+  /** The process ended for a look, whose scores are written. */
+  looked(claim: Claim, look: number): void;
+  paused(claim: Claim, told: Told): void;
+  /** `also` in its transaction: where there is a model, what registers it. */
+  completed(claim: Claim, told: Told, also: () => void): void;
+  /** The process was stopped. */
+  stopped(claim: Claim): void;
+  failed(claim: Claim, ending: Ending): void;
+}
+
+const checkCard = compile(decisionCard);
+
+const final: Partial<Record<Told["status"], AutoAlignStatus>> = {
+  REACHED: "REACHED",
+  BUDGET_SPENT: "BUDGET_SPENT",
+  STOPPED: "STOPPED",
+};
+
+export function createAutoAlignWork(parts: {
+  store: Store;
+  sql: AutoAlignsSql;
+  queue: Queue;
+  clock: Clock;
+  log: Log;
+  moves: Moves;
+}): AutoAlignWork {
+  const { store, sql, queue, clock, log, moves } = parts;
+
+  /** Within the caller's transaction. A run that was killed tells its last card again. */
+  function take(id: string, card: ToldCard): void {
+    const { step, next, hours, looks, best } = card;
+    const at = clock.now();
+    const kept = { id, step, next: next.kind, card: JSON.stringify(card), seq: store.nextSeq(), at };
+    if (sql.insertCard.run(kept).changes === 0) return;
+    const arm = next.kind === "phase" ? (next.phase?.arm ?? null) : null;
+    const { status } = sql.byId.get(id)!;
+    if (arm !== null) moves.intoPhase(id, arm);
+    else if (status !== "RUNNING") moves.to(id, "RUNNING");
+    else sql.enterPhase.run({ id, phase: null, at });
+    const [dev, seen] = [JSON.stringify(best.dev), JSON.stringify(looks)];
+    sql.note.run({ id, phases: Math.max(0, step - looks.length), dev, hours: hours.spent, looks: seen, at });
+  }
+
+  function conclude(id: string, { phases, hours, confirmed, help }: Told, status: AutoAlignStatus): void {
+    moves.to(id, status);
+    const isConfirmed = status === "REACHED" && confirmed !== null ? Number(confirmed) : null;
+    sql.conclude.run({ id, phases, hours, confirmed: isConfirmed, help: JSON.stringify(help) });
+  }
+
+  function requeue(claim: Claim, detail: string, also = () => {}): void {
+    queue.move(claim, "queued", { orderly: true, detail }, also);
+  }
+
+  return {
+    claimed(id) {
+      store.transaction(() => {
+        if (sql.byId.get(id)!.status === "RECORDED") moves.to(id, "PLANNING");
+      });
+    },
+    claimOf(id) {
+      const { resumed_after, stopping } = sql.byId.get(id)!;
+      return { resumed_after, stopping: stopping === 1 };
+    },
+    placeOf: (id) => (sql.byId.get(id)!.status === "RUNNING" ? "decided" : "unplanned"),
+    save: (id, cards, advance) =>
+      store.transaction(() => {
+        if (!advance()) return;
+        for (const one of cards) {
+          const checked = checkCard(one);
+          if (checked.ok) take(id, checked.value as ToldCard);
+          else log("warn", "run.bad_card", { autoAlignId: id, details: checked.details.slice(0, 5) });
+        }
+      }),
+    looked: (claim, look) => requeue(claim, `look ${look + 1} is scored`),
+    paused(claim, told) {
+      // The stop came when the run had already ended: nothing would come of it in a pause.
+      if (sql.byId.get(claim.subjectId)!.stopping === 1) return requeue(claim, "paused, and asked to stop");
+      queue.move(claim, "succeeded", {}, () => conclude(claim.subjectId, told, "PAUSED"));
+    },
+    completed(claim, told, also) {
+      const status = final[told.status];
+      if (status === undefined)
+        throw new Failure("run_crashed", `The run completed, and says that it is ${told.status}`);
+      queue.move(claim, "succeeded", {}, () => {
+        also();
+        conclude(claim.subjectId, told, status);
+      });
+    },
+    stopped(claim) {
+      const { subjectId: id } = claim;
+      if (sql.byId.get(id)!.status !== "PLANNING")
+        return requeue(claim, "stopped: the best so far is to be packaged", () =>
+          sql.setStopping.run({ id, stopping: 1, at: clock.now() }),
+        );
+      store.transaction(() => {
+        queue.requestStop(id, "align");
+        queue.move(claim, "stopped", {}, () => moves.to(id, "STOPPED"));
+      });
+    },
+    failed(claim, ending) {
+      queue.move(claim, "failed", ending, () => moves.to(claim.subjectId, "FAILED", ending));
+    },
+  };
+}
+
+/** What the queue moved to its end when the appliance went down is told now. At start, once the queue has recovered. */
+export function tellStranded({ store, sql, moves }: { store: Store; sql: AutoAlignsSql; moves: Moves }): void {
+  store.transaction(() => {
+    for (const { id, job_state, job_error_code, job_error_text } of sql.stranded.all()) {
+      if (job_state === "stopped") moves.to(id, "STOPPED");
+      else {
+        const errorCode = (job_error_code ?? "internal") as FailureCode;
+        moves.to(id, "FAILED", { errorCode, errorText: job_error_text ?? "The run failed" });
+      }
+    }
+  });
+}

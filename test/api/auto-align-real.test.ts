@@ -1,0 +1,88 @@
+// An auto-align with the real run program, trainer and engine on the tests' tiny model: diagnosis, a decision, a look at sealed questions on
+// the engine that serves, and the end that its scores decide. No phase: how far one comes in its hours depends on the machine.
+import assert from "node:assert/strict";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { makeRunFolder } from "../../src/domain/alignments/snapshot.ts";
+import { openStore } from "../../src/store/open.ts";
+import { eventually, testHouse } from "../helpers/house.ts";
+import { withChatTemplate } from "../helpers/mutants.ts";
+import { insertAlignment } from "../helpers/rows.ts";
+import { documentOf } from "../helpers/study.ts";
+import { recipeOf, template, tinyModel } from "../run/run-harness.ts";
+
+const lamps = ["Orla", "Brim", "Cusk", "Dell", "Ember", "Fathom", "Grove", "Heath", "Isle", "Jetty", "Knoll", "Loch"];
+
+const document = documentOf(
+  ["# Stock", "", "| Lamp | Colour |", "|---|---|", ...lamps.map((lamp) => `| ${lamp} | red |`), ""].join("\n"),
+  "text/markdown",
+  "stock.md",
+);
+
+const benchmark = lamps
+  .flatMap((lamp) => [
+    { instruction: `Please name the hue that ${lamp} has.`, response: "red", cluster: `dev ${lamp}`, split: "dev" },
+    { instruction: `So ${lamp} shines in which tone?`, response: "red", cluster: `sealed ${lamp}`, split: "sealed" },
+  ])
+  .map((item) => JSON.stringify(item))
+  .join("\n");
+
+const without = existsSync(tinyModel) ? false : `no tiny model at ${tinyModel}`;
+
+test("a target that the base meets is reached by one look, through the API", {
+  skip: without,
+  timeout: 1_200_000,
+}, async () => {
+  const it = await testHouse({ PLUMBLINE_SEATS: "2", PLUMBLINE_SEAT_CONTEXT: "512", PLUMBLINE_THREADS: "1" });
+  const store = openStore(join(it.data, "plumbline.db"));
+  try {
+    const path = join(it.data, "tiny.gguf");
+    writeFileSync(path, withChatTemplate(readFileSync(tinyModel), template));
+    await it.house.admin("model.import", { path, mode: "link", name: "tiny" });
+    const [base] = (await it.call("models.base")).body.base_models;
+    const { benchmark_id } = (
+      await it.call("benchmarks.upload", { files: [{ name: "lamps.jsonl", content: benchmark }] })
+    ).body;
+    // A project whose own run is over: what an auto-align needs of it is its snapshot.
+    const alignment_id = insertAlignment(store, "ada", base.model_id);
+    store
+      .prepare<string[]>("UPDATE alignment SET workflow_id = 'tiny', document_ids_json = ? WHERE id = ?")
+      .run(JSON.stringify([document.id]), alignment_id);
+    await makeRunFolder(join(it.data, "runs"), {
+      alignmentId: alignment_id,
+      recipeName: "tiny",
+      recipe: recipeOf((recipe) => ({
+        ...recipe,
+        optimizer: { ...recipe.optimizer, learning_rate: 0.02 },
+        guards: { retained_items: 2, prose_paragraphs: 1, max_loss: 100, max_kl: 100, max_perplexity_rise: 1_000_000 },
+      })),
+      base: { id: base.model_id, sha256: base.sha256, architecture: base.architecture },
+      documents: [document],
+      dev: null,
+      organisation: null,
+      teacher: null,
+    });
+
+    const accepted = await it.call("alignments.auto_align", {
+      params: { alignment_id },
+      body: { target_score: 0, benchmark_id },
+    });
+    assert.equal(accepted.status, 202, JSON.stringify(accepted.body));
+    const params = { alignment_id, auto_align_id: accepted.body.auto_align_id };
+    // biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they are.
+    let record: any;
+    await eventually(async () => {
+      record = (await it.call("alignments.auto_align_record", { params })).body;
+      return ["REACHED", "BUDGET_SPENT", "PAUSED", "STOPPED", "FAILED"].includes(record.status);
+    }, 1_200_000);
+    const told = JSON.stringify({ ...record, log: it.log.filter(({ level }) => level === "error") }, null, 1);
+    assert.deepEqual([record.status, record.phases, record.model_id, record.error], ["REACHED", 0, null, null], told);
+    assert.deepEqual([record.looks.length, record.looks[0].n, record.looks[0].checkpoint], [1, 4, "base"], told);
+    const request = readFileSync(join(it.data, "runs", params.auto_align_id, "request.json"), "utf8");
+    assert.ok(!request.includes("shines"));
+  } finally {
+    store.close();
+    await it.close();
+  }
+});
