@@ -19,6 +19,7 @@ import { begin, unavailable } from "./auto/begin.ts";
 import { type Checked, checkpointOf, createChecker, guardsOf } from "./auto/check.ts";
 import { type Adapter, adapterOfPhase, carryOut, isCarriedOut, type PhaseMade } from "./auto/phase.ts";
 import { type ReinforcePlan, resolveReinforce } from "./auto/reinforce.ts";
+import { autoAlignReport } from "./auto/report.ts";
 import { type BaseSaid, type Candidate, type Chosen, penaltyOf } from "./choose.ts";
 import { type Run, withRecipe } from "./context.ts";
 import { shapeOf } from "./folder/adapter-shape.ts";
@@ -62,7 +63,7 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
     if (told.look !== null) return withoutArtefact(run.request, "look", told);
     if (told.checkpoint === "base") return withoutArtefact(run.request, "completed", told);
     await run.enter("packaging");
-    packaged = await exportBest(plan, told.checkpoint);
+    packaged = await exportBest(plan, told);
   } finally {
     await trainer.close();
   }
@@ -84,6 +85,10 @@ interface Plan {
   adapters: Map<string, Adapter>;
   phases: PhaseMade[];
   checks: Map<string, Checked>;
+  /** Spent when each checkpoint was checked. */
+  hours: number[];
+  /** Of the last decision. */
+  why: string;
 }
 
 /** Settings that change nothing are told once, before anything is done by the others. */
@@ -110,6 +115,8 @@ async function openPlan(
     adapters: new Map([["base", { id: "base", path: null, alpha, rowsSeen: 0 }]]),
     phases: [],
     checks: new Map(),
+    hours: [state.hours],
+    why: "",
   };
 }
 
@@ -120,6 +127,7 @@ async function followed(plan: Plan): Promise<Told> {
   for (;;) {
     const decision = nextDecision(state);
     const { next } = decision;
+    plan.why = decision.card.because;
     if (next.kind === "phase") {
       const isKept = await isCarriedOut(run, plan.phases.length + 1, identityOfPhase(plan, next.phase));
       if (stopping && !isKept) return stopped(plan);
@@ -191,6 +199,7 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
   state.history.push(made.record);
   state.checkpoints.push(checkpointOf(run, adapter.id, next.from, checked));
   state.hours += made.record.setup_hours + made.record.hours_run + checked.hours;
+  plan.hours.push(state.hours);
 }
 
 /** As it was exported: what a look and a model will be made of. */
@@ -203,8 +212,9 @@ async function checkedAdapter({ run, base: { trainer }, check }: Plan, { path, a
 }
 
 /** The best checkpoint as a plain run's chosen adapter: packaging, report and calibration are the same. */
-async function exportBest(plan: Plan, id: string) {
+async function exportBest(plan: Plan, told: Told) {
   const { run, base, prepared, state, phases, checks, adapters, said } = plan;
+  const id = told.checkpoint;
   const adapter = adapters.get(id)!;
   const training = await openTraining(run, base, prepared, {
     folder: join(run.folder, "checkpoints", "best"),
@@ -230,7 +240,7 @@ async function exportBest(plan: Plan, id: string) {
     base: said.dev,
     answers: checks.get(id)!.answers,
   };
-  return { training, exported: await exportAdapter(run, training, chosen) };
+  return { training, exported: await exportAdapter(run, training, chosen, autoAlignReport(state, told, plan)) };
 }
 
 /** Steps of all phases up to the one that made the checkpoint. */

@@ -22,6 +22,7 @@ import type { Generator, ModelRef } from "../engine/generator.ts";
 import { supportSpace } from "../engine/support.ts";
 import type { References } from "../study/study.worker.ts";
 import { openStudyThread } from "../study/thread.ts";
+import type { AutoAlignReport } from "./auto/report.ts";
 import type { Chosen } from "./choose.ts";
 import type { Run } from "./context.ts";
 import { answerTokens } from "./dev-check.ts";
@@ -68,10 +69,17 @@ export interface Exported {
   /** The trainer's log-probs per row, without and with the adapter, in nats. */
   base: Float64Array[];
   aligned: Float64Array[];
+  /** null of an alignment that followed its recipe. */
+  autoAlign: AutoAlignReport | null;
 }
 
 /** The trainer's part: the chosen adapter as GGUF, and what the trainer says of a few fixed tokens. */
-export async function exportAdapter(run: Run, training: Training, chosen: Chosen): Promise<Exported> {
+export async function exportAdapter(
+  run: Run,
+  training: Training,
+  chosen: Chosen,
+  autoAlign: AutoAlignReport | null = null,
+): Promise<Exported> {
   const { trainer } = training;
   const name = chosen.adapter;
 
@@ -89,7 +97,7 @@ export async function exportAdapter(run: Run, training: Training, chosen: Chosen
   const from = Int32Array.from(rows, (row) => row.promptLength);
   const base = await trainer.score(null, packed, from);
   const aligned = await trainer.score(name, packed, from);
-  return { folder, chosen, adapter, rows, base: perRow(base, rows), aligned: perRow(aligned, rows) };
+  return { folder, chosen, adapter, rows, base: perRow(base, rows), aligned: perRow(aligned, rows), autoAlign };
 }
 
 /** What the adapter was made from, kept in its files. No time: the same run gives the same file, to the byte. */

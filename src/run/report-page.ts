@@ -39,6 +39,7 @@ export function reportPage(report: Report): string {
     `<h1>Alignment ${escaped(alignment_id)}</h1>`,
     verdict(report),
     `<p>Preset ${escaped(recipe_name)}, base ${escaped(base.id)} (${escaped(base.architecture)}, ${escaped(base.file_type)}), ${documents.length} documents.</p>`,
+    autoAligned(report),
     learned(report),
     lost(report),
     cost(report),
@@ -56,6 +57,68 @@ function verdict({ verdict: { outcome, headline, why }, help }: Report): string 
   const tone = outcome === "gain" ? "better" : "worse";
   const helps = outcome === "gain" ? "" : `<p>What would help most: ${escaped(help[0]!)}</p>`;
   return `<p class="big ${tone}">${escaped(headline)}</p><p>${escaped(why.join(" "))}</p>${helps}`;
+}
+
+function autoAligned({ auto_align: told }: Report): string {
+  if (told === null) return "";
+  const { course, looks, flow, hours } = told;
+  const phases = course.map(({ checkpoint, arm, hours, score, low, high, forecast, gained }): Cell[] => [
+    arm === null ? "the base" : `${checkpoint}: ${arm}`,
+    { n: hours.toFixed(2) },
+    { n: `${points(score)} (${points(low)} to ${points(high)})` },
+    {
+      n:
+        forecast === undefined
+          ? ""
+          : `${signed(forecast.gain)} (${signed(forecast.least)} to ${signed(forecast.most)})`,
+    },
+    gained === undefined ? { n: "" } : change(gained),
+  ]);
+  const looked = looks.map(({ checkpoint, n, score, low, smallest_visible, reached, confirmed }): Cell[] => [
+    checkpoint,
+    { n: String(n) },
+    { n: `${points(score)}, at least ${points(low)}` },
+    { n: points(smallest_visible) },
+    reached ? (confirmed ? "reached, confirmed" : "reached, not confirmed") : "missed",
+  ]);
+  const flows = Object.entries(flow)
+    .filter(([, { items }]) => items > 0)
+    .map(([name, { items, right }]): Cell[] => [
+      deficitNames[name as keyof typeof flow],
+      { n: String(items) },
+      { n: String(right) },
+    ]);
+  const most = hours.most === null ? "" : ` of ${hours.most}`;
+  return `<h2>Auto-align: ${escaped(told.status)}</h2>
+<p>Target ${points(told.target_score)}; ${hours.spent.toFixed(2)}${most} hours. ${escaped(told.why)}</p>
+${scoreByHours(course, told.target_score)}
+${table(["Checkpoint", { n: "Hours" }, { n: "Dev, 95 %" }, { n: "Forecast, 80 %" }, { n: "Gained" }], phases)}
+${looked.length === 0 ? "" : table(["Sealed look at", { n: "Questions" }, { n: "Score" }, { n: "Smallest visible" }, "Target"], looked)}
+${table(["Dev questions that the base", { n: "Of them" }, { n: "Right now" }], flows)}`;
+}
+
+const deficitNames = {
+  right: "had right",
+  disputed: "answers otherwise than the reference, which no document has",
+  format: "has right in content, not in form",
+  forgotten: "had right before",
+  elicitation: "has right in some draws",
+  knowledge: "has right with the passage alone",
+  reading: "has wrong even with the passage",
+};
+
+/** Dev scores over hours, each with its interval, under a line at the target. */
+function scoreByHours(course: { hours: number; score: number; low: number; high: number }[], target: number): string {
+  const most = Math.max(...course.map(({ hours }) => hours), Number.MIN_VALUE);
+  const x = (hours: number): string => ((100 * hours) / most).toFixed(2);
+  const y = (score: number): string => (100 - score).toFixed(2);
+  const line = 'stroke="currentColor" vector-effect="non-scaling-stroke"';
+  const bands = course.map(
+    ({ hours, low, high }) =>
+      `<line ${line} stroke-opacity=".4" x1="${x(hours)}" x2="${x(hours)}" y1="${y(low)}" y2="${y(high)}"/>`,
+  );
+  const scores = course.map(({ hours, score }) => `${x(hours)},${y(score)}`).join(" ");
+  return `<svg viewBox="-1 0 102 100" preserveAspectRatio="none" role="img" aria-label="Dev score by hours"><line ${line} stroke-dasharray="4 4" x1="0" x2="100" y1="${y(target)}" y2="${y(target)}"/><polyline fill="none" ${line} points="${scores}"/>${bands.join("")}</svg>`;
 }
 
 function learned({ learned: { dev, gained, lost, missed } }: Report): string {

@@ -51,6 +51,7 @@ export function reportOf(
     learned,
     guards: chosen.guards,
     help,
+    auto_align: exported.autoAlign,
     rows,
     training: {
       steps: state.step,

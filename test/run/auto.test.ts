@@ -112,6 +112,26 @@ test("a sequence is carried out to the letter, its end is a pause, and a stop th
     stopped.files.map(({ name }) => name),
     artefactFiles,
   );
+  const report = JSON.parse(readFileSync(join(folder, "artefact", "report.json"), "utf8")).auto_align;
+  assert.equal(report.status, "STOPPED");
+  assert.deepEqual(
+    report.course.map(({ arm }: { arm: string | null }) => arm),
+    [null, "supervised", "distil", "scale"],
+  );
+  assert.equal(report.course[0].score, 0);
+  assert.equal(report.course[1].gained, report.course[1].score);
+  const flow = Object.values(report.flow as Record<string, { items: number; right: number }>);
+  assert.equal(
+    flow.reduce((sum, { items }) => sum + items, 0),
+    dev.length,
+  );
+  const chosen = report.course.find(({ checkpoint }: { checkpoint: string }) => checkpoint === report.checkpoint);
+  assert.equal(
+    flow.reduce((sum, { right }) => sum + right, 0),
+    Math.round((chosen.score * dev.length) / 100),
+  );
+  const page = readFileSync(join(folder, "artefact", "report.html"), "utf8");
+  assert.match(page, /Auto-align: STOPPED/);
   assert.deepEqual(brokenRules(folder), []);
 });
 

@@ -18,13 +18,13 @@ export function headroomOf({ items }: Diagnosis, { dev, sampled }: CheckedCheckp
   const headroom: Headroom = { disputed: 0, format: 0, forgotten: 0, elicitation: 0, knowledge: 0, reading: 0 };
   for (const [at, item] of items.entries()) {
     const missed = 1 - dev[at]!;
-    if (missed > 0) headroom[classOf(item, sampled?.[at] ?? item.sampled)] += (100 * missed) / items.length;
+    if (missed > 0) headroom[deficitOf(item, sampled?.[at] ?? item.sampled)] += (100 * missed) / items.length;
   }
   return headroom;
 }
 
 /** Of an item that is wrong now. A score of one half and more counts as right. */
-function classOf(item: ProbedItem, sampled: number): DeficitClass {
+export function deficitOf(item: ProbedItem, sampled: number): DeficitClass {
   if (item.disputed) return "disputed";
   if (item.format_only) return "format";
   if (item.closed_book >= 0.5) return "forgotten";

@@ -1,0 +1,73 @@
+// What an auto-align says of itself in report.json: how the score went with the hours, what each phase was expected to bring and brought,
+// what became of the wrong answers by their class, and why it ended.
+import { scoreOf } from "../../base/statistics/intervals.ts";
+import type { RunResult } from "../../contract/run-folder.ts";
+import { type DeficitClass, deficitClasses, deficitOf } from "../plan/deficits.ts";
+import { pairedDifference } from "../plan/evidence.ts";
+import { judgeLook } from "../plan/looks.ts";
+import type { PlanState } from "../plan/state.ts";
+import { clustersOf } from "../plan/survey.ts";
+
+/** Right at the standard of the diagnosis: half an item's points. */
+const isRight = (score: number): boolean => score >= 0.5;
+
+export type AutoAlignReport = ReturnType<typeof autoAlignReport>;
+
+/** `hours`: spent when each checkpoint was checked, the base's first. `why`: of the last decision. */
+export function autoAlignReport(
+  state: PlanState,
+  told: NonNullable<RunResult["auto_align"]>,
+  { hours, why }: { hours: readonly number[]; why: string },
+) {
+  const clusters = clustersOf(state);
+  const made = new Map(state.history.map((phase) => [phase.checkpoint, phase]));
+  const byId = new Map(state.checkpoints.map((checkpoint) => [checkpoint.id, checkpoint]));
+  return {
+    target_score: state.limits.target_score,
+    status: told.status,
+    confirmed: told.confirmed,
+    checkpoint: told.checkpoint,
+    why,
+    hours: { spent: state.hours, most: state.limits.max_compute_hours },
+    ignored: state.limits.ignored,
+    looks: state.looks.map((look) => judgeLook(look, state.limits.target_score)),
+    /** Dev score of every checkpoint by the hours that were spent by then, with its 95 % interval. */
+    course: state.checkpoints.map(({ id, parent, dev }, at) => {
+      const { score, low, high, n } = scoreOf(dev, clusters);
+      const phase = made.get(id) ?? null;
+      return {
+        ...{ checkpoint: id, from: parent, arm: phase?.arm ?? null, hours: hours[at]!, score, low, high, n },
+        ...(phase && { steps: phase.steps_run, ...forecastOf(phase.forecast, dev, byId.get(parent!)!.dev, clusters) }),
+      };
+    }),
+    /** Dev items by why the base had them wrong, and what became of them at the checkpoint that was chosen. */
+    flow: flowOf(state, byId.get(told.checkpoint)!.dev),
+  };
+}
+
+/** 80 % of outcomes should lie between `least` and `most`. */
+const z80 = 1.2816;
+
+function forecastOf(
+  { gain, sd }: { gain: number; sd: number },
+  dev: readonly number[],
+  before: readonly number[],
+  clusters: readonly string[],
+) {
+  const { difference, error } = pairedDifference(dev, before, clusters);
+  const spread = z80 * Math.hypot(sd, error);
+  return { forecast: { gain, least: gain - spread, most: gain + spread }, gained: difference };
+}
+
+type Flow = Record<DeficitClass | "right", { items: number; right: number }>;
+
+function flowOf({ diagnosis, checkpoints }: PlanState, chosen: readonly number[]): Flow {
+  const none = () => ({ items: 0, right: 0 });
+  const flow = Object.fromEntries([...deficitClasses, "right"].map((name) => [name, none()])) as Flow;
+  for (const [at, item] of diagnosis.items.entries()) {
+    const place = isRight(checkpoints[0]!.dev[at]!) ? "right" : deficitOf(item, item.sampled);
+    flow[place].items++;
+    if (isRight(chosen[at]!)) flow[place].right++;
+  }
+  return flow;
+}
