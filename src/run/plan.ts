@@ -108,8 +108,8 @@ function bestPhase(situation: Situation): Choice | null {
   return best === null ? null : phaseChoice(situation, best, { repairs: null, focus: [] });
 }
 
-function isLikelyEnough({ state, beliefs }: Situation, { arm, from, steps, scale }: Offer): boolean {
-  const effort = steps / state.costs[arm].steps;
+function isLikelyEnough({ state, beliefs }: Situation, { arm, from, steps, scale, rateFactor }: Offer): boolean {
+  const effort = (steps / state.costs[arm].steps) * rateFactor;
   return outlookOf(state, beliefs, { arm, from, effort, scale }).chanceOf(from.aim - from.score) > 0.5;
 }
 
