@@ -47,7 +47,7 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   const reinforcePlan = limits.arms.includes("reinforce")
     ? resolveReinforce(request.config ?? null, run.parts.means, recipe.rendering.max_seq_len)
     : null;
-  await tellIgnored(run, [...limits.ignored, ...ignored]);
+  await tellSettings(run, [...limits.ignored, ...ignored], reinforcePlan?.warnings ?? []);
   const prepared = await prepare(run);
   await run.turn();
   const trainer = run.parts.startTrainer();
@@ -91,11 +91,14 @@ interface Plan {
   why: string;
 }
 
-/** Settings that change nothing are told once, before anything is done by the others. */
-async function tellIgnored(run: Run, ignored: PlanLimits["ignored"]): Promise<void> {
-  if (run.resumed || ignored.length === 0) return;
-  const message = `Settings that change nothing: ${ignored.map(({ field, reason }) => `${field} (${reason})`).join("; ")}`;
-  await run.events.append({ kind: "warning", phase: "preparing", code: "settings_ignored", message });
+/** Settings that change nothing, and those that look like a mistake, are told once, before anything is done by the others. */
+async function tellSettings(run: Run, ignored: PlanLimits["ignored"], doubts: readonly string[]): Promise<void> {
+  if (run.resumed) return;
+  const warn = (code: string, message: string): Promise<void> =>
+    run.events.append({ kind: "warning", phase: "preparing", code, message });
+  const reasons = ignored.map(({ field, reason }) => `${field} (${reason})`);
+  if (reasons.length > 0) await warn("settings_ignored", `Settings that change nothing: ${reasons.join("; ")}`);
+  if (doubts.length > 0) await warn("settings_doubtful", doubts.join(" "));
 }
 
 async function openPlan(

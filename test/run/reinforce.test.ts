@@ -117,6 +117,7 @@ test("every setting of a block is followed, or refused with its field", () => {
     [{ reference_policy: { kl_target: 0.1 } }, /^config\.reference_policy\.kl_target: /],
     [{ reference_policy: { source: "ema" } }, /^config\.reference_policy\.source: a moving average is not built/],
     [{ training: { inner_optim_steps: 65 } }, /^config\.training\.inner_optim_steps: /],
+    [{ training: { inner_optim_steps: 1.5 } }, /^config\.training\.inner_optim_steps: /],
     [{ reward: { type: "llm_judge", llm_judge: { judge_model: "x", criteria: ["y"] } } }, /^config\.reward\.llm_judge/],
     [{ advantage: { estimator: "gae" } }, /^(config\.)?advantage\.estimator: /],
   ];

@@ -35,6 +35,8 @@ export interface ReinforcePlan {
   /** Optimizer steps that the answers of one draw are split over. */
   innerSteps: number;
   skipsEqualGroups: boolean;
+  /** What is followed and looks like a mistake. */
+  warnings: string[];
 }
 
 /** Of the learning rate of supervised phases: published runs reinforce at a tenth (losses-and-config, §13). */
@@ -50,14 +52,17 @@ export function resolveReinforce(config: Config | null, means: Means, context: n
   const { skip_zero_advantage_groups: skips = true, ...estimator } = advantage;
   const inner = (config?.training as { inner_optim_steps?: number } | null | undefined)?.inner_optim_steps ?? 1;
   const objective = resolveLoss({ ...defined(loss), type: type == null ? "ppo" : (type as string) });
+  const paid = resolveReward(reward, means);
+  const sampling = resolveSampling(defined((config?.sampling ?? {}) as Record<string, unknown>), { context, inner });
   return {
     objective,
-    reward: resolveReward(reward, means),
+    reward: paid,
     advantage: resolveAdvantage(defined(estimator)),
     reference: resolveReference(defined((config?.reference_policy ?? {}) as Record<string, unknown>), objective.klCoef),
-    sampling: resolveSampling(defined((config?.sampling ?? {}) as Record<string, unknown>), { context, inner }),
+    sampling,
     innerSteps: inner,
     skipsEqualGroups: skips !== false,
+    warnings: [...objective.warnings, ...paid.warnings, ...sampling.warnings],
   };
 }
 

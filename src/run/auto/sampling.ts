@@ -42,10 +42,10 @@ export function resolveSampling(
     throw refused("max_prompt_tokens", `and max_tokens are ${maxPromptTokens + maxTokens} together, and ${fits} fit`);
   const groups = whole("prompt_groups_per_step", 8, 1, 1024);
   const groupSize = whole("group_size", 8, 2, 128);
-  if (groups * groupSize < inner)
+  if (!(Number.isInteger(inner) && inner >= 1 && inner <= groups * groupSize))
     throw invalid(
       ["config", "training", "inner_optim_steps"],
-      `is more than the ${groups * groupSize} answers of a draw`,
+      `must be a whole number from 1 to the ${groups * groupSize} answers of a draw`,
     );
   const topK = block.top_k === -1 ? 0 : whole("top_k", 0, 0, 1 << 20);
   const topP = number("top_p", 1, Number.MIN_VALUE, 1);

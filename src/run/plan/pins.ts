@@ -127,6 +127,27 @@ const without: Record<string, Reason> = {
   "logging.log_metrics": "redundant: events tell all figures",
 };
 
+const singleTurn = "not built: an answer is one turn, by one agent, without tools";
+
+/** Fields that a phase that reinforces would use, and does not. */
+const withoutWhenReinforcing: Record<string, Reason> = {
+  "environment.type": onlyOr("single_turn", singleTurn),
+  "environment.max_turns": onlyOr(1, singleTurn),
+  "environment.num_agents": onlyOr(1, singleTurn),
+  "environment.tools": (value) =>
+    Array.isArray(value) && value.length === 0 ? "redundant: it is so anyway" : singleTurn,
+  "environment.sandbox": "redundant: only verifiers run programs, always apart and without network",
+  "environment.fail_fast": "redundant: an answer that cannot be judged is left out, and a fifth of them ends the run",
+  "environment.retry_on_failure": "not built: an answer that cannot be judged is left out",
+  "sampling.enable_thinking": "not built: prompts are as the chat template makes them by default",
+  "sampling.thinking_effort": "not built: prompts are as the chat template makes them by default",
+  "sampling.prompt_caching": "redundant: what prompts share is computed once",
+  "sampling.session_affinity_key": "redundant: one process samples",
+  "sampling.seed": "redundant: training.seed and the phase seed the draws",
+  "sampling.stop": "not built: an answer ends with the model's own end of a turn",
+  "advantage.gae_lambda": "redundant: only gae would use it, and no base here has a value model",
+};
+
 /** Blocks whose fields only a phase that reinforces would use. */
 const reinforcing = new Set(["reward", "advantage", "reference_policy", "environment", "sampling"]);
 /** Likewise, of blocks that others use too. */
@@ -177,6 +198,10 @@ function pin(found: Pinned, path: Path, value: unknown, reinforces: boolean): vo
     ignore(typeof reason === "string" ? reason : reason(value, path));
   } else if (reinforcing.has(path[0]) || reinforcingFields.has(name)) {
     if (!reinforces) ignore("redundant: no phase reinforces");
+    else if (Object.hasOwn(withoutWhenReinforcing, name)) {
+      const reason = withoutWhenReinforcing[name]!;
+      ignore(typeof reason === "string" ? reason : reason(value, path));
+    }
   } else if (path[0] === "dataset" && datasetFields.has(path[1])) ignore(noDataset);
   else if (path[0] === "logging") ignore("not built: nothing is sent to a tracker");
   else ignore("unknown: no such setting");

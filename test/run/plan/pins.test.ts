@@ -117,14 +117,31 @@ test("a field that changes nothing is told with its reason", () => {
   }
 });
 
-test("fields of reinforcement are redundant where no phase reinforces", () => {
+/** Of these none is read by reinforcement either (test/run/reinforce.test.ts has those that are). */
+const unread = new Set([
+  ...["type", "max_turns", "num_agents", "tools", "sandbox", "fail_fast", "retry_on_failure"].map(
+    (name) => `environment.${name}`,
+  ),
+  ...["enable_thinking", "thinking_effort", "prompt_caching", "session_affinity_key", "seed", "stop"].map(
+    (name) => `sampling.${name}`,
+  ),
+  "advantage.gae_lambda",
+]);
+
+test("fields of reinforcement are redundant where no phase reinforces, and told where reinforcement does not read them", () => {
   for (const [name, value] of reinforcing) {
     assert.deepEqual(
       pin(configOf(name, value)).ignored,
       [{ field: name, reason: "redundant: no phase reinforces" }],
       name,
     );
-    assert.deepEqual(pin(configOf(name, value), true).ignored, [], name);
+    const told = pin(configOf(name, value), true).ignored;
+    assert.deepEqual(
+      told.map(({ field }) => field),
+      unread.has(name) ? [name] : [],
+      name,
+    );
+    for (const { reason } of told) assert.match(reason, /^(redundant|not built): ./, name);
   }
 });
 
