@@ -10,7 +10,7 @@ import { sleep } from "../../src/base/time.ts";
 import { runExit } from "../../src/contract/run-folder.ts";
 import { brokenRules, claimAgain, eventsOf, eventually, lossesOf, newRunFolder } from "../run/run-harness.ts";
 
-const entry = join(import.meta.dirname, "../domain/run-entry.ts");
+const entry = join(import.meta.dirname, "../run/run-entry.ts");
 const steps = 240;
 const randomKills = 16;
 
