@@ -15,8 +15,10 @@ import { invalid } from "../base/errors.ts";
 import { sha256 } from "../base/files.ts";
 import type { AutoAlignRequest } from "../contract/auto-align.ts";
 import type { RunResult } from "../contract/run-folder.ts";
+import type { Trainer } from "../engine/trainer.ts";
 import { begin, unavailable } from "./auto/begin.ts";
 import { type Checked, checkpointOf, createChecker, guardsOf } from "./auto/check.ts";
+import { asMeasured, baseJudge, baseJudgeName, measuredJudge } from "./auto/judge.ts";
 import { type Adapter, adapterOfPhase, carryOut, isCarriedOut, type PhaseMade } from "./auto/phase.ts";
 import { type ReinforcePlan, resolveReinforce } from "./auto/reinforce.ts";
 import { autoAlignReport } from "./auto/report.ts";
@@ -33,6 +35,8 @@ import { surveyOf } from "./plan/survey.ts";
 import { nextDecision } from "./plan.ts";
 import { prepare } from "./prepare.ts";
 import { withoutArtefact } from "./result.ts";
+import type { MeasuredJudge } from "./rewards/judged.ts";
+import { criteriaOf, type Means, type RewardBlock } from "./rewards/plan.ts";
 import type { Prepared } from "./rows.ts";
 import { json, stage } from "./stage.ts";
 import { adapterName, type OpenedBase, openBase, openTraining, type Training } from "./training.ts";
@@ -44,19 +48,24 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   const limits = limitsOf(request, unavailable(ordered));
   const { recipe, ignored } = pinned(request.config, ordered.request.recipe, limits.arms.includes("reinforce"));
   const run = withRecipe(ordered, recipe);
+  let open: Trainer | null = null;
+  const judged = limits.arms.includes("reinforce") ? await judgedBy(run, request, () => open!) : null;
+  const means = { ...run.parts.means, ...(judged && { judges: new Map([[baseJudgeName, judged]]) }) };
   const reinforcePlan = limits.arms.includes("reinforce")
-    ? resolveReinforce(request.config ?? null, run.parts.means, recipe.rendering.max_seq_len)
+    ? resolveReinforce(request.config ?? null, means, recipe.rendering.max_seq_len)
     : null;
   await tellSettings(run, [...limits.ignored, ...ignored], reinforcePlan?.warnings ?? []);
   const prepared = await prepare(run);
   await run.turn();
   const trainer = run.parts.startTrainer();
+  open = trainer;
   let packaged: { training: Training; exported: Awaited<ReturnType<typeof exportAdapter>> };
   let told: Told;
   try {
     const plan = await openPlan(run, await openBase(run, trainer), prepared, {
       limits: { ...limits, ignored: [...limits.ignored, ...ignored] },
       reinforcePlan,
+      means,
     });
     told = await followed(plan);
     if (told.status === "PAUSED") return withoutArtefact(run.request, "paused", told);
@@ -80,6 +89,7 @@ interface Plan {
   state: PlanState;
   identity: string;
   reinforcePlan: ReinforcePlan | null;
+  means: Means;
   check: ReturnType<typeof createChecker>["check"];
   /** By checkpoint: the base, and what each phase made. */
   adapters: Map<string, Adapter>;
@@ -89,6 +99,24 @@ interface Plan {
   hours: number[];
   /** Of the last decision. */
   why: string;
+}
+
+/** The base as the judge that the reward asks for, with how often it errs; null where no judge is asked for. */
+async function judgedBy(run: Run, { config }: AutoAlignRequest, trainer: () => Trainer): Promise<MeasuredJudge | null> {
+  const block = (config?.reward ?? {}) as RewardBlock;
+  if (block.llm_judge == null) return null;
+  const criteria = criteriaOf(block);
+  const record = await measuredJudge(run, criteria, `${identityOf(run.request)} ${JSON.stringify(criteria)}`);
+  const { right, wrong, sensitivity, specificity } = record;
+  const met = `${Math.round(sensitivity * right)} of ${right} right answers`;
+  const unmet = `${Math.round(specificity * wrong)} of ${wrong} wrong ones`;
+  if (!run.resumed)
+    await run.events.append({
+      kind: "decision",
+      phase: "preparing",
+      message: `The judge accepts ${met} and rejects ${unmet}: rewards are corrected for that`,
+    });
+  return asMeasured(baseJudge(run, trainer), record);
 }
 
 /** Settings that change nothing, and those that look like a mistake, are told once, before anything is done by the others. */
@@ -105,7 +133,7 @@ async function openPlan(
   run: Run,
   base: OpenedBase,
   prepared: Prepared,
-  { limits, reinforcePlan }: { limits: PlanLimits; reinforcePlan: ReinforcePlan | null },
+  { limits, reinforcePlan, means }: { limits: PlanLimits; reinforcePlan: ReinforcePlan | null; means: Means },
 ): Promise<Plan> {
   const auto = run.request.auto_align!;
   const identity = sha256(JSON.stringify([identityOf(run.request), auto.request, auto.past, prepared.sha256]));
@@ -113,7 +141,7 @@ async function openPlan(
   const draws = state.limits.arms.includes("reinforce");
   const { alpha } = shapeOf(run.request.recipe);
   return {
-    ...{ run, base, prepared, said, state, identity, reinforcePlan },
+    ...{ run, base, prepared, said, state, identity, reinforcePlan, means },
     check: createChecker(run, base, { dev: prepared.dev, base: said, draws }).check,
     adapters: new Map([["base", { id: "base", path: null, alpha, rowsSeen: 0 }]]),
     phases: [],
@@ -182,7 +210,7 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
   const number = phases.length + 1;
   const identity = identityOfPhase(plan, next);
   const order = {
-    ...{ run, base, prepared, number, identity, plan: next, reinforcePlan: plan.reinforcePlan },
+    ...{ run, base, prepared, number, identity, plan: next, reinforcePlan: plan.reinforcePlan, means: plan.means },
     adapterOf: (checkpoint: string): string | null => {
       const found = adapters.get(checkpoint);
       if (found !== undefined) return found.path;

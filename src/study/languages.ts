@@ -21,6 +21,8 @@ export interface Language {
   /** Asks for the items of a benchmark, and for the answers that passages give to them. */
   quiz?: string;
   verify?: string;
+  /** Asks whether an answer meets a criterion, and what a judge says to it. */
+  judge?: { ask: string; yes: string; no: string };
   /** The answer to what no document says. */
   not_stated?: string;
 }
@@ -56,8 +58,10 @@ function languages(): ReadonlyMap<string, Language> {
 export const languageOf = (code: string | null): Language => languages().get(code ?? "") ?? signs;
 
 /** What every language has, if only in English. */
-export const ownOrEnglish = (code: string | null, what: "quiz" | "verify" | "not_stated"): string =>
-  languageOf(code)[what] ?? languageOf("en")[what]!;
+export const ownOrEnglish = <What extends "quiz" | "verify" | "not_stated" | "judge">(
+  code: string | null,
+  what: What,
+): NonNullable<Language[What]> => (languageOf(code)[what] ?? languageOf("en")[what])!;
 
 export const hasLanguage = (code: string | null): boolean => languages().has(code ?? "");
 

@@ -5,8 +5,10 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
 import type { RunEvent, RunRequest } from "../../src/contract/run-folder.ts";
+import { measured } from "../../src/run/auto/judge.ts";
 import { resolveReinforce } from "../../src/run/auto/reinforce.ts";
 import { resolveSampling } from "../../src/run/auto/sampling.ts";
+import { correctedShare, type Judge } from "../../src/run/rewards/judged.ts";
 import type { Means } from "../../src/run/rewards/plan.ts";
 import { runAlignment } from "../../src/run/run.ts";
 import { brokenRules, devItem, eventsOf, newRunFolder, partsOf } from "./run-harness.ts";
@@ -26,19 +28,24 @@ const options = {
 /** Any answer with an e is right, so that dev has room for what the reward asks for. */
 const grade = (answer: string) => ({ correct: answer.includes("e") });
 
-async function reinforced(config: AutoAlignRequest["config"], { times = 1 } = {}) {
+async function autoFolder(config: AutoAlignRequest["config"]): Promise<string> {
   const folder = await newRunFolder(options);
   const path = join(folder, "request.json");
   const request = JSON.parse(readFileSync(path, "utf8")) as RunRequest;
   request.auto_align = {
     auto_align_id: "auto_align_test",
-    request: { target_score: 99, sequencing: new Array(times).fill("reinforce"), config },
+    request: { target_score: 99, sequencing: ["reinforce"], config },
     past: [],
     thirds: [4, 4, 4],
     resumed_after: 0,
     stopping: false,
   };
   writeFileSync(path, JSON.stringify(request));
+  return folder;
+}
+
+async function reinforced(config: AutoAlignRequest["config"]) {
+  const folder = await autoFolder(config);
   // The clock stands still, so that no phase is over before its steps are done.
   const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
   const result = await runAlignment(folder, partsOf({ over: { grade, clock } }));
@@ -127,4 +134,26 @@ test("every setting of a block is followed, or refused with its field", () => {
 test("a draw that leaves possible answers out is warned of", () => {
   const warned = (block: Record<string, unknown>) => resolveSampling(block, { context: 512, inner: 1 }).warnings.length;
   assert.deepEqual([{}, { top_p: 0.9 }, { top_k: 40 }, { min_p: 0.1 }, { top_k: -1 }].map(warned), [0, 1, 1, 1, 0]);
+});
+
+test("a judge's errors are measured on what dev says is right and wrong, and one that tells nothing is refused with its figures", async () => {
+  // Says yes to three of four right answers and to one of four wrong ones.
+  const golds = new Map(options.dev.map(({ instruction, response }) => [instruction, response]));
+  const biased: Judge = async (criteria, prompt, answer) => {
+    const [at, other] = [prompt, answer].map((text) => Number(/\d+/.exec(text)![0]));
+    return criteria.map(() => (golds.get(prompt) === answer ? at! % 4 !== 0 : other! % 4 === 0));
+  };
+  const record = await measured(biased, ["It is right."], options.dev, { parts: partsOf() });
+  assert.deepEqual(record, { right: 8, wrong: 8, sensitivity: 0.75, specificity: 0.75 });
+  // Rogan and Gladen: (0.5 + 0.75 - 1) / (0.75 + 0.75 - 1).
+  assert.equal(correctedShare(0.5, record), 0.5);
+  assert.equal(correctedShare(0.625, record), 0.75);
+
+  const reward = { type: "llm_judge", llm_judge: { judge_model: "base", criteria: ["The answer is right."] } };
+  const folder = await autoFolder({ reward });
+  const result = await runAlignment(folder, partsOf({ over: { grade } }));
+  const said = eventsOf(folder).find(({ message }) => message?.startsWith("The judge accepts"))!.message!;
+  assert.match(said, /accepts \d of 8 right answers and rejects \d of 8 wrong ones/);
+  // A base whose weights are made up cannot tell.
+  assert.match(result.error?.message ?? "", /judge_model: base does not tell good answers from bad: sensitivity/);
 });

@@ -9,6 +9,7 @@ import type { Run } from "../context.ts";
 import { shapeOf } from "../folder/adapter-shape.ts";
 import type { PhasePlan, PhaseRecord } from "../plan/state.ts";
 import { repair } from "../repair.ts";
+import type { Means } from "../rewards/plan.ts";
 import type { Prepared, TrainingRow } from "../rows.ts";
 import { loadScaled, removeScaled } from "../scale.ts";
 import { learningRateAt, permutation } from "../schedule.ts";
@@ -54,6 +55,7 @@ export interface PhaseOrder {
   lostGolds: readonly string[];
   /** null where no phase may reinforce. */
   reinforcePlan: ReinforcePlan | null;
+  means: Means;
   /** The adapter of a checkpoint; null is the base. Throws a validation failure where there is none. */
   adapterOf: (checkpoint: string) => string | null;
 }
@@ -222,7 +224,7 @@ async function reinforced(order: PhaseOrder, training: Training, isOver: () => b
     await reinforce({
       ...{ run, training, reference, stepsBefore, isOver },
       plan: reinforcePlan!,
-      means: run.parts.means,
+      means: order.means,
       steps: plan.steps,
       rateFactor: plan.rate_factor,
       seed: plan.seed,

@@ -188,7 +188,7 @@ const unnamed = (judges: ReadonlyMap<string, unknown>): string => `must name one
 const mostCriteria = 50;
 
 /** Yes or no is asked of each: a judge's marks from 1 to 10 follow style more than substance. */
-function criteriaOf({ llm_judge }: RewardBlock): string[] {
+export function criteriaOf({ llm_judge }: RewardBlock): string[] {
   const given = llm_judge?.criteria ?? null;
   const criteria: unknown[] = Array.isArray(given) ? given : given === null ? [] : [given];
   const isText = (one: unknown): one is string => typeof one === "string" && one.trim() !== "";
