@@ -46,12 +46,13 @@ type Told = NonNullable<RunResult["auto_align"]>;
 export async function autoAlign(ordered: Run): Promise<RunResult> {
   const request = ordered.request.auto_align!.request as AutoAlignRequest;
   const limits = limitsOf(request, unavailable(ordered));
-  const { recipe, ignored } = pinned(request.config, ordered.request.recipe, limits.arms.includes("reinforce"));
+  const reinforces = limits.arms.includes("reinforce");
+  const { recipe, ignored } = pinned(request.config, ordered.request.recipe, reinforces);
   const run = withRecipe(ordered, recipe);
   let open: Trainer | null = null;
-  const judged = limits.arms.includes("reinforce") ? await judgedBy(run, request, () => open!) : null;
+  const judged = reinforces ? await judgedBy(run, request, () => open!) : null;
   const means = { ...run.parts.means, ...(judged && { judges: new Map([[baseJudgeName, judged]]) }) };
-  const reinforcePlan = limits.arms.includes("reinforce")
+  const reinforcePlan = reinforces
     ? resolveReinforce(request.config ?? null, means, recipe.rendering.max_seq_len)
     : null;
   await tellSettings(run, [...limits.ignored, ...ignored], reinforcePlan?.warnings ?? []);
@@ -138,11 +139,10 @@ async function openPlan(
   const auto = run.request.auto_align!;
   const identity = sha256(JSON.stringify([identityOf(run.request), auto.request, auto.past, prepared.sha256]));
   const { state, said } = await begin(run, base, prepared, { identity, limits, reinforcePlan });
-  const draws = state.limits.arms.includes("reinforce");
   const { alpha } = shapeOf(run.request.recipe);
   return {
     ...{ run, base, prepared, said, state, identity, reinforcePlan, means },
-    check: createChecker(run, base, { dev: prepared.dev, base: said, draws }).check,
+    check: createChecker(run, base, { dev: prepared.dev, base: said, draws: reinforcePlan !== null }).check,
     adapters: new Map([["base", { id: "base", path: null, alpha, rowsSeen: 0 }]]),
     phases: [],
     checks: new Map(),
@@ -160,8 +160,8 @@ async function followed(plan: Plan): Promise<Told> {
     const { next } = decision;
     plan.why = decision.card.because;
     if (next.kind === "phase") {
-      const isKept = await isCarriedOut(run, plan.phases.length + 1, identityOfPhase(plan, next.phase));
-      if (stopping && !isKept) return stopped(plan);
+      const number = plan.phases.length + 1;
+      if (stopping && !(await isCarriedOut(run, number, identityOfPhase(plan, next.phase)))) return stopped(plan);
       await phase(plan, decision, next.phase);
     } else if (next.kind === "look") {
       const number = state.looks.length;
@@ -263,7 +263,7 @@ async function exportBest(plan: Plan, told: Told) {
     trainSeconds: sum((phase) => phase.trainSeconds),
     ended: "steps",
   } satisfies Partial<Training["state"]>);
-  const candidates = state.history.map(({ checkpoint, arm }) => candidateOf(plan, checkpoint, arm === "distil"));
+  const candidates = state.history.map((_, at) => candidateOf(plan, at));
   const chosen: Chosen = {
     ...candidates[state.history.findIndex(({ checkpoint }) => checkpoint === id)]!,
     adapter: adapterName,
@@ -274,20 +274,15 @@ async function exportBest(plan: Plan, told: Told) {
   return { training, exported: await exportAdapter(run, training, chosen, autoAlignReport(state, told, plan)) };
 }
 
-/** Steps of all phases up to the one that made the checkpoint. */
-function stepOf({ state }: Plan, id: string): number {
-  const at = state.history.findIndex(({ checkpoint }) => checkpoint === id);
-  return state.history.slice(0, at + 1).reduce((total, one) => total + one.steps_run, 0);
-}
-
-function candidateOf(plan: Plan, id: string, repaired: boolean): Candidate {
-  const { run, adapters, checks } = plan;
+/** What the phase of that place made; its step is the last of all phases up to it. */
+function candidateOf({ run, state, adapters, checks }: Plan, at: number): Candidate {
+  const { checkpoint: id, arm } = state.history[at]!;
   const checked = checks.get(id)!;
   const guards = guardsOf(checked);
   const right = checked.answers.filter(({ correct }) => correct).length;
   return {
-    step: stepOf(plan, id),
-    repaired,
+    step: state.history.slice(0, at + 1).reduce((total, one) => total + one.steps_run, 0),
+    repaired: arm === "distil",
     scale: adapters.get(id)!.alpha / shapeOf(run.request.recipe).alpha,
     dev: run.parts.interval(right, checked.answers.length).score,
     guards,

@@ -5,7 +5,7 @@ import type { SnapshotItem } from "../contract/run-folder.ts";
 import type { Tokenizer } from "../engine/generator.ts";
 import type { Trainer, TrainerSampling } from "../engine/trainer.ts";
 import type { CheckScore } from "./checkpoints.ts";
-import type { DevPrompt } from "./rows.ts";
+import { type DevPrompt, packed } from "./rows.ts";
 import { microBatches } from "./schedule.ts";
 
 /** Says whether an answer is right. Handed in: grading belongs to the evaluations. */
@@ -84,10 +84,7 @@ async function answersTo(
   draw: Draw,
 ): Promise<string[]> {
   const { eog } = check.tokenizer;
-  const rows = {
-    tokens: Int32Array.from(asked.flatMap((prompt) => prompt.tokens)),
-    rowLengths: Int32Array.from(asked, (prompt) => prompt.tokens.length),
-  };
+  const rows = packed(asked.map((prompt) => prompt.tokens));
   const sampled = await check.trainer.sample(check.adapter, rows, {
     ...draw,
     maxTokens: answerTokens,
@@ -96,5 +93,9 @@ async function answersTo(
     minP: 0,
     stopTokens: [...eog],
   });
-  return sampled.map((row) => check.tokenizer.decode([...row.tokens].filter((token) => !eog.has(token))).trim());
+  return sampled.map((row) => answerText(check.tokenizer, row.tokens));
 }
+
+/** What a sampled row says, without its end. */
+export const answerText = (tokenizer: Pick<Tokenizer, "decode" | "eog">, tokens: Int32Array): string =>
+  tokenizer.decode([...tokens].filter((token) => !tokenizer.eog.has(token))).trim();

@@ -30,6 +30,7 @@ import { measureDrift } from "./drift.ts";
 import { identityOf } from "./folder/request.ts";
 import { type Report, reportOf } from "./report.ts";
 import { reportPage } from "./report-page.ts";
+import { packed } from "./rows.ts";
 import type { Training } from "./training.ts";
 
 /** Tokens of the rows on which trainer and inference engine are compared, at least; the fixed text comes on top. */
@@ -90,13 +91,10 @@ export async function exportAdapter(
   await trainer.exportPeft(name, join(folder, "peft"), provenance);
 
   const rows = fixedRows(run, training);
-  const packed = {
-    tokens: Int32Array.from(rows.flatMap((row) => row.tokens)),
-    rowLengths: Int32Array.from(rows, (row) => row.tokens.length),
-  };
+  const scored = packed(rows.map((row) => row.tokens));
   const from = Int32Array.from(rows, (row) => row.promptLength);
-  const base = await trainer.score(null, packed, from);
-  const aligned = await trainer.score(name, packed, from);
+  const base = await trainer.score(null, scored, from);
+  const aligned = await trainer.score(name, scored, from);
   return { folder, chosen, adapter, rows, base: perRow(base, rows), aligned: perRow(aligned, rows), autoAlign };
 }
 

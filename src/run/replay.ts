@@ -4,12 +4,12 @@
 import { seeded } from "../base/statistics/random.ts";
 import { shuffled, wordsOf } from "../base/text.ts";
 import { formatChat } from "../engine/chat-format.ts";
-import type { Rows, SampledRow, Trainer, TrainerLimits, TrainerSampling } from "../engine/trainer.ts";
+import type { SampledRow, Trainer, TrainerLimits, TrainerSampling } from "../engine/trainer.ts";
 import { askedByWords } from "../study/forms.ts";
 import { languageOf } from "../study/languages.ts";
 import type { Run } from "./context.ts";
 import type { Memory } from "./folder/memory.ts";
-import type { TrainingRow } from "./rows.ts";
+import { packed, type TrainingRow } from "./rows.ts";
 
 /** What a replayed row begins with; nothing of it is trained. */
 export interface Opening {
@@ -71,10 +71,7 @@ export function continued(
   openings: readonly Opening[],
   options: Pick<TrainerSampling, "maxTokens" | "seed" | "reportTop">,
 ): Promise<SampledRow[]> {
-  const rows: Rows = {
-    tokens: Int32Array.from(openings.flatMap((opening) => opening.tokens)),
-    rowLengths: Int32Array.from(openings, (opening) => opening.tokens.length),
-  };
+  const rows = packed(openings.map((opening) => opening.tokens));
   const stopTokens = [...run.tokenizer.eog];
   return trainer.sample(adapter, rows, { ...options, temperature: 1, topK: 0, topP: 1, minP: 0, stopTokens });
 }

@@ -9,7 +9,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sha256, writeFileDurably } from "../base/files.ts";
 import type { SnapshotItem } from "../contract/run-folder.ts";
-import type { TopTokens, WeightedRows } from "../engine/trainer.ts";
+import type { Rows, TopTokens, WeightedRows } from "../engine/trainer.ts";
 import { type PrepareReport, type RowText, rowsReport, rowTexts } from "./folder/rows.ts";
 import type { Form } from "./stage.ts";
 
@@ -129,22 +129,28 @@ function unpackRows(bytes: Buffer, lessons: Buffer, lines: string): TrainingRow[
 /** Tokens of some rows. */
 export const lengthOf = (rows: readonly TrainingRow[]): number => rows.reduce((sum, row) => sum + row.tokens.length, 0);
 
+/** Token ids one behind the other, as the trainer takes them. */
+export const packed = (rows: readonly (readonly number[])[]): Rows => ({
+  tokens: Int32Array.from(rows.flat()),
+  rowLengths: Int32Array.from(rows, (row) => row.length),
+});
+
 /** Rows as the trainer takes them; every weight is multiplied by `scale`. */
 export function toTrainer(rows: readonly TrainingRow[], scale: number): WeightedRows {
   const total = lengthOf(rows);
-  const packed = {
+  const joined = {
     tokens: new Int32Array(total),
     rowLengths: Int32Array.from(rows, (row) => row.tokens.length),
     weights: new Float32Array(total),
   };
   let at = 0;
   for (const row of rows) {
-    packed.tokens.set(row.tokens, at);
-    packed.weights.set(
+    joined.tokens.set(row.tokens, at);
+    joined.weights.set(
       row.weights.map((weight) => weight * scale),
       at,
     );
     at += row.tokens.length;
   }
-  return packed;
+  return joined;
 }

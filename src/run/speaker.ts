@@ -6,6 +6,7 @@ import type { Trainer } from "../engine/trainer.ts";
 import type { SayOptions, Speaker } from "../study/writers/writer.ts";
 import type { Run } from "./context.ts";
 import type { Memory } from "./folder/memory.ts";
+import { packed } from "./rows.ts";
 import { microBatches } from "./schedule.ts";
 
 export interface SpeakerParts {
@@ -103,10 +104,7 @@ export function createSpeaker(
           const lengths = encoded.map(({ prompt, text }) => prompt.length + text.length);
           const logprobs = await (await trainer()).score(
             adapter,
-            {
-              tokens: Int32Array.from(encoded.flatMap(({ prompt, text }) => [...prompt, ...text])),
-              rowLengths: Int32Array.from(lengths),
-            },
+            packed(encoded.map(({ prompt, text }) => [...prompt, ...text])),
             // The first token of a row follows nothing and has no log-prob.
             Int32Array.from(encoded, ({ prompt }) => Math.max(1, prompt.length)),
           );

@@ -5,7 +5,7 @@ import { askBase, type BaseSaid, suitesOfBase } from "../choose.ts";
 import type { Run } from "../context.ts";
 import { shapeOf } from "../folder/adapter-shape.ts";
 import type { Unavailable } from "../plan/limits.ts";
-import { type Arm, type ArmCost, arms, type PlanLimits, type PlanState } from "../plan/state.ts";
+import type { Arm, ArmCost, PlanLimits, PlanState } from "../plan/state.ts";
 import { continued, isReplayed, openingsOf } from "../replay.ts";
 import { lengthOf, type Prepared, toTrainer } from "../rows.ts";
 import { microBatches } from "../schedule.ts";
@@ -13,7 +13,7 @@ import { json, stage } from "../stage.ts";
 import { adapterName, type OpenedBase } from "../training.ts";
 import { gatingSuites, hoursSince } from "./check.ts";
 import { diagnose } from "./diagnose.ts";
-import { promptsOf, type ReinforcePlan } from "./reinforce.ts";
+import { drawn, groupsOf, promptsOf, type ReinforcePlan } from "./reinforce.ts";
 
 export interface Beginning {
   state: PlanState;
@@ -131,14 +131,13 @@ async function costsOf(
   const reinforce = plan === null ? 0 : await reinforceStep(run, trainer, plan, rows, meanPass);
   await trainer.dropAdapter(adapterName);
   const inRung = rows.filter((row) => row.rung === 0 && !isReplayed(row)).length;
-  const usual: Record<Arm, ArmCost> = {
+  return {
     supervised: { steps: Math.max(1, Math.ceil(inRung / size)), hours_per_step: supervised, setup_hours: 0 },
     distil: { steps: recipe.repair?.steps ?? 1, hours_per_step: distil, setup_hours: 0 },
     reinforce: { steps: reinforceSteps, hours_per_step: reinforce, setup_hours: 0 },
     represent: { steps: 1, hours_per_step: 0, setup_hours: 0 },
     scale: { steps: 1, hours_per_step: 0, setup_hours: 0 },
   };
-  return Object.fromEntries(arms.map((arm) => [arm, usual[arm]])) as Record<Arm, ArmCost>;
 }
 
 async function distilStep(
@@ -162,15 +161,9 @@ async function reinforceStep(
   rows: Prepared["rows"],
   meanPass: (count: number) => Promise<number>,
 ): Promise<number> {
-  const { groups, groupSize, maxTokens } = sampling;
+  const { groups, groupSize } = sampling;
   const since = run.parts.clock.monotonicMs();
   const prompts = promptsOf(run, rows, sampling).slice(0, groups);
-  const asked = prompts.flatMap(({ tokens }) => Array.from({ length: groupSize }, () => tokens));
-  const drawn = {
-    tokens: Int32Array.from(asked.flat()),
-    rowLengths: Int32Array.from(asked, (tokens) => tokens.length),
-  };
-  const draw = { maxTokens, temperature: 1, topK: 0, topP: 1, minP: 0, seed: 0, stopTokens: [...run.tokenizer.eog] };
-  if (asked.length > 0) await trainer.sample(adapterName, drawn, draw);
+  if (prompts.length > 0) await drawn(run, trainer, groupsOf(prompts, groupSize), sampling, 0);
   return (hoursSince(run, since) + (await meanPass(groups * groupSize))) / innerSteps;
 }

@@ -60,8 +60,8 @@ export interface PhaseOrder {
   adapterOf: (checkpoint: string) => string | null;
 }
 
-export const idOfPhase = (number: number): string => `phase-${number}`;
-export const placeOfPhase = (run: Run, number: number): string => join(run.folder, "plan", idOfPhase(number));
+const idOfPhase = (number: number): string => `phase-${number}`;
+const placeOfPhase = (run: Run, number: number): string => join(run.folder, "plan", idOfPhase(number));
 export const adapterOfPhase = (run: Run, number: number): string => join(placeOfPhase(run, number), adapterFile);
 
 const adapterFile = "adapter.gguf";
@@ -149,13 +149,11 @@ const arms: Record<PhasePlan["arm"], Work> = {
   distil,
   scale: ({ run, plan }, training) => loadScaled(run, training, plan.scale!),
   reinforce: reinforced,
-  represent: () => notBuilt("represent"),
+  // The planner is told beforehand that it is not available.
+  represent() {
+    throw new Failure("run_failed", "represent is planned, and there is no such phase");
+  },
 };
-
-/** The planner is told beforehand that these are not available. */
-function notBuilt(arm: string): never {
-  throw new Failure("run_failed", `${arm} is planned, and there is no such phase`);
-}
 
 async function supervised(
   { run, plan, prepared, from, stepsBefore, lostGolds }: PhaseOrder,

@@ -1,6 +1,6 @@
 // The `reference_policy` block of a configuration → what a KL penalty holds the policy to.
 import { invalid } from "../../base/errors.ts";
-import type { AdapterShape, Rows, Trainer } from "../../engine/trainer.ts";
+import type { AdapterShape, Trainer } from "../../engine/trainer.ts";
 
 export interface ReferencePlan {
   /** base: without an adapter. initial: as the phase began. checkpoint: another one's adapter. null: none. */
@@ -49,11 +49,3 @@ export async function openReference(trainer: Trainer, path: string | null, shape
 export async function closeReference(trainer: Trainer, { adapter }: Reference): Promise<void> {
   if (adapter !== null) await trainer.dropAdapter(adapter);
 }
-
-/** Log-probs [T] from each row's prompt length on. */
-export const referenceLogprobs = (
-  trainer: Trainer,
-  { adapter }: Reference,
-  rows: Rows,
-  promptLengths: Int32Array,
-): Promise<Float32Array> => trainer.score(adapter, rows, promptLengths);

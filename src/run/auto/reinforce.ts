@@ -5,6 +5,7 @@ import { formatChat } from "../../engine/chat-format.ts";
 import type { Rows, SampledRow, Trainer, WeightedRows } from "../../engine/trainer.ts";
 import { type AdvantagePlan, advantagesOf, resolveAdvantage } from "../advantages.ts";
 import type { Run } from "../context.ts";
+import { answerText } from "../dev-check.ts";
 import {
   type Evaluated,
   evaluate,
@@ -19,10 +20,10 @@ import type { RewardItem } from "../rewards/item.ts";
 import { nothingYet } from "../rewards/normalise.ts";
 import { type Paid, rewardsOf } from "../rewards/pay.ts";
 import { type Means, type RewardBlock, type RewardPlan, resolveReward } from "../rewards/plan.ts";
-import type { TrainingRow } from "../rows.ts";
+import { packed, type TrainingRow } from "../rows.ts";
 import { learningRateAt, microBatches, permutation } from "../schedule.ts";
 import { adapterName, optimStep, saveStep, type Training } from "../training.ts";
-import { type Reference, type ReferencePlan, referenceLogprobs, resolveReference } from "./reference.ts";
+import { type Reference, type ReferencePlan, resolveReference } from "./reference.ts";
 import { resolveSampling, type SamplingPlan } from "./sampling.ts";
 
 /** What a phase of reinforcement is made of, every default filled in. */
@@ -40,7 +41,7 @@ export interface ReinforcePlan {
 }
 
 /** Of the learning rate of supervised phases: published runs reinforce at a tenth (losses-and-config, §13). */
-export const rateShare = 0.1;
+const rateShare = 0.1;
 
 type Config = NonNullable<AutoAlignRequest["config"]>;
 
@@ -146,11 +147,15 @@ async function draw(order: ReinforceOrder, prompts: readonly Prompt[]): Promise<
   const began = run.parts.clock.monotonicMs();
   const { groups, groupSize } = plan.sampling;
   const chosen = Array.from({ length: groups }, (_, at) => promptAt(prompts, order.seed, loop.draws * groups + at));
-  const asked = chosen.flatMap((prompt) => new Array<Prompt>(groupSize).fill(prompt));
-  const said = await sampled(run, trainer, asked, plan.sampling, order.seed + loop.draws);
+  const asked = groupsOf(chosen, groupSize);
+  const said = await drawn(run, trainer, asked, plan.sampling, order.seed + loop.draws);
   const paid = await rewardsOf(
     plan.reward,
-    asked.map(({ item }, at) => ({ group: Math.floor(at / groupSize), item, answer: textOf(run, said[at]!) })),
+    asked.map(({ item }, at) => ({
+      group: Math.floor(at / groupSize),
+      item,
+      answer: answerText(run.tokenizer, said[at]!.tokens),
+    })),
     { means, signal: run.parts.control.signal, running: loop.running },
   );
   const answers = answersOf(plan, asked, said, paid);
@@ -158,16 +163,25 @@ async function draw(order: ReinforceOrder, prompts: readonly Prompt[]): Promise<
   loop.running = paid.running;
   loop.withoutSignal = answers.length === 0 ? loop.withoutSignal + 1 : 0;
   if (answers.length === 0) {
-    await tellDraw(order, paid, { equal: 1 });
+    state.trainSeconds += (run.parts.clock.monotonicMs() - began) / 1000;
+    await tellDraw(order, paid);
     return;
   }
   const equal = 1 - answers.length / asked.length;
+  let since = began;
   for (const [index, part] of split(answers, plan.innerSteps).entries()) {
     if (state.step >= stepsBefore + steps) break;
     const stepped = await step(order, part, index > 0);
-    await tellStep(order, { paid, equal, began, ...stepped });
+    const now = run.parts.clock.monotonicMs();
+    state.trainSeconds += (now - since) / 1000;
+    since = now;
+    await tellStep(order, { paid, equal, ...stepped });
   }
 }
+
+/** Each prompt as often as it is answered. */
+export const groupsOf = (prompts: readonly Prompt[], size: number): Prompt[] =>
+  prompts.flatMap((prompt) => new Array<Prompt>(size).fill(prompt));
 
 /** Prompts in a seeded order, all of them before one comes again. */
 function promptAt(prompts: readonly Prompt[], seed: number, at: number): Prompt {
@@ -175,23 +189,18 @@ function promptAt(prompts: readonly Prompt[], seed: number, at: number): Prompt 
   return prompts[permutation(seed, round, prompts.length)[at % prompts.length]!]!;
 }
 
-function sampled(
+/** An answer to each prompt, by the adapter as it stands. */
+export function drawn(
   { tokenizer }: Run,
   trainer: Trainer,
   asked: readonly Prompt[],
   { maxTokens, temperature, topK, topP, minP }: SamplingPlan,
   seed: number,
 ): Promise<SampledRow[]> {
-  const rows: Rows = {
-    tokens: Int32Array.from(asked.flatMap(({ tokens }) => tokens)),
-    rowLengths: Int32Array.from(asked, ({ tokens }) => tokens.length),
-  };
+  const rows = packed(asked.map(({ tokens }) => tokens));
   const stopTokens = [...tokenizer.eog];
   return trainer.sample(adapterName, rows, { maxTokens, temperature, topK, topP, minP, seed, stopTokens });
 }
-
-const textOf = ({ tokenizer }: Run, { tokens }: SampledRow): string =>
-  tokenizer.decode([...tokens].filter((token) => !tokenizer.eog.has(token))).trim();
 
 /** Those that a step learns from: not those whose reward is unknown, nor, unless asked for, groups that were all paid alike. */
 function answersOf(plan: ReinforcePlan, asked: readonly Prompt[], said: readonly SampledRow[], paid: Paid): Answer[] {
@@ -218,12 +227,8 @@ function split<T>(all: readonly T[], parts: number): T[][] {
 }
 
 /** Answers behind their prompts, as the trainer takes them. */
-function rowsOf(answers: readonly Answer[]): Rows {
-  return {
-    tokens: Int32Array.from(answers.flatMap(({ prompt, said }) => [...prompt.tokens, ...said.tokens])),
-    rowLengths: Int32Array.from(answers, ({ prompt, said }) => prompt.tokens.length + said.tokens.length),
-  };
-}
+const rowsOf = (answers: readonly Answer[]): Rows =>
+  packed(answers.map(({ prompt, said }) => [...prompt.tokens, ...said.tokens]));
 
 interface Stepped {
   evaluated: Evaluated[];
@@ -265,7 +270,7 @@ async function step(order: ReinforceOrder, answers: readonly Answer[], hasMoved:
     const rows = rowsOf(call);
     const from = Int32Array.from(call, ({ prompt }) => prompt.tokens.length);
     const now = hasMoved ? await trainer.score(adapterName, rows, from) : null;
-    const theirs = reference && (await referenceLogprobs(trainer, reference, rows, from));
+    const theirs = reference && (await trainer.score(reference.adapter, rows, from));
     const own = call.map((_, at) => evaluate(objective, trajectoryOf(call, at, { now, theirs }), scale));
     evaluated.push(...own);
     const pass = trainer.forwardBackward(adapterName, weightedBy(rows, own));
@@ -328,14 +333,11 @@ interface ToldStep extends Stepped {
   paid: Paid;
   /** Share of the drawn answers that taught nothing. */
   equal: number;
-  began: number;
 }
 
 async function tellStep(order: ReinforceOrder, told: ToldStep): Promise<void> {
   const { run, training, plan, stepsBefore, steps, reference } = order;
   const { state } = training;
-  const seconds = (run.parts.clock.monotonicMs() - told.began) / 1000;
-  state.trainSeconds += seconds / plan.innerSteps;
   const measured = metricsOf(told.evaluated, reference !== null);
   follow(plan.reference, state, measured.kl_reference, told.evaluated.length);
   const metrics = {
@@ -364,12 +366,13 @@ async function tellStep(order: ReinforceOrder, told: ToldStep): Promise<void> {
   );
 }
 
-const tellDraw = ({ run, training }: ReinforceOrder, paid: Paid, { equal }: { equal: number }): Promise<void> =>
+/** Of a draw that taught nothing. */
+const tellDraw = ({ run, training }: ReinforceOrder, paid: Paid): Promise<void> =>
   run.events.append({
     kind: "step",
     phase: run.phase,
     step: training.state.step,
-    metrics: { reward: paid.mean, unknown_rewards: paid.unknown, zero_advantage: equal, loss: null },
+    metrics: { reward: paid.mean, unknown_rewards: paid.unknown, zero_advantage: 1, loss: null },
   });
 
 /** Sequences over which the coefficient of an adaptive KL penalty follows its target. */

@@ -3,7 +3,9 @@ import { choose as likeliest } from "../../base/likelihood.ts";
 import type { Divergence } from "../../contract/run-folder.ts";
 import { formatChat } from "../../engine/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
-import type { Rows, Trainer, WeightedRows } from "../../engine/trainer.ts";
+import type { Trainer, WeightedRows } from "../../engine/trainer.ts";
+import { answerText } from "../dev-check.ts";
+import { packed } from "../rows.ts";
 import { microBatches } from "../schedule.ts";
 import type { Choice, FormatItem } from "./material.ts";
 
@@ -77,8 +79,7 @@ export async function follow(asked: Asked, items: readonly FormatItem[]): Promis
       seed: 0,
       stopTokens: [...tokenizer.eog],
     });
-    for (const { tokens } of sampled)
-      answers.push(tokenizer.decode([...tokens].filter((token) => !tokenizer.eog.has(token))).trim());
+    for (const { tokens } of sampled) answers.push(answerText(tokenizer, tokens));
     await asked.turn(answers.length, items.length, "instructions followed");
   }
   return items.map(({ matches }, index) => matches.test(answers[index]!));
@@ -159,11 +160,6 @@ function callsOf<T extends { tokens: readonly number[] }>(rows: readonly T[], an
   const calls = microBatches([...rows.keys()], (index) => rows[index]!.tokens.length + answer, callTokens);
   return calls.map((call) => call.map((index) => rows[index]!));
 }
-
-export const packed = (rows: readonly (readonly number[])[]): Rows => ({
-  tokens: Int32Array.from(rows.flat()),
-  rowLengths: Int32Array.from(rows, (row) => row.length),
-});
 
 /** Every token but the first of each row. */
 function everyToken(rows: readonly (readonly number[])[]): WeightedRows {
