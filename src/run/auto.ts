@@ -51,7 +51,7 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   const run = withRecipe(ordered, recipe);
   let open: Trainer | null = null;
   const judged = reinforces ? await judgedBy(run, request, () => open!) : null;
-  const means = { ...run.parts.means, ...(judged && { judges: new Map([[baseJudgeName, judged]]) }) };
+  const means = { ...run.parts.means, ...(judged && { judges: new Map([[baseJudgeName, judged.judge]]) }) };
   const reinforcePlan = reinforces
     ? resolveReinforce(request.config ?? null, means, recipe.rendering.max_seq_len)
     : null;
@@ -67,6 +67,7 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
       limits: { ...limits, ignored: [...limits.ignored, ...ignored] },
       reinforcePlan,
       means,
+      judgeHours: judged?.hours ?? 0,
     });
     told = await followed(plan);
     if (told.status === "PAUSED") return withoutArtefact(run.request, "paused", told);
@@ -103,7 +104,11 @@ interface Plan {
 }
 
 /** The base as the judge that the reward asks for, with how often it errs; null where no judge is asked for. */
-async function judgedBy(run: Run, { config }: AutoAlignRequest, trainer: () => Trainer): Promise<MeasuredJudge | null> {
+async function judgedBy(
+  run: Run,
+  { config }: AutoAlignRequest,
+  trainer: () => Trainer,
+): Promise<{ judge: MeasuredJudge; hours: number } | null> {
   const block = (config?.reward ?? {}) as RewardBlock;
   if (block.llm_judge == null) return null;
   const criteria = criteriaOf(block);
@@ -117,7 +122,7 @@ async function judgedBy(run: Run, { config }: AutoAlignRequest, trainer: () => T
       phase: "preparing",
       message: `The judge accepts ${met} and rejects ${unmet}: rewards are corrected for that`,
     });
-  return asMeasured(baseJudge(run, trainer), record);
+  return { judge: asMeasured(baseJudge(run, trainer), record), hours: record.hours };
 }
 
 /** Settings that change nothing, and those that look like a mistake, are told once, before anything is done by the others. */
@@ -134,11 +139,17 @@ async function openPlan(
   run: Run,
   base: OpenedBase,
   prepared: Prepared,
-  { limits, reinforcePlan, means }: { limits: PlanLimits; reinforcePlan: ReinforcePlan | null; means: Means },
+  {
+    limits,
+    reinforcePlan,
+    means,
+    judgeHours,
+  }: { limits: PlanLimits; reinforcePlan: ReinforcePlan | null; means: Means; judgeHours: number },
 ): Promise<Plan> {
   const auto = run.request.auto_align!;
   const identity = sha256(JSON.stringify([identityOf(run.request), auto.request, auto.past, prepared.sha256]));
   const { state, said } = await begin(run, base, prepared, { identity, limits, reinforcePlan });
+  state.hours += judgeHours;
   const { alpha } = shapeOf(run.request.recipe);
   return {
     ...{ run, base, prepared, said, state, identity, reinforcePlan, means },

@@ -10,6 +10,7 @@ import { choose } from "../guards/measure.ts";
 import type { Judge, JudgeError, MeasuredJudge } from "../rewards/judged.ts";
 import { json, stage } from "../stage.ts";
 import { opening } from "../training.ts";
+import { hoursSince } from "./check.ts";
 
 /** As `llm_judge.judge_model` names it. */
 export const baseJudgeName = "base";
@@ -37,18 +38,23 @@ export interface JudgeRecord extends JudgeError {
 /** Dev questions that a judge is tried on, at most. */
 const mostTried = 100;
 
+/** A judge's record, and the device hours that it took. */
+type Tried = JudgeRecord & { hours: number };
+
 /** Tries the base on what dev says is right and wrong by these criteria; kept, so that it is asked once. */
-export function measuredJudge(run: Run, criteria: readonly string[], identity: string): Promise<JudgeRecord> {
-  const measure = async (): Promise<JudgeRecord> => {
+export function measuredJudge(run: Run, criteria: readonly string[], identity: string): Promise<Tried> {
+  const measure = async (): Promise<Tried> => {
+    const began = run.parts.clock.monotonicMs();
     const trainer = run.parts.startTrainer();
     try {
       await trainer.open(opening(run));
-      return await measured(
+      const record = await measured(
         baseJudge(run, () => trainer),
         criteria,
         run.snapshot.dev.slice(0, mostTried),
         run,
       );
+      return { ...record, hours: hoursSince(run, began) };
     } finally {
       await trainer.close();
     }
