@@ -70,6 +70,8 @@ class Upload {
     const cutOff = (): void => this.#fail(new Failure("bad_request", "The upload was cut off"));
     signal.addEventListener("abort", cutOff);
     request.on("close", () => request.complete || cutOff());
+    // A client that left before this point has sent its last event.
+    if (signal.aborted || request.destroyed) cutOff();
     const unwatch = watchPace(request, this.#limits.pace, this.#fail);
     request.pipe(parser);
     try {
@@ -157,7 +159,10 @@ class Upload {
       over = true;
       this.#fail(new Failure("too_large", `A file is larger than ${this.#limits.fileBytes} bytes`));
     });
-    await pipeline(content, count, createWriteStream(file.path, { flags: "wx", mode: 0o600 }));
+    const out = createWriteStream(file.path, { flags: "wx", mode: 0o600 });
+    const closed = new Promise<void>((resolve) => out.once("close", () => resolve()));
+    // A pipeline that fails does not wait for the file that it is still opening, which would then outlive its removal.
+    await pipeline(content, count, out).finally(() => closed);
     if (!over) file.sha256 = hash.digest("hex");
   }
 }

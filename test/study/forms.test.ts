@@ -135,16 +135,20 @@ test("every language file has what the forms ask for, and nothing more", () => {
   };
   for (const file of readdirSync(folder)) {
     const language = JSON.parse(readFileSync(join(folder, file), "utf8"));
-    const { item, teach, quiz, verify, not_stated, ...needed } = language;
+    const { item, teach, quiz, verify, not_stated, judge, ...needed } = language;
     assert.deepEqual(Object.keys(needed).sort(), ["ask", ...Object.keys(places)].sort(), file);
     assert.deepEqual(Object.keys(item).sort(), ["cell", "pair"], file);
     holds(item.cell, ["row", "column"], file);
     holds(item.pair, ["heading", "key"], file);
     // English stands in where these are missing.
-    assert.ok(file !== "en.json" || (teach && quiz && verify && not_stated));
+    assert.ok(file !== "en.json" || (teach && quiz && verify && not_stated && judge));
     if (teach) holds([teach], ["heading", "text"], file);
     if (quiz) holds([quiz], ["passages", "spans"], file);
     if (verify) holds([verify], ["passages", "questions"], file);
+    if (judge) {
+      holds([judge.ask], ["question", "answer", "criterion"], file);
+      assert.deepEqual(Object.keys(judge).sort(), ["ask", "no", "yes"], file);
+    }
     assert.deepEqual(Object.keys(language.ask).sort(), ["any", "name", "number", "time"], file);
     for (const words of Object.values<string[]>(language.ask)) assert.ok(words.length > 0, file);
     for (const [key, names] of Object.entries(places)) holds([language[key]].flat(), names, `${file} ${key}`);
