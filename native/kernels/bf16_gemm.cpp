@@ -5,9 +5,11 @@
 
 #include <algorithm>
 
+#include "kernels/processor.h"
+
 bool bf16::supported() {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512bf16");
+    return PROCESSOR_HAS("avx512f") && PROCESSOR_HAS("avx512bw") && PROCESSOR_HAS("avx512vl") && PROCESSOR_HAS("avx512dq") &&
+           PROCESSOR_HAS("avx512bf16");
 }
 
 // From here on only: what the headers above define is compiled for every processor.

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "kernels/processor.h"
+
 namespace {
 
 constexpr int64_t most_rows = 6;
@@ -47,7 +49,7 @@ template <int rows> __attribute__((target("avx512f"))) void wide_tile(int64_t k,
         for (int j = 0; j < 4; j++) _mm512_storeu_ps(c + i * ldc + 16 * j, sums[i][j]);
 }
 
-const bool wide = __builtin_cpu_supports("avx512f");
+const bool wide = PROCESSOR_HAS("avx512f");
 
 /** In place: row i of v becomes column i. */
 void transpose(__m256 * v) {

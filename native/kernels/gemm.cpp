@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "kernels/bf16_gemm.h"
 #include "kernels/f32_gemm.h"
+#include "kernels/processor.h"
 
 namespace {
 
@@ -20,8 +21,8 @@ namespace {
  */
 __attribute__((constructor(101))) void choose_kernels() {
     __builtin_cpu_init();
-    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512vl");
+    const bool wide = PROCESSOR_HAS("avx512f") && PROCESSOR_HAS("avx512dq") && PROCESSOR_HAS("avx512bw") &&
+                      PROCESSOR_HAS("avx512vl");
     setenv("OPENBLAS_CORETYPE", wide ? "SkylakeX" : __builtin_cpu_is("amd") ? "Zen" : "Haswell", 0);
 }
 

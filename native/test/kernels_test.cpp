@@ -14,6 +14,7 @@
 #include "kernels/geglu.h"
 #include "kernels/gemm.h"
 #include "kernels/pool.h"
+#include "kernels/processor.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
 #include "kernels/swiglu.h"
@@ -269,7 +270,7 @@ void test_pool() {
 // A processor newer than OpenBLAS must not be given the kernels of the oldest one.
 void test_gemm_kernels() {
     const std::string name = gemm_prepare();
-    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+    const bool wide = PROCESSOR_HAS("avx512f") && PROCESSOR_HAS("avx512vl");
     CHECK(name == "SkylakeX" || (!wide && (name == "Haswell" || name == "Zen")), "%s", name.c_str());
 }
 

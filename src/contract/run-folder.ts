@@ -131,6 +131,18 @@ export const recipe = {
           required: ["enabled"],
           properties: { enabled: { type: "boolean" } },
         },
+        /** CSV documents whose rows are prompts and answers; all documents are studied when absent. */
+        source: {
+          type: "object",
+          additionalProperties: false,
+          required: ["document", "prompt_field", "answer_field"],
+          properties: {
+            /** Its name, with or without the ending; null: all that have the two columns. */
+            document: { type: ["string", "null"] },
+            prompt_field: { type: "string" },
+            answer_field: { type: "string" },
+          },
+        },
         /** Folders that an older version made name these two; nothing reads them. */
         probe_known: { type: "boolean" },
         proposals_per_chunk: { type: "integer", minimum: 0, maximum: 64 },

@@ -24,6 +24,7 @@ import { type ReinforcePlan, resolveReinforce } from "./auto/reinforce.ts";
 import { autoAlignReport } from "./auto/report.ts";
 import { type BaseSaid, type Candidate, type Chosen, penaltyOf } from "./choose.ts";
 import { type Run, withRecipe } from "./context.ts";
+import { withDataSet } from "./data-set.ts";
 import { shapeOf } from "./folder/adapter-shape.ts";
 import { readScores } from "./folder/looks.ts";
 import { identityOf } from "./folder/request.ts";
@@ -48,7 +49,7 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   const limits = limitsOf(request, unavailable(ordered));
   const reinforces = limits.arms.includes("reinforce");
   const { recipe, ignored } = pinned(request.config, ordered.request.recipe, reinforces);
-  const run = withRecipe(ordered, recipe);
+  const run = withDataSet(withRecipe(ordered, recipe));
   let open: Trainer | null = null;
   const judged = reinforces ? await judgedBy(run, request, () => open!) : null;
   const means = { ...run.parts.means, ...(judged && { judges: new Map([[baseJudgeName, judged.judge]]) }) };

@@ -76,7 +76,7 @@ async function tokenised(run: Run, made: readonly StudyRow[]): Promise<{ rows: T
 
 /** Rows of the study and replayed ones, without those that give a dev question away. */
 async function makeRows(run: Run): Promise<Made> {
-  const { documents, dev, marks } = run.snapshot;
+  const { documents, dev, marks, dataSet = [] } = run.snapshot;
   const { dataset, training } = run.request.recipe;
   const { phrasings, rungs: stages = 1, replay_share: share } = dataset;
   // Older folders have no marks; there the dev questions, which the run may see, are all that it can look for.
@@ -90,7 +90,7 @@ async function makeRows(run: Run): Promise<Made> {
   const memory = await openMemory(run.folder);
   const asked = openAsked(run, memory);
   try {
-    const { rows, report } = await thread.study(
+    const { rows: studied, report } = await thread.study(
       {
         documents,
         organisation: run.request.organisation ?? null,
@@ -107,6 +107,7 @@ async function makeRows(run: Run): Promise<Made> {
         },
       },
     );
+    const rows = [...dataSet, ...studied];
     const { kept, met, lost } = withoutMet(
       rows,
       await thread.overlap({ marks: avoided, rows }),

@@ -5,6 +5,7 @@ import { formatChat } from "../../engine/chat-format.ts";
 import type { Rows, SampledRow, Trainer, WeightedRows } from "../../engine/trainer.ts";
 import { type AdvantagePlan, advantagesOf, resolveAdvantage } from "../advantages.ts";
 import type { Run } from "../context.ts";
+import { dataSetKind } from "../data-set.ts";
 import { answerText } from "../dev-check.ts";
 import {
   type Evaluated,
@@ -77,10 +78,14 @@ interface Prompt {
   tokens: number[];
 }
 
-/** Questions of the study with their answers: dev and sealed questions are none of them, since rows that meet one were dropped. */
+/**
+ * Those of the data set, where there is one, else questions of the study, with their answers: dev and sealed questions are none of them,
+ * since rows that meet one were dropped.
+ */
 export function promptsOf(run: Run, rows: readonly TrainingRow[], { maxPromptTokens }: SamplingPlan): Prompt[] {
   const prompts = new Map<string, Prompt>();
-  for (const row of rows) {
+  const given = rows.filter(({ kind }) => kind === dataSetKind);
+  for (const row of given.length > 0 ? given : rows) {
     const [asked, answered] = row.messages;
     if (isReplayed(row) || row.messages.length !== 2 || asked?.role !== "user" || prompts.has(asked.content)) continue;
     const tokens = formatChat(run.tokenizer, [{ role: "user", content: asked.content }]);

@@ -15,6 +15,7 @@ import {
 } from "../../contract/run-folder.ts";
 import { compile } from "../../contract/validate.ts";
 import type { QuestionMarks } from "../../study/leakage.ts";
+import type { StudyRow } from "../../study/row.ts";
 
 export interface Snapshot {
   documents: SnapshotDocument[];
@@ -22,6 +23,8 @@ export interface Snapshot {
   dev: SnapshotItem[];
   /** Of all questions of the benchmark; null without one, and in folders that an older version made. */
   marks: QuestionMarks | null;
+  /** Rows of the documents that are a data set, which stand among `documents` no longer; absent where the recipe names none. */
+  dataSet?: readonly StudyRow[];
 }
 
 const checkRequest = compile(runRequest);

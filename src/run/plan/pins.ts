@@ -44,6 +44,26 @@ function flag(value: unknown, path: Path): boolean {
   throw invalidAt(path, "must be true or false");
 }
 
+function text(value: unknown, path: Path): string {
+  if (typeof value === "string" && value.trim() !== "") return value;
+  throw invalidAt(path, "must be a text");
+}
+
+/** Where the configuration names one part of it alone. */
+const defaultSource: NonNullable<Recipe["dataset"]["source"]> = {
+  document: null,
+  prompt_field: "prompt",
+  answer_field: "answer",
+};
+
+/** A part of what says where a data set is; the others are as usual. */
+const dataSet =
+  (part: "document" | "prompt_field" | "answer_field"): Pin =>
+  (recipe, value, path) => {
+    const source = { ...(recipe.dataset.source ?? defaultSource), [part]: text(value, path) };
+    return { ...recipe, dataset: { ...recipe.dataset, source } };
+  };
+
 type Block = "loss" | "optimizer" | "training" | "adapter" | "checkpointing" | "rendering";
 
 /** The field of the recipe that has the same name. */
@@ -82,6 +102,9 @@ const pins: Record<string, Pin> = {
   "checkpointing.save_every_steps": same("checkpointing", whole(1, most32)),
   "checkpointing.keep_last_n": same("checkpointing", whole(2, most32)),
   "rendering.max_seq_len": same("rendering", whole(16, 1 << 20)),
+  "dataset.prompt_field": dataSet("prompt_field"),
+  "dataset.answer_field": dataSet("answer_field"),
+  "dataset.split": dataSet("document"),
   "dataset.synthetic": (recipe, value, path) => {
     const enabled = flag((value as { enabled?: unknown } | null)?.enabled, [path[0], `${path[1]}.enabled`]);
     return { ...recipe, dataset: { ...recipe.dataset, synthetic: { enabled } } };
@@ -90,17 +113,21 @@ const pins: Record<string, Pin> = {
 
 const planned = "redundant: phases are planned in steps, and the planner ends them";
 const checks = "redundant: checkpoints are checked between phases";
-const noDataset = "not built: rows come from the project's documents, and no phase reads a data set";
+const asItIs = "redundant: it is so anyway";
 
 const onlyOr =
   (usual: unknown, reason: string): Reason =>
   (value) =>
-    value === usual ? "redundant: it is so anyway" : reason;
+    value === usual ? asItIs : reason;
 
 /** Fields that change nothing, and why. */
 const without: Record<string, Reason> = {
   "loss.custom_loss_ref": "not built: no losses are registered beside the built-in ones",
-  "loss.custom_weights_field": noDataset,
+  "loss.custom_weights_field": "not built: answers of a data set are trained on whole",
+  "dataset.format": onlyOr("prompt_completion", "not built: a row of a data set is a prompt and its answer"),
+  "dataset.file_type": onlyOr("csv", "not built: a data set is a CSV document"),
+  "dataset.shuffle": onlyOr(true, "not built: rows come in a seeded order"),
+  "dataset.streaming": onlyOr(false, "not built: rows are made before they are trained on"),
   "training.epochs": planned,
   "training.early_stopping": planned,
   "training.gradient_accumulation": "redundant: passes are cut to the memory there is, and the step is the same",
@@ -134,8 +161,7 @@ const withoutWhenReinforcing: Record<string, Reason> = {
   "environment.type": onlyOr("single_turn", singleTurn),
   "environment.max_turns": onlyOr(1, singleTurn),
   "environment.num_agents": onlyOr(1, singleTurn),
-  "environment.tools": (value) =>
-    Array.isArray(value) && value.length === 0 ? "redundant: it is so anyway" : singleTurn,
+  "environment.tools": (value) => (Array.isArray(value) && value.length === 0 ? asItIs : singleTurn),
   "environment.sandbox": "redundant: only verifiers run programs, always apart and without network",
   "environment.fail_fast": "redundant: an answer that cannot be judged is left out, and a fifth of them ends the run",
   "environment.retry_on_failure": "not built: an answer that cannot be judged is left out",
@@ -161,7 +187,6 @@ const reinforcingFields = new Set([
   "loss.z_loss_coef",
   "training.inner_optim_steps",
 ]);
-const datasetFields = new Set(["answer_field", "file_type", "format", "prompt_field", "shuffle", "split", "streaming"]);
 
 /** Read elsewhere: by the appliance, and by `limitsOf`. */
 const readElsewhere = new Set(["base_model", "loss.type", "training.steps", "training.max_steps"]);
@@ -192,7 +217,9 @@ function pin(found: Pinned, path: Path, value: unknown, reinforces: boolean): vo
   const name = path.join(".");
   const ignore = (reason: string): void => void found.ignored.push({ field: name, reason });
   if (readElsewhere.has(name)) return;
-  if (Object.hasOwn(pins, name)) found.recipe = pins[name]!(found.recipe, value, path);
+  if (name === "dataset.split" && typeof value === "number")
+    ignore("redundant: what is held out are the benchmark's dev and sealed questions");
+  else if (Object.hasOwn(pins, name)) found.recipe = pins[name]!(found.recipe, value, path);
   else if (Object.hasOwn(without, name)) {
     const reason = without[name]!;
     ignore(typeof reason === "string" ? reason : reason(value, path));
@@ -202,8 +229,7 @@ function pin(found: Pinned, path: Path, value: unknown, reinforces: boolean): vo
       const reason = withoutWhenReinforcing[name]!;
       ignore(typeof reason === "string" ? reason : reason(value, path));
     }
-  } else if (path[0] === "dataset" && datasetFields.has(path[1])) ignore(noDataset);
-  else if (path[0] === "logging") ignore("not built: nothing is sent to a tracker");
+  } else if (path[0] === "logging") ignore("not built: nothing is sent to a tracker");
   else ignore("unknown: no such setting");
 }
 

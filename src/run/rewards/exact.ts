@@ -1,5 +1,5 @@
 // The answer says the reference or an alias of it, and nothing else.
-import type { RewardItem, Verify } from "./item.ts";
+import { atLeastZero, type Options, type RewardItem, UnusableReference, type Verify } from "./item.ts";
 import { plain, withoutArticles, wordsIn } from "./words.ts";
 
 /** A reference of signs alone has no words: its signs are compared. */
@@ -12,9 +12,18 @@ function normalForm(text: string): string {
 export const goldsOf = ({ reference, aliases }: RewardItem): string[] =>
   reference === null ? [] : [reference, ...aliases].filter((text) => text.trim() !== "");
 
-export const exact: Verify = (answer, item) => {
-  const golds = goldsOf(item);
-  if (golds.length === 0) return null;
-  const said = normalForm(answer);
-  return golds.some((gold) => normalForm(gold) === said) ? 1 : 0;
-};
+/** `declined`: what an answer is paid that says that it does not know; at 0.5 a wrong answer costs what a right one gains. */
+export const exactDefaults = { declined: "0" };
+
+/** `declines`: whether an answer says that it does not know. Throws UnusableReference. */
+export function exact(options: Options, declines: (answer: string) => boolean): Verify {
+  const declined = atLeastZero("declined", options.declined!);
+  if (declined > 1) throw new UnusableReference("declined must be at most 1, which a right answer is paid");
+  return (answer, item) => {
+    const golds = goldsOf(item);
+    if (golds.length === 0) return null;
+    const said = normalForm(answer);
+    if (golds.some((gold) => normalForm(gold) === said)) return 1;
+    return declined > 0 && declines(answer) ? declined : 0;
+  };
+}

@@ -4,7 +4,7 @@
 //   program:units                                the program of that name in the folder of verifiers
 import { choice } from "./choice.ts";
 import { citation, citationDefaults } from "./citation.ts";
-import { exact } from "./exact.ts";
+import { exact, exactDefaults } from "./exact.ts";
 import { type Options, UnusableReference, type Verify } from "./item.ts";
 import { jsonSchema } from "./json-schema.ts";
 import { numeric, numericDefaults } from "./numeric.ts";
@@ -19,7 +19,7 @@ interface Builtin {
 }
 
 const builtins: Readonly<Record<string, Builtin>> = {
-  exact: { defaults: {}, needs: [], make: () => exact },
+  exact: { defaults: exactDefaults, needs: [], make: exact },
   numeric: { defaults: numericDefaults, needs: [], make: numeric },
   choice: { defaults: {}, needs: [], make: () => choice },
   regex: { defaults: {}, needs: ["pattern"], make: regex },

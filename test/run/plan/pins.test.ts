@@ -39,6 +39,9 @@ const changing: [string, unknown, (recipe: Recipe) => unknown][] = [
   ["checkpointing.save_every_steps", 33, ({ checkpointing }) => checkpointing.save_every_steps],
   ["checkpointing.keep_last_n", 5, ({ checkpointing }) => checkpointing.keep_last_n],
   ["rendering.max_seq_len", 256, ({ rendering }) => rendering.max_seq_len],
+  ["dataset.prompt_field", "asked", ({ dataset }) => dataset.source?.prompt_field],
+  ["dataset.answer_field", "said", ({ dataset }) => dataset.source?.answer_field],
+  ["dataset.split", "sums.csv", ({ dataset }) => dataset.source?.document],
 ];
 
 const withoutEffect: [string, unknown][] = [
@@ -64,10 +67,9 @@ const withoutEffect: [string, unknown][] = [
   ["rendering.truncation", "left"],
   ["logging.log_metrics", ["loss"]],
   ["logging.project_name", "ours"],
-  ...["answer_field", "file_type", "format", "prompt_field", "split"].map((name): [string, unknown] => [
-    `dataset.${name}`,
-    "x",
-  ]),
+  ["dataset.file_type", "csv"],
+  ["dataset.format", "messages"],
+  ["dataset.split", 0.05],
   ["dataset.shuffle", true],
   ["dataset.streaming", true],
 ];
@@ -104,6 +106,11 @@ test("a field that is pinned is what phases train by, and is not told as ignored
     assert.deepEqual(ignored, [], name);
   }
   assert.deepEqual(pin({ dataset: { synthetic: { enabled: false } } }).recipe.dataset.synthetic, { enabled: false });
+  assert.deepEqual(pin({ dataset: { split: "sums", answer_field: "said" } }).recipe.dataset.source, {
+    document: "sums",
+    prompt_field: "prompt",
+    answer_field: "said",
+  });
   assert.equal(pin({ optimizer: { type: "adam" } }).recipe.optimizer.weight_decay, 0);
 });
 
@@ -174,6 +181,8 @@ test("a value that cannot be followed fails with its field's name", () => {
       /^config\.training\.gradient_accumulation: must divide/,
     ],
     [{ checkpointing: { save_every_steps: 0 } }, /^config\.checkpointing\.save_every_steps: /],
+    [{ dataset: { split: ["train"] } }, /^config\.dataset\.split: must be a text$/],
+    [{ dataset: { prompt_field: " " } }, /^config\.dataset\.prompt_field: /],
     [{ dataset: { synthetic: { enabled: "yes" } } }, /^config\.dataset\.synthetic\.enabled: /],
   ];
   for (const [config, message] of cases) assert.throws(() => pin(config), { message });

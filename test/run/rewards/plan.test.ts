@@ -14,7 +14,7 @@ const means: Means = {
   preferenceModels: new Map([["ranker", async () => []]]),
 };
 
-const exact = { kind: "builtin", verifier: "exact", options: {} };
+const exact = { kind: "builtin", verifier: "exact", options: { declined: "0" } };
 const judged = { kind: "llm_judge", judge: "judge-7b", criteria: ["Is it right?"], sensitivity: 0.9, specificity: 0.8 };
 
 test("every default is filled in", () => {

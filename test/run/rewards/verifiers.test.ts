@@ -38,6 +38,16 @@ test("exact: case, articles, punctuation and Unicode form do not count; signs an
   assert.equal(paid("builtin:exact", decomposed, { reference: "café" }), 1);
 });
 
+test("exact: an answer that declines is paid what its option says, a wrong one nothing, a right one all", () => {
+  const reference = "The Hague";
+  const declining = "I do not know.";
+  pays("builtin:exact?declined=0.5", { reference }, { "the hague": 1, Rome: 0, [declining]: 0.5 });
+  pays("builtin:exact", { reference }, { [declining]: 0 });
+  pays("builtin:exact?declined=0.5", { reference: declining }, { [declining]: 1 });
+  for (const wrong of ["1.1", "-1", "half", ""])
+    assert.throws(() => parseVerifier(`builtin:exact?declined=${wrong}`), /declined must be/, wrong);
+});
+
 const anyText = fc.string({ unit: "grapheme" }).filter((text) => text.trim() !== "");
 
 test("exact: every text is its own reference", () => {
@@ -270,7 +280,8 @@ test("a reference that is not understood is refused, and says what is known", ()
     ["exact", /builtin:NAME or program:NAME.*exact, numeric, choice, regex, json_schema, citation, refusal/],
     ["builtin:fuzzy", /known are exact, numeric/],
     ["builtin:constructor", /known are/],
-    ["builtin:exact?x=1", /no options/],
+    ["builtin:exact?x=1", /the options declined, not x=1/],
+    ["builtin:choice?x=1", /no options/],
     ["builtin:numeric?tol=1", /tolerance, relative, read, decimal/],
     ["builtin:numeric?tolerance=-1", /at least 0/],
     ["builtin:numeric?tolerance=x", /at least 0/],

@@ -1,0 +1,118 @@
+// An auto-align as the appliance carries it out, over a folder of its own: the run, the looks that it asks for, and at its end the sealed
+// questions asked of what it made by the engine that serves. Whatever is finished is kept: a second start goes on.
+import { existsSync, readFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { makeFolder, sha256OfFile } from "../../../src/base/files.ts";
+import { startNode } from "../../../src/base/processes.ts";
+import type { AutoAlignRequest } from "../../../src/contract/auto-align.ts";
+import type { Recipe, RunRequest, RunResult } from "../../../src/contract/run-folder.ts";
+import { thirdsOf } from "../../../src/domain/alignments/auto/thirds.ts";
+import { makeRunFolder, writeRequest } from "../../../src/domain/alignments/snapshot.ts";
+import { competition, grade } from "../../../src/domain/evaluations/grade.ts";
+import type { ModelRef } from "../../../src/engine/generator.ts";
+import { readScores, writeScores } from "../../../src/run/folder/looks.ts";
+import { answers, baseModel, starterModel } from "../prove/experiment.ts";
+import type { Task } from "./tasks.ts";
+
+const cli = join(import.meta.dirname, "../../../src/cli/main.ts");
+
+export interface Carried {
+  told: NonNullable<RunResult["auto_align"]>;
+  /** Cards of its decisions, in order. */
+  because: string[];
+  /** Of the sealed questions. */
+  given: string[];
+}
+
+/** `request` restricts the task's own, as `method` does. */
+export async function carried(
+  folder: string,
+  task: Task,
+  { request, recipe, threads }: { request: Partial<AutoAlignRequest>; recipe: Recipe; threads: number },
+): Promise<Carried> {
+  await makeFolder(folder);
+  const run = join(folder, "run");
+  const { items } = task;
+  const competitors = competition(items);
+  const numbered = items.map((item, index) => ({ ...item, sample_num: index + 1, competitors: competitors(index) }));
+  const sealed = numbered.filter(({ split }) => split === "sealed");
+  const thirds = thirdsOf(sealed)!;
+  if (!existsSync(join(run, "order.json")))
+    await makeRunFolder(folder, {
+      alignmentId: "run",
+      recipeName: "standard",
+      recipe,
+      base: { id: "smollm2-135m-instruct", sha256: await sha256OfFile(starterModel), architecture: "llama" },
+      documents: task.documents,
+      organisation: null,
+      teacher: null,
+      dev: {
+        benchmarkId: "prove",
+        questions: items.map(({ instruction }) => instruction),
+        items: numbered.flatMap(({ split, ...item }) => (split === "dev" ? [item] : [])),
+      },
+      autoAlign: {
+        auto_align_id: "auto_align_prove",
+        request: { ...task.request, max_compute_hours: task.hours, ...request },
+        past: [],
+        thirds: thirds.map(({ length }) => length) as [number, number, number],
+      },
+    });
+  const scoreOf = (model: ModelRef, name: string, asked: typeof sealed): Promise<string[]> =>
+    answers(join(folder, `${name}.json`), model, asked, threads);
+  for (let fence = 1, stopping = false; ; fence++) {
+    const { outcome, error, auto_align: told } = await worked(run, { fence, threads, stopping });
+    if (told == null || outcome === "failed") throw new Error(`${task.name}: ${error?.code} ${error?.message}`);
+    if (outcome === "look") {
+      const began = performance.now();
+      const third = thirds[told.look!]! as typeof sealed;
+      const said = await scoreOf(await modelOf(run, told.checkpoint), `look-${told.look}`, third);
+      const hours = (performance.now() - began) / 3_600_000;
+      const scores = third.map((item, at) => Number(grade(said[at]!, item).correct));
+      if ((await readScores(run, told.look!)) === null)
+        await writeScores(run, told.look!, { scores, clusters: third.map(({ cluster }) => cluster), hours });
+    } else if (outcome === "paused") stopping = true;
+    else {
+      const given = await scoreOf(await modelOf(run, told.checkpoint), "sealed", sealed);
+      return { told, because: becauseOf(run), given };
+    }
+  }
+}
+
+/** The appliance starts a run anew after a look and to stop one; a result that stands ends it. */
+async function worked(
+  run: string,
+  { fence, threads, stopping }: { fence: number; threads: number; stopping: boolean },
+): Promise<RunResult> {
+  const path = join(run, "result.json");
+  const read = (): RunResult => JSON.parse(readFileSync(path, "utf8")) as RunResult;
+  if (existsSync(path) && read().outcome === "completed") return read();
+  await rm(path, { force: true });
+  await writeRequest(run, {
+    fence,
+    basePath: starterModel,
+    budget: { memory_bytes: 0, threads },
+    versions: { plumbline: "prove", trainer: "prove" },
+    autoAlign: { resumed_after: 0, stopping } satisfies Partial<NonNullable<RunRequest["auto_align"]>>,
+  });
+  const child = startNode(cli, ["run", run]);
+  child.stdout.resume();
+  child.stderr.pipe(process.stderr);
+  await child.ended;
+  if (!existsSync(path)) throw new Error(`${run}: the run ended without a result`);
+  return read();
+}
+
+async function modelOf(run: string, checkpoint: string): Promise<ModelRef> {
+  if (checkpoint === "base") return baseModel;
+  const path = join(run, "plan", checkpoint, "adapter.gguf");
+  return { ...baseModel, adapter: { id: await sha256OfFile(path), path } };
+}
+
+const becauseOf = (run: string): string[] =>
+  readFileSync(join(run, "events.jsonl"), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { kind: string; message?: string })
+    .flatMap(({ kind, message }) => (kind === "decision" && message !== undefined ? [message] : []));
