@@ -78,7 +78,11 @@ interface Prompt {
 }
 
 /** Questions of the study with their answers: dev and sealed questions are none of them, since rows that meet one were dropped. */
-export function promptsOf(run: Run, rows: readonly TrainingRow[], { maxPromptTokens }: SamplingPlan): Prompt[] {
+export function promptsOf(
+  run: Run,
+  rows: readonly TrainingRow[],
+  { maxPromptTokens }: Pick<SamplingPlan, "maxPromptTokens">,
+): Prompt[] {
   const prompts = new Map<string, Prompt>();
   for (const row of rows) {
     const [asked, answered] = row.messages;
