@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "activation_requests.h"
 #include "base/failure.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/driver.h"
 #include "estimate.h"
-#include "fields.h"
 #include "kernels/bf16_gemm.h"
 #include "kernels/gemm.h"
 #include "model/random_model.h"
@@ -19,14 +19,6 @@ namespace {
 constexpr int64_t most_exact = int64_t{1} << 53; // whole numbers that JSON carries exactly
 constexpr double most_number = 1e30;
 constexpr int64_t most_top = 1024; // most likely tokens told of a place
-
-Rows rows_of(Fields & fields) {
-    Rows rows{fields.integers("tokens"), fields.integers("row_lengths")};
-    if (rows.lengths.empty()) Fields::bad("row_lengths", "must not be empty");
-    return rows;
-}
-
-std::string name_of(Fields & fields) { return fields.text("adapter", 256); }
 
 json told(const SavedFile & file) { return {{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}}; }
 
@@ -120,7 +112,7 @@ double cpu_gemm_rate(int threads, Number precision, double frozen_share) {
 
 Answer estimate(Trainer &, Fields & fields) {
     const ModelSource source = source_of(fields);
-    AdapterShape adapter{fields.whole("rank", 1, 1024), 1, 0, targets_of(fields)};
+    AdapterShape adapter{fields.whole("rank", 1, limits::max_rank), 1, 0, targets_of(fields)};
     if (fields.has("dropout")) adapter.dropout = dropout_of(fields);
     const int64_t longest_row = fields.whole("longest_row", 1, limits::max_row_tokens), pass_tokens = fields.whole("pass_tokens", 1, limits::max_batch_tokens);
     const auto threads = static_cast<int>(fields.whole("threads", 1, 64));
@@ -188,7 +180,7 @@ Answer open(Trainer & trainer, Fields & fields) {
 
 Answer adapter_create(Trainer & trainer, Fields & fields) {
     const std::string name = name_of(fields);
-    AdapterShape shape{fields.whole("rank", 1, 1024), fields.number("alpha", 1e-6, 1e6), static_cast<uint64_t>(fields.whole("seed", 0, most_exact)), targets_of(fields)};
+    AdapterShape shape{fields.whole("rank", 1, limits::max_rank), fields.number("alpha", 1e-6, 1e6), static_cast<uint64_t>(fields.whole("seed", 0, most_exact)), targets_of(fields)};
     if (fields.has("dropout")) shape.dropout = dropout_of(fields);
     fields.expect_no_more();
     const Adapter & adapter = trainer.create_adapter(name, shape);
@@ -355,12 +347,23 @@ const std::map<std::string, Answer (*)(Trainer &, Fields &)> verbs = {
     {"optim_step", optim_step},
     {"sample", sample},
     {"score", score},
+    {"activations", activations},
+    {"project", project},
+    {"adapter_stack", adapter_stack},
     {"save", save},
     {"load", load},
     {"export", export_adapter},
 };
 
 } // namespace
+
+Rows rows_of(Fields & fields) {
+    Rows rows{fields.integers("tokens"), fields.integers("row_lengths")};
+    if (rows.lengths.empty()) Fields::bad("row_lengths", "must not be empty");
+    return rows;
+}
+
+std::string name_of(Fields & fields) { return fields.text("adapter", 256); }
 
 Answer answer_request(Trainer & trainer, const Frame & frame) {
     const auto found = verbs.find(frame.verb);

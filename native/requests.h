@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "fields.h"
 #include "trainer.h"
 #include "wire.h"
 
@@ -10,6 +11,10 @@ struct Answer {
     nlohmann::json fields = nlohmann::json::object();
     std::vector<Array> payload;
 };
+
+/** Fields that many verbs have. */
+Rows rows_of(Fields & fields);
+std::string name_of(Fields & fields);
 
 /** Throws Failure. */
 Answer answer_request(Trainer & trainer, const Frame & frame);

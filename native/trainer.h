@@ -1,6 +1,8 @@
 // The narrow face of the worker: one frozen base, its adapters, their optimizers. It checks ids, rows and memory, cuts batches
 // into what fits, and knows neither JSON nor text. Every refusal is a Failure with a code of protocol.md.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,6 +21,24 @@ struct LossWeights {
     std::vector<float> weights, entropy_weights, z_weights;
     std::vector<int32_t> soft_targets; // [T, K], K = their number / T
     std::vector<float> soft_weights;   // [T, K]
+};
+
+/** Whose activations are told: the residual stream after a layer, or what one of the matrices that write to it reads. */
+enum class Stream { residual, attn_output, ffn_down };
+inline constexpr std::array<const char *, 3> stream_names = {"residual", "attn_output", "ffn_down"};
+
+struct ActivationAsk {
+    std::vector<int64_t> layers;  // ascending, each once
+    std::vector<Stream> streams;  // each once
+    std::vector<int32_t> places;  // [P] tokens of the request
+    std::vector<int32_t> groups;  // [P] whose mean each is part of, from 0
+    int64_t count() const { return groups.empty() ? 0 : int64_t{1} + *std::max_element(groups.begin(), groups.end()); }
+};
+
+/** One site of an edit: B [rows, rank] and A [rank, columns] that are added to a layer's matrix. */
+struct EditedSite {
+    int64_t layer;
+    Target target;
 };
 
 /** By it a PEFT folder is told from a checkpoint's. */
@@ -80,6 +100,19 @@ public:
     };
     Samples sample(const std::optional<std::string> & adapter, std::optional<int64_t> version, const Rows & prompts, const SampleOptions & options);
     Losses score(const std::optional<std::string> & adapter, const Rows & rows, const std::vector<int32_t> & prompt_lengths);
+
+    /** Means over the groups: per stream of the ask [layers, groups, width]. */
+    struct Activations {
+        std::vector<std::vector<float>> streams;
+        int64_t computed_tokens = 0;
+    };
+    Activations activations(const std::optional<std::string> & adapter, const Rows & rows, const ActivationAsk & ask);
+    /** Values of one stream at one place. */
+    int64_t stream_width(Stream stream);
+    /** unit [embedding] of length 1: see projection.h. */
+    Projected project(const std::optional<std::string> & adapter, int64_t layer, Target target, const std::vector<float> & unit);
+    /** A new adapter W + scale · B A + Σ B' A' of rank r + rank from one of rank r; a, b: of all sites one behind the other. */
+    const Adapter & stack_adapter(const std::string & name, const std::string & from, int64_t rank, const std::vector<EditedSite> & sites, const std::vector<float> & a, const std::vector<float> & b);
 
     std::vector<SavedFile> save(const std::string & adapter, const std::string & folder);
     /** From a checkpoint's folder, or from a GGUF adapter or a PEFT folder: then with step 0 and no moments. */

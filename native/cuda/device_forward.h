@@ -65,7 +65,7 @@ void DeviceTransformer<Device, T>::attend(const DeviceLayer & w, const LayerOffs
 }
 
 template <class Device, class T>
-void DeviceTransformer<Device, T>::forward_layers(const Adapter * adapter, PlaceCache * cache, bool one_token) {
+void DeviceTransformer<Device, T>::forward_layers(const Adapter * adapter, PlaceCache * cache, bool one_token, const LayerWatch * watch) {
     const int64_t d = shape().embedding;
     float * x = at<float>(plan_.stream);
     with_type(weights_.embedding.type, [&](auto type) {
@@ -84,7 +84,28 @@ void DeviceTransformer<Device, T>::forward_layers(const Adapter * adapter, Place
         attend(w, l, layer, cache, one_token);
         add(adapter, groups ? &(*groups)[group_output] : nullptr, attn_output, w.attn_output, at<T>(l.attended), at<T>(l.u[group_output]), w.attn_post_norm, l.attn_added, l.attn_added_inv);
         feed_forward(adapter, groups, w, l);
+        if (watch && watch->wants(static_cast<int64_t>(layer))) show(static_cast<int64_t>(layer), l, *watch);
     }
+}
+
+/** Only memory may be asked for twice: what was seen of a pass must not be seen again. */
+template <class Device, class T>
+void DeviceTransformer<Device, T>::watch(const Batch & batch, const Adapter * adapter, const LayerWatch & watch) {
+    twice_when_short([&] { begin(batch, adapter, {}, nullptr, Keep::nothing); });
+    forward_layers(adapter, nullptr, false, &watch);
+}
+
+template <class Device, class T>
+void DeviceTransformer<Device, T>::show(int64_t layer, const LayerOffsets & l, const LayerWatch & watch) {
+    const auto read = [&](const auto * from, int64_t width) {
+        std::vector<std::decay_t<decltype(*from)>> stored(static_cast<size_t>(tokens() * width));
+        device_->read(stored.data(), from, static_cast<int64_t>(stored.size() * sizeof(*from)));
+        std::vector<float> values(stored.size());
+        for (size_t i = 0; i < stored.size(); i++) values[i] = gpu::get(stored[i]);
+        return values;
+    };
+    const std::vector<float> residual = read(at<float>(plan_.stream), shape().embedding), attended = read(at<T>(l.attended), q_width()), made = read(at<T>(plan_.product), shape().feed_forward);
+    watch.see(layer, {residual.data(), attended.data(), made.data()});
 }
 
 template <class Device, class T>

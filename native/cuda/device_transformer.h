@@ -58,6 +58,12 @@ public:
 
     std::vector<TokenLoss> forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks, int64_t top_k) override;
     std::vector<TokenLoss> forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) override;
+    void watch(const Batch & batch, const Adapter * adapter, const LayerWatch & watch) override;
+    Projected project(const Adapter * adapter, int64_t layer, Target target, const std::vector<float> & unit) override {
+        Profile unread;
+        Panels panels(unread);
+        return ::project(pool_, panels, *model_, adapter, layer, target, unit);
+    }
     std::unique_ptr<Cache> make_cache(int64_t places) override { return std::make_unique<PlaceCache>(*device_, cache_bytes(places), places); }
     void prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) override;
     void decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) override;
@@ -179,7 +185,8 @@ private:
     /** Products of the matrices → q, k and v as attention reads them: biases, norm of each head, rotation. */
     void place_heads(const DeviceLayer & w, const LayerOffsets & l);
     void attend(const DeviceLayer & w, const LayerOffsets & l, size_t layer, PlaceCache * cache, bool one_token);
-    void forward_layers(const Adapter * adapter, PlaceCache * cache, bool one_token);
+    void forward_layers(const Adapter * adapter, PlaceCache * cache, bool one_token, const LayerWatch * watch = nullptr);
+    void show(int64_t layer, const LayerOffsets & l, const LayerWatch & watch);
     /** The stream += W · input and its adapter, through a norm where there is one. */
     void add(const Adapter * adapter, const Group * group, Target target, const DeviceMatrix & matrix, const T * input, T * u, const float * post_norm, int64_t added, int64_t inv);
     void feed_forward(const Adapter * adapter, const std::array<Group, groups_per_layer> * groups, const DeviceLayer & w, const LayerOffsets & l);

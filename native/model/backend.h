@@ -1,6 +1,7 @@
 // What the trainer asks of a device: one frozen transformer and the passes over it, forward, backward into an adapter, and
 // decoding with a cache of keys and values. It works on token ids in packed segments; limits and names are the trainer's business.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "kernels/token_loss.h"
 #include "model/adapter.h"
 #include "model/gguf_model.h"
+#include "model/projection.h"
 
 /** Tokens of a pass and the segments they make: see Segment. tokens, positions [T]; a position counts from the row's start. */
 struct Batch {
@@ -47,6 +49,20 @@ struct Ask {
     int32_t target;
     LossCoefficients coefficients;
     SoftTargets soft; // its arrays are the caller's
+};
+
+/** What a pass has after one layer, all [T, width]: the residual stream, and what the two matrices that write to it have read. */
+struct LayerSeen {
+    const float * residual;    // [T, embedding] after the layer
+    const float * attn_output; // [T, H·d]: the matrix's input
+    const float * ffn_down;    // [T, feed_forward]: likewise
+};
+
+struct LayerWatch {
+    std::vector<int64_t> layers; // ascending
+    std::function<void(int64_t layer, const LayerSeen & seen)> see;
+
+    bool wants(int64_t layer) const { return std::binary_search(layers.begin(), layers.end(), layer); }
 };
 
 /** Whether a pass keeps every layer's activations for a backward pass, or reuses one set. */
@@ -83,6 +99,12 @@ public:
 
     /** The same without top tokens; adds the gradient of the loss to the adapter's. */
     virtual std::vector<TokenLoss> forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) = 0;
+
+    /** A forward pass that is looked into after some of its layers, in the machine's memory. */
+    virtual void watch(const Batch & batch, const Adapter * adapter, const LayerWatch & watch) = 0;
+
+    /** target: attn_output or ffn_down; unit [embedding] of length 1. */
+    virtual Projected project(const Adapter * adapter, int64_t layer, Target target, const std::vector<float> & unit) = 0;
 
     virtual std::unique_ptr<Cache> make_cache(int64_t places) = 0;
     /** Runs whole segments, or one further token of each row, leaving keys and values in the plan's places. */

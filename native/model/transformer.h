@@ -37,6 +37,8 @@ public:
 
     std::vector<TokenLoss> forward(const Batch & batch, const Adapter * adapter, const std::vector<Ask> & asks, int64_t top_k) override;
     std::vector<TokenLoss> forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) override;
+    void watch(const Batch & batch, const Adapter * adapter, const LayerWatch & watch) override;
+    Projected project(const Adapter * adapter, int64_t layer, Target target, const std::vector<float> & unit) override;
     std::unique_ptr<Cache> make_cache(int64_t places) override;
     void prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) override;
     void decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) override;
@@ -60,7 +62,7 @@ private:
     }
     void prepare(const Batch & batch, const Adapter * adapter, Keep keep);
     void embed(const Batch & batch);
-    void layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token);
+    void layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token, const LayerWatch * watch = nullptr);
     AttentionShape attention_shape(int64_t layer) const;
     void place_heads(const Batch & batch, int64_t layer, LayerActivations & l);
     void place_heads_backward(const Batch & batch, int64_t layer, const LayerActivations & l, float * dq, float * dk);

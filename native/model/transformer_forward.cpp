@@ -220,7 +220,7 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
     if (added != x_out) add_normed(w.ffn_post_norm, added, l.ffn_added_inv.data(), x_out);
 }
 
-void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token) {
+void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token, const LayerWatch * watch) {
     const Timed timed(profile_, Op::other);
     prepare(batch, adapter, keep);
     adapter_ = adapter;
@@ -253,6 +253,7 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
         if (added != l.x_mid.data()) add_normed(w.attn_post_norm, added, l.attn_added_inv.data(), l.x_mid.data());
         feed_forward(layer, l, adapter, x_out);
         last_ = x_out;
+        if (watch && watch->wants(layer)) watch->see(layer, {x_out, l.attended.data(), work_.product.data()});
     }
 }
 
@@ -318,6 +319,13 @@ std::vector<TokenLoss> Transformer::forward(const Batch & batch, const Adapter *
         });
     });
     return losses;
+}
+
+void Transformer::watch(const Batch & batch, const Adapter * adapter, const LayerWatch & watch) { layers_forward(batch, adapter, Keep::nothing, nullptr, false, &watch); }
+
+Projected Transformer::project(const Adapter * adapter, int64_t layer, Target target, const std::vector<float> & unit) {
+    panels_.number = Number::f32;
+    return ::project(pool_, panels_, model_, adapter, layer, target, unit);
 }
 
 void Transformer::prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) { layers_forward(batch, adapter, Keep::nothing, &plan, false); }

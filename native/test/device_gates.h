@@ -69,6 +69,31 @@ inline std::vector<double> numbers_of(const std::vector<TokenLoss> & losses) {
     return numbers;
 }
 
+/** The largest relative L2 error of a stream after any layer, over the tokens of the batch. */
+inline double watch_parity(Backend & device, const ModelSource & source, const Batch & batch) {
+    Transformer cpu(source, 2);
+    const ModelShape & m = cpu.shape();
+    const Adapter adapter = device_test_adapter(m, targets_of(m), 0);
+    const auto tokens = static_cast<size_t>(batch.count()), d = static_cast<size_t>(m.embedding), q = static_cast<size_t>(m.heads * m.head_values), ff = static_cast<size_t>(m.feed_forward);
+    const auto all = [&](Backend & backend) {
+        LayerWatch watch;
+        std::vector<std::vector<float>> streams;
+        for (int64_t layer = 0; layer < m.layers; layer++) watch.layers.push_back(layer);
+        watch.see = [&](int64_t, const LayerSeen & seen) {
+            streams.emplace_back(seen.residual, seen.residual + tokens * d);
+            streams.emplace_back(seen.attn_output, seen.attn_output + tokens * q);
+            streams.emplace_back(seen.ffn_down, seen.ffn_down + tokens * ff);
+        };
+        backend.watch(batch, &adapter, watch);
+        return streams;
+    };
+    const std::vector<std::vector<float>> expected = all(cpu), seen = all(device);
+    double worst = 0;
+    for (size_t i = 0; i < expected.size(); i++) worst = std::max(worst, relative_l2(seen[i].data(), expected[i].data(), expected[i].size()));
+    device.forget(const_cast<Adapter &>(adapter));
+    return worst;
+}
+
 inline DeviceParity parity_with_cpu(Backend & device, const ModelSource & source, const Asked & asked, const std::vector<Target> & targets, double dropout = 0, int threads = 2, int64_t rank = 4) {
     Transformer cpu(source, threads);
     Adapter theirs = device_test_adapter(cpu.shape(), targets, dropout, rank), ours = device_test_adapter(cpu.shape(), targets, dropout, rank);

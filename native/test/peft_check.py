@@ -7,7 +7,8 @@ Needs torch==2.13.0 transformers==5.23.0 peft==0.21.2 gguf==0.19.0 safetensors==
     venv/bin/python native/test/peft_check.py names
 
 `check` trains an adapter for a few steps on each model, exports it, and compares the log-probs of every token of a few rows: the
-base's, PEFT's over it, and those of the merged models that the worker exports. Every base is dequantised to F32 on both sides. The
+base's, PEFT's over it, and those of the merged models that the worker exports. Activations are compared likewise, of every layer: the
+residual stream after it and what its two matrices that write to the stream read, as shares of their largest value. Every base is dequantised to F32 on both sides. The
 tiny models have every form that the worker takes: biases, norms of heads, post-norms, windows, linear scaling, YaRN, an adapted head,
 and factors of pairs, once more as Transformers makes them for Llama 3. A control that leaves q and k rows in llama.cpp's order must
 fail. `names` writes peft_names.json, the tensors that PEFT itself saves, which export_test compares with.
@@ -31,6 +32,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 TARGETS = list(MODULES)
 RANK, ALPHA = 8, 16
 BOUND = 1e-3  # nats
+ACTIVATION_BOUND = 1e-4  # of the largest value of a layer's stream
 
 
 class Refused(Exception):
@@ -110,6 +112,42 @@ def worker_logprobs(worker, adapter, rows):
     return np.delete(said, firsts).astype(np.float64)
 
 
+STREAMS = ("residual", "attn_output", "ffn_down")
+
+
+def worker_activations(worker, adapter, row, layers):
+    """By stream [layers, tokens, width]."""
+    everything = np.arange(len(row), dtype=np.int32)
+    arrays = {"tokens": np.array(row, np.int32), "row_lengths": np.array([len(row)], np.int32), "places": everything, "groups": everything}
+    said = worker("activations", arrays, adapter=adapter, layers=list(range(layers)), streams=list(STREAMS))
+    return [said[stream].reshape(layers, len(row), -1) for stream in STREAMS]
+
+
+def watched(model):
+    """What Transformers' modules give and read from now on, by layer: filled anew by each pass."""
+    seen = {stream: {} for stream in STREAMS}
+
+    def keep(stream, index, value):
+        seen[stream][index] = (value[0] if isinstance(value, tuple) else value)[0].detach().numpy().copy()
+
+    for index, layer in enumerate(model.model.layers):
+        layer.register_forward_hook(lambda _, __, given, index=index: keep("residual", index, given))
+        layer.self_attn.o_proj.register_forward_pre_hook(lambda _, given, index=index: keep("attn_output", index, given[0]))
+        layer.mlp.down_proj.register_forward_pre_hook(lambda _, given, index=index: keep("ffn_down", index, given[0]))
+    return seen
+
+
+def activation_error(seen, model, row, ours):
+    with torch.no_grad():
+        model(torch.tensor([row]))
+    errors = []
+    for stream, values in zip(STREAMS, ours):
+        for index, own in enumerate(values):
+            theirs = seen[stream][index].reshape(own.shape)
+            errors.append(np.abs(own - theirs).max() / np.abs(theirs).max())
+    return max(errors)
+
+
 def train(worker, rows, steps, rate):
     weights = np.concatenate([[0.0] + [1.0] * (len(row) - 1) for row in rows])
     arrays = {"tokens": np.concatenate(rows).astype(np.int32), "row_lengths": np.array([len(row) for row in rows], np.int32),
@@ -147,11 +185,17 @@ def check(build_folder, path, llama3=False):
     train(worker, rows, 20 if tiny else 6, 0.01 if tiny else 0.003)
     worker("export", adapter="a", path=str(folder / "peft"), format="peft", metadata={"plumbline.test": "peft"})
     base, aligned = worker_logprobs(worker, None, rows), worker_logprobs(worker, "a", rows)
+    ours = [worker_activations(worker, adapter, rows[1], opened["layers"]) for adapter in (None, "a")]
 
     model = transformers_model()
+    seen = watched(model)
     result = {"model": path.name, "shift": np.abs(aligned - base).max(), "base": np.abs(logprobs_of(model, rows) - base).max()}
-    result["peft"] = np.abs(logprobs_of(PeftModel.from_pretrained(model, folder / "peft"), rows) - aligned).max()
+    result["activations"] = activation_error(seen, model, rows[1], ours[0])
+    peft = PeftModel.from_pretrained(model, folder / "peft")
+    result["peft"] = np.abs(logprobs_of(peft, rows) - aligned).max()
+    result["activations with adapter"] = activation_error(seen, peft, rows[1], ours[1])
     failed = not (result["base"] <= BOUND and result["peft"] <= BOUND and result["shift"] > 100 * BOUND)
+    failed |= not max(result["activations"], result["activations with adapter"]) <= ACTIVATION_BOUND
     if meta.architecture == "llama":
         with_swapped_rows(folder / "peft", folder / "swapped", meta.get("attention.head_count"), meta.get("attention.head_count_kv"))
         result["control"] = np.abs(logprobs_of(PeftModel.from_pretrained(transformers_model(), folder / "swapped"), rows) - aligned).max()

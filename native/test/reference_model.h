@@ -36,9 +36,7 @@ public:
         origin_ = origin;
         const auto n = static_cast<int64_t>(tokens.size());
         const int64_t d = shape().embedding;
-        Values x(static_cast<size_t>(n * d));
-        for (int64_t t = 0; t < n; t++)
-            for (int64_t i = 0; i < d; i++) x[static_cast<size_t>(t * d + i)] = embedding_[static_cast<size_t>(tokens[static_cast<size_t>(t)] * d + i)] * static_cast<double>(shape().embedding_scale);
+        Values x = embedded(tokens);
         std::vector<Kept> kept(layers_.size());
         for (size_t layer = 0; layer < layers_.size(); layer++) x = forward_layer(layer, x, n, a, w, kept[layer]);
 
@@ -68,6 +66,25 @@ public:
         return result;
     }
 
+    /** Of a layer [n, width]: what the two matrices that write to the residual stream read, and the stream after it. */
+    struct Streams {
+        Values attn_output, ffn_down, residual;
+    };
+    std::vector<Streams> streams(const std::vector<int32_t> & tokens, const Adapter & a, const Values & w) const {
+        origin_ = -1;
+        Values x = embedded(tokens);
+        std::vector<Streams> all;
+        for (size_t layer = 0; layer < layers_.size(); layer++) {
+            Kept kept;
+            x = forward_layer(layer, x, static_cast<int64_t>(tokens.size()), a, w, kept);
+            all.push_back({kept.attended, kept.product, x});
+        }
+        return all;
+    }
+
+    /** A layer's matrix [rows, columns]. */
+    const Values & matrix(size_t layer, Target target) const { return layers_[layer][target]; }
+
 private:
     /** Everything a layer computed, by name. */
     struct Kept {
@@ -75,6 +92,14 @@ private:
         Values q_plain, k_plain, q_inv, k_inv;                             // before and of the norm of each head
         Values attn_added, ffn_added, attn_added_inv, ffn_added_inv; // before and of the norm of what is added
     };
+
+    Values embedded(const std::vector<int32_t> & tokens) const {
+        const int64_t d = shape().embedding;
+        Values x(tokens.size() * static_cast<size_t>(d));
+        for (size_t t = 0; t < tokens.size(); t++)
+            for (int64_t i = 0; i < d; i++) x[t * static_cast<size_t>(d) + static_cast<size_t>(i)] = embedding_[static_cast<size_t>(tokens[t] * d + i)] * static_cast<double>(shape().embedding_scale);
+        return x;
+    }
 
     static Values widened(const std::vector<float> & values) { return Values(values.begin(), values.end()); }
     static Values dense(const Matrix & m) {

@@ -3,8 +3,11 @@ import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { type Child, linesOf, startProcess } from "../base/processes.ts";
 import type {
+  ActivationAsk,
   AdapterShape,
   DeviceChoice,
+  Edit,
+  EditedSite,
   Losses,
   MergedWeightType,
   ModelSource,
@@ -13,6 +16,7 @@ import type {
   Rows,
   SampledRow,
   SavedFile,
+  Stream,
   TopTokens,
   Trainer,
   TrainerHello,
@@ -296,6 +300,42 @@ class TrainerProcess implements Trainer {
     return payload.logprobs as Float32Array;
   }
 
+  async activations<S extends Stream>(
+    adapter: string | null,
+    rows: Rows,
+    { layers, streams, places, groups }: ActivationAsk<S>,
+  ): Promise<{ streams: Record<S, Float32Array>; computedTokens: number }> {
+    const { fields, payload } = await this.#call(
+      "activations",
+      { adapter, layers, streams },
+      { tokens: rows.tokens, row_lengths: rows.rowLengths, places, groups },
+    );
+    return { streams: payload as Record<S, Float32Array>, computedTokens: fields.computed_tokens as number };
+  }
+
+  async project(
+    adapter: string | null,
+    { layer, writer }: Pick<EditedSite, "layer" | "writer">,
+    unit: Float32Array,
+  ): Promise<{ direction: Float32Array; row: Float32Array }> {
+    const { payload } = await this.#call("project", { adapter, layer, target: writer }, { vector: unit });
+    return { direction: payload.direction as Float32Array, row: payload.row as Float32Array };
+  }
+
+  async stackAdapter(
+    adapter: string,
+    from: string,
+    { rank, sites }: Edit,
+  ): Promise<Pick<AdapterShape, "rank" | "alpha" | "targets">> {
+    const { fields } = await this.#call(
+      "adapter_stack",
+      { adapter, from, rank, sites: sites.map(({ layer, writer }) => [layer, writer]) },
+      { a: joined(sites.map(({ a }) => a)), b: joined(sites.map(({ b }) => b)) },
+    );
+    const { rank: whole, alpha, targets } = fields as Pick<AdapterShape, "rank" | "alpha" | "targets">;
+    return { rank: whole, alpha, targets };
+  }
+
   async save(adapter: string, folder: string): Promise<SavedFile[]> {
     const { fields } = await this.#call("save", { adapter, path: folder });
     return fields.files as SavedFile[];
@@ -337,6 +377,16 @@ class TrainerProcess implements Trainer {
     await this.ended;
     clearTimeout(timer);
   }
+}
+
+function joined(parts: readonly Float32Array[]): Float32Array {
+  const all = new Float32Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
 }
 
 const weightedRows = (rows: WeightedRows): Record<string, WireArray> => ({

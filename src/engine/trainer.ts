@@ -194,6 +194,38 @@ export interface SampledRow {
   top?: TopTokens;
 }
 
+/** A matrix of a layer that writes to the residual stream: attention's output, feed-forward's down. */
+export const writers = ["attn_output", "ffn_down"] as const;
+export type Writer = (typeof writers)[number];
+
+/** The residual stream after a layer, or what one of its writers reads. */
+export type Stream = "residual" | Writer;
+
+export interface ActivationAsk<S extends Stream> {
+  /** From 0, ascending. */
+  layers: readonly number[];
+  streams: readonly S[];
+  /** [P] indices of tokens, and the group that each is part of the mean of, from 0. */
+  places: Int32Array;
+  groups: Int32Array;
+}
+
+/** What an edit adds to one matrix W: B A. */
+export interface EditedSite {
+  layer: number;
+  writer: Writer;
+  /** [rank, columns of W] */
+  a: Float32Array;
+  /** [rows of W, rank] */
+  b: Float32Array;
+}
+
+export interface Edit {
+  rank: number;
+  /** Each matrix once. */
+  sites: EditedSite[];
+}
+
 /** How the adapted matrices are stored; all others stay as they are. */
 export const mergedWeightTypes = ["f16", "bf16", "f32"] as const;
 export type MergedWeightType = (typeof mergedWeightTypes)[number];
@@ -239,6 +271,20 @@ export interface Trainer {
   sample(adapter: string | null, prompts: Rows, sampling: TrainerSampling, version?: number): Promise<SampledRow[]>;
   /** Log-probs [T] of every token from promptLengths[row] on; 0 before it. */
   score(adapter: string | null, rows: Rows, promptLengths: Int32Array): Promise<Float32Array>;
+  /** Means over the groups, of every stream [layers, groups, width]. */
+  activations<S extends Stream>(
+    adapter: string | null,
+    rows: Rows,
+    ask: ActivationAsk<S>,
+  ): Promise<{ streams: Record<S, Float32Array>; computedTokens: number }>;
+  /** What a unit vector of the stream reads of a writer W: r, which is that vector but where the model norms what W gives, and rᵀW. */
+  project(
+    adapter: string | null,
+    site: Pick<EditedSite, "layer" | "writer">,
+    unit: Float32Array,
+  ): Promise<{ direction: Float32Array; row: Float32Array }>;
+  /** A new adapter that does what `from` does and adds the edit: ranks are concatenated, the scale stays. */
+  stackAdapter(adapter: string, from: string, edit: Edit): Promise<Pick<AdapterShape, "rank" | "alpha" | "targets">>;
   save(adapter: string, folder: string): Promise<SavedFile[]>;
   /** From a folder of `save`, or from a GGUF adapter: then with step 0 and no moments. */
   load(adapter: string, path: string): Promise<{ step: number; version: number }>;

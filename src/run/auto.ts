@@ -15,7 +15,7 @@ import { invalid } from "../base/errors.ts";
 import { sha256 } from "../base/files.ts";
 import type { AutoAlignRequest } from "../contract/auto-align.ts";
 import type { RunResult } from "../contract/run-folder.ts";
-import type { Trainer } from "../engine/trainer.ts";
+import type { AdapterShape, Trainer } from "../engine/trainer.ts";
 import { begin, unavailable } from "./auto/begin.ts";
 import { type Checked, checkpointOf, createChecker, guardsOf } from "./auto/check.ts";
 import { asMeasured, baseJudge, baseJudgeName, measuredJudge } from "./auto/judge.ts";
@@ -83,6 +83,9 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   return { ...result, auto_align: told };
 }
 
+/** Part of the identity of all that is kept. 2: an adapter has a shape of its own, and the diagnosis a profile. */
+const format = 2;
+
 /** What the loop carries. */
 interface Plan {
   run: Run;
@@ -148,14 +151,13 @@ async function openPlan(
   }: { limits: PlanLimits; reinforcePlan: ReinforcePlan | null; means: Means; judgeHours: number },
 ): Promise<Plan> {
   const auto = run.request.auto_align!;
-  const identity = sha256(JSON.stringify([identityOf(run.request), auto.request, auto.past, prepared.sha256]));
+  const identity = sha256(JSON.stringify([format, identityOf(run.request), auto.request, auto.past, prepared.sha256]));
   const { state, said } = await begin(run, base, prepared, { identity, limits, reinforcePlan });
   state.hours += judgeHours;
-  const { alpha } = shapeOf(run.request.recipe);
   return {
     ...{ run, base, prepared, said, state, identity, reinforcePlan, means },
     check: createChecker(run, base, { dev: prepared.dev, base: said, draws: reinforcePlan !== null }).check,
-    adapters: new Map([["base", { id: "base", path: null, alpha, rowsSeen: 0 }]]),
+    adapters: new Map([["base", { id: "base", path: null, shape: shapeOf(run.request.recipe), rowsSeen: 0 }]]),
     phases: [],
     checks: new Map(),
     hours: [state.hours],
@@ -223,12 +225,13 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
   const identity = identityOfPhase(plan, next);
   const order = {
     ...{ run, base, prepared, number, identity, plan: next, reinforcePlan: plan.reinforcePlan, means: plan.means },
-    adapterOf: (checkpoint: string): string | null => {
+    adapterOf: (checkpoint: string): Adapter => {
       const found = adapters.get(checkpoint);
-      if (found !== undefined) return found.path;
+      if (found !== undefined) return found;
       throw invalid(["config", "reference_policy", "source"], `there is no checkpoint ${checkpoint} at this phase`);
     },
     from: adapters.get(next.from)!,
+    before: state.checkpoints.find(({ id }) => id === next.from)!.dev,
     stepsBefore: state.history.reduce((sum, one) => sum + one.steps_run, 0),
     lostGolds: next.focus.map((at) => prepared.dev[at]!.item.response),
   };
@@ -246,8 +249,8 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
 }
 
 /** As it was exported: what a look and a model will be made of. */
-async function checkedAdapter({ run, base: { trainer }, check }: Plan, { path, alpha }: Adapter): Promise<Checked> {
-  await trainer.createAdapter(adapterName, { ...shapeOf(run.request.recipe), alpha });
+async function checkedAdapter({ base: { trainer }, check }: Plan, { path, shape }: Adapter): Promise<Checked> {
+  await trainer.createAdapter(adapterName, shape);
   await trainer.load(adapterName, path!);
   const checked = await check(adapterName);
   await trainer.dropAdapter(adapterName);
@@ -262,7 +265,7 @@ async function exportBest(plan: Plan, told: Told) {
   const training = await openTraining(run, base, prepared, {
     folder: join(run.folder, "checkpoints", "best"),
     identity: { request_sha256: plan.identity, rows_sha256: prepared.sha256 },
-    shape: { ...shapeOf(run.request.recipe), alpha: adapter.alpha },
+    shape: adapter.shape,
     from: adapter.path,
     step: 0,
   });
@@ -286,6 +289,8 @@ async function exportBest(plan: Plan, told: Told) {
   return { training, exported: await exportAdapter(run, training, chosen, autoAlignReport(state, told, plan)) };
 }
 
+const scaleOf = ({ alpha, rank }: AdapterShape): number => alpha / rank;
+
 /** What the phase of that place made; its step is the last of all phases up to it. */
 function candidateOf({ run, state, adapters, checks }: Plan, at: number): Candidate {
   const { checkpoint: id, arm } = state.history[at]!;
@@ -295,7 +300,7 @@ function candidateOf({ run, state, adapters, checks }: Plan, at: number): Candid
   return {
     step: state.history.slice(0, at + 1).reduce((total, one) => total + one.steps_run, 0),
     repaired: arm === "distil",
-    scale: adapters.get(id)!.alpha / shapeOf(run.request.recipe).alpha,
+    scale: scaleOf(adapters.get(id)!.shape) / scaleOf(shapeOf(run.request.recipe)),
     dev: run.parts.interval(right, checked.answers.length).score,
     guards,
     penalty: guards === null ? 0 : penaltyOf(guards, run.request.recipe.guards!),

@@ -155,6 +155,8 @@ export function isPreferred(one: Examined, other: Examined): boolean {
  * for it, and a weight of 1 would give up most of what was learned for the last percent of perplexity.
  */
 const divergenceWeight = 0.25;
+/** Points that a nat of divergence costs. */
+export const pointsPerNat = 100 * divergenceWeight;
 
 type Limits = NonNullable<Recipe["guards"]>;
 
@@ -168,7 +170,7 @@ const lostBeyond = (suites: readonly SuiteResult[], { max_loss }: Limits): numbe
 export function penaltyOf({ suites, drift }: GuardResults, limits: Limits): number {
   return (
     lostBeyond(suites, limits) +
-    divergenceWeight * 100 * beyond(drift.kl, limits.max_kl) +
+    pointsPerNat * beyond(drift.kl, limits.max_kl) +
     divergenceWeight * beyond(drift.perplexity_rise, limits.max_perplexity_rise)
   );
 }

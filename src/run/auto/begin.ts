@@ -1,9 +1,10 @@
 // The state that an auto-align's planner begins with: what the request allows, why the base is wrong, and what phases take here. Found
 // out once; whoever comes after a kill reads it back.
 import { join } from "node:path";
-import { askBase, type BaseSaid, suitesOfBase } from "../choose.ts";
+import { askBase, asking, type BaseSaid, suitesOfBase } from "../choose.ts";
 import type { Run } from "../context.ts";
 import { shapeOf } from "../folder/adapter-shape.ts";
+import { proseSaid } from "../guards/measure.ts";
 import type { Unavailable } from "../plan/limits.ts";
 import type { Arm, ArmCost, PlanLimits, PlanState } from "../plan/state.ts";
 import { continued, isReplayed, openingsOf } from "../replay.ts";
@@ -14,6 +15,10 @@ import { adapterName, type OpenedBase } from "../training.ts";
 import { gatingSuites, hoursSince } from "./check.ts";
 import { diagnose } from "./diagnose.ts";
 import { drawn, groupsOf, promptsOf, type ReinforcePlan } from "./reinforce.ts";
+import { drawMaterial } from "./represent/material.ts";
+import { profileOf } from "./represent/profile.ts";
+import { generalText, plannedTrials, reasonAgainst } from "./represent/represent.ts";
+import { mostTrials } from "./represent/trials.ts";
 
 export interface Beginning {
   state: PlanState;
@@ -31,7 +36,7 @@ export async function begin(
   const found = await stage(
     join(run.folder, "plan", "diagnosis"),
     identity,
-    () => findOut(run, base, prepared, said, reinforcePlan),
+    () => findOut(run, base, prepared, { said, reinforcePlan, isEdited: limits.arms.includes("represent") }),
     json(),
   );
   const sealed = Math.max(...auto.thirds);
@@ -65,12 +70,7 @@ export async function begin(
 
 /** Arms that this version or this preset does not have. */
 export function unavailable({ request: { recipe } }: Run): Unavailable[] {
-  return [
-    { arm: "represent", reason: "this version has no such phase" },
-    ...(recipe.repair === undefined
-      ? [{ arm: "distil" as const, reason: "the preset has no repair to distil by" }]
-      : []),
-  ];
+  return recipe.repair === undefined ? [{ arm: "distil", reason: "the preset has no repair to distil by" }] : [];
 }
 
 interface Found {
@@ -83,13 +83,54 @@ async function findOut(
   run: Run,
   base: OpenedBase,
   prepared: Prepared,
-  said: BaseSaid,
-  plan: ReinforcePlan | null,
+  { said, reinforcePlan, isEdited }: { said: BaseSaid; reinforcePlan: ReinforcePlan | null; isEdited: boolean },
 ): Promise<Found> {
   const began = run.parts.clock.monotonicMs();
-  const diagnosis = await diagnose(run, base, prepared.dev, said);
-  const costs = await costsOf(run, base, prepared, plan);
-  return { diagnosis, costs, hours: hoursSince(run, began) };
+  const { items } = await diagnose(run, base, prepared.dev, said);
+  const edits = isEdited ? await forecastEdits(run, base, prepared, said) : noEdits;
+  const costs = await costsOf(run, base, prepared, reinforcePlan);
+  return {
+    diagnosis: {
+      items,
+      has_examples: run.snapshot.dataSet !== undefined,
+      has_usable_direction: edits.isUsable,
+      profile: edits.profile,
+    },
+    costs: { ...costs, represent: edits.cost },
+    hours: hoursSince(run, began),
+  };
+}
+
+interface EditForecast {
+  isUsable: boolean;
+  profile: string | null;
+  cost: ArmCost;
+}
+
+const noEdits: EditForecast = {
+  isUsable: false,
+  profile: null,
+  cost: { steps: 1, hours_per_step: 0, setup_hours: 0 },
+};
+
+/** Profiles the base, before any gradient: whether there is a direction, how many edits would be tried, and what each takes. */
+async function forecastEdits(run: Run, base: OpenedBase, { rows }: Prepared, said: BaseSaid): Promise<EditForecast> {
+  const { seed } = run.request.recipe.training;
+  const began = run.parts.clock.monotonicMs();
+  const material = await drawMaterial(run, base, { adapter: null, rows, seed });
+  const { profile } = await profileOf(run, base, null, material.contrasts);
+  const setup = hoursSince(run, began);
+  const since = run.parts.clock.monotonicMs();
+  await proseSaid(asking(run, base.trainer), generalText(run, seed)[0]);
+  // A trial asks half of dev, and the divergence on other text.
+  const hours = said.devSeconds / 3600 / 2 + hoursSince(run, since);
+  const trials = plannedTrials(run, base, profile, material).length;
+  return {
+    isUsable: trials > 0,
+    profile: trials > 0 ? profile.because : reasonAgainst(profile),
+    // A sequence may ask for edits all the same, of a checkpoint that is not the base.
+    cost: { steps: trials > 0 ? trials : mostTrials, hours_per_step: hours, setup_hours: setup },
+  };
 }
 
 /** Takes a step's time and goes nowhere. */
@@ -104,7 +145,7 @@ async function costsOf(
   { trainer, hello }: OpenedBase,
   { rows }: Prepared,
   plan: ReinforcePlan | null,
-): Promise<Record<Arm, ArmCost>> {
+): Promise<Omit<Record<Arm, ArmCost>, "represent">> {
   const { recipe } = run.request;
   const { batch_size: size } = recipe.training;
   await trainer.createAdapter(adapterName, shapeOf(recipe));
@@ -135,7 +176,6 @@ async function costsOf(
     supervised: { steps: Math.max(1, Math.ceil(inRung / size)), hours_per_step: supervised, setup_hours: 0 },
     distil: { steps: recipe.repair?.steps ?? 1, hours_per_step: distil, setup_hours: 0 },
     reinforce: { steps: reinforceSteps, hours_per_step: reinforce, setup_hours: 0 },
-    represent: { steps: 1, hours_per_step: 0, setup_hours: 0 },
     scale: { steps: 1, hours_per_step: 0, setup_hours: 0 },
   };
 }

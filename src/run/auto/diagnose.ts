@@ -2,13 +2,13 @@
 // three draws with it.
 import { containsWords, normalised } from "../../base/text.ts";
 import { formatChat } from "../../engine/chat-format.ts";
-import { openStudyThread } from "../../study/thread.ts";
 import { type BaseSaid, devAnswers } from "../choose.ts";
 import type { Run } from "../context.ts";
 import type { DevAnswer, Draw } from "../dev-check.ts";
 import type { Diagnosis, ProbedItem } from "../plan/state.ts";
 import type { DevPrompt } from "../rows.ts";
 import type { OpenedBase } from "../training.ts";
+import { passagesFor } from "./passages.ts";
 
 /** Draws of a dev item, at temperature 1: as many as tell an item that is never right from one that is right in a third (4 % of eight). */
 export const draws = 8;
@@ -20,9 +20,12 @@ export async function diagnose(
   { trainer }: OpenedBase,
   dev: readonly DevPrompt[],
   base: BaseSaid,
-): Promise<Diagnosis> {
+): Promise<Pick<Diagnosis, "items">> {
   const sampled = await sampledShares(run, { trainer, adapter: null }, dev);
-  const passages = await passagesOf(run, dev);
+  const passages = await passagesFor(
+    run,
+    dev.map(({ item }) => item),
+  );
   const opened = dev.map(({ item }, at) => {
     const content = passages[at] === null ? item.instruction : `${passages[at]}\n\n${item.instruction}`;
     return { item, tokens: formatChat(run.tokenizer, [{ role: "user", content }]) };
@@ -34,7 +37,6 @@ export async function diagnose(
   for (let at = 0; at < readings; at++) others.push(await devAnswers(run, reading, { unit, draw: drawOf(run, at) }));
   const text = run.snapshot.documents.map((document) => document.text).join("\n");
   return {
-    has_usable_direction: false,
     items: dev.map(({ item }, at): ProbedItem => {
       const closed = base.dev[at]!;
       const golds = [item.response, ...item.aliases];
@@ -75,18 +77,3 @@ export async function sampledShares(
 }
 
 const drawOf = (run: Run, draw: number): Draw => ({ temperature: 1, seed: run.request.recipe.training.seed + draw });
-
-/** The passage that a search by the question and its answer finds; cut where question and answer would not fit beside it. */
-async function passagesOf(run: Run, dev: readonly DevPrompt[]): Promise<(string | null)[]> {
-  const { documents } = run.snapshot;
-  const thread = openStudyThread(run.parts.control.signal);
-  try {
-    return await thread.passagesFor({
-      documents,
-      organisation: run.request.organisation ?? null,
-      questions: dev.map(({ item }) => `${item.instruction} ${item.response}`),
-    });
-  } finally {
-    await thread.close();
-  }
-}

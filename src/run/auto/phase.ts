@@ -2,11 +2,10 @@
 // that was killed after it never trains it again, and one that was killed in it goes on from its last save.
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { Failure } from "../../base/errors.ts";
 import { writeJsonDurably } from "../../base/files.ts";
 import { containsWords } from "../../base/text.ts";
+import type { AdapterShape } from "../../engine/trainer.ts";
 import type { Run } from "../context.ts";
-import { shapeOf } from "../folder/adapter-shape.ts";
 import type { PhasePlan, PhaseRecord } from "../plan/state.ts";
 import { repair } from "../repair.ts";
 import type { Means } from "../rewards/plan.ts";
@@ -17,14 +16,15 @@ import { keptAt, stage } from "../stage.ts";
 import { adapterName, type OpenedBase, openTraining, saveStep, step, type Training } from "../training.ts";
 import { closeReference, openReference } from "./reference.ts";
 import { type ReinforcePlan, reinforce } from "./reinforce.ts";
+import { editedName, type Represented, represent } from "./represent/represent.ts";
 
 /** A checkpoint: `base`, or what a phase made. */
 export interface Adapter {
   id: string;
   /** As GGUF; null is the base. */
   path: string | null;
-  /** alpha / rank is what it is multiplied by. */
-  alpha: number;
+  /** alpha / rank is what it is multiplied by. An edit makes the rank larger than the recipe's. */
+  shape: AdapterShape;
   /** Rows of the documents that it and its parents were trained on. */
   rowsSeen: number;
 }
@@ -56,13 +56,18 @@ export interface PhaseOrder {
   /** null where no phase may reinforce. */
   reinforcePlan: ReinforcePlan | null;
   means: Means;
-  /** The adapter of a checkpoint; null is the base. Throws a validation failure where there is none. */
-  adapterOf: (checkpoint: string) => string | null;
+  /** Throws a validation failure where there is none. */
+  adapterOf: (checkpoint: string) => Adapter;
+  /** Of the checkpoint it starts from: the score of every dev item. */
+  before: readonly number[];
 }
 
 const idOfPhase = (number: number): string => `phase-${number}`;
 const placeOfPhase = (run: Run, number: number): string => join(run.folder, "plan", idOfPhase(number));
 export const adapterOfPhase = (run: Run, number: number): string => join(placeOfPhase(run, number), adapterFile);
+
+/** What an earlier process left of a phase that it did not end. */
+const checkpointsOfPhase = (run: Run, number: number): string => join(run.folder, "checkpoints", idOfPhase(number));
 
 const adapterFile = "adapter.gguf";
 const recordFile = "phase.json";
@@ -73,7 +78,7 @@ export const isCarriedOut = async (run: Run, number: number, identity: string): 
 /** Runs the phase, or reads what an earlier process made of it. `begin` is called before anything is trained. */
 export async function carryOut(order: PhaseOrder, begin: () => Promise<void>): Promise<PhaseMade> {
   const { run, base, number } = order;
-  const checkpoints = join(run.folder, "checkpoints", idOfPhase(number));
+  const checkpoints = checkpointsOfPhase(run, number);
   const make = async (): Promise<Trained> => {
     await begin();
     return train(order, checkpoints);
@@ -88,6 +93,7 @@ export async function carryOut(order: PhaseOrder, begin: () => Promise<void>): P
       await base.trainer.exportGguf(inTrainer, join(folder, adapterFile), provenance);
       await writeJsonDurably(join(folder, recordFile), made);
       await removeScaled(training);
+      if (inTrainer === editedName) await base.trainer.dropAdapter(editedName);
       await base.trainer.dropAdapter(adapterName);
     },
     read: async ({ folder }) => JSON.parse(await readFile(join(folder, recordFile), "utf8")) as PhaseMade,
@@ -112,7 +118,7 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   const training = await openTraining(run, base, prepared, {
     folder: checkpoints,
     identity: { request_sha256: order.identity, rows_sha256: prepared.sha256 },
-    shape: { ...shapeOf(recipe), alpha: from.alpha },
+    shape: from.shape,
     from: from.path,
     step: stepsBefore,
   });
@@ -120,7 +126,7 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   // The loop's state has the seconds of steps that an earlier process made.
   const before = training.state.trainSeconds;
   const hours = (): number => (before + (clock.monotonicMs() - opened) / 1000) / 3600;
-  const inTrainer = await arms[plan.arm](order, training, () => hours() > plan.hours);
+  const { inTrainer, shape, outcome } = await arms[plan.arm](order, training, () => hours() > plan.hours);
   const { state } = training;
   const steps = plan.arm === "scale" ? 0 : state.step - stepsBefore;
   const rows = plan.arm === "supervised" ? steps * recipe.training.batch_size : 0;
@@ -131,8 +137,9 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
       steps_run: steps,
       hours_run: hours(),
       setup_hours: (opened - began) / 3_600_000,
+      ...(outcome !== undefined && { outcome }),
     },
-    adapter: { id: idOfPhase(number), alpha: from.alpha * (plan.scale ?? 1), rowsSeen: from.rowsSeen + rows },
+    adapter: { id: idOfPhase(number), shape, rowsSeen: from.rowsSeen + rows },
     losses: state.losses,
     trainedTokens: state.trainedTokens,
     processedTokens: state.processedTokens,
@@ -141,25 +148,44 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   return { made, training, inTrainer };
 }
 
-/** Trains until its steps are done or `isOver`; the name in the trainer of what it made. */
-type Work = (order: PhaseOrder, training: Training, isOver: () => boolean) => Promise<string>;
+/** What an arm made: its name in the trainer, its shape, and what came of it where its steps do not say. */
+type Worked = Omit<Represented, "outcome"> & Partial<Represented>;
+
+/** Works until its steps are done or `isOver`. */
+type Work = (order: PhaseOrder, training: Training, isOver: () => boolean) => Promise<Worked>;
+
+const trained = ({ shape }: Training): Worked => ({ inTrainer: adapterName, shape });
 
 const arms: Record<PhasePlan["arm"], Work> = {
   supervised,
   distil,
-  scale: ({ run, plan }, training) => loadScaled(run, training, plan.scale!),
   reinforce: reinforced,
-  // The planner is told beforehand that it is not available.
-  represent() {
-    throw new Failure("run_failed", "represent is planned, and there is no such phase");
+  represent: edited,
+  async scale({ run, plan }, training) {
+    const { shape } = training;
+    const scale = plan.scale!;
+    return { inTrainer: await loadScaled(run, training, scale), shape: { ...shape, alpha: shape.alpha * scale } };
   },
 };
+
+async function edited(order: PhaseOrder, training: Training, isOver: () => boolean): Promise<Worked> {
+  const { run, number, plan, identity, before } = order;
+  const made = await represent({
+    ...{ run, training, identity, before, isOver },
+    folder: checkpointsOfPhase(run, number),
+    isBase: order.from.path === null,
+    most: plan.steps,
+    seed: plan.seed,
+  });
+  await run.events.append({ kind: "decision", phase: run.phase, message: `Representations: ${made.outcome.told}` });
+  return made;
+}
 
 async function supervised(
   { run, plan, prepared, from, stepsBefore, lostGolds }: PhaseOrder,
   training: Training,
   isOver: () => boolean,
-): Promise<string> {
+): Promise<Worked> {
   const { state, peakRate } = training;
   const { training: recipe, optimizer, checkpointing } = run.request.recipe;
   const end = stepsBefore + plan.steps;
@@ -177,7 +203,7 @@ async function supervised(
     await step(run, training, batch, { rate, end, began: run.parts.clock.monotonicMs() });
     if (state.step % checkpointing.save_every_steps === 0) await saveStep(run, training);
   }
-  return adapterName;
+  return trained(training);
 }
 
 /** Rows whose answer a regression lost are at most this share of a phase: the others keep what is known. */
@@ -211,13 +237,13 @@ export function rowsOf(
   return [...permutation(seeds.phase, 0, all.length)].map((at) => all[at]!);
 }
 
-async function reinforced(order: PhaseOrder, training: Training, isOver: () => boolean): Promise<string> {
+async function reinforced(order: PhaseOrder, training: Training, isOver: () => boolean): Promise<Worked> {
   const { run, plan, stepsBefore, reinforcePlan, adapterOf } = order;
   const { trainer } = training;
   const { source } = reinforcePlan!.reference;
-  const path =
-    source === null || source === "base" ? null : source === "initial" ? order.from.path : adapterOf(source.checkpoint);
-  const reference = source === null ? null : await openReference(trainer, path, training.shape);
+  const held =
+    source === "initial" ? order.from : adapterOf(source === null || source === "base" ? "base" : source.checkpoint);
+  const reference = source === null ? null : await openReference(trainer, held);
   try {
     await reinforce({
       ...{ run, training, reference, stepsBefore, isOver },
@@ -230,18 +256,18 @@ async function reinforced(order: PhaseOrder, training: Training, isOver: () => b
   } finally {
     if (reference !== null) await closeReference(trainer, reference);
   }
-  return adapterName;
+  return trained(training);
 }
 
 async function distil(
   { run, plan, stepsBefore }: PhaseOrder,
   training: Training,
   isOver: () => boolean,
-): Promise<string> {
+): Promise<Worked> {
   const usual = run.request.recipe.repair!;
   training.state.repair ??= { start: stepsBefore, from: stepsBefore };
   const repairing = { ...usual, steps: plan.steps, lr_factor: usual.lr_factor * plan.rate_factor };
   // How many steps are enough is the planner's to say.
   await repair(run, training, repairing, { isEnough: async () => false, isOver });
-  return adapterName;
+  return trained(training);
 }

@@ -39,7 +39,10 @@ export interface Reference {
 const referenceName = "reference";
 
 /** `path`: its adapter as GGUF, of that shape; null is the base. */
-export async function openReference(trainer: Trainer, path: string | null, shape: AdapterShape): Promise<Reference> {
+export async function openReference(
+  trainer: Trainer,
+  { path, shape }: { path: string | null; shape: AdapterShape },
+): Promise<Reference> {
   if (path === null) return { adapter: null };
   await trainer.createAdapter(referenceName, shape);
   await trainer.load(referenceName, path);

@@ -82,7 +82,11 @@ interface Prompt {
  * Those of the data set, where there is one, else questions of the study, with their answers: dev and sealed questions are none of them,
  * since rows that meet one were dropped.
  */
-export function promptsOf(run: Run, rows: readonly TrainingRow[], { maxPromptTokens }: SamplingPlan): Prompt[] {
+export function promptsOf(
+  run: Run,
+  rows: readonly TrainingRow[],
+  { maxPromptTokens }: Pick<SamplingPlan, "maxPromptTokens">,
+): Prompt[] {
   const prompts = new Map<string, Prompt>();
   const given = rows.filter(({ kind }) => kind === dataSetKind);
   for (const row of given.length > 0 ? given : rows) {

@@ -30,6 +30,8 @@ export function autoAlignReport(
     why,
     hours: { spent: state.hours, most: state.limits.max_compute_hours },
     ignored: state.limits.ignored,
+    /** What the profile of the base's representations found; null where no edit was allowed. */
+    profile: state.diagnosis.profile,
     looks: state.looks.map((look) => judgeLook(look, state.limits.target_score)),
     /** Dev score of every checkpoint by the hours that were spent by then, with its 95 % interval. */
     course: state.checkpoints.map(({ id, parent, dev }, at) => {
@@ -37,7 +39,11 @@ export function autoAlignReport(
       const phase = made.get(id) ?? null;
       return {
         ...{ checkpoint: id, from: parent, arm: phase?.arm ?? null, hours: hours[at]!, score, low, high, n },
-        ...(phase && { steps: phase.steps_run, ...forecastOf(phase.forecast, dev, byId.get(parent!)!.dev, clusters) }),
+        ...(phase && {
+          steps: phase.steps_run,
+          outcome: phase.outcome?.told ?? null,
+          ...forecastOf(phase.forecast, dev, byId.get(parent!)!.dev, clusters),
+        }),
       };
     }),
     /** Dev items by why the base had them wrong, and what became of them at the checkpoint that was chosen. */
@@ -65,7 +71,7 @@ function flowOf({ diagnosis, checkpoints }: PlanState, chosen: readonly number[]
   const none = () => ({ items: 0, right: 0 });
   const flow = Object.fromEntries([...deficitClasses, "right"].map((name) => [name, none()])) as Flow;
   for (const [at, item] of diagnosis.items.entries()) {
-    const place = isRight(checkpoints[0]!.dev[at]!) ? "right" : deficitOf(item, item.sampled);
+    const place = isRight(checkpoints[0]!.dev[at]!) ? "right" : deficitOf(diagnosis, item, item.sampled);
     flow[place].items++;
     if (isRight(chosen[at]!)) flow[place].right++;
   }

@@ -6,7 +6,7 @@ import { judgeLook } from "./looks.ts";
 import { highestBid, type Offer } from "./offers.ts";
 import { leastGain, type Situation } from "./situation.ts";
 import type { Bid, DecisionCard, Next, PhasePlan, PhaseResult } from "./state.ts";
-import { chanceOfTarget, clustersOf, meanOf, newRegressions } from "./survey.ts";
+import { chanceOfTarget, clustersOf, meanOf, newRegressions, type Standing, type Survey } from "./survey.ts";
 
 /** What is decided, and the sentences of the card. */
 export interface Choice {
@@ -60,9 +60,16 @@ function resultOf({ state, survey }: Situation): PhaseResult | null {
   };
 }
 
-/** What was lost and by which phase, and what becomes of it, where a regression was confirmed. */
+/** What came of the last phase; and where a regression was confirmed, what was lost and by which phase, and what becomes of it. */
 function told({ survey }: Situation, next: Next): string {
   const last = survey.standings.at(-1)!;
+  return outcomeOf(last.phase) + regressionsOf(survey, last, next);
+}
+
+const outcomeOf = (phase: Standing["phase"]): string =>
+  phase?.outcome === undefined ? "" : `${phase.arm} ends: ${phase.outcome.told}. `;
+
+function regressionsOf(survey: Survey, last: Standing, next: Next): string {
   const lost = newRegressions(last).map(
     ({ suite, points, cause }) =>
       `${survey.byId.get(cause)!.phase!.arm} lowered ${suite} by ${points.toFixed(1)} points`,

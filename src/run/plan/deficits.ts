@@ -6,7 +6,7 @@ import type { CheckedCheckpoint, Diagnosis, ProbedItem } from "./state.ts";
  *   format       the content is right, the form is not
  *   forgotten    the base had it right
  *   elicitation  some of eight samples are right
- *   knowledge    none is, and the passage makes it right
+ *   knowledge    none is, and the passage makes it right, or examples show how such questions are answered
  *   reading      wrong even with the passage
  */
 export const deficitClasses = ["disputed", "format", "forgotten", "elicitation", "knowledge", "reading"] as const;
@@ -14,20 +14,26 @@ export type DeficitClass = (typeof deficitClasses)[number];
 export type Headroom = Record<DeficitClass, number>;
 
 /** Points of dev that a checkpoint misses by each class. */
-export function headroomOf({ items }: Diagnosis, { dev, sampled }: CheckedCheckpoint): Headroom {
+export function headroomOf(diagnosis: Diagnosis, { dev, sampled }: CheckedCheckpoint): Headroom {
+  const { items } = diagnosis;
   const headroom: Headroom = { disputed: 0, format: 0, forgotten: 0, elicitation: 0, knowledge: 0, reading: 0 };
   for (const [at, item] of items.entries()) {
     const missed = 1 - dev[at]!;
-    if (missed > 0) headroom[deficitOf(item, sampled?.[at] ?? item.sampled)] += (100 * missed) / items.length;
+    if (missed > 0)
+      headroom[deficitOf(diagnosis, item, sampled?.[at] ?? item.sampled)] += (100 * missed) / items.length;
   }
   return headroom;
 }
 
 /** Of an item that is wrong now. A score of one half and more counts as right. */
-export function deficitOf(item: ProbedItem, sampled: number): DeficitClass {
+export function deficitOf(
+  { has_examples: hasExamples }: Pick<Diagnosis, "has_examples">,
+  item: ProbedItem,
+  sampled: number,
+): DeficitClass {
   if (item.disputed) return "disputed";
   if (item.format_only) return "format";
   if (item.closed_book >= 0.5) return "forgotten";
   if (sampled > 0) return "elicitation";
-  return item.open_book >= 0.5 ? "knowledge" : "reading";
+  return hasExamples || item.open_book >= 0.5 ? "knowledge" : "reading";
 }

@@ -60,13 +60,17 @@ const mostInVain = 2;
 export function reasonAgainst(state: PlanState, survey: Survey, arm: Arm): string | null {
   const { best } = survey;
   if (isAbandoned(survey, arm)) return "abandoned: it regressed twice";
-  if (arm === "represent" && !state.diagnosis.has_usable_direction) return "the profile found no usable direction";
+  const { has_usable_direction: hasDirection, profile } = state.diagnosis;
+  if (arm === "represent" && !hasDirection)
+    return `the profile found no usable direction${profile === null ? "" : `: ${profile}`}`;
   if (arm === "reinforce" && sampledGap(state, best) < leastSampledGap)
     return `samples are right by less than ${leastSampledGap} points more often than the greedy answer`;
   const inVain = state.history
     .slice(state.resumed_after)
     .filter((phase) => phase.arm === arm && phase.from === best.checkpoint.id);
-  if (arm !== "scale" && inVain.length >= mostInVain) return "its phases from this checkpoint brought nothing better";
+  // An edit is looked for in a fixed grid: the same again would find the same.
+  const most = arm === "represent" ? 1 : mostInVain;
+  if (arm !== "scale" && inVain.length >= most) return "its phases from this checkpoint brought nothing better";
   return null;
 }
 

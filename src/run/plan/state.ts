@@ -43,8 +43,11 @@ export interface ProbedItem {
 
 export interface Diagnosis {
   items: ProbedItem[];
-  /** Whether the profile of the base's representations found a direction that an edit could use. */
+  /** Whether a data set shows how such questions are answered: then training can teach what no passage says. */
+  has_examples: boolean;
+  /** Whether the profile of the base's representations found a direction that an edit could use, and what it found, for people. */
   has_usable_direction: boolean;
+  profile: string | null;
 }
 
 /** A regression suite: right or wrong by question. */
@@ -100,6 +103,8 @@ export interface PhaseRecord extends PhasePlan {
   /** Of training alone, and of what came before its first step. */
   hours_run: number;
   setup_hours: number;
+  /** Of a phase that edits: whether an edit was kept, its checkpoint being its parent otherwise, and what came of it, for people. */
+  outcome?: { is_kept: boolean; told: string };
 }
 
 /** One opening of a third of the sealed items. */
@@ -111,7 +116,7 @@ export interface LookRecord {
 }
 
 export interface ArmCost {
-  /** Steps of a phase of usual length: one unit of effort. */
+  /** Steps of a phase of usual length: one unit of effort. Steps of `represent` are edits that are tried. */
   steps: number;
   /** As a probe or the arm's earlier phases forecast it. */
   hours_per_step: number;

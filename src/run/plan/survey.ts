@@ -126,9 +126,12 @@ interface Found {
 function standingOf(state: PlanState, found: Found): Standing {
   const { checkpoint, parent, phase, base, clusters } = found;
   const { difference, error } = pairedDifference(checkpoint.dev, parent.checkpoint.dev, clusters);
-  const gain = weighed(phase.forecast.gain, Math.hypot(phase.forecast.sd, surprise), difference, error);
+  // Nothing was forecast of a checkpoint that is its parent.
+  const isParent = phase.outcome?.is_kept === false;
+  const gain = isParent ? 0 : weighed(phase.forecast.gain, Math.hypot(phase.forecast.sd, surprise), difference, error);
   const score = Math.min(100, Math.max(0, parent.score + gain));
   const losses = checkpoint.guards.map(({ correct }, at) => {
+    if (isParent) return parent.losses[at]!;
     const { difference: gained, error: spread } = pairedDifference(
       correct.map(Number),
       base.checkpoint.guards[at]!.correct.map(Number),

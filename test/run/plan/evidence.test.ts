@@ -103,6 +103,9 @@ test("every point that dev misses has one class", () => {
   // Facts that are sampled by now are no longer missing.
   const sampled = { ...checkpoints[0]!, sampled: diagnosis.items.map(() => 0.25) };
   assert.equal(headroomOf(diagnosis, sampled).elicitation, 75);
+  // What no passage answers is learned from examples.
+  const shown = headroomOf({ ...diagnosis, has_examples: true }, checkpoints[0]!);
+  assert.deepEqual([shown.knowledge, shown.reading], [50, 0]);
 });
 
 test("a look's lower bound holds at a third of the error, and clusters lower it", () => {

@@ -268,6 +268,17 @@ test("an arm whose two phases from a checkpoint brought nothing better waits unt
   assert.ok(bids.some(({ arm }) => arm === "supervised"));
 });
 
+test("an edit is looked for once from a checkpoint, and the card says what came of it", () => {
+  const kinds = { ...usualKinds, knowledge: 0, elicitation: 0, format: 65 };
+  const state = stateOf({}, { kinds, hasUsableDirection: true });
+  const told = "no usable direction: none of 12 edits gains more on dev than its divergence from the base costs";
+  const after = afterPhase(state, planned(state, { arm: "represent", from: "base", steps: 12 }), {});
+  const history = after.history.map((phase) => ({ ...phase, outcome: { is_kept: false, told } }));
+  const { card } = nextDecision({ ...after, history });
+  assert.match(card.because, /^represent ends: no usable direction: none of 12 edits gains more/);
+  assert.match(card.excluded.find(({ arm }) => arm === "represent")!.reason, /brought nothing better/);
+});
+
 test("training after an edit is expected to take most of it away", () => {
   const kinds = { ...usualKinds, knowledge: 20, format: 20 };
   const state = stateOf({ config: { training: { steps: 100 } } }, { kinds, hasUsableDirection: true });

@@ -58,6 +58,8 @@ export function startState(world: World, request: Partial<AutoAlignRequest> = {}
         disputed: probe.disputed,
       })),
       has_usable_direction: world.cosine >= 0.3,
+      has_examples: false,
+      profile: null,
     },
     checkpoints: [checked(world, baseOf(world))],
     history: [],

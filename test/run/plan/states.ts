@@ -52,7 +52,7 @@ export function stateOf(
   return {
     seed: 7,
     limits: limitsOf({ target_score: 85, max_compute_hours: 100, ...request }),
-    diagnosis: { items, has_usable_direction: hasUsableDirection },
+    diagnosis: { items, has_examples: false, has_usable_direction: hasUsableDirection, profile: null },
     checkpoints: [
       {
         id: "base",

@@ -1,0 +1,7 @@
+// The verbs of representations: activations, project and adapter_stack of protocol.md.
+#pragma once
+#include "requests.h"
+
+Answer activations(Trainer & trainer, Fields & fields);
+Answer project(Trainer & trainer, Fields & fields);
+Answer adapter_stack(Trainer & trainer, Fields & fields);

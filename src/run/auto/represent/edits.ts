@@ -1,0 +1,110 @@
+// Edits of the matrices that write to the residual stream, each an adapter that does exactly what its formula says (alignment notes, §8.2).
+import { type Edit, type EditedSite, writers } from "../../../engine/trainer.ts";
+import type { Run } from "../../context.ts";
+import type { OpenedBase } from "../../training.ts";
+import { unitOf } from "./algebra.ts";
+import type { ContextRow } from "./material.ts";
+import type { Directions } from "./profile.ts";
+import { contextEdit } from "./solutions.ts";
+import type { Trial } from "./trials.ts";
+import { placesBetween, type WatchedRow, watched } from "./watch.ts";
+
+export interface EditTerms {
+  run: Run;
+  base: OpenedBase;
+  /** The adapter that is edited: what matrices do is theirs and its together. */
+  adapter: string;
+  directions: Directions;
+  /** The layer whose difference is ablated. */
+  best: number;
+  contexts: readonly ContextRow[];
+  /** Rows of other text, which an edit from context should leave as they are. */
+  others: readonly WatchedRow[];
+}
+
+export function editOf(terms: EditTerms, trial: Trial): Promise<Edit> {
+  if (trial.kind === "ablation") return ablation(terms, trial);
+  if (trial.kind === "difference_of_means") return Promise.resolve(steering(terms, trial));
+  return contextRidge(terms, trial);
+}
+
+/** W' = (I − λ r rᵀ) W of both writers of each layer: B = −λr, A = rᵀW. r is the unit difference of means. */
+async function ablation({ base, adapter, directions, best }: EditTerms, trial: Trial): Promise<Edit> {
+  const unit = Float32Array.from(unitOf(directions.differences.get(best)!));
+  const sites = trial.layers.flatMap((layer) => writers.map((writer) => ({ layer, writer })));
+  const edited = sites.map(async (site): Promise<EditedSite> => {
+    const { direction, row } = await base.trainer.project(adapter, site, unit);
+    return { ...site, a: row, b: direction.map((value) => -trial.strength * value) };
+  });
+  return { rank: 1, sites: await Promise.all(edited) };
+}
+
+/** ΔW = c aᵀ of the down matrix: adds c, the strength times the difference of means, wherever aᵀz is 1. */
+function steering({ directions }: EditTerms, { layers, strength }: Trial): Edit {
+  const layer = layers[0]!;
+  const c = Float32Array.from(directions.differences.get(layer)!, (value) => strength * value);
+  return {
+    rank: 1,
+    sites: [{ layer, writer: "ffn_down", a: Float32Array.from(directions.readers.get(layer)!), b: c }],
+  };
+}
+
+const contextRank = 4;
+/** Of the mean square of other text's keys: `contextEdit`. */
+const contextFloor = 0.01;
+/** Places of a row: its answer's first ones are decided by what the passage says. */
+const placesOfRow = 4;
+
+const spreading = "spreading";
+
+/**
+ * What the passage adds to the stream after the last layer of the band, written by the down matrices of the band without it: of what is
+ * still missing each layer takes its part of the layers that are left (MEMIT, arXiv 2210.07229, §4.3, with targets that need no gradient).
+ */
+async function contextRidge(terms: EditTerms, { layers, strength }: Trial): Promise<Edit> {
+  const { run, base, adapter, contexts, others } = terms;
+  const end = layers.at(-1)!;
+  const at = (prompt: readonly number[], answer: readonly number[]): WatchedRow => ({
+    tokens: [...prompt, ...answer],
+    // The place before a token is what predicts it.
+    places: placesBetween(0, answer.length, placesOfRow).map((place) => prompt.length - 1 + place),
+  });
+  const closed = contexts.map((row) => at(row.closed, row.answer));
+  const opened = contexts.map((row) => at(row.opened, row.answer));
+  const last = { adapter, layers: [end], streams: ["residual" as const], isMean: false };
+  const wanted = (await watched(run, base, opened, last)).residual[0]!;
+  const sites: EditedSite[] = [];
+  for (const [index, layer] of layers.entries()) {
+    const now = index === 0 ? adapter : spreading;
+    if (index > 0) await base.trainer.stackAdapter(spreading, adapter, { rank: contextRank, sites });
+    const asked = { adapter: now, layers: [layer], streams: ["ffn_down" as const], isMean: false };
+    const keys = (await watched(run, base, closed, asked)).ffn_down[0]!;
+    const reached = (await watched(run, base, closed, { ...last, adapter: now })).residual[0]!;
+    const left = (await watched(run, base, others, { ...asked, adapter })).ffn_down[0]!;
+    if (index > 0) await base.trainer.dropAdapter(spreading);
+    const targets = wanted.map((vector, key) =>
+      Float64Array.from(vector, (value, i) => (value - reached[key]![i]!) / (layers.length - index)),
+    );
+    const options = { lambda: strength * keys.length, floor: contextFloor, rank: contextRank };
+    sites.push({
+      layer,
+      writer: "ffn_down",
+      ...padded(contextEdit(keys, targets, left, options), keys[0]!, targets[0]!),
+    });
+  }
+  return { rank: contextRank, sites };
+}
+
+/** Rows A and columns B as an adapter has them, zeros where the rank is not used up. */
+function padded(
+  { a, b }: ReturnType<typeof contextEdit>,
+  { length: columns }: ArrayLike<number>,
+  { length: rows }: ArrayLike<number>,
+): Pick<EditedSite, "a" | "b"> {
+  const flat = { a: new Float32Array(contextRank * columns), b: new Float32Array(rows * contextRank) };
+  for (const [k, row] of a.entries()) {
+    flat.a.set(row, k * columns);
+    for (let r = 0; r < rows; r++) flat.b[r * contextRank + k] = b[k]![r]!;
+  }
+  return flat;
+}

@@ -1,0 +1,121 @@
+// What edits are fitted to: the model's own right and wrong answers to questions of the study, and the study's answers beside the passages
+// they come from. Dev and sealed questions are none of them: dev says what an edit is worth.
+import { containsWords } from "../../../base/text.ts";
+import type { SnapshotItem } from "../../../contract/run-folder.ts";
+import { formatChat } from "../../../engine/chat-format.ts";
+import { devAnswers } from "../../choose.ts";
+import type { Run } from "../../context.ts";
+import { answerTokens, type DevAnswer } from "../../dev-check.ts";
+import type { Prepared } from "../../rows.ts";
+import { permutation } from "../../schedule.ts";
+import type { OpenedBase } from "../../training.ts";
+import { passagesFor } from "../passages.ts";
+import { promptsOf } from "../reinforce.ts";
+
+/** Token ids: answers that the model gave to the same prompt. */
+export interface Contrast {
+  prompt: number[];
+  good: number[];
+  bad: number[];
+}
+
+/** Token ids: the study's answer, and its prompt with and without the passage. */
+export interface ContextRow {
+  opened: number[];
+  closed: number[];
+  answer: number[];
+}
+
+export interface Material {
+  /** Questions that were asked. */
+  asked: number;
+  contrasts: Contrast[];
+  contexts: ContextRow[];
+}
+
+/** Questions that are asked, and answers drawn to each without and with its passage, at temperature 1. */
+const mostAsked = 64;
+const closedDraws = 6;
+const openDraws = 2;
+/** Each goes twice through the layers for either answer: together the 200 passes that a profile may take. */
+const mostContrasts = 50;
+const mostContexts = 32;
+
+interface Asked {
+  item: SnapshotItem;
+  closed: number[];
+  /** null where no passage was found or it does not fit. */
+  opened: number[] | null;
+}
+
+/** `adapter`: whose answers they are; null is the base. */
+export async function drawMaterial(
+  run: Run,
+  { trainer, model }: OpenedBase,
+  { adapter, rows, seed }: { adapter: string | null; rows: Prepared["rows"]; seed: number },
+): Promise<Material> {
+  const asked = await askedOf(run, rows, { context: model.context, seed });
+  const opened = asked.filter(({ opened: tokens }) => tokens !== null);
+  const said = new Map<SnapshotItem, DevAnswer[]>(asked.map(({ item }) => [item, []]));
+  const draw = async (prompts: { item: SnapshotItem; tokens: number[] }[], number: number): Promise<void> => {
+    const answers = await devAnswers(
+      run,
+      { trainer, prompts, adapter },
+      { unit: "answers of its own", draw: { temperature: 1, seed: seed + number } },
+    );
+    for (const answer of answers) said.get(answer.item)!.push(answer);
+  };
+  for (let at = 0; at < closedDraws; at++)
+    await draw(
+      asked.map(({ item, closed }) => ({ item, tokens: closed })),
+      at,
+    );
+  for (let at = 0; at < openDraws; at++)
+    await draw(
+      opened.map(({ item, opened: tokens }) => ({ item, tokens: tokens! })),
+      closedDraws + at,
+    );
+  const encode = (text: string): number[] => run.tokenizer.encode(text, false);
+  return {
+    asked: asked.length,
+    contrasts: asked.flatMap((one) => contrastOf(one, said.get(one.item)!, encode)).slice(0, mostContrasts),
+    contexts: opened
+      .slice(0, mostContexts)
+      .map(({ item, closed, opened: tokens }) => ({ closed, opened: tokens!, answer: encode(item.response) })),
+  };
+}
+
+async function askedOf(
+  run: Run,
+  rows: Prepared["rows"],
+  { context, seed }: { context: number; seed: number },
+): Promise<Asked[]> {
+  const most = Math.min(context, run.request.recipe.rendering.max_seq_len) - answerTokens;
+  const all = promptsOf(run, rows, { maxPromptTokens: most });
+  const some = [...permutation(seed, 0, all.length)].slice(0, mostAsked).map((at) => all[at]!);
+  const items = some.map(({ item: { prompt, reference } }, at) => ({
+    ...{ sample_num: at + 1, instruction: prompt, response: reference!, cluster: prompt },
+    ...{ aliases: [], competitors: [] },
+  }));
+  const passages = await passagesFor(run, items);
+  return items.map((item, at) => {
+    const content = `${passages[at]}\n\n${item.instruction}`;
+    const opened = passages[at] === null ? null : formatChat(run.tokenizer, [{ role: "user", content }]);
+    const isFitting = opened !== null && opened.length <= context - answerTokens;
+    return { item, closed: some[at]!.tokens, opened: isFitting ? opened : null };
+  });
+}
+
+/** The first right answer and a wrong one; rather one that says what is right in another form, for that is what an edit can change. */
+function contrastOf(
+  { item, closed }: Asked,
+  said: readonly DevAnswer[],
+  encode: (text: string) => number[],
+): Contrast[] {
+  const spoken = said.filter(({ answer }) => answer !== "");
+  const good = spoken.find(({ correct }) => correct);
+  const wrong = spoken.filter(({ correct }) => !correct);
+  const bad = wrong.find(({ answer }) => containsWords(answer, item.response)) ?? wrong[0];
+  if (good === undefined || bad === undefined || good.answer === bad.answer) return [];
+  return [{ prompt: closed, good: encode(good.answer), bad: encode(bad.answer) }];
+}

@@ -1,0 +1,132 @@
+// The profile of a model's representations, in at most 200 passes of rows: whether its right and wrong answers lie apart in a direction
+// that is the same from prompt to prompt, and how much of a constant vector an adapter could carry there.
+import type { Run } from "../../context.ts";
+import type { OpenedBase } from "../../training.ts";
+import type { Contrast } from "./material.ts";
+import { agreementOf, constantReader, missedShare } from "./solutions.ts";
+import { placesBetween, type WatchedRow, watched } from "./watch.ts";
+
+export interface LayerFigures {
+  layer: number;
+  /** Mean cosine of every two of the pairs' differences. */
+  cosine: number;
+  /** Share of pairs that the mean difference of the others orders rightly. */
+  separation: number;
+  /** Share of a constant vector that a rank-one edit would miss at places it was not fitted to; null where it was not asked. */
+  missed: number | null;
+}
+
+export interface Profile {
+  pairs: number;
+  /** Rows that went through the layers. */
+  passes: number;
+  layers: LayerFigures[];
+  /** The layer whose differences agree most; null without enough pairs. */
+  best: number | null;
+  isUsable: boolean;
+  /** For people. */
+  because: string;
+}
+
+/** What edits are made of besides. */
+export interface Directions {
+  /** By layer: the mean of good less bad [embedding]. */
+  differences: Map<number, Float64Array>;
+  /** By layer where it was asked: the row that reads most nearly 1 of what the down matrix reads. */
+  readers: Map<number, Float64Array>;
+}
+
+/** Agreement of the differences below which edits fail (alignment notes, §8.6). */
+const leastCosine = 0.3;
+/** Pairs below which the agreement says little. */
+export const leastPairs = 16;
+/** Of a constant vector may be missed. */
+export const mostMissed = 0.05;
+/** Layers of the best agreement at which a constant is tried. */
+const steeredLayers = 3;
+const placesOfRow = 4;
+/** Of the keys' mean square: `constantReader`. */
+export const readerRidge = 1e-3;
+
+/** `adapter`: whose answers the contrasts are. */
+export async function profileOf(
+  run: Run,
+  base: OpenedBase,
+  adapter: string | null,
+  contrasts: readonly Contrast[],
+): Promise<{ profile: Profile; directions: Directions }> {
+  const directions: Directions = { differences: new Map(), readers: new Map() };
+  if (contrasts.length < leastPairs) return { profile: tooFew(contrasts.length), directions };
+  const rows = contrasts.flatMap(({ prompt, good, bad }) => [rowOf(prompt, good), rowOf(prompt, bad)]);
+  const all = Array.from({ length: base.model.layers }, (_, at) => at);
+  const asked = { adapter, layers: all, streams: ["residual" as const], isMean: true };
+  const { residual } = await watched(run, base, rows, asked);
+  const layers = all.map((layer): LayerFigures => {
+    const means = residual[layer]!;
+    const differences = contrasts.map((_, at) => means[2 * at]!.map((value, i) => value - means[2 * at + 1]![i]!));
+    const { cosine, separation, mean } = agreementOf(differences);
+    directions.differences.set(layer, mean);
+    return { layer, cosine, separation, missed: null };
+  });
+  const ranked = inside(layers).sort((one, other) => other.cosine - one.cosine);
+  const best = ranked[0]!;
+  let passes = rows.length;
+  if (best.cosine >= leastCosine) {
+    const steered = ranked.slice(0, steeredLayers).sort((one, other) => one.layer - other.layer);
+    await readConstants(run, base, { adapter, rows, steered, readers: directions.readers });
+    passes += rows.length;
+  }
+  const figures = `${contrasts.length} pairs of its own answers agree most after layer ${best.layer + 1} of ${layers.length}, by a cosine of ${best.cosine.toFixed(2)}`;
+  const isUsable = best.cosine >= leastCosine;
+  const because = isUsable
+    ? `${figures}; ${Math.round(100 * best.separation)} % are ordered rightly by the others`
+    : `${figures}, and ${leastCosine} is needed`;
+  return { profile: { pairs: contrasts.length, passes, layers, best: best.layer, isUsable, because }, directions };
+}
+
+const tooFew = (pairs: number): Profile => ({
+  ...{ pairs, passes: 0, layers: [], best: null, isUsable: false },
+  because: `${pairs} questions of the study have a right and a wrong answer of its own, and ${leastPairs} are needed`,
+});
+
+/** Without the first layer, which knows little but the token, and the last, which nothing reads but the head. */
+const inside = (layers: readonly LayerFigures[]): LayerFigures[] =>
+  layers.length > 2 ? layers.slice(1, -1) : [...layers];
+
+/** Places of the answer. */
+const rowOf = (prompt: readonly number[], answer: readonly number[]): WatchedRow => ({
+  tokens: [...prompt, ...answer],
+  places: answer.map((_, at) => prompt.length + at),
+});
+
+/** Fitted to every second pair and held against the others, for of fewer places than the key is wide nothing is missed where it is fitted. */
+async function readConstants(
+  run: Run,
+  base: OpenedBase,
+  {
+    adapter,
+    rows,
+    steered,
+    readers,
+  }: { adapter: string | null; rows: WatchedRow[]; steered: LayerFigures[]; readers: Map<number, Float64Array> },
+): Promise<void> {
+  const some = rows.map(({ tokens, places }) => ({
+    tokens,
+    places: placesBetween(places[0]!, places[0]! + places.length, placesOfRow),
+  }));
+  const pairOf = some.flatMap(({ places }, at) => places.map(() => Math.floor(at / 2)));
+  const layers = steered.map(({ layer }) => layer);
+  const seen = await watched(run, base, some, { adapter, layers, streams: ["ffn_down"], isMean: false });
+  for (const [at, figures] of steered.entries()) {
+    const keys = seen.ffn_down[at]!;
+    const half = constantReader(
+      keys.filter((_, key) => pairOf[key]! % 2 === 0),
+      readerRidge,
+    );
+    figures.missed = missedShare(
+      half,
+      keys.filter((_, key) => pairOf[key]! % 2 === 1),
+    );
+    readers.set(figures.layer, constantReader(keys, readerRidge));
+  }
+}

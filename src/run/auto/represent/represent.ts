@@ -1,0 +1,200 @@
+// A phase that edits representations, without any gradient: profile → at most 30 edits, each asked one half of dev → the best of them asked
+// the other half. It is kept where the lower bound of the paired difference there is above 0; else the adapter stays what it was.
+import { join } from "node:path";
+import { z95 } from "../../../base/statistics/intervals.ts";
+import { seeded } from "../../../base/statistics/random.ts";
+import { shuffled } from "../../../base/text.ts";
+import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
+import type { AdapterShape, Edit } from "../../../engine/trainer.ts";
+import { asking, devAnswers, pointsPerNat } from "../../choose.ts";
+import type { Run } from "../../context.ts";
+import { divergence, type ProseSaid, proseSaid } from "../../guards/measure.ts";
+import { pairedDifference } from "../../plan/evidence.ts";
+import type { PhaseRecord } from "../../plan/state.ts";
+import type { DevPrompt } from "../../rows.ts";
+import { json, stage } from "../../stage.ts";
+import { adapterName, type OpenedBase, type Training } from "../../training.ts";
+import { type EditTerms, editOf } from "./edits.ts";
+import { drawMaterial, type Material } from "./material.ts";
+import { mostMissed, type Profile, profileOf } from "./profile.ts";
+import { kindsOf, nameOf, type Trial, trialsOf } from "./trials.ts";
+import { placesBetween, type WatchedRow } from "./watch.ts";
+
+/** Name in the trainer of the adapter with an edit stacked upon it. */
+export const editedName = "edited";
+
+export interface RepresentOrder {
+  run: Run;
+  training: Training;
+  /** Where trials are kept, and what they follow from. */
+  folder: string;
+  identity: string;
+  /** The checkpoint that is edited: its score of every dev item, and whether it is the base. */
+  before: readonly number[];
+  isBase: boolean;
+  /** Trials at most. */
+  most: number;
+  seed: number;
+  isOver: () => boolean;
+}
+
+export interface Represented {
+  /** The adapter's name in the trainer. */
+  inTrainer: string;
+  shape: AdapterShape;
+  outcome: NonNullable<PhaseRecord["outcome"]>;
+}
+
+export async function represent(order: RepresentOrder): Promise<Represented> {
+  const { run, training, folder, identity, seed } = order;
+  const material = await stage(
+    join(folder, "material"),
+    identity,
+    () => drawMaterial(run, training, { adapter: adapterName, rows: training.prepared.rows, seed }),
+    json<Material>(),
+  );
+  const { profile, directions } = await profileOf(run, training, adapterName, material.contrasts);
+  const trials = plannedTrials(run, training, profile, material).slice(0, order.most);
+  if (trials.length === 0) return unchanged(order, reasonAgainst(profile));
+  const terms: EditTerms = {
+    ...{ run, base: training, adapter: adapterName, directions },
+    best: profile.best!,
+    contexts: material.contexts,
+    others: otherRows(run, seed),
+  };
+  const [choosing, judging] = halvesOf(training.prepared.dev, seed) as [number[], number[]];
+  const { best, tried } = await bestTrial(order, terms, trials, choosing);
+  if (best === null)
+    return unchanged(order, `none of ${tried} edits gains more on dev than its divergence from the base costs`);
+  return confirmed(order, await editOf(terms, best), {
+    judging,
+    name: `${nameOf(best)}, the best of ${tried} edits`,
+  });
+}
+
+/** What is tried on a model with this profile. */
+export function plannedTrials(run: Run, { model }: OpenedBase, profile: Profile, { contexts }: Material): Trial[] {
+  return trialsOf(profile, {
+    kinds: kindsOf((run.request.auto_align!.request as AutoAlignRequest).representations ?? "auto"),
+    layers: model.layers,
+    hasPostNorms: model.architecture === "gemma3",
+    hasContexts: contexts.length > 0,
+  });
+}
+
+/** Why a profile leaves nothing to be tried. */
+export const reasonAgainst = ({ isUsable, because }: Profile): string =>
+  isUsable
+    ? `${because}, but no edit that is allowed carries it: a constant is missed by more than ${100 * mostMissed} %`
+    : because;
+
+interface Tried {
+  /** Points of one half of dev, and nats of divergence on other text, beside the checkpoint that is edited. */
+  gain: number;
+  kl: number;
+}
+
+/** By dev's gain less what the divergence costs; null where that is above 0 for none. */
+async function bestTrial(
+  order: RepresentOrder,
+  terms: EditTerms,
+  trials: readonly Trial[],
+  choosing: readonly number[],
+): Promise<{ best: Trial | null; tried: number }> {
+  const { run, training, folder, identity, isOver } = order;
+  const said = await proseSaid(asking(run, training.trainer), generalText(run, order.seed)[0]);
+  const klBefore = order.isBase ? 0 : await klOf(run, training, adapterName, said);
+  const trial = async (one: Trial): Promise<Tried> =>
+    withEdit(training, await editOf(terms, one), async () => ({
+      gain: (await gainOf(order, choosing)).difference,
+      kl: (await klOf(run, training, editedName, said)) - klBefore,
+    }));
+  let best: { trial: Trial; worth: number } | null = null;
+  let tried = 0;
+  for (const one of trials) {
+    if (isOver()) break;
+    await run.turn();
+    const place = join(folder, `trial-${tried + 1}`);
+    const { gain, kl } = await stage(place, JSON.stringify([identity, one]), () => trial(one), json<Tried>());
+    const worth = gain - pointsPerNat * Math.max(0, kl);
+    if (worth > (best?.worth ?? 0)) best = { trial: one, worth };
+    training.state.step++;
+    await run.progress(++tried, trials.length, "edits");
+  }
+  return { best: best?.trial ?? null, tried };
+}
+
+/** Keeps the edit where questions that had no part in its choice say that it is better. */
+async function confirmed(
+  order: RepresentOrder,
+  edit: Edit,
+  { judging, name }: { judging: readonly number[]; name: string },
+): Promise<Represented> {
+  const { trainer, shape } = order.training;
+  const grown = await trainer.stackAdapter(editedName, adapterName, edit);
+  const { difference, error } = await gainOf(order, judging);
+  const least = difference - z95 * error;
+  const figures = `${name}: ${signed(difference)} points on ${judging.length} dev questions that did not choose it, at least ${signed(least)}`;
+  if (least > 0)
+    return {
+      inTrainer: editedName,
+      shape: { ...shape, ...grown },
+      outcome: { is_kept: true, told: `kept: ${figures}` },
+    };
+  await trainer.dropAdapter(editedName);
+  return unchanged(order, figures);
+}
+
+const signed = (points: number): string => `${points > 0 ? "+" : ""}${points.toFixed(1)}`;
+
+const unchanged = ({ training }: RepresentOrder, why: string): Represented => ({
+  inTrainer: adapterName,
+  shape: training.shape,
+  outcome: { is_kept: false, told: `no usable direction: ${why}` },
+});
+
+async function withEdit<T>({ trainer }: Training, edit: Edit, ask: () => Promise<T>): Promise<T> {
+  await trainer.stackAdapter(editedName, adapterName, edit);
+  const said = await ask();
+  await trainer.dropAdapter(editedName);
+  return said;
+}
+
+/** Points that the edited adapter gains on these dev items. */
+async function gainOf({ run, training, before }: RepresentOrder, items: readonly number[]) {
+  const { trainer, prepared } = training;
+  const prompts = items.map((at) => prepared.dev[at]!);
+  const answers = await devAnswers(run, { trainer, prompts, adapter: editedName });
+  return pairedDifference(
+    answers.map(({ correct }) => Number(correct)),
+    items.map((at) => before[at]!),
+    prompts.map(({ item }) => item.cluster),
+  );
+}
+
+const klOf = async (run: Run, { trainer }: Training, adapter: string, said: ProseSaid): Promise<number> =>
+  (await divergence({ ...asking(run, trainer), adapter }, said)).kl;
+
+/** Dev items in two halves that share no cluster. */
+export function halvesOf(dev: readonly DevPrompt[], seed: number): number[][] {
+  const clusters = shuffled([...new Set(dev.map(({ item }) => item.cluster))], seeded(seed));
+  const halfOf = new Map(clusters.map((cluster, at) => [cluster, at % 2]));
+  return [0, 1].map((half) => [...dev.keys()].filter((at) => halfOf.get(dev[at]!.item.cluster) === half));
+}
+
+/** Beginnings of ordinary prose, at most so many: those that divergence is measured on, and those that an edit keeps to. */
+const mostOpenings = 64;
+
+export function generalText({ parts }: Run, seed: number): [string[], string[]] {
+  const openings = shuffled(parts.replayOpenings, seeded(seed));
+  const half = Math.ceil(openings.length / 2);
+  return [openings.slice(0, half).slice(0, mostOpenings), openings.slice(half).slice(0, mostOpenings)];
+}
+
+const placesOfRow = 2;
+
+const otherRows = (run: Run, seed: number): WatchedRow[] =>
+  generalText(run, seed)[1].map((text) => {
+    const tokens = run.tokenizer.encode(text, false);
+    return { tokens, places: placesBetween(0, tokens.length, placesOfRow) };
+  });

@@ -1,0 +1,72 @@
+// Activations of many rows, asked in calls that a run can stop between.
+import type { Stream } from "../../../engine/trainer.ts";
+import { asking } from "../../choose.ts";
+import type { Run } from "../../context.ts";
+import { packed } from "../../rows.ts";
+import { microBatches } from "../../schedule.ts";
+import type { OpenedBase } from "../../training.ts";
+
+export interface WatchedRow {
+  tokens: readonly number[];
+  /** Indices of its tokens. */
+  places: readonly number[];
+}
+
+/** Of each stream by layer: the vectors, in the order of the rows and their places. */
+export type Seen<S extends Stream> = Record<S, Float32Array[][]>;
+
+/** Tokens of one call, and rows: their vectors of all layers together must fit an answer. */
+const callTokens = 6144;
+const callRows = 32;
+
+/** `isMean`: one vector a row, the mean over its places; else one a place. */
+export async function watched<S extends Stream>(
+  run: Run,
+  { trainer }: Pick<OpenedBase, "trainer">,
+  rows: readonly WatchedRow[],
+  { adapter, layers, streams, isMean }: { adapter: string | null; layers: number[]; streams: S[]; isMean: boolean },
+): Promise<Seen<S>> {
+  const seen = Object.fromEntries(streams.map((stream) => [stream, layers.map((): Float32Array[] => [])])) as Seen<S>;
+  const { turn } = asking(run, trainer);
+  let done = 0;
+  for (const call of microBatches(
+    [...rows.keys()],
+    (at) => Math.max(rows[at]!.tokens.length, callTokens / callRows),
+    callTokens,
+  )) {
+    const own = call.map((at) => rows[at]!);
+    const places: number[] = [];
+    const groups: number[] = [];
+    let first = 0;
+    for (const [at, row] of own.entries()) {
+      for (const place of row.places) {
+        groups.push(isMean ? at : places.length);
+        places.push(first + place);
+      }
+      first += row.tokens.length;
+    }
+    const { streams: told } = await trainer.activations(adapter, packed(own.map(({ tokens }) => tokens)), {
+      ...{ layers, streams },
+      places: Int32Array.from(places),
+      groups: Int32Array.from(groups),
+    });
+    for (const stream of streams) {
+      const count = isMean ? own.length : places.length;
+      const width = told[stream].length / count / layers.length;
+      for (const [layer, vectors] of seen[stream].entries())
+        for (let at = 0; at < count; at++) {
+          const from = (layer * count + at) * width;
+          vectors.push(told[stream].slice(from, from + width));
+        }
+    }
+    done += own.length;
+    await turn(done, rows.length, "rows looked into");
+  }
+  return seen;
+}
+
+/** At most `most` places, evenly over those from `from` up to `end`. */
+export function placesBetween(from: number, end: number, most: number): number[] {
+  const count = Math.min(most, end - from);
+  return Array.from({ length: count }, (_, at) => from + Math.floor(((at + 0.5) * (end - from)) / count));
+}
