@@ -47,7 +47,7 @@ int main(int, char ** arguments) {
             const Asked asked = asked_of(test_batch(device->shape().vocabulary, {7, 66}, 11), !narrow);
             const double watched = watch_parity(*device, other, asked.batch);
             std::printf("%s %s, %s: activations differ from the CPU's by %.1e\n", architecture.c_str(), kind, narrow ? "bf16" : "fp32", watched);
-            CHECK(watched <= (narrow ? 2e-2 : 1e-5), "%g", watched);
+            CHECK(watched <= (narrow ? 4e-2 : 1e-5), "%g", watched);
             gate_3(architecture + " " + kind, narrow, parity_with_cpu(*device, other, asked, targets_of(device->shape())));
         }
     }
