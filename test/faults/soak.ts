@@ -98,7 +98,7 @@ async function evaluate(): Promise<void> {
   });
   if (status === undefined) return;
   assert.equal(status, "READY");
-  await api["benchmarks.delete"]({ params: { benchmark_id }, query: { evaluations: "delete" } });
+  await api["benchmarks.delete"]({ params: { benchmark_id }, query: { evaluations: "true" } });
 }
 
 async function align(): Promise<void> {
