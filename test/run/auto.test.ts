@@ -40,8 +40,7 @@ async function autoFolder(request: AutoAlignRequest, over: Partial<Auto> = {}): 
   const folder = await newRunFolder(options);
   change(folder, {
     auto_align_id: "auto_align_test",
-    // A profile takes long beside a few steps of a tiny model: represent/phase.test.ts has edits.
-    request: { representations: "none", ...request },
+    request,
     past: [],
     thirds: [4, 4, 4],
     resumed_after: 0,

@@ -34,7 +34,7 @@ async function autoFolder(config: AutoAlignRequest["config"]): Promise<string> {
   const request = JSON.parse(readFileSync(path, "utf8")) as RunRequest;
   request.auto_align = {
     auto_align_id: "auto_align_test",
-    request: { target_score: 99, sequencing: ["reinforce"], representations: "none", config },
+    request: { target_score: 99, sequencing: ["reinforce"], config },
     past: [],
     thirds: [4, 4, 4],
     resumed_after: 0,

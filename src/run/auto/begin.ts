@@ -6,7 +6,7 @@ import type { Run } from "../context.ts";
 import { shapeOf } from "../folder/adapter-shape.ts";
 import { proseSaid } from "../guards/measure.ts";
 import type { Unavailable } from "../plan/limits.ts";
-import type { Arm, ArmCost, PlanLimits, PlanState } from "../plan/state.ts";
+import type { Arm, ArmCost, PlanLimits, PlanState, ProbedItem } from "../plan/state.ts";
 import { continued, isReplayed, openingsOf } from "../replay.ts";
 import { lengthOf, type Prepared, toTrainer } from "../rows.ts";
 import { microBatches } from "../schedule.ts";
@@ -36,7 +36,7 @@ export async function begin(
   const found = await stage(
     join(run.folder, "plan", "diagnosis"),
     identity,
-    () => findOut(run, base, prepared, { said, reinforcePlan, isEdited: limits.arms.includes("represent") }),
+    () => findOut(run, base, prepared, { said, reinforcePlan, limits }),
     json(),
   );
   const sealed = Math.max(...auto.thirds);
@@ -83,11 +83,11 @@ async function findOut(
   run: Run,
   base: OpenedBase,
   prepared: Prepared,
-  { said, reinforcePlan, isEdited }: { said: BaseSaid; reinforcePlan: ReinforcePlan | null; isEdited: boolean },
+  { said, reinforcePlan, limits }: { said: BaseSaid; reinforcePlan: ReinforcePlan | null; limits: PlanLimits },
 ): Promise<Found> {
   const began = run.parts.clock.monotonicMs();
   const { items } = await diagnose(run, base, prepared.dev, said);
-  const edits = isEdited ? await forecastEdits(run, base, prepared, said) : noEdits;
+  const edits = mayEdit(limits, items) ? await forecastEdits(run, base, prepared, said) : noEdits;
   const costs = await costsOf(run, base, prepared, reinforcePlan);
   return {
     diagnosis: {
@@ -107,9 +107,15 @@ interface EditForecast {
   cost: ArmCost;
 }
 
+/** Edits mend the form of answers and nothing else: without such a question a profile would be made for nothing. */
+const mayEdit = ({ arms, sequencing }: PlanLimits, items: readonly ProbedItem[]): boolean =>
+  sequencing === null
+    ? arms.includes("represent") && items.some(({ format_only: isFormOnly }) => isFormOnly)
+    : sequencing.includes("represent");
+
 const noEdits: EditForecast = {
   isUsable: false,
-  profile: null,
+  profile: "no dev question is wrong in its form alone",
   cost: { steps: 1, hours_per_step: 0, setup_hours: 0 },
 };
 

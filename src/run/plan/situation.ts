@@ -62,7 +62,7 @@ export function reasonAgainst(state: PlanState, survey: Survey, arm: Arm): strin
   if (isAbandoned(survey, arm)) return "abandoned: it regressed twice";
   const { has_usable_direction: hasDirection, profile } = state.diagnosis;
   if (arm === "represent" && !hasDirection)
-    return `the profile found no usable direction${profile === null ? "" : `: ${profile}`}`;
+    return `there is no usable direction${profile === null ? "" : `: ${profile}`}`;
   if (arm === "reinforce" && sampledGap(state, best) < leastSampledGap)
     return `samples are right by less than ${leastSampledGap} points more often than the greedy answer`;
   const inVain = state.history
