@@ -67,9 +67,12 @@ export interface Run {
   close(): void;
 }
 
+/** The same run, which goes on as one, with another value of a field. */
+export const withField = <F extends "request" | "snapshot">(run: Run, field: F, value: Run[F]): Run =>
+  Object.create(run, { [field]: { value, enumerable: true } }) as Run;
+
 /** The same run by another recipe. */
-export const withRecipe = (run: Run, recipe: Recipe): Run =>
-  Object.create(run, { request: { value: { ...run.request, recipe }, enumerable: true } }) as Run;
+export const withRecipe = (run: Run, recipe: Recipe): Run => withField(run, "request", { ...run.request, recipe });
 
 /** A run that has nothing to tell says at least that it goes on, after so long: nobody shall wonder for 10 seconds. */
 const quietMs = 8_000;

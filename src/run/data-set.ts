@@ -7,7 +7,7 @@ import { invalid } from "../base/errors.ts";
 import type { Recipe, SnapshotDocument } from "../contract/run-folder.ts";
 import { delimiterOf } from "../study/inline.ts";
 import type { StudyRow } from "../study/row.ts";
-import type { Run } from "./context.ts";
+import { type Run, withField } from "./context.ts";
 
 type Source = NonNullable<Recipe["dataset"]["source"]>;
 
@@ -20,14 +20,15 @@ export function withDataSet(run: Run): Run {
   if (source === undefined) return run;
   const { documents } = run.snapshot;
   const named = documents.filter((document) => isMeant(document, source));
-  if (named.length === 0) throw invalid(["config", "dataset", ...fieldOf(source)], missing(documents, source));
+  if (named.length === 0)
+    throw invalid(
+      ["config", "dataset", source.document === null ? "prompt_field" : "split"],
+      missing(documents, source),
+    );
   const dataSet = named.flatMap((document) => rowsOf(document, source));
   const studied = documents.filter((document) => !named.includes(document));
-  const snapshot = { ...run.snapshot, documents: studied, dataSet };
-  return Object.create(run, { snapshot: { value: snapshot, enumerable: true } }) as Run;
+  return withField(run, "snapshot", { ...run.snapshot, documents: studied, dataSet });
 }
-
-const fieldOf = ({ document }: Source): string[] => [document === null ? "prompt_field" : "split"];
 
 /** A named document is meant whatever its columns are; without a name all are that have the two. */
 function isMeant(document: SnapshotDocument, source: Source): boolean {
@@ -37,52 +38,49 @@ function isMeant(document: SnapshotDocument, source: Source): boolean {
   return columns.includes(source.prompt_field) && columns.includes(source.answer_field);
 }
 
-function missing(documents: readonly SnapshotDocument[], source: Source): string {
-  const { document, prompt_field, answer_field } = source;
-  const names = documents.map(({ name }) => name).join(", ");
-  if (document !== null) return `names no document of the project; there are ${names}`;
+function missing(documents: readonly SnapshotDocument[], { document, prompt_field, answer_field }: Source): string {
+  if (document !== null)
+    return `names no document of the project; there are ${documents.map(({ name }) => name).join(", ")}`;
   return `no CSV document of the project has the columns ${prompt_field} and ${answer_field}; name its own in prompt_field and answer_field`;
 }
 
 function rowsOf(document: SnapshotDocument, { prompt_field, answer_field }: Source): StudyRow[] {
-  const { name, text } = document;
+  const { id, name, text } = document;
   if (document.media_type !== "text/csv")
     throw invalid(["config", "dataset", "split"], `${name} is no CSV document, and no other can be a data set`);
   const columns = columnsOf(document);
   for (const [field, column] of Object.entries({ prompt_field, answer_field }))
     if (!columns.includes(column))
       throw invalid(["config", "dataset", field], `${name} has no column ${column}; it has ${columns.join(", ")}`);
-  return recordsOf(document).map((record, at): StudyRow => {
-    const words = [prompt_field, answer_field].map((column) => {
-      const value = (record[columns.indexOf(column)] ?? "").trim();
+  const [, ...records] = recordsOf(document);
+  return records.map((record, at): StudyRow => {
+    const cell = (column: string): string => {
+      const value = record[columns.indexOf(column)]!.trim();
       if (value === "") throw invalid(["config", "dataset"], `row ${at + 1} of ${name} has no ${column}`);
       return value;
-    });
+    };
     return {
       kind: dataSetKind,
       messages: [
-        { role: "user", content: words[0]! },
-        { role: "assistant", content: words[1]! },
+        { role: "user", content: cell(prompt_field) },
+        { role: "assistant", content: cell(answer_field) },
       ],
-      source: { document_id: document.id, start: 0, end: text.length },
-      target: `${document.id} ${at}`,
+      source: { document_id: id, start: 0, end: text.length },
+      target: `${id} ${at}`,
       stage: 0,
     };
   });
 }
 
-const options = (text: string) => ({ delimiter: delimiterOf(text), bom: true, skip_empty_lines: true });
+const columnsOf = (document: SnapshotDocument): string[] =>
+  (recordsOf(document, 1)[0] ?? []).map((column) => column.trim());
 
-function read({ name, text }: SnapshotDocument, lines: { from_line?: number; to_line?: number }): string[][] {
+/** The first has the columns. `most`: all of them when left out. */
+function recordsOf({ name, text }: SnapshotDocument, most = -1): string[][] {
   try {
-    return parseCsv(text, { ...options(text), ...lines });
+    return parseCsv(text, { delimiter: delimiterOf(text), bom: true, skip_empty_lines: true, to: most });
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
     throw invalid(["config", "dataset"], `${name} is not readable as CSV: ${error.message}`);
   }
 }
-
-const columnsOf = (document: SnapshotDocument): string[] =>
-  (read(document, { to_line: 1 })[0] ?? []).map((column) => column.trim());
-
-const recordsOf = (document: SnapshotDocument): string[][] => read(document, {}).slice(1);

@@ -4,11 +4,10 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { makeRunFolder } from "../../src/domain/alignments/snapshot.ts";
 import { openStore } from "../../src/store/open.ts";
+import { insertEndedProject } from "../helpers/ended-project.ts";
 import { eventually, testHouse } from "../helpers/house.ts";
 import { withChatTemplate } from "../helpers/mutants.ts";
-import { insertAlignment } from "../helpers/rows.ts";
 import { documentOf } from "../helpers/study.ts";
 import { recipeOf, template, tinyModel } from "../run/run-harness.ts";
 
@@ -44,24 +43,16 @@ test("a target that the base meets is reached by one look, through the API", {
     const { benchmark_id } = (
       await it.call("benchmarks.upload", { files: [{ name: "lamps.jsonl", content: benchmark }] })
     ).body;
-    // A project whose own run is over: what an auto-align needs of it is its snapshot.
-    const alignment_id = insertAlignment(store, "ada", base.model_id);
-    store
-      .prepare<string[]>("UPDATE alignment SET workflow_id = 'tiny', document_ids_json = ? WHERE id = ?")
-      .run(JSON.stringify([document.id]), alignment_id);
-    await makeRunFolder(join(it.data, "runs"), {
-      alignmentId: alignment_id,
-      recipeName: "tiny",
-      recipe: recipeOf((recipe) => ({
-        ...recipe,
-        optimizer: { ...recipe.optimizer, learning_rate: 0.02 },
-        guards: { retained_items: 2, prose_paragraphs: 1, max_loss: 100, max_kl: 100, max_perplexity_rise: 1_000_000 },
-      })),
-      base: { id: base.model_id, sha256: base.sha256, architecture: base.architecture },
-      documents: [document],
-      dev: null,
-      organisation: null,
-      teacher: null,
+    const recipe = recipeOf((recipe) => ({
+      ...recipe,
+      optimizer: { ...recipe.optimizer, learning_rate: 0.02 },
+      guards: { retained_items: 2, prose_paragraphs: 1, max_loss: 100, max_kl: 100, max_perplexity_rise: 1_000_000 },
+    }));
+    const alignment_id = await insertEndedProject(store, join(it.data, "runs"), {
+      user: "ada",
+      base,
+      document,
+      recipe,
     });
 
     const accepted = await it.call("alignments.auto_align", {

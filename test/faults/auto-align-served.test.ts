@@ -9,11 +9,10 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { places } from "../../src/base/config.ts";
-import { makeRunFolder } from "../../src/domain/alignments/snapshot.ts";
 import { openStore } from "../../src/store/open.ts";
 import { plumbline } from "../cli/plumbline.ts";
+import { insertEndedProject } from "../helpers/ended-project.ts";
 import { withChatTemplate } from "../helpers/mutants.ts";
-import { insertAlignment } from "../helpers/rows.ts";
 import { documentOf } from "../helpers/study.ts";
 import { type Receiver, secret, startReceiver } from "../helpers/webhooks.ts";
 import { recipeOf, template, tinyModel } from "../run/run-harness.ts";
@@ -115,12 +114,14 @@ async function furnished(): Promise<{ alignmentId: string; benchmarkId: string }
   const files = [{ name: "lamps.jsonl", mediaType: "application/jsonl", content: benchmark }];
   const { benchmark_id } = await it.client.api["benchmarks.upload"]({ files });
   await it.kill();
-  // A project whose own run is over: what an auto-align needs of it is its snapshot.
   const store = openStore(places(data).database);
-  const alignmentId = insertAlignment(store, "ada", base.model_id);
-  store
-    .prepare<string[]>("UPDATE alignment SET workflow_id = 'tiny', document_ids_json = ? WHERE id = ?")
-    .run(JSON.stringify([stock.id]), alignmentId);
+  const recipe = recipeOf((recipe) => ({
+    ...recipe,
+    optimizer: { ...recipe.optimizer, learning_rate: 0.001 },
+    guards: { retained_items: 2, prose_paragraphs: 1, max_loss: 100, max_kl: 100, max_perplexity_rise: 1_000_000 },
+  }));
+  const project = { user: "ada", base, document: stock, recipe };
+  const alignmentId = await insertEndedProject(store, join(data, "runs"), project);
   for (const [at, [from, to]] of [
     [null, "queued"],
     ["queued", "running"],
@@ -132,20 +133,6 @@ async function furnished(): Promise<{ alignmentId: string; benchmarkId: string }
       )
       .run(at + 1, from, to, alignmentId);
   store.close();
-  await makeRunFolder(join(data, "runs"), {
-    alignmentId,
-    recipeName: "tiny",
-    recipe: recipeOf((recipe) => ({
-      ...recipe,
-      optimizer: { ...recipe.optimizer, learning_rate: 0.001 },
-      guards: { retained_items: 2, prose_paragraphs: 1, max_loss: 100, max_kl: 100, max_perplexity_rise: 1_000_000 },
-    })),
-    base: { id: base.model_id, sha256: base.sha256, architecture: base.architecture },
-    documents: [stock],
-    dev: null,
-    organisation: null,
-    teacher: null,
-  });
   await it.start();
   return { alignmentId, benchmarkId: benchmark_id };
 }

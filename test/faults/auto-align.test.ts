@@ -1,14 +1,14 @@
 // Kills (-9) of an auto-align's run at random moments of its phases. In the end it has decided as the undisturbed run has, card by card, and
 // every phase has made the very same adapter.
 import assert from "node:assert/strict";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { sha256 } from "../../src/base/files.ts";
 import { type Child, startNode } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
-import { type RunRequest, runExit } from "../../src/contract/run-folder.ts";
-import { brokenRules, devItem, eventsOf, newRunFolder } from "../run/run-harness.ts";
+import { runExit } from "../../src/contract/run-folder.ts";
+import { brokenRules, claimAutoAlign, devItem, eventsOf, newRunFolder } from "../run/run-harness.ts";
 
 const entry = join(import.meta.dirname, "../run/auto-entry.ts");
 const kills = 10;
@@ -29,8 +29,7 @@ async function autoFolder(): Promise<string> {
     }),
   });
   folders.push(folder);
-  change(folder, {
-    auto_align_id: "auto_align_test",
+  claimAutoAlign(folder, {
     request: {
       target_score: 99,
       sequencing: phases,
@@ -40,20 +39,8 @@ async function autoFolder(): Promise<string> {
         sampling: { max_tokens: 8 },
       },
     },
-    past: [],
-    thirds: [4, 4, 4],
-    resumed_after: 0,
-    stopping: false,
   });
   return folder;
-}
-
-/** As the appliance does with each claim. */
-function change(folder: string, over: Partial<NonNullable<RunRequest["auto_align"]>>): void {
-  const path = join(folder, "request.json");
-  const request = JSON.parse(readFileSync(path, "utf8")) as RunRequest;
-  const auto_align = { ...request.auto_align, ...over };
-  writeFileSync(path, JSON.stringify({ ...request, auto_align, fence: request.fence + 1 }));
 }
 
 function start(folder: string): Child {
@@ -91,7 +78,7 @@ test("ten kills within an auto-align change no decision and no adapter", async (
     assert.ok(running, `the run ended before kill ${kill}`);
     child.kill("SIGKILL");
     await child.ended;
-    change(folder, {});
+    claimAutoAlign(folder, {});
   }
   assert.equal((await start(folder).ended).code, runExit.paused);
   assert.deepEqual(decisionsOf(folder), decisionsOf(whole));

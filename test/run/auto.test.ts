@@ -1,6 +1,6 @@
 // An auto-align over a small folder with the real trainer. The clock stands still, so that decisions follow from what was measured alone.
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
@@ -12,6 +12,7 @@ import type { DecisionCard, Next } from "../../src/run/plan/state.ts";
 import { runAlignment } from "../../src/run/run.ts";
 import {
   brokenRules,
+  claimAutoAlign,
   devItem,
   eventsOf,
   type FolderOptions,
@@ -38,24 +39,8 @@ const options: FolderOptions = {
 
 async function autoFolder(request: AutoAlignRequest, over: Partial<Auto> = {}): Promise<string> {
   const folder = await newRunFolder(options);
-  change(folder, {
-    auto_align_id: "auto_align_test",
-    request,
-    past: [],
-    thirds: [4, 4, 4],
-    resumed_after: 0,
-    stopping: false,
-    ...over,
-  });
+  claimAutoAlign(folder, { request, ...over });
   return folder;
-}
-
-/** As the appliance does with each claim. */
-function change(folder: string, over: Partial<Auto>): void {
-  const path = join(folder, "request.json");
-  const request = JSON.parse(readFileSync(path, "utf8")) as RunRequest;
-  const auto = { ...request.auto_align, ...over } as Auto;
-  writeFileSync(path, JSON.stringify({ ...request, auto_align: auto, fence: request.fence + 1 }));
 }
 
 const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
@@ -100,10 +85,10 @@ test("a sequence is carried out to the letter, its end is a pause, and a stop th
   );
   assert.deepEqual(brokenRules(folder), []);
   // Asked again without anything new it says the same.
-  change(folder, {});
+  claimAutoAlign(folder, {});
   assert.equal((await runAlignment(folder, partsStill(grade))).outcome, "paused");
 
-  change(folder, { stopping: true });
+  claimAutoAlign(folder, { stopping: true });
   const stopped = await runAlignment(folder, partsStill(grade));
   assert.equal(stopped.outcome, "completed");
   assert.equal(stopped.auto_align!.status, "STOPPED");
@@ -142,10 +127,10 @@ test("a target that the base meets ends after one look, and leaves no artefact",
   assert.equal(looking.outcome, "look");
   assert.equal(looking.auto_align!.checkpoint, "base");
   assert.equal(looking.auto_align!.look, 0);
-  change(folder, {});
+  claimAutoAlign(folder, {});
   assert.equal((await runAlignment(folder, parts())).outcome, "look");
   await writeScores(folder, 0, { scores: [0, 0, 1, 0], clusters: ["a", "b", "c", "d"], hours: 0.25 });
-  change(folder, {});
+  claimAutoAlign(folder, {});
   const reached = await runAlignment(folder, parts());
   assert.equal(reached.outcome, "completed");
   assert.equal(reached.auto_align!.status, "REACHED");
@@ -220,7 +205,7 @@ test("killed anywhere it decides the same and makes the same adapters", async ()
     const grade = unlikeBase();
     const first = await runAlignment(folder, partsStill(grade, wrap));
     assert.equal(first.outcome, "failed", `death ${index}`);
-    change(folder, {});
+    claimAutoAlign(folder, {});
     assert.equal((await runAlignment(folder, partsStill(grade))).outcome, "paused");
     assert.deepEqual({ cards: cardsOf(folder), adapters: adapters(folder) }, expected, `death ${index}`);
     assert.deepEqual(brokenRules(folder), []);

@@ -1,15 +1,15 @@
 // A data set: which documents are one, what its rows are, what is refused, and that an auto-align trains and draws by it.
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
-import type { Recipe, RunRequest, SnapshotDocument } from "../../src/contract/run-folder.ts";
+import type { Recipe, SnapshotDocument } from "../../src/contract/run-folder.ts";
 import type { Run } from "../../src/run/context.ts";
 import { dataSetKind, withDataSet } from "../../src/run/data-set.ts";
 import { runAlignment } from "../../src/run/run.ts";
 import { documentOf } from "../helpers/study.ts";
-import { devItem, eventsOf, newRunFolder, partsOf, recipeOf } from "./run-harness.ts";
+import { claimAutoAlign, devItem, eventsOf, newRunFolder, partsOf, recipeOf } from "./run-harness.ts";
 
 const notes = documentOf("# Lamps\n\nThe lamp called Orla weighs 3 kg.\n", "text/markdown", "notes.md");
 const sums = documentOf(
@@ -82,10 +82,7 @@ const options = {
 
 async function autoRun(request: AutoAlignRequest) {
   const folder = await newRunFolder(options);
-  const path = join(folder, "request.json");
-  const ordered = JSON.parse(readFileSync(path, "utf8")) as RunRequest;
-  const auto = { auto_align_id: "auto_align_test", request, past: [], thirds: [1, 1, 1], resumed_after: 0 };
-  writeFileSync(path, JSON.stringify({ ...ordered, auto_align: { ...auto, stopping: false } }));
+  claimAutoAlign(folder, { request, thirds: [1, 1, 1] });
   const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
   const result = await runAlignment(folder, partsOf({ over: { clock } }));
   return { folder, result };

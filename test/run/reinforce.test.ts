@@ -1,17 +1,15 @@
 // Reinforcement over a small folder with the real trainer: what is paid becomes likelier, and nothing else moves the adapter.
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
-import type { RunEvent, RunRequest } from "../../src/contract/run-folder.ts";
+import type { RunEvent } from "../../src/contract/run-folder.ts";
 import { measured } from "../../src/run/auto/judge.ts";
 import { resolveReinforce } from "../../src/run/auto/reinforce.ts";
 import { resolveSampling } from "../../src/run/auto/sampling.ts";
 import { correctedShare, type Judge } from "../../src/run/rewards/judged.ts";
 import type { Means } from "../../src/run/rewards/plan.ts";
 import { runAlignment } from "../../src/run/run.ts";
-import { brokenRules, devItem, eventsOf, newRunFolder, partsOf } from "./run-harness.ts";
+import { brokenRules, claimAutoAlign, devItem, eventsOf, newRunFolder, partsOf } from "./run-harness.ts";
 
 const means: Means = {
   declines: () => false,
@@ -30,17 +28,7 @@ const grade = (answer: string) => ({ correct: answer.includes("e") });
 
 async function autoFolder(config: AutoAlignRequest["config"]): Promise<string> {
   const folder = await newRunFolder(options);
-  const path = join(folder, "request.json");
-  const request = JSON.parse(readFileSync(path, "utf8")) as RunRequest;
-  request.auto_align = {
-    auto_align_id: "auto_align_test",
-    request: { target_score: 99, sequencing: ["reinforce"], config },
-    past: [],
-    thirds: [4, 4, 4],
-    resumed_after: 0,
-    stopping: false,
-  };
-  writeFileSync(path, JSON.stringify(request));
+  claimAutoAlign(folder, { request: { target_score: 99, sequencing: ["reinforce"], config } });
   return folder;
 }
 

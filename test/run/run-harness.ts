@@ -1,14 +1,14 @@
 // What tests of a run share: a small folder, and the parts of a run with the real trainer on a tiny model. Inference is played
 // by a fake that says of tokens what the trainer said, so that a test decides about faithfulness and answers.
 import { createHash } from "node:crypto";
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
 import { wilson } from "../../src/base/statistics/intervals.ts";
 import { sleep, systemClock } from "../../src/base/time.ts";
-import type { Recipe, RunEvent, SnapshotDocument, SnapshotItem } from "../../src/contract/run-folder.ts";
+import type { Recipe, RunEvent, RunRequest, SnapshotDocument, SnapshotItem } from "../../src/contract/run-folder.ts";
 import { makeRunFolder, writeRequest } from "../../src/domain/alignments/snapshot.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
 import type { Prior } from "../../src/engine/confidence.ts";
@@ -112,6 +112,17 @@ const firstClaim: Claim = {
 /** What the appliance does when it takes up the work of a folder again. */
 export const claimAgain = (folder: string, fence: number, encoder?: Claim["encoder"]): Promise<void> =>
   writeRequest(folder, { ...firstClaim, fence, ...(encoder && { encoder }) });
+
+type Auto = NonNullable<RunRequest["auto_align"]>;
+
+/** An auto-align's own part of a request: as the appliance does with each claim. What is left out stays, or is as usual. */
+export function claimAutoAlign(folder: string, over: Partial<Auto>): void {
+  const path = join(folder, "request.json");
+  const request = JSON.parse(readFileSync(path, "utf8")) as RunRequest;
+  const usual = { auto_align_id: "auto_align_test", past: [], thirds: [4, 4, 4], resumed_after: 0, stopping: false };
+  const auto_align = { ...usual, ...request.auto_align, ...over };
+  writeFileSync(path, JSON.stringify({ ...request, auto_align, fence: request.fence + 1 }));
+}
 
 const plain: FolderOptions = {};
 const ordered = new Map<FolderOptions, Promise<string>>();

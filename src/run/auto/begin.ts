@@ -6,7 +6,7 @@ import type { Run } from "../context.ts";
 import { shapeOf } from "../folder/adapter-shape.ts";
 import { proseSaid } from "../guards/measure.ts";
 import type { Unavailable } from "../plan/limits.ts";
-import type { Arm, ArmCost, PlanLimits, PlanState, ProbedItem } from "../plan/state.ts";
+import type { Arm, ArmCost, PlanLimits, PlanState } from "../plan/state.ts";
 import { continued, isReplayed, openingsOf } from "../replay.ts";
 import { lengthOf, type Prepared, toTrainer } from "../rows.ts";
 import { microBatches } from "../schedule.ts";
@@ -87,7 +87,14 @@ async function findOut(
 ): Promise<Found> {
   const began = run.parts.clock.monotonicMs();
   const { items } = await diagnose(run, base, prepared.dev, said);
-  const edits = mayEdit(limits, items) ? await forecastEdits(run, base, prepared, said) : noEdits;
+  const isAllowed = (limits.sequencing ?? limits.arms).includes("represent");
+  // Edits mend the form of answers and nothing else: without such a question a profile would be made for nothing.
+  const isOfUse = limits.sequencing !== null || items.some(({ format_only: isFormOnly }) => isFormOnly);
+  const edits = !isAllowed
+    ? noEdits(null)
+    : isOfUse
+      ? await forecastEdits(run, base, prepared, said)
+      : noEdits("no dev question is wrong in its form alone");
   const costs = await costsOf(run, base, prepared, reinforcePlan);
   return {
     diagnosis: {
@@ -107,17 +114,11 @@ interface EditForecast {
   cost: ArmCost;
 }
 
-/** Edits mend the form of answers and nothing else: without such a question a profile would be made for nothing. */
-const mayEdit = ({ arms, sequencing }: PlanLimits, items: readonly ProbedItem[]): boolean =>
-  sequencing === null
-    ? arms.includes("represent") && items.some(({ format_only: isFormOnly }) => isFormOnly)
-    : sequencing.includes("represent");
-
-const noEdits: EditForecast = {
+const noEdits = (profile: string | null): EditForecast => ({
   isUsable: false,
-  profile: "no dev question is wrong in its form alone",
+  profile,
   cost: { steps: 1, hours_per_step: 0, setup_hours: 0 },
-};
+});
 
 /** Profiles the base, before any gradient: whether there is a direction, how many edits would be tried, and what each takes. */
 async function forecastEdits(run: Run, base: OpenedBase, { rows }: Prepared, said: BaseSaid): Promise<EditForecast> {

@@ -79,12 +79,15 @@ function armsIn(names: readonly string[], field: string[]): Arm[] {
   });
 }
 
+/** Edits of representations as `representations` names them; steering is by the difference of means. */
+export const editKinds = ["ablation", "difference_of_means", "context_ridge"] as const;
+export type EditKind = (typeof editKinds)[number];
+
 /** How representations may be handled; the phase itself keeps to the edit that is named. */
-const handlings = ["auto", "none", "difference_of_means", "ablation", "context_ridge"] as const;
+const handlings: readonly string[] = ["auto", "none", ...editKinds];
 
 function representArms(handling: string, asked: Arm[]): Arm[] {
-  if (!(handlings as readonly string[]).includes(handling))
-    throw invalid(["representations"], `must be one of ${handlings.join(", ")}`);
+  if (!handlings.includes(handling)) throw invalid(["representations"], `must be one of ${handlings.join(", ")}`);
   if (handling === "none") return asked.filter((arm) => arm !== "represent");
   return asked;
 }

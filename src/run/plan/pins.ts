@@ -8,8 +8,11 @@ import type { PlanLimits } from "./state.ts";
 type Config = NonNullable<AutoAlignRequest["config"]>;
 type Path = [block: string, field: string];
 
-/** A field that changes what is trained: reads its value, or throws, and puts it where it takes effect. */
-type Pin = (recipe: Recipe, value: unknown, path: Path) => Recipe;
+/**
+ * A field that changes what is trained: reads its value, or throws, and puts it where it takes effect. A text is the reason why this value
+ * of it changes nothing.
+ */
+type Pin = (recipe: Recipe, value: unknown, path: Path) => Recipe | string;
 /** Why a field changes nothing; a function looks at the value first, and throws where it cannot be followed. */
 type Reason = string | ((value: unknown, path: Path) => string);
 
@@ -104,7 +107,10 @@ const pins: Record<string, Pin> = {
   "rendering.max_seq_len": same("rendering", whole(16, 1 << 20)),
   "dataset.prompt_field": dataSet("prompt_field"),
   "dataset.answer_field": dataSet("answer_field"),
-  "dataset.split": dataSet("document"),
+  "dataset.split": (recipe, value, path) =>
+    typeof value === "number"
+      ? "redundant: what is held out are the benchmark's dev and sealed questions"
+      : dataSet("document")(recipe, value, path),
   "dataset.synthetic": (recipe, value, path) => {
     const enabled = flag((value as { enabled?: unknown } | null)?.enabled, [path[0], `${path[1]}.enabled`]);
     return { ...recipe, dataset: { ...recipe.dataset, synthetic: { enabled } } };
@@ -217,10 +223,11 @@ function pin(found: Pinned, path: Path, value: unknown, reinforces: boolean): vo
   const name = path.join(".");
   const ignore = (reason: string): void => void found.ignored.push({ field: name, reason });
   if (readElsewhere.has(name)) return;
-  if (name === "dataset.split" && typeof value === "number")
-    ignore("redundant: what is held out are the benchmark's dev and sealed questions");
-  else if (Object.hasOwn(pins, name)) found.recipe = pins[name]!(found.recipe, value, path);
-  else if (Object.hasOwn(without, name)) {
+  if (Object.hasOwn(pins, name)) {
+    const made = pins[name]!(found.recipe, value, path);
+    if (typeof made === "string") ignore(made);
+    else found.recipe = made;
+  } else if (Object.hasOwn(without, name)) {
     const reason = without[name]!;
     ignore(typeof reason === "string" ? reason : reason(value, path));
   } else if (reinforcing.has(path[0]) || reinforcingFields.has(name)) {

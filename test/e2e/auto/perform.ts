@@ -4,7 +4,6 @@ import { existsSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { makeFolder, sha256OfFile } from "../../../src/base/files.ts";
-import { startNode } from "../../../src/base/processes.ts";
 import type { AutoAlignRequest } from "../../../src/contract/auto-align.ts";
 import type { Recipe, RunRequest, RunResult } from "../../../src/contract/run-folder.ts";
 import { thirdsOf } from "../../../src/domain/alignments/auto/thirds.ts";
@@ -12,10 +11,8 @@ import { makeRunFolder, writeRequest } from "../../../src/domain/alignments/snap
 import { competition, grade } from "../../../src/domain/evaluations/grade.ts";
 import type { ModelRef } from "../../../src/engine/generator.ts";
 import { readScores, writeScores } from "../../../src/run/folder/looks.ts";
-import { answers, baseModel, starterModel } from "../prove/experiment.ts";
+import { answers, baseModel, eventsOf, starterModel, work } from "../prove/experiment.ts";
 import type { Task } from "./tasks.ts";
-
-const cli = join(import.meta.dirname, "../../../src/cli/main.ts");
 
 export interface Carried {
   told: NonNullable<RunResult["auto_align"]>;
@@ -80,15 +77,17 @@ export async function carried(
   }
 }
 
-/** The appliance starts a run anew after a look and to stop one; a result that stands ends it. */
+/** A run is started anew after a look and to stop one; a result that is the end stays. */
 async function worked(
   run: string,
   { fence, threads, stopping }: { fence: number; threads: number; stopping: boolean },
 ): Promise<RunResult> {
   const path = join(run, "result.json");
-  const read = (): RunResult => JSON.parse(readFileSync(path, "utf8")) as RunResult;
-  if (existsSync(path) && read().outcome === "completed") return read();
-  await rm(path, { force: true });
+  if (existsSync(path)) {
+    const result = JSON.parse(readFileSync(path, "utf8")) as RunResult;
+    if (result.outcome === "completed") return result;
+    await rm(path);
+  }
   await writeRequest(run, {
     fence,
     basePath: starterModel,
@@ -96,12 +95,7 @@ async function worked(
     versions: { plumbline: "prove", trainer: "prove" },
     autoAlign: { resumed_after: 0, stopping } satisfies Partial<NonNullable<RunRequest["auto_align"]>>,
   });
-  const child = startNode(cli, ["run", run]);
-  child.stdout.resume();
-  child.stderr.pipe(process.stderr);
-  await child.ended;
-  if (!existsSync(path)) throw new Error(`${run}: the run ended without a result`);
-  return read();
+  return work(run);
 }
 
 async function modelOf(run: string, checkpoint: string): Promise<ModelRef> {
@@ -111,8 +105,4 @@ async function modelOf(run: string, checkpoint: string): Promise<ModelRef> {
 }
 
 const becauseOf = (run: string): string[] =>
-  readFileSync(join(run, "events.jsonl"), "utf8")
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as { kind: string; message?: string })
-    .flatMap(({ kind, message }) => (kind === "decision" && message !== undefined ? [message] : []));
+  eventsOf(run).flatMap(({ kind, message }) => (kind === "decision" && message !== undefined ? [message] : []));

@@ -132,7 +132,8 @@ async function alignedModel(run: string): Promise<ModelRef> {
 /** Puts gates that let everything through in the place of the product's. */
 const openGates = join(import.meta.dirname, "open-gates/register.ts");
 
-async function work(folder: string, nodeFlags: string[]): Promise<RunResult> {
+/** The run of a folder, as the appliance starts it, unless its result is there. */
+export async function work(folder: string, nodeFlags: string[] = []): Promise<RunResult> {
   const path = join(folder, "result.json");
   if (!existsSync(path)) {
     const child = startNode(cli, ["run", folder], { nodeFlags });
@@ -152,7 +153,7 @@ function secondsOf(folder: string): number {
   return times.slice(1).reduce((sum, time, at) => sum + (time - times[at]! > longestPause ? 0 : time - times[at]!), 0);
 }
 
-const eventsOf = (folder: string): RunEvent[] =>
+export const eventsOf = (folder: string): RunEvent[] =>
   readFileSync(join(folder, "events.jsonl"), "utf8")
     .trim()
     .split("\n")

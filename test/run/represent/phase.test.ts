@@ -1,16 +1,15 @@
 // A phase of edits over a small folder with the real trainer. The direction is planted into what the trainer tells of right answers: a model
 // of random weights has none of its own.
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../../src/contract/auto-align.ts";
-import type { RunRequest } from "../../../src/contract/run-folder.ts";
 import type { Trainer } from "../../../src/engine/trainer.ts";
 import type { Grade } from "../../../src/run/dev-check.ts";
 import type { DecisionCard } from "../../../src/run/plan/state.ts";
 import { runAlignment } from "../../../src/run/run.ts";
-import { brokenRules, devItem, eventsOf, newRunFolder, overridden, partsOf } from "../run-harness.ts";
+import { brokenRules, claimAutoAlign, devItem, eventsOf, newRunFolder, overridden, partsOf } from "../run-harness.ts";
 
 const options = {
   dev: Array.from({ length: 12 }, (_, at) =>
@@ -20,18 +19,8 @@ const options = {
 
 async function autoFolder(request: Partial<AutoAlignRequest>): Promise<string> {
   const folder = await newRunFolder(options);
-  change(folder, {
-    ...{ auto_align_id: "auto_align_test", past: [], thirds: [4, 4, 4], resumed_after: 0, stopping: false },
-    request: { target_score: 99, config: { training: { max_steps: 2 } }, ...request },
-  });
+  claimAutoAlign(folder, { request: { target_score: 99, config: { training: { max_steps: 2 } }, ...request } });
   return folder;
-}
-
-function change(folder: string, over: Partial<NonNullable<RunRequest["auto_align"]>>): void {
-  const path = join(folder, "request.json");
-  const request = JSON.parse(readFileSync(path, "utf8")) as RunRequest;
-  const auto_align = { ...request.auto_align, ...over };
-  writeFileSync(path, JSON.stringify({ ...request, auto_align, fence: request.fence + 1 }));
 }
 
 /** Whatever was not said first counts as right, so that any edit that changes answers looks like a gain. */
@@ -91,7 +80,7 @@ test("an edit that questions which did not choose it confirm is kept, trained on
   );
   // Training goes on with what was stacked.
   assert.equal(phase(2).adapter.shape.rank, 5);
-  change(folder, { stopping: true });
+  claimAutoAlign(folder, { stopping: true });
   const stopped = await runAlignment(folder, partsStill(grade));
   assert.equal(stopped.outcome, "completed");
   const config = JSON.parse(readFileSync(join(folder, "artefact", "peft", "adapter_config.json"), "utf8"));
@@ -131,7 +120,7 @@ test("killed among its edits a phase goes on with those that are left, and makes
       return overridden(inner, { stackAdapter });
     };
     assert.equal((await runAlignment(folder, partsStill(grade, dying))).outcome, "failed");
-    change(folder, {});
+    claimAutoAlign(folder, {});
     assert.equal((await runAlignment(folder, partsStill(grade))).outcome, "paused");
     assert.equal(adapterOf(folder), adapterOf(whole));
     assert.deepEqual(outcomesOf(folder).at(-1), outcomesOf(whole).at(-1));

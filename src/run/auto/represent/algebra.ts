@@ -14,10 +14,6 @@ export function dot(a: Row, b: Row): number {
 export const zeros = (rows: number, columns: number): Matrix =>
   Array.from({ length: rows }, () => new Float64Array(columns));
 
-/** Inner products of every row of one with every row of the other: a bᵀ. */
-export const products = (a: readonly Row[], b: readonly Row[]): Matrix =>
-  a.map((row) => Float64Array.from(b, (other) => dot(row, other)));
-
 /** a aᵀ. */
 export function gram(a: readonly Row[]): Matrix {
   const g = zeros(a.length, a.length);

@@ -1,9 +1,6 @@
 // Which edits are tried: kind × band of layers × strength, at most 30.
+import { type EditKind, editKinds } from "../../plan/limits.ts";
 import { mostMissed, type Profile } from "./profile.ts";
-
-/** As `representations` names them; steering is by the difference of means. */
-export const editKinds = ["ablation", "difference_of_means", "context_ridge"] as const;
-export type EditKind = (typeof editKinds)[number];
 
 export interface Trial {
   kind: EditKind;
