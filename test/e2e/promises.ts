@@ -11,12 +11,12 @@
 // Start it again after an interruption, and it goes on where it was: what was measured of a commit stands in DIR/<commit>, or
 // DIR/<commit>-dirty with changes that are not committed. Remove that folder to measure anew.
 import { readFileSync } from "node:fs";
-import { cpus } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { installation } from "../../src/base/config.ts";
 import { writeJsonDurably } from "../../src/base/files.ts";
 import { startProcess } from "../../src/base/processes.ts";
+import { processorOf } from "../helpers/machine.ts";
 import { isAlarm, type Known, type Line, tableOf, updated } from "./promises/judge.ts";
 import { measurementsIn, printed } from "./promises/measurements.ts";
 import { take } from "./promises/take.ts";
@@ -41,7 +41,7 @@ const say = (text: string): void =>
 
 const path = join(import.meta.dirname, "promises.json");
 const known = JSON.parse(readFileSync(path, "utf8")) as Known;
-const processor = `${cpus()[0]?.model.trim() ?? "unknown"} × ${cpus().length}`;
+const processor = processorOf();
 const commit = await commitNow();
 const folder = join(resolve(values.dir), commit);
 

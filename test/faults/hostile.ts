@@ -1,10 +1,11 @@
 // The hostile cases against a served appliance, a row each: `npm run test:hostile`. All of them are written into RESULTS.md; those of
 // `--cases 20,53-60` are only shown.
 import { mkdtempSync, rmSync } from "node:fs";
-import { cpus, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { localHub } from "../helpers/hub.ts";
+import { processorOf } from "../helpers/machine.ts";
 import { resultsOf, writeSection } from "../helpers/results.ts";
 import { bodies } from "./hostile/bodies.ts";
 import { head } from "./hostile/head.ts";
@@ -83,7 +84,7 @@ function section(): string {
   );
   return `## Hostile cases against a served appliance
 
-\`npm run test:hostile\`, ${new Date().toISOString().slice(0, 10)}, ${cpus().length} cores of ${cpus()[0]?.model}. ${summary}
+\`npm run test:hostile\`, ${new Date().toISOString().slice(0, 10)}, ${processorOf()}. ${summary}
 
 | # | Request or situation | Expected | Came | Longest wait for /healthz, ms |
 | --- | --- | --- | --- | --- |

@@ -2,7 +2,7 @@
 // makes it deletes again, so that whatever grows is kept by the appliance itself. A row a minute, and the slope of each after warm-up.
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { cpus, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -10,6 +10,7 @@ import { places } from "../../src/base/config.ts";
 import { createClient } from "../../src/cli/client.ts";
 import { askAdmin } from "../../src/http/admin.ts";
 import { startServing } from "../cli/plumbline.ts";
+import { processorOf } from "../helpers/machine.ts";
 import { resultsOf, writeSection } from "../helpers/results.ts";
 import { demo } from "./killed.ts";
 import { descendantsOf } from "./oracle.ts";
@@ -194,7 +195,7 @@ function section(): string {
   const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
   return `## Soak
 
-\`npm run soak -- --hours ${values.hours}\`, ${new Date().toISOString().slice(0, 10)}, ${cpus().length} cores of ${cpus()[0]?.model}: ${asked.join(", ")}. Failed: ${failed.length === 0 ? "none" : failed.join("; ")}.
+\`npm run soak -- --hours ${values.hours}\`, ${new Date().toISOString().slice(0, 10)}, ${processorOf()}: ${asked.join(", ")}. Failed: ${failed.length === 0 ? "none" : failed.join("; ")}.
 The slope is of the last ${100 - warmUp * 100} % of the samples, with its standard error; flat is what grows by no more than ${flatPerHour * 100} % an hour, or not beyond twice its error.
 
 ${row(["Minute", ...names])}
