@@ -42,7 +42,8 @@ template <class F> void each_tile(int64_t m, int64_t n, int64_t steps, const F &
 void compare(int64_t m, int64_t n, int64_t k, int repeats) {
     constexpr int64_t strip = f32::strip, lanes = f32::lanes;
     const int64_t pairs = bf16::pairs_of(k), padded = (n + strip - 1) / strip * strip;
-    const auto place = [&](auto & b, int64_t row, int64_t steps) { return b.data() + row / strip * strip * steps + row % strip; };
+    const f32::Packing packed = f32::packing(k);
+    const auto place = [&](auto & b, int64_t row, int64_t steps, int64_t group) { return b.data() + row / strip * strip * steps + row % strip / lanes * group; };
     Buffer<float> x, w, b(static_cast<size_t>(padded * k)), c(static_cast<size_t>(m * n));
     fill(x, m * k);
     fill(w, n * k);
@@ -56,17 +57,17 @@ void compare(int64_t m, int64_t n, int64_t k, int repeats) {
         };
         timed(theirs, [&] { gemm(Side::plain, Side::transposed, m, n, k, 1, x.data(), k, w.data(), k, 0, c.data(), n); });
         timed(packing, [&] {
-            for (int64_t row = 0; row < n; row += lanes) f32::pack_rows(w.data() + row * k, k, std::min(lanes, n - row), k, place(b, row, k));
+            for (int64_t row = 0; row < n; row += lanes) f32::pack_rows(w.data() + row * k, k, std::min(lanes, n - row), k, place(b, row, k, packed.group), packed.step);
         });
         timed(ours, [&] {
             each_tile(m, n, k, [&](int64_t row, int64_t rows, int64_t s) {
-                f32::multiply(rows, std::min(strip, n - s * strip), k, x.data() + row * k, k, b.data() + s * strip * k, false, c.data() + row * n + s * strip, n);
+                f32::multiply(rows, std::min(strip, n - s * strip), k, {x.data() + row * k, k, 1}, {b.data() + s * strip * k, packed}, false, c.data() + row * n + s * strip, n);
             });
         });
         if (!bf16::supported()) continue;
         timed(rounding, [&] {
             for (int64_t row = 0; row < m; row++) bf16::round_row(x.data() + row * k, k, narrow_a.data() + row * pairs);
-            for (int64_t row = 0; row < n; row += lanes) bf16::pack_rows(w.data() + row * k, k, std::min(lanes, n - row), k, place(narrow_b, row, pairs));
+            for (int64_t row = 0; row < n; row += lanes) bf16::pack_rows(w.data() + row * k, k, std::min(lanes, n - row), k, place(narrow_b, row, pairs, lanes));
         });
         timed(narrow, [&] {
             each_tile(m, n, pairs, [&](int64_t row, int64_t rows, int64_t s) {

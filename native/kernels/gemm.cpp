@@ -33,38 +33,90 @@ const char * gemm_prepare() {
     return openblas_get_corename();
 }
 
-std::vector<Tiling> tilings(const std::vector<TiledGemm> & products) {
-    constexpr TileLimits limits{8, 32, 256, 16, 32, 256};
-    const auto multiplications = [](const TiledGemm & p) {
-        int64_t k = 0;
-        for (const Factors & f : p.sum) k += f.k;
-        return static_cast<double>(p.m * p.n) * static_cast<double>(k);
-    };
-    double all = 0;
-    for (const TiledGemm & p : products) all += multiplications(p);
-    std::vector<Tiling> cut;
-    for (const TiledGemm & p : products) {
-        const double share = all > 0 ? multiplications(p) / all : 1;
-        cut.emplace_back(p.m, p.n, static_cast<int64_t>(std::ceil(share * static_cast<double>(tiles_for(all)))), limits);
-    }
-    return cut;
+namespace {
+
+using f32::lanes;
+using f32::strip;
+
+/** Of the sum, what is read at a time: lines of matrices that lie far apart are still in the second-level cache for the next rows. */
+constexpr int64_t depth = 128;
+
+/** Columns [first, first + columns) of a product. `packed`: where their B is packed; null where it is read as it lies. */
+struct Part {
+    const TiledGemm * of;
+    int64_t first, columns;
+    float * packed;
+    Tiling tiling;
+};
+
+/** A right side that is turned, scaled or ends within a group of lanes is packed; it is the smaller input of every product of a LoRA. */
+bool packs(const TiledGemm & p) { return p.b_side == Side::transposed || p.alpha != 1 || p.n % lanes != 0; }
+
+int64_t strips_of(int64_t columns) { return (columns + strip - 1) / strip; }
+
+/** One group of lanes of a part, from the column `lane` of it. */
+void pack(const Part & part, int64_t lane) {
+    const TiledGemm & p = *part.of;
+    const int64_t column = part.first + lane, count = std::min(lanes, part.columns - lane);
+    const f32::Packing packed = f32::packing(p.k);
+    float * to = part.packed + lane / strip * strip * p.k + packed.at(lane % strip, 0);
+    if (p.b_side == Side::transposed)
+        f32::pack_rows(p.b + column * p.ldb, p.ldb, count, p.k, to, packed.step);
+    else
+        f32::pack_columns(p.b + column, p.ldb, count, p.k, to, packed.step);
+    f32::scale_packed(to, p.k, packed.step, p.alpha);
 }
 
-void gemms(Pool & pool, const std::vector<TiledGemm> & products) {
-    const std::vector<Tiling> cut = tilings(products);
-    int64_t count = 0;
-    for (const Tiling & t : cut) count += t.count();
-    pool.each(count, [&](int64_t task, int) {
+void multiply(const Part & part, const Tile & tile) {
+    const TiledGemm & p = *part.of;
+    const bool turned = p.a_side == Side::transposed;
+    const f32::Packing packed = part.packed ? f32::packing(p.k) : f32::Packing{lanes, p.ldb};
+    const int64_t end = tile.row + tile.rows, last = std::min(part.columns, tile.column + tile.columns);
+    for (int64_t from = 0; from < p.k; from += depth)
+        for (int64_t row = tile.row; row < end; row += product_row_block)
+            for (int64_t column = tile.column; column < last; column += strip) {
+                const f32::Left left = turned ? f32::Left{p.a + from * p.lda + row, 1, p.lda} : f32::Left{p.a + row * p.lda + from, p.lda, 1};
+                const f32::Right right{(part.packed ? part.packed + column * p.k : p.b + part.first + column) + packed.at(0, from), packed};
+                f32::multiply(std::min(product_row_block, end - row), std::min(strip, last - column), std::min(depth, p.k - from), left, right, p.add || from > 0,
+                              p.c + row * p.ldc + part.first + column, p.ldc);
+            }
+}
+
+/** f(part, task of it) for all of them. */
+template <class Count, class F> void each_of(Pool & pool, const std::vector<Part> & parts, const Count & count, const F & f) {
+    int64_t all = 0;
+    for (const Part & part : parts) all += count(part);
+    pool.each(all, [&](int64_t task, int) {
         size_t of = 0;
-        for (; task >= cut[of].count(); of++) task -= cut[of].count();
-        const TiledGemm & p = products[of];
-        const Tile t = cut[of].at(task);
-        for (const Factors & f : p.sum) {
-            const float * a = f.a + (p.a_side == Side::plain ? t.row * f.lda : t.row);
-            const float * b = f.b + (p.b_side == Side::plain ? t.column : t.column * f.ldb);
-            gemm(p.a_side, p.b_side, t.rows, t.columns, f.k, p.alpha, a, f.lda, b, f.ldb, &f == &p.sum[0] ? p.beta : 1, p.c + t.row * p.ldc + t.column, p.ldc);
-        }
+        for (; task >= count(parts[of]); of++) task -= count(parts[of]);
+        f(parts[of], task);
     });
+}
+
+void multiply(Pool & pool, const std::vector<Part> & parts) {
+    each_of(pool, parts, [](const Part & part) { return part.packed ? (part.columns + lanes - 1) / lanes : 0; }, [](const Part & part, int64_t group) { pack(part, group * lanes); });
+    each_of(pool, parts, [](const Part & part) { return part.tiling.count(); }, [](const Part & part, int64_t tile) { multiply(part, part.tiling.at(tile)); });
+}
+
+} // namespace
+
+void gemms(Pool & pool, const std::vector<TiledGemm> & products, float * scratch, int64_t scratch_floats) {
+    std::vector<Part> parts;
+    int64_t used = 0;
+    for (const TiledGemm & p : products)
+        for (int64_t first = 0, columns; first < p.n && p.m > 0; first += columns) {
+            const int64_t of_strip = packs(p) ? strip * p.k : 0;
+            if (used + of_strip > scratch_floats) {
+                multiply(pool, parts);
+                parts.clear();
+                used = 0;
+            }
+            const int64_t strips = of_strip > 0 ? std::min(strips_of(p.n - first), (scratch_floats - used) / of_strip) : strips_of(p.n);
+            columns = std::min(p.n - first, strips * strip);
+            parts.push_back({&p, first, columns, of_strip > 0 ? scratch + used : nullptr, product_tiling(p.m, strips * strip, p.k)});
+            used += strips * of_strip;
+        }
+    multiply(pool, parts);
 }
 
 double gemm_rate(Pool & pool, Number inputs) {
@@ -84,7 +136,7 @@ double gemm_rate(Pool & pool, Number inputs) {
     const auto multiply = [&](Operands & o) {
         for (int64_t column = 0; column < n; column += f32::strip) {
             if (inputs == Number::f32)
-                f32::multiply(m, f32::strip, k, o.a.data(), k, o.b.data() + column * k, false, o.c.data() + column, n);
+                f32::multiply(m, f32::strip, k, {o.a.data(), k, 1}, {o.b.data() + column * k, f32::packing(k)}, false, o.c.data() + column, n);
             else
                 bf16::multiply(m, bf16::strip, pairs, o.narrow_a.data(), pairs, o.narrow_b.data() + column * pairs, false, o.c.data() + column, n);
         }

@@ -1,5 +1,5 @@
-// Matrix products in row-major order on one thread, and cut into tiles over the pool. OpenBLAS runs single-threaded underneath: the
-// cuts are ours, so that the sums have one order whatever the number of threads.
+// Matrix products in row-major order: on one thread by OpenBLAS, and cut into tiles over the pool by the kernels of f32_gemm.h. The cuts
+// go by the shapes, so that the sums have one order whatever the number of threads.
 #pragma once
 #include <cblas.h>
 
@@ -21,31 +21,22 @@ inline void gemm(Side a_side, Side b_side, int64_t m, int64_t n, int64_t k, floa
                 a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
 }
 
-/** What a product sums over: op(A) [m, k] · op(B) [k, n], sides as of the product. */
-struct Factors {
-    int64_t k;
+/** C [m, n] = alpha · op(A) [m, k] · op(B) [k, n], or += with add. */
+struct TiledGemm {
+    Side a_side, b_side;
+    int64_t m, n, k;
+    float alpha;
     const float * a;
     int64_t lda;
     const float * b;
     int64_t ldb;
-};
-
-/** C [m, n] = alpha · Σ of the factors' products + beta · C, in their order. */
-struct TiledGemm {
-    Side a_side, b_side;
-    int64_t m, n;
-    float alpha;
-    std::vector<Factors> sum;
-    float beta;
+    bool add;
     float * c;
     int64_t ldc;
 };
 
-/** How each of some products is cut that are computed together. */
-std::vector<Tiling> tilings(const std::vector<TiledGemm> & products);
-
-/** Products that write to different places. */
-void gemms(Pool & pool, const std::vector<TiledGemm> & products);
+/** Products that write to different places, in single precision. scratch [scratch_floats, at least 64 · the longest k]: what of B is packed. */
+void gemms(Pool & pool, const std::vector<TiledGemm> & products, float * scratch, int64_t scratch_floats);
 
 /** Sets OpenBLAS to one thread and returns the name of the kernels it chose for this processor. */
 const char * gemm_prepare();

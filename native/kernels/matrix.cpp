@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kernels/bf16_gemm.h"
 #include "kernels/f32_gemm.h"
@@ -29,23 +30,57 @@ constexpr int64_t rows_of_task = 32;
 
 int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
+/** At most `strip` columns of an output. */
+struct Strip {
+    const Matrix * w;
+    int64_t begin, count; // rows of w forward, columns of it backward
+    float * out;          // of the first token
+    int64_t stride;       // between tokens
+    const LowRank * low;
+    size_t product; // whose low it is
+};
+
+/** How the panel is cut: a strip has its part of the frozen weights, and behind it `low_steps` steps of a LoRA's. */
+struct Layout {
+    int64_t steps, low_steps;
+    int64_t strip_values() const { return (steps + low_steps) * strip; }
+    template <class Value> Value * frozen(Value * panel, int64_t s) const { return panel + s * strip_values(); }
+    template <class Value> Value * low(Value * panel, int64_t s) const { return frozen(panel, s) + steps * strip; }
+};
+
 /** What the products below need of a precision. A step along k is one value, or a pair. */
 struct Single {
     using Value = float;
     static constexpr bool rounds = false;
     static int64_t steps(int64_t k) { return k; }
-    static void pack_rows(const float * from, int64_t stride, int64_t rows, int64_t k, float * to) { f32::pack_rows(from, stride, rows, k, to); }
-    static void multiply(int64_t m, int64_t n, int64_t steps, const float * a, int64_t lda, const float * b, bool add, float * c, int64_t ldc) {
-        f32::multiply(m, n, steps, a, lda, b, add, c, ldc);
+    static f32::Packing packing(int64_t steps) { return f32::packing(steps); }
+    static void pack_rows(const float * from, int64_t stride, int64_t rows, int64_t k, float * to, int64_t step) { f32::pack_rows(from, stride, rows, k, to, step); }
+    static void multiply(int64_t m, int64_t n, int64_t steps, const float * a, int64_t lda, const float * b, const f32::Packing & packing, bool add, float * c, int64_t ldc) {
+        f32::multiply(m, n, steps, {a, lda, 1}, {b, packing}, add, c, ldc);
     }
     static float * panel(Panels & panels) { return panels.floats(); }
 
-    /** Rows [row, row + count) of w along k, columns [column, column + columns ≤ columns_at_a_time) as lanes of strips that are strip_steps long. */
-    static void pack_along(const Matrix & w, int64_t row, int64_t count, int64_t column, int64_t columns, float * to, int64_t strip_steps) {
+    /** `lanes` columns, or as many as there are, of what a LoRA adds to a strip; `along`: v's rows are the strip's columns. */
+    static void pack_low(const Strip & of, int64_t lane, bool along, float * to, int64_t low_steps) {
+        const LowRank & low = *of.low;
+        const f32::Packing packed = packing(low_steps);
+        const int64_t column = of.begin + lane, count = std::min(lanes, of.count - lane);
+        float * at = to + packed.at(lane, 0);
+        if (along)
+            f32::pack_rows(low.v + column * low.rank, low.rank, count, low.rank, at, packed.step);
+        else
+            f32::pack_columns(low.v + column, of.stride, count, low.rank, at, packed.step);
+        f32::scale_packed(at, low.rank, packed.step, low.scale);
+    }
+
+    /** Rows [row, row + count) of w along k from `step` on, columns [column, column + columns ≤ columns_at_a_time) as lanes of strips, of which the
+     *  first is `to`. */
+    static void pack_along(const Matrix & w, int64_t row, int64_t count, int64_t column, int64_t columns, const Layout & layout, int64_t step, float * to) {
+        const f32::Packing packed = packing(layout.steps);
         float dense[columns_at_a_time];
         for (int64_t r = 0; r < count; r++) {
             w.read(row + r, column, columns, dense);
-            for (int64_t c = 0; c < columns; c += strip) std::copy_n(dense + c, std::min(strip, columns - c), to + c * strip_steps + r * strip);
+            for (int64_t c = 0; c < columns; c += lanes) std::copy_n(dense + c, std::min(lanes, columns - c), layout.frozen(to, c / strip) + packed.at(c % strip, step + r));
         }
     }
 };
@@ -54,41 +89,51 @@ struct Narrow {
     using Value = uint32_t;
     static constexpr bool rounds = true;
     static int64_t steps(int64_t k) { return bf16::pairs_of(k); }
-    static void pack_rows(const float * from, int64_t stride, int64_t rows, int64_t k, uint32_t * to) { bf16::pack_rows(from, stride, rows, k, to); }
-    static void multiply(int64_t m, int64_t n, int64_t steps, const uint32_t * a, int64_t lda, const uint32_t * b, bool add, float * c, int64_t ldc) {
+    static f32::Packing packing(int64_t) { return {lanes, strip}; }
+    static void pack_rows(const float * from, int64_t stride, int64_t rows, int64_t k, uint32_t * to, int64_t) { bf16::pack_rows(from, stride, rows, k, to); }
+    static void multiply(int64_t m, int64_t n, int64_t steps, const uint32_t * a, int64_t lda, const uint32_t * b, const f32::Packing &, bool add, float * c, int64_t ldc) {
         bf16::multiply(m, n, steps, a, lda, b, add, c, ldc);
     }
     static uint32_t * panel(Panels & panels) { return panels.pairs(); }
 
-    static void pack_along(const Matrix & w, int64_t row, int64_t count, int64_t column, int64_t columns, uint32_t * to, int64_t strip_steps) {
+    static void pack_low(const Strip & of, int64_t lane, bool along, uint32_t * to, int64_t) {
+        const LowRank & low = *of.low;
+        const int64_t column = of.begin + lane, count = std::min(lanes, of.count - lane);
+        alignas(64) float dense[lanes * columns_at_a_time];
+        for (int64_t from = 0; from < low.rank; from += columns_at_a_time) {
+            const int64_t k = std::min(columns_at_a_time, low.rank - from);
+            uint32_t * at = to + lane + steps(from) * strip;
+            for (int64_t p = 0; p < k; p++)
+                for (int64_t c = 0; c < count; c++)
+                    dense[along ? c * columns_at_a_time + p : p * lanes + c] = low.scale * (along ? low.v[(column + c) * low.rank + from + p] : low.v[(from + p) * of.stride + column + c]);
+            if (along)
+                bf16::pack_rows(dense, columns_at_a_time, count, k, at);
+            else
+                for (int64_t p = 0; p < k; p += 2) bf16::pack_pair(dense + p * lanes, p + 1 < k ? dense + (p + 1) * lanes : nullptr, count, at + p / 2 * strip);
+        }
+    }
+
+    static void pack_along(const Matrix & w, int64_t row, int64_t count, int64_t column, int64_t columns, const Layout & layout, int64_t step, uint32_t * to) {
         alignas(64) float dense[2][columns_at_a_time];
         for (int64_t r = 0; r < count; r += 2) {
             const bool odd = r + 1 < count;
             w.read(row + r, column, columns, dense[0]);
             if (odd) w.read(row + r + 1, column, columns, dense[1]);
             for (int64_t c = 0; c < columns; c += strip)
-                bf16::pack_pair(dense[0] + c, odd ? dense[1] + c : nullptr, std::min(strip, columns - c), to + c * strip_steps + r / 2 * strip);
+                bf16::pack_pair(dense[0] + c, odd ? dense[1] + c : nullptr, std::min(strip, columns - c), layout.frozen(to, c / strip) + (step + r / 2) * strip);
         }
     }
 };
 
-/** Rows [row, row + count ≤ lanes) of w, columns [from, from + k), as lanes of a strip. */
-template <class In> void pack_lanes(const Matrix & w, int64_t row, int64_t count, int64_t from, int64_t k, typename In::Value * to) {
+/** Rows [row, row + count ≤ lanes) of w, columns [from, from + k), as lanes of a strip whose steps are `step` apart. */
+template <class In> void pack_lanes(const Matrix & w, int64_t row, int64_t count, int64_t from, int64_t k, typename In::Value * to, int64_t step) {
     alignas(64) float dense[lanes * columns_at_a_time];
     for (int64_t at = 0; at < k; at += columns_at_a_time) {
         const int64_t columns = std::min(columns_at_a_time, k - at);
         for (int64_t r = 0; r < count; r++) w.read(row + r, from + at, columns, dense + r * columns_at_a_time);
-        In::pack_rows(dense, columns_at_a_time, count, columns, to + In::steps(at) * strip);
+        In::pack_rows(dense, columns_at_a_time, count, columns, to + In::steps(at) * step, step);
     }
 }
-
-/** At most `strip` columns of an output. */
-struct Strip {
-    const Matrix * w;
-    int64_t begin, count; // rows of w forward, columns of it backward
-    float * out;          // of the first token
-    int64_t stride;       // between tokens
-};
 
 /** The other input [tokens, steps], or some of its steps. */
 template <class Value> struct Left {
@@ -96,20 +141,60 @@ template <class Value> struct Left {
     int64_t stride, first, steps;
 };
 
-/** Output of strip s, and += with add, of the left input and strip s of b: count strips, `steps` long. */
+/** The left inputs of what LoRAs add, by product. */
+template <class In> class Lows {
+public:
+    using Value = typename In::Value;
+
+    Lows(Panels & panels, std::vector<const LowRank *> all, int64_t tokens) : all_(std::move(all)) {
+        for (const LowRank * low : all_) steps_ = std::max(steps_, In::steps(low->rank));
+        if constexpr (In::rounds) rounded_ = panels.rounded_low.ensure(static_cast<size_t>(tokens * stride()));
+    }
+
+    /** Of the longest. */
+    int64_t steps() const { return steps_; }
+
+    void round(int64_t t) const {
+        if constexpr (In::rounds)
+            for (size_t i = 0; i < all_.size(); i++) bf16::round_row(all_[i]->u + t * all_[i]->ldu, all_[i]->rank, rounded_ + t * stride() + static_cast<int64_t>(i) * steps_);
+    }
+
+    void multiply(const Strip & to, int64_t t, int64_t rows, const Value * packed, const f32::Packing & packing) const {
+        const LowRank & low = *all_[to.product];
+        const Value * left;
+        int64_t width = low.ldu;
+        if constexpr (In::rounds) {
+            width = stride();
+            left = rounded_ + t * width + static_cast<int64_t>(to.product) * steps_;
+        } else
+            left = low.u + t * width;
+        if (low.rank > 0) In::multiply(rows, to.count, In::steps(low.rank), left, width, packed, packing, true, to.out + t * to.stride, to.stride);
+    }
+
+private:
+    int64_t stride() const { return static_cast<int64_t>(all_.size()) * steps_; }
+    std::vector<const LowRank *> all_;
+    int64_t steps_ = 0;
+    uint32_t * rounded_ = nullptr; // [tokens, products, steps]
+};
+
+/** Output of strip s, and += with add, of the left input and strip s of the panel, with what a LoRA adds if the layout has it. */
 template <class In, class Value = typename In::Value>
-void multiply(Pool & pool, const Strip * strips, int64_t count, int64_t tokens, int64_t steps, const std::vector<Left<Value>> & left, const Value * b, bool add) {
-    const Tiling tiling = product_tiling(tokens, count * strip, steps);
+void multiply(Pool & pool, const Strip * strips, int64_t count, int64_t tokens, const Layout & layout, const std::vector<Left<Value>> & left, const Lows<In> & lows, Value * panel, bool add) {
+    const Tiling tiling = product_tiling(tokens, count * strip, layout.steps);
+    const f32::Packing packed = In::packing(layout.steps), packed_low = In::packing(layout.low_steps);
     pool.each(tiling.count(), [&](int64_t task, int) {
         const Tile tile = tiling.at(task);
         const int64_t first = tile.column / strip, last = (tile.column + tile.columns) / strip, end = tile.row + tile.rows;
         for (int64_t t = tile.row; t < end; t += product_row_block)
-            for (int64_t s = first; s < last; s++)
-                for (const Left<Value> & l : left) {
-                    const Strip & to = strips[s];
-                    In::multiply(std::min(product_row_block, end - t), to.count, l.steps, l.a + t * l.stride, l.stride, b + (s * steps + l.first) * strip,
-                                 add || &l != &left[0], to.out + t * to.stride, to.stride);
-                }
+            for (int64_t s = first; s < last; s++) {
+                const Strip & to = strips[s];
+                const int64_t rows = std::min(product_row_block, end - t);
+                float * out = to.out + t * to.stride;
+                for (const Left<Value> & l : left)
+                    In::multiply(rows, to.count, l.steps, l.a + t * l.stride, l.stride, layout.frozen(panel, s) + packed.at(0, l.first), packed, add || &l != &left[0], out, to.stride);
+                if (layout.low_steps > 0) lows.multiply(to, t, rows, layout.low(panel, s), packed_low);
+            }
     });
 }
 
@@ -117,46 +202,59 @@ template <class In> void forward(Pool & pool, Panels & panels, const std::vector
     using Value = typename In::Value;
     const int64_t columns = products[0].w->columns;
     std::vector<Strip> strips;
-    for (const Product & p : products)
-        for (int64_t row = 0; row < p.w->rows; row += strip) strips.push_back({p.w, row, std::min(strip, p.w->rows - row), p.y + row, p.w->rows});
+    std::vector<const LowRank *> of_products;
+    for (const Product & p : products) {
+        for (int64_t row = 0; row < p.w->rows; row += strip) strips.push_back({p.w, row, std::min(strip, p.w->rows - row), p.y + row, p.w->rows, &p.low, of_products.size()});
+        of_products.push_back(&p.low);
+    }
+    const Lows<In> lows(panels, of_products, tokens);
     for (int64_t from = 0; from < columns; from += product_depth) {
         const int64_t k = std::min(product_depth, columns - from), steps = In::steps(k);
+        const Layout layout{steps, from == 0 ? lows.steps() : 0};
         std::vector<Left<Value>> left;
-        Value * b = In::panel(panels);
+        Value * panel = In::panel(panels);
         if constexpr (In::rounds)
             left.push_back({panels.rounded.ensure(static_cast<size_t>(tokens * steps)), steps, 0, steps});
         else
             left.push_back({x + from, columns, 0, steps});
-        const auto all = static_cast<int64_t>(strips.size()), fitting = panel_floats / (steps * strip);
+        const auto all = static_cast<int64_t>(strips.size()), fitting = panel_floats / layout.strip_values();
         for (int64_t first = 0; first < all; first += fitting) {
             const int64_t count = std::min(fitting, all - first);
             {
                 const Timed timed(panels.profile, Op::dequantise);
+                const f32::Packing packed = In::packing(steps);
                 const int64_t rounding = In::rounds && first == 0 ? pieces(tokens, rows_of_task) : 0, parts = strip / lanes;
                 pool.each(rounding + count * parts, [&](int64_t task, int) {
                     if (task < rounding) {
                         const int64_t end = std::min(tokens, (task + 1) * rows_of_task);
-                        for (int64_t t = task * rows_of_task; t < end; t++) bf16::round_row(x + t * columns + from, k, panels.rounded.data() + t * steps);
+                        for (int64_t t = task * rows_of_task; t < end; t++) {
+                            bf16::round_row(x + t * columns + from, k, panels.rounded.data() + t * steps);
+                            if (from == 0) lows.round(t);
+                        }
                         return;
                     }
                     const int64_t s = (task - rounding) / parts, lane = (task - rounding) % parts * lanes;
                     const Strip & of = strips[static_cast<size_t>(first + s)];
-                    if (lane < of.count) pack_lanes<In>(*of.w, of.begin + lane, std::min(lanes, of.count - lane), from, k, b + s * steps * strip + lane);
+                    if (lane >= of.count) return;
+                    pack_lanes<In>(*of.w, of.begin + lane, std::min(lanes, of.count - lane), from, k, layout.frozen(panel, s) + packed.at(lane, 0), packed.step);
+                    if (layout.low_steps > 0 && of.low->rank > 0) In::pack_low(of, lane, true, layout.low(panel, s), layout.low_steps);
                 });
             }
-            multiply<In>(pool, &strips[static_cast<size_t>(first)], count, tokens, steps, left, b, add || from > 0);
+            multiply<In>(pool, &strips[static_cast<size_t>(first)], count, tokens, layout, left, lows, panel, add || from > 0);
         }
     }
 }
 
 /** Columns [from, from + columns) of the gradient. */
-template <class In> void backward(Pool & pool, Panels & panels, const std::vector<Product> & products, int64_t from, int64_t columns, float * dx, int64_t tokens, bool add) {
+template <class In>
+void backward(Pool & pool, Panels & panels, const std::vector<Product> & products, const LowRank & low, int64_t from, int64_t columns, float * dx, int64_t tokens, bool add) {
     using Value = typename In::Value;
     const int64_t stride = products[0].w->columns;
     std::vector<Strip> strips;
-    for (int64_t column = from; column < from + columns; column += strip) strips.push_back({nullptr, column, std::min(strip, from + columns - column), dx + column, stride});
+    for (int64_t column = from; column < from + columns; column += strip) strips.push_back({nullptr, column, std::min(strip, from + columns - column), dx + column, stride, &low, 0});
     const auto across = static_cast<int64_t>(strips.size()), wide = pieces(columns, columns_at_a_time);
-    const int64_t most_steps = panel_floats / (across * strip);
+    const Lows<In> lows(panels, {&low}, tokens);
+    const int64_t most_steps = panel_floats / (across * strip) - lows.steps();
 
     // The sum runs over the rows of all products, one behind the other; a piece of it has rows of one product.
     struct Piece {
@@ -165,7 +263,7 @@ template <class In> void backward(Pool & pool, Panels & panels, const std::vecto
     };
     size_t product = 0;
     int64_t row = 0;
-    for (bool more = add; product < products.size(); more = true) {
+    for (bool is_first = true; product < products.size(); is_first = false) {
         std::vector<Piece> part;
         std::vector<Left<Value>> left;
         int64_t steps = 0;
@@ -184,39 +282,48 @@ template <class In> void backward(Pool & pool, Panels & panels, const std::vecto
                 row = 0;
             }
         }
-        Value * b = In::panel(panels);
+        const Layout layout{steps, is_first ? lows.steps() : 0};
+        Value * panel = In::panel(panels);
         if constexpr (In::rounds) left.push_back({panels.rounded.ensure(static_cast<size_t>(tokens * steps)), steps, 0, steps});
         {
             const Timed timed(panels.profile, Op::dequantise);
-            const int64_t rounding = In::rounds ? pieces(tokens, rows_of_task) : 0;
-            pool.each(rounding + static_cast<int64_t>(part.size()) * wide, [&](int64_t task, int) {
+            const int64_t rounding = In::rounds ? pieces(tokens, rows_of_task) : 0, weights = static_cast<int64_t>(part.size()) * wide;
+            pool.each(rounding + weights + (layout.low_steps > 0 ? across : 0), [&](int64_t task, int) {
                 if (task < rounding) {
                     const int64_t end = std::min(tokens, (task + 1) * rows_of_task);
-                    for (int64_t t = task * rows_of_task; t < end; t++)
+                    for (int64_t t = task * rows_of_task; t < end; t++) {
                         for (const Piece & p : part) bf16::round_row(p.of->y + t * p.of->w->rows + p.row, p.count, panels.rounded.data() + t * steps + p.step);
+                        if (is_first) lows.round(t);
+                    }
+                    return;
+                }
+                if (task >= rounding + weights) {
+                    const int64_t s = task - rounding - weights;
+                    const Strip & of = strips[static_cast<size_t>(s)];
+                    for (int64_t lane = 0; lane < of.count; lane += lanes) In::pack_low(of, lane, false, layout.low(panel, s), layout.low_steps);
                     return;
                 }
                 const Piece & p = part[static_cast<size_t>((task - rounding) / wide)];
                 const int64_t column = (task - rounding) % wide * columns_at_a_time;
-                In::pack_along(*p.of->w, p.row, p.count, from + column, std::min(columns_at_a_time, columns - column), b + column * steps + p.step * strip, steps);
+                In::pack_along(*p.of->w, p.row, p.count, from + column, std::min(columns_at_a_time, columns - column), layout, p.step, layout.frozen(panel, column / strip));
             });
         }
-        multiply<In>(pool, strips.data(), across, tokens, steps, left, b, more);
+        multiply<In>(pool, strips.data(), across, tokens, layout, left, lows, panel, add || !is_first);
     }
 }
 
 /** So many columns at a time that the panel holds a long part of the sum: the gradient is read and written once for each. */
-template <class In> void backward(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, bool add) {
+template <class In> void backward(Pool & pool, Panels & panels, const std::vector<Product> & products, const LowRank & low, float * dx, int64_t tokens, bool add) {
     const int64_t columns = products[0].w->columns;
     int64_t rows = 0;
     for (const Product & p : products) rows += p.w->rows;
-    const int64_t fitting = panel_floats / In::steps(std::min(rows, product_depth)) / columns_at_a_time * columns_at_a_time;
-    for (int64_t from = 0; from < columns; from += fitting) backward<In>(pool, panels, products, from, std::min(fitting, columns - from), dx, tokens, add);
+    const int64_t fitting = panel_floats / (In::steps(std::min(rows, product_depth)) + low.rank) / columns_at_a_time * columns_at_a_time;
+    for (int64_t from = 0; from < columns; from += fitting) backward<In>(pool, panels, products, low, from, std::min(fitting, columns - from), dx, tokens, add);
 }
 
 double flops_of(const std::vector<Product> & products, int64_t tokens) {
     double flops = 0;
-    for (const Product & p : products) flops += 2.0 * static_cast<double>(tokens * p.w->rows) * static_cast<double>(p.w->columns);
+    for (const Product & p : products) flops += 2.0 * static_cast<double>(tokens * p.w->rows) * static_cast<double>(p.w->columns + p.low.rank);
     return flops;
 }
 
@@ -227,10 +334,10 @@ void linear(Pool & pool, Panels & panels, const std::vector<Product> & products,
     (panels.number == Number::bf16 ? forward<Narrow> : forward<Single>)(pool, panels, products, x, tokens, add);
 }
 
-void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, bool add, Op op) {
-    const Timed timed(panels.profile, op, flops_of(products, tokens));
+void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, const LowRank & low, float * dx, int64_t tokens, bool add, Op op) {
+    const Timed timed(panels.profile, op, flops_of(products, tokens) + 2.0 * static_cast<double>(tokens * low.rank) * static_cast<double>(products[0].w->columns));
     if (panels.number == Number::bf16)
-        backward<Narrow>(pool, panels, products, dx, tokens, add);
+        backward<Narrow>(pool, panels, products, low, dx, tokens, add);
     else
-        backward<Single>(pool, panels, products, dx, tokens, add);
+        backward<Single>(pool, panels, products, low, dx, tokens, add);
 }

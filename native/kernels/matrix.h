@@ -38,6 +38,8 @@ public:
 
     /** The other input of a product in bf16, [tokens, at most product_depth]. */
     Buffer<uint32_t> rounded;
+    /** And those of what LoRAs add to it, [tokens, products, half the rank]. */
+    Buffer<uint32_t> rounded_low;
 
     Profile & profile;
     Number number = Number::f32; // of the products that follow
@@ -46,9 +48,19 @@ private:
     Buffer<float> panel_;
 };
 
+/** scale · u · v of a LoRA, added to a product tile by tile while it is in the cache; what is multiplied is in panels.number too. */
+struct LowRank {
+    int64_t rank = 0; // 0: nothing is added
+    const float * u = nullptr; // [tokens, rank], rows ldu apart
+    int64_t ldu = 0;
+    const float * v = nullptr; // forward [w->rows, rank], backward [rank, columns]
+    float scale = 1;
+};
+
 struct Product {
     const Matrix * w;
     float * y; // [tokens, w->rows]
+    LowRank low = {};
 };
 
 namespace reference {
@@ -69,8 +81,8 @@ template <class T> void linear_backward(const T * w, int64_t rows, int64_t colum
 
 } // namespace reference
 
-/** y = x · Wᵀ, or += with add, for every product; x [tokens, columns] is shared. In panels.number; time counts for op. */
+/** y = x · Wᵀ + low, or += with add, for every product; x [tokens, columns] is shared. In panels.number; time counts for op. */
 void linear(Pool & pool, Panels & panels, const std::vector<Product> & products, const float * x, int64_t tokens, bool add, Op op = Op::linear);
 
-/** dx [tokens, columns] = Σ over products of y · W, or += with add; here y holds the gradient of each product. */
-void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, float * dx, int64_t tokens, bool add, Op op = Op::linear);
+/** dx [tokens, columns] = Σ over products of y · W + low, or += with add; here y holds the gradient of each product. */
+void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, const LowRank & low, float * dx, int64_t tokens, bool add, Op op = Op::linear);

@@ -1,5 +1,4 @@
-// How the output of a product is cut into tiles. It goes by the product's shape alone and never by the number of threads: the bits of
-// a sum that OpenBLAS takes change with the tile it lies in.
+// How the output of a product is cut into tiles. It goes by the product's shape alone and never by the number of threads.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -20,7 +20,7 @@ Projected project(Pool & pool, Panels & panels, const GgufModel & model, const A
         const auto inverse = static_cast<float>(1 / std::sqrt(std::max(squares, 1e-30)));
         for (float & value : result.direction) value *= inverse;
     }
-    linear_backward(pool, panels, {{&matrix, result.direction.data()}}, result.row.data(), 1, false);
+    linear_backward(pool, panels, {{&matrix, result.direction.data()}}, {}, result.row.data(), 1, false);
     if (!adapter) return result;
     const int64_t rank = adapter->shape.rank;
     for (const Site & site : adapter->layers[static_cast<size_t>(layer)][target == attn_output ? group_output : group_down].sites) {

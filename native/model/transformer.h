@@ -1,5 +1,6 @@
-// The backend of the CPU: one frozen transformer and the passes over it in single precision. Only the frozen products of a training
-// pass may be in bf16, forward and backward: what is scored, sampled or asked forward is to the last digits what is served.
+// The backend of the CPU: one frozen transformer and the passes over it in single precision. In a training pass the frozen products may
+// be in bf16, forward and backward, with what a LoRA adds to them: what is scored, sampled or asked forward is to the last digits what is
+// served.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "base/limits.h"
 #include "kernels/attention.h"
+#include "kernels/gemm.h"
 #include "kernels/matrix.h"
 #include "model/backend.h"
 #include "model/workspace.h"
@@ -83,9 +85,17 @@ private:
     };
     LoraRows head_rows(int64_t first, int64_t count);
     LoraRows token_rows() { return {tokens_, origins_, work_.dropped.data(), work_.du.data()}; }
-    static double lora_flops(const Group & group, int64_t count);
-    void lora(const Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, float * u, const std::vector<float *> & ys);
-    void lora_backward(Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, const float * u, const std::vector<const float *> & dys, float * dx);
+    /** Of one product with the A's of a group, and with its B's. */
+    static double flops_of_a(const Group & group, int64_t count);
+    static double flops_of_b(const Group & group, int64_t count);
+    /** The panel is free between the frozen products. */
+    void multiply(const std::vector<TiledGemm> & products) { gemms(pool_, products, panels_.floats(), panel_floats); }
+    void lora_inputs(const Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, float * u);
+    static LowRank lora_output(const Adapter * adapter, const Group * group, Target target, const float * u);
+    LowRank lora_input_gradient(const Adapter & adapter, const Group & group, const LoraRows & rows, const std::vector<const float *> & dys);
+    void lora_gradients(Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, const float * u, const std::vector<const float *> & dys, float * dx);
+    void group_backward(Adapter & adapter, const Group & group, const LoraRows & rows, const std::vector<std::pair<Target, Product>> & products, const float * x, const float * u, float * dx,
+                        Op op = Op::linear);
 
     void norm_positions(const std::vector<int64_t> & positions);
     float * make_logits(int64_t first, int64_t rows);

@@ -9,27 +9,45 @@
 #include "kernels/swiglu.h"
 #include "model/transformer.h"
 
-void Transformer::lora_backward(Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, const float * u, const std::vector<const float *> & dys,
-                                float * dx) {
-    if (group.sites.empty()) return;
-    const Timed timed(profile_, Op::lora, 2 * lora_flops(group, rows.count));
-    const float * w = adapter.weights.data();
-    float * g = adapter.gradients.data();
-    const int64_t rank = adapter.shape.rank, columns = group.columns, count = rows.count;
-    const Dropout dropping(adapter.shape.dropout);
-    std::vector<TiledGemm> of_u, rest;
+/**
+ * rows.du [count, group width], the gradient of u. Returns what of it goes into the gradient of the group's input together with that of the
+ * frozen products; nothing where the input was dropped, which lora_gradients sees to.
+ */
+LowRank Transformer::lora_input_gradient(const Adapter & adapter, const Group & group, const LoraRows & rows, const std::vector<const float *> & dys) {
+    if (group.sites.empty()) return {};
+    const Timed timed(profile_, Op::lora, flops_of_b(group, rows.count));
+    std::vector<TiledGemm> products;
     for (size_t i = 0; i < group.sites.size(); i++) {
         const Site & site = group.sites[i];
-        of_u.push_back({Side::plain, Side::plain, count, rank, adapter.scale(), {{site.rows, dys[i], site.rows, w + site.b, rank}}, 0, rows.du + site.u, group.width});
-        rest.push_back({Side::transposed, Side::plain, site.rows, rank, adapter.scale(), {{count, dys[i], site.rows, u + site.u, group.width}}, 1, g + site.b, rank});
+        products.push_back({Side::plain, Side::plain, rows.count, adapter.shape.rank, site.rows, adapter.scale(), dys[i], site.rows, adapter.weights.data() + site.b, adapter.shape.rank,
+                            false, rows.du + site.u, group.width});
     }
-    gemms(pool_, of_u);
-    if (dx) rest.push_back({Side::plain, Side::plain, count, columns, 1, {{group.width, rows.du, group.width, w + group.a, columns}}, rows.origins ? 0.0f : 1.0f, rows.origins ? rows.dropped : dx, columns});
-    const TiledGemm of_a{Side::transposed, Side::plain, group.width, columns, 1, {{count, rows.du, group.width, rows.origins ? rows.dropped : x, columns}}, 1, g + group.a, columns};
-    if (!rows.origins) rest.push_back(of_a);
-    gemms(pool_, rest);
-    if (!rows.origins) return;
+    multiply(products);
+    if (rows.origins) return {};
+    return {group.width, rows.du, group.width, adapter.weights.data() + group.a, 1};
+}
+
+/** Adds to the gradients of A and B; dx, unless it is null, gets what goes through a dropped input. After lora_input_gradient. */
+void Transformer::lora_gradients(Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, const float * u, const std::vector<const float *> & dys, float * dx) {
+    if (group.sites.empty()) return;
+    const double of_a = flops_of_a(group, rows.count);
+    const Timed timed(profile_, Op::lora, flops_of_b(group, rows.count) + (rows.origins && dx ? 2 : 1) * of_a);
+    float * g = adapter.gradients.data();
+    const int64_t rank = adapter.shape.rank, columns = group.columns, count = rows.count;
+    std::vector<TiledGemm> products;
+    for (size_t i = 0; i < group.sites.size(); i++) {
+        const Site & site = group.sites[i];
+        products.push_back({Side::transposed, Side::plain, site.rows, rank, count, adapter.scale(), dys[i], site.rows, u + site.u, group.width, true, g + site.b, rank});
+    }
+    const TiledGemm gradient_of_a{Side::transposed, Side::plain, group.width, columns, count, 1, rows.du, group.width, rows.origins ? rows.dropped : x, columns, true, g + group.a, columns};
+    if (!rows.origins) {
+        products.push_back(gradient_of_a);
+        return multiply(products);
+    }
+    if (dx) products.push_back({Side::plain, Side::plain, count, columns, group.width, 1, rows.du, group.width, adapter.weights.data() + group.a, columns, false, rows.dropped, columns});
+    multiply(products);
     // The gradient of the dropped input gives way to that input.
+    const Dropout dropping(adapter.shape.dropout);
     pool_.split(count, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++) {
             const uint64_t key = adapter.dropout_key(group, rows.origins[t]);
@@ -40,11 +58,12 @@ void Transformer::lora_backward(Adapter & adapter, const Group & group, const Lo
                 dropout(dropping, key, x + t * columns, columns, dropped);
         }
     });
-    gemms(pool_, {of_a});
+    multiply({gradient_of_a});
 }
 
 namespace {
 
+/** Of the sites an adapter really has in a group, of all that the group could have. */
 std::vector<const float *> gradients_of(const Group & group, const std::vector<std::pair<Target, const float *>> & all) {
     std::vector<const float *> chosen;
     for (const Site & site : group.sites)
@@ -54,6 +73,21 @@ std::vector<const float *> gradients_of(const Group & group, const std::vector<s
 }
 
 } // namespace
+
+/** A group of products of one input backward: dx [tokens, columns] of the input x, unless it is null, and the adapter's gradients. */
+void Transformer::group_backward(Adapter & adapter, const Group & group, const LoraRows & rows, const std::vector<std::pair<Target, Product>> & products, const float * x, const float * u,
+                                 float * dx, Op op) {
+    std::vector<std::pair<Target, const float *>> all;
+    std::vector<Product> frozen;
+    for (const auto & [target, product] : products) {
+        all.emplace_back(target, product.y);
+        frozen.push_back(product);
+    }
+    const std::vector<const float *> dys = gradients_of(group, all);
+    const LowRank low = lora_input_gradient(adapter, group, rows, dys);
+    if (dx) linear_backward(pool_, panels_, frozen, low, dx, rows.count, false, op);
+    lora_gradients(adapter, group, rows, x, u, dys, dx);
+}
 
 /** The gradient of what a part of the layer added to the stream, given work_.dx of the stream: through the norm between, if any. */
 float * Transformer::added_backward(const std::vector<float> & weights, const Buffer<float> & added, const Buffer<float> & inv) {
@@ -101,15 +135,12 @@ void Transformer::feed_forward_backward(int64_t layer, Adapter & adapter) {
         for (int64_t t = begin; t < end; t++)
             rmsnorm_again(l.x_mid.data() + t * d, w.ffn_norm.data(), l.ffn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);
     });
-    linear_backward(pool_, panels_, {{&w.ffn_down, dadded}}, work_.dproduct.data(), tokens_, false);
-    lora_backward(adapter, groups[group_down], token_rows(), work_.product.data(), l.u[group_down].data(), {dadded}, work_.dproduct.data());
+    group_backward(adapter, groups[group_down], token_rows(), {{ffn_down, {&w.ffn_down, dadded}}}, work_.product.data(), l.u[group_down].data(), work_.dproduct.data());
     split(Op::activation, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         const int64_t at = begin * ff;
         (gelu ? geglu_backward : swiglu_backward)(gate + at, up + at, work_.dproduct.data() + at, (end - begin) * ff, gate + at, up + at);
     });
-    linear_backward(pool_, panels_, {{&w.ffn_gate, gate}, {&w.ffn_up, up}}, dh, tokens_, false);
-    lora_backward(adapter, groups[group_gate_up], token_rows(), work_.normed.data(), l.u[group_gate_up].data(),
-                  gradients_of(groups[group_gate_up], {{ffn_gate, gate}, {ffn_up, up}}), dh);
+    group_backward(adapter, groups[group_gate_up], token_rows(), {{ffn_gate, {&w.ffn_gate, gate}}, {ffn_up, {&w.ffn_up, up}}}, work_.normed.data(), l.u[group_gate_up].data(), dh);
     split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++)
             rmsnorm_backward(l.x_mid.data() + t * d, w.ffn_norm.data(), l.ffn_inv[static_cast<size_t>(t)], dh + t * d, d, dx + t * d);
@@ -128,8 +159,7 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
     float *dx = work_.dx.data(), *dh = work_.dnormed.data();
 
     float * dadded = added_backward(w.attn_post_norm, l.attn_added, l.attn_added_inv);
-    linear_backward(pool_, panels_, {{&w.attn_output, dadded}}, work_.dattended.data(), tokens_, false);
-    lora_backward(adapter, groups[group_output], token_rows(), l.attended.data(), l.u[group_output].data(), {dadded}, work_.dattended.data());
+    group_backward(adapter, groups[group_output], token_rows(), {{attn_output, {&w.attn_output, dadded}}}, l.attended.data(), l.u[group_output].data(), work_.dattended.data());
     if (lowest && groups[group_qkv].sites.empty()) return;
     float *dq = work_.dq.data(), *dk = work_.dk.data(), *dv = work_.dv.data();
     {
@@ -143,9 +173,8 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
         for (int64_t t = begin; t < end; t++)
             rmsnorm_again(x + t * d, w.attn_norm.data(), l.attn_inv[static_cast<size_t>(t)], d, work_.normed.data() + t * d);
     });
-    if (!lowest) linear_backward(pool_, panels_, {{&w.attn_q, dq}, {&w.attn_k, dk}, {&w.attn_v, dv}}, dh, tokens_, false);
-    lora_backward(adapter, groups[group_qkv], token_rows(), work_.normed.data(), l.u[group_qkv].data(),
-                  gradients_of(groups[group_qkv], {{attn_q, dq}, {attn_k, dk}, {attn_v, dv}}), lowest ? nullptr : dh);
+    group_backward(adapter, groups[group_qkv], token_rows(), {{attn_q, {&w.attn_q, dq}}, {attn_k, {&w.attn_k, dk}}, {attn_v, {&w.attn_v, dv}}}, work_.normed.data(), l.u[group_qkv].data(),
+                   lowest ? nullptr : dh);
     if (lowest) return;
     split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++)
@@ -176,10 +205,9 @@ std::vector<TokenLoss> Transformer::forward_backward(const Batch & batch, Adapte
                 losses[static_cast<size_t>(first + i)] = token_loss_backward(logits + i * vocabulary, vocabulary, ask.target, ask.coefficients, ask.soft);
             }
         });
-        linear_backward(pool_, panels_, {{&model_.head, logits}}, gradient + first * d, count, false, Op::head);
         // u is still that of this chunk.
-        if (!adapter.head.sites.empty())
-            lora_backward(adapter, adapter.head, head_rows(first, count), asked_normed_.data() + first * d, head_u_.data(), {logits}, gradient + first * d);
+        group_backward(adapter, adapter.head, adapter.head.sites.empty() ? LoraRows{count, nullptr, nullptr, nullptr} : head_rows(first, count), {{output_head, {&model_.head, logits}}},
+                       asked_normed_.data() + first * d, head_u_.data(), gradient + first * d, Op::head);
     });
     const Timed timed(profile_, Op::norm);
     std::memset(work_.dx.data(), 0, static_cast<size_t>(tokens_ * d) * sizeof(float));

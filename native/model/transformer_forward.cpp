@@ -57,7 +57,8 @@ int64_t Transformer::memory() const { return static_cast<int64_t>(::sysconf(_SC_
 std::string Transformer::kernels() const { return std::string("OpenBLAS ") + gemm_prepare() + (training_ == Number::bf16 ? ", training in bf16" : ""); }
 
 int64_t Transformer::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_path, Keep keep) {
-    const int64_t rounded = keep == Keep::activations ? tokens * product_depth / 2 : 0;
+    // In bf16, of what is multiplied with weights, and of what an adapter's B (three of them, at most) or A is multiplied with.
+    const int64_t rounded = keep == Keep::activations ? tokens * (product_depth + (adapter ? 3 * (adapter->rank + 1) : 0)) / 2 : 0;
     const int64_t floats = panel_floats + rounded + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
                            2 * threads * query_block * longest_path + tokens * (2 * m.embedding + 1);
     return floats * static_cast<int64_t>(sizeof(float)) + tokens * Workspace::bytes_per_token(m, adapter, keep);
@@ -129,17 +130,18 @@ void Transformer::place_heads(const Batch & batch, int64_t layer, LayerActivatio
     });
 }
 
-double Transformer::lora_flops(const Group & group, int64_t count) {
-    double parameters = static_cast<double>(group.width * group.columns);
+double Transformer::flops_of_a(const Group & group, int64_t count) { return 2.0 * static_cast<double>(group.width * group.columns) * static_cast<double>(count); }
+
+double Transformer::flops_of_b(const Group & group, int64_t count) {
+    double parameters = 0;
     for (const Site & site : group.sites) parameters += static_cast<double>(site.rows * (group.width / static_cast<int64_t>(group.sites.size())));
     return 2 * parameters * static_cast<double>(count);
 }
 
-void Transformer::lora(const Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, float * u, const std::vector<float *> & ys) {
+/** u [count, group width] = X Aᵀ, of the dropped input where there is dropout. */
+void Transformer::lora_inputs(const Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, float * u) {
     if (group.sites.empty()) return;
-    const Timed timed(profile_, Op::lora, lora_flops(group, rows.count));
-    const float * w = adapter.weights.data();
-    const float scale = faulty(Fault::scale_alpha_twice) ? adapter.scale() * adapter.scale() : adapter.scale();
+    const Timed timed(profile_, Op::lora, flops_of_a(group, rows.count));
     const Dropout dropping(adapter.shape.dropout);
     if (rows.origins) {
         pool_.split(rows.count, 4, [&](int64_t begin, int64_t end, int) {
@@ -148,27 +150,19 @@ void Transformer::lora(const Adapter & adapter, const Group & group, const LoraR
         });
         x = rows.dropped;
     }
-    gemms(pool_, {{Side::plain, Side::transposed, rows.count, group.width, 1, {{group.columns, x, group.columns, w + group.a, group.columns}}, 0, u, group.width}});
-    std::vector<TiledGemm> outputs;
-    for (size_t i = 0; i < group.sites.size(); i++) {
-        const Site & site = group.sites[i];
-        outputs.push_back({Side::plain, Side::transposed, rows.count, site.rows, scale, {{adapter.shape.rank, u + site.u, group.width, w + site.b, adapter.shape.rank}}, 1, ys[i], site.rows});
-    }
-    gemms(pool_, outputs);
+    multiply({{Side::plain, Side::transposed, rows.count, group.width, group.columns, 1, x, group.columns, adapter.weights.data() + group.a, group.columns, false, u, group.width}});
 }
 
-namespace {
-
-/** The outputs of the sites an adapter really has in a group, of all that the group could have. */
-template <class T> std::vector<T *> outputs_of(const Group & group, const std::vector<std::pair<Target, T *>> & all) {
-    std::vector<T *> chosen;
-    for (const Site & site : group.sites)
-        for (const auto & [target, output] : all)
-            if (target == site.target) chosen.push_back(output);
-    return chosen;
+/** What the adapter adds to the product of a target, given its group's inputs; nothing where it does not adapt it. */
+LowRank Transformer::lora_output(const Adapter * adapter, const Group * group, Target target, const float * u) {
+    if (adapter)
+        for (const Site & site : group->sites)
+            if (site.target == target) {
+                const float scale = faulty(Fault::scale_alpha_twice) ? adapter->scale() * adapter->scale() : adapter->scale();
+                return {adapter->shape.rank, u + site.u, group->width, adapter->weights.data() + site.b, scale};
+            }
+    return {};
 }
-
-} // namespace
 
 void Transformer::attend(int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token) {
     const AttentionShape s = attention_shape(layer);
@@ -205,18 +199,17 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
         for (int64_t t = begin; t < end; t++) l.ffn_inv[static_cast<size_t>(t)] = rmsnorm(l.x_mid.data() + t * d, w.ffn_norm.data(), shape().norm_eps, d, h + t * d);
         std::memcpy(x_out + begin * d, l.x_mid.data() + begin * d, static_cast<size_t>((end - begin) * d) * sizeof(float));
     });
-    linear(pool_, panels_, {{&w.ffn_gate, l.gate.data()}, {&w.ffn_up, l.up.data()}}, h, tokens_, false);
-    if (adapter) {
-        const Group & group = adapter->layers[static_cast<size_t>(layer)][group_gate_up];
-        lora(*adapter, group, token_rows(), h, l.u[group_gate_up].data(), outputs_of<float>(group, {{ffn_gate, l.gate.data()}, {ffn_up, l.up.data()}}));
-    }
+    const Group * groups = adapter ? adapter->layers[static_cast<size_t>(layer)].data() : nullptr;
+    const auto low = [&](GroupIndex group, Target target) { return lora_output(adapter, groups + group, target, l.u[group].data()); };
+    if (adapter) lora_inputs(*adapter, groups[group_gate_up], token_rows(), h, l.u[group_gate_up].data());
+    linear(pool_, panels_, {{&w.ffn_gate, l.gate.data(), low(group_gate_up, ffn_gate)}, {&w.ffn_up, l.up.data(), low(group_gate_up, ffn_up)}}, h, tokens_, false);
     split(Op::activation, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         const auto activate = shape().activation == Activation::gelu ? geglu : swiglu;
         activate(l.gate.data() + begin * ff, l.up.data() + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
     });
     float * added = w.ffn_post_norm.empty() ? x_out : l.ffn_added.data();
-    linear(pool_, panels_, {{&w.ffn_down, added}}, work_.product.data(), tokens_, added == x_out);
-    if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_down], token_rows(), work_.product.data(), l.u[group_down].data(), {added});
+    if (adapter) lora_inputs(*adapter, groups[group_down], token_rows(), work_.product.data(), l.u[group_down].data());
+    linear(pool_, panels_, {{&w.ffn_down, added, low(group_down, ffn_down)}}, work_.product.data(), tokens_, added == x_out);
     if (added != x_out) add_normed(w.ffn_post_norm, added, l.ffn_added_inv.data(), x_out);
 }
 
@@ -240,16 +233,15 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
         });
         float * q = shape().head_norms ? l.q_plain.data() : l.q.data();
         float * k = shape().head_norms ? l.k_plain.data() : l.k.data();
-        linear(pool_, panels_, {{&w.attn_q, q}, {&w.attn_k, k}, {&w.attn_v, l.v.data()}}, h, tokens_, false);
-        if (adapter) {
-            const Group & group = adapter->layers[static_cast<size_t>(layer)][group_qkv];
-            lora(*adapter, group, token_rows(), h, l.u[group_qkv].data(), outputs_of<float>(group, {{attn_q, q}, {attn_k, k}, {attn_v, l.v.data()}}));
-        }
+        const Group * groups = adapter ? adapter->layers[static_cast<size_t>(layer)].data() : nullptr;
+        const auto low = [&](GroupIndex group, Target target) { return lora_output(adapter, groups + group, target, l.u[group].data()); };
+        if (adapter) lora_inputs(*adapter, groups[group_qkv], token_rows(), h, l.u[group_qkv].data());
+        linear(pool_, panels_, {{&w.attn_q, q, low(group_qkv, attn_q)}, {&w.attn_k, k, low(group_qkv, attn_k)}, {&w.attn_v, l.v.data(), low(group_qkv, attn_v)}}, h, tokens_, false);
         place_heads(batch, layer, l);
         attend(layer, l, plan, one_token);
         float * added = w.attn_post_norm.empty() ? l.x_mid.data() : l.attn_added.data();
-        linear(pool_, panels_, {{&w.attn_output, added}}, l.attended.data(), tokens_, added == l.x_mid.data());
-        if (adapter) lora(*adapter, adapter->layers[static_cast<size_t>(layer)][group_output], token_rows(), l.attended.data(), l.u[group_output].data(), {added});
+        if (adapter) lora_inputs(*adapter, groups[group_output], token_rows(), l.attended.data(), l.u[group_output].data());
+        linear(pool_, panels_, {{&w.attn_output, added, low(group_output, attn_output)}}, l.attended.data(), tokens_, added == l.x_mid.data());
         if (added != l.x_mid.data()) add_normed(w.attn_post_norm, added, l.attn_added_inv.data(), l.x_mid.data());
         feed_forward(layer, l, adapter, x_out);
         last_ = x_out;
@@ -274,11 +266,11 @@ void Transformer::norm_positions(const std::vector<int64_t> & positions) {
 float * Transformer::make_logits(int64_t first, int64_t rows) {
     float * logits = logits_.ensure(static_cast<size_t>(rows * shape().vocabulary));
     const float * hidden = asked_normed_.data() + first * shape().embedding;
-    linear(pool_, panels_, {{&model_.head, logits}}, hidden, rows, false, Op::head);
     if (adapter_ && !adapter_->head.sites.empty()) {
         const LoraRows of_head = head_rows(first, rows);
-        lora(*adapter_, adapter_->head, of_head, hidden, head_u_.data(), {logits});
+        lora_inputs(*adapter_, adapter_->head, of_head, hidden, head_u_.data());
     }
+    linear(pool_, panels_, {{&model_.head, logits, lora_output(adapter_, adapter_ ? &adapter_->head : nullptr, output_head, head_u_.data())}}, hidden, rows, false, Op::head);
     return logits;
 }
 

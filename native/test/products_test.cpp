@@ -64,6 +64,15 @@ void check_products(Number number, ggml_type type, const std::vector<int64_t> & 
     const std::vector<float> x = random_values(static_cast<size_t>(tokens * columns), 1), before = random_values(static_cast<size_t>(tokens * columns), 2);
     std::vector<std::vector<float>> dys;
     for (size_t i = 0; i < rows.size(); i++) dys.push_back(random_values(static_cast<size_t>(tokens * rows[i]), 30 + i));
+    constexpr int64_t rank = 5;
+    const std::vector<float> u = random_values(static_cast<size_t>(tokens * (rank + 2)), 3), a = random_values(static_cast<size_t>(rank * columns), 4);
+    std::vector<std::vector<float>> bs;
+    for (size_t i = 0; i < rows.size(); i++) bs.push_back(random_values(static_cast<size_t>(rows[i] * rank), 50 + i));
+    // The factor of 0.5 below is in no rounding.
+    const auto at = [number](const std::vector<float> & values, int64_t i) {
+        const float value = values[static_cast<size_t>(i)];
+        return static_cast<double>(number == Number::bf16 ? rounded(value) : value);
+    };
 
     for (const bool add : {false, true}) {
         std::vector<std::vector<double>> forward;
@@ -72,7 +81,13 @@ void check_products(Number number, ggml_type type, const std::vector<int64_t> & 
             forward.emplace_back(add ? std::vector<double>(dys[i].begin(), dys[i].end()) : std::vector<double>(dys[i].size()));
             reference::linear(weights[i].values.data(), rows[i], columns, widened(x, number).data(), tokens, forward[i].data());
             reference::linear_backward(weights[i].values.data(), rows[i], columns, widened(dys[i], number).data(), tokens, backward.data());
+            for (int64_t t = 0; t < tokens && i + 1 < rows.size(); t++)
+                for (int64_t r = 0; r < rows[i]; r++)
+                    for (int64_t p = 0; p < rank; p++) forward[i][static_cast<size_t>(t * rows[i] + r)] += 0.5 * at(u, t * (rank + 2) + p) * at(bs[i], r * rank + p);
         }
+        for (int64_t t = 0; t < tokens; t++)
+            for (int64_t c = 0; c < columns; c++)
+                for (int64_t p = 0; p < rank; p++) backward[static_cast<size_t>(t * columns + c)] += 0.5 * at(u, t * (rank + 2) + p) * at(a, p * columns + c);
         std::vector<std::vector<float>> first;
         for (const int threads : {1, 2, 4, 16}) {
             Pool pool(threads);
@@ -81,13 +96,15 @@ void check_products(Number number, ggml_type type, const std::vector<int64_t> & 
             panels.number = number;
             std::vector<std::vector<float>> seen = dys; // what is added to, or overwritten
             std::vector<Product> products, gradients;
+            // All but the last product have something added to them, as an adapter that leaves out a target does.
             for (size_t i = 0; i < rows.size(); i++) {
                 products.push_back({&weights[i].matrix, seen[i].data()});
+                if (i + 1 < rows.size()) products.back().low = {rank, u.data(), rank + 2, bs[i].data(), 0.5f};
                 gradients.push_back({&weights[i].matrix, dys[i].data()});
             }
             std::vector<float> dx = before;
             linear(pool, panels, products, x.data(), tokens, add);
-            linear_backward(pool, panels, gradients, dx.data(), tokens, add);
+            linear_backward(pool, panels, gradients, {rank, u.data(), rank + 2, a.data(), 0.5f}, dx.data(), tokens, add);
             seen.push_back(dx);
             if (threads > 1) {
                 CHECK(seen == first, "%s: %d threads give other bits", name.c_str(), threads);
@@ -137,51 +154,62 @@ void check_covered(const Tiling & tiling, int64_t rows, int64_t columns) {
     CHECK(std::all_of(covered.begin(), covered.end(), [](int times) { return times == 1; }), "%lld × %lld", static_cast<long long>(rows), static_cast<long long>(columns));
 }
 
-TiledGemm shape_of(int64_t m, int64_t n, int64_t k) { return {Side::plain, Side::plain, m, n, 1, {{k, nullptr, k, nullptr, n}}, 0, nullptr, n}; }
-
 void test_tilings() {
     for (const int64_t rows : {1, 6, 31, 64, 65, 200, 1000})
         for (const int64_t columns : {64, 128, 576, 1984})
             for (const int64_t k : {1, 100, 2048}) check_covered(product_tiling(rows, columns, k), rows, columns);
-    for (const int64_t m : {1, 7, 64, 333, 1536})
-        for (const int64_t n : {1, 32, 96, 577})
-            for (const int64_t k : {8, 700}) check_covered(tilings({shape_of(m, n, k)})[0], m, n);
     for (const int64_t tokens : {64, 100, 128, 256, 512})
         for (const int64_t columns : {576, 1536, 4096})
             for (const int64_t k : {576, 1536, 2048}) {
-                const int64_t tiles = product_tiling(tokens, columns, k).count(), of_sgemm = tilings({shape_of(tokens, columns, k)})[0].count();
-                CHECK(tiles >= 16 && of_sgemm >= 16, "%lld × %lld × %lld: %lld and %lld tiles", static_cast<long long>(tokens), static_cast<long long>(columns), static_cast<long long>(k),
-                      static_cast<long long>(tiles), static_cast<long long>(of_sgemm));
+                const int64_t tiles = product_tiling(tokens, columns, k).count();
+                CHECK(tiles >= 16, "%lld × %lld × %lld: %lld tiles", static_cast<long long>(tokens), static_cast<long long>(columns), static_cast<long long>(k), static_cast<long long>(tiles));
             }
     // Few tokens: what takes the time is reading the weights.
     CHECK(product_tiling(1, 4096, 576).count() >= 16, "%lld", static_cast<long long>(product_tiling(1, 4096, 576).count()));
 }
 
-/** Several products at once, with sides of both kinds and a sum of two. */
-void test_gemms() {
-    constexpr int64_t m = 300, n = 97, k = 130, rest = 70;
-    const std::vector<float> a = random_values(m * (k + rest), 1), b = random_values(n * (k + rest), 2), before = random_values(2 * m * n, 3);
-    // a is [m, k + rest] of the first product and [k + rest, m] of the second, b [k + rest, n] and [n, k + rest].
+/** A product of every pair of sides, added and not, beside each other; also where the scratch holds a strip of B at a time. */
+void check_gemms(int64_t m, int64_t n, int64_t k, float alpha) {
+    const std::string name = std::to_string(m) + " × " + std::to_string(n) + " × " + std::to_string(k);
+    const std::vector<float> a = random_values(static_cast<size_t>(m * k), 1), b = random_values(static_cast<size_t>(n * k), 2);
+    const std::vector<float> before = random_values(static_cast<size_t>(8 * m * n), 3);
     std::vector<double> expected(before.begin(), before.end());
-    for (size_t i = 0; i < m; i++)
-        for (size_t j = 0; j < n; j++) {
-            double plain = 0, turned = 0;
-            for (size_t p = 0; p < k + rest; p++) {
-                plain += static_cast<double>(a[i * (k + rest) + p]) * static_cast<double>(b[p * n + j]);
-                turned += static_cast<double>(a[p * m + i]) * static_cast<double>(b[j * (k + rest) + p]);
-            }
-            expected[i * n + j] += 0.5 * plain;
-            expected[m * n + i * n + j] = turned;
-        }
     std::vector<float> first;
-    for (const int threads : {1, 2, 4, 16}) {
-        Pool pool(threads);
-        std::vector<float> c = before;
-        gemms(pool, {{Side::plain, Side::plain, m, n, 0.5f, {{k, a.data(), k + rest, b.data(), n}, {rest, a.data() + k, k + rest, b.data() + k * n, n}}, 1, c.data(), n},
-                     {Side::transposed, Side::transposed, m, n, 1, {{k + rest, a.data(), m, b.data(), k + rest}}, 0, c.data() + m * n, n}});
-        if (threads == 1) first = c;
-        CHECK(relative_l2(c.data(), expected.data(), c.size()) < 1e-6 && c == first, "%d threads", threads);
-    }
+    std::vector<TiledGemm> products;
+    for (const Side a_side : {Side::plain, Side::transposed})
+        for (const Side b_side : {Side::plain, Side::transposed})
+            for (const bool add : {false, true}) {
+                const bool a_turned = a_side == Side::transposed, b_turned = b_side == Side::transposed;
+                const int64_t at = static_cast<int64_t>(products.size()) * m * n;
+                products.push_back({a_side, b_side, m, n, k, alpha, a.data(), a_turned ? m : k, b.data(), b_turned ? k : n, add, nullptr, n});
+                for (int64_t i = 0; i < m; i++)
+                    for (int64_t j = 0; j < n; j++) {
+                        double sum = 0;
+                        for (int64_t p = 0; p < k; p++)
+                            sum += static_cast<double>(a[static_cast<size_t>(a_turned ? p * m + i : i * k + p)]) * static_cast<double>(b[static_cast<size_t>(b_turned ? j * k + p : p * n + j)]);
+                        double & value = expected[static_cast<size_t>(at + i * n + j)];
+                        value = (add ? value : 0) + static_cast<double>(alpha) * sum;
+                    }
+            }
+    for (const int64_t scratch_floats : {64 * k, 1000 * k})
+        for (const int threads : {1, 2, 4, 16}) {
+            Pool pool(threads);
+            Buffer<float> scratch(static_cast<size_t>(scratch_floats));
+            std::vector<float> c = before;
+            for (size_t i = 0; i < products.size(); i++) products[i].c = c.data() + static_cast<int64_t>(i) * m * n;
+            gemms(pool, products, scratch.data(), scratch_floats);
+            if (first.empty()) first = c;
+            CHECK(relative_l2(c.data(), expected.data(), c.size()) < 1e-6 && c == first, "%s, %d threads", name.c_str(), threads);
+        }
+}
+
+void test_gemms() {
+    check_gemms(300, 97, 200, 0.5f);
+    check_gemms(300, 96, 200, 1);
+    // One of each, and one more or less than what six rows, a vector, a strip or a part of the sum holds.
+    for (const int64_t m : {1, 5, 7})
+        for (const int64_t n : {1, 15, 16, 31, 48, 63, 65, 130})
+            for (const int64_t k : {1, 8, 127, 128, 257}) check_gemms(m, n, k, 1);
 }
 
 /** Three steps of a model whose products are cut: losses, gradients and adapter are those of one thread. */
