@@ -10,6 +10,8 @@ import { installation, places } from "../../../src/base/config.ts";
 import { sha256OfFile } from "../../../src/base/files.ts";
 import { scopes } from "../../../src/contract/endpoint.ts";
 import type { Contract } from "../../../src/contract/index.ts";
+import { readRecipes } from "../../../src/domain/alignments/recipes.ts";
+import { makeRunFolder } from "../../../src/domain/alignments/snapshot.ts";
 import { askAdmin } from "../../../src/http/admin.ts";
 import { openStore, type Store } from "../../../src/store/open.ts";
 import { type Serving, type Settings, startServing } from "../../cli/plumbline.ts";
@@ -159,13 +161,26 @@ export class Target implements Asked {
   /** Another aligned model of that user, over the small base, which no training made. */
   async align(user = "ada"): Promise<{ modelId: string; alignmentId: string }> {
     const base = this.store
-      .prepare<[string], { sha256: string }>("SELECT sha256 FROM base_model WHERE id = ?")
+      .prepare<[string], { sha256: string; architecture: string }>(
+        "SELECT sha256, architecture FROM base_model WHERE id = ?",
+      )
       .get(this.baseId)!;
     const made = insertAligned(this.store, this.baseId, this.#adapter, await calibrationOf(base.sha256));
     const owner = this.store.prepare<[string], { id: string }>("SELECT id FROM user WHERE name = ?").get(user)!.id;
     for (const [table, id] of Object.entries({ alignment: made.alignmentId, aligned_model: made.modelId }))
       this.store.prepare<string[]>(`UPDATE ${table} SET owner_id = ? WHERE id = ?`).run(owner, id);
     insertAlignJob(this.store, made.alignmentId, owner, "succeeded");
+    // An auto-align is taken where there is a snapshot, and fails at its planning for want of a benchmark.
+    await makeRunFolder(places(this.data).runs, {
+      alignmentId: made.alignmentId,
+      recipeName: "quick",
+      recipe: (await readRecipes(join(installation, "config/recipes"))).get("quick")!,
+      base: { id: this.baseId, ...base },
+      documents: [],
+      dev: null,
+      organisation: null,
+      teacher: null,
+    });
     return made;
   }
 
