@@ -363,6 +363,17 @@ export const places = (data: string) => ({
   models: join(data, "models"),
   runs: join(data, "runs"),
   uploads: join(data, "uploads"),
+  /** There while a restore into the folder is under way. */
+  restoring: join(data, "restoring.json"),
 });
+
+/** Where content lies under its own hash, beneath `blobs` and `models`. */
+export const contentPaths = {
+  /** Two levels, so that no folder grows beyond what is comfortable to list. */
+  blob: (digest: string): string => join(digest.slice(0, 2), digest),
+  base: (sha256: string): string => `${sha256}.gguf`,
+  adapter: (sha256: string): string => join("adapters", `${sha256}.gguf`),
+  sources: (sha256: string): string => join("sources", `${sha256}.json`),
+};
 
 export type Places = ReturnType<typeof places>;

@@ -255,6 +255,26 @@ export const failures = {
   not_ready: row(503, "Not every deployed model serves yet", "Wait, or read the models' errors.", true),
   // cli and start
   data_locked: row(409, "Another plumbline uses this data folder", "Stop it, or choose another PLUMBLINE_DATA."),
+  data_missing: row(404, "There is no data of plumbline", "Name its folder, or set PLUMBLINE_DATA."),
+  restore_unfinished: row(
+    409,
+    "A restore into this data folder was cut off",
+    "Run the same `plumbline restore` again, which goes on from there; or empty the folder.",
+  ),
+  backup_locked: row(409, "Another backup or restore uses this folder", "Wait for its end.", true),
+  backup_invalid: row(422, "It is no sound backup", "`plumbline verify` says what is wrong with it; use another one."),
+  backup_incomplete: row(
+    500,
+    "The data folder lacks something that it should have",
+    "`plumbline verify` lists all of it. Delete what it belongs to, or restore an older backup.",
+  ),
+  backup_no_space: row(
+    507,
+    "There is no room for the backup",
+    "Free some, and run it again: what was copied into a folder already is not copied again.",
+    true,
+  ),
+  folder_not_empty: row(400, "The folder is not empty", "Name one that is empty, or that is not there yet."),
   config_invalid: row(500, "A setting is not valid", "config/plumbline.env lists every setting with its default."),
   schema_too_new: row(500, "The database is of a newer plumbline", "Install that version, or restore a backup."),
   usage: row(400, "The command line is not understood", "Add --help to see what the verb takes."),

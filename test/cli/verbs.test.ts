@@ -1,13 +1,13 @@
 // Every verb explains itself, says what is wrong with its use in one line, and answers programs in JSON.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { chmodSync, existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { startProcess } from "../../src/base/processes.ts";
 import { checkDecodeThread } from "../../src/cli/checks.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
-import { plumbline, temporaryFolder } from "./plumbline.ts";
+import { plumbline, startServing, temporaryFolder } from "./plumbline.ts";
 
 const verbs = [
   ["serve"],
@@ -22,6 +22,9 @@ const verbs = [
   ["key", "create"],
   ["key", "ls"],
   ["key", "revoke"],
+  ["backup"],
+  ["restore"],
+  ["verify"],
   ["bench", "train"],
   ["bench", "serve"],
 ];
@@ -96,8 +99,8 @@ test("doctor says of each thing whether it is there, with a hint for what is lac
   assert.equal(ok, false);
   assert.equal(code, exitCodes.failure.code);
   const names = [
-    ...["node", "glibc", "trainer", "decode thread", "starter model", "memory", "disk", "permissions", "port", "clock"],
-    "gpu",
+    ...["node", "glibc", "trainer", "decode thread", "starter model", "memory", "disk", "permissions", "leftovers"],
+    ...["port", "clock", "gpu"],
   ];
   assert.deepEqual(
     checks.map((check) => check.name),
@@ -106,6 +109,43 @@ test("doctor says of each thing whether it is there, with a hint for what is lac
   for (const check of checks) assert.equal(check.hint === "", check.ok, check.name);
   assert.equal(checks.find((check) => check.name === "trainer")?.ok, false);
   assert.equal(checks.find((check) => check.name === "node")?.ok, true);
+});
+
+test("doctor --fix puts modes right and removes what was left half written, and says so; a folder that is served from it leaves alone", async (context) => {
+  const data = join(temporaryFolder(context), "data");
+  const settings = { PLUMBLINE_DATA: data, PLUMBLINE_PORT: "0" };
+  assert.equal((await plumbline(["key", "ls"], settings)).code, 0);
+  const left = [join(data, ".tmp-1-a-x"), join(data, "blobs/.tmp-1-b-text"), join(data, "uploads/upload")];
+  const leave = (): void => {
+    for (const path of left) writeFileSync(path, "x");
+    chmodSync(data, 0o755);
+    chmodSync(join(data, "plumbline.db"), 0o644);
+  };
+  const told = async (...args: string[]) => {
+    const { stdout } = await plumbline(["doctor", "--json", ...args], settings);
+    return JSON.parse(stdout) as { mended?: string[]; checks: { name: string; ok: boolean; needed: boolean }[] };
+  };
+  const okOf = (checks: { name: string; ok: boolean }[], name: string) => checks.find((one) => one.name === name)?.ok;
+
+  leave();
+  const before = await told();
+  assert.deepEqual([okOf(before.checks, "permissions"), okOf(before.checks, "leftovers")], [false, false]);
+  assert.equal(before.mended, undefined);
+  const fixed = await told("--fix");
+  assert.deepEqual([okOf(fixed.checks, "permissions"), okOf(fixed.checks, "leftovers")], [true, true]);
+  assert.equal(fixed.mended?.length, 5, fixed.mended?.join("\n"));
+  assert.deepEqual(left.filter(existsSync), []);
+  assert.equal(statSync(join(data, "plumbline.db")).mode & 0o777, 0o600);
+
+  const serving = await startServing({ ...settings, PLUMBLINE_STARTER_MODEL: "none.gguf" });
+  try {
+    leave();
+    await told("--fix");
+    assert.deepEqual(left.filter(existsSync), left);
+  } finally {
+    serving.child.kill("SIGKILL");
+    await serving.child.ended;
+  }
 });
 
 test("doctor loads the decode thread, and says what to do where it is missing or broken", async (context) => {
