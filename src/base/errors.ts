@@ -281,6 +281,18 @@ export const failures = {
   interrupted: row(500, "Stopped before the end", "Start it again when it suits."),
   address_taken: row(500, "The address is taken", "Stop what listens there, or choose another PLUMBLINE_PORT."),
   serve_failed: row(500, "The appliance did not come up", "Run `plumbline serve` by itself and read its log."),
+  api_unreachable: row(
+    503,
+    "No appliance answers",
+    "Start `plumbline serve`, or name where it listens in PLUMBLINE_ADDRESS.",
+    true,
+  ),
+  key_missing: row(
+    400,
+    "There is no API key to ask with",
+    "Make one at the machine with `plumbline key create --user NAME --save`, or set PLUMBLINE_KEY.",
+  ),
+  work_failed: row(500, "The work ended without what was asked for", "The message says why; so does its record."),
   api_refused: row(500, "The appliance refused a request", "The message has its answer."),
   demo_failed: row(500, "The demo did not reach its end", "Run it again with --dir FOLDER --keep, and look inside."),
   node_unsupported: row(500, "The system's Node is used instead of the bundled one", "Start through bin/plumbline."),

@@ -6,42 +6,56 @@ import { test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { startProcess } from "../../src/base/processes.ts";
 import { checkDecodeThread } from "../../src/cli/checks.ts";
+import type { Grammar } from "../../src/cli/completion/scripts.ts";
+import { grammarOf } from "../../src/cli/completion.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
+import { createProgram } from "../../src/cli/verbs.ts";
+import { many } from "./many.ts";
 import { plumbline, startServing, temporaryFolder } from "./plumbline.ts";
 
-const verbs = [
-  ["serve"],
-  ["demo"],
-  ["doctor"],
-  ["run"],
-  ["model", "import"],
-  ["model", "ls"],
-  ["model", "rm"],
-  ["model", "export"],
-  ["evaluation", "stop"],
-  ["key", "create"],
-  ["key", "ls"],
-  ["key", "revoke"],
-  ["backup"],
-  ["restore"],
-  ["verify"],
-  ["bench", "train"],
-  ["bench", "serve"],
-];
+/** Every command that does something, by its words. */
+const program = await createProgram();
+const leavesOf = (grammar: Grammar) => grammar.filter(({ path, words }) => path.length > 0 && words.length === 0);
+const leaves = leavesOf(grammarOf(program, { hidden: true }));
 
-test("--help of every verb names its usage and the exit statuses", async () => {
-  for (const verb of verbs) {
-    const { code, stdout, stderr } = await plumbline([...verb, "--help"]);
+test("--help of every verb names its usage, what each part is, and the exit statuses", async () => {
+  const all = await many(leaves.map(({ path }) => [...path, "--help"]));
+  for (const [index, { code, stdout, stderr }] of all.entries()) {
+    const { path, options } = leaves[index]!;
     assert.equal(code, 0, stderr);
-    assert.match(stdout, new RegExp(`^Usage: plumbline ${verb.join(" ")}`));
+    assert.ok(stdout.startsWith(`Usage: plumbline ${path.join(" ")}`), stdout);
     for (const { code, meaning } of Object.values(exitCodes)) assert.match(stdout, new RegExp(`${code} +${meaning}`));
+    for (const { word, about } of options) assert.ok(about.length > 3, `${path.join(" ")} ${word} is not explained`);
   }
+});
+
+test("every verb answers programs too", () => {
+  const without = leaves.filter(({ options }) => !options.some(({ word }) => word === "--json"));
+  // A run's protocol is its answer.
+  assert.deepEqual(
+    without.map(({ path }) => path.join(" ")),
+    ["run"],
+  );
 });
 
 test("--help without a verb lists them", async () => {
   const { stdout } = await plumbline(["--help"]);
-  for (const name of ["serve", "demo", "doctor", "model", "evaluation", "key", "bench"])
+  for (const name of new Set(leavesOf(grammarOf(program)).map(({ path }) => path[0]!)))
     assert.match(stdout, new RegExp(`^ +${name} `, "m"));
+});
+
+test("of every verb a wrong command line is status 2 and one line, or one JSON object", async () => {
+  const all = await many(
+    leaves.flatMap(({ path }) => [
+      [...path, "--wrong"],
+      [...path, "--wrong", "--json"],
+    ]),
+  );
+  for (const [index, { code, stdout, stderr }] of all.entries()) {
+    assert.equal(code, exitCodes.usage.code, stderr);
+    if (index % 2 === 0) assert.match(stderr, /^plumbline: .+\. Add --help .+\n$/);
+    else assert.equal((JSON.parse(stdout) as { error: { code: string } }).error.code, "usage");
+  }
 });
 
 test("whoever stops reading makes no failure of it", async () => {
