@@ -1,12 +1,11 @@
 // plumbline chat: talks to a model through the API, and shows how sure it was.
 import { createInterface } from "node:readline/promises";
 import { text as readAll } from "node:stream/consumers";
-import { styleText } from "node:util";
 import type { Command } from "commander";
 import { Failure } from "../base/errors.ts";
-import { hiddenEscaped } from "../base/visible.ts";
 import { asks, asSaid } from "./asks.ts";
 import { answer, confidenceText, type Said } from "./chat/answer.ts";
+import { onTerminal, plain } from "./chat/rendering.ts";
 import { type Rendering, unsure } from "./chat/words.ts";
 import type { Client } from "./client.ts";
 import { number, optional, said, whole } from "./options.ts";
@@ -65,19 +64,6 @@ probability below ${unsure * 100} % are underlined as they come; there Ctrl-C en
     return { json: { model, ...told }, text: "" };
   });
 }
-
-/** As it was said, for whatever reads it. */
-const plain: Rendering = { word: ({ text }) => text, space: (one) => one };
-
-/** Nothing that a model says steers the terminal, and what it was unsure of is underlined. */
-const onTerminal: Rendering = {
-  word({ text, probability }) {
-    const shown = hiddenEscaped(text);
-    const isUnsure = probability !== null && probability < unsure;
-    return isUnsure ? styleText("underline", shown, { stream: process.stdout }) : shown;
-  },
-  space: (one) => (one === "\n" ? one : one === "\t" ? "    " : one === "\r" ? "" : " "),
-};
 
 const renderingHere = (): Rendering => (process.stdout.isTTY ? onTerminal : plain);
 const show = (text: string): void => void process.stdout.write(text);

@@ -6,11 +6,12 @@ import { type Command, Option } from "commander";
 import { Failure } from "../base/errors.ts";
 import { isErrno } from "../base/files.ts";
 import { personalDataModes } from "../contract/documents.ts";
-import { asks, asSaid, watched } from "./asks.ts";
+import { asks, asSaid } from "./asks.ts";
 import type { Client, ClientFile, Replies } from "./client.ts";
 import { exitOf } from "./exit-codes.ts";
 import { type Page, paged, pageOf } from "./options.ts";
 import { bytesText, table } from "./output.ts";
+import { startProgress } from "./progress.ts";
 
 type DocumentRecord = Replies["documents.get"];
 
@@ -104,11 +105,12 @@ async function uploadAll(client: Client, paths: readonly string[], personalData:
   const documents: DocumentRecord[] = [];
   const failed: { path: string; code: string; message: string; hint: string; exit: ReturnType<typeof exitOf> }[] = [];
   const query = { personal_data: personalData };
-  await watched("plumbline document ls", async (progress, signal) => {
+  const progress = startProgress();
+  try {
     for (const [done, path] of paths.entries()) {
       progress.show({ phase: "uploading", done, total: paths.length, unit: "files" });
       try {
-        const reply = await client.api["documents.upload"]({ files: [await fileToSend(path)], query, signal });
+        const reply = await client.api["documents.upload"]({ files: [await fileToSend(path)], query });
         documents.push(...reply.documents);
       } catch (error) {
         const said = asSaid(error);
@@ -118,7 +120,9 @@ async function uploadAll(client: Client, paths: readonly string[], personalData:
         failed.push({ path, code, message, hint, exit: exitOf(said) });
       }
     }
-  });
+  } finally {
+    progress.end();
+  }
   return { documents, failed };
 }
 

@@ -31,9 +31,15 @@ async function until<T>(
   }
 }
 
+/** Other than well. What somebody stopped did not fail. */
+const ended = (what: string, status: string, error: string | null | undefined): Failure =>
+  status === "STOPPED"
+    ? new Failure("interrupted", `${what} was stopped`)
+    : new Failure("work_failed", `${what} ended ${status}: ${error ?? "no reason given"}`);
+
 export type AlignmentStatus = Replies["alignments.status"];
 
-/** To COMPLETED. `onEvent` sees every event once. Throws work_failed. */
+/** To COMPLETED. `onEvent` sees every event once. Throws work_failed, interrupted. */
 export async function followAlignment(
   client: Client,
   alignmentId: string,
@@ -52,8 +58,7 @@ export async function followAlignment(
   // The run's last event comes a moment before the appliance has taken its result in.
   const status = await until(signal, ask, ({ status }) => !["PROCESSING", "STOPPING"].includes(status));
   if (status.status === "COMPLETED") return status;
-  const why = status.error ?? "no reason given";
-  throw new Failure("work_failed", `The alignment ended ${status.status}: ${why}`);
+  throw ended("The alignment", status.status, status.error);
 }
 
 /** Until it leaves the queue; says what it waits for there. */
@@ -138,7 +143,7 @@ export async function followEvaluation(
   return client.api["evaluations.results"]({ params, signal });
 }
 
-/** To READY. Throws work_failed. */
+/** To READY. Throws work_failed, interrupted. */
 export async function followBenchmark(
   client: Client,
   benchmarkId: string,
@@ -153,8 +158,7 @@ export async function followBenchmark(
       progress.show(stepOf(detail?.phase ?? "queued", detail, { done: 0, total: null, unit: "items" })),
   );
   if (record.status === "READY") return record;
-  const why = record.error ?? "no reason given";
-  throw new Failure("work_failed", `The making of the benchmark ended ${record.status}: ${why}`);
+  throw ended("The making of the benchmark", record.status, record.error);
 }
 
 /** From a deployment or an undeployment that began. Throws work_failed. */

@@ -34,9 +34,8 @@ import { readMigrations } from "../../src/store/migrate.ts";
 import { openStore } from "../../src/store/open.ts";
 import { copyDatabase } from "../../src/store/snapshot.ts";
 import { temporaryFolder } from "../cli/plumbline.ts";
-import { calibrationWith } from "../helpers/calibration.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
-import { insertAligned } from "../helpers/served.ts";
+import { insertModels } from "../helpers/unloadable.ts";
 import { alignmentsHouse } from "./alignments-house.ts";
 
 let it: TestHouse;
@@ -84,39 +83,6 @@ const filesIn = (folder: string): string[] =>
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
 
-/** A base model whose file lies outside the data folder, and an aligned one of ada's; neither can be loaded. */
-function insertModels(outside: string): { base: string; adapter: string; modelId: string; alignmentId: string } {
-  const store = openStore(places(it.data).database);
-  const base = join(outside, "base.gguf");
-  const adapter = join(outside, "adapter.gguf");
-  const sources = join(outside, `${sha256("sources")}.json`);
-  for (const [path, content] of [
-    [base, "base"],
-    [adapter, "adapter"],
-    [sources, "sources"],
-  ] as const)
-    appendFileSync(path, content);
-  store
-    .prepare<unknown[]>(
-      `INSERT INTO base_model(id, name, architecture, context_length, parameters, file_type, bytes, memory_bytes, can_be_aligned,
-       sha256, path, created_seq, created_at) VALUES('model_base', 'base', 'llama', 1, 1, 'F32', 4, 4, 1, ?, ?, ?, '')`,
-    )
-    .run(sha256("base"), base, store.nextSeq());
-  const made = insertAligned(store, "model_base", adapter, calibrationWith({}));
-  store
-    .prepare<unknown[]>("UPDATE aligned_model SET adapter_sha256 = ?, sources_path = ? WHERE id = ?")
-    .run(sha256("adapter"), sources, made.modelId);
-  // Without one the house takes the alignment's run for nobody's.
-  store
-    .prepare<unknown[]>(
-      `INSERT INTO job(id, owner_id, kind, subject_id, state, created_seq, created_at, finished_at)
-       SELECT 'job_x', owner_id, 'align', id, 'succeeded', ?, '', '' FROM alignment WHERE id = ?`,
-    )
-    .run(store.nextSeq(), made.alignmentId);
-  store.close();
-  return { base, adapter, ...made };
-}
-
 for (const form of ["folder", "archive.tar"])
   describe(`a backup as ${form}`, () => {
     test("restored, it has every write acknowledged before it began, while uploads and deletions went on", async (context) => {
@@ -154,7 +120,7 @@ for (const form of ["folder", "archive.tar"])
 
     test("models, adapters and sources are found where they were restored, wherever they lay", async (context) => {
       const folder = temporaryFolder(context);
-      const { base, adapter, modelId } = insertModels(folder);
+      const { base, adapter, modelId } = insertModels(it.data, folder);
       await backup(join(folder, form));
       for (const path of [base, adapter]) rmSync(path);
       const data = join(folder, "restored");
@@ -306,7 +272,7 @@ test("the backup that was there stays until the new one is whole", async (contex
 
 test("run folders come along, without locks and what is half written", async (context) => {
   const folder = temporaryFolder(context);
-  const { alignmentId } = insertModels(folder);
+  const { alignmentId } = insertModels(it.data, folder);
   const run = join(places(it.data).runs, alignmentId);
   mkdirSync(join(run, "snapshot/documents"), { recursive: true });
   const document = "{}\n";

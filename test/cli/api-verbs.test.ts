@@ -3,13 +3,17 @@ import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { places } from "../../src/base/config.ts";
+import { startProcess } from "../../src/base/processes.ts";
 import { grammarOf } from "../../src/cli/completion.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
 import { createProgram } from "../../src/cli/verbs.ts";
-import { type TestHouse, testHouse } from "../helpers/house.ts";
+import { openStore } from "../../src/store/open.ts";
+import { eventually, type TestHouse, testHouse } from "../helpers/house.ts";
 import { type Served, servedHouse, withoutModel } from "../helpers/served.ts";
+import { insertModels } from "../helpers/unloadable.ts";
 import { many, type Spoken } from "./many.ts";
-import { plumbline, type Settings, temporaryFolder } from "./plumbline.ts";
+import { launcher, plumbline, type Settings, temporaryFolder } from "./plumbline.ts";
 
 const here = import.meta.filename;
 
@@ -224,6 +228,50 @@ describe("with an appliance", () => {
     assert.equal((JSON.parse(rest[2]!.stdout) as { version: number }).version, 2);
   });
 
+  test("a finished alignment is shown, watched again, listed and reported", async (context) => {
+    const folder = temporaryFolder(context);
+    const { alignmentId: id, modelId } = insertModels(it.data, folder);
+    const store = openStore(places(it.data).database);
+    const fell = [{ name: "common knowledge", base: 60, aligned: 55, beyond_chance: true }];
+    const verdict = { outcome: "gain", headline: "Worth it", why: ["more right"], help: ["more documents"], fell };
+    store
+      .prepare<string[]>("UPDATE alignment SET report_json = ?, metrics_json = ?, progress = 100 WHERE id = ?")
+      .run(JSON.stringify({ verdict }), JSON.stringify({ rows: 42 }), id);
+    store.close();
+    const artefact = join(places(it.data).runs, id, "artefact");
+    mkdirSync(artefact, { recursive: true });
+    writeFileSync(join(artefact, "report.html"), "<!doctype html><title>Report</title>");
+    writeFileSync(join(artefact, "../events.jsonl"), "");
+    const page = join(folder, "report.html");
+    const [shown, followed, listed, json, html, stopped, removed] = (await many(
+      [
+        ["align", "show", id],
+        ["align", "watch", id],
+        ["align", "ls"],
+        ["report", id, "--json"],
+        ["report", id, "--html", page],
+        ["align", "stop", id, "--json"],
+        ["align", "rm", id],
+      ],
+      settings,
+    )) as [Spoken, Spoken, Spoken, Spoken, Spoken, Spoken, Spoken];
+    for (const { stdout, stderr } of [shown, followed]) {
+      assert.match(stdout, /^status +COMPLETED, ended, 100\.0 %$/m, stderr);
+      assert.match(
+        stdout,
+        new RegExp(`^verdict +Worth it\nbecause +more right\nwould help +more documents\nmodel +${modelId}$`, "m"),
+      );
+    }
+    assert.match(listed.stdout, new RegExp(`^${id} +it +COMPLETED +100 %`, "m"));
+    assert.deepEqual((JSON.parse(json.stdout) as { verdict: object }).verdict, verdict);
+    assert.equal(html.stdout, `${page}\n`);
+    assert.equal(readFileSync(page, "utf8"), "<!doctype html><title>Report</title>");
+    assert.deepEqual([stopped.code, errorOf(stopped).code], [exitCodes.usage.code, "already_terminal"]);
+    assert.match(removed.stdout, /Deleted\. Its model .+ stays\./);
+    const [reported] = await many([["report", id]], settings);
+    assert.equal(reported!.code, exitCodes.failure.code);
+  });
+
   test("the key is kept where only its user reads it, and asked with", async (context) => {
     const HOME = temporaryFolder(context);
     const path = join(HOME, ".config/plumbline/key");
@@ -292,6 +340,28 @@ describe("with a model", { skip: withoutModel }, () => {
     assert.ok(told.usage.total_tokens > 8);
     assert.match(said.stderr, /^confidence \d+ of 100, calibrated on 120 answers/m);
     assert.equal((JSON.parse(undeployed.stdout) as { status: string }).status, "READY");
+  });
+
+  test("on a terminal a talk goes on until Ctrl-D, and unsure words are underlined", async () => {
+    const talk = `${launcher} chat ${it.baseId} --max-tokens 12 --system "Answer in rhyme"`;
+    // A terminal of its own, which script(1) makes; what is typed into it comes by its standard input.
+    const child = startProcess("script", ["-qec", talk, "/dev/null"], {
+      env: { ...settings, TERM: "xterm", FORCE_COLOR: "1" },
+    });
+    let screen = "";
+    child.stdout.on("data", (part: Buffer) => {
+      screen += part.toString("utf8");
+    });
+    const shows = (what: RegExp): Promise<void> => eventually(() => what.test(screen), 30_000);
+    await shows(/> /);
+    child.stdin.write("Tell me a tale\r");
+    await shows(/no confidence: it is a base model/);
+    screen = "";
+    child.stdin.write("And another\r");
+    await shows(/no confidence: it is a base model/);
+    assert.ok(screen.includes("\u001b[4m"), JSON.stringify(screen));
+    child.stdin.write("\x04");
+    assert.equal((await child.ended).code, exitCodes.ok.code);
   });
 
   test("an evaluation is followed to its scores, and followed again when it is over", async (context) => {

@@ -1,7 +1,9 @@
 // Words of an answer as they arrive, and how sure the model was of each.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { withoutHidden } from "../../src/base/visible.ts";
 import { confidenceText, type Said } from "../../src/cli/chat/answer.ts";
+import { onTerminal } from "../../src/cli/chat/rendering.ts";
 import { createWords, type Rendering, type Token } from "../../src/cli/chat/words.ts";
 
 const marking: Rendering = {
@@ -37,6 +39,14 @@ test("where tokens are parts of a character all they gave is as sure as the leas
   const halves = [token("bytes:\\xe2\\x82", 0.9), token("bytes:\\xac", 0.2)];
   assert.deepEqual(shown([["5 €", halves]]), { text: "[5] [€]", least: ["5", "€"] });
   assert.deepEqual(shown([["five euros", []]]), { text: "five euros", least: [] });
+});
+
+test("on a terminal nothing of an answer steers it", () => {
+  const hostile = ["\u001b[2J\u001b]0;x\u0007", "a\rb", "one\ttwo", "line\nend", "\u202egnp.exe", "\u2028"];
+  const words = createWords(onTerminal);
+  const text = hostile.map((part) => words.add(`${part} `, [])).join("") + words.end();
+  assert.equal(withoutHidden(text.replaceAll("\n", "")), text.replaceAll("\n", ""), JSON.stringify(text));
+  assert.ok(text.includes("\\u001b[2J") && text.includes("one    two") && text.includes("line\nend"));
 });
 
 test("the line on an answer's confidence says what stands behind it", () => {

@@ -8,6 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Failure } from "../../src/base/errors.ts";
 import { watched } from "../../src/cli/asks.ts";
 import { createClient } from "../../src/cli/client.ts";
+import { exitOf } from "../../src/cli/exit-codes.ts";
 import { followAlignment, followAutoAlign, followBenchmark } from "../../src/cli/follow.ts";
 import type { Step } from "../../src/cli/progress.ts";
 import type { RunEvent } from "../../src/contract/run-folder.ts";
@@ -109,15 +110,21 @@ test("an auto-align is followed through a pause that was ended, and to one that 
   );
 });
 
-test("work that fails is a failure with its reason", async (context) => {
+test("work that fails is a failure with its reason, and what was stopped is no failure but stopped", async (context) => {
+  let status = "FAILED";
   const { server, address } = await serving((_, response) =>
-    response.end(json({ status: "FAILED", progress_detail: null, error: "no passage told anything" })),
+    response.end(json({ status, progress_detail: null, error: "no passage told anything" })),
   );
   context.after(() => server.close());
   const signal = new AbortController().signal;
   await assert.rejects(
     followBenchmark(createClient(address, "pl_x"), "benchmark_x", recording().progress, signal),
     (error: Failure) => error.code === "work_failed" && error.message.includes("no passage told anything"),
+  );
+  status = "STOPPED";
+  await assert.rejects(
+    followBenchmark(createClient(address, "pl_x"), "benchmark_x", recording().progress, signal),
+    (error: Failure) => exitOf(error) === "stopped",
   );
 });
 

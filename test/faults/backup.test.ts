@@ -42,6 +42,20 @@ async function killed(args: string[], env: Record<string, string>, afterMs: numb
   return null;
 }
 
+/** A small load, all the while. */
+function uploading(): { end(): Promise<void> } {
+  let isOver = false;
+  const work = (async () => {
+    for (; !isOver; await delay(100)) await it.upload([it.someDocument(10)]);
+  })();
+  return {
+    async end() {
+      isOver = true;
+      await work;
+    },
+  };
+}
+
 async function succeeds(args: string[], env: Record<string, string>): Promise<string> {
   const { code, stdout, stderr } = await plumbline(args, env);
   assert.equal(code, exitCodes.ok.code, `${args.join(" ")}: ${stdout}${stderr}`);
@@ -54,10 +68,10 @@ for (const form of ["folder", "file.tar"])
       await it.start();
       await it.baseId();
     }
-    for (let n = 0; n < 10; n++) await it.upload([it.someDocument(50)]);
+    for (let n = 0; n < 5; n++) await it.upload([it.someDocument(50)]);
     const place = join(folder, form);
     const env = settings(data);
-    const load = it.uploadOnAndOn();
+    const load = uploading();
     let isThere = false;
     let ms = 3000;
     for (let round = 1; round <= kills; round++) {
@@ -70,7 +84,7 @@ for (const form of ["folder", "file.tar"])
     }
     const before = [...it.acknowledged];
     await succeeds(["backup", place], env);
-    load.gone();
+    await load.end();
     await succeeds(["verify", place], env);
     await succeeds(["verify", data], env);
 
