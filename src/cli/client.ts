@@ -54,7 +54,7 @@ export function createClient(address: string, key: string): Client {
 
   async function send(name: Name, input: CallInput, headers: Record<string, string> = {}) {
     const endpoint: Endpoint = contract[name];
-    const url = new URL(fillPath(endpoint.path, input.params ?? {}), address);
+    const url = new URL(`${address}${fillPath(endpoint.path, input.params ?? {})}`);
     for (const [field, value] of Object.entries(input.query ?? {}))
       if (value !== undefined) url.searchParams.set(field, String(value));
     const body = bodyOf(input);

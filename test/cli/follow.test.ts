@@ -70,6 +70,17 @@ test("a stream that breaks is taken up where it broke, and every event is seen o
   assert.deepEqual(shown.at(-1), { phase: "training", done: 3, total: 3, unit: "steps", rate: 2, secondsLeft: 0 });
 });
 
+test("an appliance behind a proxy's path is asked there", async (context) => {
+  const asked: string[] = [];
+  const { server, address } = await serving((request, response) => {
+    asked.push(request.url!);
+    response.end("{}");
+  });
+  context.after(() => server.close());
+  await createClient(`${address}/plumbline`, "pl_x").api["documents.list"]({ query: { limit: 5, offset: undefined } });
+  assert.deepEqual(asked, ["/plumbline/api/v3/documents?limit=5"]);
+});
+
 test("an appliance that starts again is waited for", async (context) => {
   const record = (status: string) => json({ status, progress_detail: null, error: null });
   const first = await serving((_, response) => response.end(record("PROCESSING")));

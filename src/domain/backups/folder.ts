@@ -31,7 +31,6 @@ export async function openFolderTarget(folder: string): Promise<Target & { close
     await removeTemporaries(folder);
     const contents = join(folder, contentName);
     await makeFolder(contents);
-    const changed = new Set<string>();
     const placeOf = (sha256: string): string => join(contents, contentPaths.blob(sha256));
     return {
       scratch: folder,
@@ -39,13 +38,11 @@ export async function openFolderTarget(folder: string): Promise<Target & { close
       async has({ sha256, bytes }) {
         return (await sizeOf(placeOf(sha256))) === bytes;
       },
-      async add(parts, _, expected) {
-        const content = await writeParts(parts(), expected, join(contents, "content"), placeOf);
-        changed.add(dirname(placeOf(content.sha256)));
-        return content;
-      },
+      add: (parts, _, expected) => writeParts(parts(), expected, join(contents, "content"), placeOf),
       async finish(manifest) {
-        for (const place of [...changed, contents, folder]) await syncFolder(place);
+        // Also those of content that an earlier backup brought and was killed before it came here.
+        const places = new Set([...hashesOf(manifest)].map((sha256) => dirname(placeOf(sha256))));
+        for (const place of [...places, contents, folder]) await syncFolder(place);
         await writeJsonDurably(join(folder, manifestName), manifest).catch((error) => {
           throw noSpace(error);
         });
