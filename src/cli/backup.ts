@@ -37,11 +37,11 @@ deleted since is cleared from it. It can be killed at any time: the backup that 
         onProgress: showBytes(progress),
       });
       progress.end();
-      const files = manifest.files.length + 1;
+      const files = manifest.files.length;
       const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, manifest.database.bytes);
       return {
         json: { path: target, data, created_at: manifest.created_at, files, bytes, copied },
-        text: `${target}: ${files} files, ${bytesText(bytes)}; of these ${copied.files} new, ${bytesText(copied.bytes)}`,
+        text: `${target}: the database and ${files} files, ${bytesText(bytes)}, of which ${bytesText(copied.bytes)} are new`,
       };
     } finally {
       progress.end();

@@ -27,7 +27,7 @@ upload under way has some, and the next start clears what a crash left.`,
       progress.end();
       const ok = report.problems.length === 0;
       const lines = [
-        `${place}: ${ok ? "sound" : "not sound"}, a ${kind === "data" ? "data folder" : "backup"} with ${report.files} files`,
+        `${place}: ${ok ? "sound" : "not sound"}, a ${kind === "data" ? "data folder" : "backup"} of a database and ${report.files} files`,
         ...report.problems.map((problem) => `  wrong  ${problem}`),
         ...report.others.map((other) => `  other  ${other} belongs to nothing`),
       ];
