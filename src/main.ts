@@ -1,4 +1,5 @@
 // The whole house on one page: what is built, in which order, and who may call whom. Rooms meet here and nowhere else.
+import { existsSync } from "node:fs";
 import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Config, environmentOf, installation, places } from "./base/config.ts";
@@ -496,6 +497,10 @@ async function enter(config: Config): Promise<Lock> {
   for (const folder of [config.data, at.models, at.runs, at.uploads]) await makeFolder(folder);
   const lock = tryLock(at.lock);
   if (!lock) throw new Failure("data_locked", `Another plumbline uses ${config.data}`);
+  if (existsSync(at.restoring)) {
+    lock.release();
+    throw new Failure("restore_unfinished");
+  }
   for (const name of await readdir(at.uploads)) await rm(join(at.uploads, name), { recursive: true, force: true });
   return lock;
 }

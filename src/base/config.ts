@@ -159,6 +159,15 @@ export const settings = {
     "Address to listen on. Anything but loopback needs an API key to exist first.",
   ),
   port: whole("PLUMBLINE_PORT", 8642, 0, 65_535, "Port to listen on; 0 takes a free one."),
+  address: url(
+    "PLUMBLINE_ADDRESS",
+    "Base URL at which the command line finds the appliance; empty: PLUMBLINE_HOST and PLUMBLINE_PORT.",
+  ),
+  key: text(
+    "PLUMBLINE_KEY",
+    "",
+    "API key that the command line asks with; empty: that in ~/.config/plumbline/key, where `key create --save` puts it.",
+  ),
   allowedHosts: list(
     "PLUMBLINE_ALLOWED_HOSTS",
     "",
@@ -340,8 +349,8 @@ function wrongTogether({ webhooks = [], webhookSecrets }: Partial<Config>): stri
 export const environmentOf = (config: Config): Record<string, string> =>
   Object.fromEntries(
     (Object.keys(settings) as (keyof Config)[])
-      // A run asks no upstream and tells nobody, so it need not know the keys and secrets for that.
-      .filter((key) => key !== "upstreamKeys" && key !== "webhooks" && key !== "webhookSecrets")
+      // A run asks nobody and tells nobody, so it need not know the keys and secrets for that.
+      .filter((key) => !["key", "upstreamKeys", "webhooks", "webhookSecrets"].includes(key))
       .map((key) => [settings[key].name, String(config[key])]),
   );
 
@@ -363,6 +372,17 @@ export const places = (data: string) => ({
   models: join(data, "models"),
   runs: join(data, "runs"),
   uploads: join(data, "uploads"),
+  /** There while a restore into the folder is under way. */
+  restoring: join(data, "restoring.json"),
 });
+
+/** Where content lies under its own hash, beneath `blobs` and `models`. */
+export const contentPaths = {
+  /** Two levels, so that no folder grows beyond what is comfortable to list. */
+  blob: (digest: string): string => join(digest.slice(0, 2), digest),
+  base: (sha256: string): string => `${sha256}.gguf`,
+  adapter: (sha256: string): string => join("adapters", `${sha256}.gguf`),
+  sources: (sha256: string): string => join("sources", `${sha256}.json`),
+};
 
 export type Places = ReturnType<typeof places>;

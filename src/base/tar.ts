@@ -1,6 +1,7 @@
-// A tar archive (POSIX ustar) of a few files, made while it is read: nothing is written to disk for it.
+// Tar archives (POSIX ustar) of regular files: made while they are read, so that nothing is written to disk for it, and listed by
+// hopping from header to header.
 import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
+import { type FileHandle, stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 
 export interface TarEntry {
@@ -9,8 +10,21 @@ export interface TarEntry {
   path: string;
 }
 
+/** Of a file in an archive. */
+export interface TarPlace {
+  /** Of its first byte. */
+  offset: number;
+  bytes: number;
+}
+
 const block = 512;
 const padded = (bytes: number): number => Math.ceil(bytes / block) * block;
+
+/** Ends an archive. */
+export const tarEnd = Buffer.alloc(2 * block);
+
+/** What follows a file's content, up to the next block. */
+export const tarPadding = (bytes: number): Buffer => Buffer.alloc(padded(bytes) - bytes);
 
 /** Regular files, readable by all, in the order given. Rejects when one is not there. */
 export async function tarOf(entries: readonly TarEntry[]): Promise<{ bytes: number; content: Readable }> {
@@ -22,42 +36,84 @@ export async function tarOf(entries: readonly TarEntry[]): Promise<{ bytes: numb
   );
   async function* archive(): AsyncGenerator<Buffer> {
     for (const file of files) {
-      yield header(file.name, file.size, file.seconds);
+      yield tarHeader(file.name, file.size, file.seconds);
       let read = 0;
       for await (const part of createReadStream(file.path) as AsyncIterable<Buffer>) {
         read += part.length;
         yield part;
       }
       if (read !== file.size) throw new Error(`${file.name} changed while it was read`);
-      yield Buffer.alloc(padded(file.size) - file.size);
+      yield tarPadding(file.size);
     }
-    yield Buffer.alloc(2 * block);
+    yield tarEnd;
   }
   const bytes = files.reduce((sum, { size }) => sum + block + padded(size), 2 * block);
   return { bytes, content: Readable.from(archive(), { objectMode: false }) };
 }
 
-function header(name: string, size: number, seconds: number): Buffer {
+/** Of the eight-byte number in a size that eleven octal digits do not hold; GNU's form, which every tar reads. */
+const largeSize = { mark: 0x80, at: 128 };
+const sizeField = { at: 124, width: 12 };
+const sumField = { at: 148, width: 8 };
+
+export function tarHeader(name: string, size: number, seconds: number, mode = 0o644): Buffer {
   if (Buffer.byteLength(name) > 100) throw new RangeError(`${name} is too long for a tar archive`);
   const bytes = Buffer.alloc(block);
   const octal = (value: number, at: number, width: number): void => {
     bytes.write(value.toString(8).padStart(width - 1, "0"), at, "latin1");
   };
   bytes.write(name, 0, "latin1");
-  octal(0o644, 100, 8);
+  octal(mode, 100, 8);
   octal(0, 108, 8);
   octal(0, 116, 8);
-  octal(size, 124, 12);
+  if (size < 8 ** 11) octal(size, sizeField.at, sizeField.width);
+  else {
+    bytes[sizeField.at] = largeSize.mark;
+    bytes.writeBigUInt64BE(BigInt(size), largeSize.at);
+  }
   octal(seconds, 136, 12);
   bytes.write("0", 156, "latin1");
   bytes.write("ustar\0", 257, "latin1");
   bytes.write("00", 263, "latin1");
-  // The sum over the header is made with spaces where it will stand.
-  bytes.fill(" ", 148, 156);
-  octal(
-    bytes.reduce((sum, byte) => sum + byte, 0),
-    148,
-    7,
-  );
+  octal(sumOf(bytes), sumField.at, sumField.width - 1);
+  bytes.write(" ", sumField.at + sumField.width - 1, "latin1");
   return bytes;
+}
+
+/** The sum over the header is made with spaces where it will stand. */
+function sumOf(header: Buffer): number {
+  const bytes = Buffer.from(header);
+  bytes.fill(" ", sumField.at, sumField.at + sumField.width);
+  return bytes.reduce((sum, byte) => sum + byte, 0);
+}
+
+/**
+ * The regular files of an archive by their names; of two with one name the later. Folders are passed over. Throws when it is no
+ * tar archive, is cut off, or holds anything else.
+ */
+export async function listTar(file: FileHandle): Promise<Map<string, TarPlace>> {
+  const { size: end } = await file.stat();
+  const found = new Map<string, TarPlace>();
+  const header = Buffer.alloc(block);
+  for (let at = 0; ; ) {
+    const { bytesRead } = await file.read(header, 0, block, at);
+    if (bytesRead < block) throw new Error("the archive is cut off");
+    if (header.every((byte) => byte === 0)) return found;
+    const { name, type, bytes } = readHeader(header);
+    if (at + block + padded(bytes) > end) throw new Error("the archive is cut off");
+    if (type === "0") found.set(name, { offset: at + block, bytes });
+    else if (type !== "5") throw new Error(`${name} is neither a file nor a folder`);
+    at += block + padded(bytes);
+  }
+}
+
+function readHeader(header: Buffer): { name: string; type: string; bytes: number } {
+  const text = (at: number, width: number): string => header.toString("latin1", at, at + width).split("\0")[0]!;
+  const octal = (at: number, width: number): number => Number.parseInt(text(at, width).trim(), 8);
+  if (octal(sumField.at, sumField.width) !== sumOf(header)) throw new Error("it is no tar archive, or is damaged");
+  const isLarge = header[sizeField.at] === largeSize.mark;
+  const bytes = isLarge ? Number(header.readBigUInt64BE(largeSize.at)) : octal(sizeField.at, sizeField.width);
+  if (!Number.isSafeInteger(bytes) || bytes < 0) throw new Error("a size in the archive is none");
+  // Tar adds the ./ where a folder was packed as a whole.
+  return { name: text(0, 100).replace(/^\.\//, ""), type: text(156, 1) || "0", bytes };
 }

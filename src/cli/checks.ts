@@ -8,6 +8,7 @@ import { freeBytes, isErrno } from "../base/files.ts";
 import { tryLock } from "../base/lock.ts";
 import { createLog } from "../base/log.ts";
 import { findGpus } from "./gpu.ts";
+import { leftoversIn, openToOthers, whileNobodyServes } from "./mend.ts";
 import { bytesText } from "./output.ts";
 
 export interface Check {
@@ -41,6 +42,7 @@ export async function checkMachine(config: Config): Promise<Check[]> {
     checkMemory(config),
     await checkDisk(config),
     await checkPermissions(config),
+    await checkLeftovers(config),
     await checkPort(config),
     await checkClock(),
     await checkGpu(trainer.noGpu),
@@ -143,15 +145,27 @@ async function nearestFolder(folder: string): Promise<string> {
 
 async function checkPermissions(config: Config): Promise<Check> {
   const folder = await nearestFolder(config.data);
-  const hint = `Make ${config.data} a folder that only this user can read and write: chmod 0700.`;
+  const hint = `Make ${config.data} a folder that only this user can read and write: plumbline doctor --fix.`;
   try {
     await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch {
     return verdict("permissions", false, `${folder} is not writable`, hint);
   }
   if (folder !== config.data) return verdict("permissions", true, `${config.data} can be made`, hint);
+  const open = await openToOthers(folder);
   const mode = (await stat(folder)).mode & 0o777;
-  return verdict("permissions", (mode & 0o077) === 0, `${folder} is ${mode.toString(8).padStart(4, "0")}`, hint);
+  const found = `${folder} is ${mode.toString(8).padStart(4, "0")}`;
+  const others = open.length === 0 ? "" : `; others may open ${open.join(", ")}`;
+  return verdict("permissions", open.length === 0, `${found}${others}`, hint);
+}
+
+/** What serve clears at its start; until then it takes room. */
+async function checkLeftovers(config: Config): Promise<Check> {
+  const hint = "They take room until the next start: plumbline doctor --fix removes them.";
+  if ((await nearestFolder(config.data)) !== config.data) return verdict("leftovers", true, "none", hint, false);
+  const found = await whileNobodyServes(config.data, () => leftoversIn(config.data));
+  if (found === null) return verdict("leftovers", true, "plumbline is serving, and clears its own", hint, false);
+  return verdict("leftovers", found.length === 0, found.length === 0 ? "none" : found.join(", "), hint, false);
 }
 
 async function checkPort(config: Config): Promise<Check> {

@@ -1,6 +1,6 @@
 // A client of the REST API, as anyone could write one: its paths, bodies and answers are those of the contract, over HTTP.
 import { setTimeout as delay } from "node:timers/promises";
-import { Failure } from "../base/errors.ts";
+import { Failure, failures, type ValidationDetail } from "../base/errors.ts";
 import type { Endpoint, Reply } from "../contract/endpoint.ts";
 import { type Contract, contract } from "../contract/index.ts";
 import type { RunEvent } from "../contract/run-folder.ts";
@@ -8,74 +8,122 @@ import type { RunEvent } from "../contract/run-folder.ts";
 export interface ClientFile {
   name: string;
   mediaType: string;
-  content: string | Uint8Array<ArrayBuffer>;
+  /** A blob of a file on disk is read as it is sent. */
+  content: string | Uint8Array<ArrayBuffer> | Blob;
 }
 
 export interface CallInput {
   params?: Record<string, string>;
-  query?: Record<string, string | number>;
+  /** What is undefined is left out. */
+  query?: Record<string, string | number | boolean | undefined>;
   body?: object;
+  /** A body that is JSON already. */
+  json?: string;
   files?: ClientFile[];
   signal?: AbortSignal;
 }
 
-export type Replies = { [K in keyof Contract]: Reply<Contract[K]> };
+type Name = keyof Contract;
+export type Replies = { [K in Name]: Reply<Contract[K]> };
+
+/** An event of a stream that goes on where it broke. */
+export interface ClientEvent {
+  id: string;
+  data: string;
+}
 
 export interface Client {
+  address: string;
   /** One function per endpoint, under its name in the contract. */
-  api: { [K in keyof Contract]: (input?: CallInput) => Promise<Replies[K]> };
-  /** The events of an alignment from the beginning until it has ended; a stream that breaks is taken up where it broke. */
+  api: { [K in Name]: (input?: CallInput) => Promise<Replies[K]> };
+  /** The answer as it came, of endpoints that answer with a text or a file. */
+  text(name: Name, input?: CallInput): Promise<string>;
+  /** The events of an answer that streams; whoever loses it asks again. */
+  stream(name: Name, input?: CallInput): AsyncIterable<string>;
+  /** Events from the beginning to the end; a stream that breaks is taken up where it broke. */
+  events(name: Name, input?: CallInput): AsyncIterable<ClientEvent>;
   alignmentEvents(alignmentId: string, signal?: AbortSignal): AsyncIterable<RunEvent>;
 }
+
+/** In a row, before an appliance that does not answer is given up. */
+const mostBreaks = 10;
+const breakMs = 500;
 
 export function createClient(address: string, key: string): Client {
   const authorization = `Bearer ${key}`;
 
-  async function send(name: keyof Contract, input: CallInput, headers: Record<string, string> = {}) {
+  async function send(name: Name, input: CallInput, headers: Record<string, string> = {}) {
     const endpoint: Endpoint = contract[name];
-    const url = new URL(fillPath(endpoint.path, input.params ?? {}), address);
-    for (const [field, value] of Object.entries(input.query ?? {})) url.searchParams.set(field, String(value));
+    const url = new URL(`${address}${fillPath(endpoint.path, input.params ?? {})}`);
+    for (const [field, value] of Object.entries(input.query ?? {}))
+      if (value !== undefined) url.searchParams.set(field, String(value));
     const body = bodyOf(input);
     const type = typeof body === "string" ? { "content-type": "application/json" } : {};
-    const response = await fetch(url, {
+    const request = {
       method: endpoint.method,
       headers: { authorization, ...type, ...headers },
       ...(body === undefined ? {} : { body }),
       ...(input.signal === undefined ? {} : { signal: input.signal }),
+    };
+    const response = await fetch(url, request).catch((error) => {
+      throw input.signal?.aborted ? error : unreachable(address, error);
     });
     if (!response.ok) throw await refusal(`${endpoint.method} ${url.pathname}`, response);
     return response;
   }
 
+  async function* events(name: Name, input: CallInput = {}): AsyncGenerator<ClientEvent> {
+    let last = "";
+    for (let broken = 0; ; ) {
+      const headers = { accept: "text/event-stream", ...(last === "" ? {} : { "last-event-id": last }) };
+      try {
+        const response = await send(name, input, headers);
+        for await (const event of eventsOf(response)) {
+          if (event.id !== "") last = event.id;
+          broken = 0;
+          yield event;
+        }
+        return;
+      } catch (error) {
+        // A connection that broke, unlike an answer that refuses, is worth another try.
+        const isRefusal = error instanceof Failure && error.code !== "api_unreachable";
+        if (isRefusal || input.signal?.aborted || ++broken > mostBreaks) throw error;
+        await delay(breakMs);
+      }
+    }
+  }
+
   return {
+    address,
     api: Object.fromEntries(
-      (Object.keys(contract) as (keyof Contract)[]).map((name) => [
+      (Object.keys(contract) as Name[]).map((name) => [
         name,
         async (input: CallInput = {}) => (await send(name, input)).json(),
       ]),
     ) as Client["api"],
-
+    text: async (name, input = {}) => (await send(name, input)).text(),
+    async *stream(name, input = {}) {
+      const response = await send(name, input, { accept: "text/event-stream" });
+      for await (const { data } of eventsOf(response)) yield data;
+    },
+    events,
     async *alignmentEvents(alignmentId, signal) {
-      let last = "";
-      for (let broken = 0; ; ) {
-        const headers = { accept: "text/event-stream", ...(last === "" ? {} : { "last-event-id": last }) };
-        const input = { params: { alignment_id: alignmentId }, ...(signal === undefined ? {} : { signal }) };
-        try {
-          const response = await send("alignments.events", input, headers);
-          for await (const event of eventsOf(response)) {
-            if (event.id !== "") last = event.id;
-            broken = 0;
-            yield runEventOf(event.data);
-          }
-          return;
-        } catch (error) {
-          // A connection that broke, unlike an answer that refuses, is worth another try; ten in a row are not.
-          if (error instanceof Failure || signal?.aborted || ++broken > 10) throw error;
-          await delay(500);
-        }
-      }
+      const input = { params: { alignment_id: alignmentId }, ...(signal === undefined ? {} : { signal }) };
+      for await (const { data } of events("alignments.events", input)) yield eventOf<RunEvent>(data);
     },
   };
+}
+
+/** Asks again while the appliance does not answer, as it does not while it starts again. */
+export async function patiently<T>(ask: () => Promise<T>): Promise<T> {
+  for (let broken = 1; ; broken++)
+    try {
+      return await ask();
+    } catch (error) {
+      const isGone = error instanceof Failure && error.code === "api_unreachable";
+      if (!isGone || broken > mostBreaks) throw error;
+      await delay(breakMs);
+    }
 }
 
 const fillPath = (path: string, params: Record<string, string>): string =>
@@ -87,32 +135,48 @@ function bodyOf(input: CallInput): string | FormData | undefined {
     for (const file of input.files) form.append("file", new Blob([file.content], { type: file.mediaType }), file.name);
     return form;
   }
-  return input.body === undefined ? undefined : JSON.stringify(input.body);
+  return input.body === undefined ? input.json : JSON.stringify(input.body);
 }
 
 /** Once a stream has begun, a failure can only come as an event. */
-function runEventOf(data: string): RunEvent {
-  const value = JSON.parse(data) as RunEvent | { error: { message: string } };
+export function eventOf<T extends object>(data: string): T {
+  const value = JSON.parse(data) as T | { error: { message: string } };
   if ("error" in value) throw new Failure("api_refused", `The event stream ended: ${value.error.message}`);
   return value;
 }
 
+function unreachable(address: string, error: unknown): Failure {
+  const { cause } = error as { cause?: { code?: string; message?: string } };
+  const why = cause?.code ?? cause?.message ?? (error as Error).message;
+  return new Failure("api_unreachable", `No appliance answers at ${address} (${why})`, { cause: error });
+}
+
+interface Refusal {
+  detail?: string | ValidationDetail[];
+  error?: { code?: string; message?: string };
+}
+
+/** Without its first part, which says where in the request the field stands. */
+const fieldText = ({ loc, msg }: ValidationDetail): string => `${loc.slice(1).join(".") || loc.join(".")}: ${msg}`;
+
 async function refusal(request: string, response: Response): Promise<Failure> {
   const text = await response.text();
   let said = text.slice(0, 500);
+  let code = "";
   try {
-    const { detail } = JSON.parse(text) as { detail: unknown };
-    said = typeof detail === "string" ? detail : JSON.stringify(detail);
+    const { detail, error } = JSON.parse(text) as Refusal;
+    said = Array.isArray(detail) ? detail.map(fieldText).join("; ") : String(detail);
+    code = error?.code ?? "";
   } catch {
     // Not the house's JSON: the text itself is what there is to say.
   }
   return new Failure("api_refused", `${request} was answered ${response.status}: ${said}`, {
-    context: { status: response.status },
+    context: { status: response.status, said, code: Object.hasOwn(failures, code) ? code : null },
   });
 }
 
 /** The events of a text/event-stream; lines that start with a colon are comments. */
-export async function* eventsOf(response: Response): AsyncGenerator<{ id: string; data: string }> {
+export async function* eventsOf(response: Response): AsyncGenerator<ClientEvent> {
   const decoder = new TextDecoder();
   let buffer = "";
   for await (const part of response.body ?? []) {

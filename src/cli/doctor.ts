@@ -1,17 +1,24 @@
-// plumbline doctor: what this machine has and lacks. Changes nothing.
+// plumbline doctor: what this machine has and lacks. Changes nothing unless it is told to.
 import type { Command } from "commander";
 import { readConfig } from "../base/config.ts";
 import { checkMachine } from "./checks.ts";
+import { mend } from "./mend.ts";
 import { answers } from "./output.ts";
 
 export function register(program: Command): void {
   const command = program
     .command("doctor")
     .description(
-      "check this machine: Node, trainer, decode thread, model, memory, disk, permissions, port, clock, GPU",
+      "check this machine: Node, trainer, decode thread, model, memory, disk, permissions, leftovers, port, clock, GPU",
+    )
+    .option(
+      "--fix",
+      "first put right what needs no decision: modes of the data folder, what a crash left half written",
     );
-  answers(command, async () => {
-    const checks = await checkMachine(readConfig());
+  answers<{ fix?: boolean }>(command, async ({ fix }) => {
+    const config = readConfig();
+    const mended = fix ? await mend(config.data) : [];
+    const checks = await checkMachine(config);
     const ok = checks.every((check) => check.ok || !check.needed);
     const width = Math.max(...checks.map((check) => check.name.length));
     const lines = checks.flatMap((check) => {
@@ -19,6 +26,10 @@ export function register(program: Command): void {
       const line = `${mark}  ${check.name.padEnd(width)}  ${check.found}`;
       return check.hint === "" ? [line] : [line, `${" ".repeat(width + 8)}→ ${check.hint}`];
     });
-    return { json: { ok, checks }, text: lines.join("\n"), exit: ok ? "ok" : "failure" };
+    return {
+      json: { ok, checks, ...(fix ? { mended } : {}) },
+      text: [...mended.map((what) => `fixed  ${what}`), ...lines].join("\n"),
+      exit: ok ? "ok" : "failure",
+    };
   });
 }

@@ -11,16 +11,19 @@ export const exitCodes = {
 
 export type Exit = keyof typeof exitCodes;
 
-const locked: readonly FailureCode[] = ["data_locked", "run_locked"];
+const locked: readonly FailureCode[] = ["data_locked", "run_locked", "backup_locked"];
 /** Wrong input whose HTTP status does not say so. */
 const wrongInput: readonly FailureCode[] = ["config_invalid"];
+
+/** Statuses by which the input is refused as it is. */
+const inputRefused: readonly number[] = [400, 413, 415, 422];
 
 export function exitOf(error: unknown): Exit {
   if (!(error instanceof Failure)) return "failure";
   if (error.code === "interrupted") return "stopped";
   if (locked.includes(error.code)) return "locked";
   if (wrongInput.includes(error.code)) return "usage";
-  return error.status === 400 || error.status === 422 ? "usage" : "failure";
+  return inputRefused.includes(error.status) ? "usage" : "failure";
 }
 
 export const exitHelp = [

@@ -1,15 +1,17 @@
 // plumbline key: who may call, what, and how much. Works beside a running appliance and without one.
 import type { Command } from "commander";
 import { readConfig } from "../base/config.ts";
-import { Failure } from "../base/errors.ts";
 import { createLog } from "../base/log.ts";
 import { scopes } from "../contract/endpoint.ts";
 import type { KeyRecord, NewKey } from "../domain/access/index.ts";
+import { keyFile, refuseSecondKey, saveKey } from "./connection.ts";
+import { whole } from "./options.ts";
 import { answers, table } from "./output.ts";
 
 interface CreateOptions {
   user: string;
   name?: string;
+  save?: boolean;
   scopes?: string;
   expires?: string;
   requestsPerMinute?: string;
@@ -25,14 +27,17 @@ export function register(program: Command): void {
     .description("make a key and print it; it is never shown again")
     .requiredOption("--user <name>", "whom it belongs to; made where there is no such user yet")
     .option("--name <text>", "what it is for")
+    .option("--save", "keep it in ~/.config/plumbline/key too, for this command line to ask with")
     .option("--scopes <list>", `what it may do, by comma: ${scopes.join(", ")}; otherwise all but admin`)
     .option("--expires <when>", "a time such as 2027-01-31T00:00:00Z, or days from now such as 90d")
     .option("--requests-per-minute <n>", "most requests a minute")
     .option("--tokens-per-minute <n>", "most tokens a minute")
     .option("--tokens-per-day <n>", "most tokens a day (UTC)");
   answers<CreateOptions>(create, async (options) => {
+    if (options.save) await refuseSecondKey();
     const made = (await admin("key.create", settingsOf(options))) as NewKey;
-    return { json: made, text: made.key };
+    if (options.save) await saveKey(made.key);
+    return { json: { ...made, ...(options.save ? { saved: keyFile() } : {}) }, text: made.key };
   });
 
   const list = key.command("ls").description("list keys, by what they begin with");
@@ -95,11 +100,6 @@ function timeOf(text: string): string {
 }
 
 const limit = (option: string, text: string | undefined) => (text === undefined ? undefined : whole(option, text));
-
-function whole(option: string, text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new Failure("usage", `${option} takes a whole number`);
-  return Number(text);
-}
 
 const limitsText = (one: KeyRecord): string =>
   [

@@ -2,13 +2,17 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { readConfig } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
 import { createLog } from "../base/log.ts";
 import { type BaseRecord, exportFormats } from "../domain/models/index.ts";
 import { mergedWeightTypes, type SavedFile } from "../engine/trainer.ts";
+import { asks, asSaid } from "./asks.ts";
+import type { Replies } from "./client.ts";
+import { type Page, paged, pageOf } from "./options.ts";
 import { answers, bytesText, table } from "./output.ts";
 
 export function register(program: Command): void {
-  const model = program.command("model").description("base models: import, list, remove; aligned ones: export");
+  const model = program.command("model").description("base models: import, list, remove; aligned ones: list, export");
 
   const take = model
     .command("import")
@@ -40,6 +44,21 @@ export function register(program: Command): void {
     ]);
     const head = ["id", "name", "architecture", "type", "size", "can be aligned"];
     return { json: { base_models: models }, text: table([head, ...rows]) };
+  });
+
+  const aligned = paged(model.command("aligned").description("list your aligned models, through the API"));
+  asks<Page>(aligned, async (client, options) => {
+    const query = pageOf(options);
+    const reply = await client.api["models.aligned"]({ query }).catch(noneYet);
+    const rows = reply.domain_aligned_models.map((one) => [
+      one.model_id,
+      one.model_name,
+      one.deployment_status,
+      one.base_model_name,
+      one.alignment_id,
+      one.created_at,
+    ]);
+    return { json: reply, text: table([["id", "name", "status", "base", "alignment", "created"], ...rows]) };
   });
 
   const remove = model
@@ -76,6 +95,14 @@ export function register(program: Command): void {
     const rows = files.map((file) => [file.name, bytesText(file.bytes), file.sha256]);
     return { json: { path, files }, text: `${path}\n${table([["file", "size", "sha256"], ...rows])}` };
   });
+}
+
+/** To have none is no failure of a list. */
+function noneYet(error: unknown): Replies["models.aligned"] {
+  const said = asSaid(error);
+  if (said instanceof Failure && ["no_aligned_models", "first_model_under_way"].includes(said.code))
+    return { domain_aligned_models: [] };
+  throw error;
 }
 
 async function admin(verb: string, args: unknown = {}): Promise<unknown> {

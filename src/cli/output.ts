@@ -9,26 +9,29 @@ export interface Answer {
   json: unknown;
   /** What people read; nothing when empty. */
   text: string;
+  /** In its place where no terminal reads it: a content that is kept as it is. */
+  content?: string;
   /** Other than ok where the verb worked and still has bad news. */
   exit?: Exit;
   /** Goes on after the answer is printed, as a demo that is kept does. */
   after?: () => Promise<void>;
 }
 
-/** Gives a command --json and an action whose answer, or failure, is spoken in one way everywhere. */
-export function answers<O extends object>(
+/** Gives a command --json and an action whose answer, or failure, is spoken in one way everywhere. A list of words is one of them. */
+export function answers<O extends object, Words extends unknown[] = string[]>(
   command: Command,
-  act: (options: O & { json?: boolean }, ...words: string[]) => Promise<Answer>,
+  act: (options: O & { json?: boolean }, ...words: Words) => Promise<Answer>,
 ): Command {
   return command
     .option("--json", "answer with one JSON object on standard output")
     .action(async (...given: unknown[]) => {
       // commander hands over the arguments, then the options, then the command.
       const options = given.at(-2) as O & { json?: boolean };
-      const words = given.slice(0, -2) as string[];
+      const words = given.slice(0, -2) as Words;
       try {
         const answer = await act(options, ...words);
         if (options.json) print(JSON.stringify(answer.json));
+        else if (answer.content !== undefined && !process.stdout.isTTY) process.stdout.write(answer.content);
         else if (answer.text !== "") print(answer.text);
         process.exitCode = exitCodes[answer.exit ?? "ok"].code;
         await answer.after?.();

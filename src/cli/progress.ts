@@ -74,6 +74,21 @@ function lines(): Progress {
   };
 }
 
+/** Shows bytes as they go by, with what was measured of their pace. */
+export function showBytes(progress: Progress): (phase: string, done: number, total: number) => void {
+  const MiB = 1 << 20;
+  let since: { phase: string; ms: number; done: number } | null = null;
+  return (phase, done, total) => {
+    if (since?.phase !== phase) since = { phase, ms: performance.now(), done };
+    const seconds = (performance.now() - since.ms) / 1000;
+    const rate = seconds > 1 ? (done - since.done) / seconds : 0;
+    progress.show({
+      ...{ phase, done: done / MiB, total: total / MiB, unit: "MiB" },
+      ...(rate > 0 ? { rate: rate / MiB, secondsLeft: (total - done) / rate } : {}),
+    });
+  };
+}
+
 export function lineOf(step: Step): string {
   const parts = [`${round(step.done)}${step.total === null ? "" : `/${round(step.total)}`} ${step.unit}`];
   if (typeof step.rate === "number" && step.rate > 0) parts.push(`${step.rate.toPrecision(3)}/s`);

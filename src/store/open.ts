@@ -45,6 +45,10 @@ export function openStore(path: string, options: StoreOptions = {}): Store {
   return storeOver(db, options.onIoError ?? (() => {}));
 }
 
+/** Beside whoever writes. Its statements must fit the schema as it stands: nothing is migrated. */
+export const openToRead = (path: string): Store =>
+  storeOver(new Database(path, { readonly: true, timeout: 10_000 }), () => {});
+
 function connect(path: string): Database.Database {
   const db = new Database(path, { timeout: 10_000 });
   for (const pragma of [

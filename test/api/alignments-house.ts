@@ -78,8 +78,9 @@ export interface AlignmentsHouse {
   told: Transition[];
   /** How many runs held memory at the same time, at most. */
   grants: { most: number };
-  /** Goes down in order and starts again over the same folder. */
-  restart(): Promise<void>;
+  /** Goes down in order and starts again over the same folder; `meanwhile` may change what is in it. */
+  restart(meanwhile?: (data: string) => void): Promise<void>;
+  data: string;
   close(): Promise<void>;
 }
 
@@ -154,8 +155,10 @@ export async function alignmentsHouse(settings: Settings = {}): Promise<Alignmen
       await watch(house, id, (found) => found.phase === "training");
       return id;
     },
-    async restart() {
+    data,
+    async restart(meanwhile = () => {}) {
       await parts.close();
+      meanwhile(data);
       parts = await build(data, settings);
     },
     async close() {

@@ -1,44 +1,61 @@
 // Every verb explains itself, says what is wrong with its use in one line, and answers programs in JSON.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { chmodSync, existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { startProcess } from "../../src/base/processes.ts";
 import { checkDecodeThread } from "../../src/cli/checks.ts";
+import type { Grammar } from "../../src/cli/completion/scripts.ts";
+import { grammarOf } from "../../src/cli/completion.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
-import { plumbline, temporaryFolder } from "./plumbline.ts";
+import { createProgram } from "../../src/cli/verbs.ts";
+import { many } from "./many.ts";
+import { plumbline, startServing, temporaryFolder } from "./plumbline.ts";
 
-const verbs = [
-  ["serve"],
-  ["demo"],
-  ["doctor"],
-  ["run"],
-  ["model", "import"],
-  ["model", "ls"],
-  ["model", "rm"],
-  ["model", "export"],
-  ["evaluation", "stop"],
-  ["key", "create"],
-  ["key", "ls"],
-  ["key", "revoke"],
-  ["bench", "train"],
-  ["bench", "serve"],
-];
+/** Every command that does something, by its words. */
+const program = await createProgram();
+const leavesOf = (grammar: Grammar) => grammar.filter(({ path, words }) => path.length > 0 && words.length === 0);
+const leaves = leavesOf(grammarOf(program, { hidden: true }));
 
-test("--help of every verb names its usage and the exit statuses", async () => {
-  for (const verb of verbs) {
-    const { code, stdout, stderr } = await plumbline([...verb, "--help"]);
+test("--help of every verb names its usage, what each part is, and the exit statuses", async () => {
+  const all = await many(leaves.map(({ path }) => [...path, "--help"]));
+  for (const [index, { code, stdout, stderr }] of all.entries()) {
+    const { path, options } = leaves[index]!;
     assert.equal(code, 0, stderr);
-    assert.match(stdout, new RegExp(`^Usage: plumbline ${verb.join(" ")}`));
+    assert.ok(stdout.startsWith(`Usage: plumbline ${path.join(" ")}`), stdout);
     for (const { code, meaning } of Object.values(exitCodes)) assert.match(stdout, new RegExp(`${code} +${meaning}`));
+    for (const { word, about } of options) assert.ok(about.length > 3, `${path.join(" ")} ${word} is not explained`);
   }
+});
+
+test("every verb answers programs too", () => {
+  const without = leaves.filter(({ options }) => !options.some(({ word }) => word === "--json"));
+  // A run's protocol is its answer.
+  assert.deepEqual(
+    without.map(({ path }) => path.join(" ")),
+    ["run"],
+  );
 });
 
 test("--help without a verb lists them", async () => {
   const { stdout } = await plumbline(["--help"]);
-  for (const name of ["serve", "demo", "doctor", "model", "evaluation", "key", "bench"])
+  for (const name of new Set(leavesOf(grammarOf(program)).map(({ path }) => path[0]!)))
     assert.match(stdout, new RegExp(`^ +${name} `, "m"));
+});
+
+test("of every verb a wrong command line is status 2 and one line, or one JSON object", async () => {
+  const all = await many(
+    leaves.flatMap(({ path }) => [
+      [...path, "--wrong"],
+      [...path, "--wrong", "--json"],
+    ]),
+  );
+  for (const [index, { code, stdout, stderr }] of all.entries()) {
+    assert.equal(code, exitCodes.usage.code, stderr);
+    if (index % 2 === 0) assert.match(stderr, /^plumbline: .+\. Add --help .+\n$/);
+    else assert.equal((JSON.parse(stdout) as { error: { code: string } }).error.code, "usage");
+  }
 });
 
 test("whoever stops reading makes no failure of it", async () => {
@@ -96,8 +113,8 @@ test("doctor says of each thing whether it is there, with a hint for what is lac
   assert.equal(ok, false);
   assert.equal(code, exitCodes.failure.code);
   const names = [
-    ...["node", "glibc", "trainer", "decode thread", "starter model", "memory", "disk", "permissions", "port", "clock"],
-    "gpu",
+    ...["node", "glibc", "trainer", "decode thread", "starter model", "memory", "disk", "permissions", "leftovers"],
+    ...["port", "clock", "gpu"],
   ];
   assert.deepEqual(
     checks.map((check) => check.name),
@@ -106,6 +123,43 @@ test("doctor says of each thing whether it is there, with a hint for what is lac
   for (const check of checks) assert.equal(check.hint === "", check.ok, check.name);
   assert.equal(checks.find((check) => check.name === "trainer")?.ok, false);
   assert.equal(checks.find((check) => check.name === "node")?.ok, true);
+});
+
+test("doctor --fix puts modes right and removes what was left half written, and says so; a folder that is served from it leaves alone", async (context) => {
+  const data = join(temporaryFolder(context), "data");
+  const settings = { PLUMBLINE_DATA: data, PLUMBLINE_PORT: "0" };
+  assert.equal((await plumbline(["key", "ls"], settings)).code, 0);
+  const left = [join(data, ".tmp-1-a-x"), join(data, "blobs/.tmp-1-b-text"), join(data, "uploads/upload")];
+  const leave = (): void => {
+    for (const path of left) writeFileSync(path, "x");
+    chmodSync(data, 0o755);
+    chmodSync(join(data, "plumbline.db"), 0o644);
+  };
+  const told = async (...args: string[]) => {
+    const { stdout } = await plumbline(["doctor", "--json", ...args], settings);
+    return JSON.parse(stdout) as { mended?: string[]; checks: { name: string; ok: boolean; needed: boolean }[] };
+  };
+  const okOf = (checks: { name: string; ok: boolean }[], name: string) => checks.find((one) => one.name === name)?.ok;
+
+  leave();
+  const before = await told();
+  assert.deepEqual([okOf(before.checks, "permissions"), okOf(before.checks, "leftovers")], [false, false]);
+  assert.equal(before.mended, undefined);
+  const fixed = await told("--fix");
+  assert.deepEqual([okOf(fixed.checks, "permissions"), okOf(fixed.checks, "leftovers")], [true, true]);
+  assert.equal(fixed.mended?.length, 5, fixed.mended?.join("\n"));
+  assert.deepEqual(left.filter(existsSync), []);
+  assert.equal(statSync(join(data, "plumbline.db")).mode & 0o777, 0o600);
+
+  const serving = await startServing({ ...settings, PLUMBLINE_STARTER_MODEL: "none.gguf" });
+  try {
+    leave();
+    await told("--fix");
+    assert.deepEqual(left.filter(existsSync), left);
+  } finally {
+    serving.child.kill("SIGKILL");
+    await serving.child.ended;
+  }
 });
 
 test("doctor loads the decode thread, and says what to do where it is missing or broken", async (context) => {

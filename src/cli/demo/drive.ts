@@ -6,7 +6,7 @@ import { startProgress } from "../progress.ts";
 import type { Appliance } from "./appliance.ts";
 import type { Material } from "./material.ts";
 import { type Report, reportOf, saidText } from "./report.ts";
-import { ask, deploy, evaluate, evaluationResults, firstBaseModel, followAlignment, upload } from "./steps.ts";
+import { align, ask, deploy, evaluate, evaluationResults, firstBaseModel, upload } from "./steps.ts";
 
 export async function drive(
   appliance: Appliance,
@@ -41,10 +41,10 @@ export async function drive(
         workflow_id: workflow,
       };
       const { alignment_id } = await client.api["alignments.create"]({ body, signal });
-      return followAlignment(client, alignment_id, run.see, progress, signal);
+      return align(client, alignment_id, run.see, progress, signal);
     });
     const modelId = String(status.model_id);
-    await watch.time("deploy", () => deploy(client, modelId, signal));
+    await watch.time("deploy", () => deploy(client, modelId, progress, signal));
     const aligned = await watch.time("evaluate_aligned", () =>
       evaluationResults(client, String(status.evaluation_id), "evaluating the aligned model", progress, signal),
     );

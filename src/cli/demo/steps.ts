@@ -3,9 +3,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Failure } from "../../base/errors.ts";
 import type { RunEvent } from "../../contract/run-folder.ts";
 import type { Client, ClientFile, Replies } from "../client.ts";
-import type { Progress, Step } from "../progress.ts";
+import { type AlignmentStatus, followAlignment, followDeployment, followEvaluation } from "../follow.ts";
+import type { Progress } from "../progress.ts";
 
-export type Status = Replies["alignments.status"];
+export type Status = AlignmentStatus;
 export type Results = Replies["evaluations.results"];
 
 export interface Said {
@@ -50,96 +51,33 @@ export async function evaluate(
   return evaluationResults(client, evaluation_id, "evaluating the base", progress, signal);
 }
 
-export async function evaluationResults(
+export const evaluationResults = (
   client: Client,
   evaluationId: string,
   phase: string,
   progress: Progress,
   signal: AbortSignal,
-): Promise<Results> {
-  const params = { evaluation_id: evaluationId };
-  for (;;) {
-    const record = await client.api["evaluations.get"]({ params, signal });
-    if (record.status === "FAILED") throw new Failure("demo_failed", `The evaluation failed: ${record.error}`);
-    if (record.status === "READY") return client.api["evaluations.results"]({ params, signal });
-    const step = stepOf(phase, record.progress_detail, {
-      done: record.n_samples_completed,
-      total: record.n_samples,
-      unit: "questions",
-    });
-    progress.show(record.waiting_for ? { ...step, note: record.waiting_for } : step);
-    await delay(pollMs, undefined, { signal });
-  }
-}
+): Promise<Results> => ofDemo(followEvaluation(client, evaluationId, progress, signal, phase));
 
-type Detail = { done: number; total: number | null; unit: string; rate: number | null; seconds_left: number | null };
-
-function stepOf(phase: string, detail: Detail | null | undefined, otherwise: Omit<Step, "phase">): Step {
-  if (!detail) return { phase, ...otherwise };
-  const { done, total, unit, rate, seconds_left } = detail;
-  return { phase, done, total, unit, rate, secondsLeft: seconds_left };
-}
-
-/** Follows the run to its end. `onEvent` sees every event once. */
-export async function followAlignment(
+/** `onEvent` sees every event once. */
+export const align = (
   client: Client,
   alignmentId: string,
   onEvent: (event: RunEvent) => void,
   progress: Progress,
   signal: AbortSignal,
-): Promise<Status> {
-  const params = { alignment_id: alignmentId };
-  await untilBegun(client, params, progress, signal);
-  let loss = "";
-  for await (const event of client.alignmentEvents(alignmentId, signal)) {
-    onEvent(event);
-    if (event.kind === "step" && typeof event.metrics?.loss === "number")
-      loss = `loss ${event.metrics.loss.toFixed(3)}`;
-    if (typeof event.done === "number")
-      progress.show({
-        phase: event.phase,
-        done: event.done,
-        total: event.total ?? null,
-        unit: event.unit ?? "",
-        rate: event.rate ?? null,
-        secondsLeft: event.seconds_left ?? null,
-        ...(loss === "" || event.phase !== "training" ? {} : { note: loss }),
-      });
-  }
-  // The run's last event comes a moment before the appliance has taken its result in.
-  for (;;) {
-    const status = await client.api["alignments.status"]({ params, signal });
-    if (status.status === "COMPLETED") return status;
-    if (status.status === "FAILED" || status.status === "STOPPED")
-      throw new Failure("demo_failed", `The alignment ended ${status.status}: ${status.error ?? "no reason given"}`);
-    await delay(pollMs, undefined, { signal });
-  }
+): Promise<Status> => ofDemo(followAlignment(client, alignmentId, progress, signal, onEvent));
+
+export async function deploy(client: Client, modelId: string, progress: Progress, signal: AbortSignal): Promise<void> {
+  await client.api["models.deploy"]({ params: { model_id: modelId }, signal });
+  await ofDemo(followDeployment(client, modelId, progress, signal));
 }
 
-/** Until it leaves the queue; says what it waits for there. */
-async function untilBegun(
-  client: Client,
-  params: { alignment_id: string },
-  progress: Progress,
-  signal: AbortSignal,
-): Promise<void> {
-  for (;;) {
-    const { phase, waiting_for } = await client.api["alignments.status"]({ params, signal });
-    if (phase !== "queued") return;
-    if (waiting_for) progress.show({ phase, done: 0, total: null, unit: "steps", note: waiting_for });
-    await delay(pollMs, undefined, { signal });
-  }
-}
-
-export async function deploy(client: Client, modelId: string, signal: AbortSignal): Promise<void> {
-  const params = { model_id: modelId };
-  let task = await client.api["models.deploy"]({ params, signal });
-  while (task.status === "PROCESSING") {
-    await delay(pollMs, undefined, { signal });
-    task = await client.api["models.deployment"]({ params, signal });
-  }
-  if (task.status === "FAILED")
-    throw new Failure("demo_failed", `The deployment failed: ${JSON.stringify(task.result)}`);
+/** Work that failed, with the hint that helps here. */
+async function ofDemo<T>(work: Promise<T>): Promise<T> {
+  return work.catch((error) => {
+    throw error instanceof Failure && error.code === "work_failed" ? new Failure("demo_failed", error.message) : error;
+  });
 }
 
 /** Greedy answers, a few at a time; in the order of the questions. */

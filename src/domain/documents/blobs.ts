@@ -5,6 +5,7 @@
 import { rmSync } from "node:fs";
 import { chmod, link, open, readdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { contentPaths } from "../../base/config.ts";
 import { isErrno, isTemporary, makeFolder, sha256, syncFolder, temporaryName } from "../../base/files.ts";
 
 export interface Blobs {
@@ -35,10 +36,10 @@ async function makePrivate(path: string): Promise<void> {
 export function createBlobs(folder: string, isReferenced: (digest: string) => boolean): Blobs {
   const holds = new Map<string, number>();
 
-  /** Two levels, so that no folder grows beyond what is comfortable to list. Digests are ours, never a client's word. */
+  /** Digests are ours, never a client's word. */
   function pathOf(digest: string): string {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error("not a digest");
-    return join(folder, digest.slice(0, 2), digest);
+    return join(folder, contentPaths.blob(digest));
   }
 
   function removeUnused(digests: string[]): void {

@@ -4,6 +4,7 @@
 import { constants } from "node:fs";
 import { copyFile, link, open, realpath, rm, stat } from "node:fs/promises";
 import { basename, dirname, extname, isAbsolute, join } from "node:path";
+import { contentPaths } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, makeFolder, renameDurably, sha256OfFile, temporaryName } from "../../base/files.ts";
 import { labelOf } from "../../base/visible.ts";
@@ -60,7 +61,7 @@ export async function importFile(
     const held = isFolder ? await convert(original, staged) : await stage(original, staged, source.mode);
     const facts = await probe(held, seating, roomFor);
     const sha256 = await sha256OfFile(held);
-    const path = held === original ? original : join(folder, `${sha256}.gguf`);
+    const path = held === original ? original : join(folder, contentPaths.base(sha256));
     if (path !== original) await renameDurably(staged, path);
     return {
       name: source.name ?? labelOf(facts.name ?? titleOf(source.fileName ?? original)),
@@ -180,17 +181,18 @@ export interface StoredFile {
   sha256: string;
 }
 
-export const storeAdapter = (file: string, folder: string) => storeByHash(file, join(folder, "adapters"));
-export const storeSources = (file: string, folder: string) => storeByHash(file, join(folder, "sources"));
+export const storeAdapter = (file: string, folder: string) => storeByHash(file, folder, contentPaths.adapter);
+export const storeSources = (file: string, folder: string) => storeByHash(file, folder, contentPaths.sources);
 
 /** The same file twice is one. */
-async function storeByHash(file: string, folder: string): Promise<StoredFile> {
+async function storeByHash(file: string, models: string, pathOf: (sha256: string) => string): Promise<StoredFile> {
+  const folder = join(models, dirname(pathOf("")));
   await makeFolder(folder);
   const staged = temporaryName(join(folder, basename(file)));
   try {
     await copyDurably(file, staged);
     const sha256 = await sha256OfFile(staged);
-    const path = join(folder, `${sha256}${extname(file)}`);
+    const path = join(models, pathOf(sha256));
     await renameDurably(staged, path);
     return { path, sha256 };
   } catch (error) {

@@ -1,0 +1,47 @@
+// Verbs that ask the appliance, as any client of its API does.
+import type { Command } from "commander";
+import { Failure, type FailureCode } from "../base/errors.ts";
+import type { Client } from "./client.ts";
+import { connect } from "./connection.ts";
+import { type Answer, answers } from "./output.ts";
+import { type Progress, startProgress } from "./progress.ts";
+
+export const asks = <O extends object, Words extends unknown[] = string[]>(
+  command: Command,
+  act: (client: Client, options: O & { json?: boolean }, ...words: Words) => Promise<Answer>,
+): Command =>
+  answers<O, Words>(command, async (options, ...words) => {
+    const client = await connect();
+    try {
+      return await act(client, options, ...words);
+    } catch (error) {
+      throw asSaid(error);
+    }
+  });
+
+/** A refusal in the appliance's own words, with its hint and the exit status that goes with it. */
+export function asSaid(error: unknown): unknown {
+  if (!(error instanceof Failure) || error.code !== "api_refused") return error;
+  const { code, said } = error.context as { code?: FailureCode | null; said?: string };
+  return code == null || said === undefined ? error : new Failure(code, said, { cause: error });
+}
+
+/** Work of the appliance's that is watched: Ctrl-C ends the watching alone. `again` is the command that takes it up. */
+export async function watched<T>(
+  again: string,
+  work: (progress: Progress, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const abort = new AbortController();
+  const leave = (): void => abort.abort();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, leave);
+  const progress = startProgress();
+  try {
+    return await work(progress, abort.signal);
+  } catch (error) {
+    if (!abort.signal.aborted) throw error;
+    throw new Failure("interrupted", `It is watched no longer and goes on; to watch it again: ${again}`);
+  } finally {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, leave);
+    progress.end();
+  }
+}

@@ -1,0 +1,104 @@
+// plumbline chat: talks to a model through the API, and shows how sure it was.
+import { createInterface } from "node:readline/promises";
+import { text as readAll } from "node:stream/consumers";
+import type { Command } from "commander";
+import { Failure } from "../base/errors.ts";
+import { asks, asSaid } from "./asks.ts";
+import { answer, confidenceText, type Said } from "./chat/answer.ts";
+import { onTerminal, plain } from "./chat/rendering.ts";
+import { type Rendering, unsure } from "./chat/words.ts";
+import type { Client } from "./client.ts";
+import { number, optional, said, whole } from "./options.ts";
+import { note, speakFailure } from "./output.ts";
+
+interface Options {
+  json?: boolean;
+  system?: string;
+  temperature?: string;
+  maxTokens?: string;
+}
+
+interface Message {
+  role: "system" | "user" | "assistant";
+  content: string;
+}
+
+export function register(program: Command): void {
+  const chat = program
+    .command("chat")
+    .description("ask a model, or talk with it; its least certain words are marked")
+    .argument("<model>", "an id or name: of a deployed aligned model, of a base, or of a line")
+    .argument("[question...]", "answered once; otherwise questions are read, from a terminal one after the other")
+    .option("--system <text>", "what the model is told before")
+    .option("--temperature <n>", "from 0 to 2; otherwise 0, so that the same question has the same answer")
+    .option("--max-tokens <n>", "most tokens of an answer; otherwise 2000")
+    .addHelpText(
+      "after",
+      `
+After each answer a line on standard error has its confidence and its least certain words. On a terminal words that the model gave a
+probability below ${unsure * 100} % are underlined as they come; there Ctrl-C ends an answer, and Ctrl-D the talk.`,
+    );
+  asks<Options, [string, string[]]>(chat, async (client, options, model, words) => {
+    const settings = said({
+      model,
+      temperature: optional(number, "--temperature", options.temperature) ?? 0,
+      max_tokens: optional(whole, "--max-tokens", options.maxTokens),
+    });
+    const before: Message[] = options.system === undefined ? [] : [{ role: "system", content: options.system }];
+    if (words.length === 0 && process.stdin.isTTY && !options.json) {
+      await talk(client, settings, before);
+      return { json: null, text: "" };
+    }
+    const question = words.length > 0 ? words.join(" ") : (await readAll(process.stdin)).trim();
+    if (question === "") throw new Failure("usage", "There is no question on standard input");
+    const messages: Message[] = [...before, { role: "user", content: question }];
+    const body = { ...settings, messages };
+    const told = await answer(
+      client,
+      body,
+      options.json ? () => {} : show,
+      renderingHere(),
+      new AbortController().signal,
+    );
+    if (!options.json) end(told);
+    return { json: { model, ...told }, text: "" };
+  });
+}
+
+const renderingHere = (): Rendering => (process.stdout.isTTY ? onTerminal : plain);
+const show = (text: string): void => void process.stdout.write(text);
+
+function end(told: Said): void {
+  process.stdout.write("\n");
+  note(confidenceText(told));
+}
+
+/** Until Ctrl-D. What failed is said, and the talk goes on without it. */
+async function talk(client: Client, settings: object, messages: Message[]): Promise<void> {
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  let abort: AbortController | null = null;
+  terminal.on("SIGINT", () => (abort === null ? terminal.close() : abort.abort()));
+  const closed = new Promise<null>((resolve) => terminal.once("close", () => resolve(null)));
+  note(`Talking with ${String((settings as { model: string }).model)}; Ctrl-D ends it`);
+  try {
+    for (;;) {
+      const question = await Promise.race([terminal.question("> ").catch(() => null), closed]);
+      if (question === null) return;
+      if (question.trim() === "") continue;
+      abort = new AbortController();
+      try {
+        const asked: Message[] = [...messages, { role: "user", content: question }];
+        const told = await answer(client, { ...settings, messages: asked }, show, onTerminal, abort.signal);
+        end(told);
+        messages.push(...asked.slice(messages.length), { role: "assistant", content: told.answer });
+      } catch (error) {
+        process.stdout.write("\n");
+        if (!abort.signal.aborted) speakFailure(asSaid(error), false);
+        process.exitCode = 0;
+      }
+      abort = null;
+    }
+  } finally {
+    terminal.close();
+  }
+}

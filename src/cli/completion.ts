@@ -1,0 +1,50 @@
+// plumbline completion: what a shell completes by, made of the very definitions of the verbs.
+import { Argument, type Command } from "commander";
+import { type Grammar, renderers, type Shell, type Taker } from "./completion/scripts.ts";
+import { answers } from "./output.ts";
+import { createProgram } from "./verbs.ts";
+
+const shells = Object.keys(renderers) as Shell[];
+
+export function register(program: Command): void {
+  const completion = program
+    .command("completion")
+    .description("print what a shell completes the command line by")
+    .addArgument(new Argument("<shell>", "which").choices(shells))
+    .addHelpText(
+      "after",
+      `
+bash:  source <(plumbline completion bash), in ~/.bashrc
+zsh:   plumbline completion zsh > a file _plumbline in a folder of $fpath
+fish:  plumbline completion fish > ~/.config/fish/completions/plumbline.fish`,
+    );
+  answers(completion, async (_, shell) => {
+    const script = renderers[shell as Shell](grammarOf(await createProgram()));
+    return { json: { shell, script }, text: script, content: `${script}\n` };
+  });
+}
+
+/** Every command, by the words that lead to it; `hidden` ones are the appliance's own. */
+export function grammarOf(program: Command, { hidden = false } = {}): Grammar {
+  const found: Grammar = [];
+  const walk = (command: Command, path: string[]): void => {
+    const visible = program.createHelp().visibleCommands(command);
+    const commands = command.commands.filter((one) => hidden || visible.includes(one));
+    found.push({
+      path,
+      words: commands.map((one) => ({ word: one.name(), about: one.description() })),
+      options: command.options.map(({ long, description, argChoices, flags }) => ({
+        word: long ?? flags,
+        about: description,
+        takes: flags.includes("<") ? (argChoices ?? takenBy(flags)) : null,
+      })),
+      takes: command.registeredArguments.map((one) => one.argChoices ?? takenBy(one.name())),
+    });
+    for (const one of commands) walk(one, [...path, one.name()]);
+  };
+  walk(program, []);
+  return found;
+}
+
+/** Places of files are completed as such; ids and texts are nobody's to guess. */
+const takenBy = (name: string): Taker => (/path|file|folder|dir|backup/i.test(name) ? "file" : "text");

@@ -1,0 +1,47 @@
+// Where the command line finds the appliance, and the key that it asks with.
+import { readFile, stat } from "node:fs/promises";
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
+import { type Config, readConfig } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
+import { isErrno, makeFolder, writeFileDurably } from "../base/files.ts";
+import { type Client, createClient } from "./client.ts";
+
+/** Where a user's key is kept, so that it stands on no command line and in no history. */
+export const keyFile = (): string => join(homedir(), ".config/plumbline/key");
+
+/** Throws key_missing, config_invalid. */
+export async function connect(config: Config = readConfig()): Promise<Client> {
+  const key = config.key === "" ? await readKey(keyFile()) : config.key;
+  if (key === null) throw new Failure("key_missing");
+  return createClient(addressOf(config), key);
+}
+
+export function addressOf({ address, host, port }: Pick<Config, "address" | "host" | "port">): string {
+  if (address !== "") return address;
+  // Who listens on all addresses is found at its own.
+  const own = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
+  return `http://${own.includes(":") ? `[${own}]` : own}:${port}`;
+}
+
+async function readKey(path: string): Promise<string | null> {
+  try {
+    const { mode } = await stat(path);
+    if ((mode & 0o077) !== 0) throw new Failure("config_invalid", `Others may read the key in ${path}: chmod 600 it`);
+    return (await readFile(path, "utf8")).trim();
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
+    throw error;
+  }
+}
+
+/** Before a key is made that is to be kept: it is shown only once. */
+export async function refuseSecondKey(path = keyFile()): Promise<void> {
+  if (await stat(path).catch(() => null))
+    throw new Failure("usage", `There is a key in ${path} already; remove the file, or leave out --save`);
+}
+
+export async function saveKey(key: string, path = keyFile()): Promise<void> {
+  await makeFolder(dirname(path));
+  await writeFileDurably(path, `${key}\n`);
+}

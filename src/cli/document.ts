@@ -1,0 +1,155 @@
+// plumbline document: what is aligned to, through the API.
+import { openAsBlob } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { type Command, Option } from "commander";
+import { Failure } from "../base/errors.ts";
+import { isErrno } from "../base/files.ts";
+import { personalDataModes } from "../contract/documents.ts";
+import { asks, asSaid } from "./asks.ts";
+import type { Client, ClientFile, Replies } from "./client.ts";
+import { exitOf } from "./exit-codes.ts";
+import { type Page, paged, pageOf } from "./options.ts";
+import { bytesText, table } from "./output.ts";
+import { startProgress } from "./progress.ts";
+
+type DocumentRecord = Replies["documents.get"];
+
+export function register(program: Command): void {
+  const document = program.command("document").description("documents: add, list, show, read, delete");
+
+  const add = document
+    .command("add")
+    .description("upload documents; of a folder, every file in it and under it that is not hidden")
+    .argument("<paths...>", "PDF, Word, PowerPoint, Excel, HTML, Markdown, EPUB, e-mail, CSV, JSON or text")
+    .addOption(
+      new Option("--personal-data <mode>", "what becomes of e-mail addresses, numbers and the like").choices(
+        personalDataModes,
+      ),
+    );
+  asks<{ personalData?: string }, [string[]]>(add, async (client, { personalData }, paths) => {
+    const files = (await Promise.all(paths.map(filesAt))).flat();
+    const { documents, failed } = await uploadAll(client, files, personalData);
+    const lines = [
+      ...(documents.length > 0 ? [recordsTable(documents)] : []),
+      ...documents.flatMap(({ name, report }) => (report?.warnings ?? []).map(({ message }) => `${name}: ${message}`)),
+      ...failed.map(({ path, message, hint }) => `${path} was not taken: ${message}. ${hint}`),
+    ];
+    const exit = failed[0]?.exit ?? "ok";
+    return { json: { documents, failed: failed.map(({ exit: _, ...rest }) => rest) }, text: lines.join("\n"), exit };
+  });
+
+  const list = paged(document.command("ls").description("list documents, newest first"));
+  asks<Page>(list, async (client, options) => {
+    const reply = await client.api["documents.list"]({ query: pageOf(options) });
+    return { json: reply, text: recordsTable(reply.documents) };
+  });
+
+  const show = document
+    .command("show")
+    .description("what reading a document found out")
+    .argument("<id>", "its id, document_…");
+  asks(show, async (client, _, id) => {
+    const record = await client.api["documents.get"]({ params: { document_id: id } });
+    return { json: record, text: recordText(record) };
+  });
+
+  const text = document
+    .command("text")
+    .description("the clean text of a document, as alignments and benchmarks are made of it")
+    .argument("<id>", "its id, document_…");
+  asks(text, async (client, _, id) => {
+    const content = await client.text("documents.text", { params: { document_id: id } });
+    return { json: { document_id: id, text: content }, text: content, content };
+  });
+
+  const remove = document
+    .command("rm")
+    .description("delete a document for good; alignments keep the snapshot they took")
+    .argument("<id>", "its id, document_…")
+    .option("--snapshots", "delete the snapshots of it too, with the training rows made of them");
+  asks<{ snapshots?: boolean }>(remove, async (client, { snapshots }, id) => {
+    const reply = await client.api["documents.delete"]({ params: { document_id: id }, query: { snapshots } });
+    return { json: reply, text: `${id}: ${reply.message}` };
+  });
+}
+
+/** A file itself; of a folder all that is not hidden. Throws usage. */
+async function filesAt(path: string): Promise<string[]> {
+  const facts = await stat(path).catch((error) => {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("usage", `There is no file ${path}`);
+    throw error;
+  });
+  if (!facts.isDirectory()) return [path];
+  const entries = await readdir(path, { withFileTypes: true });
+  const shown = entries.filter(({ name }) => !name.startsWith(".")).sort((a, b) => a.name.localeCompare(b.name));
+  const found: string[] = [];
+  for (const entry of shown) {
+    if (entry.isDirectory()) found.push(...(await filesAt(join(path, entry.name))));
+    else if (entry.isFile()) found.push(join(path, entry.name));
+  }
+  return found;
+}
+
+/** Read while it is sent. */
+export async function fileToSend(path: string): Promise<ClientFile> {
+  try {
+    return { name: basename(path), mediaType: "application/octet-stream", content: await openAsBlob(path) };
+  } catch (error) {
+    throw new Failure("usage", `There is no file ${path} that can be read`, { cause: error });
+  }
+}
+
+/** One after the other: a file that is refused keeps no other from being taken. */
+async function uploadAll(client: Client, paths: readonly string[], personalData: string | undefined) {
+  const documents: DocumentRecord[] = [];
+  const failed: { path: string; code: string; message: string; hint: string; exit: ReturnType<typeof exitOf> }[] = [];
+  const query = { personal_data: personalData };
+  const progress = startProgress();
+  try {
+    for (const [done, path] of paths.entries()) {
+      progress.show({ phase: "uploading", done, total: paths.length, unit: "files" });
+      try {
+        const reply = await client.api["documents.upload"]({ files: [await fileToSend(path)], query });
+        documents.push(...reply.documents);
+      } catch (error) {
+        const said = asSaid(error);
+        // What is wrong with the appliance or the key is wrong for all of them.
+        if (!(said instanceof Failure) || ![413, 415, 422].includes(said.status)) throw said;
+        const { code, message, hint } = said;
+        failed.push({ path, code, message, hint, exit: exitOf(said) });
+      }
+    }
+  } finally {
+    progress.end();
+  }
+  return { documents, failed };
+}
+
+function recordsTable(records: readonly DocumentRecord[]): string {
+  const rows = records.map((one) => [
+    one.document_id,
+    one.name,
+    one.format,
+    bytesText(one.bytes),
+    String(one.characters),
+    one.report?.language.main ?? "",
+    String(one.report?.warnings.length ?? ""),
+    one.created_at,
+  ]);
+  return table([["id", "name", "format", "size", "characters", "language", "warnings", "created"], ...rows]);
+}
+
+function recordText(record: DocumentRecord): string {
+  const { report, duplicates } = record;
+  const personal = Object.entries(report?.personal_data.found ?? {}).map(([kind, n]) => `${n} × ${kind}`);
+  return [
+    recordsTable([record]),
+    ...(report?.pages ? [`pages       ${report.pages.count}, ${report.pages.without_text.length} without text`] : []),
+    ...(personal.length > 0 ? [`personal    ${personal.join(", ")}`] : []),
+    ...(duplicates.documents.length > 0
+      ? [`duplicates  ${duplicates.exact} paragraphs of other documents, ${duplicates.near} nearly so`]
+      : []),
+    ...(report?.warnings ?? []).map(({ message }) => `warning     ${message}`),
+  ].join("\n");
+}

@@ -1,0 +1,180 @@
+// The appliance's long work, followed to its end: by its events where it has some, else by asking. Whoever comes later, or comes
+// again, sees the same.
+import { setTimeout as delay } from "node:timers/promises";
+import { Failure } from "../base/errors.ts";
+import type { RunEvent } from "../contract/run-folder.ts";
+import { type Client, eventOf, patiently, type Replies } from "./client.ts";
+import type { Progress, Step } from "./progress.ts";
+
+const pollMs = 500;
+
+type Detail = { done: number; total: number | null; unit: string; rate: number | null; seconds_left: number | null };
+
+function stepOf(phase: string, detail: Detail | null | undefined, otherwise: Omit<Step, "phase">): Step {
+  if (!detail) return { phase, ...otherwise };
+  const { done, total, unit, rate, seconds_left } = detail;
+  return { phase, done, total, unit, rate, secondsLeft: seconds_left };
+}
+
+/** Asks until the answer is one of the end. */
+async function until<T>(
+  signal: AbortSignal,
+  ask: () => Promise<T>,
+  isOver: (answer: T) => boolean,
+  show: (answer: T) => void = () => {},
+): Promise<T> {
+  for (;;) {
+    const answer = await patiently(ask);
+    if (isOver(answer)) return answer;
+    show(answer);
+    await delay(pollMs, undefined, { signal });
+  }
+}
+
+/** Other than well. What somebody stopped did not fail. */
+const ended = (what: string, status: string, error: string | null | undefined): Failure =>
+  status === "STOPPED"
+    ? new Failure("interrupted", `${what} was stopped`)
+    : new Failure("work_failed", `${what} ended ${status}: ${error ?? "no reason given"}`);
+
+export type AlignmentStatus = Replies["alignments.status"];
+
+/** To COMPLETED. `onEvent` sees every event once. Throws work_failed, interrupted. */
+export async function followAlignment(
+  client: Client,
+  alignmentId: string,
+  progress: Progress,
+  signal: AbortSignal,
+  onEvent: (event: RunEvent) => void = () => {},
+): Promise<AlignmentStatus> {
+  const params = { alignment_id: alignmentId };
+  const ask = () => client.api["alignments.status"]({ params, signal });
+  await untilBegun(ask, progress, signal);
+  const show = showingEvents(progress);
+  for await (const event of client.alignmentEvents(alignmentId, signal)) {
+    onEvent(event);
+    show(event);
+  }
+  // The run's last event comes a moment before the appliance has taken its result in.
+  const status = await until(signal, ask, ({ status }) => !["PROCESSING", "STOPPING"].includes(status));
+  if (status.status === "COMPLETED") return status;
+  throw ended("The alignment", status.status, status.error);
+}
+
+/** Until it leaves the queue; says what it waits for there. */
+async function untilBegun(ask: () => Promise<AlignmentStatus>, progress: Progress, signal: AbortSignal): Promise<void> {
+  await until(
+    signal,
+    ask,
+    ({ phase }) => phase !== "queued",
+    ({ phase, waiting_for }) =>
+      progress.show({ phase, done: 0, total: null, unit: "steps", ...(waiting_for ? { note: waiting_for } : {}) }),
+  );
+}
+
+function showingEvents(progress: Progress): (event: RunEvent) => void {
+  let loss = "";
+  return (event) => {
+    if (event.kind === "step" && typeof event.metrics?.loss === "number")
+      loss = `loss ${event.metrics.loss.toFixed(3)}`;
+    if (typeof event.done !== "number") return;
+    progress.show({
+      phase: event.phase,
+      done: event.done,
+      total: event.total ?? null,
+      unit: event.unit ?? "",
+      rate: event.rate ?? null,
+      secondsLeft: event.seconds_left ?? null,
+      ...(loss === "" || event.phase !== "training" ? {} : { note: loss }),
+    });
+  };
+}
+
+export type AutoAlignRecord = Replies["alignments.auto_align_record"];
+type Move = { kind: "transition"; to: string; phase: string | null };
+
+/** To its end, or to a pause. Throws work_failed where it FAILED. */
+export async function followAutoAlign(
+  client: Client,
+  params: { alignment_id: string; auto_align_id: string },
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<AutoAlignRecord> {
+  const ask = () => patiently(() => client.api["alignments.auto_align_record"]({ params, signal }));
+  const showEvent = showingEvents(progress);
+  const isOver = async (): Promise<boolean> => isEnd((await ask()).status);
+  for await (const { data } of client.events("alignments.auto_align_events", { params, signal })) {
+    const event = eventOf<RunEvent | Move>(data);
+    if (event.kind !== "transition") showEvent(event);
+    else {
+      const phase = event.phase === null ? event.to.toLowerCase() : `${event.to.toLowerCase()}, ${event.phase}`;
+      progress.show({ phase, done: 0, total: null, unit: "steps" });
+      // Of a pause that was ended since, more is to come.
+      if (event.to === "PAUSED" && (await isOver())) break;
+    }
+  }
+  const record = await until(signal, ask, ({ status }) => isEnd(status));
+  if (record.status !== "FAILED") return record;
+  throw new Failure("work_failed", `The auto-align failed: ${record.error?.message ?? "no reason given"}`);
+}
+
+const isEnd = (status: string): boolean => !["RECORDED", "PLANNING", "RUNNING"].includes(status);
+
+/** To READY. Throws work_failed. */
+export async function followEvaluation(
+  client: Client,
+  evaluationId: string,
+  progress: Progress,
+  signal: AbortSignal,
+  phase = "evaluating",
+): Promise<Replies["evaluations.results"]> {
+  const params = { evaluation_id: evaluationId };
+  const record = await until(
+    signal,
+    () => client.api["evaluations.get"]({ params, signal }),
+    ({ status }) => status === "READY" || status === "FAILED",
+    (record) => {
+      const { n_samples_completed: done, n_samples: total } = record;
+      const step = stepOf(phase, record.progress_detail, { done, total, unit: "questions" });
+      progress.show(record.waiting_for ? { ...step, note: record.waiting_for } : step);
+    },
+  );
+  if (record.status === "FAILED") throw new Failure("work_failed", `The evaluation failed: ${record.error}`);
+  return client.api["evaluations.results"]({ params, signal });
+}
+
+/** To READY. Throws work_failed, interrupted. */
+export async function followBenchmark(
+  client: Client,
+  benchmarkId: string,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<Replies["benchmarks.get"]> {
+  const record = await until(
+    signal,
+    () => client.api["benchmarks.get"]({ params: { benchmark_id: benchmarkId }, signal }),
+    ({ status }) => status !== "PROCESSING",
+    ({ progress_detail: detail }) =>
+      progress.show(stepOf(detail?.phase ?? "queued", detail, { done: 0, total: null, unit: "items" })),
+  );
+  if (record.status === "READY") return record;
+  throw ended("The making of the benchmark", record.status, record.error);
+}
+
+/** From a deployment or an undeployment that began. Throws work_failed. */
+export async function followDeployment(
+  client: Client,
+  modelId: string,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<Replies["models.deployment"]> {
+  const task = await until(
+    signal,
+    () => client.api["models.deployment"]({ params: { model_id: modelId }, signal }),
+    ({ status }) => status !== "PROCESSING",
+    () => progress.show({ phase: "loading", done: 0, total: null, unit: "models" }),
+  );
+  if (task.status === "READY") return task;
+  const why = task.result && "error" in task.result ? task.result.error : "no reason given";
+  throw new Failure("work_failed", `The model ${modelId} failed to move: ${why}`);
+}

@@ -1,0 +1,72 @@
+// What of a data folder can be put right without a decision: modes that let others read, and what a crash left half written.
+// A lock is never stale: the kernel holds it, and lets it go with its process.
+import { chmod, readdir, rm, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { places } from "../base/config.ts";
+import { isErrno, isTemporary } from "../base/files.ts";
+import { tryLock } from "../base/lock.ts";
+
+/** What others than the owner may open of the data folder, which keeps them from all in it, and of the database with its copies. */
+export async function openToOthers(data: string): Promise<string[]> {
+  const database = basename(places(data).database);
+  const names = (await readdir(data)).filter((name) => name.startsWith(database));
+  const paths = [data, ...names.map((name) => join(data, name))];
+  const found: string[] = [];
+  for (const path of paths) if (((await modeOf(path)) & 0o077) !== 0) found.push(path);
+  return found;
+}
+
+/** 0 of what went away meanwhile. */
+const modeOf = (path: string): Promise<number> =>
+  stat(path).then(
+    ({ mode }) => mode,
+    () => 0,
+  );
+
+/** Half-written files and uploads of an appliance that was killed. Runs have their own, which they go on from. */
+export async function leftoversIn(data: string): Promise<string[]> {
+  const at = places(data);
+  const within = async (folder: string, recursive: boolean): Promise<string[]> => {
+    try {
+      const entries = await readdir(folder, { withFileTypes: true, recursive });
+      return entries.map((entry) => join(entry.parentPath, entry.name));
+    } catch (error) {
+      if (isErrno(error, "ENOENT")) return [];
+      throw error;
+    }
+  };
+  const named = [...(await within(data, false)), ...(await within(at.blobs, true)), ...(await within(at.models, true))];
+  return [
+    ...named.filter((path) => isTemporary(path.slice(path.lastIndexOf("/") + 1))),
+    ...(await within(at.uploads, false)),
+  ];
+}
+
+/** Null while an appliance serves from the folder: these are its own. Otherwise nobody starts one before `work` has ended. */
+export async function whileNobodyServes<T>(data: string, work: () => Promise<T>): Promise<T | null> {
+  // Nobody has served from a folder without one, and to look at it makes none.
+  if ((await stat(places(data).lock).catch(() => null)) === null) return work();
+  const lock = tryLock(places(data).lock);
+  if (lock === null) return null;
+  try {
+    return await work();
+  } finally {
+    lock.release();
+  }
+}
+
+/** Says what it did, in words. */
+export async function mend(data: string): Promise<string[]> {
+  if (!(await stat(data).catch(() => null))) return [];
+  const did: string[] = [];
+  for (const path of await openToOthers(data)) {
+    await chmod(path, path === data ? 0o700 : 0o600);
+    did.push(`${path} is the owner's alone now`);
+  }
+  const removed = await whileNobodyServes(data, async () => {
+    const leftovers = await leftoversIn(data);
+    for (const path of leftovers) await rm(path, { recursive: true, force: true });
+    return leftovers;
+  });
+  return [...did, ...(removed ?? []).map((path) => `${path} was left half written, and is removed`)];
+}

@@ -1,0 +1,47 @@
+// plumbline report: what an alignment learned, lost and cost, through the API.
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { Failure } from "../base/errors.ts";
+import { writeFileDurably } from "../base/files.ts";
+import { statusText } from "./align.ts";
+import { asks } from "./asks.ts";
+import type { AlignmentStatus } from "./follow.ts";
+import { table } from "./output.ts";
+
+export function register(program: Command): void {
+  const report = program
+    .command("report")
+    .description("what a finished alignment learned, what it lost, what it cost, and what would help most")
+    .argument("<id>", "its id, alignment_…")
+    .option("--html <file>", "write the whole report there, as a page");
+  asks<{ html?: string }>(report, async (client, { html }, id) => {
+    const params = { alignment_id: id };
+    const status = await client.api["alignments.status"]({ params });
+    if (status.report == null)
+      throw new Failure("not_found", `The alignment is ${status.status}, and has no report yet`);
+    const { verdict = null, report: figures } = status;
+    if (html === undefined) return { json: { ...params, verdict, report: figures }, text: reportText(status) };
+    const path = resolve(html);
+    await writeFileDurably(path, await client.text("alignments.report", { params }));
+    return { json: { ...params, verdict, report: figures, html: path }, text: path };
+  });
+}
+
+/** What a terminal has room for; the page has the rest. */
+function reportText(status: AlignmentStatus): string {
+  const metrics = Object.entries(status.performance_metrics ?? {}).map(([name, value]) => [
+    name.replaceAll("_", " "),
+    value === null ? "" : String(Math.round(value * 1000) / 1000),
+  ]);
+  const fell = (status.verdict?.fell ?? []).map((one) => [
+    one.name,
+    one.base.toFixed(2),
+    one.aligned.toFixed(2),
+    one.beyond_chance ? "beyond chance" : "by chance",
+  ]);
+  return [
+    statusText(status),
+    ...(metrics.length > 0 ? ["", table([["metric", "value"], ...metrics])] : []),
+    ...(fell.length > 0 ? ["", table([["does worse in", "base", "aligned", ""], ...fell])] : []),
+  ].join("\n");
+}

@@ -1,0 +1,75 @@
+// Which verbs there are, in the order of --help. Each is a file of its own, and only the one that is asked for is read.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Command, CommanderError } from "commander";
+import { installation } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
+import { exitHelp } from "./exit-codes.ts";
+import { speakFailure } from "./output.ts";
+
+interface Verb {
+  register(program: Command): void;
+}
+
+const verbs: Record<string, () => Promise<Verb>> = {
+  serve: () => import("./serve.ts"),
+  demo: () => import("./demo.ts"),
+  doctor: () => import("./doctor.ts"),
+  document: () => import("./document.ts"),
+  benchmark: () => import("./benchmark.ts"),
+  align: () => import("./align.ts"),
+  "auto-align": () => import("./auto-align.ts"),
+  evaluate: () => import("./evaluate.ts"),
+  report: () => import("./report.ts"),
+  deploy: () => import("./deploy.ts"),
+  undeploy: () => import("./undeploy.ts"),
+  chat: () => import("./chat.ts"),
+  model: () => import("./model.ts"),
+  evaluation: () => import("./evaluation.ts"),
+  key: () => import("./key.ts"),
+  backup: () => import("./backup.ts"),
+  restore: () => import("./restore.ts"),
+  verify: () => import("./verify.ts"),
+  bench: () => import("./bench.ts"),
+  run: () => import("./run.ts"),
+  "fit-prior": () => import("./fit-prior.ts"),
+  "train-writer": () => import("./train-writer.ts"),
+  completion: () => import("./completion.ts"),
+};
+
+const { version, description } = JSON.parse(readFileSync(join(installation, "package.json"), "utf8")) as {
+  version: string;
+  description: string;
+};
+
+/** With one verb, or with all where `asked` is none. */
+export async function createProgram(asked?: string): Promise<Command> {
+  const program = new Command("plumbline")
+    .description(description)
+    .version(version)
+    .exitOverride()
+    .configureOutput({ outputError: () => {} })
+    .showHelpAfterError(false)
+    .addHelpText("afterAll", `\n${exitHelp}\n\nSettings: config/plumbline.env lists every one with its default.`);
+  const load = asked !== undefined && Object.hasOwn(verbs, asked) ? [verbs[asked]!] : Object.values(verbs);
+  for (const one of load) (await one()).register(program);
+  return program;
+}
+
+/** Answers on standard output, and sets the exit status. */
+export async function runCommandLine(words: string[]): Promise<void> {
+  const program = await createProgram(words[0]);
+  try {
+    await program.parseAsync(words, { from: "user" });
+  } catch (error) {
+    // commander ends by throwing, for --help and --version as well.
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode !== 0) speakFailure(new Failure("usage", usageMessage(error)), words.includes("--json"));
+  }
+}
+
+function usageMessage(error: CommanderError): string {
+  if (error.code === "commander.help") return "A verb is missing";
+  const message = error.message.replace(/^error: /, "");
+  return message.charAt(0).toUpperCase() + message.slice(1);
+}

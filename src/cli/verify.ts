@@ -1,0 +1,53 @@
+// plumbline verify: whether a backup, or a data folder, has everything that it should have. Changes nothing.
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { places, readConfig } from "../base/config.ts";
+import type { VerifyReport } from "../domain/backups/index.ts";
+import { answers } from "./output.ts";
+import { startProgress } from "./progress.ts";
+
+export function register(program: Command): void {
+  const command = program
+    .command("verify")
+    .description("check a backup, or a data folder that may be served from: the database, and each file's hash")
+    .argument("[path]", "a backup, or a data folder; otherwise PLUMBLINE_DATA")
+    .addHelpText(
+      "after",
+      `
+What is missing or not as it was stored is told, and the exit status is 1. Files that nothing names are told too, and are no error: an
+upload under way has some, and the next start clears what a crash left.`,
+    );
+  answers(command, async (_, path) => {
+    const place = path === undefined ? readConfig().data : resolve(path);
+    const progress = startProgress();
+    const tell = (done: number, total: number): void => progress.show({ phase: "files", done, total, unit: "files" });
+    try {
+      const { kind, ...report } = await check(place, tell);
+      progress.end();
+      const ok = report.problems.length === 0;
+      const lines = [
+        `${place}: ${ok ? "sound" : "not sound"}, a ${kind === "data" ? "data folder" : "backup"} of a database and ${report.files} files`,
+        ...report.problems.map((problem) => `  wrong  ${problem}`),
+        ...report.others.map((other) => `  other  ${other} belongs to nothing`),
+      ];
+      return { json: { path: place, kind, ok, ...report }, text: lines.join("\n"), exit: ok ? "ok" : "failure" };
+    } finally {
+      progress.end();
+    }
+  });
+}
+
+type Checked = VerifyReport & { kind: "data" | "backup" };
+
+async function check(place: string, tell: (done: number, total: number) => void): Promise<Checked> {
+  const backups = await import("../domain/backups/index.ts");
+  const isData = await stat(places(place).database).catch(() => null);
+  if (isData) return { kind: "data", ...(await backups.verifyData(place, tell)) };
+  const backup = await backups.openBackup(place);
+  try {
+    return { kind: "backup", ...(await backups.verifyBackup(backup, tell)) };
+  } finally {
+    await backup.close();
+  }
+}

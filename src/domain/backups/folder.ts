@@ -1,0 +1,123 @@
+// A backup as a folder: each backup into it copies only what it does not hold yet, and clears away what it needs no more.
+import { open, readdir, readFile, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { contentPaths } from "../../base/config.ts";
+import { Failure } from "../../base/errors.ts";
+import { isErrno, isTemporary, makeFolder, removeTemporaries, syncFolder, writeJsonDurably } from "../../base/files.ts";
+import { type Lock, tryLock } from "../../base/lock.ts";
+import type { Target } from "./backup.ts";
+import { noSpace, partsOf, writeParts } from "./content.ts";
+import { type Manifest, manifestName, readManifest } from "./manifest.ts";
+import type { Backup } from "./open.ts";
+
+const contentName = "content";
+const lockName = "lock";
+
+/** What stands in a folder besides a backup's own, and a file system's. */
+const strangersIn = (names: readonly string[]): string[] =>
+  names.filter(
+    (name) =>
+      ![manifestName, contentName, lockName, `${lockName}-journal`, "lost+found"].includes(name) && !isTemporary(name),
+  );
+
+/** Throws folder_not_empty, backup_locked. */
+export async function openFolderTarget(folder: string): Promise<Target & { close(): void }> {
+  await makeFolder(folder);
+  const [stranger] = strangersIn(await readdir(folder));
+  if (stranger !== undefined)
+    throw new Failure("folder_not_empty", `${folder} holds ${stranger}, which is of no backup`);
+  const lock = lockBackup(join(folder, lockName));
+  try {
+    await removeTemporaries(folder);
+    const contents = join(folder, contentName);
+    await makeFolder(contents);
+    const placeOf = (sha256: string): string => join(contents, contentPaths.blob(sha256));
+    return {
+      scratch: folder,
+      previous: await previousIn(folder),
+      async has({ sha256, bytes }) {
+        return (await sizeOf(placeOf(sha256))) === bytes;
+      },
+      add: (parts, _, expected) => writeParts(parts(), expected, join(contents, "content"), placeOf),
+      async finish(manifest) {
+        // Also those of content that an earlier backup brought and was killed before it came here.
+        const places = new Set([...hashesOf(manifest)].map((sha256) => dirname(placeOf(sha256))));
+        for (const place of [...places, contents, folder]) await syncFolder(place);
+        await writeJsonDurably(join(folder, manifestName), manifest).catch((error) => {
+          throw noSpace(error);
+        });
+        await prune(contents, manifest);
+      },
+      close: () => lock.release(),
+    };
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
+/** One that is damaged is only replaced. */
+async function previousIn(folder: string): Promise<Manifest | null> {
+  try {
+    return readManifest(await readFile(join(folder, manifestName), "utf8"));
+  } catch (error) {
+    if (error instanceof Failure || isErrno(error, "ENOENT")) return null;
+    throw error;
+  }
+}
+
+export function lockBackup(path: string): Lock {
+  const lock = tryLock(path);
+  if (lock === null) throw new Failure("backup_locked", `Another backup or restore uses ${dirname(path)}`);
+  return lock;
+}
+
+const sizeOf = (path: string): Promise<number | null> =>
+  stat(path).then(
+    ({ size }) => size,
+    () => null,
+  );
+
+const hashesOf = ({ database, files }: Manifest): Set<string> =>
+  new Set([database.sha256, ...files.map(({ sha256 }) => sha256)]);
+
+/** What was deleted from the appliance does not live on in its backup. */
+async function prune(contents: string, manifest: Manifest): Promise<void> {
+  const wanted = hashesOf(manifest);
+  for (const path of await contentIn(contents)) {
+    const name = path.slice(path.lastIndexOf("/") + 1);
+    if (!wanted.has(name)) await rm(path, { force: true });
+  }
+}
+
+async function contentIn(contents: string): Promise<string[]> {
+  const entries = await readdir(contents, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+}
+
+/** Throws backup_invalid where there is no manifest. */
+export async function openFolderBackup(folder: string): Promise<Backup> {
+  const text = await readFile(join(folder, manifestName), "utf8").catch((error) => {
+    if (!isErrno(error, "ENOENT")) throw error;
+    throw new Failure("backup_invalid", `${folder} is no data folder, and no whole backup: it has no ${manifestName}`);
+  });
+  const manifest = readManifest(text);
+  const contents = join(folder, contentName);
+  return {
+    manifest,
+    async *read(sha256) {
+      const file = await open(join(contents, contentPaths.blob(sha256)), "r");
+      try {
+        yield* partsOf(file, (await file.stat()).size);
+      } finally {
+        await file.close();
+      }
+    },
+    async others() {
+      const wanted = new Set([...hashesOf(manifest)].map((sha256) => join(contents, contentPaths.blob(sha256))));
+      const strangers = strangersIn(await readdir(folder)).map((name) => join(folder, name));
+      return [...strangers, ...(await contentIn(contents)).filter((path) => !wanted.has(path))];
+    },
+    close: async () => {},
+  };
+}

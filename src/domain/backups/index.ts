@@ -1,0 +1,7 @@
+// Backups of a data folder: made, verified, restored. The appliance has no part in it and may serve meanwhile.
+export { openArchiveTarget } from "./archive.ts";
+export { type BackupReport, checkPlaces, makeBackup } from "./backup.ts";
+export { openFolderTarget } from "./folder.ts";
+export { openBackup } from "./open.ts";
+export { restoreBackup } from "./restore.ts";
+export { type VerifyReport, verifyBackup, verifyData } from "./verify.ts";

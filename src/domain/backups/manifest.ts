@@ -1,0 +1,72 @@
+// What a backup says of itself. It is written last of all, so what has none is no backup.
+//
+//   manifest.json           this
+//   content/<ab>/<sha256>   each file's content once, and the database's, whatever they are called in a data folder
+//
+// A backup is such a folder, or a tar archive of one.
+import type { FromSchema } from "json-schema-to-ts";
+import { Failure } from "../../base/errors.ts";
+import { compile } from "../../contract/validate.ts";
+
+export const manifestName = "manifest.json";
+
+const content = {
+  sha256: { type: "string", pattern: "^[0-9a-f]{64}$" },
+  bytes: { type: "integer", minimum: 0 },
+} as const;
+
+/** Within a data folder, and nowhere else. */
+const path = {
+  type: "string",
+  maxLength: 4096,
+  pattern: "^(blobs|models|runs)(/(?!\\.{1,2}(/|$))[^/\\u0000]+)+$",
+} as const;
+
+const manifest = {
+  type: "object",
+  additionalProperties: false,
+  required: ["format", "plumbline", "schema", "created_at", "database", "files"],
+  properties: {
+    format: { const: 1 },
+    plumbline: { type: "string" },
+    /** Of the database: a newer one is not restored. */
+    schema: { type: "integer", minimum: 1 },
+    created_at: { type: "string" },
+    database: { type: "object", additionalProperties: false, required: ["sha256", "bytes"], properties: content },
+    files: {
+      type: "array",
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["path", "sha256", "bytes"],
+        properties: {
+          path,
+          ...content,
+          /** Of a run's file, which has no hash for a name: while it stays the same the content does, and is not read again. */
+          modified_ms: { type: "number" },
+        },
+      },
+    },
+  },
+} as const;
+
+export type Manifest = FromSchema<typeof manifest>;
+export type ManifestFile = Manifest["files"][number];
+
+const check = compile(manifest);
+
+/** Throws backup_invalid. */
+export function readManifest(text: string): Manifest {
+  const wrong = (why: string): Failure => new Failure("backup_invalid", `${manifestName} is damaged: ${why}`);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw wrong((error as Error).message);
+  }
+  const checked = check(value);
+  if (!checked.ok) throw wrong(checked.details.map(({ loc, msg }) => `${loc.join(".")} ${msg}`).join("; "));
+  const paths = new Set(checked.value.files.map((file) => file.path));
+  if (paths.size < checked.value.files.length) throw wrong("a file is named twice");
+  return checked.value;
+}

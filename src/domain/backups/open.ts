@@ -1,0 +1,25 @@
+// A backup that is there, whatever form it has.
+import { stat } from "node:fs/promises";
+import { Failure } from "../../base/errors.ts";
+import { isErrno } from "../../base/files.ts";
+import { openArchiveBackup } from "./archive.ts";
+import { openFolderBackup } from "./folder.ts";
+import type { Manifest } from "./manifest.ts";
+
+export interface Backup {
+  manifest: Manifest;
+  /** Content by its hash; not checked. Throws ENOENT where it is missing. */
+  read(sha256: string): AsyncIterable<Buffer>;
+  /** What lies there and the manifest does not name. */
+  others(): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+/** Throws data_missing, backup_invalid. */
+export async function openBackup(path: string): Promise<Backup> {
+  const facts = await stat(path).catch((error) => {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("data_missing", `There is nothing at ${path}`);
+    throw error;
+  });
+  return facts.isDirectory() ? openFolderBackup(path) : openArchiveBackup(path);
+}

@@ -1,0 +1,68 @@
+// The files of a run folder, which no rows name: what there is to copy, and what of it must be as the folder itself says.
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join, relative, sep } from "node:path";
+import { places } from "../../base/config.ts";
+import { isErrno, isTemporary, sha256OfFile } from "../../base/files.ts";
+import type { RunRequest, RunResult } from "../../contract/run-folder.ts";
+
+/** Relative to the data folder. Locks, and what is half written, are of a process that will not be there. */
+export async function listRun(data: string, id: string): Promise<string[]> {
+  const folder = join(places(data).runs, id);
+  for (;;)
+    try {
+      const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+      return entries
+        .filter((entry) => entry.isFile() && !/^lock(-journal)?$/.test(entry.name))
+        .map((entry) => relative(data, join(entry.parentPath, entry.name)))
+        .filter((path) => !path.split(sep).some(isTemporary))
+        .sort();
+    } catch (error) {
+      if (!isErrno(error, "ENOENT", "ENOTDIR")) throw error;
+      // A run makes and clears folders while they are listed.
+      if (!(await isThere(folder))) return [];
+    }
+}
+
+const isThere = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
+
+/** What is wrong with a run's snapshot and artefact, in words; documents that were taken out of a snapshot are not missed. */
+export async function problemsOfRun(data: string, id: string, isLive: boolean): Promise<string[]> {
+  const folder = join(places(data).runs, id);
+  const order = await readJson<Pick<RunRequest, "documents" | "dev">>(join(folder, "order.json"));
+  if (order === null) return isLive ? [`alignment ${id}: its run folder is not there, and its work has not ended`] : [];
+  const result = await readJson<RunResult>(join(folder, "result.json"));
+  const expected = [
+    ...order.documents.map(({ sha256 }, index) => ({ name: `snapshot/documents/${index}.json`, sha256 })),
+    ...(order.dev ? [{ name: "snapshot/dev.jsonl", sha256: order.dev.sha256 }] : []),
+    ...(result?.files ?? []).map(({ name, sha256 }) => ({ name: `artefact/${name}`, sha256 })),
+  ];
+  const problems: string[] = [];
+  for (const { name, sha256 } of expected) {
+    const found = await hashIfThere(join(folder, name));
+    if (found === null ? isLive : found !== sha256)
+      problems.push(
+        `alignment ${id}: ${join(folder, name)} ${found === null ? "is not there" : "is not what it was made as"}`,
+      );
+  }
+  return problems;
+}
+
+async function hashIfThere(path: string): Promise<string | null> {
+  return sha256OfFile(path).catch((error) => {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
+    throw error;
+  });
+}
+
+async function readJson<T>(path: string): Promise<T | null> {
+  try {
+    return JSON.parse(await readFile(path, "utf8")) as T;
+  } catch (error) {
+    if (error instanceof SyntaxError || isErrno(error, "ENOENT", "ENOTDIR")) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,29 @@
+// All SQL of backups: which files rows name, and where those of a restored database lie.
+import type { Store } from "../../store/open.ts";
+
+export const prepareNamed = (store: Store) => ({
+  documents: store.prepare<
+    [],
+    { id: string; name: string; sha256: string; text_sha256: string; structure_sha256: string | null }
+  >("SELECT id, name, sha256, text_sha256, structure_sha256 FROM document"),
+  bases: store.prepare<[], { id: string; name: string; path: string; sha256: string }>(
+    "SELECT id, name, path, sha256 FROM base_model",
+  ),
+  aligned: store.prepare<
+    [],
+    { id: string; name: string; adapter_path: string; adapter_sha256: string; sources_path: string | null }
+  >("SELECT id, name, adapter_path, adapter_sha256, sources_path FROM aligned_model"),
+  /** Whose run folders are kept, and which of them work that has not ended needs. */
+  alignments: store.prepare<[], { id: string; live: 0 | 1 }>(
+    `SELECT a.id, EXISTS(SELECT 1 FROM job AS j WHERE j.subject_id = a.id AND j.state IN('queued', 'running', 'stopping'))
+     AS live FROM alignment AS a WHERE a.deleted_at IS NULL OR live`,
+  ),
+});
+
+export const preparePlacing = (store: Store) => ({
+  ...prepareNamed(store),
+  placeBase: store.prepare<[string, string]>("UPDATE base_model SET path = ? WHERE id = ?"),
+  placeAligned: store.prepare<[string, string | null, string]>(
+    "UPDATE aligned_model SET adapter_path = ?, sources_path = ? WHERE id = ?",
+  ),
+});

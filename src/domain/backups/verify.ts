@@ -1,0 +1,145 @@
+// Whether everything is there and as it was stored: of a backup, or of a data folder, which an appliance may serve from meanwhile.
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { places } from "../../base/config.ts";
+import { isErrno, sha256OfFile } from "../../base/files.ts";
+import { problemsOf } from "../../store/snapshot.ts";
+import { Damaged, hashParts, writeParts } from "./content.ts";
+import { type Named, type NamedFile, readNamed } from "./named.ts";
+import type { Backup } from "./open.ts";
+import { problemsOfRun } from "./runs.ts";
+
+export interface VerifyReport {
+  files: number;
+  /** What is wrong, in words. */
+  problems: string[];
+  /** Paths of files that nothing names: no harm, and of no use. */
+  others: string[];
+}
+
+type Tell = (done: number, total: number) => void;
+
+/** Every file against the manifest, the database, and the database's rows against the files. */
+export async function verifyBackup(backup: Backup, onProgress: Tell): Promise<VerifyReport> {
+  const { database, files } = backup.manifest;
+  const problems: string[] = [];
+  const checked = new Map<string, string | null>();
+  for (const [index, { path, sha256, bytes }] of files.entries()) {
+    onProgress(index, files.length);
+    // Content that several files have is there once.
+    if (!checked.has(sha256)) checked.set(sha256, await problemOfContent(backup, sha256, bytes));
+    const problem = checked.get(sha256);
+    if (typeof problem === "string") problems.push(`${path} ${problem}`);
+  }
+  onProgress(files.length, files.length);
+  problems.push(...(await problemsOfDatabase(backup, database.sha256)));
+  return { files: files.length, problems, others: await backup.others() };
+}
+
+async function problemOfContent(backup: Backup, sha256: string, bytes: number): Promise<string | null> {
+  try {
+    const found = await hashParts(backup.read(sha256), sha256);
+    return found.bytes === bytes ? null : `has ${found.bytes} bytes, not ${bytes}`;
+  } catch (error) {
+    return wordsOf(error);
+  }
+}
+
+function wordsOf(error: unknown): string {
+  if (error instanceof Damaged) return error.message;
+  if (isErrno(error, "ENOENT", "ENOTDIR")) return "is not there";
+  if (isErrno(error, "EIO")) return "cannot be read";
+  throw error;
+}
+
+async function problemsOfDatabase(backup: Backup, sha256: string): Promise<string[]> {
+  const folder = await mkdtemp(join(tmpdir(), "plumbline-verify-"));
+  try {
+    const path = join(folder, "database");
+    try {
+      await writeParts(backup.read(sha256), sha256, path, () => path);
+    } catch (error) {
+      return [`the database ${wordsOf(error)}`];
+    }
+    const problems = problemsOf(path).map((problem) => `the database: ${problem}`);
+    if (problems.length > 0) return problems;
+    const kept = new Map(backup.manifest.files.map((file) => [file.path, file.sha256]));
+    // Where the data lay is nothing to a backup: its paths are relative.
+    const { files, runs } = await readNamed(path, "/");
+    const isLost = ({ id, live }: Named["runs"][number]): boolean => live && !kept.has(`runs/${id}/order.json`);
+    return [
+      ...files
+        .filter((file) => kept.get(file.path) !== file.sha256)
+        .map(({ what, path }) => `${what}: the backup has no ${path} with its hash`),
+      ...runs.filter(isLost).map(({ id }) => `alignment ${id}: the backup has no run folder of it`),
+    ];
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+export async function verifyData(data: string, onProgress: Tell): Promise<VerifyReport> {
+  const { database } = places(data);
+  const problems = problemsOf(database).map((problem) => `the database: ${problem}`);
+  if (problems.length > 0) return { files: 0, problems, others: [] };
+  // Before the rows are read: what is stored from now on is named by one of them, or not listed.
+  const listed = [...(await filesUnder(places(data).blobs)), ...(await filesUnder(places(data).models))];
+  const named = await readNamed(database, data);
+  const total = named.files.length + named.runs.length;
+  const broken: { file: NamedFile; problem: string }[] = [];
+  let done = 0;
+  for (const file of named.files) {
+    onProgress(done++, total);
+    const problem = await problemOfFile(file);
+    if (problem !== null) broken.push({ file, problem: `${file.what}: ${file.source} ${problem}` });
+  }
+  const runs: { id: string; problem: string }[] = [];
+  for (const { id, live } of named.runs) {
+    onProgress(done++, total);
+    runs.push(...(await problemsOfRun(data, id, live)).map((problem) => ({ id, problem })));
+  }
+  onProgress(total, total);
+  // What was deleted meanwhile is not missed.
+  const now = broken.length + runs.length > 0 ? await readNamed(database, data) : named;
+  const stillNamed = new Set(now.files.map(({ path }) => path));
+  const stillKept = new Set(now.runs.map(({ id }) => id));
+  return {
+    files: named.files.length,
+    problems: [
+      ...broken.filter(({ file }) => stillNamed.has(file.path)).map(({ problem }) => problem),
+      ...runs.filter(({ id }) => stillKept.has(id)).map(({ problem }) => problem),
+    ],
+    others: [...othersIn(listed, named), ...(await runsOfNobody(data, named))],
+  };
+}
+
+async function problemOfFile({ source, sha256 }: NamedFile): Promise<string | null> {
+  try {
+    const found = await sha256OfFile(source);
+    return found === sha256 ? null : `has the SHA-256 ${found}, not ${sha256}`;
+  } catch (error) {
+    return wordsOf(error);
+  }
+}
+
+function othersIn(listed: readonly string[], { files }: Named): string[] {
+  const sources = new Set(files.map(({ source }) => source));
+  return listed.filter((path) => !sources.has(path));
+}
+
+async function runsOfNobody(data: string, { runs }: Named): Promise<string[]> {
+  const known = new Set(runs.map(({ id }) => id));
+  const folders = await readdir(places(data).runs).catch(nothingThere);
+  return folders.filter((name) => !known.has(name)).map((name) => join(places(data).runs, name));
+}
+
+async function filesUnder(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(nothingThere);
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+}
+
+function nothingThere(error: unknown): [] {
+  if (isErrno(error, "ENOENT")) return [];
+  throw error;
+}

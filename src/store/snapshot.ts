@@ -1,0 +1,63 @@
+// A database as a whole: a copy of it while others write, and whether it is sound.
+import { closeSync, fsyncSync, openSync } from "node:fs";
+import Database from "better-sqlite3";
+import { Failure } from "../base/errors.ts";
+import { readMigrations } from "./migrate.ts";
+
+/** The schema that this plumbline makes. */
+export const currentVersion = (): number => readMigrations().length;
+
+/** Everything that was committed when it began, synced. `to` must not be there. Throws backup_incomplete, backup_no_space. */
+export function copyDatabase(from: string, to: string): void {
+  // Made here, because SQLite would let everybody read it.
+  closeSync(openSync(to, "wx", 0o600));
+  const db = new Database(from, { readonly: true, timeout: 10_000 });
+  try {
+    db.prepare("VACUUM INTO ?").run(to);
+  } catch (error) {
+    if (!(error instanceof Database.SqliteError)) throw error;
+    if (error.code === "SQLITE_FULL") throw new Failure("backup_no_space", undefined, { cause: error });
+    if (!isDamage(error)) throw error;
+    throw new Failure("backup_incomplete", `The database is damaged: ${error.message}`, { cause: error });
+  } finally {
+    db.close();
+  }
+  const copy = openSync(to, "r+");
+  try {
+    fsyncSync(copy);
+  } finally {
+    closeSync(copy);
+  }
+}
+
+/** 0 of what plumbline never made. */
+export function schemaVersion(path: string): number {
+  const db = new Database(path, { readonly: true, timeout: 10_000 });
+  try {
+    return Number(db.pragma("user_version", { simple: true }));
+  } finally {
+    db.close();
+  }
+}
+
+/** What is wrong with it, in words. */
+export function problemsOf(path: string): string[] {
+  try {
+    const db = new Database(path, { readonly: true, timeout: 10_000 });
+    try {
+      const said = db.pragma("integrity_check(20)") as { integrity_check: string }[];
+      const dangling = db.pragma("foreign_key_check") as { table: string; rowid: number | null; parent: string }[];
+      return [
+        ...said.map((row) => row.integrity_check).filter((line) => line !== "ok"),
+        ...dangling.map((row) => `a row of ${row.table} refers to one of ${row.parent} that is not there`),
+      ];
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    if (error instanceof Database.SqliteError && isDamage(error)) return [error.message];
+    throw error;
+  }
+}
+
+const isDamage = ({ code }: { code: string }): boolean => /^SQLITE_(CORRUPT|NOTADB|IOERR)/.test(code);

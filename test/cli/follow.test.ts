@@ -1,0 +1,151 @@
+// Long work is followed over streams that break and appliances that start again, and Ctrl-C ends the following alone.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Failure } from "../../src/base/errors.ts";
+import { watched } from "../../src/cli/asks.ts";
+import { createClient } from "../../src/cli/client.ts";
+import { exitOf } from "../../src/cli/exit-codes.ts";
+import { followAlignment, followAutoAlign, followBenchmark } from "../../src/cli/follow.ts";
+import type { Step } from "../../src/cli/progress.ts";
+import type { RunEvent } from "../../src/contract/run-folder.ts";
+
+interface Heard {
+  path: string;
+  lastEventId: string | undefined;
+}
+
+async function serving(answer: RequestListener, port = 0): Promise<{ server: Server; address: string; port: number }> {
+  const server = createServer(answer).listen(port, "127.0.0.1");
+  await once(server, "listening");
+  const at = (server.address() as AddressInfo).port;
+  return { server, address: `http://127.0.0.1:${at}`, port: at };
+}
+
+const recording = () => {
+  const shown: Step[] = [];
+  return { shown, progress: { show: (step: Step) => void shown.push(step), end: () => {} } };
+};
+
+const json = (value: unknown): string => JSON.stringify(value);
+const event = (seq: number, more: object = {}): string =>
+  `id: ${seq}\ndata: ${json({ seq, fence: 1, at: "", kind: "progress", phase: "training", ...more })}\n\n`;
+
+test("a stream that breaks is taken up where it broke, and every event is seen once", async (context) => {
+  const heard: Heard[] = [];
+  const statuses = ["queued", "queued", "training", "ended"];
+  const { server, address } = await serving((request, response) => {
+    const lastEventId = request.headers["last-event-id"] as string | undefined;
+    heard.push({ path: request.url!, lastEventId });
+    if (request.url!.endsWith("/status")) {
+      const phase = statuses.shift()!;
+      const status = phase === "ended" ? "COMPLETED" : "PROCESSING";
+      response.end(json({ phase, status, waiting_for: phase === "queued" ? "memory" : null }));
+      return;
+    }
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    if (lastEventId !== undefined)
+      response.end(event(3, { done: 3, total: 3, unit: "steps", rate: 2, seconds_left: 0 }));
+    else response.write(event(1, { done: 1, total: 3, unit: "steps" }) + event(2), () => response.socket!.destroy());
+  });
+  context.after(() => server.close());
+  const seen: RunEvent[] = [];
+  const { shown, progress } = recording();
+  const signal = new AbortController().signal;
+  const client = createClient(address, "pl_x");
+  const status = await followAlignment(client, "alignment_x", progress, signal, (one) => void seen.push(one));
+  assert.equal(status.status, "COMPLETED");
+  assert.deepEqual(
+    seen.map(({ seq }) => seq),
+    [1, 2, 3],
+  );
+  assert.deepEqual(
+    heard.filter(({ path }) => path.endsWith("/events")).map(({ lastEventId }) => lastEventId),
+    [undefined, "2"],
+  );
+  assert.deepEqual(shown[0], { phase: "queued", done: 0, total: null, unit: "steps", note: "memory" });
+  assert.deepEqual(shown.at(-1), { phase: "training", done: 3, total: 3, unit: "steps", rate: 2, secondsLeft: 0 });
+});
+
+test("an appliance behind a proxy's path is asked there", async (context) => {
+  const asked: string[] = [];
+  const { server, address } = await serving((request, response) => {
+    asked.push(request.url!);
+    response.end("{}");
+  });
+  context.after(() => server.close());
+  await createClient(`${address}/plumbline`, "pl_x").api["documents.list"]({ query: { limit: 5, offset: undefined } });
+  assert.deepEqual(asked, ["/plumbline/api/v3/documents?limit=5"]);
+});
+
+test("an appliance that starts again is waited for", async (context) => {
+  const record = (status: string) => json({ status, progress_detail: null, error: null });
+  const first = await serving((_, response) => response.end(record("PROCESSING")));
+  const signal = new AbortController().signal;
+  const following = followBenchmark(createClient(first.address, "pl_x"), "benchmark_x", recording().progress, signal);
+  await delay(100);
+  first.server.closeAllConnections();
+  await new Promise((resolve) => first.server.close(resolve));
+  await delay(700);
+  const second = await serving((_, response) => response.end(record("READY")), first.port);
+  context.after(() => second.server.close());
+  assert.equal((await following).status, "READY");
+});
+
+test("an auto-align is followed through a pause that was ended, and to one that was not", async (context) => {
+  const move = (seq: number, to: string, phase: string | null = null): string =>
+    `id: ${seq}\ndata: ${json({ kind: "transition", auto_align_id: "a", alignment_id: "b", from: "", to, phase, at: "" })}\n\n`;
+  const statuses = ["RUNNING", "PAUSED", "PAUSED"];
+  const { server, address } = await serving((request, response) => {
+    if (!request.url!.endsWith("/events")) {
+      response.end(json({ status: statuses.shift() }));
+      return;
+    }
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(move(1, "PAUSED") + move(2, "RUNNING", "distil") + move(3, "PAUSED"));
+  });
+  context.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { shown, progress } = recording();
+  const params = { alignment_id: "b", auto_align_id: "a" };
+  const record = await followAutoAlign(createClient(address, "k"), params, progress, new AbortController().signal);
+  assert.equal(record.status, "PAUSED");
+  assert.deepEqual(
+    shown.map(({ phase }) => phase),
+    ["paused", "running, distil", "paused"],
+  );
+});
+
+test("work that fails is a failure with its reason, and what was stopped is no failure but stopped", async (context) => {
+  let status = "FAILED";
+  const { server, address } = await serving((_, response) =>
+    response.end(json({ status, progress_detail: null, error: "no passage told anything" })),
+  );
+  context.after(() => server.close());
+  const signal = new AbortController().signal;
+  await assert.rejects(
+    followBenchmark(createClient(address, "pl_x"), "benchmark_x", recording().progress, signal),
+    (error: Failure) => error.code === "work_failed" && error.message.includes("no passage told anything"),
+  );
+  status = "STOPPED";
+  await assert.rejects(
+    followBenchmark(createClient(address, "pl_x"), "benchmark_x", recording().progress, signal),
+    (error: Failure) => exitOf(error) === "stopped",
+  );
+});
+
+test("Ctrl-C ends the following, says how to take it up again, and leaves no listener behind", async () => {
+  const before = process.listenerCount("SIGINT");
+  const following = watched("plumbline align watch alignment_x", (_, signal) => delay(60_000, undefined, { signal }));
+  process.emit("SIGINT");
+  await assert.rejects(following, (error: Failure) => {
+    assert.equal(error.code, "interrupted");
+    return error.message.includes("plumbline align watch alignment_x");
+  });
+  assert.equal(process.listenerCount("SIGINT"), before);
+});
