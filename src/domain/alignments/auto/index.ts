@@ -26,6 +26,7 @@ import { isSnapshotWhole, makeRunFolder, type OrderedWork, readWholeSnapshot, re
 import type { AlignmentRow, AlignmentsSql } from "../store.ts";
 import { streamAutoAlign } from "./events.ts";
 import type { Moves } from "./moves.ts";
+import { foundRewardModels, type KeptRewardModels, type RewardModelsLookup } from "./reward-models.ts";
 import { hasEnded } from "./statuses.ts";
 import type { AutoAlignRow, AutoAlignsSql } from "./store.ts";
 import { type SealedItem, thirdsCount, thirdsOf } from "./thirds.ts";
@@ -58,7 +59,7 @@ export interface Base {
   architecture: string;
 }
 
-export interface AutoAlignsParts {
+export interface AutoAlignsParts extends RewardModelsLookup {
   store: Store;
   sql: AutoAlignsSql;
   alignmentsSql: AlignmentsSql;
@@ -88,7 +89,10 @@ export interface AutoAlignsParts {
 }
 
 /** What a run folder is made of. */
-type Planned = Omit<OrderedWork, "alignmentId" | "recipeName"> & { benchmarkId: string };
+type Planned = Omit<OrderedWork, "alignmentId" | "recipeName"> & {
+  benchmarkId: string;
+  rewardModels: KeptRewardModels | null;
+};
 
 export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
   const { store, sql, queue, clock, moves, runs } = parts;
@@ -156,9 +160,11 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     const dev = parts.devOf(benchmark);
     if (dev.items.length === 0)
       throw new Failure("auto_align_unmeasurable", "The benchmark has no dev questions to plan by");
+    const rewardModels = foundRewardModels(parts, body.config?.reward, caller);
     const { config: _, ...request } = body;
     return {
       ...snapshot,
+      rewardModels,
       recipe: parts.recipes.get(project.workflow_id) ?? snapshot.recipe,
       base: { id: base.id, sha256: base.sha256, architecture: base.architecture },
       dev,
@@ -173,7 +179,8 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
   }
 
   /** Within the caller's transaction: what nobody sees, and its job. */
-  function enqueue(id: string, project: AlignmentRow, { base, benchmarkId, organisation }: Planned): void {
+  function enqueue(id: string, project: AlignmentRow, planned: Planned): void {
+    const { base, benchmarkId, organisation, rewardModels } = planned;
     parts.alignmentsSql.insert.run({
       id,
       ownerId: project.owner_id,
@@ -187,6 +194,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
       documentSha256s: project.document_sha256s_json,
       // It is not asked again.
       teacher: null,
+      rewardModels: rewardModels && JSON.stringify(rewardModels),
       organisation,
       autoAlignOf: project.id,
       seq: store.nextSeq(),
