@@ -4,10 +4,14 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { createLog } from "../../src/base/log.ts";
+import { type Child, startNode } from "../../src/base/processes.ts";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
 import type { ModelQuestion, RunEvent, RunReply, SnapshotDocument } from "../../src/contract/run-folder.ts";
+import { createLocalExecutor } from "../../src/jobs/executor.ts";
 import { openRewardModels } from "../../src/run/auto/reward-models.ts";
 import { createControl, Unanswered } from "../../src/run/control.ts";
+import { mostAsked } from "../../src/run/rewards/pay.ts";
 import { runAlignment } from "../../src/run/run.ts";
 import { documentOf } from "../helpers/study.ts";
 import { brokenRules, claimAutoAlign, devItem, eventsOf, newRunFolder, partsOf } from "./run-harness.ts";
@@ -246,4 +250,48 @@ test("a preference model's scores are what is paid", async () => {
   assert.ok(asked.length > 0 && asked.every(({ of }) => of === "preference_model"));
   const [low, high] = [1 / (1 + Math.exp(4)), 1 / (1 + Math.exp(-4))];
   for (const step of steps) assert.ok(rewardIn(step) >= low - 1e-9 && rewardIn(step) <= high + 1e-9);
+});
+
+const entry = join(import.meta.dirname, "auto-entry.ts");
+
+test("a run that is killed while it asks goes on with what it was told, and makes the same adapter", async () => {
+  const made = async (killAt: number | null) => {
+    const folder = await newRunFolder(options);
+    claimAutoAlign(folder, {
+      request: { target_score: 99, sequencing: ["reinforce"], config: { ...few, ...byJudge() } },
+    });
+    const asked: string[] = [];
+    let child: Child | null = null;
+    const executor = createLocalExecutor({
+      launch: (at) => {
+        child = startNode(entry, [at]);
+        return child;
+      },
+      log: createLog("error", () => {}),
+    });
+    const start = () =>
+      executor.start(folder, {
+        afterSeq: 0,
+        onEvent: () => {},
+        async onAsk(question) {
+          if (asked.push(textOf(question)) - 1 === killAt) child!.kill("SIGKILL");
+          return judged(question);
+        },
+      });
+    if (killAt !== null) await assert.rejects(start(), { code: "run_crashed" });
+    // But for the last ones, whose answers were on their way.
+    const before = new Set(asked.slice(0, Math.max(0, asked.length - mostAsked)));
+    assert.equal(before.size > 0, killAt === 30);
+    const again = asked.length;
+    const result = await start();
+    assert.equal(result.error, null);
+    assert.deepEqual(
+      asked.slice(again).filter((text) => before.has(text)),
+      [],
+    );
+    assert.ok(asked.length > again);
+    return readFileSync(join(folder, "plan/phase-1/adapter.gguf"));
+  };
+  const whole = await made(null);
+  for (const killAt of [18, 30]) assert.deepEqual(await made(killAt), whole);
 });
