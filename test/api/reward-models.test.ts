@@ -75,6 +75,21 @@ describe("an auto-align whose reward names models", () => {
       assert.match(record.error.message, words);
     });
 
+  test("is not refused for what no phase of it reads", async () => {
+    const reward = { llm_judge: { judge_model: "model_none" } };
+    for (const rest of [
+      { method: "supervised", config: { reward } },
+      { config: { reward, loss: { type: "cross_entropy" } } },
+    ]) {
+      const body = { target_score: 80, ...rest };
+      const { auto_align_id: id } = await house.call("alignments.auto_align", {
+        params: { alignment_id: project },
+        body,
+      });
+      while ((await recordOf(id)).status !== "BUDGET_SPENT") await sleep(20);
+    }
+  });
+
   test("has them asked by its run, in its owner's name, and holds them until it has ended", async () => {
     const id = await begin({
       type: "composite",

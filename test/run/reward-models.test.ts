@@ -281,7 +281,7 @@ test("a run that is killed while it asks goes on with what it was told, and make
     if (killAt !== null) await assert.rejects(start(), { code: "run_crashed" });
     // But for the last ones, whose answers were on their way.
     const before = new Set(asked.slice(0, Math.max(0, asked.length - mostAsked)));
-    assert.equal(before.size > 0, killAt === 30);
+    assert.equal(before.size > 0, killAt !== null);
     const again = asked.length;
     const result = await start();
     assert.equal(result.error, null);
@@ -293,5 +293,5 @@ test("a run that is killed while it asks goes on with what it was told, and make
     return readFileSync(join(folder, "plan/phase-1/adapter.gguf"));
   };
   const whole = await made(null);
-  for (const killAt of [18, 30]) assert.deepEqual(await made(killAt), whole);
+  for (const killAt of [24, 30]) assert.deepEqual(await made(killAt), whole);
 });

@@ -1,6 +1,7 @@
 // The models beside the base that the reward of an auto-align asks: a judge of another name than `base`, and a preference model. The
 // appliance looks them up before a run is queued and asks them for it; the run asks the appliance.
 import { invalid } from "../../base/errors.ts";
+import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 
 /** As they are named, or the ids that the names stand for. */
 export interface RewardModels {
@@ -36,6 +37,12 @@ export function rewardModelsOf(reward: Block | null | undefined): RewardModels {
     judge: isBase ? null : { model: judge!, provider },
     preferenceModel: nameOf(reward?.preference_model_ref ?? null, rewardFields.preferenceModel),
   };
+}
+
+/** Whether a phase of this request may be paid: only then are its models asked, and a setting that nothing reads refuses nothing. */
+export function mayReinforce({ method, config }: AutoAlignRequest): boolean {
+  const arms = (method ?? "auto").split("+").map((name) => name.trim());
+  return (arms.includes("auto") || arms.includes("reinforce")) && config?.loss?.type !== "cross_entropy";
 }
 
 function nameOf(value: unknown, field: string[]): string | null {

@@ -158,7 +158,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     const dev = parts.devOf(benchmark);
     if (dev.items.length === 0)
       throw new Failure("auto_align_unmeasurable", "The benchmark has no dev questions to plan by");
-    const rewardModels = foundRewardModels(parts, body.config?.reward, caller);
+    const rewardModels = foundRewardModels(parts, body, caller);
     const { config: _, ...request } = body;
     return {
       ...snapshot,

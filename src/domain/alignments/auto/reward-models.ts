@@ -2,7 +2,7 @@
 import { invalid } from "../../../base/errors.ts";
 import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
 import type { Caller } from "../../../contract/endpoint.ts";
-import { type RewardModels, rewardFields, rewardModelsOf } from "../../../run/folder/reward-models.ts";
+import { mayReinforce, type RewardModels, rewardFields, rewardModelsOf } from "../../../run/folder/reward-models.ts";
 
 /** By their ids, and the key in whose name an upstream is asked. */
 export interface KeptRewardModels extends RewardModels {
@@ -18,10 +18,11 @@ export interface RewardModelsLookup {
 /** null where the reward asks none but the base. Throws a validation failure that names the field. */
 export function foundRewardModels(
   { describeModel, hasUpstream }: RewardModelsLookup,
-  reward: NonNullable<AutoAlignRequest["config"]>["reward"],
+  request: AutoAlignRequest,
   { userId, keyId }: Caller,
 ): KeptRewardModels | null {
-  const { judge, preferenceModel } = rewardModelsOf(reward);
+  if (!mayReinforce(request)) return null;
+  const { judge, preferenceModel } = rewardModelsOf(request.config?.reward);
   const idOf = (name: string, kind: string, what: string, field: string[]): string => {
     const found = describeModel(userId, name);
     if (found === null) throw invalid(field, `there is no model ${name} here`);
