@@ -38,6 +38,7 @@ import { createGrading } from "./domain/evaluations/grading.ts";
 import { createEvaluations } from "./domain/evaluations/index.ts";
 import { createEvaluateWorker } from "./domain/evaluations/job.ts";
 import { createLook } from "./domain/evaluations/look.ts";
+import { createRewardModels } from "./domain/evaluations/reward-models.ts";
 import { prepareEvaluations } from "./domain/evaluations/store.ts";
 import { createDriftMeter, createInference, upstreamsOf } from "./domain/inference/index.ts";
 import { createModels, type ExportOrder, exportFormats, type ImportSource } from "./domain/models/index.ts";
@@ -162,7 +163,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     usesOf: (modelId) => [
       ...evaluations.needing(modelId),
       ...benchmarks.needing(modelId),
-      ...alignments.taughtBy(modelId),
+      ...alignments.asking(modelId),
     ],
     forgetModel: (modelId) => evaluations.forgetModel(modelId),
     modelGone: (alignmentId) => alignments.loseModel(alignmentId),
@@ -305,6 +306,12 @@ async function furnish(parts: HouseParts): Promise<House> {
     versions: async () => ({ plumbline: installed.version, trainer: await trainerVersion(config.trainer) }),
     baseOf,
     say,
+    askRewardModel: createRewardModels({
+      generator,
+      findModel: models.find,
+      lease: (ref) => models.lease(ref, "request"),
+      say,
+    }),
     questionsOf: benchmarks.items,
     storeAdapter: models.storeAdapter,
     storeSources: models.storeSources,
@@ -330,6 +337,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     findBenchmark: benchmarks.owned,
     itemsOf: benchmarks.items,
     findModel: (ownerId, model) => models.find(ownerId, model).modelId,
+    describeModel: models.describe,
     hasUpstream: (name) => upstreams.has(name),
     costOf: async (baseModelId, recipe) => costOf(baseOf(baseModelId), recipe),
     waitingFor: align.waitingFor,

@@ -9,6 +9,7 @@
 //   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), build.json
 //   guards/           what the base (base/) and each adapter that could be chosen said to dev questions and guards
 //   plan/             of an auto-align: what its base was found to need, and for each phase its adapter and what a check said of it
+//   reward-models.jsonl  of an auto-align: what a judge or a preference model that the appliance asks has said
 //   looks/<n>/        of an auto-align: the adapter that dev says meets the target, and scores.json, which the appliance writes of a
 //                     third of the sealed questions
 //   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, sources.json, report.json, report.html
@@ -571,26 +572,66 @@ export const lookScores = {
 
 export type LookScores = FromSchema<typeof lookScores>;
 
-/** A line on the run's stdin. `stop` ends after the current step with outcome stopped; every one is acknowledged. */
+/** A line on the run's stdin. `stop` ends after the current step with outcome stopped; all but answers are acknowledged. */
 export const runCommand = {
   type: "object",
   additionalProperties: false,
   required: ["seq", "command"],
-  properties: { seq: { type: "integer", minimum: 1 }, command: { enum: ["pause", "resume", "stop"] } },
+  properties: {
+    /** Of an answer: its question's. */
+    seq: { type: "integer", minimum: 1 },
+    command: { enum: ["pause", "resume", "stop", "answer"] },
+    /** Of an answer: a judge's words, or a preference model's score of each answer it was shown. */
+    said: { type: ["string", "array"], items: { type: "number" } },
+    /** Of an answer: why there is none. */
+    failed: { type: "string" },
+  },
 } as const;
 
 export type RunCommand = FromSchema<typeof runCommand>;
 
-/** A line on the run's stdout: an acknowledgement, or a heartbeat once a second of the main loop's life. */
+/** Asked of a model that the request names and the run does not hold: a run opens no connection and no other model. */
+export const modelQuestion = {
+  anyOf: [
+    {
+      type: "object",
+      additionalProperties: false,
+      required: ["of", "content", "choices"],
+      properties: {
+        of: { const: "judge" },
+        /** One message. */
+        content: { type: "string" },
+        /** The words that answer it. */
+        choices: { type: "array", minItems: 2, items: { type: "string" } },
+      },
+    },
+    {
+      type: "object",
+      additionalProperties: false,
+      required: ["of", "prompt", "answers"],
+      properties: {
+        of: { const: "preference_model" },
+        prompt: { type: "string" },
+        answers: { type: "array", minItems: 1, items: { type: "string" } },
+      },
+    },
+  ],
+} as const;
+
+export type ModelQuestion = FromSchema<typeof modelQuestion>;
+
+/** A line on the run's stdout: an acknowledgement, a heartbeat once a second of the main loop's life, or a question. */
 export const runReply = {
   type: "object",
   additionalProperties: false,
   required: ["kind"],
   properties: {
-    kind: { enum: ["ack", "refused", "heartbeat"] },
+    kind: { enum: ["ack", "refused", "heartbeat", "ask"] },
     seq: { type: "integer", minimum: 1 },
     message: { type: "string" },
     events: count,
+    /** Answered by a command of the same seq, which is not acknowledged. */
+    question: modelQuestion,
   },
 } as const;
 

@@ -6,7 +6,8 @@
 //                │  └────any other────► run_crashed
 //                └──no heartbeat for silenceMs──► SIGTERM ──killMs──► SIGKILL ──► run_crashed
 //
-// The run dies when its stdin closes, and its trainer with it, so a killed appliance leaves nothing behind.
+// The run dies when its stdin closes, and its trainer with it, so a killed appliance leaves nothing behind. What it asks of a model that it
+// does not hold is answered on its stdin; a run that ends takes its open questions with it.
 import { createWriteStream } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,6 +17,7 @@ import type { Log } from "../base/log.ts";
 import { type Child, type Ended, linesOf } from "../base/processes.ts";
 import { sleep } from "../base/time.ts";
 import {
+  type ModelQuestion,
   type RunCommand,
   type RunEvent,
   type RunReply,
@@ -32,6 +34,8 @@ export interface Follow {
   afterSeq: number;
   /** Called in order, once per event. */
   onEvent(event: RunEvent): void;
+  /** Answers what the run asks; it has no one to ask when left out. `signal` ends with the run. Throws why there is no answer. */
+  onAsk?(question: ModelQuestion, signal: AbortSignal): Promise<string | readonly number[]>;
 }
 
 export interface RunStatus {
@@ -103,6 +107,7 @@ export function createLocalExecutor(parts: {
     const events = followEvents(join(folder, "events.jsonl"), run, follow, log);
     const watch = watchSilence(child, waits, log);
     const words = keepLog(child, join(folder, "run.log"));
+    const over = new AbortController();
     const listening = (async () => {
       for await (const line of linesOf(child.stdout)) {
         const reply = parseReply(line);
@@ -110,7 +115,8 @@ export function createLocalExecutor(parts: {
         else if (reply.kind === "heartbeat") {
           watch.alive();
           events.read().catch((error) => log("error", "run.events_unread", { error }));
-        } else settle(run, reply);
+        } else if (reply.kind === "ask") void answer(child, reply, follow, over.signal);
+        else settle(run, reply);
       }
     })();
     try {
@@ -122,6 +128,7 @@ export function createLocalExecutor(parts: {
       return { ...ended, lastWords: words() };
     } finally {
       watch.done();
+      over.abort();
       active.delete(folder);
       for (const waiting of run.waiting.values())
         waiting.reject(new Failure("stop_unreachable", "The run ended before it answered"));
@@ -161,7 +168,7 @@ export function createLocalExecutor(parts: {
           afterSeq = event.seq;
         };
         for (let tries = 1; !closed; tries++) {
-          const ended = await runOnce(folder, { afterSeq, onEvent });
+          const ended = await runOnce(folder, { ...follow, afterSeq, onEvent });
           if (ended.code === runExit.invalid) throw new Failure("run_folder_invalid", ended.lastWords);
           if (ended.code !== runExit.locked) return await collectAfter(folder, ended);
           if (tries >= waits.lockedTries) throw new Failure("run_locked");
@@ -224,6 +231,19 @@ async function collect(folder: string): Promise<RunResult> {
       throw crashed(`artefact/${file.name} is not what the result says`);
   }
   return checked.value;
+}
+
+/** Never rejects: a run that is told why there is no answer decides itself what to do. */
+async function answer(child: Child, { seq = 1, question }: RunReply, { onAsk }: Follow, signal: AbortSignal) {
+  let told: Pick<RunCommand, "said" | "failed">;
+  try {
+    if (onAsk === undefined || question === undefined) throw new Error("nobody answers for this run");
+    told = { said: (await onAsk(question, signal)) as RunCommand["said"] & {} };
+  } catch (error) {
+    told = { failed: error instanceof Error ? error.message : String(error) };
+  }
+  if (!signal.aborted)
+    child.stdin.write(`${JSON.stringify({ seq, command: "answer", ...told } satisfies RunCommand)}\n`);
 }
 
 function settle(run: Active, reply: RunReply): void {

@@ -18,7 +18,7 @@ import type { RunResult } from "../contract/run-folder.ts";
 import type { AdapterShape, Trainer } from "../engine/trainer.ts";
 import { begin, unavailable } from "./auto/begin.ts";
 import { type Checked, checkpointOf, createChecker, guardsOf } from "./auto/check.ts";
-import { asMeasured, baseJudge, baseJudgeName, measuredJudge } from "./auto/judge.ts";
+import { type Judging, openJudging } from "./auto/judging.ts";
 import { type Adapter, adapterOfPhase, carryOut, isCarriedOut, type PhaseMade } from "./auto/phase.ts";
 import { type ReinforcePlan, resolveReinforce } from "./auto/reinforce.ts";
 import { autoAlignReport } from "./auto/report.ts";
@@ -36,8 +36,7 @@ import { surveyOf } from "./plan/survey.ts";
 import { nextDecision } from "./plan.ts";
 import { prepare } from "./prepare.ts";
 import { withoutArtefact } from "./result.ts";
-import type { MeasuredJudge } from "./rewards/judged.ts";
-import { criteriaOf, type Means, type RewardBlock } from "./rewards/plan.ts";
+import type { Means, RewardBlock } from "./rewards/plan.ts";
 import type { Prepared } from "./rows.ts";
 import { json, stage } from "./stage.ts";
 import { adapterName, type OpenedBase, openBase, openTraining, type Training } from "./training.ts";
@@ -49,26 +48,43 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   const limits = limitsOf(request, unavailable(ordered));
   const reinforces = limits.arms.includes("reinforce");
   const { recipe, ignored } = pinned(request.config, ordered.request.recipe, reinforces);
-  const run = withDataSet(withRecipe(ordered, recipe));
-  let open: Trainer | null = null;
-  const judged = reinforces ? await judgedBy(run, request, () => open!) : null;
-  const means = { ...run.parts.means, ...(judged && { judges: new Map([[baseJudgeName, judged.judge]]) }) };
-  const reinforcePlan = reinforces
-    ? resolveReinforce(request.config ?? null, means, recipe.rendering.max_seq_len)
-    : null;
-  await tellSettings(run, [...limits.ignored, ...ignored], reinforcePlan?.warnings ?? []);
+  const settled = withDataSet(withRecipe(ordered, recipe));
+  const opened: { trainer: Trainer | null } = { trainer: null };
+  const reward = reinforces ? ((request.config?.reward ?? null) as RewardBlock | null) : null;
+  const judging = await openJudging(settled, reward, () => opened.trainer!);
+  try {
+    const reinforcePlan = reinforces
+      ? resolveReinforce(request.config ?? null, judging.means, recipe.rendering.max_seq_len)
+      : null;
+    const all = { ...limits, ignored: [...limits.ignored, ...ignored, ...(reinforcePlan?.ignored ?? [])] };
+    return await carriedOut(judging, { limits: all, reinforcePlan, opened });
+  } finally {
+    await judging.close();
+  }
+}
+
+/** `opened`: where the trainer is told to whoever judges by it. */
+async function carriedOut(
+  { run, means, hours: judgeHours }: Judging,
+  {
+    limits,
+    reinforcePlan,
+    opened,
+  }: { limits: PlanLimits; reinforcePlan: ReinforcePlan | null; opened: { trainer: Trainer | null } },
+): Promise<RunResult> {
+  await tellSettings(run, limits.ignored, reinforcePlan?.warnings ?? []);
   const prepared = await prepare(run);
   await run.turn();
   const trainer = run.parts.startTrainer();
-  open = trainer;
+  opened.trainer = trainer;
   let packaged: { training: Training; exported: Awaited<ReturnType<typeof exportAdapter>> };
   let told: Told;
   try {
     const plan = await openPlan(run, await openBase(run, trainer), prepared, {
-      limits: { ...limits, ignored: [...limits.ignored, ...ignored] },
+      limits,
       reinforcePlan,
       means,
-      judgeHours: judged?.hours ?? 0,
+      judgeHours,
     });
     told = await followed(plan);
     if (told.status === "PAUSED") return withoutArtefact(run.request, "paused", told);
@@ -105,28 +121,6 @@ interface Plan {
   hours: number[];
   /** Of the last decision. */
   why: string;
-}
-
-/** The base as the judge that the reward asks for, with how often it errs; null where no judge is asked for. */
-async function judgedBy(
-  run: Run,
-  { config }: AutoAlignRequest,
-  trainer: () => Trainer,
-): Promise<{ judge: MeasuredJudge; hours: number } | null> {
-  const block = (config?.reward ?? {}) as RewardBlock;
-  if (block.llm_judge == null) return null;
-  const criteria = criteriaOf(block);
-  const record = await measuredJudge(run, criteria, `${identityOf(run.request)} ${JSON.stringify(criteria)}`);
-  const { right, wrong, sensitivity, specificity } = record;
-  const met = `${Math.round(sensitivity * right)} of ${right} right answers`;
-  const unmet = `${Math.round(specificity * wrong)} of ${wrong} wrong ones`;
-  if (!run.resumed)
-    await run.events.append({
-      kind: "decision",
-      phase: "preparing",
-      message: `The judge accepts ${met} and rejects ${unmet}: rewards are corrected for that`,
-    });
-  return { judge: asMeasured(baseJudge(run, trainer), record), hours: record.hours };
 }
 
 /** Settings that change nothing, and those that look like a mistake, are told once, before anything is done by the others. */

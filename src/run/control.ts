@@ -1,18 +1,28 @@
-// What the appliance may ask of a run while it works. Commands come in at any time and take effect between two steps.
+// What the appliance may ask of a run while it works, and what the run asks of it. Commands come in at any time and take effect between
+// two steps; answers belong to the questions that wait for them.
 //
 //   running ──pause──► paused ──resume──► running
 //      └──────stop────────┴──► stopping ──► (the run ends with outcome stopped)
 //   any ──close()──► closed: the result is being written; every command is refused
 import { Failure } from "../base/errors.ts";
-import { type RunReply, runCommand } from "../contract/run-folder.ts";
+import { type ModelQuestion, type RunCommand, type RunReply, runCommand } from "../contract/run-folder.ts";
 import { compile } from "../contract/validate.ts";
 
 /** Unwinds the loop after a stop; never leaves runAlignment. */
 export class Stopped extends Error {}
 
+/** A model that the appliance was to ask has not answered. */
+export class Unanswered extends Failure {
+  constructor(why: string) {
+    super("run_failed", `A model that the reward names gave no answer: ${why}`);
+  }
+}
+
 export interface Control {
-  /** A line of the run's stdin; answered by exactly one reply. */
+  /** A line of the run's stdin; answered by exactly one reply, but for an answer, which is none to reply to. */
   handle(line: string): void;
+  /** Asks the appliance. Throws Unanswered, and Stopped once the run is to end. */
+  ask(question: ModelQuestion): Promise<string | readonly number[]>;
   /** Aborted by stop: reaches into whatever takes long. */
   readonly signal: AbortSignal;
   readonly paused: boolean;
@@ -29,20 +39,43 @@ export function createControl(reply: (reply: RunReply) => void): Control {
   let paused = false;
   let closed = false;
   let wake: () => void = () => {};
+  let asked = 0;
+  const waiting = new Map<number, PromiseWithResolvers<string | readonly number[]>>();
 
-  const obey = (command: "pause" | "resume" | "stop"): void => {
-    if (command === "stop") stop.abort(new Stopped());
+  const obey = (command: Exclude<RunCommand["command"], "answer">): void => {
+    if (command === "stop") {
+      stop.abort(new Stopped());
+      for (const { reject } of waiting.values()) reject(stop.signal.reason);
+      waiting.clear();
+    }
     paused = command === "pause";
     wake();
+  };
+
+  const answer = ({ seq, said, failed }: RunCommand): void => {
+    const question = waiting.get(seq);
+    waiting.delete(seq);
+    if (said !== undefined) question?.resolve(said);
+    else question?.reject(new Unanswered(failed ?? "it said nothing"));
   };
 
   return {
     handle(line) {
       const parsed = parse(line);
       if (parsed instanceof Failure) return reply({ kind: "refused", message: parsed.message });
-      if (closed) return reply({ kind: "refused", seq: parsed.seq, message: "The run has finished its work" });
-      obey(parsed.command);
-      reply({ kind: "ack", seq: parsed.seq });
+      const { seq, command } = parsed;
+      if (command === "answer") return answer(parsed);
+      if (closed) return reply({ kind: "refused", seq, message: "The run has finished its work" });
+      obey(command);
+      reply({ kind: "ack", seq });
+    },
+    async ask(question) {
+      stop.signal.throwIfAborted();
+      const seq = ++asked;
+      const answered = Promise.withResolvers<string | readonly number[]>();
+      waiting.set(seq, answered);
+      reply({ kind: "ask", seq, question });
+      return answered.promise;
     },
     signal: stop.signal,
     get paused() {
@@ -62,7 +95,7 @@ export function createControl(reply: (reply: RunReply) => void): Control {
   };
 }
 
-function parse(line: string): { seq: number; command: "pause" | "resume" | "stop" } | Failure {
+function parse(line: string): RunCommand | Failure {
   try {
     const checked = check(JSON.parse(line));
     if (checked.ok) return checked.value;

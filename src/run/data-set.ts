@@ -6,10 +6,13 @@ import { CsvError, parse as parseCsv } from "csv-parse/sync";
 import { invalid } from "../base/errors.ts";
 import type { Recipe, SnapshotDocument } from "../contract/run-folder.ts";
 import { delimiterOf } from "../study/inline.ts";
-import type { StudyRow } from "../study/row.ts";
 import { type Run, withField } from "./context.ts";
+import type { DataSetRow } from "./folder/request.ts";
 
 type Source = NonNullable<Recipe["dataset"]["source"]>;
+
+/** The column of a prompt's own rubric, which a reward may be paid by. */
+const rubricColumn = "rubric";
 
 /** Rows of this kind come from a data set. */
 export const dataSetKind = "data_set";
@@ -44,7 +47,7 @@ function missing(documents: readonly SnapshotDocument[], { document, prompt_fiel
   return `no CSV document of the project has the columns ${prompt_field} and ${answer_field}; name its own in prompt_field and answer_field`;
 }
 
-function rowsOf(document: SnapshotDocument, { prompt_field, answer_field }: Source): StudyRow[] {
+function rowsOf(document: SnapshotDocument, { prompt_field, answer_field }: Source): DataSetRow[] {
   const { id, name, text } = document;
   if (document.media_type !== "text/csv")
     throw invalid(["config", "dataset", "split"], `${name} is no CSV document, and no other can be a data set`);
@@ -53,7 +56,8 @@ function rowsOf(document: SnapshotDocument, { prompt_field, answer_field }: Sour
     if (!columns.includes(column))
       throw invalid(["config", "dataset", field], `${name} has no column ${column}; it has ${columns.join(", ")}`);
   const [, ...records] = recordsOf(document);
-  return records.map((record, at): StudyRow => {
+  const rubricAt = columns.indexOf(rubricColumn);
+  return records.map((record, at): DataSetRow => {
     const cell = (column: string): string => {
       const value = record[columns.indexOf(column)]!.trim();
       if (value === "") throw invalid(["config", "dataset"], `row ${at + 1} of ${name} has no ${column}`);
@@ -68,6 +72,7 @@ function rowsOf(document: SnapshotDocument, { prompt_field, answer_field }: Sour
       source: { document_id: id, start: 0, end: text.length },
       target: `${id} ${at}`,
       stage: 0,
+      ...(rubricAt >= 0 && { rubric: record[rubricAt]!.trim() }),
     };
   });
 }

@@ -105,7 +105,7 @@ CREATE TABLE alignment(
   created_at TEXT NOT NULL,
   started_at TEXT,
   completed_at TEXT
-, teacher_json TEXT, organisation TEXT, deleted_at TEXT, deleted_benchmark_id TEXT, auto_align_of TEXT) STRICT;
+, teacher_json TEXT, organisation TEXT, deleted_at TEXT, deleted_benchmark_id TEXT, auto_align_of TEXT, reward_models_json TEXT) STRICT;
 
 CREATE INDEX alignment_owner ON alignment(owner_id, created_seq);
 

@@ -107,6 +107,8 @@ interface Settings {
   ackMs?: number;
   /** A teacher's answer to one message; without it no project may have one. */
   say?: (content: string, signal: AbortSignal) => Promise<string>;
+  /** What a model that a reward names says; without it none is asked. */
+  askRewardModel?: AlignParts["askRewardModel"];
   /** Tokens a second that training may reach. */
   limit?: number;
   /** The benchmark's. */
@@ -276,6 +278,7 @@ async function build(data: string, settings: Settings) {
     enqueueEvaluation: ({ modelId, benchmarkId }) => void made.evaluations.push(`${modelId} ${benchmarkId}`),
     say: (_owner, _by, content, signal) =>
       settings.say?.(content, signal) ?? assert.fail("no project of the test has a teacher"),
+    askRewardModel: settings.askRewardModel ?? (() => assert.fail("no reward of the test asks a model")),
     wake: () => runner.wake(),
     ended: (id) => alignments.runEnded(id),
   });
@@ -312,6 +315,11 @@ async function build(data: string, settings: Settings) {
     findModel: (_owner, model) => {
       if (model !== "model_teacher") throw new Failure("not_found", "No such model");
       return model;
+    },
+    describeModel: (ownerId, name) => {
+      const kinds: Record<string, string> = { model_judge: "text", model_ranker: "rerank" };
+      const kind = ownerId === ada.userId ? kinds[name] : undefined;
+      return kind === undefined ? null : { modelId: name, kind };
     },
     hasUpstream: (name) => name === "elsewhere",
     costOf: async () => cost,

@@ -98,7 +98,7 @@ function open(
     seating: { seats: 1, seatContext: 64 },
     audit: () => {},
     requireAdmin: () => {},
-    usesOf: () => [],
+    usesOf: (modelId) => (modelId === "model_twin1" ? ["alignment_that_asks_it"] : []),
     isAligning: (ownerId) => ownerId === "user_new",
     forgetModel: () => {},
     modelGone: () => {},
@@ -329,6 +329,7 @@ describe("names", () => {
 
   test("a base in use is not removed, an unused one is", async () => {
     await assert.rejects(room.models.removeBase("small"), failsWith("conflict"));
+    await assert.rejects(room.models.removeBase("model_twin1"), failsWith("in_use"));
     await room.models.removeBase("model_twin2");
     assert.equal(room.models.find(bob.userId, "twin").modelId, "model_twin1");
   });

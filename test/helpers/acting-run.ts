@@ -5,7 +5,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileS
 import { join } from "node:path";
 import { Failure } from "../../src/base/errors.ts";
 import { sleep } from "../../src/base/time.ts";
-import type { RunEvent, RunRequest, RunResult } from "../../src/contract/run-folder.ts";
+import type { ModelQuestion, RunEvent, RunRequest, RunResult } from "../../src/contract/run-folder.ts";
 import type { Executor, Follow } from "../../src/jobs/executor.ts";
 import type { DecisionCard, Next } from "../../src/run/plan/state.ts";
 
@@ -20,6 +20,8 @@ export interface Act {
   refusesStop?: boolean;
   /** Where it dies, each once: start, card <step>, phase <number>, before end. */
   diesAt?: string[];
+  /** Asks before its first decision, and writes what it is told into `answers`. */
+  asks?: ModelQuestion[];
   lie?: "no_card" | "bad_card" | "no_word" | "bad_status" | "odd_checkpoint";
 }
 
@@ -101,6 +103,10 @@ async function perform(folder: string, stage: Stage, follow: Follow): Promise<Ru
   rmSync(resultPath, { force: true });
   tell({ kind: "phase", phase: "preparing" });
   if (request.auto_align == null) return end("completed", { files: artefact(folder, request) });
+  const { asks = [] } = actOf(folder);
+  const { signal } = new AbortController();
+  const answers = await Promise.all(asks.map((question) => follow.onAsk?.(question, signal)));
+  writeFileSync(join(folder, "answers"), JSON.stringify(answers));
   return decided({ folder, request, stage, act: actOf(folder), tell, end, die });
 }
 

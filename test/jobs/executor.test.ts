@@ -81,6 +81,51 @@ test("an event that could not be taken is handed over again", async () => {
   assert.deepEqual(seen, [1, 2, 3]);
 });
 
+test("what a run asks is answered on its stdin, a failure too; a run that ends takes its questions with it", async () => {
+  const judge = (content: string) => ({ of: "judge", content, choices: ["Yes", "No"] });
+  const scored = { of: "preference_model", prompt: "P", answers: ["a", "b"] };
+  const folder = folderOf({ asks: [judge("one"), scored, judge("none")] });
+  await executorWith().start(folder, {
+    afterSeq: 0,
+    onEvent: () => {},
+    async onAsk(question) {
+      if (question.of === "preference_model") return question.answers.map((_, at) => at);
+      if (question.content === "none") throw new Failure("upstream_failed", "It is away");
+      return "Yes";
+    },
+  });
+  const answers = JSON.parse(readFileSync(join(folder, "answers"), "utf8")) as { seq: number }[];
+  assert.deepEqual(
+    answers.sort((a, b) => a.seq - b.seq),
+    [
+      { seq: 1, command: "answer", said: "Yes" },
+      { seq: 2, command: "answer", said: [0, 1] },
+      { seq: 3, command: "answer", failed: "It is away" },
+    ],
+  );
+  const nobody = folderOf({ asks: [judge("one")] });
+  await executorWith().start(nobody, { afterSeq: 0, onEvent: () => {} });
+  assert.match(readFileSync(join(nobody, "answers"), "utf8"), /nobody answers/);
+
+  const left = Promise.withResolvers<void>();
+  const executor = executorWith();
+  const waiting = folderOf({ asks: [judge("one")] });
+  const asked = Promise.withResolvers<void>();
+  const ended = executor.start(waiting, {
+    afterSeq: 0,
+    onEvent: () => {},
+    onAsk: (_, signal) => {
+      asked.resolve();
+      signal.addEventListener("abort", () => left.resolve());
+      return new Promise(() => {});
+    },
+  });
+  ended.catch(() => {});
+  await asked.promise;
+  await executor.close();
+  await left.promise;
+});
+
 test("a locked folder is tried again, a few times", async () => {
   const patience = { lockedMs: 20, lockedTries: 3 };
   const follow = { afterSeq: 0, onEvent: () => {} };

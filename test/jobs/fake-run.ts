@@ -14,6 +14,8 @@ const behaviour = JSON.parse(readFileSync(join(folder, "behaviour.json"), "utf8"
   waits?: boolean;
   torn?: boolean;
   garbage?: boolean;
+  /** Asks these, and writes the answers into `answers` before it ends. */
+  asks?: object[];
 };
 
 const triesPath = join(folder, "tries");
@@ -38,7 +40,16 @@ for (let seq = 1; seq <= (behaviour.events ?? 0); seq++) {
 if (behaviour.torn) appendFileSync(join(folder, "events.jsonl"), '{"seq":');
 
 process.stdin.on("end", () => process.exit(9));
+const answers: object[] = [];
+for (const [at, question] of (behaviour.asks ?? []).entries()) say({ kind: "ask", seq: at + 1, question });
+
 createInterface({ input: process.stdin }).on("line", (line) => {
+  if (behaviour.asks !== undefined) {
+    answers.push(JSON.parse(line));
+    if (answers.length < behaviour.asks.length) return;
+    writeFileSync(join(folder, "answers"), JSON.stringify(answers));
+    return end("completed", 0);
+  }
   const { seq, command } = JSON.parse(line) as { seq: number; command: string };
   if (behaviour.answer === "none") return;
   say({ kind: behaviour.answer ?? "ack", seq, message: "because" });
@@ -46,7 +57,8 @@ createInterface({ input: process.stdin }).on("line", (line) => {
 });
 
 if (behaviour.silent) setInterval(() => {}, 1000);
-else if (behaviour.waits) setInterval(() => say({ kind: "heartbeat", events: behaviour.events ?? 0 }), 50);
+else if (behaviour.waits || behaviour.asks)
+  setInterval(() => say({ kind: "heartbeat", events: behaviour.events ?? 0 }), 50);
 else if (behaviour.exit !== undefined && behaviour.exit !== 0) {
   process.stderr.write("the last words\n");
   process.exit(behaviour.exit);

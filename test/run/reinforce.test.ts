@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
 import type { RunEvent } from "../../src/contract/run-folder.ts";
-import { measured } from "../../src/run/auto/judge.ts";
+import { measured, trialsOf } from "../../src/run/auto/judge.ts";
 import { resolveReinforce } from "../../src/run/auto/reinforce.ts";
 import { resolveSampling } from "../../src/run/auto/sampling.ts";
 import { correctedShare, type Judge } from "../../src/run/rewards/judged.ts";
@@ -131,11 +131,19 @@ test("a judge's errors are measured on what dev says is right and wrong, and one
     const [at, other] = [prompt, answer].map((text) => Number(/\d+/.exec(text)![0]));
     return criteria.map(() => (golds.get(prompt) === answer ? at! % 4 !== 0 : other! % 4 === 0));
   };
-  const record = await measured(biased, ["It is right."], options.dev, { parts: partsOf() });
+  const items = options.dev.map(({ instruction, response, cluster }) => ({ prompt: instruction, response, cluster }));
+  const trials = trialsOf(items, () => ["It is right."]);
+  const { signal } = new AbortController();
+  const record = await measured(biased, trials, signal);
   assert.deepEqual(record, { right: 8, wrong: 8, sensitivity: 0.75, specificity: 0.75 });
   // Rogan and Gladen: (0.5 + 0.75 - 1) / (0.75 + 0.75 - 1).
   assert.equal(correctedShare(0.5, record), 0.5);
   assert.equal(correctedShare(0.625, record), 0.75);
+  // What it says neither of counts on neither side.
+  const mumbling: Judge = async (...asked) => (asked[1].includes("0") ? [null] : biased(...asked));
+  assert.deepEqual(await measured(mumbling, trials, signal), {
+    ...{ right: 7, wrong: 7, sensitivity: 6 / 7, specificity: 5 / 7 },
+  });
 
   const reward = { type: "llm_judge", llm_judge: { judge_model: "base", criteria: ["The answer is right."] } };
   const folder = await autoFolder({ reward });

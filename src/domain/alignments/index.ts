@@ -84,6 +84,8 @@ export interface AlignmentsParts {
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
   /** The id of a model that answers chats. Throws not_found. */
   findModel: (ownerId: string, model: string) => string;
+  /** What a model of this appliance is for; null when the owner has none of that name. */
+  describeModel: (ownerId: string, model: string) => { modelId: string; kind: string } | null;
   hasUpstream: (name: string) => boolean;
   /** Per item, the golds of others that an answer must not name. */
   competitorsOf: (items: readonly BenchmarkItem[]) => string[][];
@@ -111,8 +113,8 @@ export interface Alignments {
   isAligning(ownerId: string): boolean;
   /** Alignments under way that are measured by a benchmark. */
   measuredBy(benchmarkId: string): string[];
-  /** Alignments under way that a model of this appliance teaches. */
-  taughtBy(modelId: string): string[];
+  /** Alignments under way that ask a model of this appliance: as their teacher, their judge or their preference model. */
+  asking(modelId: string): string[];
   /** Within the caller's transaction: those that had the benchmark keep its id alone. */
   loseBenchmark(benchmarkId: string): void;
   /** Likewise: its model is gone, and so is what was kept of a deleted alignment for it. */
@@ -186,6 +188,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       documentNames: JSON.stringify(documents.map(({ document }) => document.name)),
       documentSha256s: JSON.stringify(documents.map(({ sha256 }) => sha256)),
       teacher: teacher && JSON.stringify(teacher),
+      rewardModels: null,
       organisation: body.organisation ?? null,
       autoAlignOf: null,
       seq: store.nextSeq(),
@@ -288,6 +291,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     sealedOf: (benchmarkId) => parts.itemsOf(benchmarkId).filter(({ split }) => split === "sealed"),
     devOf: (benchmark) => devOf(parts, benchmark),
     interrupt: parts.interruptRun,
+    describeModel: parts.describeModel,
+    hasUpstream: parts.hasUpstream,
   });
 
   async function stop(row: AlignmentRow): Promise<JobState> {
@@ -343,7 +348,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     removeSnapshots,
     isAligning: (ownerId) => sql.live.get(ownerId)!.any === 1,
     measuredBy: (benchmarkId) => [...new Set(sql.liveOnBenchmark.all(benchmarkId).map(({ id }) => id))],
-    taughtBy: (modelId) => sql.liveTaughtBy.all(modelId).map(({ id }) => id),
+    asking: (modelId) => [...new Set(sql.liveAsking.all({ modelId }).map(({ id }) => id))],
     loseBenchmark: (benchmarkId) => void sql.loseBenchmark.run(benchmarkId),
     loseModel(alignmentId) {
       if (sql.byId.get(alignmentId)?.deleted_at != null) erase(alignmentId, false);

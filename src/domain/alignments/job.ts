@@ -19,7 +19,7 @@ import { isDeepStrictEqual } from "node:util";
 import { Failure, type FailureCode, failures } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import { type Clock, sleep } from "../../base/time.ts";
-import type { Recipe, RunEvent, RunRequest, RunResult } from "../../contract/run-folder.ts";
+import type { ModelQuestion, Recipe, RunEvent, RunRequest, RunResult } from "../../contract/run-folder.ts";
 import { type Calibration, readCalibration, type StoredCalibration } from "../../engine/confidence.ts";
 import { type Bytes, fits, mebibytes } from "../../engine/gpu.ts";
 import type { Executor } from "../../jobs/executor.ts";
@@ -29,6 +29,7 @@ import { readRequest, readSnapshot } from "../../run/folder/request.ts";
 import { askTeacher, type Teacher } from "../../run/folder/teacher.ts";
 import { openStudyThread } from "../../study/thread.ts";
 import { carryOutLook, type LookParts } from "./auto/look.ts";
+import type { KeptRewardModels } from "./auto/reward-models.ts";
 import type { AutoAlignClaim, AutoAlignWork } from "./auto/work.ts";
 import type { RunCost } from "./estimate.ts";
 import { guardsOf, type KeptGuard } from "./kept-guards.ts";
@@ -80,6 +81,13 @@ export interface AlignParts extends LookParts {
   baseOf: (baseModelId: string) => BaseModel;
   /** A chat model's answer to one message, at temperature 0. */
   say: (ownerId: string, by: Teacher, content: string, signal: AbortSignal) => Promise<string>;
+  /** What a model that the reward of an auto-align names says to its run. */
+  askRewardModel: (
+    ownerId: string,
+    named: KeptRewardModels,
+    question: ModelQuestion,
+    signal: AbortSignal,
+  ) => Promise<string | readonly number[]>;
   /** Of all splits. */
   questionsOf: (benchmarkId: string) => AskedQuestion[];
   /** Copies an adapter to where it stays. The same one again is the same. */
@@ -480,8 +488,10 @@ async function follow(parts: AlignParts, attempt: Attempt, onEnd: () => void): P
     questions.length === 0 ? Promise.resolve() : parts.prover.prove(folder, questions);
   save(parts, attempt);
   let unsaved = false;
+  const named = row.reward_models_json === null ? null : (JSON.parse(row.reward_models_json) as KeptRewardModels);
   const result = await executor.start(folder, {
     afterSeq: attempt.progress.seen,
+    ...(named && { onAsk: (question, signal) => parts.askRewardModel(row.owner_id, named, question, signal) }),
     onEvent(event: RunEvent) {
       attempt.progress = take(attempt.progress, event);
       if (event.kind === "checkpoint") attempt.saved = true;

@@ -156,6 +156,8 @@ async function readOrder(folder: string): Promise<Order> {
 const documentFile = (index: number): string => join("snapshot", "documents", `${index}.json`);
 /** As run/folder/teacher.ts names it. */
 const lessonsFile = "teacher.jsonl";
+/** As run/auto/reward-models.ts names it. */
+const rewardModelsFile = "reward-models.jsonl";
 
 /** What another run may be made of: what this one was given, and what its teacher wrote. Throws snapshot_gone. */
 export async function readWholeSnapshot(
@@ -198,7 +200,7 @@ export const isSnapshotWhole = (folder: string, documents: number): boolean =>
 export async function removeSnapshot(folder: string, documentId: string): Promise<void> {
   const { documents } = await readOrder(folder);
   const index = documents.findIndex(({ id }) => id === documentId);
-  const made = ["prepared", "guards", "plan", lessonsFile, "answers.jsonl", "checkpoints"];
+  const made = ["prepared", "guards", "plan", lessonsFile, rewardModelsFile, "answers.jsonl", "checkpoints"];
   for (const name of [documentFile(index), ...made]) await rm(join(folder, name), { recursive: true, force: true });
   await syncFolder(folder);
 }

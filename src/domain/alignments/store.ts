@@ -20,6 +20,8 @@ export interface AlignmentRow {
   document_sha256s_json: string;
   /** Teacher; null where nobody is asked. */
   teacher_json: string | null;
+  /** KeptRewardModels; null where the reward asks none but the base. */
+  reward_models_json: string | null;
   organisation: string | null;
   phase: string;
   progress: number;
@@ -55,6 +57,7 @@ interface NewAlignment {
   documentNames: string;
   documentSha256s: string;
   teacher: string | null;
+  rewardModels: string | null;
   organisation: string | null;
   autoAlignOf: string | null;
   seq: number;
@@ -93,15 +96,18 @@ const isShown = `${isThere} AND a.auto_align_of IS NULL`;
 /** Still in need of what it is made of: a paused auto-align goes on with it. */
 const isUnderWay = `(${isLive} OR EXISTS(SELECT 1 FROM auto_align AS x WHERE x.id = a.id AND x.${isUnended}))`;
 
+const namesModel = (column: string, at = ""): string =>
+  `(json_extract(${column}, '$${at}.model') = :modelId AND json_extract(${column}, '$${at}.provider') IS NULL)`;
+
 /** Whoever lost the claim to this job writes nothing more. */
 const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state IN('running', 'stopping'))";
 
 export const prepareAlignments = (store: Store) => ({
   insert: store.prepare<NewAlignment>(
     `INSERT INTO alignment(id, owner_id, name, description, workflow_id, base_model_id, benchmark_id, document_ids_json,
-     document_names_json, document_sha256s_json, teacher_json, organisation, auto_align_of, created_seq, created_at)
+     document_names_json, document_sha256s_json, teacher_json, reward_models_json, organisation, auto_align_of, created_seq, created_at)
      VALUES(:id, :ownerId, :name, :description, :workflowId, :baseModelId, :benchmarkId, :documentIds,
-     :documentNames, :documentSha256s, :teacher, :organisation, :autoAlignOf, :seq, :at)`,
+     :documentNames, :documentSha256s, :teacher, :rewardModels, :organisation, :autoAlignOf, :seq, :at)`,
   ),
   owned: store.prepare<[string, string], AlignmentRow>(`${alignment} WHERE a.id = ? AND a.owner_id = ? AND ${isShown}`),
   byId: store.prepare<[string], AlignmentRow>(`${alignment} WHERE a.id = ?`),
@@ -128,10 +134,12 @@ export const prepareAlignments = (store: Store) => ({
     `SELECT coalesce(a.auto_align_of, a.id) AS id FROM ${withJob}
      WHERE a.benchmark_id = ? AND ${isUnderWay} ORDER BY a.created_seq`,
   ),
-  /** Under way, with a model of this appliance as their teacher. */
-  liveTaughtBy: store.prepare<[string], { id: string }>(
-    `SELECT a.id FROM ${withJob} WHERE ${isLive} AND json_extract(a.teacher_json, '$.model') = ?
-     AND json_extract(a.teacher_json, '$.provider') IS NULL ORDER BY a.created_seq`,
+  /** Under way, with a model of this appliance as their teacher, their judge or their preference model. */
+  liveAsking: store.prepare<{ modelId: string }, { id: string }>(
+    `SELECT coalesce(a.auto_align_of, a.id) AS id FROM ${withJob}
+     WHERE (${isLive} AND ${namesModel("a.teacher_json")})
+     OR (${isUnderWay} AND (${namesModel("a.reward_models_json", ".judge")}
+       OR json_extract(a.reward_models_json, '$.preferenceModel') = :modelId)) ORDER BY a.created_seq`,
   ),
   /** Rows of a project's auto-aligns. */
   ofAutoAligns: store.prepare<[string], AlignmentRow>(`${alignment} WHERE a.auto_align_of = ?`),
@@ -143,8 +151,8 @@ export const prepareAlignments = (store: Store) => ({
   hidden: store.prepare<[], AlignmentRow>(`${alignment} WHERE a.deleted_at IS NOT NULL`),
   /** What its model does not need of it. */
   strip: store.prepare<[string]>(
-    `UPDATE alignment SET name = '', description = NULL, document_names_json = '[]', teacher_json = NULL, organisation = NULL,
-     progress_json = NULL, report_json = NULL, budget_json = NULL WHERE id = ?`,
+    `UPDATE alignment SET name = '', description = NULL, document_names_json = '[]', teacher_json = NULL, reward_models_json = NULL,
+     organisation = NULL, progress_json = NULL, report_json = NULL, budget_json = NULL WHERE id = ?`,
   ),
   loseEvaluation: store.prepare<[string]>("UPDATE evaluation SET alignment_id = NULL WHERE alignment_id = ?"),
   remove: store.prepare<[string]>("DELETE FROM alignment WHERE id = ?"),

@@ -67,7 +67,7 @@ export interface ModelsParts extends Told {
   endpointUrl: () => string;
   /** Throws forbidden unless the caller's key has the scope admin; `what` says for what. */
   requireAdmin: (caller: Caller, what: string) => void;
-  /** Work that is not done yet and needs the aligned model, in words. */
+  /** Work that is not done yet and needs the model, in words. */
   usesOf: (modelId: string) => string[];
   /** Within the transaction that deletes it, before: what was measured of it goes. */
   forgetModel: (modelId: string) => void;
@@ -259,11 +259,11 @@ export function createModels(parts: ModelsParts): Models {
   }
 
   async function removeBase(row: BaseRow, by?: Caller): Promise<void> {
-    refuseUsed(sql, row);
+    refuseUsed(sql, row, parts.usesOf(row.id));
     // Also this one, where it is only kept for the next request.
     while (await loads.freeIdle());
     store.transaction(() => {
-      refuseUsed(sql, row);
+      refuseUsed(sql, row, parts.usesOf(row.id));
       sql.deleteSources.run(row.id);
       sql.deleteBase.run(row.id);
       parts.audit("model.remove", row.id, { name: row.name, sha256: row.sha256 }, by);
@@ -429,11 +429,14 @@ function namesOf(bases: readonly BaseRow[]): string {
 }
 const mostNamed = 10;
 
-function refuseUsed(sql: ModelsSql, row: BaseRow): void {
+/** `needing`: work that asks it, as a judge or as a teacher. */
+function refuseUsed(sql: ModelsSql, row: BaseRow, needing: readonly string[]): void {
   const uses = Object.entries(sql.usesOfBase.get({ id: row.id })!).filter(([, count]) => count > 0);
   if (uses.length > 0)
     throw new Failure(
       "conflict",
       `${row.name} is used by ${uses.map(([what, count]) => `${count} ${what}`).join(", ")}`,
     );
+  if (needing.length > 0)
+    throw new Failure("in_use", `${row.name} is needed by ${needing.slice(0, mostNamed).join(", ")}`);
 }

@@ -14,7 +14,8 @@ import { json, stage } from "../stage.ts";
 import { adapterName, type OpenedBase } from "../training.ts";
 import { gatingSuites, hoursSince } from "./check.ts";
 import { diagnose } from "./diagnose.ts";
-import { drawn, groupsOf, promptsOf, type ReinforcePlan } from "./reinforce.ts";
+import { drawn, groupsOf, promptsOf } from "./prompts.ts";
+import type { ReinforcePlan } from "./reinforce.ts";
 import { drawMaterial } from "./represent/material.ts";
 import { profileOf } from "./represent/profile.ts";
 import { generalText, plannedTrials, reasonAgainst } from "./represent/represent.ts";
@@ -204,13 +205,14 @@ const reinforceSteps = 60;
 async function reinforceStep(
   run: Run,
   trainer: OpenedBase["trainer"],
-  { sampling, innerSteps }: ReinforcePlan,
+  { sampling, innerSteps, environment }: ReinforcePlan,
   rows: Prepared["rows"],
   meanPass: (count: number) => Promise<number>,
 ): Promise<number> {
   const { groups, groupSize } = sampling;
   const since = run.parts.clock.monotonicMs();
   const prompts = promptsOf(run, rows, sampling).slice(0, groups);
-  if (prompts.length > 0) await drawn(run, trainer, groupsOf(prompts, groupSize), sampling, 0);
-  return (hoursSince(run, since) + (await meanPass(groups * groupSize))) / innerSteps;
+  if (prompts.length > 0) await drawn(run, trainer, groupsOf(prompts, groupSize), { sampling }, 0);
+  // A draw may take all its turns.
+  return (environment.maxTurns * hoursSince(run, since) + (await meanPass(groups * groupSize))) / innerSteps;
 }

@@ -1,19 +1,18 @@
-// The base as a judge of drawn answers: asked without an adapter, criterion by criterion, whether it holds. How often it errs is measured
-// on dev's own answers before anything is paid by it.
+// A judge of drawn answers says criterion by criterion whether it holds. How often it errs is measured on answers that are known to be right
+// and wrong before anything is paid by it. The base judges without an adapter, by likelihood.
 import { join } from "node:path";
-import type { SnapshotItem } from "../../contract/run-folder.ts";
+import { sha256 } from "../../base/files.ts";
 import type { Trainer } from "../../engine/trainer.ts";
 import { filled, ownOrEnglish } from "../../study/languages.ts";
 import { asking } from "../choose.ts";
 import type { Run } from "../context.ts";
+import { identityOf } from "../folder/request.ts";
 import { choose } from "../guards/measure.ts";
-import type { Judge, JudgeError, MeasuredJudge } from "../rewards/judged.ts";
+import type { Judge, JudgeError } from "../rewards/judged.ts";
+import { mostAsked, sideBySide } from "../rewards/pay.ts";
 import { json, stage } from "../stage.ts";
 import { opening } from "../training.ts";
 import { hoursSince } from "./check.ts";
-
-/** As `llm_judge.judge_model` names it. */
-export const baseJudgeName = "base";
 
 /** Yes where that is likelier than no, per character as in every choice. `trainer`: open when it is asked. */
 export function baseJudge(run: Run, trainer: () => Trainer): Judge {
@@ -29,71 +28,86 @@ export function baseJudge(run: Run, trainer: () => Trainer): Judge {
     );
 }
 
+/** The base in a trainer of its own, while `work` goes on. */
+export async function withBaseJudge<T>(run: Run, work: (judge: Judge) => Promise<T>): Promise<T> {
+  const trainer = run.parts.startTrainer();
+  try {
+    await trainer.open(opening(run));
+    return await work(baseJudge(run, () => trainer));
+  } finally {
+    await trainer.close();
+  }
+}
+
+/** What a judge is tried on: a right answer meets all the criteria, and that of another question does not. */
+export interface Trial {
+  prompt: string;
+  criteria: readonly string[];
+  right: string;
+  /** null where every other question has the same answer. */
+  wrong: string | null;
+}
+
+interface Answered {
+  prompt: string;
+  response: string;
+  /** Questions that ask for the same thing share it. */
+  cluster: string;
+}
+
+/** Questions that a judge is tried on, at most. */
+const mostTried = 100;
+
+export function trialsOf(items: readonly Answered[], criteriaOf: (at: number) => readonly string[]): Trial[] {
+  const tried = items.slice(0, mostTried);
+  return tried.map(({ prompt, response, cluster }, at) => {
+    const others = [...tried.slice(at + 1), ...tried.slice(0, at)];
+    const other = others.find((one) => one.cluster !== cluster && one.response !== response);
+    return { prompt, criteria: criteriaOf(at), right: response, wrong: other?.response ?? null };
+  });
+}
+
 export interface JudgeRecord extends JudgeError {
-  /** Answers that are right, and as many that are the right ones of other questions. */
+  /** Answers whose verdicts could be read: right ones, and as many that are the right ones of other questions. */
   right: number;
   wrong: number;
 }
 
-/** Dev questions that a judge is tried on, at most. */
-const mostTried = 100;
-
-/** A judge's record, and the device hours that it took. */
-type Tried = JudgeRecord & { hours: number };
-
-/** Tries the base on what dev says is right and wrong by these criteria; kept, so that it is asked once. */
-export function measuredJudge(run: Run, criteria: readonly string[], identity: string): Promise<Tried> {
-  const measure = async (): Promise<Tried> => {
+/** Kept, so that it is asked once; with the device hours that it took. `withJudge`: has the judge ready while it is asked. */
+export function measuredJudge(
+  run: Run,
+  trials: readonly Trial[],
+  {
+    name,
+    withJudge,
+  }: { name: string; withJudge: (work: (judge: Judge) => Promise<JudgeRecord>) => Promise<JudgeRecord> },
+): Promise<JudgeRecord & { hours: number }> {
+  const identity = sha256(JSON.stringify([identityOf(run.request), name, trials]));
+  const measure = async () => {
     const began = run.parts.clock.monotonicMs();
-    const trainer = run.parts.startTrainer();
-    try {
-      await trainer.open(opening(run));
-      const record = await measured(
-        baseJudge(run, () => trainer),
-        criteria,
-        run.snapshot.dev.slice(0, mostTried),
-        run,
-      );
-      return { ...record, hours: hoursSince(run, began) };
-    } finally {
-      await trainer.close();
-    }
+    const record = await withJudge((judge) => measured(judge, trials, run.parts.control.signal));
+    return { ...record, hours: hoursSince(run, began) };
   };
   return stage(join(run.folder, "plan", "judge"), identity, measure, json());
 }
 
-/** Sensitivity and specificity; both 0 where there is nothing to try it on. */
-export async function measured(
-  judge: Judge,
-  criteria: readonly string[],
-  dev: readonly SnapshotItem[],
-  { parts: { control } }: Pick<Run, "parts">,
-): Promise<JudgeRecord> {
-  const meets = async (item: SnapshotItem, answer: string): Promise<boolean> =>
-    (await judge(criteria, item.instruction, answer, control.signal)).every((met) => met === true);
-  let [right, met, wrong, unmet] = [0, 0, 0, 0];
-  for (const [at, item] of dev.entries()) {
-    right++;
-    if (await meets(item, item.response)) met++;
-    const other = otherAnswer(dev, at);
-    if (other === null) continue;
-    wrong++;
-    if (!(await meets(item, other))) unmet++;
-  }
-  return { right, wrong, sensitivity: met / Math.max(1, right), specificity: unmet / Math.max(1, wrong) };
+/** Sensitivity and specificity; each 0 where there is nothing to try it on. */
+export async function measured(judge: Judge, trials: readonly Trial[], signal: AbortSignal): Promise<JudgeRecord> {
+  const asked = trials.flatMap(({ prompt, criteria, right, wrong }) => [
+    { prompt, criteria, answer: right, isRight: true },
+    ...(wrong === null ? [] : [{ prompt, criteria, answer: wrong, isRight: false }]),
+  ]);
+  const verdicts = await sideBySide(asked, mostAsked, async ({ criteria, prompt, answer }) => {
+    const said = await judge(criteria, prompt, answer, signal);
+    return said.includes(null) ? null : said.every((met) => met === true);
+  });
+  const count = (isRight: boolean, isMet?: boolean): number =>
+    verdicts.filter((met, at) => met !== null && asked[at]!.isRight === isRight && met === (isMet ?? met)).length;
+  const [right, wrong] = [count(true), count(false)];
+  return {
+    right,
+    wrong,
+    sensitivity: count(true, true) / Math.max(1, right),
+    specificity: count(false, false) / Math.max(1, wrong),
+  };
 }
-
-/** The answer of the next question that asks for something else. */
-function otherAnswer(dev: readonly SnapshotItem[], at: number): string | null {
-  const item = dev[at]!;
-  const others = [...dev.slice(at + 1), ...dev.slice(0, at)];
-  return (
-    others.find(({ cluster, response }) => cluster !== item.cluster && response !== item.response)?.response ?? null
-  );
-}
-
-export const asMeasured = (judge: Judge, { sensitivity, specificity }: JudgeRecord): MeasuredJudge => ({
-  judge,
-  sensitivity,
-  specificity,
-});

@@ -1,12 +1,13 @@
 // A phase of reinforcement: answers are drawn from the adapter itself in groups, one group a prompt, each answer is paid, and a step makes
 // what was paid more than its group likelier. Everything a step does follows from its number, the weights and the loop's state.
+import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
-import { formatChat } from "../../engine/chat-format.ts";
-import type { Rows, SampledRow, Trainer, WeightedRows } from "../../engine/trainer.ts";
+import type { Rows, WeightedRows } from "../../engine/trainer.ts";
 import { type AdvantagePlan, advantagesOf, resolveAdvantage } from "../advantages.ts";
 import type { Run } from "../context.ts";
-import { dataSetKind } from "../data-set.ts";
-import { answerText } from "../dev-check.ts";
+import type { Environment, Episode } from "../environment/episodes.ts";
+import { type EnvironmentPlan, resolveEnvironment } from "../environment/plan.ts";
+import { openToolbox } from "../environment/tools.ts";
 import {
   type Evaluated,
   evaluate,
@@ -16,14 +17,14 @@ import {
   scaleOf,
   type Trajectory,
 } from "../objectives.ts";
-import { isReplayed } from "../replay.ts";
-import type { RewardItem } from "../rewards/item.ts";
+import type { PlanLimits } from "../plan/state.ts";
 import { nothingYet } from "../rewards/normalise.ts";
 import { type Paid, rewardsOf } from "../rewards/pay.ts";
 import { type Means, type RewardBlock, type RewardPlan, resolveReward } from "../rewards/plan.ts";
-import { packed, type TrainingRow } from "../rows.ts";
-import { learningRateAt, microBatches, permutation } from "../schedule.ts";
+import { packed } from "../rows.ts";
+import { learningRateAt, microBatches } from "../schedule.ts";
 import { adapterName, optimStep, saveStep, type Training } from "../training.ts";
+import { drawn, groupsOf, type Prompt, promptAt, promptsOf } from "./prompts.ts";
 import { type Reference, type ReferencePlan, resolveReference } from "./reference.ts";
 import { resolveSampling, type SamplingPlan } from "./sampling.ts";
 
@@ -34,11 +35,14 @@ export interface ReinforcePlan {
   advantage: AdvantagePlan;
   reference: ReferencePlan;
   sampling: SamplingPlan;
+  environment: EnvironmentPlan;
   /** Optimizer steps that the answers of one draw are split over. */
   innerSteps: number;
   skipsEqualGroups: boolean;
   /** What is followed and looks like a mistake. */
   warnings: string[];
+  /** Settings that change nothing. */
+  ignored: PlanLimits["ignored"];
 }
 
 /** Of the learning rate of supervised phases: published runs reinforce at a tenth (losses-and-config, §13). */
@@ -55,6 +59,7 @@ export function resolveReinforce(config: Config | null, means: Means, context: n
   const inner = (config?.training as { inner_optim_steps?: number } | null | undefined)?.inner_optim_steps ?? 1;
   const objective = resolveLoss({ ...defined(loss), type: type == null ? "ppo" : (type as string) });
   const paid = resolveReward(reward, means);
+  const environment = resolveEnvironment(defined((config?.environment ?? {}) as Record<string, unknown>));
   const sampling = resolveSampling(defined((config?.sampling ?? {}) as Record<string, unknown>), { context, inner });
   return {
     objective,
@@ -62,53 +67,17 @@ export function resolveReinforce(config: Config | null, means: Means, context: n
     advantage: resolveAdvantage(defined(estimator)),
     reference: resolveReference(defined((config?.reference_policy ?? {}) as Record<string, unknown>), objective.klCoef),
     sampling,
+    environment,
     innerSteps: inner,
     skipsEqualGroups: skips !== false,
-    warnings: [...objective.warnings, ...paid.warnings, ...sampling.warnings],
+    warnings: [...objective.warnings, ...paid.warnings, ...sampling.warnings, ...environment.warnings],
+    ignored: environment.ignored,
   };
 }
 
 /** null is the same as nothing. */
 const defined = (block: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(block).filter(([, value]) => value != null));
-
-/** A prompt that answers are drawn for. */
-interface Prompt {
-  item: RewardItem;
-  tokens: number[];
-}
-
-/**
- * Those of the data set, where there is one, else questions of the study, with their answers: dev and sealed questions are none of them,
- * since rows that meet one were dropped.
- */
-export function promptsOf(
-  run: Run,
-  rows: readonly TrainingRow[],
-  { maxPromptTokens }: Pick<SamplingPlan, "maxPromptTokens">,
-): Prompt[] {
-  const prompts = new Map<string, Prompt>();
-  const given = rows.filter(({ kind }) => kind === dataSetKind);
-  for (const row of given.length > 0 ? given : rows) {
-    const [asked, answered] = row.messages;
-    if (isReplayed(row) || row.messages.length !== 2 || asked?.role !== "user" || prompts.has(asked.content)) continue;
-    const tokens = formatChat(run.tokenizer, [{ role: "user", content: asked.content }]);
-    if (tokens.length > maxPromptTokens) continue;
-    prompts.set(asked.content, { item: itemOf(asked.content, answered!.content), tokens });
-  }
-  return [...prompts.values()];
-}
-
-const itemOf = (prompt: string, reference: string): RewardItem => ({
-  prompt,
-  reference,
-  aliases: [],
-  passage: null,
-  choices: [],
-  tolerance: null,
-  answerable: true,
-  rubric: [],
-});
 
 /** Draws in a row that pay all answers of every group alike: there is nothing to learn from. */
 const mostWithoutSignal = 5;
@@ -131,25 +100,38 @@ export async function reinforce(order: ReinforceOrder): Promise<void> {
   const { run, training, plan, steps, stepsBefore, isOver } = order;
   const { state } = training;
   const { save_every_steps: saveEvery } = run.request.recipe.checkpointing;
-  const prompts = promptsOf(run, training.prepared.rows, plan.sampling);
+  const environment = await environmentOf(run, plan.environment);
+  const rubrics = order.means.itemRubrics;
+  const prompts = promptsOf(run, training.prepared.rows, plan.sampling, { tools: environment.tools, rubrics });
+  if (prompts.length === 0)
+    throw invalid(
+      ["config", "sampling", "max_prompt_tokens"],
+      `no prompt is that short: ${plan.sampling.maxPromptTokens} tokens, tools included`,
+    );
   state.reinforce ??= { draws: 0, withoutSignal: 0, klCoef: plan.objective.klCoef, running: nothingYet };
   while (state.step < stepsBefore + steps && !isOver() && state.reinforce.withoutSignal < mostWithoutSignal) {
     await run.turn();
     const before = state.step;
-    await draw(order, prompts);
+    await draw(order, prompts, environment);
     if (Math.floor(state.step / saveEvery) > Math.floor(before / saveEvery)) await saveStep(run, training);
   }
 }
 
+const environmentOf = async (run: Run, { maxTurns, tools }: EnvironmentPlan): Promise<Environment> => ({
+  maxTurns,
+  tools,
+  toolbox: tools.length === 0 ? null : await openToolbox(run, tools),
+});
+
 /** An answer with what was paid for it. */
 interface Answer {
   prompt: Prompt;
-  said: SampledRow;
+  said: Episode;
   advantage: Float64Array;
 }
 
 /** One draw of groups, and the optimizer steps over it. */
-async function draw(order: ReinforceOrder, prompts: readonly Prompt[]): Promise<void> {
+async function draw(order: ReinforceOrder, prompts: readonly Prompt[], environment: Environment): Promise<void> {
   const { run, training, plan, means, stepsBefore, steps } = order;
   const { trainer, state } = training;
   const loop = state.reinforce!;
@@ -157,13 +139,14 @@ async function draw(order: ReinforceOrder, prompts: readonly Prompt[]): Promise<
   const { groups, groupSize } = plan.sampling;
   const chosen = Array.from({ length: groups }, (_, at) => promptAt(prompts, order.seed, loop.draws * groups + at));
   const asked = groupsOf(chosen, groupSize);
-  const said = await drawn(run, trainer, asked, plan.sampling, order.seed + loop.draws);
+  const { sampling } = plan;
+  const said = await drawn(run, trainer, asked, { sampling, environment }, order.seed + loop.draws);
   const paid = await rewardsOf(
     plan.reward,
     asked.map(({ item }, at) => ({
       group: Math.floor(at / groupSize),
       item,
-      answer: answerText(run.tokenizer, said[at]!.tokens),
+      answer: said[at]!.answer,
     })),
     { means, signal: run.parts.control.signal, running: loop.running },
   );
@@ -184,37 +167,15 @@ async function draw(order: ReinforceOrder, prompts: readonly Prompt[]): Promise<
     const now = run.parts.clock.monotonicMs();
     state.trainSeconds += (now - since) / 1000;
     since = now;
-    await tellStep(order, { paid, equal, ...stepped });
+    const turns = said.reduce((sum, episode) => sum + episode.turns, 0) / said.length;
+    await tellStep(order, { paid, equal, turns, ...stepped });
   }
 }
 
-/** Each prompt as often as it is answered. */
-export const groupsOf = (prompts: readonly Prompt[], size: number): Prompt[] =>
-  prompts.flatMap((prompt) => new Array<Prompt>(size).fill(prompt));
-
-/** Prompts in a seeded order, all of them before one comes again. */
-function promptAt(prompts: readonly Prompt[], seed: number, at: number): Prompt {
-  const round = Math.floor(at / prompts.length);
-  return prompts[permutation(seed, round, prompts.length)[at % prompts.length]!]!;
-}
-
-/** An answer to each prompt, by the adapter as it stands. */
-export function drawn(
-  { tokenizer }: Run,
-  trainer: Trainer,
-  asked: readonly Prompt[],
-  { maxTokens, temperature, topK, topP, minP }: SamplingPlan,
-  seed: number,
-): Promise<SampledRow[]> {
-  const rows = packed(asked.map(({ tokens }) => tokens));
-  const stopTokens = [...tokenizer.eog];
-  return trainer.sample(adapterName, rows, { maxTokens, temperature, topK, topP, minP, seed, stopTokens });
-}
-
 /** Those that a step learns from: not those whose reward is unknown, nor, unless asked for, groups that were all paid alike. */
-function answersOf(plan: ReinforcePlan, asked: readonly Prompt[], said: readonly SampledRow[], paid: Paid): Answer[] {
+function answersOf(plan: ReinforcePlan, asked: readonly Prompt[], said: readonly Episode[], paid: Paid): Answer[] {
   const { groupSize } = plan.sampling;
-  const rewarded = said.map(({ tokens }, at) => ({ reward: paid.rewards[at]!, length: tokens.length }));
+  const rewarded = said.map((episode, at) => ({ reward: paid.rewards[at]!, length: placesOf(episode).length }));
   const groups = Array.from({ length: rewarded.length / groupSize }, (_, group) =>
     rewarded.slice(group * groupSize, (group + 1) * groupSize),
   );
@@ -254,10 +215,11 @@ function apartFrom(call: readonly Answer[], logprobs: Float32Array): number {
   let at = 0;
   for (const { prompt, said } of call) {
     at += prompt.tokens.length;
-    for (const q of said.logprobs) {
-      const difference = logprobs[at++]! - q;
+    for (const place of placesOf(said)) {
+      const difference = logprobs[at + place]! - said.logprobs[place]!;
       sum += Math.exp(difference) - 1 - difference;
     }
+    at += said.tokens.length;
   }
   return sum;
 }
@@ -300,13 +262,19 @@ async function step(order: ReinforceOrder, answers: readonly Answer[], hasMoved:
   return { evaluated, loss, gradNorm, tokens, samplerKl: apart / trained };
 }
 
-const masked = ({ prompt, said, advantage }: Answer): Pick<Trajectory, "mask" | "advantages"> => {
+/** Of the policy's own tokens, behind the prompt. */
+const placesOf = ({ isOwn }: Episode): number[] => isOwn.flatMap((own, place) => (own ? [place] : []));
+
+/** The loss stands on the policy's own tokens: what a tool said, nobody learns. */
+export function masked({ prompt, said, advantage }: Answer): Pick<Trajectory, "mask" | "advantages"> {
   const length = prompt.tokens.length + said.tokens.length;
-  const mask = new Float64Array(length).fill(1, prompt.tokens.length);
-  const advantages = new Float64Array(length);
-  advantages.set(advantage, prompt.tokens.length);
+  const [mask, advantages] = [new Float64Array(length), new Float64Array(length)];
+  for (const [index, place] of placesOf(said).entries()) {
+    mask[prompt.tokens.length + place] = 1;
+    advantages[prompt.tokens.length + place] = advantage[index]!;
+  }
   return { mask, advantages };
-};
+}
 
 /** `now`: what the weights say now; null: what they said when they drew. */
 function trajectoryOf(
@@ -342,6 +310,8 @@ interface ToldStep extends Stepped {
   paid: Paid;
   /** Share of the drawn answers that taught nothing. */
   equal: number;
+  /** Of an episode, on average. */
+  turns: number;
 }
 
 async function tellStep(order: ReinforceOrder, told: ToldStep): Promise<void> {
@@ -354,6 +324,7 @@ async function tellStep(order: ReinforceOrder, told: ToldStep): Promise<void> {
     reward: told.paid.mean,
     unknown_rewards: told.paid.unknown,
     zero_advantage: told.equal,
+    ...(plan.environment.maxTurns > 1 && { turns: told.turns }),
     kl_coef: state.reinforce!.klCoef,
     grad_norm: told.gradNorm,
     ...measured,

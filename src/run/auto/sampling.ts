@@ -6,6 +6,8 @@ export interface SamplingPlan {
   groups: number;
   groupSize: number;
   maxTokens: number;
+  /** Of a prompt and all that follows it. */
+  maxSeqLen: number;
   /** Longer prompts are not asked. */
   maxPromptTokens: number;
   temperature: number;
@@ -52,7 +54,7 @@ export function resolveSampling(
   const minP = number("min_p", 0, 0, 1);
   const isCut = topK > 0 || topP < 1 || minP > 0;
   return {
-    ...{ groups, groupSize, maxTokens, maxPromptTokens, topK, topP, minP },
+    ...{ groups, groupSize, maxTokens, maxSeqLen: fits, maxPromptTokens, topK, topP, minP },
     temperature: number("temperature", 1, Number.MIN_VALUE, 2),
     warnings: isCut
       ? [

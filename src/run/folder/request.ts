@@ -17,6 +17,12 @@ import { compile } from "../../contract/validate.ts";
 import type { QuestionMarks } from "../../study/leakage.ts";
 import type { StudyRow } from "../../study/row.ts";
 
+/** A prompt of a data set with its answer. */
+export interface DataSetRow extends StudyRow {
+  /** As its column says it; absent where there is none. */
+  rubric?: string;
+}
+
 export interface Snapshot {
   documents: SnapshotDocument[];
   /** The dev split; empty without a benchmark. */
@@ -24,7 +30,7 @@ export interface Snapshot {
   /** Of all questions of the benchmark; null without one, and in folders that an older version made. */
   marks: QuestionMarks | null;
   /** Rows of the documents that are a data set, which stand among `documents` no longer; absent where the recipe names none. */
-  dataSet?: readonly StudyRow[];
+  dataSet?: readonly DataSetRow[];
 }
 
 const checkRequest = compile(runRequest);

@@ -160,15 +160,11 @@ const without: Record<string, Reason> = {
   "logging.log_metrics": "redundant: events tell all figures",
 };
 
-const singleTurn = "not built: an answer is one turn, by one agent, without tools";
-
 /** Fields that a phase that reinforces would use, and does not. */
 const withoutWhenReinforcing: Record<string, Reason> = {
-  "environment.type": onlyOr("single_turn", singleTurn),
-  "environment.max_turns": onlyOr(1, singleTurn),
-  "environment.num_agents": onlyOr(1, singleTurn),
-  "environment.tools": (value) => (Array.isArray(value) && value.length === 0 ? asItIs : singleTurn),
-  "environment.sandbox": "redundant: only verifiers run programs, always apart and without network",
+  "environment.num_agents": onlyOr(1, "not built: answers are one agent's"),
+  "environment.sandbox":
+    "redundant: tools compute and search within the run, and verifiers always run apart and without network",
   "environment.fail_fast": "redundant: an answer that cannot be judged is left out, and a fifth of them ends the run",
   "environment.retry_on_failure": "not built: an answer that cannot be judged is left out",
   "sampling.enable_thinking": "not built: prompts are as the chat template makes them by default",
@@ -180,8 +176,17 @@ const withoutWhenReinforcing: Record<string, Reason> = {
   "advantage.gae_lambda": "redundant: only gae would use it, and no base here has a value model",
 };
 
-/** Blocks whose fields only a phase that reinforces would use. */
-const reinforcing = new Set(["reward", "advantage", "reference_policy", "environment", "sampling"]);
+/** Blocks whose fields only a phase that reinforces would use, and those that it reads; of a reward it tells itself what it does not. */
+const reinforcing: Record<string, string[]> = {
+  reward: [],
+  advantage: ["center", "estimator", "gamma", "normalize_std", "scope", "skip_zero_advantage_groups"],
+  reference_policy: ["ema_decay", "enabled", "kl_target", "source"],
+  environment: ["type", "max_turns", "tools"],
+  sampling: [
+    ...["group_size", "prompt_groups_per_step", "max_prompt_tokens", "max_seq_len", "max_tokens"],
+    ...["min_p", "temperature", "top_k", "top_p"],
+  ],
+};
 /** Likewise, of blocks that others use too. */
 const reinforcingFields = new Set([
   "loss.ppo",
@@ -197,6 +202,8 @@ const reinforcingFields = new Set([
 /** Read elsewhere: by the appliance, and by `limitsOf`. */
 const readElsewhere = new Set(["base_model", "loss.type", "training.steps", "training.max_steps"]);
 
+const noSuchSetting = "unknown: no such setting";
+
 export interface Pinned {
   /** By which phases train. */
   recipe: Recipe;
@@ -209,7 +216,7 @@ export function pinned(config: AutoAlignRequest["config"], recipe: Recipe, reinf
   for (const [block, fields] of Object.entries((config ?? {}) as Config)) {
     if (fields === null || readElsewhere.has(block)) continue;
     if (typeof fields !== "object" || Array.isArray(fields)) {
-      found.ignored.push({ field: block, reason: "unknown: no such setting" });
+      found.ignored.push({ field: block, reason: noSuchSetting });
       continue;
     }
     for (const [field, value] of Object.entries(fields))
@@ -230,14 +237,14 @@ function pin(found: Pinned, path: Path, value: unknown, reinforces: boolean): vo
   } else if (Object.hasOwn(without, name)) {
     const reason = without[name]!;
     ignore(typeof reason === "string" ? reason : reason(value, path));
-  } else if (reinforcing.has(path[0]) || reinforcingFields.has(name)) {
+  } else if (Object.hasOwn(reinforcing, path[0]) || reinforcingFields.has(name)) {
     if (!reinforces) ignore("redundant: no phase reinforces");
     else if (Object.hasOwn(withoutWhenReinforcing, name)) {
       const reason = withoutWhenReinforcing[name]!;
       ignore(typeof reason === "string" ? reason : reason(value, path));
-    }
+    } else if (path[0] !== "reward" && reinforcing[path[0]]?.includes(path[1]) === false) ignore(noSuchSetting);
   } else if (path[0] === "logging") ignore("not built: nothing is sent to a tracker");
-  else ignore("unknown: no such setting");
+  else ignore(noSuchSetting);
 }
 
 /** Values that are sound one by one and not together. */

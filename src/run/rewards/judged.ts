@@ -29,12 +29,25 @@ export type PreferenceModel = (
 /** What the levels weigh in "Rubrics as Rewards" (Gunjal et al., 2025). */
 const weights: Readonly<Record<Importance, number>> = { essential: 1, important: 0.7, optional: 0.3 };
 
-/** The share of the rubric's weight that is met; null without a rubric, or where a verdict is missing. */
-export function rubricReward(rubric: readonly Criterion[], verdicts: readonly (boolean | null)[]): number | null {
+/**
+ * The share of the rubric's weight that is met, corrected for how often the judge errs; null without a rubric, or where a verdict is
+ * missing.
+ */
+export function rubricReward(
+  rubric: readonly Criterion[],
+  verdicts: readonly (boolean | null)[],
+  error: JudgeError,
+): number | null {
   if (rubric.length === 0 || verdicts.length !== rubric.length || verdicts.includes(null)) return null;
   const total = rubric.reduce((sum, { level }) => sum + weights[level], 0);
   const met = rubric.reduce((sum, { level }, at) => sum + (verdicts[at] === true ? weights[level] : 0), 0);
-  return met / total;
+  return correctedShare(met / total, error);
+}
+
+/** What a right answer surely meets: all that is essential, or everything where nothing is. */
+export function essentialOf(rubric: readonly Criterion[]): string[] {
+  const essential = rubric.filter(({ level }) => level === "essential");
+  return (essential.length > 0 ? essential : rubric).map(({ text }) => text);
 }
 
 /** The share of criteria that are met, corrected for how often the judge errs; null where a verdict is missing. */

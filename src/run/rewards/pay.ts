@@ -2,6 +2,7 @@
 import { availableParallelism } from "node:os";
 import { Failure } from "../../base/errors.ts";
 import { givingWay } from "../../base/time.ts";
+import { Unanswered } from "../control.ts";
 import type { RewardItem } from "./item.ts";
 import { judgedReward, rubricReward, sigmoid } from "./judged.ts";
 import { normalise, nothingYet, type Running } from "./normalise.ts";
@@ -137,8 +138,10 @@ async function judged(
     }
     case "llm_judge": {
       const { judge } = means.judges.get(scorer.judge)!;
-      return sideBySide(answers, mostAsked, async ({ item, answer }) =>
-        judgedReward(await judge(scorer.criteria, item.prompt, answer, signal), scorer),
+      return sideBySide(answers, mostAsked, ({ item, answer }) =>
+        unlessUnanswered(problems, async () =>
+          judgedReward(await judge(scorer.criteria, item.prompt, answer, signal), scorer),
+        ),
       );
     }
     case "rubric": {
@@ -147,17 +150,30 @@ async function judged(
         const rubric = scorer.rubric === null ? item.rubric : means.rubrics.get(scorer.rubric)!;
         if (rubric.length === 0) return null;
         const criteria = rubric.map(({ text }) => text);
-        return rubricReward(rubric, await judge(criteria, item.prompt, answer, signal));
+        return unlessUnanswered(problems, async () =>
+          rubricReward(rubric, await judge(criteria, item.prompt, answer, signal), scorer),
+        );
       });
     }
   }
 }
 
+/** null, and the reason among the problems, where a model that was to judge gave no answer. */
+async function unlessUnanswered(problems: string[], work: () => Promise<number | null>): Promise<number | null> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Unanswered)) throw error;
+    problems.push(error.message);
+    return null;
+  }
+}
+
 /** Questions to one judge at a time: enough that its engine can batch them. */
-const mostAsked = 16;
+export const mostAsked = 16;
 
 /** Results in order, `most` of them under way at once. After the first failure no more is begun. */
-async function sideBySide<T, R>(items: readonly T[], most: number, work: (item: T) => Promise<R>): Promise<R[]> {
+export async function sideBySide<T, R>(items: readonly T[], most: number, work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   const left = inTurn(items);
   const worker = async (): Promise<void> => {

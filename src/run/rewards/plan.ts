@@ -15,8 +15,8 @@ type JudgedType = (typeof judgedTypes)[number];
 export interface RewardBlock {
   type?: string | null;
   verifier_ref?: string | null;
-  llm_judge?: { judge_model?: unknown; criteria?: unknown } | null;
-  /** A rubric's name; without one each item's own is used. */
+  llm_judge?: { judge_model?: unknown; judge_provider?: unknown; criteria?: unknown } | null;
+  /** A document's name; without one each item's own rubric is used. */
   rubric_ref?: string | null;
   preference_model_ref?: string | null;
   clip?: readonly number[] | null;
@@ -36,6 +36,8 @@ export interface Means {
   programs: Programs | null;
   judges: ReadonlyMap<string, MeasuredJudge>;
   rubrics: ReadonlyMap<string, readonly Criterion[]>;
+  /** By prompt; left out where none has a rubric of its own. */
+  itemRubrics?: ReadonlyMap<string, readonly Criterion[]>;
   preferenceModels: ReadonlyMap<string, PreferenceModel>;
 }
 
@@ -43,7 +45,7 @@ export type Scorer =
   | VerifierReference
   | ({ kind: "llm_judge"; judge: string; criteria: string[] } & JudgeError)
   /** null: each item's own rubric. */
-  | { kind: "rubric"; judge: string; rubric: string | null }
+  | ({ kind: "rubric"; judge: string; rubric: string | null } & JudgeError)
   | { kind: "preference_model"; model: string };
 
 export interface RewardPart {
@@ -127,13 +129,13 @@ function scorerOf(type: JudgedType, block: RewardBlock, means: Means): Scorer {
   }
   if (type === "llm_judge") {
     const judge = judgeOf(block, means);
-    const { sensitivity, specificity } = means.judges.get(judge)!;
-    return { kind: type, judge, criteria: criteriaOf(block), sensitivity, specificity };
+    return { kind: type, judge, criteria: criteriaOf(block), ...errorOf(judge, means) };
   }
   if (type === "rubric") {
     const rubric = block.rubric_ref ?? null;
     if (rubric !== null && !means.rubrics.has(rubric)) throw refused("rubric_ref", unknownName(rubric, means.rubrics));
-    return { kind: type, judge: judgeOf(block, means), rubric };
+    const judge = judgeOf(block, means);
+    return { kind: type, judge, rubric, ...errorOf(judge, means) };
   }
   const model = block.preference_model_ref ?? null;
   if (model === null) throw refused("preference_model_ref", "names the installed model that scores answers");
@@ -165,6 +167,18 @@ function verifierOf(field: string, reference: string, { programs }: Means): Scor
     );
   if (programs.refusal !== null) throw refused(field, `${at}${programs.refusal}`);
   return parsed;
+}
+
+function errorOf(judge: string, { judges }: Means): JudgeError {
+  const { sensitivity, specificity } = judges.get(judge)!;
+  return { sensitivity, specificity };
+}
+
+/** Which parts of the reward a judge is asked for. Throws where the block has no type. */
+export function judgedParts(block: RewardBlock): ("llm_judge" | "rubric")[] {
+  const type = typeOf(block);
+  const names = type === "composite" ? Object.keys(block.composite ?? {}) : [type];
+  return (["llm_judge", "rubric"] as const).filter((name) => names.includes(name));
 }
 
 /** The judge that is named, or the only one there is. */
@@ -211,7 +225,7 @@ function clipOf(clip: readonly number[] | null): RewardPlan["clip"] {
 }
 
 const knownFields = ["type", ...Object.values(settingOf), "clip", "normalize"];
-const knownOfJudge = ["judge_model", "criteria"];
+const knownOfJudge = ["judge_model", "judge_provider", "criteria"];
 
 /** What was given and plays no part. */
 function warningsOf(block: RewardBlock, type: RewardPlan["type"], parts: readonly RewardPart[]): string[] {

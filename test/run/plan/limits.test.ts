@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../../src/contract/auto-align.ts";
+import { mayReinforce } from "../../../src/run/folder/reward-models.ts";
 import { limitsOf } from "../../../src/run/plan/limits.ts";
 
 const request = (change: Partial<AutoAlignRequest>): AutoAlignRequest => ({ target_score: 80, ...change });
@@ -80,4 +81,21 @@ test("an arm that is not there is left out, and a sequence that names it is told
   assert.throws(() => limitsOf(request({ method: "reinforce" }), missing), {
     message: /^method: .*no verifier grades/,
   });
+});
+
+test("the appliance looks models of a reward up for exactly the requests whose phases may reinforce", () => {
+  const methods = [null, "auto", "supervised", "reinforce", "supervised + reinforce", "supervised+distil"];
+  for (const method of methods)
+    for (const type of [null, "ppo", "cross_entropy"]) {
+      const request = { target_score: 80, method, config: { loss: { type } } };
+      const arms = (): readonly string[] => {
+        try {
+          return limitsOf(request).arms;
+        } catch {
+          // Nothing is left that could train.
+          return [];
+        }
+      };
+      assert.equal(mayReinforce(request), arms().includes("reinforce"), JSON.stringify(request));
+    }
 });

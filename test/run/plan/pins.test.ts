@@ -126,9 +126,7 @@ test("a field that changes nothing is told with its reason", () => {
 
 /** Of these none is read by reinforcement either (test/run/reinforce.test.ts has those that are). */
 const unread = new Set([
-  ...["type", "max_turns", "num_agents", "tools", "sandbox", "fail_fast", "retry_on_failure"].map(
-    (name) => `environment.${name}`,
-  ),
+  ...["num_agents", "sandbox", "fail_fast", "retry_on_failure"].map((name) => `environment.${name}`),
   ...["enable_thinking", "thinking_effort", "prompt_caching", "session_affinity_key", "seed", "stop"].map(
     (name) => `sampling.${name}`,
   ),
@@ -161,6 +159,11 @@ test("null is the same as nothing, and a setting that nobody knows is told", () 
   assert.deepEqual(
     pin({ magic: 1, loss: { magic: 2 } }).ignored.map(({ field }) => field),
     ["magic", "loss.magic"],
+  );
+  const blocks = ["advantage", "reference_policy", "environment", "sampling"];
+  assert.deepEqual(
+    pin(Object.fromEntries(blocks.map((block) => [block, { magic: 1 }])), true).ignored.map(({ field }) => field),
+    blocks.map((block) => `${block}.magic`),
   );
 });
 

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { Failure } from "../../../src/base/errors.ts";
+import { Unanswered } from "../../../src/run/control.ts";
 import type { RewardItem } from "../../../src/run/rewards/item.ts";
 import { correctedShare, isTelling, judgedReward, rubricReward, sigmoid } from "../../../src/run/rewards/judged.ts";
 import { type Normalisation, normalise, nothingYet } from "../../../src/run/rewards/normalise.ts";
@@ -63,13 +64,15 @@ test("the correction takes back what errors do to a share", () => {
   );
 });
 
-test("a rubric pays the share of its weight that is met", () => {
+test("a rubric pays the share of its weight that is met, corrected for the judge's error", () => {
   const rubric = (["essential", "important", "optional"] as const).map((level) => ({ text: level, level }));
-  near(rubricReward(rubric, [true, true, false]), 1.7 / 2);
-  near(rubricReward(rubric, [false, false, true]), 0.3 / 2);
-  assert.equal(rubricReward(rubric, [true, null, true]), null);
-  assert.equal(rubricReward(rubric, [true, true]), null);
-  assert.equal(rubricReward([], []), null);
+  const never = { sensitivity: 1, specificity: 1 };
+  near(rubricReward(rubric, [true, true, false], never), 1.7 / 2);
+  near(rubricReward(rubric, [false, false, true], never), 0.3 / 2);
+  near(rubricReward(rubric, [true, true, false], { sensitivity: 0.9, specificity: 0.8 }), (0.85 - 0.2) / 0.7);
+  assert.equal(rubricReward(rubric, [true, null, true], never), null);
+  assert.equal(rubricReward(rubric, [true, true], never), null);
+  assert.equal(rubricReward([], [], never), null);
   assert.equal(judgedReward([], { sensitivity: 1, specificity: 1 }), null);
 });
 
@@ -91,8 +94,8 @@ test("judges, rubrics and preference models pay what they say", async () => {
     { text: "b", level: "optional" },
   ] as const;
   const by = await pay({ type: "rubric" }, sampled(["a", "b"], { rubric }));
-  near(by.rewards[0], 1 / 1.3);
-  near(by.rewards[1], 0.3 / 1.3);
+  near(by.rewards[0], (1 / 1.3 - 0.2) / 0.7);
+  near(by.rewards[1], (0.3 / 1.3 - 0.2) / 0.7);
   const preferred = await pay({ preference_model_ref: "length" }, sampled(["0", "1000"]));
   assert.deepEqual(preferred.rewards, [0.5, 1]);
 });
@@ -160,6 +163,19 @@ test("a fifth of unread verdicts ends the run, less does not", async () => {
     pay(block, sampled(["a", "a", "a", "a", "?"])),
     (error: Failure) => error.code === "run_failed" && /llm_judge left 1 of 5 rewards unknown/.test(error.message),
   );
+});
+
+test("a judge that does not answer leaves the reward unknown, and says why where that is too often", async () => {
+  const silent = new Map([["judge", { ...means.judges.get("judge")! }]]);
+  silent.get("judge")!.judge = async (criteria, _, answer) => {
+    if (answer === "?") throw new Unanswered("the model is not deployed");
+    return criteria.map(() => true);
+  };
+  const at = { ...means, judges: silent };
+  const block = { type: "llm_judge", llm_judge: { criteria: "a" } };
+  const paid = await pay(block, sampled(["a", "a", "a", "a", "a", "?"]), at);
+  assert.deepEqual([paid.rewards.at(-1), paid.unknown], [null, 1]);
+  await assert.rejects(pay(block, sampled(["a", "?"]), at), /left 1 of 2 rewards unknown.*the model is not deployed/);
 });
 
 test("a program's failures are counted, and named with its first words where they are too many", async (t) => {

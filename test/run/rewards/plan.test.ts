@@ -30,9 +30,10 @@ test("every default is filled in", () => {
 test("each type has its scorer; the only judge there is needs no name", () => {
   const scorerOf = (block: RewardBlock) => resolveReward(block, means).parts.map(({ scorer }) => scorer);
   assert.deepEqual(scorerOf({ type: "llm_judge", llm_judge: { criteria: "Is it right?" } }), [judged]);
-  assert.deepEqual(scorerOf({ type: "rubric" }), [{ kind: "rubric", judge: "judge-7b", rubric: null }]);
+  const error = { sensitivity: 0.9, specificity: 0.8 };
+  assert.deepEqual(scorerOf({ type: "rubric" }), [{ kind: "rubric", judge: "judge-7b", rubric: null, ...error }]);
   assert.deepEqual(scorerOf({ type: "rubric", rubric_ref: "support", llm_judge: { judge_model: "judge-7b" } }), [
-    { kind: "rubric", judge: "judge-7b", rubric: "support" },
+    { kind: "rubric", judge: "judge-7b", rubric: "support", ...error },
   ]);
   assert.deepEqual(scorerOf({ type: "preference_model", preference_model_ref: "ranker" }), [
     { kind: "preference_model", model: "ranker" },

@@ -6,11 +6,10 @@
 //   2. What cannot be planned is recorded all the same, and FAILED says why: values are judged at planning.
 //   3. Nothing of the sealed questions is in the folder but their number.
 import { join } from "node:path";
-import { Failure, type FailureCode, failures, invalid } from "../../../base/errors.ts";
+import { Failure, invalid } from "../../../base/errors.ts";
 import { newId } from "../../../base/ids.ts";
 import type { Clock } from "../../../base/time.ts";
 import type { alignments } from "../../../contract/alignments.ts";
-import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
 import {
   type Caller,
   EventStream,
@@ -26,6 +25,8 @@ import { isSnapshotWhole, makeRunFolder, type OrderedWork, readWholeSnapshot, re
 import type { AlignmentRow, AlignmentsSql } from "../store.ts";
 import { streamAutoAlign } from "./events.ts";
 import type { Moves } from "./moves.ts";
+import { recordText, type Shown, toShown } from "./record.ts";
+import { foundRewardModels, type KeptRewardModels, type RewardModelsLookup } from "./reward-models.ts";
 import { hasEnded } from "./statuses.ts";
 import type { AutoAlignRow, AutoAlignsSql } from "./store.ts";
 import { type SealedItem, thirdsCount, thirdsOf } from "./thirds.ts";
@@ -38,9 +39,7 @@ type Group = Pick<
   | "alignments.auto_align_stop"
   | "alignments.auto_align_events"
 >;
-type Record = Reply<Group["alignments.auto_align_record"]>;
 type Accepted = Reply<Group["alignments.auto_align"]>;
-type Shown = NonNullable<Reply<(typeof alignments)["alignments.status"]>["auto_align"]>[number];
 
 export interface AutoAligns {
   handlers: Handlers<Group>;
@@ -58,7 +57,7 @@ export interface Base {
   architecture: string;
 }
 
-export interface AutoAlignsParts {
+export interface AutoAlignsParts extends RewardModelsLookup {
   store: Store;
   sql: AutoAlignsSql;
   alignmentsSql: AlignmentsSql;
@@ -88,7 +87,10 @@ export interface AutoAlignsParts {
 }
 
 /** What a run folder is made of. */
-type Planned = Omit<OrderedWork, "alignmentId" | "recipeName"> & { benchmarkId: string };
+type Planned = Omit<OrderedWork, "alignmentId" | "recipeName"> & {
+  benchmarkId: string;
+  rewardModels: KeptRewardModels | null;
+};
 
 export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
   const { store, sql, queue, clock, moves, runs } = parts;
@@ -156,9 +158,11 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     const dev = parts.devOf(benchmark);
     if (dev.items.length === 0)
       throw new Failure("auto_align_unmeasurable", "The benchmark has no dev questions to plan by");
+    const rewardModels = foundRewardModels(parts, body, caller);
     const { config: _, ...request } = body;
     return {
       ...snapshot,
+      rewardModels,
       recipe: parts.recipes.get(project.workflow_id) ?? snapshot.recipe,
       base: { id: base.id, sha256: base.sha256, architecture: base.architecture },
       dev,
@@ -173,7 +177,8 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
   }
 
   /** Within the caller's transaction: what nobody sees, and its job. */
-  function enqueue(id: string, project: AlignmentRow, { base, benchmarkId, organisation }: Planned): void {
+  function enqueue(id: string, project: AlignmentRow, planned: Planned): void {
+    const { base, benchmarkId, organisation, rewardModels } = planned;
     parts.alignmentsSql.insert.run({
       id,
       ownerId: project.owner_id,
@@ -187,6 +192,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
       documentSha256s: project.document_sha256s_json,
       // It is not asked again.
       teacher: null,
+      rewardModels: rewardModels && JSON.stringify(rewardModels),
       organisation,
       autoAlignOf: project.id,
       seq: store.nextSeq(),
@@ -347,58 +353,4 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     },
     removeOf: (alignmentId) => void sql.removeOf.run(alignmentId),
   };
-}
-
-const requestOf = (row: AutoAlignRow): AutoAlignRequest => JSON.parse(row.request_json) as AutoAlignRequest;
-
-const toShown = (row: AutoAlignRow): Shown => ({
-  auto_align_id: row.id,
-  ...progressOf(row),
-  target_score: requestOf(row).target_score,
-  hours: row.hours,
-  model_id: row.model_id,
-  created_date: row.created_at,
-});
-
-const progressOf = ({
-  status,
-  phase,
-  phases,
-  dev_json,
-}: AutoAlignRow): Pick<Shown, "status" | "phase" | "phases" | "dev"> => ({
-  status,
-  phase,
-  phases,
-  dev: dev_json === null ? null : (JSON.parse(dev_json) as Shown["dev"]),
-});
-
-function errorOf({ error_code, error_text }: AutoAlignRow): Record["error"] {
-  if (error_code === null) return null;
-  const { hint } = failures[error_code as FailureCode];
-  return { code: error_code, message: error_text!, hint };
-}
-
-/** The configuration's text goes in as it is: read and written again, its numbers and duplicate keys would change. */
-function recordText(row: AutoAlignRow, cards: readonly { card_json: string }[]): string {
-  const request = requestOf(row);
-  const { max_compute_hours: most = null } = request;
-  const record = {
-    auto_align_id: row.id,
-    alignment_id: row.alignment_id,
-    created_date: row.created_at,
-    updated_date: row.updated_at,
-    ended_date: row.ended_at,
-    ...progressOf(row),
-    stopping: row.stopping === 1,
-    hours: { spent: row.hours, left: most === null ? null : Math.max(0, most - row.hours) },
-    confirmed: row.confirmed === null ? null : row.confirmed === 1,
-    looks: JSON.parse(row.looks_json) as Record["looks"],
-    cards: cards.map(({ card_json }) => JSON.parse(card_json) as Record["cards"][number]),
-    help: JSON.parse(row.help_json) as string[],
-    model_id: row.model_id,
-    evaluation_id: row.evaluation_id,
-    error: errorOf(row),
-    ...request,
-  };
-  return `${JSON.stringify(record).slice(0, -1)},"config":${row.config_text}}`;
 }

@@ -10,7 +10,7 @@ import type { Prepared } from "../../rows.ts";
 import { permutation } from "../../schedule.ts";
 import type { OpenedBase } from "../../training.ts";
 import { passagesFor } from "../passages.ts";
-import { promptsOf } from "../reinforce.ts";
+import { promptsOf } from "../prompts.ts";
 
 /** Token ids: answers that the model gave to the same prompt. */
 export interface Contrast {

@@ -1,0 +1,105 @@
+// The models that the reward of an auto-align names, asked while its run goes on. An installed judge says the likeliest of the words it may
+// choose from, the same ones every time; an upstream's answers in its own words. A preference model is a cross-encoder that scores pairs.
+
+import { Failure, type FailureCode } from "../../base/errors.ts";
+import { choose } from "../../base/likelihood.ts";
+import { sleep } from "../../base/time.ts";
+import type { ModelQuestion } from "../../contract/run-folder.ts";
+import { formatChat } from "../../engine/chat-format.ts";
+import type { Generator, ModelRef } from "../../engine/generator.ts";
+
+export interface RewardModelsParts {
+  generator: Generator;
+  /** Deployed or not. Throws not_found. */
+  findModel: (ownerId: string, model: string) => { ref: ModelRef };
+  /** Keeps the model loaded until released. Throws what loading throws. */
+  lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
+  /** A chat model's answer to one message, at temperature 0. */
+  say: (
+    ownerId: string,
+    by: { model: string; provider: string | null; key_id: string },
+    content: string,
+    signal: AbortSignal,
+  ) => Promise<string>;
+  /** Between two tries, in order; none after the last. */
+  waitsMs?: readonly number[];
+}
+
+export interface NamedModels {
+  judge: { model: string; provider: string | null } | null;
+  preferenceModel: string | null;
+  /** In whose name an upstream is asked. */
+  key_id: string;
+}
+
+export type AskRewardModel = (
+  ownerId: string,
+  named: NamedModels,
+  question: ModelQuestion,
+  signal: AbortSignal,
+) => Promise<string | readonly number[]>;
+
+/** What another try may find better. */
+const passing: readonly FailureCode[] = ["engine_busy", "upstream_failed", "out_of_memory", "load_cooling"];
+
+export function createRewardModels(parts: RewardModelsParts): AskRewardModel {
+  const { generator, waitsMs = [1_000, 5_000, 25_000] } = parts;
+
+  async function leased<T>(ownerId: string, model: string, work: (ref: ModelRef) => Promise<T>): Promise<T> {
+    const { ref } = parts.findModel(ownerId, model);
+    const lease = await parts.lease(ref);
+    try {
+      return await work(ref);
+    } finally {
+      await lease.release();
+    }
+  }
+
+  async function ask(
+    ownerId: string,
+    { judge, preferenceModel, key_id }: NamedModels,
+    question: ModelQuestion,
+    signal: AbortSignal,
+  ): Promise<string | readonly number[]> {
+    if (question.of === "preference_model") {
+      if (preferenceModel === null) throw new Failure("bad_request", "The request names no preference model");
+      const { prompt, answers } = question;
+      const ranked = await leased(ownerId, preferenceModel, (ref) =>
+        generator.rank(ref, prompt, answers, { truncate: true, signal }),
+      );
+      return ranked.map(({ logit }) => logit);
+    }
+    if (judge === null) throw new Failure("bad_request", "The request names no judge");
+    const { content, choices } = question;
+    if (judge.provider !== null) return parts.say(ownerId, { ...judge, key_id }, content, signal);
+    return leased(ownerId, judge.model, (ref) => likeliest(ref, content, choices, signal));
+  }
+
+  async function likeliest(
+    ref: ModelRef,
+    content: string,
+    choices: readonly string[],
+    signal: AbortSignal,
+  ): Promise<string> {
+    const tokenizer = generator.tokenizer(ref.baseId);
+    const prompt = formatChat(tokenizer, [{ role: "user", content }]);
+    const rows = choices.map((choice) => ({
+      tokens: [...prompt, ...tokenizer.encode(choice, false)],
+      promptLength: prompt.length,
+    }));
+    return choices[choose(choices, await generator.score(ref, rows, signal)).index]!;
+  }
+
+  return async (ownerId, named, question, signal) => {
+    for (let tries = 0; ; tries++)
+      try {
+        return await ask(ownerId, named, question, signal);
+      } catch (error) {
+        const wait = waitsMs[tries];
+        const mayPass = error instanceof Failure && passing.includes(error.code);
+        if (signal.aborted || !mayPass || wait === undefined) throw error;
+        await sleep(wait, signal);
+        signal.throwIfAborted();
+      }
+  };
+}

@@ -1,0 +1,118 @@
+// What a reward judges drawn answers by beside verifiers: rubrics of the project, a judge whose errors are measured first, a preference model.
+
+import { invalid } from "../../base/errors.ts";
+import type { Trainer } from "../../engine/trainer.ts";
+import { type Run, withField } from "../context.ts";
+import { baseJudgeName, type RewardModels, rewardModelsOf } from "../folder/reward-models.ts";
+import type { Criterion } from "../rewards/item.ts";
+import { essentialOf } from "../rewards/judged.ts";
+import { criteriaOf, judgedParts, type Means, type RewardBlock } from "../rewards/plan.ts";
+import { rubricInCell, rubricOf } from "../rewards/rubrics.ts";
+import { baseJudge, type JudgeRecord, measuredJudge, type Trial, trialsOf, withBaseJudge } from "./judge.ts";
+import { type AskedModels, openRewardModels } from "./reward-models.ts";
+
+export interface Judging {
+  /** Without the document that is a rubric: nobody learns it. */
+  run: Run;
+  means: Means;
+  /** Of the device, that measuring the judge took. */
+  hours: number;
+  close(): Promise<void>;
+}
+
+/** `trainer`: has the base open when answers are judged. Throws a validation failure that names the field. */
+export async function openJudging(ordered: Run, block: RewardBlock | null, trainer: () => Trainer): Promise<Judging> {
+  const { means } = ordered.parts;
+  if (block === null) return { run: ordered, means, hours: 0, close: async () => {} };
+  const parts = judgedParts(block);
+  const { run, rubrics } = parts.includes("rubric") ? withRubric(ordered, block) : { run: ordered, rubrics: {} };
+  const named = rewardModelsOf(block);
+  const asked = named.judge === null && named.preferenceModel === null ? null : await openRewardModels(run);
+  const close = async (): Promise<void> => asked?.close();
+  try {
+    const trials = parts.flatMap((part) => trialsFor(part, run, block, rubrics));
+    const judged = parts.length === 0 ? null : await judgedBy(run, named, { trials, asked, trainer });
+    const preferred = named.preferenceModel === null ? [] : [[named.preferenceModel, asked!.preferenceModel] as const];
+    return {
+      run,
+      means: { ...means, ...rubrics, ...judged?.means, preferenceModels: new Map(preferred) },
+      hours: judged?.hours ?? 0,
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+type Rubrics = Partial<Pick<Means, "rubrics" | "itemRubrics">>;
+
+/** The rubric that the block names, or that each prompt of the data set has. */
+function withRubric(run: Run, { rubric_ref: ref }: RewardBlock): { run: Run; rubrics: Rubrics } {
+  const { documents, dataSet = [] } = run.snapshot;
+  if (ref != null) {
+    const { document, criteria } = rubricOf(documents, ref);
+    const others = documents.filter((one) => one !== document);
+    return {
+      run: withField(run, "snapshot", { ...run.snapshot, documents: others }),
+      rubrics: { rubrics: new Map([[ref, criteria]]) },
+    };
+  }
+  if (!dataSet.some(({ rubric }) => rubric !== undefined))
+    throw invalid(
+      ["config", "reward", "rubric_ref"],
+      "names the document that is the rubric; it may be left out where a data set has a column rubric",
+    );
+  const own = dataSet.map(({ messages, rubric = "" }, at): [string, Criterion[]] => [
+    messages[0]!.content,
+    rubricInCell(rubric, `row ${at + 1} of the data set`),
+  ]);
+  return { run, rubrics: { itemRubrics: new Map(own) } };
+}
+
+function trialsFor(
+  part: "llm_judge" | "rubric",
+  run: Run,
+  block: RewardBlock,
+  { rubrics, itemRubrics }: Rubrics,
+): Trial[] {
+  const { dev, dataSet = [] } = run.snapshot;
+  if (itemRubrics !== undefined && part === "rubric") {
+    const items = dataSet.map(({ messages: [asked, answered], target }) => ({
+      prompt: asked!.content,
+      response: answered!.content,
+      cluster: target,
+    }));
+    return trialsOf(items, (at) => essentialOf(itemRubrics.get(items[at]!.prompt)!));
+  }
+  const criteria = part === "llm_judge" ? criteriaOf(block) : essentialOf(rubrics!.get(block.rubric_ref!)!);
+  const items = dev.map(({ instruction, response, cluster }) => ({ prompt: instruction, response, cluster }));
+  return trialsOf(items, () => criteria);
+}
+
+/** The judge that the reward names, with how often it errs, which is told. */
+async function judgedBy(
+  run: Run,
+  { judge: named }: RewardModels,
+  { trials, asked, trainer }: { trials: Trial[]; asked: AskedModels | null; trainer: () => Trainer },
+): Promise<{ means: Pick<Means, "judges">; hours: number }> {
+  const name = named?.model ?? baseJudgeName;
+  const judge = named === null ? baseJudge(run, trainer) : asked!.judge;
+  const record = await measuredJudge(run, trials, {
+    name: JSON.stringify(named),
+    withJudge: (work) => (named === null ? withBaseJudge(run, work) : work(judge)),
+  });
+  if (!run.resumed) await tell(run, record);
+  const { sensitivity, specificity, hours } = record;
+  return { means: { judges: new Map([[name, { judge, sensitivity, specificity }]]) }, hours };
+}
+
+function tell(run: Run, { right, wrong, sensitivity, specificity }: JudgeRecord): Promise<void> {
+  const met = `${Math.round(sensitivity * right)} of ${right} right answers`;
+  const unmet = `${Math.round(specificity * wrong)} of ${wrong} wrong ones`;
+  return run.events.append({
+    kind: "decision",
+    phase: "preparing",
+    message: `The judge accepts ${met} and rejects ${unmet}: rewards are corrected for that`,
+  });
+}

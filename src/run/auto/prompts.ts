@@ -1,0 +1,82 @@
+// What answers are drawn for in a phase of reinforcement, and the drawing of them.
+import { formatChat } from "../../engine/chat-format.ts";
+import type { Trainer } from "../../engine/trainer.ts";
+import type { Run } from "../context.ts";
+import { dataSetKind } from "../data-set.ts";
+import { drawEpisodes, type Environment, type Episode, singleTurn } from "../environment/episodes.ts";
+import { tools } from "../environment/tools.ts";
+import { isReplayed } from "../replay.ts";
+import type { RewardItem } from "../rewards/item.ts";
+import type { Means } from "../rewards/plan.ts";
+import type { TrainingRow } from "../rows.ts";
+import { permutation } from "../schedule.ts";
+import { adapterName } from "../training.ts";
+import type { SamplingPlan } from "./sampling.ts";
+
+/** A prompt that answers are drawn for. */
+export interface Prompt {
+  item: RewardItem;
+  tokens: number[];
+}
+
+/**
+ * Those of the data set, where there is one, else questions of the study, with their answers: dev and sealed questions are none of them,
+ * since rows that meet one were dropped.
+ */
+export function promptsOf(
+  run: Run,
+  rows: readonly TrainingRow[],
+  { maxPromptTokens }: Pick<SamplingPlan, "maxPromptTokens">,
+  {
+    tools: names = [],
+    rubrics = new Map(),
+  }: { tools?: Environment["tools"]; rubrics?: Means["itemRubrics"] | undefined } = {},
+): Prompt[] {
+  const prompts = new Map<string, Prompt>();
+  const given = rows.filter(({ kind }) => kind === dataSetKind);
+  const told = names.map((name) => tools[name]);
+  for (const row of given.length > 0 ? given : rows) {
+    const [asked, answered] = row.messages;
+    if (isReplayed(row) || row.messages.length !== 2 || asked?.role !== "user" || prompts.has(asked.content)) continue;
+    const tokens = formatChat(run.tokenizer, [{ role: "user", content: asked.content }], { tools: told });
+    if (tokens.length > maxPromptTokens) continue;
+    const item = itemOf(asked.content, answered!.content, rubrics.get(asked.content) ?? []);
+    prompts.set(asked.content, { item, tokens });
+  }
+  return [...prompts.values()];
+}
+
+const itemOf = (prompt: string, reference: string, rubric: RewardItem["rubric"]): RewardItem => ({
+  prompt,
+  reference,
+  aliases: [],
+  passage: null,
+  choices: [],
+  tolerance: null,
+  answerable: true,
+  rubric,
+});
+
+/** Each prompt as often as it is answered. */
+export const groupsOf = (prompts: readonly Prompt[], size: number): Prompt[] =>
+  prompts.flatMap((prompt) => new Array<Prompt>(size).fill(prompt));
+
+/** Prompts in a seeded order, all of them before one comes again. */
+export function promptAt(prompts: readonly Prompt[], seed: number, at: number): Prompt {
+  const round = Math.floor(at / prompts.length);
+  return prompts[permutation(seed, round, prompts.length)[at % prompts.length]!]!;
+}
+
+/** An answer to each prompt, by the adapter as it stands. */
+export const drawn = (
+  { tokenizer }: Run,
+  trainer: Trainer,
+  asked: readonly Prompt[],
+  { sampling, environment = singleTurn }: { sampling: SamplingPlan; environment?: Environment },
+  seed: number,
+): Promise<Episode[]> =>
+  drawEpisodes(
+    { tokenizer, trainer, adapter: adapterName, sampling, environment },
+    asked.map(({ tokens }) => tokens),
+    seed,
+  );

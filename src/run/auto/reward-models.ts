@@ -1,0 +1,79 @@
+// The models beside the base that a reward names. A run holds none of them: the appliance is asked, and what it says is kept in the run's
+// folder, so that a run that was killed asks nothing twice and pays the same.
+import type { ModelQuestion } from "../../contract/run-folder.ts";
+import { filled, ownOrEnglish } from "../../study/languages.ts";
+import type { Run } from "../context.ts";
+import { Unanswered } from "../control.ts";
+import { openMemory } from "../folder/memory.ts";
+import type { Judge, PreferenceModel } from "../rewards/judged.ts";
+
+/** As domain/alignments/snapshot.ts removes it. */
+const fileName = "reward-models.jsonl";
+
+export interface AskedModels {
+  judge: Judge;
+  preferenceModel: PreferenceModel;
+  close(): Promise<void>;
+}
+
+export async function openRewardModels({
+  folder,
+  parts: { control },
+}: Pick<Run, "folder" | "parts">): Promise<AskedModels> {
+  const memory = await openMemory(folder, fileName);
+  /** Questions whose answers are on their way: equal answers of a group are asked about once. */
+  const underWay = new Map<string, Promise<string>>();
+  /** The file is written one answer after the other. */
+  let written: Promise<void> = Promise.resolve();
+
+  async function answerTo(key: string, question: ModelQuestion): Promise<string> {
+    const known = await memory.get(key);
+    if (known !== undefined) return known;
+    const said = JSON.stringify(await control.ask(question));
+    written = written.then(() => memory.put(key, said));
+    await written;
+    return said;
+  }
+
+  async function ask(question: ModelQuestion): Promise<unknown> {
+    const key = JSON.stringify(question);
+    const asked = underWay.get(key) ?? answerTo(key, question).finally(() => underWay.delete(key));
+    underWay.set(key, asked);
+    return JSON.parse(await asked) as unknown;
+  }
+
+  return {
+    async judge(criteria, prompt, answer) {
+      const { ask: wording, yes, no } = ownOrEnglish(null, "judge");
+      const verdicts: (boolean | null)[] = [];
+      for (const criterion of criteria) {
+        const content = filled(wording, { question: prompt, answer, criterion });
+        verdicts.push(verdictOf(await ask({ of: "judge", content, choices: [yes, no] }), yes, no));
+      }
+      return verdicts;
+    },
+    async preferenceModel(pairs) {
+      const scores: number[] = [];
+      for (const [prompt, own] of Map.groupBy(pairs.keys(), (at) => pairs[at]!.prompt)) {
+        const answers = [...new Set(own.map((at) => pairs[at]!.answer))];
+        const said = await ask({ of: "preference_model", prompt, answers });
+        if (!Array.isArray(said) || said.length !== answers.length)
+          throw new Unanswered(`${answers.length} answers were to be scored`);
+        const scoreOf = new Map(answers.map((answer, at) => [answer, said[at] as number]));
+        for (const at of own) scores[at] = scoreOf.get(pairs[at]!.answer)!;
+      }
+      return scores;
+    },
+    async close() {
+      await written.catch(() => {});
+      await memory.close();
+    },
+  };
+}
+
+/** Of the first word that the judge says; null where that is neither. */
+function verdictOf(said: unknown, yes: string, no: string): boolean | null {
+  const first = typeof said === "string" ? /\p{L}+/u.exec(said)?.[0].toLowerCase() : undefined;
+  if (first === yes.toLowerCase()) return true;
+  return first === no.toLowerCase() ? false : null;
+}

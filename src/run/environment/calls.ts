@@ -1,0 +1,73 @@
+// Between two turns: which call the policy wrote, and the tokens by which the tool's answer goes on behind its own.
+import { invalid } from "../../base/errors.ts";
+import { type ChatMessage, callFormatOf, formatChat } from "../../engine/chat-format.ts";
+import type { Tokenizer } from "../../engine/generator.ts";
+import { type CallFormat, jsonLength, type Tool } from "../../engine/tool-format.ts";
+import type { Call } from "./tools.ts";
+
+/** The first call in what the policy said; undefined where it called nothing, null where the call cannot be read. */
+export function callIn(text: string, { before, nameKey, argumentsKey }: CallFormat): Call | undefined {
+  const mark = before.trim();
+  const at = text.indexOf(mark);
+  if (at < 0) return undefined;
+  const open = text.indexOf("{", at + mark.length);
+  const length = open < 0 ? null : jsonLength(text.slice(open));
+  const called = length === null ? null : objectIn(text.slice(open, open + length));
+  const name = called?.[nameKey];
+  const given = called?.[argumentsKey];
+  if (typeof name === "string" && isObject(given)) return { name, arguments: given };
+  // Of a form without a mark, braces alone are no call.
+  return mark === "" ? undefined : null;
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function objectIn(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The call in the tokens of a turn. Models mark calls by tokens that are no text anywhere else. */
+export function calledBy(tokenizer: Tokenizer, tokens: Int32Array): Call | undefined {
+  const bytes = [...tokens].map((token) => {
+    const own = tokenizer.bytesOf(token);
+    return own.length > 0 ? own : Buffer.from(tokenizer.pieceOf(token));
+  });
+  return callIn(Buffer.concat(bytes).toString("utf8"), callFormatOf(tokenizer));
+}
+
+/**
+ * What stands between a turn that called and the next one: the template's words around the tool's answer. It is read off a conversation of
+ * one call, since the policy's own tokens stay as they were sampled. Throws a validation failure where the template cannot go on.
+ */
+export function continuation(tokenizer: Tokenizer, used: readonly Tool[], answer: string): number[] {
+  const { name } = used[0]!;
+  // Nine letters and digits: some templates insist.
+  const call = { id: "call00001", name, arguments: "{}" };
+  const asked: ChatMessage[] = [{ role: "user", content: "?" }];
+  const called: ChatMessage[] = [...asked, { role: "assistant", content: "", toolCalls: [call] }];
+  const answered: ChatMessage[] = [...called, { role: "tool", content: answer, toolCallId: call.id, name }];
+  const prompt = formatChat(tokenizer, asked, { tools: used });
+  const before = formatChat(tokenizer, called, { tools: used, addGenerationPrompt: false });
+  const whole = formatChat(tokenizer, answered, { tools: used });
+  let same = 0;
+  while (same < before.length && before[same] === whole[same]) same++;
+  if (same <= prompt.length)
+    throw invalid(
+      ["config", "environment", "type"],
+      "the base's chat template writes a turn anew once a tool has answered",
+    );
+  // The policy has written the end of its turn itself, where the template has one.
+  const end = before.slice(0, same).findLastIndex((token) => tokenizer.eog.has(token));
+  if (end >= prompt.length) return whole.slice(end + 1);
+  // Without one, what the template writes after an answer is still to come.
+  const said: ChatMessage[] = [...asked, { role: "assistant", content: "x" }];
+  const plain = formatChat(tokenizer, said, { tools: used, addGenerationPrompt: false });
+  const after = plain.slice(prompt.length + tokenizer.encode("x", false).length);
+  return [...(same === before.length ? after : []), ...whole.slice(same)];
+}

@@ -1,0 +1,101 @@
+// Episodes: what the policy says to prompts, in one turn or in several between which tools answer. All episodes that go on are drawn
+// together, turn by turn. The policy's tokens stay as they were sampled, with their log-probs; what tools say is no token of its own.
+import type { Tokenizer } from "../../engine/generator.ts";
+import type { SampledRow, Trainer, TrainerSampling } from "../../engine/trainer.ts";
+import type { SamplingPlan } from "../auto/sampling.ts";
+import { answerText } from "../dev-check.ts";
+import { packed } from "../rows.ts";
+import { calledBy, continuation } from "./calls.ts";
+import { type Toolbox, type ToolName, tools } from "./tools.ts";
+
+export interface Episode {
+  /** Behind the prompt. */
+  tokens: number[];
+  /** By token: whether the policy sampled it. */
+  isOwn: boolean[];
+  /** Of the policy's tokens, in nats at temperature 1; 0 of the others. */
+  logprobs: number[];
+  /** What the last turn says. */
+  answer: string;
+  turns: number;
+}
+
+export interface Environment {
+  maxTurns: number;
+  tools: readonly ToolName[];
+  /** null where there are no tools. */
+  toolbox: Toolbox | null;
+}
+
+export const singleTurn: Environment = { maxTurns: 1, tools: [], toolbox: null };
+
+/** Draws of one turn differ from those of the next. */
+const seedStride = 1_000_003;
+
+interface Drawing {
+  tokenizer: Tokenizer;
+  trainer: Pick<Trainer, "sample">;
+  adapter: string;
+  sampling: SamplingPlan;
+  environment: Environment;
+}
+
+/** An episode for each prompt, by the adapter as it stands. */
+export async function drawEpisodes(
+  { tokenizer, trainer, adapter, sampling, environment }: Drawing,
+  prompts: readonly (readonly number[])[],
+  seed: number,
+): Promise<Episode[]> {
+  const { maxTokens, temperature, topK, topP, minP } = sampling;
+  const settings: Omit<TrainerSampling, "seed"> = {
+    ...{ maxTokens, temperature, topK, topP, minP },
+    stopTokens: [...tokenizer.eog],
+  };
+  const episodes = prompts.map((): Episode => ({ tokens: [], isOwn: [], logprobs: [], answer: "", turns: 0 }));
+  let open = [...episodes.keys()];
+  for (let turn = 0; turn < environment.maxTurns && open.length > 0; turn++) {
+    const rows = packed(open.map((at) => [...prompts[at]!, ...episodes[at]!.tokens]));
+    const said = await trainer.sample(adapter, rows, { ...settings, seed: seed + turn * seedStride });
+    for (const [index, at] of open.entries()) take(tokenizer, episodes[at]!, said[index]!);
+    if (turn + 1 === environment.maxTurns) break;
+    open = open.filter((at, index) => {
+      const next = answered(tokenizer, environment, said[index]!);
+      const length = prompts[at]!.length + episodes[at]!.tokens.length + (next?.length ?? 0);
+      // Without room for another turn the call is the last word.
+      if (next === null || length + maxTokens > sampling.maxSeqLen) return false;
+      append(episodes[at]!, next);
+      return true;
+    });
+  }
+  return episodes;
+}
+
+function take(tokenizer: Tokenizer, episode: Episode, { tokens, logprobs }: SampledRow): void {
+  episode.tokens.push(...tokens);
+  episode.isOwn.push(...Array.from(tokens, () => true));
+  episode.logprobs.push(...logprobs);
+  episode.answer = answerText(tokenizer, tokens);
+  episode.turns++;
+}
+
+function append(episode: Episode, tokens: readonly number[]): void {
+  episode.tokens.push(...tokens);
+  episode.isOwn.push(...tokens.map(() => false));
+  episode.logprobs.push(...tokens.map(() => 0));
+}
+
+/** What a tool answers to the call of a turn; null where nothing was called, or the turn was cut. */
+function answered(
+  tokenizer: Tokenizer,
+  { tools: names, toolbox }: Environment,
+  { tokens, stopReason }: SampledRow,
+): number[] | null {
+  if (toolbox === null || stopReason === "length") return null;
+  const call = calledBy(tokenizer, tokens);
+  if (call === undefined) return null;
+  return continuation(
+    tokenizer,
+    names.map((name) => tools[name]),
+    toolbox.answer(call),
+  );
+}

@@ -1,0 +1,57 @@
+// The `environment` block of a configuration → turns and tools of an episode.
+import { invalid } from "../../base/errors.ts";
+import type { PlanLimits } from "../plan/state.ts";
+import { type ToolName, toolNames } from "./tools.ts";
+
+export interface EnvironmentPlan {
+  /** Of the policy in an episode; an answer without a call ends it sooner. */
+  maxTurns: number;
+  /** Empty: one turn. */
+  tools: readonly ToolName[];
+  /** Settings that change nothing. */
+  ignored: PlanLimits["ignored"];
+  warnings: string[];
+}
+
+const types = ["single_turn", "multi_turn", "tool_use"];
+const usualTurns = 4;
+
+const refused = (field: string, message: string) => invalid(["config", "environment", field], message);
+
+/** Values of the block are not null. Without a type it is several turns where tools, or more turns than one, are asked for. */
+export function resolveEnvironment(block: Record<string, unknown>): EnvironmentPlan {
+  const turns = turnsOf(block.max_turns);
+  const tools = toolsOf(block.tools);
+  const { type = (tools ?? []).length > 0 || (turns ?? 1) > 1 ? "multi_turn" : "single_turn" } = block;
+  const ignored: PlanLimits["ignored"] = [];
+  const ignore = (field: string, reason: string): void => void ignored.push({ field: `environment.${field}`, reason });
+  if (type === "multi_agent") ignore("type", "not built: answers are one agent's, in a single turn");
+  else if (!types.includes(type as string)) throw refused("type", `must be one of ${types.join(", ")}`);
+  if (type === "single_turn" || type === "multi_agent") {
+    if ((turns ?? 1) > 1) ignore("max_turns", "redundant: an episode is a single turn");
+    if ((tools ?? []).length > 0) ignore("tools", "redundant: in a single turn no tool answers");
+    return { maxTurns: 1, tools: [], ignored, warnings: [] };
+  }
+  if (tools?.length === 0)
+    throw refused("tools", `is empty, and a turn follows the answer of a tool: ${toolNames.join(", ")}`);
+  return {
+    maxTurns: turns ?? usualTurns,
+    tools: tools ?? toolNames,
+    ignored,
+    warnings: ["environment: dev questions are asked in a single turn without tools, as the model will be asked"],
+  };
+}
+
+function turnsOf(value: unknown): number | null {
+  if (value === undefined) return null;
+  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 100) return value as number;
+  throw refused("max_turns", "must be a whole number from 1 to 100");
+}
+
+function toolsOf(value: unknown): ToolName[] | null {
+  if (value === undefined) return null;
+  const isTool = (name: unknown): name is ToolName => (toolNames as readonly unknown[]).includes(name);
+  if (!Array.isArray(value) || !value.every(isTool))
+    throw refused("tools", `must be a list of names among ${toolNames.join(", ")}`);
+  return [...new Set(value)];
+}

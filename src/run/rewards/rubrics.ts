@@ -1,0 +1,95 @@
+// Rubrics as documents and data sets hold them. A document of the project is a rubric where `reward.rubric_ref` names it:
+//
+//   CSV        the columns criterion and level
+//   otherwise  a list: an item is a criterion, of the level that its heading names
+//
+// A data set has one of its own for each prompt in the column rubric: a JSON list of {"text", "level"}. Without a level a criterion is
+// important.
+import { basename, extname } from "node:path";
+import { CsvError, parse as parseCsv } from "csv-parse/sync";
+import { invalid } from "../../base/errors.ts";
+import type { SnapshotDocument } from "../../contract/run-folder.ts";
+import { delimiterOf } from "../../study/inline.ts";
+import type { Criterion, Importance } from "./item.ts";
+
+const levels: readonly Importance[] = ["essential", "important", "optional"];
+const usualLevel: Importance = "important";
+/** As of the criteria of a judge. */
+const mostCriteria = 50;
+
+const refused = (message: string) => invalid(["config", "reward", "rubric_ref"], message);
+
+const isNamed = ({ name }: SnapshotDocument, ref: string): boolean =>
+  name === ref || basename(name, extname(name)) === ref;
+
+/** The document that `ref` names, with or without its ending, and what it asks for. Throws a validation failure. */
+export function rubricOf(
+  documents: readonly SnapshotDocument[],
+  ref: string,
+): { document: SnapshotDocument; criteria: Criterion[] } {
+  const [document, ...others] = documents.filter((one) => isNamed(one, ref));
+  if (document === undefined)
+    throw refused(`names no document of the project; there are ${documents.map(({ name }) => name).join(", ")}`);
+  if (others.length > 0)
+    throw refused(`names several documents: ${[document, ...others].map(({ name }) => name).join(", ")}`);
+  const criteria = document.media_type === "text/csv" ? inTable(document) : inLists(document);
+  if (criteria.length === 0 || criteria.length > mostCriteria)
+    throw refused(`${document.name} has ${criteria.length} criteria, and 1 to ${mostCriteria} make a rubric`);
+  return { document, criteria };
+}
+
+function inTable({ name, text }: SnapshotDocument): Criterion[] {
+  let records: Record<string, string>[];
+  try {
+    records = parseCsv(text, {
+      delimiter: delimiterOf(text),
+      bom: true,
+      skip_empty_lines: true,
+      columns: true,
+      trim: true,
+    });
+  } catch (error) {
+    if (!(error instanceof CsvError)) throw error;
+    throw refused(`${name} is not readable as CSV: ${error.message}`);
+  }
+  return records.map(({ criterion = "", level = "" }, at) => {
+    if (criterion === "")
+      throw refused(`row ${at + 1} of ${name} has no criterion: a rubric has the columns criterion and level`);
+    return { text: criterion, level: levelOf(level, `row ${at + 1} of ${name}`) };
+  });
+}
+
+function inLists({ text }: SnapshotDocument): Criterion[] {
+  let level = usualLevel;
+  return text.split("\n").flatMap((line) => {
+    const heading = /^#+\s+(.+?)\s*$/.exec(line)?.[1]?.toLowerCase();
+    if (heading !== undefined) level = levels.find((one) => heading.startsWith(one)) ?? usualLevel;
+    const item = /^\s*(?:[-*+]|\d+[.)])\s+(.+?)\s*$/.exec(line)?.[1];
+    return item === undefined ? [] : [{ text: item, level }];
+  });
+}
+
+/** Of a prompt of a data set. Throws a validation failure; `where` is the row. */
+export function rubricInCell(cell: string, where: string): Criterion[] {
+  let list: unknown;
+  try {
+    list = JSON.parse(cell);
+  } catch {
+    list = null;
+  }
+  if (!Array.isArray(list) || list.length === 0 || list.length > mostCriteria)
+    throw refused(`${where}: its rubric must be a JSON list of 1 to ${mostCriteria} objects {"text", "level"}`);
+  return list.map((one) => {
+    const { text, level = "" } = (one ?? {}) as { text?: unknown; level?: unknown };
+    if (typeof text !== "string" || text.trim() === "")
+      throw refused(`${where}: a criterion of its rubric has no text`);
+    return { text, level: levelOf(level, where) };
+  });
+}
+
+function levelOf(level: unknown, where: string): Importance {
+  if (level === "") return usualLevel;
+  const found = levels.find((one) => one === level);
+  if (found === undefined) throw refused(`${where}: the level must be one of ${levels.join(", ")}`);
+  return found;
+}
