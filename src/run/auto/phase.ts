@@ -14,7 +14,7 @@ import { loadScaled, removeScaled } from "../scale.ts";
 import { learningRateAt, permutation } from "../schedule.ts";
 import { keptAt, stage } from "../stage.ts";
 import { adapterName, type OpenedBase, openTraining, saveStep, step, type Training } from "../training.ts";
-import { closeReference, openReference } from "./reference.ts";
+import { closeReference, openAverage, openReference, type Reference } from "./reference.ts";
 import { type ReinforcePlan, reinforce } from "./reinforce.ts";
 import { editedName, type Represented, represent } from "./represent/represent.ts";
 
@@ -238,12 +238,8 @@ export function rowsOf(
 }
 
 async function reinforced(order: PhaseOrder, training: Training, isOver: () => boolean): Promise<Worked> {
-  const { run, plan, stepsBefore, reinforcePlan, adapterOf } = order;
-  const { trainer } = training;
-  const { source } = reinforcePlan!.reference;
-  const held =
-    source === "initial" ? order.from : adapterOf(source === null || source === "base" ? "base" : source.checkpoint);
-  const reference = source === null ? null : await openReference(trainer, held);
+  const { run, plan, stepsBefore, reinforcePlan } = order;
+  const reference = await referenceOf(order, training);
   try {
     await reinforce({
       ...{ run, training, reference, stepsBefore, isOver },
@@ -254,7 +250,7 @@ async function reinforced(order: PhaseOrder, training: Training, isOver: () => b
       seed: plan.seed,
     });
   } finally {
-    if (reference !== null) await closeReference(trainer, reference);
+    if (reference !== null) await closeReference(training, reference);
   }
   return trained(training);
 }
@@ -262,6 +258,18 @@ async function reinforced(order: PhaseOrder, training: Training, isOver: () => b
 async function distil(
   { run, plan, stepsBefore }: PhaseOrder,
   training: Training,
+async function referenceOf(
+  { from, reinforcePlan, adapterOf }: PhaseOrder,
+  training: Training,
+): Promise<Reference | null> {
+  const { source } = reinforcePlan!.reference;
+  if (source === null) return null;
+  if (source === "base" || source === "initial")
+    return openReference(training.trainer, source === "base" ? adapterOf("base") : from);
+  if ("emaDecay" in source) return openAverage(training, from, source.emaDecay);
+  return openReference(training.trainer, adapterOf(source.checkpoint));
+}
+
   isOver: () => boolean,
 ): Promise<Worked> {
   const usual = run.request.recipe.repair!;

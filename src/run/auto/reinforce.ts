@@ -24,7 +24,7 @@ import { type Means, type RewardBlock, type RewardPlan, resolveReward } from "..
 import { packed, type TrainingRow } from "../rows.ts";
 import { learningRateAt, microBatches, permutation } from "../schedule.ts";
 import { adapterName, optimStep, saveStep, type Training } from "../training.ts";
-import { type Reference, type ReferencePlan, resolveReference } from "./reference.ts";
+import { followPolicy, followTarget, type Reference, type ReferencePlan, resolveReference } from "./reference.ts";
 import { resolveSampling, type SamplingPlan } from "./sampling.ts";
 
 /** What a phase of reinforcement is made of, every default filled in. */
@@ -291,6 +291,7 @@ async function step(order: ReinforceOrder, answers: readonly Answer[], hasMoved:
   const stepped = optimStep(run, training, rate);
   const apart = (await Promise.all(passes)).reduce((sum, one) => sum + one, 0);
   const { gradNorm } = await stepped;
+  if (reference !== null) await followPolicy(trainer, reference);
   state.step++;
   state.processedTokens += tokens;
   const trained = evaluated.reduce((sum, one) => sum + one.tokens, 0);
@@ -348,7 +349,7 @@ async function tellStep(order: ReinforceOrder, told: ToldStep): Promise<void> {
   const { run, training, plan, stepsBefore, steps, reference } = order;
   const { state } = training;
   const measured = metricsOf(told.evaluated, reference !== null);
-  follow(plan.reference, state, measured.kl_reference, told.evaluated.length);
+  followTarget(plan.reference, state, measured.kl_reference, told.evaluated.length);
   const metrics = {
     loss: told.loss,
     reward: told.paid.mean,
@@ -383,18 +384,3 @@ const tellDraw = ({ run, training }: ReinforceOrder, paid: Paid): Promise<void> 
     step: training.state.step,
     metrics: { reward: paid.mean, unknown_rewards: paid.unknown, zero_advantage: 1, loss: null },
   });
-
-/** Sequences over which the coefficient of an adaptive KL penalty follows its target. */
-const horizon = 10_000;
-
-/** Ziegler et al., 2019: the coefficient rises while the policy is further from its reference than the target, and falls below it. */
-function follow(
-  { klTarget }: ReferencePlan,
-  { reinforce }: Training["state"],
-  kl: number | null,
-  answers: number,
-): void {
-  if (klTarget === null || kl === null) return;
-  const error = Math.min(0.2, Math.max(-0.2, kl / klTarget - 1));
-  reinforce!.klCoef *= 1 + (error * answers) / horizon;
-}
