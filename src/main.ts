@@ -56,6 +56,7 @@ import { createServer } from "./http/server.ts";
 import { createLocalExecutor } from "./jobs/executor.ts";
 import { createQueue } from "./jobs/queue.ts";
 import { createRunner, type Runner } from "./jobs/runner.ts";
+import { rewardScore } from "./run/rewards/metric.ts";
 import { createBallast } from "./store/ballast.ts";
 import { createIdempotency } from "./store/idempotency.ts";
 import { openStore } from "./store/open.ts";
@@ -243,6 +244,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     itemsOf: benchmarks.items,
     lease: (ref) => models.lease(ref, "evaluation"),
   });
+    rewardOf: (config) => rewardScore(config, declines),
   const say = createSaying(inference.handlers["inference.chat"]);
   const make = createMaker({
     store,

@@ -29,10 +29,29 @@ const benchmark = lamps
 
 const without = existsSync(tinyModel) ? false : `no tiny model at ${tinyModel}`;
 
-test("a target that the base meets is reached by one look, through the API", {
-  skip: without,
-  timeout: 1_200_000,
-}, async () => {
+const options = { skip: without, timeout: 1_200_000 };
+
+test("a target that the base meets is reached by one look, through the API", options, async () => {
+  await reachedByBase({ target_score: 0 });
+});
+
+test(
+  "a target of the reward is judged by it, on dev and in the look: no answer is right, and each is paid",
+  options,
+  async () => {
+    const looks = await reachedByBase({
+      target_score: 99,
+      config: {
+        reward: { type: "verifier", verifier_ref: "builtin:regex?pattern=." },
+        evaluation: { metrics: ["reward"] },
+      },
+    });
+    assert.equal(looks[0].score, 100);
+  },
+);
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they are.
+async function reachedByBase(request: Record<string, unknown>): Promise<any[]> {
   const it = await testHouse({ PLUMBLINE_SEATS: "2", PLUMBLINE_SEAT_CONTEXT: "512", PLUMBLINE_THREADS: "1" });
   const store = openStore(join(it.data, "plumbline.db"));
   try {
@@ -57,7 +76,7 @@ test("a target that the base meets is reached by one look, through the API", {
 
     const accepted = await it.call("alignments.auto_align", {
       params: { alignment_id },
-      body: { target_score: 0, benchmark_id },
+      body: { ...request, benchmark_id },
     });
     assert.equal(accepted.status, 202, JSON.stringify(accepted.body));
     const params = { alignment_id, auto_align_id: accepted.body.auto_align_id };
@@ -70,10 +89,11 @@ test("a target that the base meets is reached by one look, through the API", {
     const told = JSON.stringify({ ...record, log: it.log.filter(({ level }) => level === "error") }, null, 1);
     assert.deepEqual([record.status, record.phases, record.model_id, record.error], ["REACHED", 0, null, null], told);
     assert.deepEqual([record.looks.length, record.looks[0].n, record.looks[0].checkpoint], [1, 4, "base"], told);
-    const request = readFileSync(join(it.data, "runs", params.auto_align_id, "request.json"), "utf8");
-    assert.ok(!request.includes("shines"));
+    const ordered = readFileSync(join(it.data, "runs", params.auto_align_id, "request.json"), "utf8");
+    assert.ok(!ordered.includes("shines"));
+    return record.looks;
   } finally {
     store.close();
     await it.close();
   }
-});
+}

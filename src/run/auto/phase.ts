@@ -43,6 +43,8 @@ export interface PhaseOrder {
   run: Run;
   base: OpenedBase;
   prepared: Prepared;
+  /** Hours that this process spent before its first new work, which this phase may be. */
+  startUp: () => number;
   /** Which phase of the auto-align this is, from 1. */
   number: number;
   plan: PhasePlan;
@@ -113,6 +115,7 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   const { run, base, plan, prepared, from, number, stepsBefore } = order;
   const { recipe } = run.request;
   const { clock } = run.parts;
+  const startUp = order.startUp();
   const began = clock.monotonicMs();
   await run.enter(plan.arm === "distil" ? "repairing" : "training");
   const training = await openTraining(run, base, prepared, {
@@ -136,7 +139,7 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
       checkpoint: idOfPhase(number),
       steps_run: steps,
       hours_run: hours(),
-      setup_hours: (opened - began) / 3_600_000,
+      setup_hours: startUp + (opened - began) / 3_600_000,
       ...(outcome !== undefined && { outcome }),
     },
     adapter: { id: idOfPhase(number), shape, rowsSeen: from.rowsSeen + rows },
@@ -255,9 +258,6 @@ async function reinforced(order: PhaseOrder, training: Training, isOver: () => b
   return trained(training);
 }
 
-async function distil(
-  { run, plan, stepsBefore }: PhaseOrder,
-  training: Training,
 async function referenceOf(
   { from, reinforcePlan, adapterOf }: PhaseOrder,
   training: Training,
@@ -270,6 +270,9 @@ async function referenceOf(
   return openReference(training.trainer, adapterOf(source.checkpoint));
 }
 
+async function distil(
+  { run, plan, stepsBefore }: PhaseOrder,
+  training: Training,
   isOver: () => boolean,
 ): Promise<Worked> {
   const usual = run.request.recipe.repair!;

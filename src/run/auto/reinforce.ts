@@ -20,7 +20,7 @@ import { isReplayed } from "../replay.ts";
 import type { RewardItem } from "../rewards/item.ts";
 import { nothingYet } from "../rewards/normalise.ts";
 import { type Paid, rewardsOf } from "../rewards/pay.ts";
-import { type Means, type RewardBlock, type RewardPlan, resolveReward } from "../rewards/plan.ts";
+import { type Means, type RewardBlock, type RewardPlan, resolveReward, usualReward } from "../rewards/plan.ts";
 import { packed, type TrainingRow } from "../rows.ts";
 import { learningRateAt, microBatches, permutation } from "../schedule.ts";
 import { adapterName, optimStep, saveStep, type Training } from "../training.ts";
@@ -46,10 +46,10 @@ const rateShare = 0.1;
 
 type Config = NonNullable<AutoAlignRequest["config"]>;
 
-/** Throws a validation failure that names the field. Without a reward block an answer must be the reference. */
+/** Throws a validation failure that names the field. */
 export function resolveReinforce(config: Config | null, means: Means, context: number): ReinforcePlan {
   const { type, ...loss } = (config?.loss ?? {}) as Record<string, unknown>;
-  const reward = (config?.reward ?? { type: "verifier", verifier_ref: "builtin:exact" }) as RewardBlock;
+  const reward = (config?.reward ?? usualReward) as RewardBlock;
   const advantage = (config?.advantage ?? {}) as Record<string, unknown>;
   const { skip_zero_advantage_groups: skips = true, ...estimator } = advantage;
   const inner = (config?.training as { inner_optim_steps?: number } | null | undefined)?.inner_optim_steps ?? 1;
