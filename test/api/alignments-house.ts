@@ -305,7 +305,8 @@ async function build(data: string, settings: Settings) {
         const text = id.slice("document_".length).replace(/#.*$/, "");
         return { document: { id, name: "a.txt", media_type: "text/plain", text }, sha256: sha256(text) };
       }),
-    findBenchmark: (ownerId, id) => (id === "benchmark_ada" && ownerId === ada.userId ? { id, sha256: sha256("x") } : null),
+    findBenchmark: (ownerId, id) =>
+      id === "benchmark_ada" && ownerId === ada.userId ? { id, sha256: sha256("x") } : null,
     itemsOf: () => asked,
     findModel: (_owner, model) => {
       if (model !== "model_teacher") throw new Failure("not_found", "No such model");
