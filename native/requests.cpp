@@ -242,6 +242,13 @@ Answer optim_step(Trainer & trainer, Fields & fields) {
     return {{{"step", step.step}, {"version", step.version}, {"grad_norm", step.stepped.grad_norm}, {"clipped", step.stepped.clipped}}, {}};
 }
 
+Answer adapter_average(Trainer & trainer, Fields & fields) {
+    const std::string name = name_of(fields), from = fields.text("from", 256);
+    const double decay = fields.number("decay", 0, 1);
+    fields.expect_no_more();
+    return {{{"version", trainer.average_adapter(name, from, decay).version}}, {}};
+}
+
 Answer sample(Trainer & trainer, Fields & fields) {
     const std::optional<std::string> name = fields.text_or_null("adapter");
     std::optional<int64_t> version;
@@ -345,6 +352,7 @@ const std::map<std::string, Answer (*)(Trainer &, Fields &)> verbs = {
     {"forward", forward},
     {"forward_backward", forward_backward},
     {"optim_step", optim_step},
+    {"adapter_average", adapter_average},
     {"sample", sample},
     {"score", score},
     {"activations", activations},

@@ -276,6 +276,19 @@ Trainer::Step Trainer::optim_step(const std::string & name, const AdamW & option
     return Step{with.step, with.version, stepped};
 }
 
+const Adapter & Trainer::average_adapter(const std::string & name, const std::string & from_name, double decay) {
+    Adapter & moved = adapter(name);
+    const Adapter & from = adapter(from_name);
+    const auto differ = [&](const std::string & what) {
+        throw Failure("bad_request", "from has another " + what + " than adapter: their values do not stand for the same", "Create both with the same shape.");
+    };
+    if (from.shape.rank != moved.shape.rank) differ("rank");
+    if (from.shape.alpha != moved.shape.alpha) differ("alpha");
+    if (from.shape.targets != moved.shape.targets) differ("list of targets");
+    model_->average(moved, from, decay);
+    return moved;
+}
+
 Trainer::Losses Trainer::score(const std::optional<std::string> & name, const Rows & rows, const std::vector<int32_t> & prompt_lengths) {
     Adapter * with = adapter_or_base(name);
     check_rows(rows, 0);

@@ -94,6 +94,8 @@ public:
         Adapter::Stepped stepped;
     };
     Step optim_step(const std::string & adapter, const AdamW & options);
+    /** A step of a moving average: see Adapter::average. */
+    const Adapter & average_adapter(const std::string & adapter, const std::string & from, double decay);
     struct Samples {
         std::vector<Sampled> rows;
         int64_t computed_tokens = 0; // of the prompts

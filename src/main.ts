@@ -30,6 +30,7 @@ import { createMaker } from "./domain/benchmarks/create/job.ts";
 import { createSaying } from "./domain/benchmarks/create/saying.ts";
 import { createBenchmarks } from "./domain/benchmarks/index.ts";
 import { createCaptures } from "./domain/captures/index.ts";
+import { webhookOf as proposalWebhook } from "./domain/captures/proposals/index.ts";
 import { createDocuments } from "./domain/documents/index.ts";
 import { findPersonalData } from "./domain/documents/personal.ts";
 import { declines } from "./domain/evaluations/declines.ts";
@@ -58,6 +59,7 @@ import { createServer } from "./http/server.ts";
 import { createLocalExecutor } from "./jobs/executor.ts";
 import { createQueue } from "./jobs/queue.ts";
 import { createRunner, type Runner } from "./jobs/runner.ts";
+import { checkMetric, rewardScore } from "./run/rewards/metric.ts";
 import { createBallast } from "./store/ballast.ts";
 import { createIdempotency } from "./store/idempotency.ts";
 import { openStore } from "./store/open.ts";
@@ -243,6 +245,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     generator,
     grading,
     itemsOf: benchmarks.items,
+    rewardOf: (config) => rewardScore(config, declines),
     lease: (ref) => models.lease(ref, "evaluation"),
   });
   const say = createSaying(inference.handlers["inference.chat"]);
@@ -342,17 +345,11 @@ async function furnish(parts: HouseParts): Promise<House> {
     costOf: async (baseModelId, recipe) => costOf(baseOf(baseModelId), recipe),
     waitingFor: align.waitingFor,
     competitorsOf,
+    checkMetric: (config, items) => checkMetric(config, items, declines),
     stopRun: align.stop,
     cancelRun: align.cancel,
     interruptRun: align.interrupt,
     audit,
-  });
-  const agents = createAgents({
-    store,
-    clock,
-    describeModel: models.describe,
-    chat: inference.handlers["inference.chat"],
-    baseUrl: () => url,
   });
   const captures = createCaptures({
     store,
@@ -361,6 +358,9 @@ async function furnish(parts: HouseParts): Promise<House> {
     findPersonalData,
     declines,
     audit,
+    proposes: config.autoAlign === "execute",
+    beginAutoAlign: alignments.beginAutoAlign,
+    onProposed: (proposed) => webhooks.enqueue(proposalWebhook(proposed)),
     upload: {
       document: async (name, text, caller, also) => {
         const input = await uploadOf(at.uploads, name, text, "text/markdown");
@@ -373,6 +373,14 @@ async function furnish(parts: HouseParts): Promise<House> {
         return benchmarks.handlers["benchmarks.upload"]({ ...input, keepReply }, caller);
       },
     },
+  });
+  const agents = createAgents({
+    store,
+    clock,
+    describeModel: models.describe,
+    chat: inference.handlers["inference.chat"],
+    onFeedback: captures.consider,
+    baseUrl: () => url,
   });
   const system = createSystem({
     version: installed.version,

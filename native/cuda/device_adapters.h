@@ -92,6 +92,16 @@ public:
         return {norm, clipped};
     }
 
+    /** As Adapter::average. */
+    void average(Adapter & adapter, const Adapter & from, double decay) {
+        const Copy & towards = of(from);
+        Copy & copy = of(adapter);
+        const auto count = static_cast<int64_t>(adapter.parameters);
+        device_.launch(gpu::Average{copy.weights, towards.weights, count, static_cast<float>(decay), static_cast<float>(1 - decay)}, blocks(count, threads), 1, threads);
+        copy.narrow_due = true;
+        adapter.version++;
+    }
+
 private:
     static constexpr Number number = sizeof(T) == 2 ? Number::bf16 : Number::f32;
     static constexpr int threads = 256; // of a block

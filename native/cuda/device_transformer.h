@@ -70,6 +70,7 @@ public:
     void each_logits(const std::vector<int64_t> & positions, const UseLogits & f) override;
 
     Adapter::Stepped optimise(Adapter & adapter, const AdamW & options) override { return adapters_.optimise(adapter, options, pool_); }
+    void average(Adapter & adapter, const Adapter & from, double decay) override { adapters_.average(adapter, from, decay); }
     void clear_gradients(Adapter & adapter) override { adapters_.clear_gradients(adapter); }
     void fetch(Adapter & adapter) override { adapters_.fetch(adapter); }
     void store(Adapter & adapter) override { adapters_.forget(adapter); }

@@ -148,6 +148,12 @@ Adapter::Stepped Adapter::optimise(Pool & pool, const AdamW & options) {
     return Stepped{norm, clipped};
 }
 
+void Adapter::average(Pool & pool, const Adapter & from, double decay) {
+    version++;
+    pool.split(static_cast<int64_t>(parameters), 1024,
+               [&](int64_t begin, int64_t end, int) { ::average(decay, end - begin, weights.data() + begin, from.weights.data() + begin); });
+}
+
 int64_t Adapter::bytes(const ModelShape & model, const AdapterShape & shape) {
     return static_cast<int64_t>(count_parameters(model, shape) * sizeof(float) * 4);
 }

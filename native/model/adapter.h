@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "kernels/adamw.h"
+#include "kernels/average.h"
 #include "kernels/dropout.h"
 #include "kernels/pool.h"
 #include "model/gguf_model.h"
@@ -87,6 +88,13 @@ public:
         bool clipped;
     };
     Stepped optimise(Pool & pool, const AdamW & options);
+
+    /**
+     * A step of a moving average of another adapter of the same rank, alpha and targets. The factors A and B are averaged, each value for
+     * itself, not the product B A: that average has no factors of this rank. The two differ by how A and B moved together within the
+     * average's memory, a term of second order in what the optimizer moved there.
+     */
+    void average(Pool & pool, const Adapter & from, double decay);
 
     /** Bytes an adapter of this shape takes with gradients and moments. */
     static int64_t bytes(const ModelShape & model, const AdapterShape & shape);

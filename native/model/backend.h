@@ -118,6 +118,8 @@ public:
     /** One step of the optimizer with the gradients so far, as Adapter::optimise. */
     virtual Adapter::Stepped optimise(Adapter & adapter, const AdamW & options) = 0;
     virtual void clear_gradients(Adapter & adapter) = 0;
+    /** As Adapter::average. */
+    virtual void average(Adapter & adapter, const Adapter & from, double decay) = 0;
 
     /** What passes left on the device for the next ones, in bytes; 0 on the CPU, whose memory is the process's. drop_scratch gives it back:
      *  the next pass takes it anew. shortages: how often the device had too little until it was given back. */

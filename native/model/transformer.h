@@ -49,6 +49,10 @@ public:
         const Timed timed(profile_, Op::optimizer);
         return adapter.optimise(pool_, options);
     }
+    void average(Adapter & adapter, const Adapter & from, double decay) override {
+        const Timed timed(profile_, Op::optimizer);
+        adapter.average(pool_, from, decay);
+    }
     std::string kernels() const override;
     Number precision() const override { return training_; }
     Profile::All profile() const override { return profile_.all(); }

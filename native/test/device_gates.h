@@ -163,6 +163,32 @@ inline void gate_5(const std::string & name, Backend & device, const std::string
     CHECK(error <= tolerance, "%s: %g after two steps", name.c_str(), error);
 }
 
+/** A moving average of a trained adapter is the CPU's, and passes read it at once, also where they had read what stood there before. */
+inline void check_average(const std::string & name, Backend & device, const std::string & path, const Asked & asked) {
+    Transformer cpu(path, 2);
+    const std::vector<Target> targets = targets_of(cpu.shape());
+    Adapter policy = device_test_adapter(cpu.shape(), targets, 0), ema(cpu.shape(), policy.shape), expected(cpu.shape(), policy.shape);
+    const auto loss_of = [&](const Adapter & adapter) {
+        double loss = 0;
+        const std::vector<TokenLoss> losses = device.forward(asked.batch, &adapter, asked.asks, 0);
+        for (size_t i = 0; i < losses.size(); i++) loss += losses[i].loss(asked.asks[i].coefficients, asked.asks[i].soft);
+        return loss;
+    };
+    const double before = loss_of(ema);
+    device.forward_backward(asked.batch, policy, asked.asks);
+    device.optimise(policy, {0.01, 0.9, 0.95, 1e-8, 0, 1});
+    device.average(ema, policy, 0.75);
+    device.fetch(policy);
+    device.fetch(ema);
+    expected.average(cpu.pool(), policy, 0.75);
+    const double error = relative_l2(ema.weights.data(), expected.weights.data(), ema.parameters);
+    CHECK(error <= 1e-6, "%s: the average is %g from the CPU's", name.c_str(), error);
+    CHECK(loss_of(ema) != before, "%s: a pass reads what stood there before", name.c_str());
+    device.average(ema, policy, 0);
+    CHECK(loss_of(ema) == loss_of(policy), "%s: a copy says something else", name.c_str());
+    for (Adapter * adapter : {&policy, &ema}) device.forget(*adapter);
+}
+
 /** Prompts into a cache, then token by token: each step's logits are those of the whole row at once. */
 inline void check_decoding(const std::string & name, Backend & device, const std::string & path, double tolerance) {
     Transformer cpu(path, 2);
@@ -244,6 +270,7 @@ inline void all_gates(const std::string & name, bool narrow, int parts, const st
     gate_3(name + " with two targets", narrow, parity_with_cpu(*device, path, asked, {attn_v, ffn_down}));
     // Adam takes full steps by the signs of gradients that are mostly rounding: in bf16 two devices part quickly.
     gate_5(name, *device, path, asked, parts, narrow ? 0.1 : 1e-4);
+    check_average(name, *device, path, asked);
     check_decoding(name, *device, path, narrow ? 2e-2 : 1e-5);
     if (!narrow) gate_7(name, *device, path, asked);
 }

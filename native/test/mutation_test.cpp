@@ -162,7 +162,9 @@ std::vector<Request> script(const std::string & model) {
         {{{"id", 16}, {"verb", "project"}, {"adapter", "a"}, {"layer", 1}, {"target", "ffn_down"}}, {Array::of("vector", std::vector<float>(64, 0.125f))}},
         {{{"id", 17}, {"verb", "adapter_stack"}, {"adapter", "b"}, {"from", "a"}, {"rank", 1}, {"sites", json::array({json::array({1, "attn_output"})})}},
          {Array::of("a", std::vector<float>(64, 0.1f)), Array::of("b", std::vector<float>(64, 0.2f))}},
-        {{{"id", 18}, {"verb", "adapter_drop"}, {"adapter", "a"}}, {}},
+        {{{"id", 18}, {"verb", "adapter_create"}, {"adapter", "c"}, {"rank", 2}, {"alpha", 4}, {"seed", 1}, {"targets", all_targets}}, {}},
+        {{{"id", 19}, {"verb", "adapter_average"}, {"adapter", "c"}, {"from", "a"}, {"decay", 0.9}}, {}},
+        {{{"id", 20}, {"verb", "adapter_drop"}, {"adapter", "a"}}, {}},
     };
 }
 const Request last_hello = {{{"id", 1000}, {"verb", "hello"}, {"protocol", 1}}, {}};
@@ -442,7 +444,7 @@ std::string hostile_line(Dice & dice) {
 void damage_request(Dice & dice, Request & request) {
     std::vector<std::string> names;
     for (const auto & [name, value] : request.head.items()) names.push_back(name);
-    const std::vector<std::string> verbs = {"hello", "open", "adapter_create", "adapter_drop", "forward", "forward_backward", "optim_step", "sample", "score", "activations", "project", "adapter_stack", "save", "load", "export", "fly", ""};
+    const std::vector<std::string> verbs = {"hello", "open", "adapter_create", "adapter_drop", "forward", "forward_backward", "optim_step", "sample", "score", "activations", "project", "adapter_stack", "adapter_average", "save", "load", "export", "fly", ""};
     switch (dice.below(6)) {
         case 0: request.head[dice.any(names)] = hostile_value(dice); break;
         case 1: request.head.erase(dice.any(names)); break;

@@ -276,6 +276,79 @@ void test_interleaved(const std::string & model) {
     CHECK(both.first != both.second, "they are two");
 }
 
+std::vector<float> saved_weights(Trainer & trainer, const std::string & name) {
+    const std::string folder = scratch_folder() + "/" + name;
+    trainer.save(name, folder);
+    const std::vector<uint8_t> bytes = read_whole_file(folder + "/adapter.f32", 1 << 30);
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+}
+
+/** The values are worked out by hand; of a trained adapter the average is that of what its checkpoints hold. */
+void test_average(const std::string & model) {
+    Trainer trainer;
+    const ModelShape & shape = trainer.open(model, 2, 0);
+    Pool pool(2);
+    Adapter moved(shape, test_shape), from(shape, test_shape);
+    const size_t last = moved.parameters - 1;
+    moved.weights[0] = 1, from.weights[0] = 3;          // a value of A
+    moved.weights[last] = -0.5f, from.weights[last] = 1; // and one of B
+    moved.average(pool, from, 0.9);
+    CHECK(std::abs(moved.weights[0] - 1.2f) < 1e-6f && std::abs(moved.weights[last] + 0.35f) < 1e-6f, "%g and %g", static_cast<double>(moved.weights[0]), static_cast<double>(moved.weights[last]));
+    from.weights[0] = 0;
+    moved.average(pool, from, 0.9);
+    CHECK(std::abs(moved.weights[0] - 1.08f) < 1e-6f && std::abs(moved.weights[last] + 0.215f) < 1e-6f, "%g and %g", static_cast<double>(moved.weights[0]), static_cast<double>(moved.weights[last]));
+    moved.average(pool, from, 0.25);
+    CHECK(std::abs(moved.weights[0] - 0.27f) < 1e-6f && std::abs(moved.weights[last] - 0.69625f) < 1e-6f, "%g and %g", static_cast<double>(moved.weights[0]), static_cast<double>(moved.weights[last]));
+    CHECK(from.weights[0] == 0 && moved.version == 3 && moved.step == 0, "from stays");
+    moved.average(pool, from, 1);
+    CHECK(std::abs(moved.weights[0] - 0.27f) < 1e-6f, "1 changes nothing");
+    moved.average(pool, from, 0);
+    CHECK(std::equal(from.weights.data(), from.weights.data() + from.parameters, moved.weights.data()), "0 copies");
+
+    trainer.create_adapter("a", test_shape);
+    trainer.create_adapter("ema", test_shape);
+    std::vector<std::vector<float>> seen;
+    for (uint64_t i = 0; i < 3; i++) {
+        train_step(trainer, 70 + i);
+        trainer.average_adapter("ema", "a", 0.75);
+        seen.push_back(saved_weights(trainer, "a"));
+    }
+    Trainer fresh;
+    fresh.open(model, 2, 0);
+    fresh.create_adapter("ema", test_shape);
+    const std::vector<float> first = saved_weights(fresh, "ema"), average = saved_weights(trainer, "ema");
+    double worst = 0;
+    for (size_t i = 0; i < average.size(); i++) {
+        const auto at = [&](const std::vector<float> & values) { return static_cast<double>(values[i]); };
+        // 0.75³ of the first and 0.75², 0.75 and 1 times a quarter of the three.
+        const double expected = 0.421875 * at(first) + 0.140625 * at(seen[0]) + 0.1875 * at(seen[1]) + 0.25 * at(seen[2]);
+        worst = std::max(worst, std::abs(expected - at(average)));
+    }
+    CHECK(worst < 1e-6, "the average is %g from what the checkpoints say", worst);
+
+    const Request request = request_of(test_batch(320, {20, 9}, 5), 0, 2);
+    const double own = trainer.forward("a", request.rows, request.weights).loss;
+    CHECK(trainer.forward("ema", request.rows, request.weights).loss != own, "they are two");
+    CHECK(trainer.average_adapter("ema", "a", 0).version == 4, "versions count averages");
+    CHECK(trainer.forward("ema", request.rows, request.weights).loss == own, "a copy says the same");
+
+    const auto refused = [&](const AdapterShape & other) {
+        trainer.create_adapter("other", other);
+        const std::string code = code_of([&] { trainer.average_adapter("ema", "other", 0.5); });
+        trainer.drop_adapter("other");
+        return code == "bad_request";
+    };
+    AdapterShape rank = test_shape, alpha = test_shape, targets = test_shape;
+    rank.rank = 5;
+    alpha.alpha = 4;
+    targets.targets.pop_back();
+    CHECK(refused(rank) && refused(alpha) && refused(targets), "another shape");
+    CHECK(code_of([&] { trainer.average_adapter("ema", "none", 0.5); }) == "unknown_adapter", "no such adapter");
+    CHECK(trainer.forward("ema", request.rows, request.weights).loss == own, "refusals change nothing");
+}
+
 /** A limit that forces several passes must change speed only. */
 void test_memory(const std::string & model) {
     const Request request = request_of(test_batch(320, std::vector<int64_t>(40, 30), 4), 0, 40);
@@ -560,6 +633,7 @@ int main(int, char ** arguments) {
         test_head(folder);
         test_parameter_counts();
         test_interleaved(quantised);
+        test_average(quantised);
         test_memory(quantised);
         test_refusals(folder, quantised);
         test_unsupported(folder);

@@ -11,6 +11,7 @@ export type IdKind =
   | "deployment"
   | "job"
   | "auto_align"
+  | "proposal"
   | "agent"
   | "key"
   | "user"

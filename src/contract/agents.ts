@@ -276,6 +276,10 @@ export const agents = {
       properties: {
         rating: { type: "number", minimum: 0, maximum: 100 },
         intervention: { type: "boolean" },
+        request_id: {
+          ...id,
+          description: "The X-Request-Id of the answer that it is on. Without it, it is on the agent as a whole.",
+        },
       },
       examples: [{ rating: 80, intervention: false }],
     },

@@ -37,7 +37,10 @@ export const captureRecord = {
     answer: { type: "string" },
     confidence_score: { type: ["number", "null"] },
     masked: { type: "integer", description: "Pieces of personal data that were replaced." },
-    used_in: { type: ["string", "null"], description: "The document or benchmark that was made of it." },
+    used_in: {
+      type: ["string", "null"],
+      description: "The document or benchmark that was made of it, or the auto-align that learned from it.",
+    },
     created_at: timestamp,
   },
 } as const;

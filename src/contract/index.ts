@@ -13,6 +13,7 @@ import { evaluations } from "./evaluations.ts";
 import { messages } from "./messages.ts";
 import { models } from "./models.ts";
 import { promotions } from "./promotions.ts";
+import { proposals } from "./proposals.ts";
 import { responses } from "./responses.ts";
 import { system } from "./system.ts";
 import { tokens } from "./tokens.ts";
@@ -36,6 +37,7 @@ export const contract = {
   ...agents,
   ...access,
   ...captures,
+  ...proposals,
 } as const;
 
 export type Contract = typeof contract;

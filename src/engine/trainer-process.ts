@@ -251,6 +251,11 @@ class TrainerProcess implements Trainer {
     return { ...(same as { step: number; version: number; clipped: boolean }), gradNorm: grad_norm as number };
   }
 
+  async averageAdapter(adapter: string, from: string, decay: number): Promise<{ version: number }> {
+    const { fields } = await this.#call("adapter_average", { adapter, from, decay });
+    return fields as { version: number };
+  }
+
   async sample(
     adapter: string | null,
     prompts: Rows,

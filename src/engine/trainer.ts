@@ -268,6 +268,8 @@ export interface Trainer {
     adapter: string,
     step: OptimStep,
   ): Promise<{ step: number; version: number; gradNorm: number; clipped: boolean }>;
+  /** A step of a moving average of `from`, an adapter of the same rank, alpha and targets: of its factors, not of their product. */
+  averageAdapter(adapter: string, from: string, decay: number): Promise<{ version: number }>;
   sample(adapter: string | null, prompts: Rows, sampling: TrainerSampling, version?: number): Promise<SampledRow[]>;
   /** Log-probs [T] of every token from promptLengths[row] on; 0 before it. */
   score(adapter: string | null, rows: Rows, promptLengths: Int32Array): Promise<Float32Array>;

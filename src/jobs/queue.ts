@@ -42,6 +42,8 @@ export interface Queue {
   claim(kind: JobKind): Claim | null;
   /** One transaction: the move, its event, and `also` for the room's own rows. False when the claim is no longer the job's. */
   move(claim: Claim, to: JobState, options?: MoveOptions, also?: () => void): boolean;
+  /** Within the caller's transaction: the attempt has brought something that lasts, and counts as the first of those to come. */
+  renew(claim: Claim): void;
   /** queued → stopped, running → stopping. The state afterwards; null when the subject has no live work of this kind. */
   requestStop(subjectId: string, kind: JobKind): JobState | null;
   /** The subject's latest job of this kind. */
@@ -119,6 +121,9 @@ function prepareAll(store: Store) {
       `UPDATE job SET state = :to, fence = :nextFence, epoch = :epoch, attempt = :attempt, error_code = :errorCode,
        error_text = :errorText, finished_at = :finishedAt WHERE id = :id AND state = :from AND fence = :fence`,
     ),
+    renew: store.prepare<[string, number]>(
+      "UPDATE job SET attempt = 1 WHERE id = ? AND fence = ? AND state IN('running', 'stopping')",
+    ),
     event: store.prepare<[string, number, string | null, string, string, string | null, string]>(
       `INSERT INTO job_event(job_id, fence, from_state, to_state, at, detail, seq)
        VALUES(?, ?, ?, ?, ?, ?, 1 + (SELECT coalesce(max(seq), 0) FROM job_event WHERE job_id = ?))`,
@@ -192,6 +197,8 @@ export function createQueue(parts: { store: Store; clock: Clock; log: Log }): Qu
         also();
         return true;
       }),
+
+    renew: ({ jobId, fence }) => void sql.renew.run(jobId, fence),
 
     requestStop: (subjectId, kind) =>
       store.transaction(() => {

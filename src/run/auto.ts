@@ -17,13 +17,13 @@ import type { AutoAlignRequest } from "../contract/auto-align.ts";
 import type { RunResult } from "../contract/run-folder.ts";
 import type { AdapterShape, Trainer } from "../engine/trainer.ts";
 import { begin, unavailable } from "./auto/begin.ts";
-import { type Checked, checkpointOf, createChecker, guardsOf } from "./auto/check.ts";
+import { type Checked, checkpointOf, createChecker, guardsOf, hoursSince } from "./auto/check.ts";
 import { type Judging, openJudging } from "./auto/judging.ts";
 import { type Adapter, adapterOfPhase, carryOut, isCarriedOut, type PhaseMade } from "./auto/phase.ts";
 import { type ReinforcePlan, resolveReinforce } from "./auto/reinforce.ts";
 import { autoAlignReport } from "./auto/report.ts";
 import { type BaseSaid, type Candidate, type Chosen, penaltyOf } from "./choose.ts";
-import { type Run, withRecipe } from "./context.ts";
+import { type Run, withField, withRecipe } from "./context.ts";
 import { withDataSet } from "./data-set.ts";
 import { shapeOf } from "./folder/adapter-shape.ts";
 import { readScores } from "./folder/looks.ts";
@@ -32,10 +32,11 @@ import { exportAdapter, finishPackage } from "./package.ts";
 import { limitsOf } from "./plan/limits.ts";
 import { pinned } from "./plan/pins.ts";
 import type { Decision, PhasePlan, PlanLimits, PlanState } from "./plan/state.ts";
-import { surveyOf } from "./plan/survey.ts";
+import { meanOf, surveyOf } from "./plan/survey.ts";
 import { nextDecision } from "./plan.ts";
 import { prepare } from "./prepare.ts";
 import { withoutArtefact } from "./result.ts";
+import { checkMetric, type Metric, metricOf, rewardScore } from "./rewards/metric.ts";
 import type { Means, RewardBlock } from "./rewards/plan.ts";
 import type { Prepared } from "./rows.ts";
 import { json, stage } from "./stage.ts";
@@ -48,7 +49,7 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   const limits = limitsOf(request, unavailable(ordered));
   const reinforces = limits.arms.includes("reinforce");
   const { recipe, ignored } = pinned(request.config, ordered.request.recipe, reinforces);
-  const settled = withDataSet(withRecipe(ordered, recipe));
+  const settled = withMetric(withDataSet(withRecipe(ordered, recipe)), request.config);
   const opened: { trainer: Trainer | null } = { trainer: null };
   const reward = reinforces ? ((request.config?.reward ?? null) as RewardBlock | null) : null;
   const judging = await openJudging(settled, reward, () => opened.trainer!);
@@ -80,11 +81,14 @@ async function carriedOut(
   let packaged: { training: Training; exported: Awaited<ReturnType<typeof exportAdapter>> };
   let told: Told;
   try {
-    const plan = await openPlan(run, await openBase(run, trainer), prepared, {
+    const began = run.parts.clock.monotonicMs();
+    const base = await openBase(run, trainer);
+    const plan = await openPlan(run, base, prepared, {
       limits,
       reinforcePlan,
       means,
       judgeHours,
+      openHours: hoursSince(run, began),
     });
     told = await followed(plan);
     if (told.status === "PAUSED") return withoutArtefact(run.request, "paused", told);
@@ -99,8 +103,18 @@ async function carriedOut(
   return { ...result, auto_align: told };
 }
 
-/** Part of the identity of all that is kept. 2: an adapter has a shape of its own, and the diagnosis a profile. */
-const format = 2;
+/** Part of the identity of all that is kept. 3: the diagnosis has what opening the base takes. */
+const format = 3;
+
+/** Hours from where this process took the folder up to its first new work: told to what comes first, and 0 to all others. */
+function startUpOf(run: Run): () => number {
+  let isTold = false;
+  return () => {
+    const hours = isTold ? 0 : hoursSince(run, run.beganMs);
+    isTold = true;
+    return hours;
+  };
+}
 
 /** What the loop carries. */
 interface Plan {
@@ -113,6 +127,7 @@ interface Plan {
   reinforcePlan: ReinforcePlan | null;
   means: Means;
   check: ReturnType<typeof createChecker>["check"];
+  startUp: () => number;
   /** By checkpoint: the base, and what each phase made. */
   adapters: Map<string, Adapter>;
   phases: PhaseMade[];
@@ -121,6 +136,15 @@ interface Plan {
   hours: number[];
   /** Of the last decision. */
   why: string;
+  metric: Metric;
+}
+
+/** The run with dev scored by what the target is of. Throws a validation failure that names the field. */
+function withMetric(run: Run, config: AutoAlignRequest["config"]): Run {
+  const { declines } = run.parts.means;
+  checkMetric(config, run.snapshot.dev, declines);
+  const reward = rewardScore(config, declines);
+  return reward === null ? run : withField(run, "points", ({ answer, item }) => reward(answer, item));
 }
 
 /** Settings that change nothing, and those that look like a mistake, are told once, before anything is done by the others. */
@@ -142,20 +166,29 @@ async function openPlan(
     reinforcePlan,
     means,
     judgeHours,
-  }: { limits: PlanLimits; reinforcePlan: ReinforcePlan | null; means: Means; judgeHours: number },
+    openHours,
+  }: {
+    limits: PlanLimits;
+    reinforcePlan: ReinforcePlan | null;
+    means: Means;
+    judgeHours: number;
+    openHours: number;
+  },
 ): Promise<Plan> {
   const auto = run.request.auto_align!;
   const identity = sha256(JSON.stringify([format, identityOf(run.request), auto.request, auto.past, prepared.sha256]));
-  const { state, said } = await begin(run, base, prepared, { identity, limits, reinforcePlan });
+  const startUp = startUpOf(run);
+  const { state, said } = await begin(run, base, prepared, { identity, limits, reinforcePlan, openHours, startUp });
   state.hours += judgeHours;
   return {
-    ...{ run, base, prepared, said, state, identity, reinforcePlan, means },
+    ...{ run, base, prepared, said, state, identity, reinforcePlan, means, startUp },
     check: createChecker(run, base, { dev: prepared.dev, base: said, draws: reinforcePlan !== null }).check,
     adapters: new Map([["base", { id: "base", path: null, shape: shapeOf(run.request.recipe), rowsSeen: 0 }]]),
     phases: [],
     checks: new Map(),
     hours: [state.hours],
     why: "",
+    metric: metricOf((auto.request as AutoAlignRequest).config),
   };
 }
 
@@ -163,6 +196,7 @@ async function openPlan(
 async function followed(plan: Plan): Promise<Told> {
   const { run, state } = plan;
   const { stopping } = run.request.auto_align!;
+  const startUp = async () => ({ hours: plan.startUp() });
   for (;;) {
     const decision = nextDecision(state);
     const { next } = decision;
@@ -180,8 +214,10 @@ async function followed(plan: Plan): Promise<Told> {
         return { ...toldOf(plan, next.checkpoint), status: "RUNNING", look: next.third };
       }
       const { hours, scores, clusters } = found;
+      // The process that asked for it ended: another one has opened everything anew.
+      const restart = await stage(join(run.folder, "plan", `after-look-${number}`), plan.identity, startUp, json());
       state.looks.push({ checkpoint: next.checkpoint, third: next.third, scores, clusters });
-      state.hours += hours;
+      state.hours += hours + restart.hours;
     } else {
       await tell(run, decision);
       const { status, confirmed, checkpoint, help } = next;
@@ -219,6 +255,7 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
   const identity = identityOfPhase(plan, next);
   const order = {
     ...{ run, base, prepared, number, identity, plan: next, reinforcePlan: plan.reinforcePlan, means: plan.means },
+    startUp: plan.startUp,
     adapterOf: (checkpoint: string): Adapter => {
       const found = adapters.get(checkpoint);
       if (found !== undefined) return found;
@@ -243,12 +280,13 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
 }
 
 /** As it was exported: what a look and a model will be made of. */
-async function checkedAdapter({ base: { trainer }, check }: Plan, { path, shape }: Adapter): Promise<Checked> {
+async function checkedAdapter({ base: { trainer }, check, startUp }: Plan, { path, shape }: Adapter): Promise<Checked> {
+  const started = startUp();
   await trainer.createAdapter(adapterName, shape);
   await trainer.load(adapterName, path!);
   const checked = await check(adapterName);
   await trainer.dropAdapter(adapterName);
-  return checked;
+  return { ...checked, hours: checked.hours + started };
 }
 
 /** The best checkpoint as a plain run's chosen adapter: packaging, report and calibration are the same. */
@@ -290,12 +328,11 @@ function candidateOf({ run, state, adapters, checks }: Plan, at: number): Candid
   const { checkpoint: id, arm } = state.history[at]!;
   const checked = checks.get(id)!;
   const guards = guardsOf(checked);
-  const right = checked.answers.filter(({ correct }) => correct).length;
   return {
     step: state.history.slice(0, at + 1).reduce((total, one) => total + one.steps_run, 0),
     repaired: arm === "distil",
     scale: scaleOf(adapters.get(id)!.shape) / scaleOf(shapeOf(run.request.recipe)),
-    dev: run.parts.interval(right, checked.answers.length).score,
+    dev: meanOf(state.checkpoints[at + 1]!.dev),
     guards,
     penalty: guards === null ? 0 : penaltyOf(guards, run.request.recipe.guards!),
   };

@@ -1,6 +1,7 @@
 // checkpoints/<step>/ of a run folder: what exact resumption needs, and how it gets there and back whole. Each is a stage.
 //
 //   trainer/        adapter, both moments, step: the trainer's own files
+//   average/        likewise of a moving average of the adapter, where the loop has one
 //   state.json      the loop's (LoopState)
 //   build.json      what the trainer was (RunBuild)
 import { readdir, readFile, rm } from "node:fs/promises";
@@ -72,13 +73,17 @@ export interface FoundCheckpoint {
   step: number;
   /** The folder that Trainer.load takes. */
   trainerFolder: string;
+  /** Likewise, where the loop has a moving average. */
+  averageFolder: string;
   state: LoopState;
   build: RunBuild;
 }
 
+/** The trainer's: fills a folder that does not exist yet and syncs its files. */
+type Save = (folder: string) => Promise<SavedFile[]>;
+
 export interface Checkpoints {
-  /** `save` is the trainer's: it fills a folder that does not exist yet and syncs its files. */
-  write(state: LoopState, save: (folder: string) => Promise<SavedFile[]>): Promise<void>;
+  write(state: LoopState, save: { trained: Save; average?: Save }): Promise<void>;
   /** The newest that verifies. `damaged` are the steps of newer ones that did not; they are removed. */
   newest(): Promise<{ found: FoundCheckpoint | null; damaged: number[] }>;
   /** One that was written; null when it is not there or does not verify. */
@@ -109,6 +114,7 @@ export function openCheckpoints(folder: string, identity: RunIdentity, build: Ru
     return {
       step,
       trainerFolder: join(place, "trainer"),
+      averageFolder: join(place, "average"),
       state: await read("state.json"),
       build: await read("build.json"),
     };
@@ -118,7 +124,8 @@ export function openCheckpoints(folder: string, identity: RunIdentity, build: Ru
     // Only a run that went back to an older checkpoint writes one twice; what it makes is the same.
     async write(state, save) {
       await keep(placeOf(state.step), identityOf(state.step), async (temporary) => {
-        await save(join(temporary, "trainer"));
+        await save.trained(join(temporary, "trainer"));
+        await save.average?.(join(temporary, "average"));
         await writeJsonDurably(join(temporary, "state.json"), state);
         await writeJsonDurably(join(temporary, "build.json"), build);
       });

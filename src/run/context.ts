@@ -8,7 +8,7 @@ import type { ChosenPrior } from "../engine/prior.ts";
 import type { Trainer } from "../engine/trainer.ts";
 import type { InstalledWriter } from "../study/writers/installed.ts";
 import type { Control } from "./control.ts";
-import type { Grade, Interval } from "./dev-check.ts";
+import type { DevAnswer, Grade, Interval } from "./dev-check.ts";
 import type { EventLog } from "./events.ts";
 import type { Snapshot } from "./folder/request.ts";
 import type { Guards } from "./guards/material.ts";
@@ -49,8 +49,12 @@ export interface Run {
   parts: RunParts;
   events: EventLog;
   tokenizer: Tokenizer;
+  /** What an answer counts, in [0, 1], towards the score that is aimed at: 1 where it is right, unless an auto-align's target is of a reward. */
+  points(answer: DevAnswer): number;
   /** Whether an earlier process has written events already. */
   resumed: boolean;
+  /** When this process took the folder up. */
+  beganMs: number;
   readonly phase: Phase;
   /** Says that a phase begins, unless it is this one already. */
   enter(phase: Phase): Promise<void>;
@@ -68,7 +72,7 @@ export interface Run {
 }
 
 /** The same run, which goes on as one, with another value of a field. */
-export const withField = <F extends "request" | "snapshot">(run: Run, field: F, value: Run[F]): Run =>
+export const withField = <F extends "request" | "snapshot" | "points">(run: Run, field: F, value: Run[F]): Run =>
   Object.create(run, { [field]: { value, enumerable: true } }) as Run;
 
 /** The same run by another recipe. */
@@ -85,7 +89,9 @@ interface Piece {
   seconds: number;
 }
 
-export function createRun(given: Pick<Run, "folder" | "request" | "snapshot" | "parts" | "events" | "tokenizer">): Run {
+type Given = Pick<Run, "folder" | "request" | "snapshot" | "parts" | "events" | "tokenizer" | "beganMs">;
+
+export function createRun(given: Given): Run {
   const { events, parts } = given;
   const { clock, control } = parts;
   const seconds: Partial<Record<Phase, number>> = {};
@@ -132,6 +138,7 @@ export function createRun(given: Pick<Run, "folder" | "request" | "snapshot" | "
 
   return {
     ...given,
+    points: ({ correct }) => Number(correct),
     resumed,
     get phase() {
       return phase;

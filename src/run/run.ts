@@ -37,6 +37,7 @@ import {
 
 /** Runs the folder to its result, or goes on where an earlier process left off. The caller holds the folder's lock. */
 export async function runAlignment(folder: string, parts: RunParts): Promise<RunResult> {
+  const beganMs = parts.clock.monotonicMs();
   const request = await readRequest(folder);
   const earlier = await earlierResult(folder, request);
   if (earlier !== null) return earlier;
@@ -45,7 +46,7 @@ export async function runAlignment(folder: string, parts: RunParts): Promise<Run
   const snapshot = await readSnapshot(folder, request);
   const { tokenizer, dispose } = await parts.openTokenizer(request.base.path);
   const events = await openEventLog(join(folder, "events.jsonl"), request.fence, parts.clock);
-  const run = createRun({ folder, request, snapshot, parts, events, tokenizer });
+  const run = createRun({ folder, request, snapshot, parts, events, tokenizer, beganMs });
   try {
     const { result, last } = await work(run).then(
       (result) => ({

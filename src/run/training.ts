@@ -29,6 +29,8 @@ export interface Training extends OpenedBase {
   rungs: number[][];
   /** Whether the trainer holds the adapter at a part of its strength besides. */
   scaled: boolean;
+  /** A moving average of the adapter: its name in the trainer. Saved with it; null where there is none. */
+  average: string | null;
   peakRate: number;
   state: LoopState;
 }
@@ -105,6 +107,7 @@ export async function openTraining(
     checkpoints,
     rungs: rungsOf(prepared.rows),
     scaled: false,
+    average: null,
     peakRate: peakOf(recipe, model),
     state,
   };
@@ -355,8 +358,11 @@ export async function checkStep(run: Run, training: Training): Promise<{ isBest:
 
 /** Keeps the adapter, its moments and the loop's state, and drops what is not needed any more. */
 export async function saveStep(run: Run, training: Training): Promise<void> {
-  const { checkpoints, trainer, state } = training;
-  await checkpoints.write(state, (folder) => trainer.save(adapterName, folder));
+  const { checkpoints, trainer, state, average } = training;
+  await checkpoints.write(state, {
+    trained: (folder) => trainer.save(adapterName, folder),
+    ...(average !== null && { average: (folder: string) => trainer.save(average, folder) }),
+  });
   await run.events.append({ kind: "checkpoint", phase: run.phase, step: state.step });
   // What a repair began from is asked again when the run is resumed.
   const kept = state.best?.step ?? state.repair?.start ?? null;

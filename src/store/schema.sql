@@ -267,7 +267,7 @@ CREATE TABLE agent_feedback(
   rating REAL CHECK(rating BETWEEN 0 AND 100),
   intervention INTEGER NOT NULL CHECK(intervention IN(0, 1)),
   at TEXT NOT NULL
-) STRICT;
+, request_id TEXT) STRICT;
 
 CREATE INDEX agent_feedback_agent ON agent_feedback(agent_id);
 
@@ -346,7 +346,7 @@ CREATE TABLE capture(               -- a question and its answer, masked before 
   used_in TEXT,                     -- the document or benchmark that was made of it
   created_seq INTEGER NOT NULL,
   created_at TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+, request_id TEXT) STRICT, WITHOUT ROWID;
 
 CREATE INDEX capture_owner ON capture(owner_id, created_seq);
 
@@ -595,3 +595,31 @@ CREATE TRIGGER sealed_touch_fixed BEFORE UPDATE ON sealed_touch
 
 CREATE TRIGGER sealed_touch_kept BEFORE DELETE ON sealed_touch
   BEGIN SELECT RAISE(ABORT, 'sealed_touch: append-only'); END;
+
+CREATE INDEX agent_feedback_request ON agent_feedback(request_id) WHERE request_id IS NOT NULL;
+
+CREATE INDEX capture_request ON capture(request_id) WHERE request_id IS NOT NULL;
+
+CREATE TABLE auto_align_proposal(   -- an auto-align that captured answers speak for; nothing begins until its owner accepts it
+  id TEXT PRIMARY KEY,
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  alignment_id TEXT NOT NULL REFERENCES alignment(id) ON DELETE CASCADE,      -- the project
+  status TEXT NOT NULL DEFAULT 'PROPOSED' CHECK(status IN('PROPOSED', 'ACCEPTED', 'DISMISSED')),
+  auto_align_id TEXT,               -- that was begun; it may be gone
+  captures_json TEXT,               -- ids of the captures that it was decided on; null while it is not: those that there are count
+  created_seq INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
+  decided_seq INTEGER,              -- captures up to it are not proposed again
+  decided_at TEXT,
+  CHECK((status = 'PROPOSED') = (decided_at IS NULL)),
+  CHECK((status = 'PROPOSED') = (decided_seq IS NULL)),
+  CHECK((status = 'PROPOSED') = (captures_json IS NULL)),
+  CHECK((status = 'ACCEPTED') = (auto_align_id IS NOT NULL))
+) STRICT;
+
+CREATE INDEX auto_align_proposal_alignment ON auto_align_proposal(alignment_id, created_seq);
+
+CREATE UNIQUE INDEX auto_align_proposal_open ON auto_align_proposal(alignment_id) WHERE status = 'PROPOSED';
+
+CREATE TRIGGER auto_align_proposal_decided BEFORE UPDATE ON auto_align_proposal WHEN OLD.status <> 'PROPOSED'
+  BEGIN SELECT RAISE(ABORT, 'auto_align_proposal: decided once'); END;

@@ -28,6 +28,7 @@ import { createGpu, type Gpu } from "../../src/engine/gpu.ts";
 import { createLocalExecutor } from "../../src/jobs/executor.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner } from "../../src/jobs/runner.ts";
+import { checkMetric } from "../../src/run/rewards/metric.ts";
 import { openStore } from "../../src/store/open.ts";
 import type { Behaviour } from "../fixtures/fake-run.ts";
 import { type Act, createActedRuns } from "../helpers/acting-run.ts";
@@ -310,7 +311,8 @@ async function build(data: string, settings: Settings) {
         const text = id.slice("document_".length).replace(/#.*$/, "");
         return { document: { id, name: "a.txt", media_type: "text/plain", text }, sha256: sha256(text) };
       }),
-    findBenchmark: (ownerId, id) => (id === "benchmark_ada" && ownerId === ada.userId ? { id, sha256: "x" } : null),
+    findBenchmark: (ownerId, id) =>
+      id === "benchmark_ada" && ownerId === ada.userId ? { id, sha256: sha256("x") } : null,
     itemsOf: () => asked,
     findModel: (_owner, model) => {
       if (model !== "model_teacher") throw new Failure("not_found", "No such model");
@@ -325,6 +327,7 @@ async function build(data: string, settings: Settings) {
     costOf: async () => cost,
     waitingFor: worker.waitingFor,
     competitorsOf,
+    checkMetric: (config, asked) => checkMetric(config, asked, () => false),
     stopRun: worker.stop,
     cancelRun: worker.cancel,
     audit: (act, subject) => void made.acts.push(`${act} ${subject}`),

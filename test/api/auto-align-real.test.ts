@@ -93,16 +93,37 @@ async function appliance(): Promise<Appliance> {
 const slow = { skip: without, timeout: 1_200_000 };
 
 test("a target that the base meets is reached by one look, through the API", slow, async () => {
+  await reachedByBase({ target_score: 0 });
+});
+
+test(
+  "a target of the reward is judged by it, on dev and in the look: no answer is right, and each is paid",
+  slow,
+  async () => {
+    const looks = await reachedByBase({
+      target_score: 99,
+      config: {
+        reward: { type: "verifier", verifier_ref: "builtin:regex?pattern=." },
+        evaluation: { metrics: ["reward"] },
+      },
+    });
+    assert.equal(looks[0].score, 100);
+  },
+);
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look into answers as they are.
+async function reachedByBase(request: object): Promise<any[]> {
   const it = await appliance();
   try {
-    const { record, folder, told } = await it.carriedOut({ target_score: 0 });
+    const { record, folder, told } = await it.carriedOut(request);
     assert.deepEqual([record.status, record.phases, record.model_id, record.error], ["REACHED", 0, null, null], told);
     assert.deepEqual([record.looks.length, record.looks[0].n, record.looks[0].checkpoint], [1, 4, "base"], told);
     assert.ok(!readFileSync(join(folder, "request.json"), "utf8").includes("shines"));
+    return record.looks;
   } finally {
     await it.close();
   }
-});
+}
 
 test(
   "models that a reward names are asked by the appliance, and what they say is kept with the run",

@@ -289,6 +289,13 @@ describe("one house", () => {
       [bare, {}, "auto_align_unmeasurable", /names a benchmark/],
       [of, { config: { base_model: "model_none" } }, "not_found", /Base model/],
       [of, { config: { base_model: "model_odd" } }, "base_model_unsupported", /architecture/],
+      // A sealed question, by its number alone: its answer is a colour.
+      [
+        of,
+        { config: { reward: { verifier_ref: "builtin:numeric" }, evaluation: { metrics: ["reward"] } } },
+        "validation",
+        /evaluation\.metrics: reward cannot score question \d+ /,
+      ],
     ] as const) {
       const accepted = await house.call("alignments.auto_align", {
         params: { alignment_id: alignment },
@@ -416,15 +423,30 @@ describe("killed and started again", () => {
       const first = await outcome(house, whole, id);
       assert.deepEqual(toldOf(house, id), expected);
       assert.equal(new Set(asks.flat()).size, 4, "two thirds, and disjoint");
+      // More deaths than a job has attempts: each decision begins to count anew.
       for (const places of [
         ["card 0", "phase 1", "card 1"],
-        ["phase 2", "card 4", "phase 3", "before end"],
+        ["card 0", "phase 1", "card 1", "phase 2", "card 4", "phase 3", "before end"],
       ]) {
         const of = await project(house, { plan, ends: "REACHED", diesAt: places });
         const id = await begin(house, of);
         assert.deepEqual(await outcome(house, of, id), first, places.join());
         assert.deepEqual(toldOf(house, id), expected, places.join());
       }
+    } finally {
+      await house.close();
+    }
+  });
+
+  test("one that dies again and again without a new decision is given up", async () => {
+    const house = await alignmentsHouse({ acted: true, items: asked });
+    try {
+      const of = await project(house, { plan: ["supervised", "distil"], diesAt: ["card 0"], diesAlwaysAt: "phase 2" });
+      const id = await begin(house, of);
+      const { error } = await until(house, of, id, "FAILED");
+      assert.equal(error.code, "run_crashed");
+      const { attempt, maxAttempts } = house.queue.of(id, "align")!;
+      assert.equal(attempt, maxAttempts);
     } finally {
       await house.close();
     }

@@ -167,7 +167,7 @@ describe("captures", () => {
 
 const row = (id: string, question: string, answer: string, confidence: number | null = null): CaptureRow => ({
   ...{ id, question, answer, confidence, owner_id: "o", kind: "key", subject_id: "k", model_id: "m" },
-  ...{ masked: 0, used_in: null, created_seq: 0, created_at: "" },
+  ...{ masked: 0, used_in: null, request_id: null, created_seq: 0, created_at: "" },
 });
 
 test("each filter leaves behind what it is for, and counts it", () => {

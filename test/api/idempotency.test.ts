@@ -48,6 +48,7 @@ const requests: Partial<Record<Name, () => TestCall>> = {
     capture("When does the harbour open in the morning?");
     return { body: { into: "document", name: "asked" } };
   },
+  "proposals.accept": () => ({ params: { alignment_id: alignmentId, proposal_id: propose() }, body: {} }),
   "documents.upload": () => ({ query: "personal_data=flag", files: file("a.txt", "The harbour opens at six.") }),
   "evaluations.create": () => ({ body: { model_id: it.baseId, benchmark_id: benchmarkId } }),
 };
@@ -60,6 +61,25 @@ function capture(question: string): void {
        FROM user WHERE name = 'ada'`,
     )
     .run(`capture_${++keyCount}`, agentId, question);
+}
+
+/** A proposal of the project that one captured answer speaks for. */
+function propose(): string {
+  const id = `proposal_${++keyCount}`;
+  const run = (text: string, ...given: unknown[]) => it.store.prepare<unknown[]>(text).run(...given);
+  run("INSERT OR IGNORE INTO capture_setting SELECT 'agent', id, owner_id, 1, '' FROM agent WHERE id = ?", agentId);
+  run(
+    `INSERT INTO capture(id, owner_id, kind, subject_id, model_id, question, answer, confidence, masked, created_seq, created_at)
+     SELECT ?, owner_id, 'agent', ?, id, 'When is the next ferry?', 'At noon.', 10, 0, ?, '' FROM aligned_model
+     WHERE alignment_id = ?`,
+    ...[`capture_of_${id}`, agentId, it.store.nextSeq(), alignmentId],
+  );
+  run(
+    `INSERT INTO auto_align_proposal(id, owner_id, alignment_id, created_seq, created_at)
+     SELECT ?, owner_id, id, ?, '' FROM alignment WHERE id = ?`,
+    ...[id, it.store.nextSeq(), alignmentId],
+  );
+  return id;
 }
 
 /** Its base has no file, so its run ends soon; here another takes that one's place, which nobody carries out. */
@@ -128,8 +148,8 @@ describe("every endpoint that takes a key", () => {
       assert.equal(second.headers.get("content-type"), first.headers.get("content-type"));
       assert.deepEqual(countAll(), then);
       if (name === "captures.select") capture("When does the harbour close in the evening?");
-      // It is the key that does it.
-      if (name !== "alignments.create") {
+      // It is the key that does it, but where a second one is no sound request.
+      if (name !== "alignments.create" && name !== "proposals.accept") {
         assert.equal((await send(name, request, again)).status, first.status);
         assert.notDeepEqual(countAll(), then);
       }

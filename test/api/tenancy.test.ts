@@ -25,6 +25,7 @@ const endpoints = Object.entries<Endpoint>(contract).filter(([, endpoint]) => !e
 const nobodys: Record<string, string> = {
   workflow_id: "a preset of the appliance",
   session_id: "counts within the caller's own agent",
+  request_id: "counts within the caller's own agent",
   after_id: "a place in the caller's own list",
   before_id: "a place in the caller's own list",
   tool_call_id: "ties messages of one body together",

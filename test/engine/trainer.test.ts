@@ -119,6 +119,28 @@ test("several adapters live over one base, each with its own version", async (t)
   await assert.rejects(trainer.forward("b", rows), refusedWith("unknown_adapter"));
 });
 
+test("a moving average follows an adapter of the same shape, and a checkpoint resumes it to the bit", async (t) => {
+  const folder = join(scratch(), "average");
+  const rows = rowsOf([20, 30], 2);
+  const trainer = await openWorker(t, quantised);
+  for (const name of ["a", "average", "wider"])
+    await trainer.createAdapter(name, { ...tinyShape, rank: name === "wider" ? 5 : 4 });
+  const start = await trainer.forward("average", rows);
+  await train(trainer, 1, 0.05);
+  assert.deepEqual(await trainer.averageAdapter("average", "a", 1), { version: 1 });
+  assert.deepEqual(await trainer.forward("average", rows), start);
+  await trainer.averageAdapter("average", "a", 0.5);
+  const [middle, policy] = [await trainer.forward("average", rows), await trainer.forward("a", rows)];
+  assert.ok(middle.loss !== start.loss && middle.loss !== policy.loss);
+  await trainer.save("average", folder);
+  await trainer.averageAdapter("average", "a", 0);
+  assert.deepEqual(await trainer.forward("average", rows), policy);
+  await trainer.load("average", folder);
+  assert.deepEqual(await trainer.forward("average", rows), middle);
+  await assert.rejects(trainer.averageAdapter("average", "wider", 0.5), refusedWith("bad_request"));
+  await assert.rejects(trainer.averageAdapter("average", "a", 1.1), refusedWith("bad_request"));
+});
+
 test("what is sampled is scored the same, and ends where it must", async (t) => {
   const trainer = await openWorker(t, quantised);
   await trainer.createAdapter("a", tinyShape);

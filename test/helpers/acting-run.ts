@@ -22,6 +22,8 @@ export interface Act {
   diesAt?: string[];
   /** Asks before its first decision, and writes what it is told into `answers`. */
   asks?: ModelQuestion[];
+  /** Where it dies every time. */
+  diesAlwaysAt?: string;
   lie?: "no_card" | "bad_card" | "no_word" | "bad_status" | "odd_checkpoint";
 }
 
@@ -138,11 +140,12 @@ async function decided({
   end: (outcome: RunResult["outcome"], rest?: Partial<RunResult>) => RunResult;
   die: () => never;
 }): Promise<RunResult> {
-  const { plan, ends = "BUDGET_SPENT", isBase, waitsIn, diesAt = [], lie } = act;
+  const { plan, ends = "BUDGET_SPENT", isBase, waitsIn, diesAt = [], diesAlwaysAt, lie } = act;
   const asked = request.auto_align!;
   let [phases, looks] = [0, 0];
   const best = (): string => (phases > 0 && !isBase ? `phase-${phases}` : "base");
   const dieOnce = (where: string): void => {
+    if (where === diesAlwaysAt) die();
     const mark = join(folder, `died ${where}`);
     if (!diesAt.includes(where) || existsSync(mark)) return;
     writeFileSync(mark, "");

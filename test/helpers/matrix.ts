@@ -17,6 +17,7 @@ export const pathIds = [
   "evaluation_id",
   "key_id",
   "model_id",
+  "proposal_id",
   "response_id",
 ] as const;
 export type Kind = (typeof pathIds)[number];
@@ -112,6 +113,13 @@ export async function ownedBy(it: Asked, user: string, key: string): Promise<Ids
        SELECT ?, id, 'agent', ?, 'm', ?, 'One.', 0, 1, '2026-01-01T00:00:00.000Z' FROM user WHERE name = ?`,
     )
     .run(capture_id, agent.data.id, `Who is ${user}-secret?`, user);
+  const proposal_id = `proposal_${user}`;
+  it.store
+    .prepare<string[]>(
+      `INSERT INTO auto_align_proposal(id, owner_id, alignment_id, created_seq, created_at)
+       SELECT ?, owner_id, id, 1, '2026-01-01T00:00:00.000Z' FROM alignment WHERE id = ?`,
+    )
+    .run(proposal_id, alignment_id);
   return {
     capture_id,
     document_id,
@@ -122,6 +130,7 @@ export async function ownedBy(it: Asked, user: string, key: string): Promise<Ids
     evaluation_id: evaluation.evaluation_id,
     agent_id: agent.data.id,
     key_id: spare.id,
+    proposal_id,
     response_id,
   };
 }

@@ -142,6 +142,56 @@ test("a target that the base meets ends after one look, and leaves no artefact",
   );
 });
 
+test("where the target is of the reward, dev, phases and the report are scored by it", async () => {
+  const folder = await autoFolder({
+    target_score: 99,
+    sequencing: ["supervised"],
+    config: {
+      evaluation: { metrics: ["reward"] },
+      // Half is paid for any answer, and all for none that is ever given.
+      reward: { composite: { "builtin:regex?pattern=.": 1, "builtin:regex?pattern=never said": 1 } },
+      training: { max_steps: 3 },
+    },
+  });
+  await runAlignment(folder, partsStill(unlikeBase()));
+  const [first] = cardsOf(folder);
+  assert.equal(first!.best.dev.score, 50);
+  claimAutoAlign(folder, { stopping: true });
+  await runAlignment(folder, partsStill(unlikeBase()));
+  const after = cardsOf(folder).at(-1)!;
+  assert.deepEqual(after.result!.dev, [50, 50]);
+  const ignored = eventsOf(folder).find(({ code }) => code === "settings_ignored");
+  assert.ok(!/evaluation|reward/.test(ignored?.message ?? ""));
+});
+
+test("what a process spends before its first new work is of the budget, once, whichever process comes after", async () => {
+  const hour = 3_600_000;
+  /** The first look at the clock is where the folder is taken up; from then on an hour has passed. */
+  const late = () => {
+    let looks = 0;
+    const monotonicMs = (): number => (looks++ === 0 ? 0 : hour);
+    return partsOf({ over: { clock: { ...clock, monotonicMs }, grade: unlikeBase() } });
+  };
+  const looked = await autoFolder({ target_score: 0 });
+  await runAlignment(looked, partsStill(unlikeBase()));
+  await writeScores(looked, 0, { scores: [0, 0, 1, 0], clusters: ["a", "b", "c", "d"], hours: 0.25 });
+  claimAutoAlign(looked, {});
+  assert.equal((await runAlignment(looked, late())).auto_align!.hours, 1.25);
+
+  const request: AutoAlignRequest = {
+    target_score: 99,
+    sequencing: ["supervised"],
+    config: { training: { max_steps: 3 } },
+  };
+  const killed = await autoFolder(request);
+  assert.equal((await runAlignment(killed, partsStill(unlikeBase(), dyingAt("exportGguf", 1)))).outcome, "failed");
+  claimAutoAlign(killed, {});
+  assert.equal((await runAlignment(killed, late())).auto_align!.hours, 1);
+  // It is kept with the phase: a later process adds nothing of its own, for there is nothing new to do.
+  claimAutoAlign(killed, { stopping: true });
+  assert.equal((await runAlignment(killed, late())).auto_align!.hours, 1);
+});
+
 test("hours that pay for nothing end at once, and say what would help", async () => {
   const folder = await autoFolder({ target_score: 90, max_compute_hours: 0 });
   const result = await runAlignment(folder, partsOf());

@@ -1,15 +1,18 @@
 // Reinforcement over a small folder with the real trainer: what is paid becomes likelier, and nothing else moves the adapter.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
 import type { RunEvent } from "../../src/contract/run-folder.ts";
+import type { Trainer } from "../../src/engine/trainer.ts";
 import { measured, trialsOf } from "../../src/run/auto/judge.ts";
 import { resolveReinforce } from "../../src/run/auto/reinforce.ts";
 import { resolveSampling } from "../../src/run/auto/sampling.ts";
 import { correctedShare, type Judge } from "../../src/run/rewards/judged.ts";
 import type { Means } from "../../src/run/rewards/plan.ts";
 import { runAlignment } from "../../src/run/run.ts";
-import { brokenRules, claimAutoAlign, devItem, eventsOf, newRunFolder, partsOf } from "./run-harness.ts";
+import { brokenRules, claimAutoAlign, devItem, eventsOf, newRunFolder, overridden, partsOf } from "./run-harness.ts";
 
 const means: Means = {
   declines: () => false,
@@ -32,10 +35,11 @@ async function autoFolder(config: AutoAlignRequest["config"]): Promise<string> {
   return folder;
 }
 
+/** The clock stands still, so that no phase is over before its steps are done. */
+const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
+
 async function reinforced(config: AutoAlignRequest["config"]) {
   const folder = await autoFolder(config);
-  // The clock stands still, so that no phase is over before its steps are done.
-  const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
   const result = await runAlignment(folder, partsOf({ over: { grade, clock } }));
   assert.equal(result.error, null);
   return { folder, steps: eventsOf(folder).filter(({ kind }) => kind === "step") };
@@ -84,6 +88,56 @@ test("further steps over a draw have ratios of their own, and a penalty holds to
   assert.ok(new Set(coefficients).size > 1);
 });
 
+const held = (reference_policy: Record<string, unknown>): AutoAlignRequest["config"] => ({
+  reward: paysE,
+  loss: { kl_coef: 0.1 },
+  reference_policy,
+  sampling: { prompt_groups_per_step: 4, group_size: 8, max_tokens: 4 },
+  optimizer: { learning_rate: 0.02 },
+  training: { steps: 8 },
+});
+
+test("a reference that averages the policy stays nearer to it than where the phase began", async () => {
+  const kl = async (reference: Record<string, unknown>): Promise<number[]> =>
+    (await reinforced(held(reference))).steps.map((step) => metric(step, "kl_reference")).filter(Number.isFinite);
+  const [average, initial] = [await kl({ source: "ema", ema_decay: 0.5 }), await kl({ source: "initial" })];
+  // One that keeps nothing of itself is the policy as it was before each step, which is what drew the answers.
+  const copy = await kl({ source: "ema", ema_decay: 0 });
+  assert.ok(Math.abs(average[0]!) < 1e-5);
+  assert.ok(copy.every((nats) => Math.abs(nats) < 1e-5));
+  const [near, far] = [average, initial].map((nats) => meanOf(nats.slice(-4)));
+  assert.ok(near! > 1e-4 && near! < far! / 2, `${near} of ${far}`);
+});
+
+test("a run that is killed while a reference averages goes on to the bit", async () => {
+  const config = held({ ema_decay: 0.9, kl_target: 0.01 });
+  const madeIn = (folder: string) => ({
+    adapter: readFileSync(join(folder, "plan", "phase-1", "adapter.gguf")).toString("base64"),
+    // A step that was made again tells the same again.
+    metrics: [
+      ...new Map(eventsOf(folder).flatMap((event) => (event.kind === "step" ? [[event.step, event.metrics]] : []))),
+    ],
+  });
+  const whole = madeIn((await reinforced(config)).folder);
+  assert.equal(whole.metrics.length, 8);
+  const folder = await autoFolder(config);
+  let averaged = 0;
+  const wrap = (trainer: Trainer): Trainer =>
+    overridden(trainer, {
+      averageAdapter: (...given) => {
+        if (++averaged === 5) throw new Error("died");
+        return trainer.averageAdapter(...given);
+      },
+    });
+  const first = await runAlignment(folder, partsOf({ wrap, over: { grade, clock } }));
+  assert.equal(first.outcome, "failed");
+  claimAutoAlign(folder, {});
+  assert.equal((await runAlignment(folder, partsOf({ over: { grade, clock } }))).error, null);
+  const resumed = eventsOf(folder).find(({ kind }) => kind === "resumed");
+  assert.equal(resumed?.from_step, 3);
+  assert.deepEqual(madeIn(folder), whole);
+});
+
 test("draws whose answers are all paid alike are counted, not learned from, and end the phase", async () => {
   const { steps } = await reinforced({
     reward: { type: "verifier", verifier_ref: "builtin:regex?pattern=never said" },
@@ -104,13 +158,25 @@ test("every setting of a block is followed, or refused with its field", () => {
   assert.deepEqual(plan({ reference_policy: { enabled: true, source: "checkpoint:phase-1" } }).reference.source, {
     checkpoint: "phase-1",
   });
+  const averaged = (block: Record<string, unknown>) =>
+    plan({ reference_policy: { enabled: true, ...block } }).reference.source;
+  assert.deepEqual(averaged({ source: "ema", ema_decay: 0 }), { emaDecay: 0 });
+  assert.deepEqual(averaged({ ema_decay: 0.9 }), { emaDecay: 0.9 });
+  assert.deepEqual(averaged({ source: "ema" }), { emaDecay: 0.99 });
   const refused: [AutoAlignRequest["config"], RegExp][] = [
     [{ sampling: { group_size: 1 } }, /^config\.sampling\.group_size: /],
     [{ sampling: { max_tokens: 400, max_prompt_tokens: 400 } }, /^config\.sampling\.max_prompt_tokens: .*800/],
     [{ sampling: { temperature: 0 } }, /^config\.sampling\.temperature: /],
     [{ loss: { kl_coef: 0.1 }, reference_policy: { enabled: false } }, /^config\.reference_policy\.enabled: /],
     [{ reference_policy: { kl_target: 0.1 } }, /^config\.reference_policy\.kl_target: /],
-    [{ reference_policy: { source: "ema" } }, /^config\.reference_policy\.source: a moving average is not built/],
+    [{ reference_policy: { source: "emma" } }, /^config\.reference_policy\.source: must be .*ema/],
+    [
+      { reference_policy: { ema_decay: 1 } },
+      /^config\.reference_policy\.ema_decay: must be a number from 0 to below 1/,
+    ],
+    [{ reference_policy: { ema_decay: -0.1 } }, /^config\.reference_policy\.ema_decay: /],
+    [{ reference_policy: { ema_decay: "slow" } }, /^config\.reference_policy\.ema_decay: /],
+    [{ reference_policy: { source: "base", ema_decay: 0.9 } }, /^config\.reference_policy\.ema_decay: .*source ema/],
     [{ training: { inner_optim_steps: 65 } }, /^config\.training\.inner_optim_steps: /],
     [{ training: { inner_optim_steps: 1.5 } }, /^config\.training\.inner_optim_steps: /],
     [{ reward: { type: "llm_judge", llm_judge: { judge_model: "x", criteria: ["y"] } } }, /^config\.reward\.llm_judge/],

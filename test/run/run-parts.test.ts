@@ -334,7 +334,7 @@ test("the newest checkpoint that verifies is found; damaged and foreign ones are
   const folder = join(newFolder(), "checkpoints");
   const checkpoints = openCheckpoints(folder, identity, build);
   assert.deepEqual(await checkpoints.newest(), { found: null, damaged: [] });
-  for (const step of [2, 4, 10]) await checkpoints.write(stateAt(step), saveOf(`step ${step}`));
+  for (const step of [2, 4, 10]) await checkpoints.write(stateAt(step), { trained: saveOf(`step ${step}`) });
   const newest = (await checkpoints.newest()).found!;
   assert.equal(newest.step, 10);
   assert.deepEqual(newest.state, stateAt(10));
@@ -348,17 +348,28 @@ test("the newest checkpoint that verifies is found; damaged and foreign ones are
   rmSync(join(folder, "2", "state.json"));
   assert.deepEqual(await checkpoints.newest(), { found: null, damaged: [4, 2] });
 
-  await checkpoints.write(stateAt(2), saveOf("again"));
+  await checkpoints.write(stateAt(2), { trained: saveOf("again") });
   const other = openCheckpoints(folder, { ...identity, rows_sha256: "c" }, build);
   assert.equal(await other.at(2), null);
   assert.equal((await checkpoints.at(2))?.step, 2);
+});
+
+test("a moving average is part of a checkpoint: one whose average is damaged is not used", async () => {
+  const folder = join(newFolder(), "checkpoints");
+  const checkpoints = openCheckpoints(folder, identity, build);
+  for (const step of [1, 2])
+    await checkpoints.write(stateAt(step), { trained: saveOf("policy"), average: saveOf(`average ${step}`) });
+  const { averageFolder } = (await checkpoints.newest()).found!;
+  assert.equal(readFileSync(join(averageFolder, "adapter.bin"), "utf8"), "average 2");
+  writeFileSync(join(averageFolder, "adapter.bin"), "average 3");
+  assert.deepEqual((await checkpoints.newest()).damaged, [2]);
 });
 
 test("pruning keeps the newest and the best, never fewer than two", async () => {
   const folder = join(newFolder(), "checkpoints");
   const checkpoints = openCheckpoints(folder, identity, build);
   for (const step of [1, 2, 3, 4, 5]) {
-    await checkpoints.write(stateAt(step), saveOf(`step ${step}`));
+    await checkpoints.write(stateAt(step), { trained: saveOf(`step ${step}`) });
     await checkpoints.prune(2, 1);
   }
   assert.deepEqual(readdirSync(folder).sort(), ["1", "4", "5"]);
@@ -369,9 +380,10 @@ test("pruning keeps the newest and the best, never fewer than two", async () => 
 test("a save that breaks off leaves a temporary and no checkpoint", async () => {
   const folder = join(newFolder(), "checkpoints");
   const checkpoints = openCheckpoints(folder, identity, build);
-  const broken = checkpoints.write(stateAt(1), async () => {
+  const trained = async (): Promise<never> => {
     throw new Error("disk");
-  });
+  };
+  const broken = checkpoints.write(stateAt(1), { trained });
   await assert.rejects(broken, /disk/);
   assert.ok(readdirSync(folder).every(isTemporary));
   await removeTemporaries(folder);

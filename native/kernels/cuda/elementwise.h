@@ -126,6 +126,19 @@ template <class T, int n> struct Cast {
     }
 };
 
+/** A step of kernels/average.h. kept + taken = 1. */
+struct Average {
+    float * w; // [count]
+    const float * from;
+    int64_t count;
+    float kept, taken;
+    template <class Block> DEVICE void operator()(const Block & block) const {
+        const int64_t i = block.x() * block.threads() + block.thread();
+        if (i >= count) return;
+        w[i] = kept > 0.5f ? w[i] + taken * (from[i] - w[i]) : from[i] + kept * (w[i] - from[i]);
+    }
+};
+
 /** The host's random_key and mix64 of base/random.h. */
 DEVICE uint64_t mix_bits(uint64_t x) {
     x ^= x >> 30;

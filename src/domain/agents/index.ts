@@ -18,6 +18,8 @@ export interface AgentsParts {
     name: string,
   ) => { modelId: string; name: string; kind: string; isServing: boolean } | null;
   chat: AnswersParts["chat"];
+  /** After feedback on an answer was kept. */
+  onFeedback: (ownerId: string, requestId: string) => void;
   /** The appliance's address, as clients have it. */
   baseUrl: () => string;
 }
@@ -201,12 +203,18 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
       },
       "agents.feedback": async ({ params, body, keepReply }, caller) => {
         const { id } = owned(caller, params.agent_id);
-        return store.transaction(() => {
-          sql.insertFeedback.run(store.nextSeq(), id, body.rating ?? null, body.intervention ? 1 : 0, clock.now());
+        const { rating = null, intervention = false, request_id: requestId = null } = body;
+        if (requestId !== null && !sql.answered.get({ agentId: id, requestId }))
+          throw new Failure("not_found", "The agent gave no answer to that request");
+        const reply = store.transaction(() => {
+          const given = { seq: store.nextSeq(), agentId: id, rating, requestId, at: clock.now() };
+          sql.insertFeedback.run({ ...given, intervention: intervention ? 1 : 0 });
           const reply = { data: info(caller, owned(caller, id)) };
           keepReply(reply, [id]);
           return reply;
         });
+        if (requestId !== null) parts.onFeedback(caller.userId, requestId);
+        return reply;
       },
     },
   };

@@ -91,8 +91,19 @@ export const prepareAgents = (store: Store) => ({
      WHERE agent_id = :agentId AND (:session IS NULL OR session = :session)
      ORDER BY seq DESC LIMIT :limit OFFSET :offset`,
   ),
-  insertFeedback: store.prepare<[number, string, number | null, 0 | 1, string]>(
-    "INSERT INTO agent_feedback(seq, agent_id, rating, intervention, at) VALUES(?, ?, ?, ?, ?)",
+  insertFeedback: store.prepare<{
+    seq: number;
+    agentId: string;
+    rating: number | null;
+    intervention: 0 | 1;
+    requestId: string | null;
+    at: string;
+  }>(
+    `INSERT INTO agent_feedback(seq, agent_id, rating, intervention, request_id, at)
+     VALUES(:seq, :agentId, :rating, :intervention, :requestId, :at)`,
+  ),
+  answered: store.prepare<{ agentId: string; requestId: string }, { one: 1 }>(
+    "SELECT 1 AS one FROM agent_run WHERE agent_id = :agentId AND request_id = :requestId",
   ),
 });
 

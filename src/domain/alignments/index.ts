@@ -18,6 +18,7 @@ import { isErrno } from "../../base/files.ts";
 import { newId } from "../../base/ids.ts";
 import type { Clock } from "../../base/time.ts";
 import type { alignments } from "../../contract/alignments.ts";
+import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { DocumentSnapshot } from "../../contract/documents.ts";
 import { type Caller, Download, EventStream, type Handlers, type Input, type Reply } from "../../contract/endpoint.ts";
 import type { Recipe, SnapshotDocument } from "../../contract/run-folder.ts";
@@ -29,7 +30,7 @@ import type { Teacher } from "../../run/folder/teacher.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { openStudyThread } from "../../study/thread.ts";
-import { createAutoAligns } from "./auto/index.ts";
+import { type AutoAligns, createAutoAligns } from "./auto/index.ts";
 import type { Moves } from "./auto/moves.ts";
 import type { AutoAlignsSql } from "./auto/store.ts";
 import { tellStranded } from "./auto/work.ts";
@@ -82,6 +83,8 @@ export interface AlignmentsParts {
   /** The owner's benchmark; null when there is none. */
   findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
+  /** Throws a validation failure where an auto-align's target is of a reward that cannot score all of them. */
+  checkMetric: (config: AutoAlignRequest["config"], items: readonly BenchmarkItem[]) => void;
   /** The id of a model that answers chats. Throws not_found. */
   findModel: (ownerId: string, model: string) => string;
   /** What a model of this appliance is for; null when the owner has none of that name. */
@@ -105,6 +108,8 @@ export interface AlignmentsParts {
 
 export interface Alignments {
   handlers: Handlers<typeof alignments>;
+  /** As the endpoint begins one, with what is learned from besides the project's documents. Throws what that throws. */
+  beginAutoAlign: AutoAligns["begin"];
   /** Alignments of the owner that hold a snapshot of the document, newest first. */
   snapshotsOf(ownerId: string, documentId: string): DocumentSnapshot[];
   /** Deletes them. Throws conflict while one of the alignments is under way. */
@@ -290,6 +295,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     findBenchmark: parts.findBenchmark,
     sealedOf: (benchmarkId) => parts.itemsOf(benchmarkId).filter(({ split }) => split === "sealed"),
     devOf: (benchmark) => devOf(parts, benchmark),
+    checkMetric: (config, benchmarkId) => parts.checkMetric(config, parts.itemsOf(benchmarkId)),
     interrupt: parts.interruptRun,
     describeModel: parts.describeModel,
     hasUpstream: parts.hasUpstream,
@@ -344,6 +350,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   }
 
   return {
+    beginAutoAlign: autoAligns.begin,
     snapshotsOf,
     removeSnapshots,
     isAligning: (ownerId) => sql.live.get(ownerId)!.any === 1,

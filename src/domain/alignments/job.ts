@@ -557,7 +557,7 @@ function save({ sql, clock, autoAligns }: AlignParts, attempt: Attempt): void {
       fence: claim.fence,
     }).changes === 1;
   if (attempt.autoAlign === null) return void advance();
-  autoAligns.save(row.id, attempt.cards, advance);
+  autoAligns.save(claim, attempt.cards, advance);
   attempt.cards = [];
 }
 
@@ -587,7 +587,9 @@ async function conclude(
     if (before === "unplanned" && parts.autoAligns.claimOf(row.id).stopping) return parts.autoAligns.stopped(claim);
     // What an auto-align has decided and made is in its folder.
     const isWorthIt = attempt.saved || before === "decided";
-    if (!isWorthIt || claim.attempt >= claim.maxAttempts) throw error;
+    // Since it was claimed, a decision may have renewed its attempts.
+    const { attempt: made, maxAttempts } = queue.of(row.id, "align")!;
+    if (!isWorthIt || made >= maxAttempts) throw error;
     queue.move(claim, "queued", { detail: error.message });
     return;
   }

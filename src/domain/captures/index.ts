@@ -7,19 +7,17 @@
 
 import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
-import type { Log } from "../../base/log.ts";
-import type { Clock } from "../../base/time.ts";
 import type { captures as promises } from "../../contract/captures.ts";
 import { type Caller, EventStream, type Handlers, type Reply } from "../../contract/endpoint.ts";
-import type { Store } from "../../store/open.ts";
+import type { proposals as proposed } from "../../contract/proposals.ts";
 import { filter } from "./filter.ts";
 import { type Form, forms, type Heard, overheard } from "./forms.ts";
+import { asMarkdown } from "./markdown.ts";
+import { poor } from "./proposals/evidence.ts";
+import { createProposals, type ProposalsParts } from "./proposals/index.ts";
 import { type CaptureRow, prepareCaptures, type SettingRow, type SubjectKind } from "./store.ts";
 
-export interface CapturesParts {
-  store: Store;
-  clock: Clock;
-  log: Log;
+export interface CapturesParts extends ProposalsParts {
   /** Personal data of a known form, in order, none within another. */
   findPersonalData: (text: string) => { kind: string; start: number; end: number }[];
   /** Whether an answer declines. */
@@ -29,11 +27,12 @@ export interface CapturesParts {
     "document" | "benchmark",
     (name: string, text: string, caller: Caller, also: (id: string) => void) => Promise<unknown>
   >;
-  audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
 }
 
 export interface Captures {
-  handlers: Handlers<typeof promises>;
+  handlers: Handlers<typeof promises & typeof proposed>;
+  /** Looks whether answers of an owner's, of which this request's is one, now speak for an auto-align. */
+  consider(ownerId: string, requestId: string): void;
   /** The same handler, with an eye on the keys, or the agents, whose traffic is kept. */
   ofKey<H extends AnsweringHandler>(handler: H, form: keyof typeof forms): H;
   ofAgent<H extends AnsweringHandler>(handler: H, form: keyof typeof forms): H;
@@ -48,6 +47,7 @@ const mostCaptures = 10_000;
 export function createCaptures(parts: CapturesParts): Captures {
   const { store, clock, log } = parts;
   const sql = prepareCaptures(store);
+  const proposals = createProposals(parts);
 
   function masked(text: string, places: Map<string, string>): string {
     let out = "";
@@ -63,7 +63,11 @@ export function createCaptures(parts: CapturesParts): Captures {
     return out + text.slice(at);
   }
 
-  function keep(setting: SettingRow, caller: Caller, said: () => { question: string; heard: Heard }): void {
+  function keep(
+    setting: SettingRow,
+    caller: Caller,
+    { requestId, said }: { requestId: string; said: () => { question: string; heard: Heard } },
+  ): void {
     try {
       const { question: asked, heard } = said();
       const places = new Map<string, string>();
@@ -81,11 +85,13 @@ export function createCaptures(parts: CapturesParts): Captures {
           confidence: heard.confidence,
           masked: places.size,
           used_in: null,
+          request_id: requestId,
           created_seq: store.nextSeq(),
           created_at: clock.now(),
         });
         sql.trim.run({ ownerId: caller.userId, most: mostCaptures });
       });
+      if ((heard.confidence ?? 100) < poor) proposals.consider(caller.userId, requestId);
     } catch (error) {
       log("error", "capture.failed", { subject: setting.subject_id, error });
     }
@@ -97,12 +103,15 @@ export function createCaptures(parts: CapturesParts): Captures {
     kind: SubjectKind,
     subjectOf: (params: unknown, caller: Caller) => string,
   ): H {
-    const watching = async (input: { params: unknown; body: unknown }, caller: Caller): Promise<unknown> => {
+    type Watched = { params: unknown; body: unknown; requestId: string };
+    const watching = async (input: Watched, caller: Caller): Promise<unknown> => {
       const reply = await handler(input as never, caller);
       const setting = sql.setting.get({ kind, subjectId: subjectOf(input.params, caller) });
       if (!setting) return reply;
-      const heard = (answer: () => Heard): void =>
-        keep(setting, caller, () => ({ question: form.question(input.body), heard: answer() }));
+      const heard = (answer: () => Heard): void => {
+        const said = () => ({ question: form.question(input.body), heard: answer() });
+        keep(setting, caller, { requestId: input.requestId, said });
+      };
       if (reply instanceof EventStream)
         return new EventStream(overheard(form, reply.events, (answer) => heard(() => answer)));
       heard(() => form.whole(reply));
@@ -118,7 +127,8 @@ export function createCaptures(parts: CapturesParts): Captures {
       throw new Failure("not_found", "Agent or key not found");
   }
 
-  const handlers: Handlers<typeof promises> = {
+  const handlers: Captures["handlers"] = {
+    ...proposals.handlers,
     "captures.set": async ({ body }, caller) => {
       const { kind, subject_id: subjectId, enabled, masking } = body;
       checkSubject(caller, subjectId, kind);
@@ -188,20 +198,12 @@ export function createCaptures(parts: CapturesParts): Captures {
 
   return {
     handlers,
+    consider: proposals.consider,
     ofKey: (handler, form) => watched(handler, forms[form], "key", (_, { keyId }) => keyId),
     ofAgent: (handler, form) =>
       watched(handler, forms[form], "agent", (params) => (params as { agent_id: string }).agent_id),
   };
 }
-
-/** A heading is one line: a question of several is joined. */
-const asMarkdown = (name: string, pairs: readonly { instruction: string; response: string }[]): string =>
-  [
-    `# ${name}`,
-    ...pairs.map(
-      ({ instruction, response }) => `## ${instruction.replaceAll(/\s+/g, " ").trim()}\n\n${response.trim()}`,
-    ),
-  ].join("\n\n");
 
 const toRecord = (row: CaptureRow): Reply<(typeof promises)["captures.list"]>["captures"][number] => ({
   capture_id: row.id,

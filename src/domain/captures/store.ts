@@ -20,6 +20,8 @@ export interface CaptureRow {
   confidence: number | null;
   masked: number;
   used_in: string | null;
+  /** That was answered; null of what an older version kept. */
+  request_id: string | null;
   created_seq: number;
   created_at: string;
 }
@@ -46,9 +48,9 @@ export const prepareCaptures = (store: Store) => ({
   ),
   insert: store.prepare<CaptureRow>(
     `INSERT INTO capture(id, owner_id, kind, subject_id, model_id, question, answer, confidence, masked, used_in,
-     created_seq, created_at)
+     request_id, created_seq, created_at)
      VALUES(:id, :owner_id, :kind, :subject_id, :model_id, :question, :answer, :confidence, :masked, :used_in,
-     :created_seq, :created_at)`,
+     :request_id, :created_seq, :created_at)`,
   ),
   /** All but the owner's newest. */
   trim: store.prepare<{ ownerId: string; most: number }>(

@@ -1,6 +1,7 @@
-// A look at some sealed items for an auto-align: answered and graded as an evaluation would, on the engine that serves. Only the scores
-// leave; nothing but the use of the sealed split is kept, so that a look that was cut off is simply made again.
-import type { Clock } from "../../base/time.ts";
+// A look at some sealed items for an auto-align: answered on the engine that serves, and graded as an evaluation would, or paid by the
+// reward that its target is of. Only the scores leave; nothing but the use of the sealed split is kept, so that a look that was cut off is simply made again.
+import { type Clock, givingWay } from "../../base/time.ts";
+import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 import {
   type Asking,
@@ -25,6 +26,8 @@ export interface LookParts {
   grading: Grading;
   /** In item order. */
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
+  /** How answers are scored where an auto-align's target is of its reward; null where it is of right answers. */
+  rewardOf: (config: AutoAlignRequest["config"]) => RewardScore | null;
   /** Keeps the model loaded until released. Throws what loading throws. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
 }
@@ -33,10 +36,13 @@ export interface AskedLook {
   ref: ModelRef;
   benchmarkId: string;
   samples: readonly number[];
+  config: AutoAlignRequest["config"];
   autoAlignId: string;
   checkpoint: string;
   signal: AbortSignal;
 }
+
+type RewardScore = (answer: string, item: BenchmarkItem) => number;
 
 /** Scores in [0, 1], in the order of the samples, and the hours that the device took. */
 export type ScoreLook = (look: AskedLook) => Promise<{ scores: number[]; hours: number }>;
@@ -44,7 +50,8 @@ export type ScoreLook = (look: AskedLook) => Promise<{ scores: number[]; hours: 
 export function createLook(parts: LookParts): ScoreLook {
   const { sql, clock, generator } = parts;
 
-  return async ({ ref, benchmarkId, samples, autoAlignId, checkpoint, signal }) => {
+  return async ({ ref, benchmarkId, samples, config, autoAlignId, checkpoint, signal }) => {
+    const reward = parts.rewardOf(config);
     const all = parts.itemsOf(benchmarkId);
     const rivals = competition(all);
     const places = new Map(all.map(({ sample_num }, index) => [sample_num, index]));
@@ -54,7 +61,7 @@ export function createLook(parts: LookParts): ScoreLook {
     const judge: ModelRef = { baseId: ref.baseId, basePath: ref.basePath };
     const leases = [await parts.lease(ref)];
     try {
-      if (items.some(({ type }) => type === "long")) leases.push(await parts.lease(judge));
+      if (reward === null && items.some(({ type }) => type === "long")) leases.push(await parts.lease(judge));
       const began = clock.monotonicMs();
       // Before the first answer: a look that is cut off has looked.
       sql.touch.run({
@@ -64,13 +71,11 @@ export function createLook(parts: LookParts): ScoreLook {
         purpose: "look",
         at: clock.now(),
       });
-      const scores = new Map<number, number>();
-      for (const [sample, score] of [
-        ...(await briefScores(parts, asking, items, signal)),
-        ...(await longScores(asking, judge, items, signal)),
-        ...(await choiceScores(asking, items, signal)),
-      ])
-        scores.set(sample, score);
+      const scores = new Map(
+        reward === null
+          ? await gradedScores(parts, asking, judge, items, signal)
+          : await rewardScores(reward, asking, items, signal),
+      );
       signal.throwIfAborted();
       return {
         scores: samples.map((sample) => scores.get(sample)!),
@@ -83,6 +88,35 @@ export function createLook(parts: LookParts): ScoreLook {
 }
 
 type Scored = [sample: number, score: number][];
+
+/** As the run answers dev and scores it: whatever the question's type is. */
+async function rewardScores(
+  reward: RewardScore,
+  asking: Asking,
+  items: readonly BenchmarkItem[],
+  signal: AbortSignal,
+): Promise<Scored> {
+  const answers = await answered(asking, items, answerTokens, signal);
+  const giveWay = givingWay();
+  const scores: Scored = [];
+  for (const [at, item] of items.entries()) {
+    scores.push([item.sample_num, reward(answers[at]!, item)]);
+    await giveWay();
+  }
+  return scores;
+}
+
+const gradedScores = async (
+  parts: LookParts,
+  asking: Asking,
+  judge: ModelRef,
+  items: readonly BenchmarkItem[],
+  signal: AbortSignal,
+): Promise<Scored> => [
+  ...(await briefScores(parts, asking, items, signal)),
+  ...(await longScores(asking, judge, items, signal)),
+  ...(await choiceScores(asking, items, signal)),
+];
 
 async function briefScores(
   { grading }: LookParts,

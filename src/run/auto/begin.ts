@@ -26,18 +26,27 @@ export interface Beginning {
   said: BaseSaid;
 }
 
+interface Order {
+  limits: PlanLimits;
+  reinforcePlan: ReinforcePlan | null;
+  /** That opening the base took. */
+  openHours: number;
+  /** That this process spent before its first new work. */
+  startUp: () => number;
+}
+
 export async function begin(
   run: Run,
   base: OpenedBase,
   prepared: Prepared,
-  { identity, limits, reinforcePlan }: { identity: string; limits: PlanLimits; reinforcePlan: ReinforcePlan | null },
+  { identity, ...order }: Order & { identity: string },
 ): Promise<Beginning> {
   const auto = run.request.auto_align!;
   const said = await askBase(run, base.trainer, prepared.dev);
   const found = await stage(
     join(run.folder, "plan", "diagnosis"),
     identity,
-    () => findOut(run, base, prepared, { said, reinforcePlan, limits }),
+    () => findOut(run, base, prepared, said, order),
     json(),
   );
   const sealed = Math.max(...auto.thirds);
@@ -45,13 +54,13 @@ export async function begin(
     said,
     state: {
       seed: run.request.recipe.training.seed,
-      limits,
+      limits: order.limits,
       diagnosis: found.diagnosis,
       checkpoints: [
         {
           id: "base",
           parent: null,
-          dev: said.dev.map(({ correct }) => Number(correct)),
+          dev: said.dev.map(run.points),
           sampled: null,
           guards: gatingSuites(run, suitesOfBase(run, said)),
           divergence_penalty: 0,
@@ -62,7 +71,8 @@ export async function begin(
       hours: (said.seconds + prepared.report.seconds) / 3600 + found.hours,
       costs: found.costs,
       check_hours: said.seconds / 3600,
-      look_hours: (said.devSeconds / 3600 / Math.max(1, prepared.dev.length)) * sealed,
+      // A look ends the process: the next one opens the base again.
+      look_hours: (said.devSeconds / 3600 / Math.max(1, prepared.dev.length)) * sealed + found.open_hours,
       past: auto.past.map((phase) => ({ ...phase, arm: phase.arm as Arm })),
       resumed_after: auto.resumed_after,
     },
@@ -78,14 +88,18 @@ interface Found {
   diagnosis: PlanState["diagnosis"];
   costs: Record<Arm, ArmCost>;
   hours: number;
+  open_hours: number;
 }
 
 async function findOut(
   run: Run,
   base: OpenedBase,
   prepared: Prepared,
-  { said, reinforcePlan, limits }: { said: BaseSaid; reinforcePlan: ReinforcePlan | null; limits: PlanLimits },
+  said: BaseSaid,
+  { limits, reinforcePlan, openHours, startUp }: Order,
 ): Promise<Found> {
+  // Rows and the base's answers, which came first, say themselves what they took.
+  startUp();
   const began = run.parts.clock.monotonicMs();
   const { items } = await diagnose(run, base, prepared.dev, said);
   const isAllowed = (limits.sequencing ?? limits.arms).includes("represent");
@@ -105,7 +119,8 @@ async function findOut(
       profile: edits.profile,
     },
     costs: { ...costs, represent: edits.cost },
-    hours: hoursSince(run, began),
+    hours: openHours + hoursSince(run, began),
+    open_hours: openHours,
   };
 }
 

@@ -66,7 +66,7 @@ export function checkpointOf(run: Run, id: string, parent: string, checked: Chec
   return {
     id,
     parent,
-    dev: checked.answers.map(({ correct }) => Number(correct)),
+    dev: checked.answers.map(run.points),
     sampled: checked.sampled,
     guards: gatingSuites(run, checked.suites),
     divergence_penalty: checked.drift === null ? 0 : penaltyOf({ suites: [], drift: checked.drift }, limits!),

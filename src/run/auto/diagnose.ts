@@ -5,6 +5,7 @@ import { formatChat } from "../../engine/chat-format.ts";
 import { type BaseSaid, devAnswers } from "../choose.ts";
 import type { Run } from "../context.ts";
 import type { DevAnswer, Draw } from "../dev-check.ts";
+import { isRight } from "../plan/deficits.ts";
 import type { Diagnosis, ProbedItem } from "../plan/state.ts";
 import type { DevPrompt } from "../rows.ts";
 import type { OpenedBase } from "../training.ts";
@@ -43,11 +44,12 @@ export async function diagnose(
       const said = [read[at]!, ...others.map((answers) => answers[at]!)];
       return {
         cluster: item.cluster,
-        closed_book: Number(closed.correct),
-        open_book: Number(read[at]!.correct),
+        closed_book: run.points(closed),
+        open_book: run.points(read[at]!),
         sampled: sampled[at]!,
-        format_only: !closed.correct && golds.some((gold) => containsWords(closed.answer, gold)),
+        format_only: !isRight(run.points(closed)) && golds.some((gold) => containsWords(closed.answer, gold)),
         disputed: isDisputed(
+          run,
           said,
           golds.some((gold) => containsWords(text, gold)),
         ),
@@ -57,9 +59,9 @@ export async function diagnose(
 }
 
 /** Answers that were drawn apart agree, and the reference stands nowhere in the documents. */
-function isDisputed(said: readonly DevAnswer[], isInDocuments: boolean): boolean {
+function isDisputed({ points }: Run, said: readonly DevAnswer[], isInDocuments: boolean): boolean {
   const answers = new Set(said.map(({ answer }) => normalised(answer)));
-  return !isInDocuments && answers.size === 1 && said.every(({ correct }) => !correct);
+  return !isInDocuments && answers.size === 1 && said.every((one) => points(one) === 0);
 }
 
 /** Of every dev item the share of drawn answers that are right. */
@@ -71,7 +73,7 @@ export async function sampledShares(
   const right = dev.map(() => 0);
   for (let at = 0; at < draws; at++) {
     const answers = await devAnswers(run, { ...asked, prompts: dev }, { unit: "drawn answers", draw: drawOf(run, at) });
-    for (const [index, { correct }] of answers.entries()) right[index]! += Number(correct);
+    for (const [index, answer] of answers.entries()) right[index]! += Number(isRight(run.points(answer)));
   }
   return right.map((count) => count / draws);
 }

@@ -14,7 +14,7 @@ import { loadScaled, removeScaled } from "../scale.ts";
 import { learningRateAt, permutation } from "../schedule.ts";
 import { keptAt, stage } from "../stage.ts";
 import { adapterName, type OpenedBase, openTraining, saveStep, step, type Training } from "../training.ts";
-import { closeReference, openReference } from "./reference.ts";
+import { closeReference, openAverage, openReference, type Reference } from "./reference.ts";
 import { type ReinforcePlan, reinforce } from "./reinforce.ts";
 import { editedName, type Represented, represent } from "./represent/represent.ts";
 
@@ -43,6 +43,8 @@ export interface PhaseOrder {
   run: Run;
   base: OpenedBase;
   prepared: Prepared;
+  /** Hours that this process spent before its first new work, which this phase may be. */
+  startUp: () => number;
   /** Which phase of the auto-align this is, from 1. */
   number: number;
   plan: PhasePlan;
@@ -113,6 +115,7 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   const { run, base, plan, prepared, from, number, stepsBefore } = order;
   const { recipe } = run.request;
   const { clock } = run.parts;
+  const startUp = order.startUp();
   const began = clock.monotonicMs();
   await run.enter(plan.arm === "distil" ? "repairing" : "training");
   const training = await openTraining(run, base, prepared, {
@@ -136,7 +139,7 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
       checkpoint: idOfPhase(number),
       steps_run: steps,
       hours_run: hours(),
-      setup_hours: (opened - began) / 3_600_000,
+      setup_hours: startUp + (opened - began) / 3_600_000,
       ...(outcome !== undefined && { outcome }),
     },
     adapter: { id: idOfPhase(number), shape, rowsSeen: from.rowsSeen + rows },
@@ -238,12 +241,8 @@ export function rowsOf(
 }
 
 async function reinforced(order: PhaseOrder, training: Training, isOver: () => boolean): Promise<Worked> {
-  const { run, plan, stepsBefore, reinforcePlan, adapterOf } = order;
-  const { trainer } = training;
-  const { source } = reinforcePlan!.reference;
-  const held =
-    source === "initial" ? order.from : adapterOf(source === null || source === "base" ? "base" : source.checkpoint);
-  const reference = source === null ? null : await openReference(trainer, held);
+  const { run, plan, stepsBefore, reinforcePlan } = order;
+  const reference = await referenceOf(order, training);
   try {
     await reinforce({
       ...{ run, training, reference, stepsBefore, isOver },
@@ -254,9 +253,21 @@ async function reinforced(order: PhaseOrder, training: Training, isOver: () => b
       seed: plan.seed,
     });
   } finally {
-    if (reference !== null) await closeReference(trainer, reference);
+    if (reference !== null) await closeReference(training, reference);
   }
   return trained(training);
+}
+
+async function referenceOf(
+  { from, reinforcePlan, adapterOf }: PhaseOrder,
+  training: Training,
+): Promise<Reference | null> {
+  const { source } = reinforcePlan!.reference;
+  if (source === null) return null;
+  if (source === "base" || source === "initial")
+    return openReference(training.trainer, source === "base" ? adapterOf("base") : from);
+  if ("emaDecay" in source) return openAverage(training, from, source.emaDecay);
+  return openReference(training.trainer, adapterOf(source.checkpoint));
 }
 
 async function distil(

@@ -1,54 +1,103 @@
 // The `reference_policy` block of a configuration → what a KL penalty holds the policy to.
 import { invalid } from "../../base/errors.ts";
 import type { AdapterShape, Trainer } from "../../engine/trainer.ts";
+import { adapterName, type Training } from "../training.ts";
 
 export interface ReferencePlan {
-  /** base: without an adapter. initial: as the phase began. checkpoint: another one's adapter. null: none. */
-  source: "base" | "initial" | { checkpoint: string } | null;
+  /** base: without an adapter. initial: as the phase began. checkpoint: another one's adapter. emaDecay: a moving average. null: none. */
+  source: "base" | "initial" | { checkpoint: string } | { emaDecay: number } | null;
   /** Nats a token that the penalty's coefficient is led towards; null leaves it as it is. */
   klTarget: number | null;
 }
 
 const refused = (field: string, message: string) => invalid(["config", "reference_policy", field], message);
 
-/** Values of the block are not null. */
+/** Values of the block are not null. A decay asks for the average that it is of. */
 export function resolveReference(block: Record<string, unknown>, klCoef: number): ReferencePlan {
-  const { enabled = klCoef > 0, source = "base", kl_target: target = null, ema_decay: decay } = block;
+  const { enabled = klCoef > 0, kl_target: target = null, ema_decay: decay } = block;
+  const { source = decay === undefined ? "base" : "ema" } = block;
   if (typeof enabled !== "boolean") throw refused("enabled", "must be true or false");
   if (!enabled && klCoef > 0)
     throw refused("enabled", "is false, and loss.kl_coef holds to a reference: leave one of them out");
-  if (decay !== undefined || source === "ema")
-    throw refused(decay === undefined ? "source" : "ema_decay", "a moving average is not built: use base or initial");
+  if (decay !== undefined && source !== "ema")
+    throw refused("ema_decay", "is of a moving average, and source is another: use source ema, or leave it out");
   if (target !== null && !(typeof target === "number" && target > 0)) throw refused("kl_target", "must be above 0");
   if (target !== null && klCoef === 0) throw refused("kl_target", "needs loss.kl_coef above 0 to begin with");
-  return { source: enabled ? sourceOf(source) : null, klTarget: target as number | null };
+  const held = sourceOf(source, decay);
+  return { source: enabled ? held : null, klTarget: target as number | null };
 }
 
-function sourceOf(source: unknown): NonNullable<ReferencePlan["source"]> {
+/** Remembers about a hundred steps: more than a usual phase has, so that the reference trails the policy through all of it. */
+const usualDecay = 0.99;
+
+function sourceOf(source: unknown, decay: unknown = usualDecay): NonNullable<ReferencePlan["source"]> {
   if (source === "base" || source === "initial") return source;
+  if (source === "ema") {
+    if (typeof decay === "number" && decay >= 0 && decay < 1) return { emaDecay: decay };
+    throw refused("ema_decay", "must be a number from 0 to below 1");
+  }
   const named = typeof source === "string" ? /^checkpoint:(.+)$/.exec(source)?.[1] : undefined;
   if (named !== undefined) return { checkpoint: named };
-  throw refused("source", "must be base, initial or checkpoint: and its id");
+  throw refused("source", "must be base, initial, ema or checkpoint: and its id");
 }
 
-/** Name of the reference's adapter inside the trainer; null is the base. */
 export interface Reference {
+  /** Name of its adapter inside the trainer; null is the base. */
   adapter: string | null;
+  /** Of a moving average of the policy, what it keeps of itself at every step; null of a reference that stands still. */
+  decay: number | null;
 }
 
 const referenceName = "reference";
 
-/** `path`: its adapter as GGUF, of that shape; null is the base. */
+/** What stands still: `path` is its adapter as GGUF, of that shape; null is the base. */
 export async function openReference(
   trainer: Trainer,
   { path, shape }: { path: string | null; shape: AdapterShape },
 ): Promise<Reference> {
-  if (path === null) return { adapter: null };
+  if (path === null) return { adapter: null, decay: null };
   await trainer.createAdapter(referenceName, shape);
   await trainer.load(referenceName, path);
-  return { adapter: referenceName };
+  return { adapter: referenceName, decay: null };
 }
 
-export async function closeReference(trainer: Trainer, { adapter }: Reference): Promise<void> {
-  if (adapter !== null) await trainer.dropAdapter(adapter);
+/** The policy as the phase began, from where its average sets out; else where the checkpoint that the phase goes on from has it. */
+export async function openAverage(
+  training: Training,
+  { path }: { path: string | null },
+  decay: number,
+): Promise<Reference> {
+  const { trainer, checkpoints, shape, state } = training;
+  // Of the same seed as the policy: without a path both begin with the same A, and B = 0.
+  await trainer.createAdapter(referenceName, shape);
+  const found = await checkpoints.at(state.step);
+  const from = found === null ? path : found.averageFolder;
+  if (from !== null) await trainer.load(referenceName, from);
+  training.average = referenceName;
+  return { adapter: referenceName, decay };
+}
+
+/** After a step of the policy. */
+export async function followPolicy(trainer: Trainer, { adapter, decay }: Reference): Promise<void> {
+  if (adapter !== null && decay !== null) await trainer.averageAdapter(adapter, adapterName, decay);
+}
+
+export async function closeReference(training: Training, { adapter }: Reference): Promise<void> {
+  training.average = null;
+  if (adapter !== null) await training.trainer.dropAdapter(adapter);
+}
+
+/** Sequences over which the coefficient of an adaptive KL penalty follows its target. */
+const horizon = 10_000;
+
+/** Ziegler et al., 2019: the coefficient rises while the policy is further from its reference than the target, and falls below it. */
+export function followTarget(
+  { klTarget }: ReferencePlan,
+  { reinforce }: Training["state"],
+  kl: number | null,
+  answers: number,
+): void {
+  if (klTarget === null || kl === null) return;
+  const error = Math.min(0.2, Math.max(-0.2, kl / klTarget - 1));
+  reinforce!.klCoef *= 1 + (error * answers) / horizon;
 }

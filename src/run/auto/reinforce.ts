@@ -20,12 +20,12 @@ import {
 import type { PlanLimits } from "../plan/state.ts";
 import { nothingYet } from "../rewards/normalise.ts";
 import { type Paid, rewardsOf } from "../rewards/pay.ts";
-import { type Means, type RewardBlock, type RewardPlan, resolveReward } from "../rewards/plan.ts";
+import { type Means, type RewardBlock, type RewardPlan, resolveReward, usualReward } from "../rewards/plan.ts";
 import { packed } from "../rows.ts";
 import { learningRateAt, microBatches } from "../schedule.ts";
 import { adapterName, optimStep, saveStep, type Training } from "../training.ts";
 import { drawn, groupsOf, type Prompt, promptAt, promptsOf } from "./prompts.ts";
-import { type Reference, type ReferencePlan, resolveReference } from "./reference.ts";
+import { followPolicy, followTarget, type Reference, type ReferencePlan, resolveReference } from "./reference.ts";
 import { resolveSampling, type SamplingPlan } from "./sampling.ts";
 
 /** What a phase of reinforcement is made of, every default filled in. */
@@ -50,10 +50,10 @@ const rateShare = 0.1;
 
 type Config = NonNullable<AutoAlignRequest["config"]>;
 
-/** Throws a validation failure that names the field. Without a reward block an answer must be the reference. */
+/** Throws a validation failure that names the field. */
 export function resolveReinforce(config: Config | null, means: Means, context: number): ReinforcePlan {
   const { type, ...loss } = (config?.loss ?? {}) as Record<string, unknown>;
-  const reward = (config?.reward ?? { type: "verifier", verifier_ref: "builtin:exact" }) as RewardBlock;
+  const reward = (config?.reward ?? usualReward) as RewardBlock;
   const advantage = (config?.advantage ?? {}) as Record<string, unknown>;
   const { skip_zero_advantage_groups: skips = true, ...estimator } = advantage;
   const inner = (config?.training as { inner_optim_steps?: number } | null | undefined)?.inner_optim_steps ?? 1;
@@ -253,6 +253,7 @@ async function step(order: ReinforceOrder, answers: readonly Answer[], hasMoved:
   const stepped = optimStep(run, training, rate);
   const apart = (await Promise.all(passes)).reduce((sum, one) => sum + one, 0);
   const { gradNorm } = await stepped;
+  if (reference !== null) await followPolicy(trainer, reference);
   state.step++;
   state.processedTokens += tokens;
   const trained = evaluated.reduce((sum, one) => sum + one.tokens, 0);
@@ -318,7 +319,7 @@ async function tellStep(order: ReinforceOrder, told: ToldStep): Promise<void> {
   const { run, training, plan, stepsBefore, steps, reference } = order;
   const { state } = training;
   const measured = metricsOf(told.evaluated, reference !== null);
-  follow(plan.reference, state, measured.kl_reference, told.evaluated.length);
+  followTarget(plan.reference, state, measured.kl_reference, told.evaluated.length);
   const metrics = {
     loss: told.loss,
     reward: told.paid.mean,
@@ -354,18 +355,3 @@ const tellDraw = ({ run, training }: ReinforceOrder, paid: Paid): Promise<void> 
     step: training.state.step,
     metrics: { reward: paid.mean, unknown_rewards: paid.unknown, zero_advantage: 1, loss: null },
   });
-
-/** Sequences over which the coefficient of an adaptive KL penalty follows its target. */
-const horizon = 10_000;
-
-/** Ziegler et al., 2019: the coefficient rises while the policy is further from its reference than the target, and falls below it. */
-function follow(
-  { klTarget }: ReferencePlan,
-  { reinforce }: Training["state"],
-  kl: number | null,
-  answers: number,
-): void {
-  if (klTarget === null || kl === null) return;
-  const error = Math.min(0.2, Math.max(-0.2, kl / klTarget - 1));
-  reinforce!.klCoef *= 1 + (error * answers) / horizon;
-}

@@ -2,14 +2,12 @@
 // what became of the wrong answers by their class, and why it ended.
 import { scoreOf } from "../../base/statistics/intervals.ts";
 import type { RunResult } from "../../contract/run-folder.ts";
-import { type DeficitClass, deficitClasses, deficitOf } from "../plan/deficits.ts";
+import { type DeficitClass, deficitClasses, deficitOf, isRight } from "../plan/deficits.ts";
 import { pairedDifference } from "../plan/evidence.ts";
 import { judgeLook } from "../plan/looks.ts";
 import type { PlanState } from "../plan/state.ts";
 import { clustersOf } from "../plan/survey.ts";
-
-/** Right at the standard of the diagnosis: half an item's points. */
-const isRight = (score: number): boolean => score >= 0.5;
+import type { Metric } from "../rewards/metric.ts";
 
 export type AutoAlignReport = ReturnType<typeof autoAlignReport>;
 
@@ -17,13 +15,15 @@ export type AutoAlignReport = ReturnType<typeof autoAlignReport>;
 export function autoAlignReport(
   state: PlanState,
   told: NonNullable<RunResult["auto_align"]>,
-  { hours, why }: { hours: readonly number[]; why: string },
+  { hours, why, metric }: { hours: readonly number[]; why: string; metric: Metric },
 ) {
   const clusters = clustersOf(state);
   const made = new Map(state.history.map((phase) => [phase.checkpoint, phase]));
   const byId = new Map(state.checkpoints.map((checkpoint) => [checkpoint.id, checkpoint]));
   return {
     target_score: state.limits.target_score,
+    /** What the target, dev's scores and looks are of. */
+    metric,
     status: told.status,
     confirmed: told.confirmed,
     checkpoint: told.checkpoint,

@@ -25,7 +25,10 @@ export function headroomOf(diagnosis: Diagnosis, { dev, sampled }: CheckedCheckp
   return headroom;
 }
 
-/** Of an item that is wrong now. A score of one half and more counts as right. */
+/** More than half of an item's points: half of them may be what a reward pays for declining. */
+export const isRight = (score: number): boolean => score > 0.5;
+
+/** Of an item that is wrong now. */
 export function deficitOf(
   { has_examples: hasExamples }: Pick<Diagnosis, "has_examples">,
   item: ProbedItem,
@@ -33,7 +36,7 @@ export function deficitOf(
 ): DeficitClass {
   if (item.disputed) return "disputed";
   if (item.format_only) return "format";
-  if (item.closed_book >= 0.5) return "forgotten";
+  if (isRight(item.closed_book)) return "forgotten";
   if (sampled > 0) return "elicitation";
-  return hasExamples || item.open_book >= 0.5 ? "knowledge" : "reading";
+  return hasExamples || isRight(item.open_book) ? "knowledge" : "reading";
 }

@@ -3,6 +3,7 @@
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
+import { metricOf } from "../rewards/metric.ts";
 import type { PlanLimits } from "./state.ts";
 
 type Config = NonNullable<AutoAlignRequest["config"]>;
@@ -76,7 +77,7 @@ const same =
 
 const most32 = 2 ** 31 - 1;
 
-/** Fields that change the recipe of every phase. */
+/** Fields that change the recipe of every phase, or what it is judged by. */
 const pins: Record<string, Pin> = {
   "loss.token_reduction": same("loss", oneOf("mean", "sum")),
   "optimizer.type": (recipe, value, path) => {
@@ -105,6 +106,10 @@ const pins: Record<string, Pin> = {
   "checkpointing.save_every_steps": same("checkpointing", whole(1, most32)),
   "checkpointing.keep_last_n": same("checkpointing", whole(2, most32)),
   "rendering.max_seq_len": same("rendering", whole(16, 1 << 20)),
+  "evaluation.metrics": (recipe, value) =>
+    metricOf({ evaluation: { metrics: value } }) === "reward"
+      ? recipe
+      : "redundant: the target is of right answers unless reward is named, and events tell the other figures",
   "dataset.prompt_field": dataSet("prompt_field"),
   "dataset.answer_field": dataSet("answer_field"),
   "dataset.split": (recipe, value, path) =>
@@ -152,7 +157,6 @@ const without: Record<string, Reason> = {
   "evaluation.eval_batch_size": "redundant: batches are cut to the memory there is",
   "evaluation.eval_group_size": "not built: eight answers are drawn where draws count",
   "evaluation.eval_temperature": onlyOr(0, "not built: dev scores are of greedy answers, so that they can be repeated"),
-  "evaluation.metrics": "redundant: the target is a score, and events tell the other figures",
   "rendering.packing": "redundant: rows share passes and do not see each other",
   "rendering.truncation": onlyOr("drop", "not built: rows that are too long are dropped and counted"),
   "rendering.add_special_tokens": "redundant: the chat template says which there are",
@@ -213,6 +217,7 @@ export interface Pinned {
 /** `reinforces`: whether a phase may. Throws a validation failure that names the field. */
 export function pinned(config: AutoAlignRequest["config"], recipe: Recipe, reinforces: boolean): Pinned {
   const found: Pinned = { recipe, ignored: [] };
+  const isTarget = metricOf(config) === "reward";
   for (const [block, fields] of Object.entries((config ?? {}) as Config)) {
     if (fields === null || readElsewhere.has(block)) continue;
     if (typeof fields !== "object" || Array.isArray(fields)) {
@@ -220,13 +225,19 @@ export function pinned(config: AutoAlignRequest["config"], recipe: Recipe, reinf
       continue;
     }
     for (const [field, value] of Object.entries(fields))
-      if (value != null) pin(found, [block, field], value, reinforces);
+      if (value != null) pin(found, [block, field], value, { reinforces, isTarget });
   }
   together(config ?? {}, found.recipe);
   return found;
 }
 
-function pin(found: Pinned, path: Path, value: unknown, reinforces: boolean): void {
+/** `isTarget`: whether the target score is of the reward. */
+function pin(
+  found: Pinned,
+  path: Path,
+  value: unknown,
+  { reinforces, isTarget }: { reinforces: boolean; isTarget: boolean },
+): void {
   const name = path.join(".");
   const ignore = (reason: string): void => void found.ignored.push({ field: name, reason });
   if (readElsewhere.has(name)) return;
@@ -238,7 +249,7 @@ function pin(found: Pinned, path: Path, value: unknown, reinforces: boolean): vo
     const reason = without[name]!;
     ignore(typeof reason === "string" ? reason : reason(value, path));
   } else if (Object.hasOwn(reinforcing, path[0]) || reinforcingFields.has(name)) {
-    if (!reinforces) ignore("redundant: no phase reinforces");
+    if (!reinforces && !(path[0] === "reward" && isTarget)) ignore("redundant: no phase reinforces");
     else if (Object.hasOwn(withoutWhenReinforcing, name)) {
       const reason = withoutWhenReinforcing[name]!;
       ignore(typeof reason === "string" ? reason : reason(value, path));

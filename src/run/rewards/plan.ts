@@ -28,6 +28,9 @@ export interface RewardBlock {
   normalize?: string | null;
 }
 
+/** Where a configuration has none: an answer must be the reference. */
+export const usualReward: RewardBlock = { type: "verifier", verifier_ref: "builtin:exact" };
+
 /** What there is to judge with. */
 export interface Means {
   /** Whether an answer says that it does not know. */

@@ -103,6 +103,10 @@ test("every point that dev misses has one class", () => {
   // Facts that are sampled by now are no longer missing.
   const sampled = { ...checkpoints[0]!, sampled: diagnosis.items.map(() => 0.25) };
   assert.equal(headroomOf(diagnosis, sampled).elicitation, 75);
+  // Half of an item's points may be what declining is paid: nothing that was known, and forgotten.
+  const [item] = diagnosis.items.filter(({ closed_book }) => closed_book === 1);
+  const declined = { ...diagnosis, items: [{ ...item!, closed_book: 0.5, open_book: 0.5, sampled: 0 }] };
+  assert.equal(headroomOf(declined, { ...checkpoints[0]!, dev: [0.5] }).reading, 50);
   // What no passage answers is learned from examples.
   const shown = headroomOf({ ...diagnosis, has_examples: true }, checkpoints[0]!);
   assert.deepEqual([shown.knowledge, shown.reading], [50, 0]);

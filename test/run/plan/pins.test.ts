@@ -150,6 +150,16 @@ test("fields of reinforcement are redundant where no phase reinforces, and told 
   }
 });
 
+test("a target that is of the reward is pinned, and so is the reward, also where no phase reinforces", () => {
+  const config = { evaluation: { metrics: ["reward", "loss"] }, reward: { verifier_ref: "builtin:exact" } };
+  for (const reinforces of [false, true])
+    assert.deepEqual(pin(config, reinforces), { recipe: standard, ignored: [] }, String(reinforces));
+  assert.deepEqual(
+    pin({ ...config, evaluation: { metrics: ["loss"] } }).ignored.map(({ field }) => field),
+    ["evaluation.metrics", "reward.verifier_ref"],
+  );
+});
+
 test("null is the same as nothing, and a setting that nobody knows is told", () => {
   assert.deepEqual(pin(null), { recipe: standard, ignored: [] });
   assert.deepEqual(pin({ loss: null, optimizer: { learning_rate: null }, base_model: "x" }), {
@@ -184,6 +194,8 @@ test("a value that cannot be followed fails with its field's name", () => {
       /^config\.training\.gradient_accumulation: must divide/,
     ],
     [{ checkpointing: { save_every_steps: 0 } }, /^config\.checkpointing\.save_every_steps: /],
+    [{ evaluation: { metrics: "reward" } }, /^config\.evaluation\.metrics: must be a list of names$/],
+    [{ evaluation: { metrics: ["score", "reward"] } }, /^config\.evaluation\.metrics: .*one of them$/],
     [{ dataset: { split: ["train"] } }, /^config\.dataset\.split: must be a text$/],
     [{ dataset: { prompt_field: " " } }, /^config\.dataset\.prompt_field: /],
     [{ dataset: { synthetic: { enabled: "yes" } } }, /^config\.dataset\.synthetic\.enabled: /],

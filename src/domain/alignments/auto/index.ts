@@ -10,6 +10,7 @@ import { Failure, invalid } from "../../../base/errors.ts";
 import { newId } from "../../../base/ids.ts";
 import type { Clock } from "../../../base/time.ts";
 import type { alignments } from "../../../contract/alignments.ts";
+import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
 import {
   type Caller,
   EventStream,
@@ -18,18 +19,19 @@ import {
   JsonText,
   type Reply,
 } from "../../../contract/endpoint.ts";
-import type { Recipe } from "../../../contract/run-folder.ts";
+import type { Recipe, SnapshotDocument } from "../../../contract/run-folder.ts";
 import type { Queue } from "../../../jobs/queue.ts";
 import type { Store } from "../../../store/open.ts";
 import { isSnapshotWhole, makeRunFolder, type OrderedWork, readWholeSnapshot, removeRunFolder } from "../snapshot.ts";
 import type { AlignmentRow, AlignmentsSql } from "../store.ts";
 import { streamAutoAlign } from "./events.ts";
 import type { Moves } from "./moves.ts";
+import { type Planned, planOf, withDocuments } from "./plan.ts";
 import { recordText, type Shown, toShown } from "./record.ts";
-import { foundRewardModels, type KeptRewardModels, type RewardModelsLookup } from "./reward-models.ts";
+import type { RewardModelsLookup } from "./reward-models.ts";
 import { hasEnded } from "./statuses.ts";
 import type { AutoAlignRow, AutoAlignsSql } from "./store.ts";
-import { type SealedItem, thirdsCount, thirdsOf } from "./thirds.ts";
+import type { SealedItem } from "./thirds.ts";
 
 type Group = Pick<
   typeof alignments,
@@ -41,8 +43,23 @@ type Group = Pick<
 >;
 type Accepted = Reply<Group["alignments.auto_align"]>;
 
+/** A request as its endpoint takes it in; what is asked for in other ways is made into one. */
+export type AskedAutoAlign = Pick<Input<Group["alignments.auto_align"]>, "body" | "raw" | "keepReply">;
+
+/** What a request brings beside its project. */
+export interface Extra {
+  /** That the run learns from too. */
+  documents: readonly SnapshotDocument[];
+  /** Within the transaction that queues it. Not called where it fails at planning. */
+  also: (autoAlignId: string) => void;
+}
+
+const nothingElse: Extra = { documents: [], also: () => {} };
+
 export interface AutoAligns {
   handlers: Handlers<Group>;
+  /** As its endpoint does. Throws what that throws. */
+  begin(asked: AskedAutoAlign, caller: Caller, alignmentId: string, extra: Extra): Promise<Accepted>;
   /** The latest ones of a project, newest first. */
   shownOf(alignmentId: string): Shown[];
   /** Throws under_way while one of the project goes on. */
@@ -82,15 +99,11 @@ export interface AutoAlignsParts extends RewardModelsLookup {
   /** In order. */
   sealedOf: (benchmarkId: string) => SealedItem[];
   devOf: (benchmark: { id: string; sha256: string }) => NonNullable<OrderedWork["dev"]>;
+  /** Throws a validation failure where the target is of a reward that cannot score every question. */
+  checkMetric: (config: AutoAlignRequest["config"], benchmarkId: string) => void;
   /** Ends what it does now. Throws stop_rejected, stop_unreachable. */
   interrupt: (autoAlignId: string) => Promise<void>;
 }
-
-/** What a run folder is made of. */
-type Planned = Omit<OrderedWork, "alignmentId" | "recipeName"> & {
-  benchmarkId: string;
-  rewardModels: KeptRewardModels | null;
-};
 
 export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
   const { store, sql, queue, clock, moves, runs } = parts;
@@ -111,7 +124,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     message,
   });
 
-  function record(id: string, { body, raw }: Input<Group["alignments.auto_align"]>, project: AlignmentRow): void {
+  function record(id: string, { body, raw }: AskedAutoAlign, project: AlignmentRow): void {
     const { config: _, ...request } = body;
     sql.insert.run({
       id,
@@ -128,52 +141,6 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     const other = sql.live.get(projectId);
     if (other !== undefined)
       throw new Failure("conflict", `The project's auto-align ${other.id} is ${other.status}: stop it, or wait for it`);
-  }
-
-  /** Throws what makes it FAILED at planning. */
-  async function plan(
-    id: string,
-    { body, raw }: Input<Group["alignments.auto_align"]>,
-    project: AlignmentRow,
-    snapshot: Awaited<ReturnType<typeof readWholeSnapshot>>,
-    caller: Caller,
-  ): Promise<Planned> {
-    const base = await parts.alignableBase(body.config?.base_model ?? project.base_model_id, caller);
-    const benchmarkId = body.benchmark_id ?? project.benchmark_id;
-    const benchmark = benchmarkId === null ? null : parts.findBenchmark(caller.userId, benchmarkId);
-    if (benchmark === null)
-      throw new Failure(
-        "auto_align_unmeasurable",
-        "Neither the request nor the project names a benchmark that there is",
-      );
-    const sealed = parts.sealedOf(benchmark.id);
-    const thirds = thirdsOf(sealed);
-    if (thirds === null) {
-      const facts = new Set(sealed.map(({ cluster }) => cluster)).size;
-      throw new Failure(
-        "auto_align_unmeasurable",
-        `The benchmark's ${sealed.length} sealed questions are about ${facts} facts, and looks need ${thirdsCount} at least`,
-      );
-    }
-    const dev = parts.devOf(benchmark);
-    if (dev.items.length === 0)
-      throw new Failure("auto_align_unmeasurable", "The benchmark has no dev questions to plan by");
-    const rewardModels = foundRewardModels(parts, body, caller);
-    const { config: _, ...request } = body;
-    return {
-      ...snapshot,
-      rewardModels,
-      recipe: parts.recipes.get(project.workflow_id) ?? snapshot.recipe,
-      base: { id: base.id, sha256: base.sha256, architecture: base.architecture },
-      dev,
-      benchmarkId: benchmark.id,
-      autoAlign: {
-        auto_align_id: id,
-        request: { ...request, config: JSON.parse(raw.config ?? "null") },
-        past: sql.past.all({ ownerId: project.owner_id, baseId: base.id }),
-        thirds: thirds.map((third) => third.length),
-      },
-    };
   }
 
   /** Within the caller's transaction: what nobody sees, and its job. */
@@ -201,19 +168,30 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     queue.enqueue({ kind: "align", subjectId: id, ownerId: project.owner_id });
   }
 
-  async function begin(input: Input<Group["alignments.auto_align"]>, caller: Caller, project: AlignmentRow) {
+  function recordOnly(input: AskedAutoAlign, project: AlignmentRow, { also }: Extra): Accepted {
+    return store.transaction(() => {
+      const id = newId("auto_align");
+      record(id, input, project);
+      also(id);
+      return keep(input, id, "The request is recorded and not carried out here; read it under this id");
+    });
+  }
+
+  async function begin(input: AskedAutoAlign, caller: Caller, project: AlignmentRow, extra = nothingElse) {
+    if (!parts.executes) return recordOnly(input, project, extra);
     const id = newId("auto_align");
     refuseOther(project.id);
     const folder = join(runs, project.id);
     const snapshot = await readWholeSnapshot(folder);
     let planned: Planned | Failure;
     try {
-      planned = await plan(id, input, project, snapshot, caller);
+      const past = (baseId: string) => sql.past.all({ ownerId: project.owner_id, baseId });
+      planned = await planOf(parts, { id, project, caller, past, ...input, snapshot: withDocuments(snapshot, extra) });
     } catch (error) {
       if (!(error instanceof Failure) || error.code === "disk_full") throw error;
       planned = error;
     }
-    if (planned instanceof Failure) return failAtPlanning(id, input, caller, planned);
+    if (planned instanceof Failure) return failAtPlanning(id, input, caller, project.id, planned);
     parts.making.add(id);
     let isKept = false;
     try {
@@ -228,6 +206,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
           throw new Failure("not_found", "Benchmark not found");
         record(id, input, project);
         enqueue(id, project, planned);
+        extra.also(id);
         return keep(input, id, "The auto-align is queued; read how it goes under this id");
       });
       isKept = true;
@@ -239,16 +218,16 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     }
   }
 
-  function failAtPlanning(id: string, input: Input<Group["alignments.auto_align"]>, caller: Caller, why: Failure) {
+  function failAtPlanning(id: string, input: AskedAutoAlign, caller: Caller, projectId: string, why: Failure) {
     return store.transaction(() => {
-      record(id, input, parts.owned(caller, input.params.alignment_id));
+      record(id, input, parts.owned(caller, projectId));
       moves.to(id, "FAILED", { errorCode: why.code, errorText: why.message });
       return keep(input, id, `${why.message}. ${why.hint}`);
     });
   }
 
   /** Within the transaction that made it. */
-  function keep({ keepReply }: Input<Group["alignments.auto_align"]>, id: string, message: string): Accepted {
+  function keep({ keepReply }: AskedAutoAlign, id: string, message: string): Accepted {
     const row = sql.byId.get(id)!;
     const reply = acceptedAs(row, message);
     keepReply(reply, [row.alignment_id]);
@@ -314,12 +293,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
         const { benchmark_id } = input.body;
         if (benchmark_id !== null && parts.findBenchmark(caller.userId, benchmark_id) === null)
           throw new Failure("not_found", "Benchmark not found");
-        if (parts.executes) return begin(input, caller, project);
-        return store.transaction(() => {
-          const id = newId("auto_align");
-          record(id, input, project);
-          return keep(input, id, "The request is recorded and not carried out here; read it under this id");
-        });
+        return begin(input, caller, project);
       },
       "alignments.auto_align_record": async (input, caller) => {
         const row = ownedOne(input, caller);
@@ -346,6 +320,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
       },
     },
     shownOf: (alignmentId) => sql.latest.all(alignmentId).map(toShown),
+    begin: (asked, caller, alignmentId, extra) => begin(asked, caller, parts.owned(caller, alignmentId), extra),
     refuseLive(alignmentId) {
       const row = sql.live.get(alignmentId);
       if (row !== undefined)

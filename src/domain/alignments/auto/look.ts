@@ -5,9 +5,11 @@ import { join } from "node:path";
 import { Failure } from "../../../base/errors.ts";
 import type { Log } from "../../../base/log.ts";
 import { sleep } from "../../../base/time.ts";
+import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
 import type { LookScores } from "../../../contract/run-folder.ts";
 import type { ModelRef } from "../../../engine/generator.ts";
 import { readScores, writeScores } from "../../../run/folder/looks.ts";
+import { readRequest } from "../../../run/folder/request.ts";
 import { diskFailure } from "../snapshot.ts";
 import { type SealedItem, thirdsOf } from "./thirds.ts";
 import type { Told } from "./work.ts";
@@ -17,13 +19,15 @@ export interface LookParts {
   /** In order. */
   sealedOf: (benchmarkId: string) => SealedItem[];
   /**
-   * Scores in [0, 1] of those samples as an evaluation gives them, and the device's hours; the use of the sealed split is put on record.
+   * Scores in [0, 1] of those samples by what the configuration's target is of, and the device's hours; the use of the sealed split is put
+   * on record.
    * Throws out_of_memory while others hold what it needs.
    */
   score: (asked: {
     ref: ModelRef;
     benchmarkId: string;
     samples: readonly number[];
+    config: AutoAlignRequest["config"];
     autoAlignId: string;
     checkpoint: string;
     signal: AbortSignal;
@@ -67,7 +71,9 @@ async function scoresOf(parts: LookParts, look: Look, number: number, signal: Ab
   const { autoAlignId, benchmarkId, told } = look;
   const third = thirdsOf(parts.sealedOf(benchmarkId))?.[number];
   if (third === undefined) throw new Failure("auto_align_unmeasurable", "The benchmark has no three thirds any more");
+  const { auto_align: auto } = await readRequest(look.folder);
   const asked = {
+    config: (auto!.request as AutoAlignRequest).config,
     ref: refOf(look),
     benchmarkId,
     samples: third.map(({ sample_num }) => sample_num),

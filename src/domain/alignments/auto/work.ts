@@ -30,9 +30,10 @@ export interface AutoAlignWork {
   /** Whether a decision was told yet. */
   placeOf(id: string): "unplanned" | "decided";
   /**
-   * Keeps what the run decided, in one transaction with its progress: `advance` tells whether the claim still counts.
+   * Keeps what the run decided, in one transaction with its progress: `advance` tells whether the claim still counts. Attempts are counted
+   * from the last decision: one that fails again and again is given up, one that takes days and goes on is not.
    */
-  save(id: string, cards: readonly unknown[], advance: () => boolean): void;
+  save(claim: Claim, cards: readonly unknown[], advance: () => boolean): void;
   /** The process ended for a look, whose scores are written. */
   looked(claim: Claim, look: number): void;
   paused(claim: Claim, told: Told): void;
@@ -61,12 +62,12 @@ export function createAutoAlignWork(parts: {
 }): AutoAlignWork {
   const { store, sql, queue, clock, log, moves } = parts;
 
-  /** Within the caller's transaction. A run that was killed tells its last card again. */
-  function take(id: string, card: ToldCard): void {
+  /** Within the caller's transaction. Whether it is new: a run that was killed tells its last card again. */
+  function take(id: string, card: ToldCard): boolean {
     const { step, next, hours, looks, best } = card;
     const at = clock.now();
     const kept = { id, step, next: next.kind, card: JSON.stringify(card), seq: store.nextSeq(), at };
-    if (sql.insertCard.run(kept).changes === 0) return;
+    if (sql.insertCard.run(kept).changes === 0) return false;
     const arm = next.kind === "phase" ? (next.phase?.arm ?? null) : null;
     const { status } = sql.byId.get(id)!;
     if (arm !== null) moves.intoPhase(id, arm);
@@ -74,6 +75,7 @@ export function createAutoAlignWork(parts: {
     else sql.enterPhase.run({ id, phase: null, at });
     const [dev, seen] = [JSON.stringify(best.dev), JSON.stringify(looks)];
     sql.note.run({ id, phases: Math.max(0, step - looks.length), dev, hours: hours.spent, looks: seen, at });
+    return true;
   }
 
   function conclude(id: string, { phases, hours, confirmed, help }: Told, status: AutoAlignStatus): void {
@@ -97,13 +99,15 @@ export function createAutoAlignWork(parts: {
       return { resumed_after, stopping: stopping === 1 };
     },
     placeOf: (id) => (sql.byId.get(id)!.status === "RUNNING" ? "decided" : "unplanned"),
-    save: (id, cards, advance) =>
+    save: (claim, cards, advance) =>
       store.transaction(() => {
         if (!advance()) return;
+        const { subjectId: id } = claim;
         for (const one of cards) {
           const checked = checkCard(one);
-          if (checked.ok) take(id, checked.value as ToldCard);
-          else log("warn", "run.bad_card", { autoAlignId: id, details: checked.details.slice(0, 5) });
+          if (checked.ok) {
+            if (take(id, checked.value as ToldCard)) queue.renew(claim);
+          } else log("warn", "run.bad_card", { autoAlignId: id, details: checked.details.slice(0, 5) });
         }
       }),
     looked: (claim, look) => requeue(claim, `look ${look + 1} is scored`),

@@ -6,6 +6,7 @@ import { formatChat } from "../../../engine/chat-format.ts";
 import { devAnswers } from "../../choose.ts";
 import type { Run } from "../../context.ts";
 import { answerTokens, type DevAnswer } from "../../dev-check.ts";
+import { isRight } from "../../plan/deficits.ts";
 import type { Prepared } from "../../rows.ts";
 import { permutation } from "../../schedule.ts";
 import type { OpenedBase } from "../../training.ts";
@@ -78,7 +79,7 @@ export async function drawMaterial(
   const encode = (text: string): number[] => run.tokenizer.encode(text, false);
   return {
     asked: asked.length,
-    contrasts: asked.flatMap((one) => contrastOf(one, said.get(one.item)!, encode)).slice(0, mostContrasts),
+    contrasts: asked.flatMap((one) => contrastOf(run, one, said.get(one.item)!, encode)).slice(0, mostContrasts),
     contexts: opened
       .slice(0, mostContexts)
       .map(({ item, closed, opened: tokens }) => ({ closed, opened: tokens!, answer: encode(item.response) })),
@@ -108,13 +109,14 @@ async function askedOf(
 
 /** The first right answer and a wrong one; rather one that says what is right in another form, for that is what an edit can change. */
 function contrastOf(
+  { points }: Run,
   { item, closed }: Asked,
   said: readonly DevAnswer[],
   encode: (text: string) => number[],
 ): Contrast[] {
   const spoken = said.filter(({ answer }) => answer !== "");
-  const good = spoken.find(({ correct }) => correct);
-  const wrong = spoken.filter(({ correct }) => !correct);
+  const good = spoken.find((one) => isRight(points(one)));
+  const wrong = spoken.filter((one) => !isRight(points(one)));
   const bad = wrong.find(({ answer }) => containsWords(answer, item.response)) ?? wrong[0];
   if (good === undefined || bad === undefined || good.answer === bad.answer) return [];
   return [{ prompt: closed, good: encode(good.answer), bad: encode(bad.answer) }];

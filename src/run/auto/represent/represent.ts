@@ -166,7 +166,7 @@ async function gainOf({ run, training, before }: RepresentOrder, items: readonly
   const prompts = items.map((at) => prepared.dev[at]!);
   const answers = await devAnswers(run, { trainer, prompts, adapter: editedName });
   return pairedDifference(
-    answers.map(({ correct }) => Number(correct)),
+    answers.map(run.points),
     items.map((at) => before[at]!),
     prompts.map(({ item }) => item.cluster),
   );

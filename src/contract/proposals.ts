@@ -1,0 +1,176 @@
+// Auto-aligns that captured answers speak for: proposed by the appliance, and begun by nobody but their owner.
+import { autoAlignAccepted } from "./auto-align.ts";
+import { id, idempotencyHeaders, idParam, nullableTimestamp, page, timestamp } from "./common.ts";
+import { endpoint } from "./endpoint.ts";
+
+const count = { type: "integer", minimum: 0 } as const;
+const score = { type: "number", minimum: 0, maximum: 100 } as const;
+const targetScore = { type: "number", minimum: 0, maximum: 99 } as const;
+const hours = { type: ["number", "null"], minimum: 0 } as const;
+
+const rowProperties = {
+  proposal_id: { type: "string" },
+  alignment_id: { type: "string" },
+  status: {
+    enum: ["PROPOSED", "ACCEPTED", "DISMISSED"],
+    description: "PROPOSED until its owner decides: nothing begins by itself.",
+  },
+  because: { type: "string", description: "What speaks for it, in a sentence." },
+  captures: { ...count, description: "Captured answers that speak for it; each may do so for several reasons." },
+  low_rated: { ...count, description: "Rated below 50." },
+  interventions: { ...count, description: "Where a person had to step in." },
+  unsure: { ...count, description: "With a confidence score below 50." },
+  suggested: {
+    type: "object",
+    additionalProperties: false,
+    required: ["target_score", "max_compute_hours"],
+    properties: {
+      target_score: { ...targetScore, description: "Above what the project's newest model scores." },
+      max_compute_hours: {
+        ...hours,
+        description: "Twice what the project's last run took; null where that is not known.",
+      },
+    },
+  },
+  auto_align_id: { type: ["string", "null"], description: "Of what was begun when it was accepted." },
+  created_date: timestamp,
+  decided_date: nullableTimestamp,
+} as const;
+
+const proposalRow = {
+  type: "object",
+  additionalProperties: false,
+  required: Object.keys(rowProperties) as (keyof typeof rowProperties)[],
+  properties: rowProperties,
+} as const;
+
+const proposedCapture = {
+  type: "object",
+  additionalProperties: false,
+  required: [
+    "capture_id",
+    "model_id",
+    "question",
+    "answer",
+    "confidence_score",
+    "rating",
+    "intervention",
+    "created_at",
+  ],
+  properties: {
+    capture_id: { type: "string" },
+    model_id: { type: "string" },
+    question: { type: "string" },
+    answer: { type: "string" },
+    confidence_score: { ...score, type: ["number", "null"] },
+    rating: { ...score, type: ["number", "null"], description: "The lowest that was given." },
+    intervention: { type: "boolean" },
+    created_at: timestamp,
+  },
+} as const;
+
+const recordProperties = {
+  ...rowProperties,
+  trains_on: {
+    type: "string",
+    description: "What the auto-align would learn from, in words.",
+  },
+  evidence: { type: "array", items: proposedCapture, description: "The captured answers, oldest first." },
+  left: {
+    type: "object",
+    additionalProperties: false,
+    required: ["short", "duplicate", "in_benchmark"],
+    description: "Captured answers that each filter left out, in this order. Of one that is decided 0.",
+    properties: {
+      short: count,
+      duplicate: count,
+      in_benchmark: {
+        ...count,
+        description: "Their question is a question of one of your benchmarks, or nearly: it must not be trained on.",
+      },
+    },
+  },
+} as const;
+
+const proposalParams = {
+  type: "object",
+  additionalProperties: false,
+  required: ["alignment_id", "proposal_id"],
+  properties: { alignment_id: id, proposal_id: id },
+} as const;
+
+const text = { type: "string", minLength: 1, maxLength: 20_000, pattern: "^[^\\u0000]*\\S[^\\u0000]*$" } as const;
+
+export const proposals = {
+  "proposals.list": endpoint({
+    method: "GET",
+    path: "/api/v3/alignment-projects/{alignment_id}/proposals",
+    tag: "alignments",
+    summary: "Auto-aligns that captured answers of the project's models speak for, newest first.",
+    params: idParam("alignment_id"),
+    query: { type: "object", additionalProperties: false, properties: page },
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: ["proposals"],
+      properties: { proposals: { type: "array", items: proposalRow } },
+    },
+    errors: ["not_found"],
+  }),
+  "proposals.get": endpoint({
+    method: "GET",
+    path: "/api/v3/alignment-projects/{alignment_id}/proposals/{proposal_id}",
+    // What was captured is shown to whoever may read captures.
+    tag: "captures",
+    summary: "A proposed auto-align: why, by which captured answers, and what it would learn from.",
+    params: proposalParams,
+    reply: {
+      type: "object",
+      additionalProperties: false,
+      required: Object.keys(recordProperties) as (keyof typeof recordProperties)[],
+      properties: recordProperties,
+    },
+    errors: ["not_found"],
+  }),
+  "proposals.accept": endpoint({
+    method: "POST",
+    path: "/api/v3/alignment-projects/{alignment_id}/proposals/{proposal_id}/accept",
+    tag: "alignments",
+    summary:
+      "Begin the auto-align that is proposed, as suggested unless the body says otherwise. It learns from the project's documents, and from captured questions that a right answer is sent for.",
+    params: proposalParams,
+    headers: idempotencyHeaders,
+    body: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        target_score: { ...targetScore, description: "Default: as suggested" },
+        max_compute_hours: { ...hours, description: "Default: as suggested; null has no limit" },
+        responses: {
+          type: "array",
+          maxItems: 1000,
+          description:
+            "Right answers by a person. A model's own answer that was rated low, or that it was unsure of, is never learned from.",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["capture", "response"],
+            properties: { capture: { ...id, description: "By its id; one of the proposal's." }, response: text },
+          },
+        },
+      },
+    },
+    reply: autoAlignAccepted,
+    status: 202,
+    errors: ["not_found", "conflict", "snapshot_gone", "disk_full"],
+  }),
+  "proposals.dismiss": endpoint({
+    method: "POST",
+    path: "/api/v3/alignment-projects/{alignment_id}/proposals/{proposal_id}/dismiss",
+    tag: "alignments",
+    summary: "Decide against a proposal. Its captured answers stay, and are not proposed again.",
+    params: proposalParams,
+    reply: proposalRow,
+    errors: ["not_found", "conflict"],
+  }),
+} as const;

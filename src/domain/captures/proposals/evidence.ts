@@ -1,0 +1,95 @@
+// Which captured answers speak for an auto-align, and what it should be asked for. Pure.
+import { findOverlap } from "../../../study/leakage.ts";
+import { type Filtered, filter } from "../filter.ts";
+import type { EvidenceRow, Project } from "./store.ts";
+
+/** Ratings and confidence scores below it speak against an answer. */
+export const poor = 50;
+/** Captured answers below which nothing is proposed: fewer say little of a model that answers all day. */
+export const leastEvidence = 10;
+
+export interface Evidence {
+  taken: EvidenceRow[];
+  left: Pick<Filtered["left"], "short" | "duplicate" | "in_benchmark">;
+}
+
+/** Rows in the order they were captured; `benchmarkQuestions`: of all the owner's benchmarks, sealed ones too. */
+export function evidenceOf(rows: readonly EvidenceRow[], benchmarkQuestions: readonly string[]): Evidence {
+  const { taken, left } = filter(rows, {
+    into: "document",
+    leastConfidence: null,
+    mostConfidence: null,
+    limit: rows.length,
+    responses: new Map(),
+    // To decline where the documents say more is a reason to train, not to look away.
+    declines: () => false,
+    benchmarkQuestions,
+  });
+  const found = new Map(rows.map((row) => [row.id, row]));
+  const sound = taken.map(({ row }) => found.get(row.id)!);
+  // A filter by the words alone passes what asks nearly the same: by the rule of training rows it does not.
+  const met = leaking(
+    sound.map(({ question }) => ({ question, answer: "" })),
+    benchmarkQuestions,
+  );
+  return {
+    taken: sound.filter((_, at) => !met.has(at)),
+    left: { short: left.short, duplicate: left.duplicate, in_benchmark: left.in_benchmark + met.size },
+  };
+}
+
+/** Places of those that give a benchmark's question away, by the rule that training rows are held to. */
+export function leaking(
+  pairs: readonly { question: string; answer: string }[],
+  benchmarkQuestions: readonly string[],
+): Set<number> {
+  const rows = pairs.map(({ question, answer }) => ({
+    messages: [
+      { role: "user" as const, content: question },
+      { role: "assistant" as const, content: answer },
+    ],
+  }));
+  return new Set(findOverlap(benchmarkQuestions, rows).items.map(({ row }) => row));
+}
+
+export interface Counts {
+  captures: number;
+  low_rated: number;
+  interventions: number;
+  unsure: number;
+}
+
+export const countsOf = (rows: readonly EvidenceRow[]): Counts => ({
+  captures: rows.length,
+  low_rated: rows.filter(({ rating }) => rating !== null && rating < poor).length,
+  interventions: rows.filter(({ intervention }) => intervention === 1).length,
+  unsure: rows.filter(({ confidence }) => confidence !== null && confidence < poor).length,
+});
+
+export function becauseOf({ captures, low_rated, interventions, unsure }: Counts): string {
+  const reasons = [
+    [low_rated, `rated below ${poor}`],
+    [interventions, "where a person stepped in"],
+    [unsure, `with a confidence score below ${poor}`],
+  ] as const;
+  const told = reasons.filter(([n]) => n > 0).map(([n, reason]) => `${n} ${reason}`);
+  return `Since the project's last alignment its models gave ${captures} captured answers that were not good enough: ${told.join(", ")}.`;
+}
+
+/** Of a project that no evaluation and no auto-align has a figure of. */
+const usualTarget = 80;
+/** Points above what the newest model scores. */
+const step = 5;
+const mostTarget = 99;
+
+export function suggestedFor({ score, target, hours }: Project): {
+  target_score: number;
+  max_compute_hours: number | null;
+} {
+  const wanted = score === null ? (target ?? usualTarget) : Math.max(target ?? 0, Math.ceil(score) + step);
+  return {
+    target_score: Math.min(mostTarget, wanted),
+    // In quarters of an hour.
+    max_compute_hours: hours === null ? null : Math.max(1, Math.ceil(8 * hours)) / 4,
+  };
+}

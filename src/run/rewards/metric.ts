@@ -1,0 +1,95 @@
+// What an auto-align's target score is of: answers that are right, as evaluations grade them, or, where `evaluation.metrics` says
+// `reward`, what the configured reward pays for answers. The run scores dev by it and the appliance its looks at sealed questions: both here.
+import { invalid } from "../../base/errors.ts";
+import type { AutoAlignRequest } from "../../contract/auto-align.ts";
+import type { RewardItem, Verify } from "./item.ts";
+import { type RewardBlock, resolveReward, usualReward } from "./plan.ts";
+import { makeBuiltin } from "./verifiers.ts";
+
+type Config = AutoAlignRequest["config"];
+type Declines = (answer: string) => boolean;
+
+export type Metric = "score" | "reward";
+
+const field = ["config", "evaluation", "metrics"];
+
+/** Throws a validation failure that names the field. */
+export function metricOf(config: Config): Metric {
+  const names = (config?.evaluation as { metrics?: unknown } | null | undefined)?.metrics ?? [];
+  if (!Array.isArray(names) || !names.every((name) => typeof name === "string"))
+    throw invalid(field, "must be a list of names");
+  if (!names.includes("reward")) return "score";
+  if (names.includes("score")) throw invalid(field, "has score and reward: the target score is of one of them");
+  return "reward";
+}
+
+/** A question of a benchmark, dev or sealed. */
+export interface MetricQuestion {
+  sample_num: number;
+  instruction: string;
+  response: string;
+  aliases: readonly string[];
+}
+
+/** In [0, 1]: the weighted sum of the reward's parts, before clip and normalisation. */
+export type RewardScore = (answer: string, question: MetricQuestion) => number;
+
+/** null where the target is of right answers. Throws a validation failure that names the field. */
+export function rewardScore(config: Config, declines: Declines): RewardScore | null {
+  if (metricOf(config) === "score") return null;
+  const parts = partsOf(config, declines);
+  return (answer, question) => {
+    const item = itemOf(question);
+    // Whether a question can be judged was looked at beforehand: what is left unjudged is the answer's own fault.
+    const sum = parts.reduce((total, { weight, verify }) => total + weight * (verify(answer.trim(), item) ?? 0), 0);
+    return Math.min(1, sum);
+  };
+}
+
+/** Throws a validation failure where the reward cannot judge a question. What the question says is not told. */
+export function checkMetric(config: Config, questions: readonly MetricQuestion[], declines: Declines): void {
+  if (metricOf(config) === "score") return;
+  for (const { name, verify } of partsOf(config, declines)) {
+    const unjudged = questions.find((question) => verify(question.response, itemOf(question)) === null);
+    if (unjudged !== undefined)
+      throw invalid(
+        field,
+        `reward cannot score question ${unjudged.sample_num} of the benchmark: ${name} finds nothing in its answer to judge by`,
+      );
+  }
+}
+
+interface MetricPart {
+  name: string;
+  weight: number;
+  verify: Verify;
+}
+
+/** A program or a model may judge answers that are trained on; what a target is claimed by must be the same at every look. */
+function partsOf(config: Config, declines: Declines): MetricPart[] {
+  const reward = (config?.reward ?? usualReward) as RewardBlock;
+  const type = reward.type ?? (reward.llm_judge == null ? null : "llm_judge");
+  const named = [type, reward.verifier_ref, ...Object.keys(reward.composite ?? {})];
+  if (named.some((name) => /^(llm_judge|rubric|preference_model|program:)/.test(name ?? "")))
+    throw invalid(
+      field,
+      "has reward, which a target can be of where verifiers that are built in pay it, and nothing else does",
+    );
+  const none = { judges: new Map(), rubrics: new Map(), preferenceModels: new Map(), programs: null };
+  return resolveReward(reward, { ...none, declines }).parts.flatMap(({ weight, scorer }) =>
+    scorer.kind === "builtin"
+      ? [{ name: `builtin:${scorer.verifier}`, weight, verify: makeBuiltin(scorer, declines) }]
+      : [],
+  );
+}
+
+const itemOf = ({ instruction, response, aliases }: MetricQuestion): RewardItem => ({
+  prompt: instruction,
+  reference: response,
+  aliases,
+  passage: null,
+  choices: [],
+  tolerance: null,
+  answerable: true,
+  rubric: [],
+});
