@@ -423,16 +423,29 @@ describe("killed and started again", () => {
       const first = await outcome(house, whole, id);
       assert.deepEqual(toldOf(house, id), expected);
       assert.equal(new Set(asks.flat()).size, 4, "two thirds, and disjoint");
-      // More deaths than a job has attempts: each decision begins to count anew.
       for (const places of [
         ["card 0", "phase 1", "card 1"],
-        ["card 0", "phase 1", "card 1", "phase 2", "card 4", "phase 3", "before end"],
+        ["phase 2", "card 4", "phase 3", "before end"],
       ]) {
         const of = await project(house, { plan, ends: "REACHED", diesAt: places });
         const id = await begin(house, of);
         assert.deepEqual(await outcome(house, of, id), first, places.join());
         assert.deepEqual(toldOf(house, id), expected, places.join());
       }
+    } finally {
+      await house.close();
+    }
+  });
+
+  test("one that dies more often than a job is tried goes on, as long as each decision is a new one", async () => {
+    const house = await alignmentsHouse({ acted: true, items: asked });
+    try {
+      const diesAt = ["card 0", "phase 1", "card 1", "phase 2", "card 2", "phase 3", "before end"];
+      const of = await project(house, { plan: ["supervised", "distil", "scale"], diesAt });
+      const id = await begin(house, of);
+      await until(house, of, id, "BUDGET_SPENT");
+      const { fence, attempt, maxAttempts } = house.queue.of(id, "align")!;
+      assert.ok(fence > maxAttempts && attempt <= maxAttempts, `${fence} claims, attempt ${attempt}`);
     } finally {
       await house.close();
     }
