@@ -43,13 +43,18 @@ export function insertAlignment(store: Store, user: string, baseId: string, end:
   return id;
 }
 
-/** The job of an alignment that has ended so. */
+/** The job of an alignment that has ended so, with its history. */
 export function insertAlignJob(store: Store, alignmentId: string, ownerId: string, end: JobEnd): void {
-  const at = new Date().toISOString();
+  const [id, at] = [newId("job"), new Date().toISOString()];
   store
     .prepare<unknown[]>(
-      `INSERT INTO job(id, owner_id, kind, subject_id, state, created_seq, created_at, finished_at, error_code)
-       VALUES(?, ?, 'align', ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO job(id, owner_id, kind, subject_id, state, fence, created_seq, created_at, finished_at, error_code)
+       VALUES(?, ?, 'align', ?, ?, 1, ?, ?, ?, ?)`,
     )
-    .run(newId("job"), ownerId, alignmentId, end, store.nextSeq(), at, at, end === "failed" ? "run_failed" : null);
+    .run(id, ownerId, alignmentId, end, store.nextSeq(), at, at, end === "failed" ? "run_failed" : null);
+  const states = [null, "queued", "running", ...(end === "stopped" ? ["stopping"] : []), end];
+  const event = store.prepare<unknown[]>(
+    "INSERT INTO job_event(job_id, seq, fence, from_state, to_state, at) VALUES(?, ?, ?, ?, ?, ?)",
+  );
+  for (let seq = 1; seq < states.length; seq++) event.run(id, seq, seq === 1 ? 0 : 1, states[seq - 1], states[seq], at);
 }
