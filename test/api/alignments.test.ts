@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
+import { sha256 } from "../../src/base/files.ts";
 import type { Download, EventStream, StreamEvent } from "../../src/contract/endpoint.ts";
 import { type AlignmentsHouse, ada, alignmentsHouse, bob, items, watch } from "./alignments-house.ts";
 
@@ -94,7 +95,7 @@ describe("one house", () => {
       .prepare<[string], { sha256s: string }>("SELECT document_sha256s_json AS sha256s FROM alignment WHERE id = ?")
       .get(id)!;
     const originals = seen.documents.map((one: { original_sha256: string }) => one.original_sha256);
-    assert.deepEqual([originals, seen.dev.benchmark_sha256], [JSON.parse(sha256s), "x"]);
+    assert.deepEqual([originals, seen.dev.benchmark_sha256], [JSON.parse(sha256s), sha256("x")]);
     assert.equal(seen.base.path, "/base.gguf");
     const { path: _, ...base } = seen.base;
     assert.deepEqual(done.report.base, base, "where the base lies on this machine is nobody's business");
