@@ -262,7 +262,7 @@ export const failures = {
     "Run the same `plumbline restore` again, which goes on from there; or empty the folder.",
   ),
   backup_locked: row(409, "Another backup or restore uses this folder", "Wait for its end.", true),
-  backup_invalid: row(422, "It is no sound backup", "`plumbline verify` says what is wrong with it; use another one."),
+  backup_invalid: row(422, "It is no sound backup", "`plumbline verify` names what does not fit; use another one."),
   backup_incomplete: row(
     500,
     "The data folder lacks something that it should have",
