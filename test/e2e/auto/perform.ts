@@ -8,9 +8,11 @@ import type { AutoAlignRequest } from "../../../src/contract/auto-align.ts";
 import type { Recipe, RunRequest, RunResult } from "../../../src/contract/run-folder.ts";
 import { thirdsOf } from "../../../src/domain/alignments/auto/thirds.ts";
 import { makeRunFolder, writeRequest } from "../../../src/domain/alignments/snapshot.ts";
+import { declines } from "../../../src/domain/evaluations/declines.ts";
 import { competition, grade } from "../../../src/domain/evaluations/grade.ts";
 import type { ModelRef } from "../../../src/engine/generator.ts";
 import { readScores, writeScores } from "../../../src/run/folder/looks.ts";
+import { rewardScore } from "../../../src/run/rewards/metric.ts";
 import { answers, baseModel, eventsOf, starterModel, work } from "../prove/experiment.ts";
 import type { Task } from "./tasks.ts";
 
@@ -35,6 +37,7 @@ export async function carried(
   const numbered = items.map((item, index) => ({ ...item, sample_num: index + 1, competitors: competitors(index) }));
   const sealed = numbered.filter(({ split }) => split === "sealed");
   const thirds = thirdsOf(sealed)!;
+  const reward = rewardScore(task.request.config, declines);
   if (!existsSync(join(run, "order.json")))
     await makeRunFolder(folder, {
       alignmentId: "run",
@@ -66,7 +69,9 @@ export async function carried(
       const third = thirds[told.look!]! as typeof sealed;
       const said = await scoreOf(await modelOf(run, told.checkpoint), `look-${told.look}`, third);
       const hours = (performance.now() - began) / 3_600_000;
-      const scores = third.map((item, at) => Number(grade(said[at]!, item).correct));
+      const scores = third.map((item, at) =>
+        reward === null ? Number(grade(said[at]!, item).correct) : reward(said[at]!, item),
+      );
       if ((await readScores(run, told.look!)) === null)
         await writeScores(run, told.look!, { scores, clusters: third.map(({ cluster }) => cluster), hours });
     } else if (outcome === "paused") stopping = true;
