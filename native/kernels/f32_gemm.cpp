@@ -112,14 +112,13 @@ void f32::pack_rows(const float * from, int64_t stride, int64_t rows, int64_t k,
         for (int64_t r = 0; r < lanes; r++) to[at * step + r] = r < rows ? from[r * stride + at] : 0;
 }
 
-void f32::pack_columns(const float * from, int64_t stride, int64_t columns, int64_t k, float * to, int64_t step) {
-    for (int64_t at = 0; at < k; at++) std::fill_n(std::copy_n(from + at * stride, columns, to + at * step), lanes - columns, 0.0f);
-}
-
-void f32::scale_packed(float * packed, int64_t k, int64_t step, float factor) {
-    if (factor == 1) return;
-    for (int64_t at = 0; at < k; at++)
-        for (int64_t i = 0; i < lanes; i++) packed[at * step + i] *= factor;
+void f32::pack(const float * from, int64_t stride, bool along, int64_t column, int64_t count, int64_t k, float factor, float * to, int64_t step) {
+    if (along)
+        pack_rows(from + column * stride, stride, count, k, to, step);
+    else
+        for (int64_t at = 0; at < k; at++) std::fill_n(std::copy_n(from + at * stride + column, count, to + at * step), lanes - count, 0.0f);
+    for (int64_t at = 0; factor != 1 && at < k; at++)
+        for (int64_t i = 0; i < lanes; i++) to[at * step + i] *= factor;
 }
 
 void f32::multiply(int64_t m, int64_t n, int64_t k, const Left & a, const Right & b, bool add, float * c, int64_t ldc) {

@@ -23,10 +23,11 @@ Packing packing(int64_t k);
 
 /** from [rows, stride], a row along k: rows ≤ lanes of B's columns; `to` is the place of their first k. */
 void pack_rows(const float * from, int64_t stride, int64_t rows, int64_t k, float * to, int64_t step);
-/** from [k, stride], a row along B's columns, of which it has `columns` ≤ lanes. */
-void pack_columns(const float * from, int64_t stride, int64_t columns, int64_t k, float * to, int64_t step);
-/** Lanes that are packed, times the factor. */
-void scale_packed(float * packed, int64_t k, int64_t step, float factor);
+/**
+ * Columns [column, column + count ≤ lanes) of B, times the factor; lanes beyond them become 0. along: from [B's columns, stride] has a row
+ * along k; else from [k, stride] has one along B's columns.
+ */
+void pack(const float * from, int64_t stride, bool along, int64_t column, int64_t count, int64_t k, float factor, float * to, int64_t step);
 
 /** [m, k]: the value of row i at p is from[i · row + p · step]. */
 struct Left {

@@ -60,11 +60,7 @@ void pack(const Part & part, int64_t lane) {
     const int64_t column = part.first + lane, count = std::min(lanes, part.columns - lane);
     const f32::Packing packed = f32::packing(p.k);
     float * to = part.packed + lane / strip * strip * p.k + packed.at(lane % strip, 0);
-    if (p.b_side == Side::transposed)
-        f32::pack_rows(p.b + column * p.ldb, p.ldb, count, p.k, to, packed.step);
-    else
-        f32::pack_columns(p.b + column, p.ldb, count, p.k, to, packed.step);
-    f32::scale_packed(to, p.k, packed.step, p.alpha);
+    f32::pack(p.b, p.ldb, p.b_side == Side::transposed, column, count, p.k, p.alpha, to, packed.step);
 }
 
 void multiply(const Part & part, const Tile & tile) {

@@ -37,7 +37,7 @@ struct Strip {
     float * out;          // of the first token
     int64_t stride;       // between tokens
     const LowRank * low;
-    size_t product; // whose low it is
+    size_t product; // of those that are computed together
 };
 
 /** How the panel is cut: a strip has its part of the frozen weights, and behind it `low_steps` steps of a LoRA's. */
@@ -65,12 +65,7 @@ struct Single {
         const LowRank & low = *of.low;
         const f32::Packing packed = packing(low_steps);
         const int64_t column = of.begin + lane, count = std::min(lanes, of.count - lane);
-        float * at = to + packed.at(lane, 0);
-        if (along)
-            f32::pack_rows(low.v + column * low.rank, low.rank, count, low.rank, at, packed.step);
-        else
-            f32::pack_columns(low.v + column, of.stride, count, low.rank, at, packed.step);
-        f32::scale_packed(at, low.rank, packed.step, low.scale);
+        f32::pack(low.v, along ? low.rank : of.stride, along, column, count, low.rank, low.scale, to + packed.at(lane, 0), packed.step);
     }
 
     /** Rows [row, row + count) of w along k from `step` on, columns [column, column + columns ≤ columns_at_a_time) as lanes of strips, of which the
@@ -160,7 +155,7 @@ public:
     }
 
     void multiply(const Strip & to, int64_t t, int64_t rows, const Value * packed, const f32::Packing & packing) const {
-        const LowRank & low = *all_[to.product];
+        const LowRank & low = *to.low;
         const Value * left;
         int64_t width = low.ldu;
         if constexpr (In::rounds) {

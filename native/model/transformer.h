@@ -95,7 +95,10 @@ private:
     /** The panel is free between the frozen products. */
     void multiply(const std::vector<TiledGemm> & products) { gemms(pool_, products, panels_.floats(), panel_floats); }
     void lora_inputs(const Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, float * u);
-    static LowRank lora_output(const Adapter * adapter, const Group * group, Target target, const float * u);
+    static LowRank lora_output(const Adapter & adapter, const Group & group, Target target, const float * u);
+    static const Group * group_of(const Adapter * adapter, int64_t layer, GroupIndex index);
+    void group_forward(const Adapter * adapter, const Group * group, const LoraRows & rows, const std::vector<std::pair<Target, Product>> & products, const float * x, float * u, bool add,
+                       Op op = Op::linear);
     LowRank lora_input_gradient(const Adapter & adapter, const Group & group, const LoraRows & rows, const std::vector<const float *> & dys);
     void lora_gradients(Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, const float * u, const std::vector<const float *> & dys, float * dx);
     void group_backward(Adapter & adapter, const Group & group, const LoraRows & rows, const std::vector<std::pair<Target, Product>> & products, const float * x, const float * u, float * dx,

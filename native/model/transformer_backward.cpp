@@ -64,11 +64,11 @@ void Transformer::lora_gradients(Adapter & adapter, const Group & group, const L
 namespace {
 
 /** Of the sites an adapter really has in a group, of all that the group could have. */
-std::vector<const float *> gradients_of(const Group & group, const std::vector<std::pair<Target, const float *>> & all) {
+std::vector<const float *> gradients_of(const Group & group, const std::vector<std::pair<Target, Product>> & all) {
     std::vector<const float *> chosen;
     for (const Site & site : group.sites)
-        for (const auto & [target, gradient] : all)
-            if (target == site.target) chosen.push_back(gradient);
+        for (const auto & [target, product] : all)
+            if (target == site.target) chosen.push_back(product.y);
     return chosen;
 }
 
@@ -77,13 +77,9 @@ std::vector<const float *> gradients_of(const Group & group, const std::vector<s
 /** A group of products of one input backward: dx [tokens, columns] of the input x, unless it is null, and the adapter's gradients. */
 void Transformer::group_backward(Adapter & adapter, const Group & group, const LoraRows & rows, const std::vector<std::pair<Target, Product>> & products, const float * x, const float * u,
                                  float * dx, Op op) {
-    std::vector<std::pair<Target, const float *>> all;
     std::vector<Product> frozen;
-    for (const auto & [target, product] : products) {
-        all.emplace_back(target, product.y);
-        frozen.push_back(product);
-    }
-    const std::vector<const float *> dys = gradients_of(group, all);
+    for (const auto & [target, product] : products) frozen.push_back(product);
+    const std::vector<const float *> dys = gradients_of(group, products);
     const LowRank low = lora_input_gradient(adapter, group, rows, dys);
     if (dx) linear_backward(pool_, panels_, frozen, low, dx, rows.count, false, op);
     lora_gradients(adapter, group, rows, x, u, dys, dx);
@@ -206,8 +202,7 @@ std::vector<TokenLoss> Transformer::forward_backward(const Batch & batch, Adapte
             }
         });
         // u is still that of this chunk.
-        group_backward(adapter, adapter.head, adapter.head.sites.empty() ? LoraRows{count, nullptr, nullptr, nullptr} : head_rows(first, count), {{output_head, {&model_.head, logits}}},
-                       asked_normed_.data() + first * d, head_u_.data(), gradient + first * d, Op::head);
+        group_backward(adapter, adapter.head, head_rows(first, count), {{output_head, {&model_.head, logits}}}, asked_normed_.data() + first * d, head_u_.data(), gradient + first * d, Op::head);
     });
     const Timed timed(profile_, Op::norm);
     std::memset(work_.dx.data(), 0, static_cast<size_t>(tokens_ * d) * sizeof(float));

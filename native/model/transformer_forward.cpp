@@ -154,14 +154,29 @@ void Transformer::lora_inputs(const Adapter & adapter, const Group & group, cons
 }
 
 /** What the adapter adds to the product of a target, given its group's inputs; nothing where it does not adapt it. */
-LowRank Transformer::lora_output(const Adapter * adapter, const Group * group, Target target, const float * u) {
-    if (adapter)
-        for (const Site & site : group->sites)
-            if (site.target == target) {
-                const float scale = faulty(Fault::scale_alpha_twice) ? adapter->scale() * adapter->scale() : adapter->scale();
-                return {adapter->shape.rank, u + site.u, group->width, adapter->weights.data() + site.b, scale};
-            }
+LowRank Transformer::lora_output(const Adapter & adapter, const Group & group, Target target, const float * u) {
+    for (const Site & site : group.sites)
+        if (site.target == target) {
+            const float scale = faulty(Fault::scale_alpha_twice) ? adapter.scale() * adapter.scale() : adapter.scale();
+            return {adapter.shape.rank, u + site.u, group.width, adapter.weights.data() + site.b, scale};
+        }
     return {};
+}
+
+const Group * Transformer::group_of(const Adapter * adapter, int64_t layer, GroupIndex index) {
+    return adapter ? &adapter->layers[static_cast<size_t>(layer)][index] : nullptr;
+}
+
+/** A group of products of one input x, with what an adapter adds to them; u [count, group width] is left. Without an adapter group is null. */
+void Transformer::group_forward(const Adapter * adapter, const Group * group, const LoraRows & rows, const std::vector<std::pair<Target, Product>> & products, const float * x, float * u, bool add,
+                                Op op) {
+    if (group) lora_inputs(*adapter, *group, rows, x, u);
+    std::vector<Product> whole;
+    for (const auto & [target, product] : products) {
+        whole.push_back(product);
+        if (group) whole.back().low = lora_output(*adapter, *group, target, u);
+    }
+    linear(pool_, panels_, whole, x, rows.count, add, op);
 }
 
 void Transformer::attend(int64_t layer, LayerActivations & l, CachePlan * plan, bool one_token) {
@@ -199,17 +214,14 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
         for (int64_t t = begin; t < end; t++) l.ffn_inv[static_cast<size_t>(t)] = rmsnorm(l.x_mid.data() + t * d, w.ffn_norm.data(), shape().norm_eps, d, h + t * d);
         std::memcpy(x_out + begin * d, l.x_mid.data() + begin * d, static_cast<size_t>((end - begin) * d) * sizeof(float));
     });
-    const Group * groups = adapter ? adapter->layers[static_cast<size_t>(layer)].data() : nullptr;
-    const auto low = [&](GroupIndex group, Target target) { return lora_output(adapter, groups + group, target, l.u[group].data()); };
-    if (adapter) lora_inputs(*adapter, groups[group_gate_up], token_rows(), h, l.u[group_gate_up].data());
-    linear(pool_, panels_, {{&w.ffn_gate, l.gate.data(), low(group_gate_up, ffn_gate)}, {&w.ffn_up, l.up.data(), low(group_gate_up, ffn_up)}}, h, tokens_, false);
+    group_forward(adapter, group_of(adapter, layer, group_gate_up), token_rows(), {{ffn_gate, {&w.ffn_gate, l.gate.data()}}, {ffn_up, {&w.ffn_up, l.up.data()}}}, h, l.u[group_gate_up].data(),
+                  false);
     split(Op::activation, tokens_, 4, [&](int64_t begin, int64_t end, int) {
         const auto activate = shape().activation == Activation::gelu ? geglu : swiglu;
         activate(l.gate.data() + begin * ff, l.up.data() + begin * ff, (end - begin) * ff, work_.product.data() + begin * ff);
     });
     float * added = w.ffn_post_norm.empty() ? x_out : l.ffn_added.data();
-    if (adapter) lora_inputs(*adapter, groups[group_down], token_rows(), work_.product.data(), l.u[group_down].data());
-    linear(pool_, panels_, {{&w.ffn_down, added, low(group_down, ffn_down)}}, work_.product.data(), tokens_, added == x_out);
+    group_forward(adapter, group_of(adapter, layer, group_down), token_rows(), {{ffn_down, {&w.ffn_down, added}}}, work_.product.data(), l.u[group_down].data(), added == x_out);
     if (added != x_out) add_normed(w.ffn_post_norm, added, l.ffn_added_inv.data(), x_out);
 }
 
@@ -233,15 +245,13 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
         });
         float * q = shape().head_norms ? l.q_plain.data() : l.q.data();
         float * k = shape().head_norms ? l.k_plain.data() : l.k.data();
-        const Group * groups = adapter ? adapter->layers[static_cast<size_t>(layer)].data() : nullptr;
-        const auto low = [&](GroupIndex group, Target target) { return lora_output(adapter, groups + group, target, l.u[group].data()); };
-        if (adapter) lora_inputs(*adapter, groups[group_qkv], token_rows(), h, l.u[group_qkv].data());
-        linear(pool_, panels_, {{&w.attn_q, q, low(group_qkv, attn_q)}, {&w.attn_k, k, low(group_qkv, attn_k)}, {&w.attn_v, l.v.data(), low(group_qkv, attn_v)}}, h, tokens_, false);
+        group_forward(adapter, group_of(adapter, layer, group_qkv), token_rows(), {{attn_q, {&w.attn_q, q}}, {attn_k, {&w.attn_k, k}}, {attn_v, {&w.attn_v, l.v.data()}}}, h, l.u[group_qkv].data(),
+                      false);
         place_heads(batch, layer, l);
         attend(layer, l, plan, one_token);
         float * added = w.attn_post_norm.empty() ? l.x_mid.data() : l.attn_added.data();
-        if (adapter) lora_inputs(*adapter, groups[group_output], token_rows(), l.attended.data(), l.u[group_output].data());
-        linear(pool_, panels_, {{&w.attn_output, added, low(group_output, attn_output)}}, l.attended.data(), tokens_, added == l.x_mid.data());
+        group_forward(adapter, group_of(adapter, layer, group_output), token_rows(), {{attn_output, {&w.attn_output, added}}}, l.attended.data(), l.u[group_output].data(),
+                      added == l.x_mid.data());
         if (added != l.x_mid.data()) add_normed(w.attn_post_norm, added, l.attn_added_inv.data(), l.x_mid.data());
         feed_forward(layer, l, adapter, x_out);
         last_ = x_out;
@@ -266,15 +276,13 @@ void Transformer::norm_positions(const std::vector<int64_t> & positions) {
 float * Transformer::make_logits(int64_t first, int64_t rows) {
     float * logits = logits_.ensure(static_cast<size_t>(rows * shape().vocabulary));
     const float * hidden = asked_normed_.data() + first * shape().embedding;
-    if (adapter_ && !adapter_->head.sites.empty()) {
-        const LoraRows of_head = head_rows(first, rows);
-        lora_inputs(*adapter_, adapter_->head, of_head, hidden, head_u_.data());
-    }
-    linear(pool_, panels_, {{&model_.head, logits, lora_output(adapter_, adapter_ ? &adapter_->head : nullptr, output_head, head_u_.data())}}, hidden, rows, false, Op::head);
+    const LoraRows of_head = head_rows(first, rows);
+    group_forward(adapter_, adapter_ ? &adapter_->head : nullptr, of_head, {{output_head, {&model_.head, logits}}}, hidden, head_u_.data(), false, Op::head);
     return logits;
 }
 
 Transformer::LoraRows Transformer::head_rows(int64_t first, int64_t count) {
+    if (!adapter_ || adapter_->head.sites.empty()) return {count, nullptr, nullptr, nullptr};
     const auto n = static_cast<size_t>(count), width = static_cast<size_t>(adapter_->head.width);
     head_u_.ensure(n * width);
     head_du_.ensure(n * width);
