@@ -59,7 +59,6 @@ import { createServer } from "./http/server.ts";
 import { createLocalExecutor } from "./jobs/executor.ts";
 import { createQueue } from "./jobs/queue.ts";
 import { createRunner, type Runner } from "./jobs/runner.ts";
-import { checkMetric, rewardScore } from "./run/rewards/metric.ts";
 import { createBallast } from "./store/ballast.ts";
 import { createIdempotency } from "./store/idempotency.ts";
 import { openStore } from "./store/open.ts";
@@ -85,6 +84,9 @@ export interface House {
   admin(verb: string, args: unknown): Promise<unknown>;
   close(): Promise<void>;
 }
+
+/** Read when an auto-align first asks for it: the verifiers would take a twentieth of a second of every start. */
+const loadMetric = () => import("./run/rewards/metric.ts");
 
 const leave = (error: Error): never => {
   process.stderr.write(`${error.stack}\n`);
@@ -245,7 +247,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     generator,
     grading,
     itemsOf: benchmarks.items,
-    rewardOf: (config) => rewardScore(config, declines),
+    rewardOf: async (config) => (await loadMetric()).rewardScore(config, declines),
     lease: (ref) => models.lease(ref, "evaluation"),
   });
   const say = createSaying(inference.handlers["inference.chat"]);
@@ -345,7 +347,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     costOf: async (baseModelId, recipe) => costOf(baseOf(baseModelId), recipe),
     waitingFor: align.waitingFor,
     competitorsOf,
-    checkMetric: (config, items) => checkMetric(config, items, declines),
+    checkMetric: async (config, items) => (await loadMetric()).checkMetric(config, items, declines),
     stopRun: align.stop,
     cancelRun: align.cancel,
     interruptRun: align.interrupt,

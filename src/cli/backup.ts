@@ -36,7 +36,6 @@ deleted since is cleared from it. It can be killed at any time: the backup that 
         ...{ data, version, now },
         onProgress: showBytes(progress),
       });
-      progress.end();
       const files = manifest.files.length;
       const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, manifest.database.bytes);
       return {

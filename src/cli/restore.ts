@@ -25,7 +25,6 @@ it is whole. Work that was under way is taken up again by the next \`plumbline s
     const show = showBytes(progress);
     try {
       const report = await backups.restoreBackup(backup, data, (done, total) => show("files", done, total));
-      progress.end();
       const { created_at } = backup.manifest;
       return {
         json: { data, created_at, ...report },

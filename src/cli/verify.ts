@@ -24,7 +24,6 @@ upload under way has some, and the next start clears what a crash left.`,
     const tell = (done: number, total: number): void => progress.show({ phase: "files", done, total, unit: "files" });
     try {
       const { kind, ...report } = await check(place, tell);
-      progress.end();
       const ok = report.problems.length === 0;
       const lines = [
         `${place}: ${ok ? "sound" : "not sound"}, a ${kind === "data" ? "data folder" : "backup"} of a database and ${report.files} files`,

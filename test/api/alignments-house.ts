@@ -327,7 +327,7 @@ async function build(data: string, settings: Settings) {
     costOf: async () => cost,
     waitingFor: worker.waitingFor,
     competitorsOf,
-    checkMetric: (config, asked) => checkMetric(config, asked, () => false),
+    checkMetric: async (config, asked) => checkMetric(config, asked, () => false),
     stopRun: worker.stop,
     cancelRun: worker.cancel,
     audit: (act, subject) => void made.acts.push(`${act} ${subject}`),

@@ -15,6 +15,7 @@ import type {
 import { openStore } from "../../src/store/open.ts";
 import { pdf } from "../helpers/document-files.ts";
 import { eventually, type TestHouse, testHouse } from "../helpers/house.ts";
+import { letters } from "../helpers/letters.ts";
 import { insertBase } from "../helpers/rows.ts";
 
 /** What the handbook says, a question for it in other words, and one that nothing answers. */
@@ -151,22 +152,7 @@ function scripted(content: string): string {
     .join("\n");
 }
 
-/** A token is a UTF-16 unit. */
-const tokenizer = {
-  encode: (text: string) => [...text].map((character) => character.charCodeAt(0)),
-  decode: (tokens: readonly number[]) => String.fromCharCode(...tokens),
-  bos: null,
-  eos: 2,
-  eog: new Set([2]),
-  addBos: false,
-  vocabulary: 65_536,
-  trainContext: 16_384,
-  chatTemplate:
-    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}",
-  specials: new Map<string, number>(),
-  bytesOf: (token: number) => new Uint8Array(Buffer.from(String.fromCharCode(token))),
-  pieceOf: (token: number) => String.fromCharCode(token),
-};
+const tokenizer = letters({ trainContext: 16_384 });
 const scored: string[] = [];
 let gate: Promise<void> | null = null;
 let slowMs = 0;

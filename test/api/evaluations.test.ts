@@ -17,30 +17,21 @@ import { createEvaluations } from "../../src/domain/evaluations/index.ts";
 import { createEvaluateWorker, type EvaluatedModel } from "../../src/domain/evaluations/job.ts";
 import { headlineOf } from "../../src/domain/evaluations/results.ts";
 import { prepareEvaluations } from "../../src/domain/evaluations/store.ts";
-import type { EvaluatedAnswer, EvaluateRequest, Generator, Tokenizer } from "../../src/engine/generator.ts";
+import type { EvaluatedAnswer, EvaluateRequest, Generator } from "../../src/engine/generator.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner } from "../../src/jobs/runner.ts";
 import { openStore } from "../../src/store/open.ts";
 import { calibrationWith, modelOf } from "../helpers/calibration.ts";
+import { letters } from "../helpers/letters.ts";
 
 const ada: Caller = { userId: "user_ada", userName: "ada", keyId: "key_ada" };
 const bob: Caller = { userId: "user_bob", userName: "bob", keyId: "key_bob" };
 
-/** A token is a UTF-16 unit. */
-const tokenizer = {
-  encode: (text: string) => [...text].map((character) => character.charCodeAt(0)),
-  decode: (tokens: readonly number[]) => String.fromCharCode(...tokens),
+const tokenizer = letters({
   bos: 1,
-  eos: 2,
-  eog: new Set([2]),
-  addBos: false,
   vocabulary: 70_000,
-  trainContext: 4096,
   chatTemplate: "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>",
-  specials: new Map<string, number>(),
-  bytesOf: (token: number) => Buffer.from(String.fromCharCode(token)),
-  pieceOf: (token: number) => String.fromCharCode(token),
-} satisfies Tokenizer;
+});
 
 const calibration = calibrationWith({ model: modelOf("logprob_mean", 0) });
 
@@ -78,7 +69,7 @@ type Likes = (prompt: string, text: string) => number;
 function fakeGenerator(engine: Engine, says: Record<string, Says>, likes: Likes): Generator {
   const answerOf = (text: string): EvaluatedAnswer => ({
     text,
-    tokens: tokenizer.encode(text),
+    tokens: tokenizer.encode(text, false),
     steps: [...text].map(() => ({
       logprob: -0.5,
       top: { tokens: new Int32Array(64), logits: new Float32Array(64) },

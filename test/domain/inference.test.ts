@@ -26,6 +26,7 @@ import { sourceReference, sourceSpace } from "../../src/engine/sources.ts";
 import { supportReference } from "../../src/engine/support.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { calibrationWith, modelOf } from "../helpers/calibration.ts";
+import { letters } from "../helpers/letters.ts";
 
 const contract = { ...completionPromises, ...chatPromises };
 const folder = mkdtempSync(join(tmpdir(), "plumbline-inference-"));
@@ -33,22 +34,15 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 const log = createLog("error", () => {});
 const caller: Caller = { userId: "user_ada", userName: "ada", keyId: "key_ada" };
 
-/** A token is a UTF-16 unit; 1 begins a text. */
-const tokenizer = {
-  encode: (text: string) => [...text].map((character) => character.charCodeAt(0)),
-  decode: (tokens: readonly number[]) => String.fromCharCode(...tokens),
+/** 1 begins a text. */
+const tokenizer = letters({
   bos: 1,
-  eos: 2,
-  eog: new Set([2]),
-  addBos: false,
   vocabulary: 300,
   trainContext: 64,
   chatTemplate:
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}",
-  specials: new Map<string, number>(),
-  bytesOf: (token: number) => Uint8Array.of(token),
-  pieceOf: (token: number) => String.fromCharCode(token),
-} as unknown as Tokenizer;
+  bytesOf: (token) => Uint8Array.of(token),
+});
 
 const token = (text: string): GeneratedToken => ({
   token: text.charCodeAt(0),

@@ -10,32 +10,15 @@ import type {
   GenerateEnd,
   GenerateRequest,
   Generator,
-  Tokenizer,
 } from "../../src/engine/generator.ts";
 import type { HouseParts } from "../../src/main.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { calibrationWith } from "./calibration.ts";
 import { type TestHouse, testHouse } from "./house.ts";
+import { letters } from "./letters.ts";
 import { insertAlignment, insertBase } from "./rows.ts";
 
-const chatTemplate =
-  "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
-
-/** A token is a UTF-16 unit. */
-const tokenizer = {
-  encode: (text: string) => [...text].map((character) => character.charCodeAt(0)),
-  decode: (tokens: readonly number[]) => String.fromCharCode(...tokens),
-  bos: null,
-  eos: 2,
-  eog: new Set([2]),
-  addBos: false,
-  vocabulary: 65_536,
-  trainContext: 4096,
-  chatTemplate,
-  specials: new Map<string, number>(),
-  bytesOf: (token: number) => new Uint8Array(Buffer.from(String.fromCharCode(token))),
-  pieceOf: (token: number) => String.fromCharCode(token),
-} as unknown as Tokenizer;
+const tokenizer = letters();
 
 export interface Scripted extends TestHouse {
   baseId: string;
@@ -136,7 +119,7 @@ function insertModel(store: Store, alignmentId: string, engine: string): string 
     identity: {
       base_sha256: base.sha256,
       adapter_sha256: "x",
-      template_sha256: sha256(chatTemplate),
+      template_sha256: sha256(tokenizer.chatTemplate!),
       feature_source: "A",
       engine,
     },

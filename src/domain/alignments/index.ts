@@ -84,7 +84,7 @@ export interface AlignmentsParts {
   findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
   /** Throws a validation failure where an auto-align's target is of a reward that cannot score all of them. */
-  checkMetric: (config: AutoAlignRequest["config"], items: readonly BenchmarkItem[]) => void;
+  checkMetric: (config: AutoAlignRequest["config"], items: readonly BenchmarkItem[]) => Promise<void>;
   /** The id of a model that answers chats. Throws not_found. */
   findModel: (ownerId: string, model: string) => string;
   /** What a model of this appliance is for; null when the owner has none of that name. */

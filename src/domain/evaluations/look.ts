@@ -27,7 +27,7 @@ export interface LookParts {
   /** In item order. */
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
   /** How answers are scored where an auto-align's target is of its reward; null where it is of right answers. */
-  rewardOf: (config: AutoAlignRequest["config"]) => RewardScore | null;
+  rewardOf: (config: AutoAlignRequest["config"]) => Promise<RewardScore | null>;
   /** Keeps the model loaded until released. Throws what loading throws. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
 }
@@ -51,7 +51,7 @@ export function createLook(parts: LookParts): ScoreLook {
   const { sql, clock, generator } = parts;
 
   return async ({ ref, benchmarkId, samples, config, autoAlignId, checkpoint, signal }) => {
-    const reward = parts.rewardOf(config);
+    const reward = await parts.rewardOf(config);
     const all = parts.itemsOf(benchmarkId);
     const rivals = competition(all);
     const places = new Map(all.map(({ sample_num }, index) => [sample_num, index]));

@@ -6,7 +6,7 @@ import { dataSetKind } from "../data-set.ts";
 import { drawEpisodes, type Environment, type Episode, singleTurn } from "../environment/episodes.ts";
 import { tools } from "../environment/tools.ts";
 import { isReplayed } from "../replay.ts";
-import type { RewardItem } from "../rewards/item.ts";
+import { plainItem, type RewardItem } from "../rewards/item.ts";
 import type { Means } from "../rewards/plan.ts";
 import type { TrainingRow } from "../rows.ts";
 import { permutation } from "../schedule.ts";
@@ -40,22 +40,12 @@ export function promptsOf(
     if (isReplayed(row) || row.messages.length !== 2 || asked?.role !== "user" || prompts.has(asked.content)) continue;
     const tokens = formatChat(run.tokenizer, [{ role: "user", content: asked.content }], { tools: told });
     if (tokens.length > maxPromptTokens) continue;
-    const item = itemOf(asked.content, answered!.content, rubrics.get(asked.content) ?? []);
+    const rubric = rubrics.get(asked.content) ?? [];
+    const item = plainItem({ prompt: asked.content, reference: answered!.content, rubric });
     prompts.set(asked.content, { item, tokens });
   }
   return [...prompts.values()];
 }
-
-const itemOf = (prompt: string, reference: string, rubric: RewardItem["rubric"]): RewardItem => ({
-  prompt,
-  reference,
-  aliases: [],
-  passage: null,
-  choices: [],
-  tolerance: null,
-  answerable: true,
-  rubric,
-});
 
 /** Each prompt as often as it is answered. */
 export const groupsOf = (prompts: readonly Prompt[], size: number): Prompt[] =>

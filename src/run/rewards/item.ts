@@ -25,6 +25,19 @@ export interface RewardItem {
   rubric: readonly Criterion[];
 }
 
+/** A question of which nothing is known but what is said here. */
+export const plainItem = (
+  known: Pick<RewardItem, "prompt" | "reference"> & Partial<Pick<RewardItem, "aliases" | "rubric">>,
+): RewardItem => ({
+  aliases: [],
+  passage: null,
+  choices: [],
+  tolerance: null,
+  answerable: true,
+  rubric: [],
+  ...known,
+});
+
 /** From 0 to 1; null: it cannot be judged by this, which is not 0. */
 export type Verify = (answer: string, item: RewardItem) => number | null;
 

@@ -2,7 +2,7 @@
 // `reward`, what the configured reward pays for answers. The run scores dev by it and the appliance its looks at sealed questions: both here.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
-import type { RewardItem, Verify } from "./item.ts";
+import { plainItem, type RewardItem, type Verify } from "./item.ts";
 import { type RewardBlock, resolveReward, usualReward } from "./plan.ts";
 import { makeBuiltin } from "./verifiers.ts";
 
@@ -83,13 +83,5 @@ function partsOf(config: Config, declines: Declines): MetricPart[] {
   );
 }
 
-const itemOf = ({ instruction, response, aliases }: MetricQuestion): RewardItem => ({
-  prompt: instruction,
-  reference: response,
-  aliases,
-  passage: null,
-  choices: [],
-  tolerance: null,
-  answerable: true,
-  rubric: [],
-});
+const itemOf = ({ instruction, response, aliases }: MetricQuestion): RewardItem =>
+  plainItem({ prompt: instruction, reference: response, aliases });

@@ -15,6 +15,7 @@ import { drawEpisodes, type Episode } from "../../../src/run/environment/episode
 import { openToolbox, tools } from "../../../src/run/environment/tools.ts";
 import { runAlignment } from "../../../src/run/run.ts";
 import { starterModel } from "../../engine/engine-fixture.ts";
+import { letters } from "../../helpers/letters.ts";
 import { withoutModel } from "../../helpers/served.ts";
 import { documentOf } from "../../helpers/study.ts";
 import { claimAutoAlign, devItem, eventsOf, newRunFolder, overridden, partsOf, template } from "../run-harness.ts";
@@ -29,21 +30,7 @@ const run = { snapshot: { documents: [document] }, request: {}, parts: { control
 const called = (name: string, given: object): string =>
   `<tool_call>\n${JSON.stringify({ name, arguments: given })}\n</tool_call>`;
 
-/** A token is a UTF-16 unit; 2 ends a turn. */
-const letters = {
-  encode: (text: string) => [...text].map((character) => character.charCodeAt(0)),
-  decode: (tokens: readonly number[]) => String.fromCharCode(...tokens),
-  bos: null,
-  eos: 2,
-  eog: new Set([2]),
-  addBos: false,
-  vocabulary: 65_536,
-  trainContext: 4096,
-  chatTemplate: template,
-  specials: new Map<string, number>(),
-  bytesOf: (token: number) => new Uint8Array(Buffer.from(String.fromCharCode(token))),
-  pieceOf: (token: number) => String.fromCharCode(token),
-} as unknown as Tokenizer;
+const tokenizer = letters({ chatTemplate: template });
 const textOf = (tokens: readonly number[]): string => String.fromCharCode(...tokens);
 
 function rowsOf({ tokens, rowLengths }: Rows): number[][] {
@@ -61,7 +48,7 @@ function scripted(say: (prompt: string, row: number, settings: TrainerSampling) 
     const rows = rowsOf({ tokens, rowLengths }).map(textOf);
     calls.push({ rows, seed: settings.seed });
     return rows.map((prompt, row) => {
-      const said = letters.encode(say(prompt, row, settings), false);
+      const said = tokenizer.encode(say(prompt, row, settings), false);
       const isCut = said.length > settings.maxTokens;
       const drawn = isCut ? said.slice(0, settings.maxTokens) : [...said, 2];
       return {
@@ -77,7 +64,7 @@ function scripted(say: (prompt: string, row: number, settings: TrainerSampling) 
 const names = ["calculator", "search"] as const;
 const sampling = resolveSampling({ max_tokens: 120 }, { context: 4000, inner: 1 });
 const promptOf = (question: string): number[] =>
-  formatChat(letters, [{ role: "user", content: question }], { tools: names.map((name) => tools[name]) });
+  formatChat(tokenizer, [{ role: "user", content: question }], { tools: names.map((name) => tools[name]) });
 
 async function drawn(
   say: Parameters<typeof scripted>[0],
@@ -85,7 +72,7 @@ async function drawn(
 ) {
   const { trainer, calls } = scripted(say);
   const environment = { maxTurns, tools: names, toolbox: await openToolbox(run, names) };
-  const drawing = { tokenizer: letters, trainer, adapter: "a", sampling: plan, environment };
+  const drawing = { tokenizer, trainer, adapter: "a", sampling: plan, environment };
   return { episodes: await drawEpisodes(drawing, prompts, 7), calls };
 }
 

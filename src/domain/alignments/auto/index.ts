@@ -100,7 +100,7 @@ export interface AutoAlignsParts extends RewardModelsLookup {
   sealedOf: (benchmarkId: string) => SealedItem[];
   devOf: (benchmark: { id: string; sha256: string }) => NonNullable<OrderedWork["dev"]>;
   /** Throws a validation failure where the target is of a reward that cannot score every question. */
-  checkMetric: (config: AutoAlignRequest["config"], benchmarkId: string) => void;
+  checkMetric: (config: AutoAlignRequest["config"], benchmarkId: string) => Promise<void>;
   /** Ends what it does now. Throws stop_rejected, stop_unreachable. */
   interrupt: (autoAlignId: string) => Promise<void>;
 }

@@ -57,7 +57,7 @@ export async function planOf(
     throw new Failure("auto_align_unmeasurable", "The benchmark has no dev questions to plan by");
   const { config: _, ...request } = body;
   const config = JSON.parse(raw.config ?? "null") as AutoAlignRequest["config"];
-  parts.checkMetric(config, benchmark.id);
+  await parts.checkMetric(config, benchmark.id);
   const rewardModels = foundRewardModels(parts, body, caller);
   return {
     ...snapshot,
