@@ -89,6 +89,8 @@ export const lists: Case[] = [
           // Several could answer; which of them is not what is asked here.
           const changes = {
             model: it.baseId,
+            // The small base cannot be aligned, and is refused before anything that it is to learn.
+            base_model_id: it.languageId,
             [field]: field === "document_ids" ? [bobs.document_id, foreign] : foreign,
           };
           const response = await request(it, endpoint, bobs, bobs, key, changes);
