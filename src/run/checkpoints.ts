@@ -33,8 +33,8 @@ export interface LoopState {
   trainedTokens: number;
   processedTokens: number;
   trainSeconds: number;
-  /** The rung that is trained, the step it began after, and the best score before it. */
-  rung: { index: number; from: number; before: number };
+  /** The rung that is trained, the step it began after, the best score before it, and how many before it brought nothing, in a row. */
+  rung: { index: number; from: number; before: number; idle: number };
   /** Why training ended; null while it goes on. */
   ended: "steps" | "patience" | "plateau" | null;
   /** Steps of repair begin after this one, from the checkpoint `start`; null as long as there is none. */

@@ -39,7 +39,7 @@ const stateAt = (step: number): LoopState => ({
   step,
   best: null,
   checksWithoutGain: 0,
-  rung: { index: 0, from: step, before: 0 },
+  rung: { index: 0, from: step, before: 0, idle: 0 },
   checks: [],
   losses: [],
   trainedTokens: 0,
@@ -287,18 +287,23 @@ function lessonOf(trainer: Trainer, rows: readonly TrainingRow[], topK: number):
   return askTeacher(trainer, toTrainer(rows, 1), topK);
 }
 
+/** Rungs in a row that may bring nothing: of forty questions one more or less is chance, and many facts show nothing yet at first. */
+const mostIdle = 1;
+
 /** At the end of a rung: on to the next one while the dev score rises, or the end of training. */
 export async function climb(run: Run, training: Training, why: "steps" | "patience"): Promise<void> {
   const { state, rungs } = training;
   const { max_steps } = run.request.recipe.training;
-  const { index, before } = state.rung;
+  // A checkpoint of an earlier version does not count idle rungs.
+  const { index, before, idle: idleBefore = 0 } = state.rung;
   const isLast = index + 1 === rungs.length || (max_steps !== null && state.step >= max_steps);
   const best = state.best?.score ?? null;
+  const idle = best !== null && best <= before ? idleBefore + 1 : 0;
   if (isLast) state.ended = why;
-  // Without dev questions nothing says that a rung was of no use; and many facts show nothing yet after the first few rows of each.
-  else if (best !== null && ((index > 0 && best <= before) || best === 100)) state.ended = "plateau";
+  // Without dev questions nothing says that a rung was of no use.
+  else if (idle > mostIdle || best === 100) state.ended = "plateau";
   else {
-    state.rung = { index: index + 1, from: state.step, before: best ?? before };
+    state.rung = { index: index + 1, from: state.step, before: best ?? before, idle };
     state.checksWithoutGain = 0;
   }
   if (rungs.length === 1) return;

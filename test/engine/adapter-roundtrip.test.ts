@@ -110,20 +110,18 @@ async function roundTrip(t: TestContext, trip: RoundTrip): Promise<void> {
   const filePath = join(scratch(), "adapter.gguf");
   await trainer.exportGguf("a", filePath, { "plumbline.test": "round trip" });
 
-  const compare = async (scale: number) =>
-    compareScores({
-      trainer: { base: await trainerScores(trainer, null, rows), aligned: await trainerScores(trainer, "a", rows) },
-      generator: {
-        base: await llamaScores(model, rows, null),
-        aligned: await llamaScores(model, rows, { filePath, scale }),
-      },
-      quantised: trip.quantised,
-    });
-  const verdict = await compare(1);
+  const trained = {
+    base: await trainerScores(trainer, null, rows),
+    aligned: await trainerScores(trainer, "a", rows),
+  };
+  const base = await llamaScores(model, rows, null);
+  const compare = (aligned: number[][]) =>
+    compareScores({ trainer: trained, generator: { base, aligned }, quantised: trip.quantised });
+  const verdict = compare(await llamaScores(model, rows, { filePath, scale: 1 }));
   t.diagnostic(verdict.message);
   assert.equal(verdict.faithful, true, JSON.stringify(verdict));
   // Twice alpha is twice the scale.
-  const doubled = await compare(2);
+  const doubled = compare(await llamaScores(model, rows, { filePath, scale: 2 }));
   t.diagnostic(`alpha doubled: ${doubled.message}`);
   assert.equal(doubled.faithful, false, JSON.stringify(doubled));
   if (trip.quantised) return;
@@ -131,11 +129,7 @@ async function roundTrip(t: TestContext, trip: RoundTrip): Promise<void> {
   const mergedPath = join(scratch(), "merged.gguf");
   await trainer.exportMerged("a", mergedPath, "f32", {});
   const merged = await llama.loadModel({ modelPath: mergedPath, useMmap: true });
-  const mergedVerdict = compareScores({
-    trainer: { base: await trainerScores(trainer, null, rows), aligned: await trainerScores(trainer, "a", rows) },
-    generator: { base: await llamaScores(model, rows, null), aligned: await llamaScores(merged, rows, null) },
-    quantised: false,
-  });
+  const mergedVerdict = compare(await llamaScores(merged, rows, null));
   t.diagnostic(`merged: ${mergedVerdict.message}`);
   assert.equal(mergedVerdict.faithful, true, JSON.stringify(mergedVerdict));
 }

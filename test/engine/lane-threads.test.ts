@@ -1,5 +1,6 @@
 // How many threads evaluations and scorings are computed with: as many as are fastest now, and never to another result.
 import assert from "node:assert/strict";
+import { availableParallelism } from "node:os";
 import { test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
 import { type NativeContext, openNative } from "../../src/engine/binding.ts";
@@ -49,7 +50,8 @@ test("texts and log-probs are the same to the last bit with one thread and with 
   try {
     const one = await with_(1);
     assert.ok(one.length > 1000);
-    for (const threads of [2, 3]) assert.equal(await with_(threads), one);
+    // More threads than cores wait for one another: it takes long, and shows nothing more.
+    for (const threads of availableParallelism() > 2 ? [2, 3] : [2]) assert.equal(await with_(threads), one);
   } finally {
     await context.dispose();
     await model.dispose();

@@ -290,31 +290,32 @@ const stateAt = (step: number): LoopState => ({
   trainedTokens: step,
   processedTokens: step,
   trainSeconds: 0.1,
-  rung: { index: 0, from: 0, before: 0 },
+  rung: { index: 0, from: 0, before: 0, idle: 0 },
   ended: null,
   repair: null,
 });
 
-test("a first rung without gain is followed by the second; a later one ends the training", async () => {
-  const ends = async (index: number, before: number, score: number) => {
+test("two rungs in a row without gain end the training, or nothing left to gain; one may be chance", async () => {
+  const after = async (index: number, before: number, score: number, idle = 0) => {
     const state: LoopState = {
       ...stateAt(30),
       best: { step: 30, score, low: 0, high: 100, n: 40 },
-      rung: { index, from: 10 * index, before },
+      rung: { index, from: 10 * index, before, idle },
     };
     const run = {
       request: { recipe: { training: { max_steps: null } } },
       events: { append: async () => {} },
     } as unknown as Run;
     await climb(run, { state, rungs: [[0], [1], [2]] } as unknown as Training, "steps");
-    return state.ended ?? state.rung.index;
+    return state.ended ?? [state.rung.index, state.rung.idle];
   };
-  assert.equal(await ends(0, 0, 0), 1);
-  assert.equal(await ends(0, 0, 20), 1);
-  assert.equal(await ends(1, 20, 30), 2);
-  assert.equal(await ends(1, 20, 20), "plateau");
-  assert.equal(await ends(0, 0, 100), "plateau");
-  assert.equal(await ends(2, 30, 40), "steps");
+  assert.deepEqual(await after(0, 0, 0), [1, 1]);
+  assert.deepEqual(await after(0, 0, 20), [1, 0]);
+  assert.deepEqual(await after(1, 20, 30, 1), [2, 0]);
+  assert.deepEqual(await after(1, 20, 20), [2, 1]);
+  assert.equal(await after(1, 20, 20, 1), "plateau");
+  assert.equal(await after(0, 0, 100), "plateau");
+  assert.equal(await after(2, 30, 40), "steps");
 });
 
 /** What a trainer's save does: a folder with one file. */

@@ -28,7 +28,8 @@ export async function drive(
     );
 
     const base = await watch.time("evaluate_base", () =>
-      evaluate(client, { model_id: baseId, benchmark_id: benchmarkId }, progress, signal),
+      // The alignment asks the base the dev questions by itself.
+      evaluate(client, { model_id: baseId, benchmark_id: benchmarkId, splits: ["sealed"] }, progress, signal),
     );
     note(`The base model answers ${base.score.toFixed(1)} % of ${base.n} sealed questions`);
 

@@ -43,7 +43,7 @@ export async function upload(client: Client, documents: ClientFile[], benchmark:
 
 export async function evaluate(
   client: Client,
-  body: { model_id: string; benchmark_id: string },
+  body: { model_id: string; benchmark_id: string; splits: ("dev" | "sealed")[] },
   progress: Progress,
   signal: AbortSignal,
 ): Promise<Results> {
