@@ -13,6 +13,8 @@ interface Setting<T> {
   default: string;
   about: string;
   parse: (text: string) => T;
+  /** A number or a choice: its value tells nothing about who set it. */
+  isPlain?: true;
 }
 
 const text = (name: string, fallback: string, about: string): Setting<string> => ({
@@ -112,6 +114,7 @@ const oneOf = <const T extends string>(
   name,
   default: fallback,
   about: `${about} One of ${choices.join(", ")}.`,
+  isPlain: true,
   parse: (value) => {
     if (!(choices as readonly string[]).includes(value)) throw new Error(`must be one of ${choices.join(", ")}`);
     return value as T;
@@ -130,6 +133,7 @@ const whole = (
   name,
   default: String(fallback),
   about,
+  isPlain: true,
   parse: (value) => {
     if (value === "" && found) return found();
     const number = Number(value);
@@ -352,6 +356,18 @@ export const environmentOf = (config: Config): Record<string, string> =>
       // A run asks nobody and tells nobody, so it need not know the keys and secrets for that.
       .filter((key) => !["key", "upstreamKeys", "webhooks", "webhookSecrets"].includes(key))
       .map((key) => [settings[key].name, String(config[key])]),
+  );
+
+/** Every setting by its name, as anybody may see it: numbers and choices by their value, the rest «default» or «set». */
+export const settingsShown = (
+  environment: Record<string, string | undefined> = process.env,
+): Record<string, string | number> =>
+  Object.fromEntries(
+    (Object.values(settings) as Setting<unknown>[]).map(({ name, default: fallback, isPlain, parse }) => {
+      const text = environment[name] ?? fallback;
+      if (isPlain) return [name, parse(text) as string | number];
+      return [name, text === fallback ? "default" : "set"];
+    }),
   );
 
 /** The content of config/plumbline.env: generated, and compared by a test. */

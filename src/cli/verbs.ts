@@ -30,6 +30,7 @@ const verbs: Record<string, () => Promise<Verb>> = {
   backup: () => import("./backup.ts"),
   restore: () => import("./restore.ts"),
   verify: () => import("./verify.ts"),
+  support: () => import("./support.ts"),
   bench: () => import("./bench.ts"),
   run: () => import("./run.ts"),
   "fit-prior": () => import("./fit-prior.ts"),

@@ -1,0 +1,50 @@
+// plumbline support: one file for whoever is asked for help, without a word that a person wrote.
+import { open } from "node:fs/promises";
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { readConfig } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
+import { isErrno } from "../base/files.ts";
+import { answers, bytesText } from "./output.ts";
+
+export function register(program: Command): void {
+  const command = program
+    .command("support")
+    .description("write a file for whoever helps you: versions, settings, checks, counts, jobs and runs; no content")
+    .argument("[file]", "where to write it; otherwise plumbline-support-<date>.json in this folder")
+    .option("--log <file>", "add the last lines of a log, such as `journalctl -u plumbline -o cat` gives it")
+    .addHelpText(
+      "after",
+      `
+It has no text of documents, questions or answers, no name of a file, a model or a person, no key, no address and no path of this
+machine. Of settings it shows numbers and choices, and whether anything else is set. It is JSON: read it before you send it.`,
+    );
+  answers<{ log?: string }>(command, async ({ log }, file) => {
+    const { collect } = await import("./support/collect.ts");
+    const now = new Date();
+    const path = resolve(file ?? `plumbline-support-${now.toISOString().slice(0, 10)}.json`);
+    const bundle = await collect(readConfig(), { now, log: log === undefined ? null : resolve(log) });
+    const content = `${JSON.stringify(bundle, null, 1)}\n`;
+    await writeNew(path, content);
+    const bytes = Buffer.byteLength(content);
+    return {
+      json: { path, bytes, parts: Object.keys(bundle) },
+      text: `${path}: ${bytesText(bytes)}. Read it before you send it`,
+    };
+  });
+}
+
+/** For its owner alone, and never over a file that is there. */
+async function writeNew(path: string, content: string): Promise<void> {
+  const file = await open(path, "wx", 0o600).catch((error) => {
+    if (isErrno(error, "EEXIST")) throw new Failure("usage", `${path} is there already`);
+    if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES", "EROFS"))
+      throw new Failure("usage", `${path} cannot be written: ${(error as NodeJS.ErrnoException).code}`);
+    throw error;
+  });
+  try {
+    await file.writeFile(content);
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,142 @@
+// What stands in a support file, part by part. A part that cannot be made says so, and the others are made all the same: whoever asks
+// for help has a broken appliance.
+import { createReadStream } from "node:fs";
+import { readFile, stat } from "node:fs/promises";
+import { arch, cpus, homedir, hostname, loadavg, release, totalmem, uptime, userInfo } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { type Config, installation, places, settingsShown } from "../../base/config.ts";
+import { Failure } from "../../base/errors.ts";
+import { isErrno } from "../../base/files.ts";
+import { trainerVersion, versionsInstalled } from "../../base/versions.ts";
+import type { RunEvent } from "../../contract/run-folder.ts";
+import { openToRead } from "../../store/open.ts";
+import { currentVersion, problemsOf, schemaVersion } from "../../store/snapshot.ts";
+import { checkMachine } from "../checks.ts";
+import { leftOut, redacted, redactedLine } from "./redact.ts";
+import { jobsOf, requestsOf, rowsOf } from "./store.ts";
+
+/** Newest runs that are told of, and last lines of a log. */
+const [mostRuns, mostLines] = [20, 5000];
+
+export type Bundle = Record<string, unknown>;
+
+export interface Asked {
+  now: Date;
+  /** A log's file. Throws usage where it cannot be read. */
+  log: string | null;
+}
+
+export async function collect(config: Config, { now, log }: Asked): Promise<Bundle> {
+  const lines = log === null ? undefined : await lastLines(log);
+  const { database, runs } = places(config.data);
+  return {
+    made_at: now.toISOString(),
+    versions: await part(async () => ({
+      ...(await versionsInstalled()),
+      trainer: await trainerVersion(config.trainer),
+      node: process.version,
+      schema: currentVersion(),
+    })),
+    machine: {
+      system: `${process.platform} ${arch()} ${release()}`,
+      processor: cpus()[0]?.model ?? "unknown",
+      cores: cpus().length,
+      memory_bytes: totalmem(),
+      load: loadavg(),
+      uptime_seconds: Math.round(uptime()),
+    },
+    settings: settingsShown(),
+    checks: await part(async () =>
+      (await checkMachine(config)).map((check) => ({ ...check, found: withoutPlaces(check.found, config) })),
+    ),
+    ...(await ofDatabase(database, runs)),
+    ...(lines && { log: lines }),
+  };
+}
+
+/** A part, or why there is none. */
+async function part<T>(make: () => T | Promise<T>): Promise<T | { not_made: string }> {
+  try {
+    return await make();
+  } catch (error) {
+    const { code, name } = error as NodeJS.ErrnoException;
+    return { not_made: code ?? name };
+  }
+}
+
+async function ofDatabase(path: string, runs: string): Promise<Bundle> {
+  const bytes = await stat(path).then(
+    (facts) => facts.size,
+    () => null,
+  );
+  if (bytes === null) return { database: { not_made: "ENOENT" } };
+  const facts = await part(() => ({ bytes, schema: schemaVersion(path), problems: problemsOf(path).length }));
+  const store = await part(() => openToRead(path));
+  if ("not_made" in store) return { database: facts, jobs: store };
+  try {
+    const jobs = await part(() => jobsOf(store));
+    const aligned = Array.isArray(jobs) ? jobs.filter(({ kind }) => kind === "align").slice(0, mostRuns) : [];
+    return {
+      database: facts,
+      rows: await part(() => rowsOf(store)),
+      requests: await part(() => requestsOf(store)),
+      jobs,
+      runs: await Promise.all(aligned.map(({ subject_id }) => part(() => runOf(join(runs, subject_id))))),
+    };
+  } finally {
+    store.close();
+  }
+}
+
+/** A run by its events: what came how often, how long each phase took, the warnings, and where it stands. */
+async function runOf(folder: string): Promise<object> {
+  const events = (await readFile(join(folder, "events.jsonl"), "utf8"))
+    .split("\n")
+    .flatMap((line): RunEvent[] => (line === "" ? [] : [JSON.parse(line) as RunEvent]));
+  const counts: Record<string, number> = {};
+  const seconds: Record<string, number> = {};
+  for (const [at, { kind, phase, at: time }] of events.entries()) {
+    counts[kind] = (counts[kind] ?? 0) + 1;
+    const next = events[at + 1];
+    if (next) seconds[phase] = (seconds[phase] ?? 0) + (Date.parse(next.at) - Date.parse(time)) / 1000;
+  }
+  return {
+    counts,
+    seconds: Object.fromEntries(Object.entries(seconds).map(([phase, sum]) => [phase, Math.round(sum)])),
+    warnings: redacted(events.filter(({ kind }) => kind === "warning" || kind === "failed")),
+    last: redacted(events.at(-1) ?? null),
+  };
+}
+
+/** The checks' own words with the places of this machine, its name and its user's left out. */
+function withoutPlaces(text: string, config: Config): string {
+  const paths = [config.data, config.trainer, config.starterModel, installation, homedir()]
+    .filter((path) => path !== "/")
+    .sort((a, b) => b.length - a.length);
+  const withoutPaths = paths.reduce((told, path) => told.replaceAll(path, leftOut), text);
+  const names = [config.host, hostname(), userInfo().username].filter((name) => name !== "");
+  return names.reduce(
+    (told, name) => told.replace(new RegExp(`(?<![\\w.])${RegExp.escape(name)}(?!\\w)`, "g"), leftOut),
+    withoutPaths,
+  );
+}
+
+/** Of a log of any length, in memory no more than what is told. */
+async function lastLines(path: string): Promise<{ lines: unknown[]; others: number }> {
+  const kept: unknown[] = [];
+  let others = 0;
+  try {
+    for await (const line of createInterface({ input: createReadStream(path, "utf8") })) {
+      const told = redactedLine(line);
+      if (told === null) others++;
+      else kept.push(told);
+      if (kept.length > 2 * mostLines) kept.splice(0, kept.length - mostLines);
+    }
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "EACCES", "EISDIR"))
+      throw new Failure("usage", `${path} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+    throw error;
+  }
+  return { lines: kept.slice(-mostLines), others };
+}

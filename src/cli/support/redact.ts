@@ -1,0 +1,63 @@
+// What may stand in a support file. Everything is left out that is not known to be ours: numbers, and words of our own under names
+// that only hold such words. A list of what to hide would miss whatever nobody thought of.
+
+/** Fields whose text is made by plumbline: times, ids, names of events and states. */
+const ours = new Set([
+  ...["at", "level", "event", "kind", "phase", "state", "status", "outcome", "unit", "code", "error_code", "type"],
+  ...["requestId", "request_id", "jobId", "job_id", "alignmentId", "alignment_id", "modelId", "model_id", "baseId"],
+  ...["adapterId", "evaluationId", "method", "signal", "device", "precision", "architecture", "version"],
+]);
+
+/** Ids, times, codes and enumerations: one word of plain signs. A name of a file or of a person is under none of these fields. */
+const word = /^[\w.:+-]{1,80}$/;
+
+export const leftOut = "(left out)";
+
+/** A value of any shape, with every text left out that may be a person's. */
+export function redacted(value: unknown, field = ""): unknown {
+  if (typeof value === "number" || typeof value === "boolean" || value === null) return value;
+  if (typeof value === "string") return ours.has(field) && word.test(value) ? value : leftOut;
+  if (Array.isArray(value)) return value.map((one) => redacted(one, field));
+  if (typeof value !== "object") return leftOut;
+  if (isError(value)) return redactedError(value);
+  return Object.fromEntries(
+    Object.entries(value).map(([name, one]) => (isName(name) ? [name, redacted(one, name)] : [leftOut, leftOut])),
+  );
+}
+
+/** Names of fields are ours too, where they look like those of a program. */
+const isName = (name: string): boolean => /^[A-Za-z_]\w{0,40}$/.test(name);
+
+type Logged = { name: string; message: string; stack: string; cause?: unknown };
+
+const isError = (value: object): value is Logged =>
+  "stack" in value && typeof value.stack === "string" && "message" in value;
+
+/** Where it happened, not what it says: messages quote names, paths and texts. */
+function redactedError({ name, stack, cause }: Logged): object {
+  const frames = [...stack.matchAll(/^\s+at (.+)$/gm)].map(([, frame]) => frameOf(frame!));
+  return {
+    name: word.test(name) ? name : leftOut,
+    frames,
+    ...(typeof cause === "object" && cause !== null && { cause: redacted(cause) }),
+  };
+}
+
+/** Function, file under src or node_modules, line and column. */
+function frameOf(frame: string): string {
+  const place = /((?:src|node_modules)\/[\w@./-]+:\d+:\d+)\)?$/.exec(frame)?.[1];
+  const caller = /^((?:async |new )?[\w.$#<>[\]]+(?: \[as \w+\])?) \(/.exec(frame)?.[1];
+  return [caller ?? "", place ?? (/^node:|\(node:/.test(frame) ? "node" : leftOut)]
+    .filter((part) => part !== "")
+    .join(" ");
+}
+
+/** A line of a log; null where it is none of ours. */
+export function redactedLine(line: string): unknown {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === "object" && value !== null && "event" in value ? redacted(value) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,48 @@
+// What a support file tells of the database: numbers, states, ids and times.
+import type { Store } from "../../store/open.ts";
+
+/** Newest jobs that are told of. */
+const mostJobs = 200;
+
+/** How many rows each table has. */
+export function rowsOf(store: Store): Record<string, number> {
+  const tables = store
+    .prepare<[], { name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    .all();
+  return Object.fromEntries(
+    tables.map(({ name }) => [
+      name,
+      store.prepare<[], { count: number }>(`SELECT count(*) AS count FROM "${name}"`).get()!.count,
+    ]),
+  );
+}
+
+/** Of the last days. */
+export const requestsOf = (store: Store): unknown[] =>
+  store
+    .prepare<[], object>(
+      `SELECT substr(created_at, 1, 10) AS day, outcome, count(*) AS requests, sum(prompt_tokens) AS prompt_tokens,
+       sum(completion_tokens) AS completion_tokens FROM usage GROUP BY day, outcome ORDER BY day DESC LIMIT 60`,
+    )
+    .all();
+
+interface JobTold {
+  id: string;
+  kind: string;
+  subject_id: string;
+  state: string;
+  attempt: number;
+  max_attempts: number;
+  error_code: string | null;
+  created_at: string;
+  finished_at: string | null;
+}
+
+/** The newest first. What a failure says quotes names: its code alone is told. */
+export const jobsOf = (store: Store): JobTold[] =>
+  store
+    .prepare<[number], JobTold>(
+      `SELECT id, kind, subject_id, state, attempt, max_attempts, error_code, created_at, finished_at FROM job
+       ORDER BY created_seq DESC LIMIT ?`,
+    )
+    .all(mostJobs);
