@@ -118,7 +118,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   const store = openStore(at.database, { onIoError: onFatal });
   const ballast = createBallast({ path: at.ballast, bytes: ballastBytes, freeDisk: config.freeDisk, log });
   const queue = createQueue({ store, clock, log });
-  const metrics = createMetrics();
+  const metrics = createMetrics({ ...installed, database: at.database, freeDisk: config.freeDisk });
   const gpu = createGpu({ memoryBytes: config.memory, gpuBytes: config.gpuMemory, threads: config.threads });
   const generator = parts.generator ?? createGenerator({ config, log, gpu, watchLoad: (id) => models.watchLoad(id) });
   const executor = createLocalExecutor({ launch: (folder) => startRun(folder, config), log });
@@ -384,13 +384,21 @@ async function furnish(parts: HouseParts): Promise<House> {
     onFeedback: captures.consider,
     baseUrl: () => url,
   });
+  const degraded = (): string[] => (ballast.isLow() ? ["The disk is nearly full: new work is refused"] : []);
   const system = createSystem({
     version: installed.version,
     clock,
-    degraded: () => (ballast.isLow() ? ["The disk is nearly full: new work is refused"] : []),
+    degraded,
     waitingFor: models.waiting,
     renderMetrics: () =>
-      metrics.render({ occupancy: generator.occupancy, jobs: queue.counts, webhooks: webhooks.counts }),
+      metrics.render({
+        occupancy: generator.occupancy,
+        jobs: queue.counts,
+        autoAligns: () => autoAlignRows.counts.all(),
+        webhooks: webhooks.counts,
+        memory: gpu.snapshot,
+        degraded,
+      }),
   });
 
   // The doors: the API, and the administrators'.

@@ -1,6 +1,9 @@
 // What the appliance counts of itself, in Prometheus' text form. Labels are bounded: routes of the contract, statuses, bases, kinds
-// and states of work; no user, key or aligned model is named.
+// and states of work; no user, key or aligned model is named. config/monitoring has alerts and a dashboard of it.
+import { stat } from "node:fs/promises";
+import { dirname } from "node:path";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { freeBytes } from "./files.ts";
 
 /** How full a loaded base is. */
 export interface Occupancy {
@@ -15,7 +18,26 @@ export interface Occupancy {
 export interface Watched {
   occupancy(): readonly Occupancy[];
   jobs(): readonly { kind: string; state: string; count: number }[];
+  autoAligns(): readonly { status: string; count: number }[];
   webhooks(): readonly { state: string; count: number }[];
+  /** Memory that models and runs share; a GPU's only once one was met. */
+  memory(): { machine: Capacity; gpu: Capacity | null };
+  /** What cannot be done now, in words. */
+  degraded(): readonly string[];
+}
+
+interface Capacity {
+  total: number;
+  free: number;
+}
+
+/** What does not change while the appliance runs. */
+export interface Watch {
+  version: string;
+  engine: string;
+  database: string;
+  /** Free bytes beside it below which new work is refused. */
+  freeDisk: number;
 }
 
 export interface Metrics {
@@ -38,13 +60,13 @@ const seconds = {
   each: [0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5],
 };
 
-export function createMetrics(): Metrics {
+export function createMetrics({ version, engine, database, freeDisk }: Watch): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
   const counter = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
     new Counter({ name: `plumbline_${name}`, help, labelNames, registers });
-  const gauge = <L extends string>(name: string, help: string, labelNames: readonly L[]) =>
+  const gauge = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
     new Gauge({ name: `plumbline_${name}`, help, labelNames, registers });
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name: `plumbline_${name}`, help, buckets, registers });
@@ -59,7 +81,16 @@ export function createMetrics(): Metrics {
   const busy = gauge("seats_busy", "Seats that answer now.", ["base"]);
   const waiting = gauge("requests_waiting", "Requests that wait for a seat.", ["base"]);
   const jobs = gauge("jobs", "Long work, by kind and state.", ["kind", "state"]);
+  const autoAligns = gauge("auto_aligns", "Auto-aligns, by status.", ["status"]);
   const webhooks = gauge("webhooks", "Events for the targets of webhooks, by state.", ["state"]);
+  const memory = gauge("memory_bytes", "Memory that models and runs may take together.", ["pool"]);
+  const granted = gauge("memory_granted_bytes", "What of it they hold.", ["pool"]);
+  const databaseBytes = gauge("database_bytes", "Size of the database, without its log.");
+  const diskFree = gauge("disk_free_bytes", "Free bytes beside the database.");
+  const diskLow = gauge("disk_low_bytes", "Free bytes below which new work is refused.");
+  const degraded = gauge("degraded", "1 while something cannot be done; /healthz says what.");
+  gauge("build_info", "Versions; always 1.", ["version", "engine"]).set({ version, engine }, 1);
+  diskLow.set(freeDisk);
 
   return {
     request: (route, status) => requests.inc({ route, status }),
@@ -73,16 +104,27 @@ export function createMetrics(): Metrics {
     },
     firstToken: (value) => first.observe(value),
     token: (value) => each.observe(value),
-    render(watched) {
+    async render(watched) {
       // Of a base that was unloaded nothing is left to say.
-      for (const one of [seats, busy, waiting, jobs, webhooks]) one.reset();
+      for (const one of [seats, busy, waiting, jobs, autoAligns, webhooks]) one.reset();
       for (const { baseId: base, ...now } of watched.occupancy()) {
         seats.set({ base }, now.seats);
         busy.set({ base }, now.busy);
         waiting.set({ base }, now.waiting);
       }
       for (const { kind, state, count } of watched.jobs()) jobs.set({ kind, state }, count);
+      for (const { status, count } of watched.autoAligns()) autoAligns.set({ status }, count);
       for (const { state, count } of watched.webhooks()) webhooks.set({ state }, count);
+      const pools = watched.memory();
+      for (const pool of ["machine", "gpu"] as const) {
+        const capacity = pools[pool];
+        if (capacity === null) continue;
+        memory.set({ pool }, capacity.total);
+        granted.set({ pool }, capacity.total - capacity.free);
+      }
+      degraded.set(Number(watched.degraded().length > 0));
+      databaseBytes.set((await stat(database)).size);
+      diskFree.set(await freeBytes(dirname(database)));
       return registry.metrics();
     },
   };

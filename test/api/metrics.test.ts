@@ -1,7 +1,10 @@
 // GET /metrics: what is counted, in the form that Prometheus reads, and who may read it.
 import assert from "node:assert/strict";
+import { readFileSync, statSync } from "node:fs";
 import { networkInterfaces } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { installation, places } from "../../src/base/config.ts";
 import { eventually } from "../helpers/house.ts";
 import { insertBase } from "../helpers/rows.ts";
 import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
@@ -75,6 +78,38 @@ describe("the metrics", () => {
       states.reduce((sum, [, count]) => sum + count, 0),
       rows,
     );
+  });
+
+  test("say what memory and disk there is, whether anything is refused, and what runs", async () => {
+    const now = await read();
+    const [total, granted] = ["plumbline_memory_bytes", "plumbline_memory_granted_bytes"].map((name) =>
+      now.get(`${name}{pool="machine"}`),
+    );
+    assert(total! > 0 && granted! >= 0 && granted! <= total!, `${granted} of ${total}`);
+    assert.equal(now.has('plumbline_memory_bytes{pool="gpu"}'), false);
+    assert(now.get("plumbline_disk_free_bytes")! > now.get("plumbline_disk_low_bytes")!);
+    assert.equal(now.get("plumbline_database_bytes"), statSync(places(it.data).database).size);
+    assert.equal(now.get("plumbline_degraded"), 0);
+    const { version } = JSON.parse(readFileSync(join(installation, "package.json"), "utf8")) as { version: string };
+    assert([...now.keys()].some((name) => name.startsWith(`plumbline_build_info{version="${version}",engine="`)));
+  });
+
+  test("have all that the alerts and the dashboard of config/monitoring ask for, and these show all that is ours", async () => {
+    const text = await (await fetch(`${it.url}/metrics`)).text();
+    const types = new Map([...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name, type]) => [name!, type!]));
+    const asked = (file: string): string[] => {
+      const content = readFileSync(join(installation, "config/monitoring", file), "utf8");
+      return [...content.matchAll(/\b(?:plumbline|process|nodejs)_\w+/g)].map(([name]) => name.replace(/_bucket$/, ""));
+    };
+    const [alerts, dashboard] = [asked("alerts.yaml"), asked("dashboard.json")];
+    assert(alerts.length > 10);
+    for (const name of [...alerts, ...dashboard]) assert(types.has(name), name);
+    for (const [name] of types) if (name.startsWith("plumbline_")) assert(dashboard.includes(name), name);
+    const { panels } = JSON.parse(readFileSync(join(installation, "config/monitoring/dashboard.json"), "utf8")) as {
+      panels: { id: number; title: string; targets: { expr: string }[] }[];
+    };
+    assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
+    assert(panels.every(({ title, targets }) => title !== "" && targets.every(({ expr }) => expr !== "")));
   });
 
   test("name no user, key or aligned model", async () => {

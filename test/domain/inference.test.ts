@@ -129,7 +129,7 @@ function open(
     hasDocument: (ownerId, id) => ownerId === caller.userId && id === "document_kept",
     upstreams: new Map(),
     onlyBase: () => "model_base",
-    metrics: createMetrics(),
+    metrics: createMetrics({ version: "1", engine: "scripted", database: join(folder, "none.db"), freeDisk: 0 }),
     listModels: () => [],
     lease: async () => {
       leases.held++;

@@ -67,6 +67,9 @@ const autoAlign = `SELECT x.*, j.state AS job_state, j.error_code AS job_error_c
   LEFT JOIN aligned_model AS m ON m.alignment_id = x.id LEFT JOIN evaluation AS e ON e.alignment_id = x.id`;
 
 export const prepareAutoAligns = (store: Store) => ({
+  counts: store.prepare<[], { status: AutoAlignStatus; count: number }>(
+    "SELECT status, count(*) AS count FROM auto_align GROUP BY status",
+  ),
   insert: store.prepare<{
     id: string;
     ownerId: string;
