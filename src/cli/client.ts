@@ -20,6 +20,8 @@ export interface CallInput {
   /** A body that is JSON already. */
   json?: string;
   files?: ClientFile[];
+  /** For a day the same request under the same key is answered as the first time, and makes nothing more. */
+  idempotencyKey?: string;
   signal?: AbortSignal;
 }
 
@@ -61,7 +63,12 @@ export function createClient(address: string, key: string): Client {
     const type = typeof body === "string" ? { "content-type": "application/json" } : {};
     const request = {
       method: endpoint.method,
-      headers: { authorization, ...type, ...headers },
+      headers: {
+        authorization,
+        ...type,
+        ...(input.idempotencyKey === undefined ? {} : { "idempotency-key": input.idempotencyKey }),
+        ...headers,
+      },
       ...(body === undefined ? {} : { body }),
       ...(input.signal === undefined ? {} : { signal: input.signal }),
     };

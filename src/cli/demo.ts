@@ -2,14 +2,16 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { type Config, environmentOf, readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { makeFolder } from "../base/files.ts";
+import { createClient } from "./client.ts";
 import { type Appliance, startAppliance } from "./demo/appliance.ts";
 import { drive } from "./demo/drive.ts";
 import { readMaterial } from "./demo/material.ts";
 import { textOf } from "./demo/report.ts";
+import { workflowOption } from "./options.ts";
 import { type Answer, answers, note } from "./output.ts";
 
 interface Options {
@@ -25,11 +27,7 @@ export function register(program: Command): void {
     .description("align the starter model to a fictional company's documents, and show what it is worth")
     .option("--dir <folder>", "keep everything in this folder instead of a temporary one")
     .option("--keep", "leave the appliance serving at the end, until Ctrl-C; nothing is removed")
-    .addOption(
-      new Option("--workflow <name>", "preset of the alignment")
-        .choices(["quick", "standard", "thorough"])
-        .default("quick"),
-    );
+    .addOption(workflowOption());
   answers<Options>(command, perform);
 }
 
@@ -54,7 +52,12 @@ async function perform(options: Options): Promise<Answer> {
     const gone = new AbortController();
     appliance.ended.catch((error) => gone.abort(error));
     const signal = AbortSignal.any([stop.signal, gone.signal]);
-    const report = await drive(appliance, material, options.workflow, signal).catch((error) => {
+    const report = await drive(
+      createClient(appliance.address, appliance.key),
+      material,
+      options.workflow,
+      signal,
+    ).catch((error) => {
       throw signal.aborted ? signal.reason : error;
     });
     const text = `${textOf(report)}\n\n${nextStep(folder, options)}`;
@@ -65,7 +68,8 @@ async function perform(options: Options): Promise<Answer> {
     return { json: report, text, after: () => keepServing(appliance, stop.signal).finally(end) };
   } catch (error) {
     await end();
-    throw error;
+    // What helps here is to keep the appliance, which is gone otherwise.
+    throw error instanceof Failure && error.code === "work_failed" ? new Failure("demo_failed", error.message) : error;
   }
 }
 
@@ -80,7 +84,8 @@ async function keepServing(appliance: Appliance, stop: AbortSignal): Promise<voi
 }
 
 function nextStep(folder: string, options: Options): string {
-  const own = "Next, with documents of your own: bin/plumbline serve, and bin/plumbline key create --user NAME";
+  const own =
+    "Next: bin/plumbline serve prints a link that makes your key; documents of your own follow as the README says";
   if (options.dir === undefined && !options.keep) return own;
   return `Everything is in ${folder}; serve it again with PLUMBLINE_DATA=${join(folder, "data")} bin/plumbline serve\n${own}`;
 }

@@ -1,5 +1,5 @@
 // What options and arguments may be, said in one way by every verb.
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { Failure } from "../base/errors.ts";
 
 /** Of `option` as it was written on the command line. Throws usage. */
@@ -19,6 +19,12 @@ export const optional = <T>(
   option: string,
   text: string | undefined,
 ): T | undefined => (text === undefined ? undefined : read(option, text));
+
+/** Of an alignment of the demo's company. */
+export const workflowOption = (): Option =>
+  new Option("--workflow <name>", "preset of the alignment")
+    .choices(["quick", "standard", "thorough"])
+    .default("quick");
 
 /** By comma. */
 export const listOf = (text: string): string[] =>

@@ -92,7 +92,7 @@ async function sayHello(address: string, claim: string | null, config: Config, o
   const next =
     claim === null
       ? `the API is at ${address}/docs; keys come from bin/plumbline key create --user NAME`
-      : `open ${claim} in a browser on this machine to make the first key, or run bin/plumbline key create --user NAME`;
+      : `open ${claim} in a browser on this machine: it makes the first key, and says what comes next`;
   const gpus = await findGpus();
   const gpu =
     "why" in gpus

@@ -14,6 +14,7 @@ interface Verb {
 const verbs: Record<string, () => Promise<Verb>> = {
   serve: () => import("./serve.ts"),
   demo: () => import("./demo.ts"),
+  try: () => import("./try.ts"),
   doctor: () => import("./doctor.ts"),
   document: () => import("./document.ts"),
   benchmark: () => import("./benchmark.ts"),

@@ -19,6 +19,17 @@ output.key { font-family: monospace; }
 <button>Make the key</button>
 </form>
 <output></output>
+<section hidden>
+<p>On this machine the command line asks with it:</p>
+<pre>export PLUMBLINE_KEY=<span class="key"></span></pre>
+<p>Next, one of these:</p>
+<ul>
+<li><code>bin/plumbline try</code> goes the whole way once with the documents of a fictional company: it aligns the starter model in some
+eight minutes, shows what that was worth, and leaves the model here to talk to;</li>
+<li><code>bin/plumbline document add FILE…</code> begins with documents of your own; <code>bin/plumbline --help</code> has every step;</li>
+<li><a href="/docs">/docs</a> names every endpoint of the API, for programs.</li>
+</ul>
+</section>
 <script>
 const form = document.querySelector("form");
 const output = document.querySelector("output");
@@ -32,6 +43,8 @@ form.addEventListener("submit", async (event) => {
     history.replaceState(null, "", "/first-key");
     output.className = "key";
     output.textContent = "Keep this key; it is not shown again: " + answer.key;
+    document.querySelector("span.key").textContent = answer.key;
+    document.querySelector("section").hidden = false;
   } else output.textContent = answer.error.message + ". " + answer.error.hint;
 });
 </script>

@@ -54,6 +54,7 @@ const calls: Record<string, { words: string[]; missing: boolean }> = {
   "evaluate compare": { words: ["model_x", "model_y", "benchmark_x"], missing: true },
   "evaluate stop": { words: ["evaluation_x"], missing: true },
   "evaluate rm": { words: ["evaluation_x"], missing: true },
+  try: { words: [], missing: false },
   report: { words: ["alignment_x"], missing: true },
   deploy: { words: ["model_x"], missing: true },
   undeploy: { words: ["model_x"], missing: true },
@@ -63,7 +64,7 @@ const calls: Record<string, { words: string[]; missing: boolean }> = {
 
 /** The others work at the machine. */
 const atTheMachine =
-  /^(serve|demo|doctor|model (import|ls|rm|export)|evaluation stop|key .+|backup|restore|verify|bench .+|run|fit-prior|train-writer|completion)$/;
+  /^(serve|demo|doctor|model (import|ls|rm|export)|evaluation stop|key .+|backup|restore|verify|support|bench .+|run|fit-prior|train-writer|completion)$/;
 
 const wordsOf = (name: string): string[] => [...name.split(" "), ...calls[name]!.words];
 const errorOf = (spoken: Spoken) => (JSON.parse(spoken.stdout) as { error: { code: string; hint: string } }).error;

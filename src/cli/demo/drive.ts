@@ -1,27 +1,28 @@
 // The demo's order of things, and how long each took.
 import type { RunEvent } from "../../contract/run-folder.ts";
-import { createClient } from "../client.ts";
+import type { Client } from "../client.ts";
 import { note } from "../output.ts";
 import { startProgress } from "../progress.ts";
-import type { Appliance } from "./appliance.ts";
 import type { Material } from "./material.ts";
 import { type Report, reportOf, saidText } from "./report.ts";
 import { align, ask, deploy, evaluate, evaluationResults, firstBaseModel, upload } from "./steps.ts";
 
+/** What is made has the same key each time: one that was interrupted goes on where it was when it is started again within a day. */
+const keyOf = (workflow: string, what: string): string => `plumbline-demo-${workflow}-${what}`;
+
 export async function drive(
-  appliance: Appliance,
+  client: Client,
   material: Material,
   workflow: string,
   signal: AbortSignal,
 ): Promise<Report> {
-  const client = createClient(appliance.address, appliance.key);
   const progress = startProgress();
   const watch = stopwatch();
   const run = watchRun();
   try {
     const baseId = await watch.time("start", () => firstBaseModel(client, signal));
     const { documentIds, benchmarkId, splits } = await watch.time("upload", () =>
-      upload(client, material.documents, material.benchmark, signal),
+      upload(client, material, (what) => keyOf(workflow, what), signal),
     );
     note(
       `Uploaded ${documentIds.length} documents and a benchmark: ${splits.dev} dev, ${splits.sealed} sealed questions`,
@@ -29,7 +30,11 @@ export async function drive(
 
     const base = await watch.time("evaluate_base", () =>
       // The alignment asks the base the dev questions by itself.
-      evaluate(client, { model_id: baseId, benchmark_id: benchmarkId, splits: ["sealed"] }, progress, signal),
+      evaluate(
+        client,
+        { model_id: baseId, benchmark_id: benchmarkId, splits: ["sealed"] },
+        { progress, signal, idempotencyKey: keyOf(workflow, "base") },
+      ),
     );
     note(`The base model answers ${base.score.toFixed(1)} % of ${base.n} sealed questions`);
 
@@ -41,7 +46,8 @@ export async function drive(
         benchmark_id: benchmarkId,
         workflow_id: workflow,
       };
-      const { alignment_id } = await client.api["alignments.create"]({ body, signal });
+      const idempotencyKey = keyOf(workflow, "alignment");
+      const { alignment_id } = await client.api["alignments.create"]({ body, idempotencyKey, signal });
       return align(client, alignment_id, run.see, progress, signal);
     });
     const modelId = String(status.model_id);

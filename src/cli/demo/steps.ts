@@ -2,9 +2,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Failure } from "../../base/errors.ts";
 import type { RunEvent } from "../../contract/run-folder.ts";
-import type { Client, ClientFile, Replies } from "../client.ts";
+import type { Client, Replies } from "../client.ts";
 import { type AlignmentStatus, followAlignment, followDeployment, followEvaluation } from "../follow.ts";
 import type { Progress } from "../progress.ts";
+import type { Material } from "./material.ts";
 
 export type Status = AlignmentStatus;
 export type Results = Replies["evaluations.results"];
@@ -18,22 +19,36 @@ export interface Said {
 const pollMs = 500;
 const noModelMs = 60_000;
 
-/** The starter model is taken in while the appliance starts. */
+/** The smallest that can be aligned. The starter model is taken in while the appliance starts. */
 export async function firstBaseModel(client: Client, signal: AbortSignal): Promise<string> {
   const until = performance.now() + noModelMs;
   while (performance.now() < until) {
     const { base_models } = await client.api["models.base"]({ signal });
-    const usable = base_models.find((model) => model.can_be_aligned);
-    if (usable) return usable.model_id;
-    if (base_models[0]) throw new Failure("demo_failed", `The base model cannot be aligned: ${base_models[0].reason}`);
+    const usable = base_models.filter((model) => model.can_be_aligned);
+    const [smallest] = usable.toSorted((a, b) => a.parameters - b.parameters);
+    if (smallest) return smallest.model_id;
+    if (base_models[0]) throw new Failure("work_failed", `The base model cannot be aligned: ${base_models[0].reason}`);
     await delay(pollMs, undefined, { signal });
   }
-  throw new Failure("demo_failed", "No base model was taken in; is the starter model there? Run ./install.sh");
+  throw new Failure("work_failed", "No base model was taken in; is the starter model there? Run ./install.sh");
 }
 
-export async function upload(client: Client, documents: ClientFile[], benchmark: ClientFile, signal: AbortSignal) {
-  const uploaded = await client.api["documents.upload"]({ files: documents, signal });
-  const record = await client.api["benchmarks.upload"]({ files: [benchmark], signal });
+export async function upload(
+  client: Client,
+  { documents, benchmark }: Pick<Material, "documents" | "benchmark">,
+  keyOf: (what: string) => string,
+  signal: AbortSignal,
+) {
+  const uploaded = await client.api["documents.upload"]({
+    files: documents,
+    idempotencyKey: keyOf("documents"),
+    signal,
+  });
+  const record = await client.api["benchmarks.upload"]({
+    files: [benchmark],
+    idempotencyKey: keyOf("benchmark"),
+    signal,
+  });
   return {
     documentIds: uploaded.documents.map((document) => document.document_id),
     benchmarkId: record.benchmark_id,
@@ -44,10 +59,9 @@ export async function upload(client: Client, documents: ClientFile[], benchmark:
 export async function evaluate(
   client: Client,
   body: { model_id: string; benchmark_id: string; splits: ("dev" | "sealed")[] },
-  progress: Progress,
-  signal: AbortSignal,
+  { progress, signal, idempotencyKey }: { progress: Progress; signal: AbortSignal; idempotencyKey: string },
 ): Promise<Results> {
-  const { evaluation_id } = await client.api["evaluations.create"]({ body, signal });
+  const { evaluation_id } = await client.api["evaluations.create"]({ body, idempotencyKey, signal });
   return evaluationResults(client, evaluation_id, "evaluating the base", progress, signal);
 }
 
@@ -57,7 +71,7 @@ export const evaluationResults = (
   phase: string,
   progress: Progress,
   signal: AbortSignal,
-): Promise<Results> => ofDemo(followEvaluation(client, evaluationId, progress, signal, phase));
+): Promise<Results> => followEvaluation(client, evaluationId, progress, signal, phase);
 
 /** `onEvent` sees every event once. */
 export const align = (
@@ -66,18 +80,11 @@ export const align = (
   onEvent: (event: RunEvent) => void,
   progress: Progress,
   signal: AbortSignal,
-): Promise<Status> => ofDemo(followAlignment(client, alignmentId, progress, signal, onEvent));
+): Promise<Status> => followAlignment(client, alignmentId, progress, signal, onEvent);
 
 export async function deploy(client: Client, modelId: string, progress: Progress, signal: AbortSignal): Promise<void> {
   await client.api["models.deploy"]({ params: { model_id: modelId }, signal });
-  await ofDemo(followDeployment(client, modelId, progress, signal));
-}
-
-/** Work that failed, with the hint that helps here. */
-async function ofDemo<T>(work: Promise<T>): Promise<T> {
-  return work.catch((error) => {
-    throw error instanceof Failure && error.code === "work_failed" ? new Failure("demo_failed", error.message) : error;
-  });
+  await followDeployment(client, modelId, progress, signal);
 }
 
 /** Greedy answers, a few at a time; in the order of the questions. */

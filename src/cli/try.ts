@@ -1,0 +1,41 @@
+// plumbline try: the demo's company inside the appliance that is served, where its model stays to be talked to.
+import type { Command } from "commander";
+import { Failure } from "../base/errors.ts";
+import { asks } from "./asks.ts";
+import { drive } from "./demo/drive.ts";
+import { readMaterial } from "./demo/material.ts";
+import { textOf } from "./demo/report.ts";
+import { workflowOption } from "./options.ts";
+
+interface Options {
+  workflow: string;
+}
+
+export function register(program: Command): void {
+  const command = program
+    .command("try")
+    .description("align a model of the served appliance to a fictional company's documents, and keep it to talk to")
+    .addOption(workflowOption())
+    .addHelpText(
+      "after",
+      `
+It does what you would do with documents of your own, over the API and with your key: uploads them and a benchmark, aligns the smallest
+base model, deploys the result and asks it. Interrupt it with Ctrl-C: what is under way goes on, and the same command takes it up
+again within a day.`,
+    );
+  asks<Options>(command, async (client, { workflow }) => {
+    const stop = new AbortController();
+    const interrupt = (): void => stop.abort();
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, interrupt);
+    const report = await drive(client, await readMaterial(), workflow, stop.signal).catch((error) => {
+      if (!stop.signal.aborted) throw error;
+      throw new Failure("interrupted", "It is watched no longer and goes on; bin/plumbline try takes it up again");
+    });
+    const next = [
+      `Talk to it:    bin/plumbline chat ${report.model_id}`,
+      `What it cost:  bin/plumbline report ${report.alignment_id}`,
+      `With documents of your own: bin/plumbline document add FILE…, then as the README says`,
+    ];
+    return { json: report, text: `${textOf(report)}\n\n${next.join("\n")}` };
+  });
+}
