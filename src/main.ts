@@ -1,4 +1,4 @@
-// The whole house on one page: what is built, in which order, and who may call whom. Rooms meet here and nowhere else.
+// Builds the whole appliance, the House: what is created, in which order, and what may call what. Domain modules meet only here.
 import { existsSync } from "node:fs";
 import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -69,23 +69,23 @@ export interface HouseParts {
   clock?: Clock;
   /** Bytes kept in reserve for a full disk. */
   ballastBytes?: number;
-  /** What makes tokens, where it is not this machine's own. */
+  /** Generates the tokens, in place of this machine's own engine. */
   generator?: Generator;
-  /** The disk failed under the database: what was committed is unknown until everything is opened anew. */
+  /** Called when the disk fails under the database: what was committed is unknown until everything is opened again. */
   onFatal?: (error: Error) => void;
 }
 
 export interface House {
-  /** Starts to answer; what takes long follows. Resolves to the base URL. */
+  /** Starts to answer requests; slow parts of the start follow in the background. Resolves to the base URL. */
   listen(): Promise<string>;
-  /** Where a browser on this machine makes the first key; null once there is one. */
+  /** Link at which a browser on this machine makes the first API key; null once there is one. */
   claimLink(): string | null;
-  /** A verb of the administrators' door. */
+  /** Performs a verb of the admin socket. */
   admin(verb: string, args: unknown): Promise<unknown>;
   close(): Promise<void>;
 }
 
-/** Read when an auto-align first asks for it: the verifiers would take a twentieth of a second of every start. */
+/** Imported when an auto-align first needs it: loading the verifiers would add 50 ms to every start. */
 const loadMetric = () => import("./run/rewards/metric.ts");
 
 const leave = (error: Error): never => {
@@ -114,7 +114,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   let runner: Runner | null = null;
   const wake = (): void => runner?.wake();
 
-  // The floor under the rooms.
+  // Infrastructure below the domain modules.
   const store = openStore(at.database, { onIoError: onFatal });
   const ballast = createBallast({ path: at.ballast, bytes: ballastBytes, freeDisk: config.freeDisk, log });
   const queue = createQueue({ store, clock, log });
@@ -123,7 +123,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   const generator = parts.generator ?? createGenerator({ config, log, gpu, watchLoad: (id) => models.watchLoad(id) });
   const executor = createLocalExecutor({ launch: (folder) => startRun(folder, config), log });
 
-  // The rooms, and what each is told of the others.
+  // The domain modules, each with what it may call of the others.
   const access = createAccess({ store, clock, onFirstKey: () => void openAddress() });
   const audit = (act: string, subject: string, detail: Record<string, unknown>, by?: Caller): void =>
     access.audit(by ? { name: by.userName, keyId: by.keyId, requestId: null } : atTheMachine, act, subject, detail);
@@ -401,7 +401,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       }),
   });
 
-  // The doors: the API, and the administrators'.
+  // The ways in: the API and the admin socket.
   const handlers: Record<keyof Contract, AnyHandler> = {
     ...system,
     ...documents.handlers,
@@ -456,7 +456,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   let door: { close(): Promise<void> } | null = null;
   let settling: Promise<void> = Promise.resolve();
 
-  /** What nobody who asks for an answer waits for. A starter that cannot be imported keeps no model from being redeployed. */
+  /** The slow part of the start, in the background. A starter model that cannot be imported does not prevent redeployment. */
   async function settle(): Promise<void> {
     await ballast.look();
     await alignments.tidy();
@@ -467,7 +467,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     await documents.sweep();
   }
 
-  /** With the first key the address that was asked for is listened on, where until then loopback was. */
+  /** Moves from loopback to the configured address, once the first key exists. */
   async function openAddress(): Promise<void> {
     if (url === "" || host === config.host) return;
     try {
@@ -495,7 +495,7 @@ async function furnish(parts: HouseParts): Promise<House> {
 
     claimLink() {
       const token = access.claimToken();
-      // After the #, so that no browser sends it before its page does.
+      // In the fragment, which browsers do not send: only the page's script does.
       return token === null ? null : `${url}/first-key#${token}`;
     },
 
@@ -505,7 +505,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       await door?.close();
       await server.close();
       await settling;
-      // Runs end first: they go on from their last checkpoint at the next start.
+      // Runs end first; they resume from their last checkpoint at the next start.
       await Promise.all([runner?.stop(), executor.close()]);
       await generator.dispose();
       await Promise.all([documents, benchmarks, grading, prover, ballast, webhooks].map((room) => room.close()));
@@ -517,7 +517,7 @@ async function furnish(parts: HouseParts): Promise<House> {
 const startRun = (folder: string, config: Config) =>
   startNode(join(import.meta.dirname, "cli/main.ts"), ["run", folder], { env: environmentOf(config) });
 
-/** The data folder, ours alone: the lock goes when the process does, however it ends. */
+/** Locks the data folder for this process. The lock is released when the process ends, however it ends. */
 async function enter(config: Config): Promise<Lock> {
   const at = places(config.data);
   for (const folder of [config.data, at.models, at.runs, at.uploads]) await makeFolder(folder);
@@ -531,7 +531,7 @@ async function enter(config: Config): Promise<Lock> {
   return lock;
 }
 
-/** A text made here, taken in like one that was sent. */
+/** Input of an upload handler for a text made here, as if a client had sent it. */
 async function uploadOf(folder: string, name: string, text: string, declaredType: string) {
   const path = join(folder, randomWord());
   const bytes = Buffer.from(text);
@@ -576,8 +576,8 @@ function oneOf<T extends string>(known: readonly T[], name: string, value: strin
 }
 
 /**
- * Does a verb wherever it can be done: in the running appliance through its socket, else in a house of our own that never
- * listens. A running one that cannot be reached yet is waited for.
+ * Performs a verb: in the running appliance through its socket, or else in a House of this process that never listens. Waits
+ * for an appliance that holds the data folder but cannot be reached yet.
  */
 export async function callAdmin(config: Config, log: Log, verb: string, args: unknown = {}): Promise<unknown> {
   for (let tries = 1; ; tries++) {

@@ -1,7 +1,7 @@
-// A token bucket: what may be taken at once, and how fast it fills again. Time is handed in, so that tests can hold it still.
+// A token bucket with a capacity and a refill rate. The time is a parameter, so that tests can control it.
 
 export interface Bucket {
-  /** Takes one; false, and nothing taken, when less than one is left. */
+  /** Takes one. Returns false, and takes nothing, when less than one is left. */
   take(nowMs: number): boolean;
   left(nowMs: number): number;
   /** Milliseconds until one can be taken; 0 when it can be now. */

@@ -1,4 +1,4 @@
-// Every setting, its default and its meaning, in this one place. Read once from the environment, checked, frozen.
+// Every setting with its default and meaning. Settings are read once from the environment, checked and frozen.
 import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
@@ -9,11 +9,11 @@ export const installation = resolve(import.meta.dirname, "../..");
 
 interface Setting<T> {
   name: string;
-  /** As it stands in config/plumbline.env; "" means that the value is found at start. */
+  /** As written in config/plumbline.env. "" means empty, or a value determined at start. */
   default: string;
   about: string;
   parse: (text: string) => T;
-  /** A number or a choice: its value tells nothing about who set it. */
+  /** A number or a choice, whose value discloses nothing about whoever set it. */
   isPlain?: true;
 }
 
@@ -24,7 +24,7 @@ const text = (name: string, fallback: string, about: string): Setting<string> =>
   parse: (value) => value,
 });
 
-/** Empty, or http(s) without a slash at its end. */
+/** Empty, or an http(s) URL; slashes at its end are removed. */
 const url = (name: string, about: string): Setting<string> => ({
   name,
   default: "",
@@ -47,7 +47,7 @@ const list = (name: string, fallback: string, about: string): Setting<string[]> 
       .filter((part) => part !== ""),
 });
 
-/** Pairs `name=value`, by comma; `wrong` says what is wrong with a value. */
+/** Comma-separated pairs `name=value`. `wrong` returns what is wrong with a value, or null. */
 const pairs = (
   name: string,
   about: string,
@@ -65,7 +65,7 @@ const pairs = (
   },
 });
 
-/** URLs of http(s), by comma. What is wrong names the place of one: it may hold what is nobody else's to read. */
+/** Comma-separated http(s) URLs. An error gives the position of a wrong URL, not its text, which may hold a secret. */
 const urls = (name: string, about: string): Setting<string[]> => ({
   ...list(name, "", about),
   parse: (value) => {
@@ -83,7 +83,7 @@ const urls = (name: string, about: string): Setting<string[]> => ({
   },
 });
 
-/** A path of the machine's, or none. */
+/** An absolute path on this machine, or empty. */
 const absolute = (name: string, about: string): Setting<string> => ({
   ...text(name, "", about),
   parse: (value: string) => {
@@ -92,7 +92,7 @@ const absolute = (name: string, about: string): Setting<string> => ({
   },
 });
 
-/** Signing secrets in the form of Standard Webhooks, by comma. */
+/** Comma-separated signing secrets in the form of Standard Webhooks. */
 const signingSecrets = (name: string, about: string): Setting<string[]> => ({
   ...list(name, "", about),
   parse: (value) => {
@@ -146,7 +146,7 @@ const whole = (
 const MiB = 1 << 20;
 const GiB = 1 << 30;
 
-/** Files need descriptors too, and pipes to children. */
+/** Default for connections. The rest of the descriptors is left for files and for pipes to children. */
 function mostConnections(): number {
   const limits = existsSync("/proc/self/limits") ? readFileSync("/proc/self/limits", "utf8") : "";
   const descriptors = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? 1024);
@@ -323,7 +323,7 @@ export const settings = {
 
 export type Config = Readonly<{ [K in keyof typeof settings]: ReturnType<(typeof settings)[K]["parse"]> }>;
 
-/** Reads and checks the settings. Throws config_invalid naming every bad one, and any PLUMBLINE_ name that is unknown. */
+/** Reads and checks the settings. Throws config_invalid, which names every bad one and every unknown PLUMBLINE_ name. */
 export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
   const problems: string[] = [];
   const known = new Set<string>(Object.values(settings).map((setting) => setting.name));
@@ -342,23 +342,23 @@ export function readConfig(environment: Record<string, string | undefined> = pro
   return Object.freeze(values) as Config;
 }
 
-/** What is wrong with settings that are right each by itself. One that is not is undefined here, and told of already. */
+/** Conflicts between settings that are each valid. An invalid one is undefined here and has been reported already. */
 function wrongTogether({ webhooks = [], webhookSecrets }: Partial<Config>): string[] {
   if (webhooks.length === 0 || !webhookSecrets || [1, webhooks.length].includes(webhookSecrets.length)) return [];
   const wanted = webhooks.length === 1 ? "one secret" : `one secret, or ${webhooks.length}, one for each URL`;
   return [`${settings.webhookSecrets.name}: must be ${wanted} of ${settings.webhooks.name}`];
 }
 
-/** The same configuration as an environment, for a process of ours that reads it again. */
+/** The configuration as environment variables, for a child process that reads it again. */
 export const environmentOf = (config: Config): Record<string, string> =>
   Object.fromEntries(
     (Object.keys(settings) as (keyof Config)[])
-      // A run asks nobody and tells nobody, so it need not know the keys and secrets for that.
+      // A run opens no connections, so it does not need the keys and secrets for them.
       .filter((key) => !["key", "upstreamKeys", "webhooks", "webhookSecrets"].includes(key))
       .map((key) => [settings[key].name, String(config[key])]),
   );
 
-/** Every setting by its name, as anybody may see it: numbers and choices by their value, the rest «default» or «set». */
+/** Every setting by its name, without secrets: numbers and choices by their value, the rest as "default" or "set". */
 export const settingsShown = (
   environment: Record<string, string | undefined> = process.env,
 ): Record<string, string | number> =>
@@ -370,7 +370,7 @@ export const settingsShown = (
     }),
   );
 
-/** The content of config/plumbline.env: generated, and compared by a test. */
+/** The content of config/plumbline.env, which is generated; a test compares the two. */
 export function renderEnvironmentFile(): string {
   const lines = ["# Every setting of plumbline with its default. Generated from src/base/config.ts."];
   for (const setting of Object.values(settings))
@@ -378,7 +378,7 @@ export function renderEnvironmentFile(): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** Where each thing lies under the data folder. */
+/** Paths within the data folder. */
 export const places = (data: string) => ({
   database: join(data, "plumbline.db"),
   lock: join(data, "lock"),
@@ -388,13 +388,13 @@ export const places = (data: string) => ({
   models: join(data, "models"),
   runs: join(data, "runs"),
   uploads: join(data, "uploads"),
-  /** There while a restore into the folder is under way. */
+  /** Exists while a restore into the folder is under way. */
   restoring: join(data, "restoring.json"),
 });
 
-/** Where content lies under its own hash, beneath `blobs` and `models`. */
+/** Paths of files named by their hash, relative to `blobs` and `models`. */
 export const contentPaths = {
-  /** Two levels, so that no folder grows beyond what is comfortable to list. */
+  /** Two levels, so that no folder has too many entries to list. */
   blob: (digest: string): string => join(digest.slice(0, 2), digest),
   base: (sha256: string): string => `${sha256}.gguf`,
   adapter: (sha256: string): string => join("adapters", `${sha256}.gguf`),

@@ -1,9 +1,9 @@
-// Every failure of the house: code, status and hint in one table. Throw a Failure; one catch in http/ and one in cli/ speak it.
+// Every failure of the appliance: code, status and hint in one table. One catch in http/ and one in cli/ report a thrown Failure.
 
 interface Row {
   /** HTTP status of the answer. */
   status: number;
-  /** What it means, when the thrower says nothing better. */
+  /** Default message, when the thrower gives none. */
   message: string;
   /** What to do about it. */
   hint: string;

@@ -4,7 +4,7 @@ import { createReadStream } from "node:fs";
 import { mkdir, open, readdir, rename, rm, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
-/** Marks what a crash may leave behind; `removeTemporaries` clears it at the next start. */
+/** Marks files that a crash may leave behind; `removeTemporaries` removes them at the next start. */
 const temporaryMark = ".tmp-";
 
 export function temporaryName(path: string): string {
@@ -41,7 +41,7 @@ export async function writeFileDurably(path: string, content: string | Uint8Arra
 export const writeJsonDurably = (path: string, value: unknown): Promise<void> =>
   writeFileDurably(path, `${JSON.stringify(value, null, 2)}\n`);
 
-/** Gives a finished file or folder its final name, durably. What it holds must be synced already. */
+/** Gives a finished file or folder its final name, durably. Its content must be synced already. */
 export async function renameDurably(from: string, to: string): Promise<void> {
   await rename(from, to);
   await syncFolder(dirname(to));
@@ -55,7 +55,7 @@ export async function removeTemporaries(folder: string): Promise<void> {
 
 export const isTemporary = (name: string): boolean => name.startsWith(temporaryMark);
 
-/** Whole lines of a growing file from a byte on, each with the byte after it. Nothing while the file is not there yet. */
+/** Complete lines of a growing file from byte `offset` on, each with the offset after it. Empty if there is no file yet. */
 export async function linesFrom(path: string, offset: number): Promise<{ text: string; end: number }[]> {
   const file = await open(path, "r").catch((error) => {
     if (isErrno(error, "ENOENT")) return null;

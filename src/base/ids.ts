@@ -1,4 +1,4 @@
-// Ids are opaque, random and made here; they are checked by form before any look-up, and never become paths unchecked.
+// Ids are opaque, random and made here; isId checks their form.
 import { randomBytes } from "node:crypto";
 
 export type IdKind =

@@ -1,15 +1,15 @@
-// Few lanes, in which files are read, and a fair turn in them for each owner: whoever brings slow files waits for their own and keeps
-// nobody else waiting.
+// A few lanes in which files are read, with a fair turn for each owner: an owner of slow files waits for these files only, and does
+// not delay other owners.
 import { Failure } from "./errors.ts";
 
 /** Runs `work` with a lane's number, from 0, once the owner's turn has come. Throws bad_request when `signal` ends the wait. */
 export type InLane = <T>(owner: string, signal: AbortSignal | null, work: (lane: number) => Promise<T>) => Promise<T>;
 
-/** `count`: at least 2, since one lane is left to others whatever an owner brings. */
+/** `count`: at least 2, since one lane is always left to other owners. */
 export function createLanes(count: number): InLane {
   const free = Array.from({ length: count }, (_, lane) => lane);
   const held = new Map<string, number>();
-  /** Each owner's, and the owners in the order of their turns. */
+  /** Waiting calls of each owner. The map's order is the order in which owners are served. */
   const waiting = new Map<string, ((lane: number) => void)[]>();
 
   function serve(): void {

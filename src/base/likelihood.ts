@@ -1,6 +1,6 @@
-// Items of choices, answered by likelihood: the model is asked the question and each choice is scored as its answer. The one with
-// the highest log-prob per character is chosen, for long choices are less likely as such: acc_norm of lm-evaluation-harness, which
-// divides by len() of the choice, its code points without the blank before it (by UTF-8 bytes is its acc_bytes).
+// Answers multiple-choice items by likelihood: each choice is scored as the answer to the question. The choice with the highest
+// log-prob per character wins, because long choices are less likely as such. This is acc_norm of lm-evaluation-harness, which
+// divides by len() of the choice: its code points without the blank before it (acc_bytes divides by UTF-8 bytes).
 
 export interface ChoiceScore {
   /** ln p of the choice's tokens, summed, in nats. */
@@ -10,12 +10,12 @@ export interface ChoiceScore {
 
 export interface Chosen {
   index: number;
-  /** By the sum alone (acc of the harness). */
+  /** Best choice by the sum alone (acc of the harness). */
   rawIndex: number;
   scores: ChoiceScore[];
 }
 
-/** `logprobs`: of the tokens of each choice. The first of equals is chosen. */
+/** `logprobs`: for each choice, those of its tokens. Of equal choices the first wins. */
 export function choose(choices: readonly string[], logprobs: readonly (Float64Array | Float32Array)[]): Chosen {
   const scores = choices.map((choice, index) => {
     let logprob = 0;

@@ -1,5 +1,5 @@
-// A lock that dies with its process. Node has no flock; SQLite's exclusive lock on a small file of its own is one (fcntl), is
-// not inherited by children, and is released by the kernel however the holder ends.
+// A lock that is released when its process ends. Node has no flock, so this uses SQLite's exclusive lock (fcntl) on a small file
+// of its own: children do not inherit it, and the kernel releases it however the holder ends.
 import { closeSync, openSync } from "node:fs";
 import Database from "better-sqlite3";
 import { isErrno } from "./files.ts";
@@ -8,7 +8,10 @@ export interface Lock {
   release(): void;
 }
 
-/** SQLite would let everybody open it, and so hold it. One that is there is not opened: to close it would let go of it. */
+/**
+ * Creates the file with mode 0600; SQLite would let anyone open it and so hold the lock. An existing file is not opened,
+ * because closing it would release the lock.
+ */
 function makePrivate(path: string): void {
   try {
     closeSync(openSync(path, "wx", 0o600));
@@ -17,7 +20,7 @@ function makePrivate(path: string): void {
   }
 }
 
-/** null when another process holds it. */
+/** Returns null when another process holds the lock. */
 export function tryLock(path: string): Lock | null {
   makePrivate(path);
   const file = new Database(path, { timeout: 0 });

@@ -1,11 +1,11 @@
-// One JSON line per event on stderr, always with what it belongs to. Keys never reach it.
+// Logs one JSON line per event to stderr, with the ids that it belongs to. API keys are never logged.
 import { hiddenEscaped } from "./visible.ts";
 
 export type Level = "debug" | "info" | "warn" | "error";
 
 export interface Log {
   (level: Level, event: string, fields?: Record<string, unknown>): void;
-  /** A log whose lines carry these fields too: requestId, jobId. */
+  /** A log whose lines also have these fields, e.g. requestId or jobId. */
   with(fields: Record<string, unknown>): Log;
 }
 
@@ -19,7 +19,7 @@ export function createLog(
   const log = (level: Level, event: string, fields: Record<string, unknown> = {}): void => {
     if (order[level] < order[least]) return;
     const line = JSON.stringify({ at: new Date().toISOString(), level, event, ...bound, ...fields }, plain);
-    // JSON escapes some controls and no marks of direction; whoever reads the log in a terminal sees all of them.
+    // JSON escapes only some control characters and no direction marks; all are escaped here, for reading in a terminal.
     write(`${hiddenEscaped(line)}\n`);
   };
   return Object.assign(log, {

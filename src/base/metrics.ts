@@ -1,28 +1,28 @@
-// What the appliance counts of itself, in Prometheus' text form. Labels are bounded: routes of the contract, statuses, bases, kinds
-// and states of work; no user, key or aligned model is named. config/monitoring has alerts and a dashboard of it.
+// The appliance's metrics, in Prometheus' text format. Labels are bounded: routes of the contract, statuses, base models, kinds and
+// states of work; no user, key or aligned model is named. config/monitoring has alerts and a dashboard for them.
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import { freeBytes } from "./files.ts";
 
-/** How full a loaded base is. */
+/** Occupancy of a loaded base model. */
 export interface Occupancy {
   baseId: string;
   seats: number;
   busy: number;
-  /** Requests without a seat. */
+  /** Requests that wait for a seat. */
   waiting: number;
 }
 
-/** What is asked when somebody reads, rather than counted as it happens. */
+/** Values that are read when metrics are rendered, rather than counted as they happen. */
 export interface Watched {
   occupancy(): readonly Occupancy[];
   jobs(): readonly { kind: string; state: string; count: number }[];
   autoAligns(): readonly { status: string; count: number }[];
   webhooks(): readonly { state: string; count: number }[];
-  /** Memory that models and runs share; a GPU's only once one was met. */
+  /** Memory that models and runs share; `gpu` is null until a GPU has been found. */
   memory(): { machine: Capacity; gpu: Capacity | null };
-  /** What cannot be done now, in words. */
+  /** Descriptions of what cannot be done now. */
   degraded(): readonly string[];
 }
 
@@ -31,24 +31,24 @@ interface Capacity {
   free: number;
 }
 
-/** What does not change while the appliance runs. */
+/** Values that do not change while the appliance runs. */
 export interface Watch {
   version: string;
   engine: string;
   database: string;
-  /** Free bytes beside it below which new work is refused. */
+  /** New work is refused below this many free bytes beside the database. */
   freeDisk: number;
 }
 
 export interface Metrics {
   /** An answered request; `route` is its name in the contract. */
   request(route: string, status: number): void;
-  /** Of one inference request, whatever became of it. */
+  /** Tokens of one inference request, whatever its outcome. */
   tokens(prompt: number, completion: number): void;
   truncation(tokens: number): void;
   /** From the arrival of a request to its first token. */
   firstToken(seconds: number): void;
-  /** The mean of one answer's tokens after its first. */
+  /** Mean time per token of one answer, after its first token. */
   token(seconds: number): void;
   render(watched: Watched): Promise<string>;
 }
@@ -105,7 +105,7 @@ export function createMetrics({ version, engine, database, freeDisk }: Watch): M
     firstToken: (value) => first.observe(value),
     token: (value) => each.observe(value),
     async render(watched) {
-      // Of a base that was unloaded nothing is left to say.
+      // Drops the values of bases that have been unloaded.
       for (const one of [seats, busy, waiting, jobs, autoAligns, webhooks]) one.reset();
       for (const { baseId: base, ...now } of watched.occupancy()) {
         seats.set({ base }, now.seats);

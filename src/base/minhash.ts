@@ -1,7 +1,7 @@
-// MinHash (Broder 1997): of two sets the share of permutations under which both have the same least element estimates their Jaccard
-// similarity, so that sets are compared by signatures of one size. Of one similarity J the estimate's standard error is
-// sqrt(J (1 − J) / 128). Bands of eight values find candidates among many: sets alike in 0.8 share a band with a probability of
-// 0.95, in 0.5 with 0.06.
+// MinHash (Broder 1997): the share of permutations under which two sets have the same least element estimates their Jaccard
+// similarity, so that sets are compared by signatures of fixed size. For a similarity J the estimate's standard error is
+// sqrt(J (1 − J) / 128). Bands of eight values find candidates among many: sets with similarity 0.8 share a band with
+// probability 0.95, those with 0.5 with 0.06.
 import { hashOf } from "./text.ts";
 
 const permutations = 128;
@@ -9,10 +9,10 @@ const bands = 16;
 const rows = permutations / bands;
 const bandBytes = bands * 4;
 
-/** From this estimate on two texts are near-duplicates. */
+/** Estimated similarity from which two texts count as near-duplicates. */
 export const nearDuplicate = 0.8;
 
-/** Of a signature: the hashes of its bands (16 × 32 bit), then the last byte of each least value (128). */
+/** Size of a signature: the hashes of its bands (16 × 32 bit), then the last byte of each least value (128). */
 export const signatureBytes = bandBytes + permutations;
 
 /** The finisher of MurmurHash3 (Appleby): every bit of the input moves every bit of the output. */
@@ -25,7 +25,7 @@ function mixed(value: number): number {
 
 const seeds = Array.from({ length: permutations }, (_, i) => mixed(0x9e3779b9 * (i + 1)));
 
-/** Under each permutation, of the elements of a set; an element may come twice. */
+/** The least value of a set's elements under each permutation. Elements may repeat. */
 export function leastValues(elements: Iterable<string>): Uint32Array {
   const least = new Uint32Array(permutations).fill(0xffffffff);
   for (const element of elements) {
@@ -50,11 +50,11 @@ export function signatureOf(elements: Iterable<string>): Buffer {
   return signature;
 }
 
-/** Two that share one of them are worth comparing. */
+/** The hashes of a signature's bands. Two signatures that share one are worth comparing. */
 export const bandsOf = (signature: Buffer): number[] =>
   Array.from({ length: bands }, (_, band) => signature.readUInt32LE(band * 4));
 
-/** Estimated Jaccard similarity: the share of equal least values, less what equal last bytes are by chance. */
+/** Estimated Jaccard similarity: the share of equal least values, corrected for last bytes that are equal by chance. */
 export function similarityOf(a: Buffer, b: Buffer): number {
   let equal = 0;
   for (let at = bandBytes; at < signatureBytes; at++) if (a[at] === b[at]) equal++;

@@ -1,5 +1,5 @@
-// The one place that starts processes. A child gets an empty environment but for what is listed, no shell, and its stdin held
-// by us: every worker of the house leaves when its stdin closes, so none outlives a parent that was killed.
+// The only place that starts processes. A child gets no shell, only the environment variables listed here, and a stdin that we
+// hold open: every worker exits when its stdin closes, so none outlives a parent that was killed.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -20,14 +20,14 @@ export interface Child {
   kill(signal?: NodeJS.Signals): void;
 }
 
-/** What a child may know of our environment. */
+/** Environment variables that a child inherits. */
 const inherited = [
   "PATH",
   "HOME",
   "TMPDIR",
   "LANG",
   "LC_ALL",
-  // Where NVIDIA's driver and libraries come by it, the trainer finds no GPU without it.
+  // On machines where it leads to NVIDIA's driver and libraries, the trainer finds no GPU without it.
   "LD_LIBRARY_PATH",
   "CUDA_VISIBLE_DEVICES",
   "PLUMBLINE_CUBLASLT",
@@ -59,7 +59,7 @@ export function startProcess(
     child.once("close", (code, signal) => resolve({ code, signal }));
   });
   ended.catch(() => {});
-  // A child that died first makes our next write fail; `ended` says so already.
+  // Writing to a child that has died fails; `ended` reports its end already.
   child.stdin.on("error", () => {});
   return {
     pid: child.pid ?? -1,
@@ -71,7 +71,7 @@ export function startProcess(
   };
 }
 
-/** A TypeScript or JavaScript file of ours in a Node like this one. nodeFlags come before the script. */
+/** Runs one of our TypeScript or JavaScript files with this Node executable. nodeFlags come before the script. */
 export function startNode(
   script: string,
   args: string[],
@@ -83,15 +83,15 @@ export function startNode(
 export interface Finished extends Ended {
   stdout: string;
   stderr: string;
-  /** By the clock, or by its own computing. */
+  /** Killed for exceeding timeoutMs or cpuMs. */
   timedOut: boolean;
-  /** Killed for its memory or the length of its output. */
+  /** Killed for its memory or the size of its output. */
   tooLarge: boolean;
 }
 
 /**
- * Runs a child to its end: stdin is closed after `input`, output kept up to maxBytes, killed after timeoutMs, after cpuMs of
- * computing, or with more than memoryBytes resident.
+ * Runs a child to its end. Its stdin is closed after `input`. It is killed if a stream exceeds maxBytes, after timeoutMs, after
+ * cpuMs of CPU time, or when more than memoryBytes are resident.
  */
 export async function finish(
   child: Child,
@@ -108,7 +108,7 @@ export async function finish(
     child.kill("SIGKILL");
   };
   const { memoryBytes = Number.POSITIVE_INFINITY, cpuMs = Number.POSITIVE_INFINITY } = limits;
-  // A heap limit does not see native memory.
+  // Polled, because a heap limit does not cover native memory.
   const watch = setInterval(() => {
     const used = usedBy(child.pid);
     if (used.residentBytes > memoryBytes) tooMuch();
@@ -139,19 +139,19 @@ export async function finish(
 }
 
 const pageBytes = 4096;
-/** Linux counts a process' time in hundredths of a second, whatever its own clock. */
+/** Linux reports a process's CPU time in hundredths of a second, whatever its own clock rate. */
 const tickMs = 10;
 
-/** proc(5). Nothing when the process is gone, or this is no Linux. */
+/** Resident memory and CPU time of a process (proc(5)). Zeros when the process is gone or this is not Linux. */
 function usedBy(pid: number): { residentBytes: number; cpuMs: number } {
   let line = "";
   try {
-    // Made by the kernel from memory: sooner read than asked for, and a guard must not queue behind other files.
+    // Read synchronously: the kernel makes it from memory, and a guard must not queue behind other file operations.
     line = readFileSync(`/proc/${pid}/stat`, "latin1");
   } catch {
     return { residentBytes: 0, cpuMs: 0 };
   }
-  // From the third on: the second is the program's name, which may hold spaces.
+  // Fields from the third on: the second is the program's name, which may hold spaces.
   const fields = line
     .slice(line.lastIndexOf(")") + 2)
     .split(" ")
@@ -160,12 +160,12 @@ function usedBy(pid: number): { residentBytes: number; cpuMs: number } {
   return { residentBytes: pages * pageBytes, cpuMs: (user + system) * tickMs };
 }
 
-/** Lines of a stream, each without its end. */
+/** Lines of a stream, without their line ends. */
 export function linesOf(stream: Readable): AsyncIterable<string> {
   return createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY });
 }
 
-/** Calls back once our own stdin closes: how a worker learns that its parent is gone. */
+/** Calls back when our own stdin closes, which tells a worker that its parent is gone. */
 export function onParentGone(callback: () => void): void {
   process.stdin.once("close", callback);
   process.stdin.once("end", callback);

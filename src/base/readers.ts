@@ -1,55 +1,55 @@
-// Threads that read what users bring: so much computing for each file and no more, so much memory, and a fair turn for every owner.
+// Threads that read users' files, with limits on CPU time and memory per file, and a fair turn for every owner.
 import type { Worker } from "node:worker_threads";
 import { Piscina } from "piscina";
 import { Failure, type FailureCode, type ValidationDetail } from "./errors.ts";
 import { createLanes } from "./lanes.ts";
 
-/** What a thread or a process of ours refuses, as plain data: an error would lose its code between them. */
+/** A refusal by a worker thread or process, as plain data: an error would lose its code on the way. */
 export type Refused = { code: FailureCode; message: string; details?: ValidationDetail[] };
 
-/** What a thread answers. */
+/** The answer of a worker thread. */
 export type Answer<Result> = { done: Result } | Refused;
 
 export interface Work {
-  /** Of the function in the worker's file. */
+  /** Name of the function in the worker's file. */
   name: string;
-  /** Of the file that is read, as its user calls it. */
+  /** Name of the file that is read, as its user calls it. */
   of: string;
   bytes: number;
 }
 
 export interface Readers {
-  /** Throws what the thread refuses, the limit's code where that is met, and bad_request when `signal` ends it. */
+  /** Throws the thread's refusal, the limit's code when a limit is exceeded, and bad_request when `signal` aborts. */
   read<Result>(owner: string, task: unknown, work: Work, signal: AbortSignal | null): Promise<Result>;
   close(): Promise<void>;
 }
 
-/** Threads that read at once. */
+/** Number of threads that read at the same time. */
 export const lanes = 2;
 const watchMs = 250;
 
 /**
- * Seconds of computing that a file of so many bytes has. Of computing and not by the clock: a busy machine refuses nothing that an idle one
- * reads. Measured beside other work: Markdown of short lists 16 s a megabyte, HTML 4, tables 2.
+ * CPU seconds allowed for a file of so many bytes. CPU time is used instead of wall time so that a busy machine refuses nothing
+ * that an idle one reads. Measured beside other work: Markdown of short lists 16 s a megabyte, HTML 4, tables 2.
  */
 export const readingSeconds = (bytes: number): number => Math.min(120, 10 + Math.ceil((30 * bytes) / 2 ** 20));
 
-/** By the clock, for what waits and does not compute. */
+/** Wall-clock limit, for work that waits without using CPU time. */
 export const readingTimeoutMs = 240_000;
 
-/** `seconds`: of computing. */
+/** `seconds`: limit on CPU time. */
 export function tooSlow(code: FailureCode, name: string, seconds: number, cause?: unknown): Failure {
   const most = `${seconds} s of computing, or ${readingTimeoutMs / 1000} s by the clock`;
   return new Failure(code, `${name} takes too long to read; ${most} are the most`, { cause });
 }
 
-/** `worker`: whose functions answer as an Answer. `limit`: what is said of a file that takes too much time or memory. */
+/** `worker`: file whose functions return an Answer. `limit`: failure code for a file that takes too much time or memory. */
 export function createReaders(
   worker: URL,
   limit: FailureCode,
   seconds: (bytes: number) => number = readingSeconds,
 ): Readers {
-  // A thread to each lane, so that it is known whose computing is whose.
+  // One thread per lane, so that CPU time can be attributed to a file.
   const pools = Array.from(
     { length: lanes },
     () =>
@@ -89,16 +89,16 @@ export function createReaders(
   };
 }
 
-/** Ends once the pool's one thread has computed for so many seconds from now on, or far more have gone by. */
+/** `deadline` aborts once the pool's thread has used `seconds` of CPU time from now on, or after readingTimeoutMs. */
 async function deadlineOf(pool: Piscina, seconds: number): Promise<{ deadline: AbortSignal; end: () => void }> {
   const over = new AbortController();
-  // First: a thread that has nothing to do keeps no process alive, so neither does the wait for its answer.
+  // Set before the first await: an idle thread does not keep the process alive, so waiting for its answer would not either.
   const timer = setTimeout(() => over.abort(), readingTimeoutMs);
   const thread = pool.threads[0];
   const before = await computed(thread);
   const watch = setInterval(async () => {
     const now = pool.threads[0];
-    // A thread that was started for this work began at nothing.
+    // A thread that was started for this work began at 0.
     const own = (await computed(now)) - (now === thread ? before : 0);
     if (own > seconds) over.abort();
   }, watchMs);
@@ -109,7 +109,7 @@ async function deadlineOf(pool: Piscina, seconds: number): Promise<{ deadline: A
   return { deadline: over.signal, end };
 }
 
-/** Seconds; 0 of a thread that does not run. */
+/** CPU seconds that a thread has used; 0 when it is not running. */
 async function computed(thread: Worker | undefined): Promise<number> {
   const { user, system } = (await thread?.cpuUsage().catch(() => null)) ?? { user: 0, system: 0 };
   return (user + system) / 1e6;

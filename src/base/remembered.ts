@@ -1,4 +1,4 @@
-/** `make`, whose value of each object is made once and kept for as long as the object is. One that throws is asked again. */
+/** Wraps `make` so that its value for an object is computed once and kept as long as the object. A throw is not remembered. */
 export function remembered<K extends WeakKey, V>(make: (key: K) => V): (key: K) => V {
   const known = new WeakMap<K, { value: V }>();
   return (key) => {

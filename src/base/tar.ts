@@ -1,18 +1,18 @@
-// Tar archives (POSIX ustar) of regular files: made while they are read, so that nothing is written to disk for it, and listed by
-// hopping from header to header.
+// Tar archives (POSIX ustar) of regular files. An archive is made while it is read, so that nothing is written to disk; it is
+// listed by seeking from header to header.
 import { createReadStream } from "node:fs";
 import { type FileHandle, stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 
 export interface TarEntry {
-  /** In the archive; at most 100 bytes of ASCII. */
+  /** Name in the archive; at most 100 bytes of ASCII. */
   name: string;
   path: string;
 }
 
-/** Of a file in an archive. */
+/** Position of a file in an archive. */
 export interface TarPlace {
-  /** Of its first byte. */
+  /** Offset of its first byte. */
   offset: number;
   bytes: number;
 }
@@ -20,13 +20,13 @@ export interface TarPlace {
 const block = 512;
 const padded = (bytes: number): number => Math.ceil(bytes / block) * block;
 
-/** Ends an archive. */
+/** The two empty blocks that end an archive. */
 export const tarEnd = Buffer.alloc(2 * block);
 
-/** What follows a file's content, up to the next block. */
+/** The padding after a file's content, up to the next block. */
 export const tarPadding = (bytes: number): Buffer => Buffer.alloc(padded(bytes) - bytes);
 
-/** Regular files, readable by all, in the order given. Rejects when one is not there. */
+/** An archive of regular files in the order given, readable by all. Rejects when a file does not exist. */
 export async function tarOf(entries: readonly TarEntry[]): Promise<{ bytes: number; content: Readable }> {
   const files = await Promise.all(
     entries.map(async (entry) => {
@@ -51,7 +51,7 @@ export async function tarOf(entries: readonly TarEntry[]): Promise<{ bytes: numb
   return { bytes, content: Readable.from(archive(), { objectMode: false }) };
 }
 
-/** Of the eight-byte number in a size that eleven octal digits do not hold; GNU's form, which every tar reads. */
+/** A size too large for eleven octal digits is a mark and an eight-byte number: GNU's form, which every tar reads. */
 const largeSize = { mark: 0x80, at: 128 };
 const sizeField = { at: 124, width: 12 };
 const sumField = { at: 148, width: 8 };
@@ -80,7 +80,7 @@ export function tarHeader(name: string, size: number, seconds: number, mode = 0o
   return bytes;
 }
 
-/** The sum over the header is made with spaces where it will stand. */
+/** The header's checksum, computed with spaces in place of the checksum itself. */
 function sumOf(header: Buffer): number {
   const bytes = Buffer.from(header);
   bytes.fill(" ", sumField.at, sumField.at + sumField.width);
@@ -88,8 +88,8 @@ function sumOf(header: Buffer): number {
 }
 
 /**
- * The regular files of an archive by their names; of two with one name the later. Folders are passed over. Throws when it is no
- * tar archive, is cut off, or holds anything else.
+ * The regular files of an archive by their names; of two files with the same name, the later one. Folders are skipped. Throws
+ * when it is not a tar archive, is cut off, or holds anything else.
  */
 export async function listTar(file: FileHandle): Promise<Map<string, TarPlace>> {
   const { size: end } = await file.stat();
@@ -114,6 +114,6 @@ function readHeader(header: Buffer): { name: string; type: string; bytes: number
   const isLarge = header[sizeField.at] === largeSize.mark;
   const bytes = isLarge ? Number(header.readBigUInt64BE(largeSize.at)) : octal(sizeField.at, sizeField.width);
   if (!Number.isSafeInteger(bytes) || bytes < 0) throw new Error("a size in the archive is none");
-  // Tar adds the ./ where a folder was packed as a whole.
+  // Tar adds the ./ when a whole folder is packed.
   return { name: text(0, 100).replace(/^\.\//, ""), type: text(156, 1) || "0", bytes };
 }

@@ -1,4 +1,4 @@
-// Words, n-grams and a seeded generator: what texts are compared by, and drawn from.
+// Words, n-grams and hashes by which texts are compared, and helpers for making texts.
 /** Lower case, compatibility forms unified, articles and punctuation dropped; points and commas inside a number stay. */
 export function wordsOf(text: string): string[] {
   const plain = text.normalize("NFKC").toLowerCase().replace(/[’‘]/g, "'");
@@ -16,14 +16,14 @@ export function ngramsOf(words: readonly string[], n: number): Set<string> {
   return grams;
 }
 
-/** Shared share of two sets: 0 apart, 1 the same. Two empty sets share nothing. */
+/** Jaccard similarity of two sets: 0 when disjoint, 1 when equal. 0 for two empty sets. */
 export function jaccard(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   let shared = 0;
   for (const item of a) if (b.has(item)) shared++;
   return shared === 0 ? 0 : shared / (a.size + b.size - shared);
 }
 
-/** Whether `part` occurs in `whole` as whole words, both normalised. */
+/** Whether `part` occurs in `whole` as whole words, after normalising both. */
 export function containsWords(whole: string, part: string): boolean {
   const wanted = normalised(part);
   return wanted !== "" && ` ${normalised(whole)} `.includes(` ${wanted} `);
@@ -39,7 +39,7 @@ export function shuffled<T>(items: readonly T[], random: () => number): T[] {
   return out;
 }
 
-/** A stable number from a text (FNV-1a), to give each fact its own stream whatever stands before it. */
+/** A stable 32-bit hash of a text (FNV-1a). As part of a seed it gives each fact a random stream of its own. */
 export function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
@@ -48,7 +48,7 @@ export function hashOf(text: string): number {
 
 export const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Of English: they hold sentences together and say nothing themselves. */
+/** English function words, which carry no content of their own. */
 export const functionWords: ReadonlySet<string> = new Set(
   "the of and to in is are was for with on by at from as that this it be has have its or an a not which must may can will".split(
     " ",

@@ -1,4 +1,4 @@
-// Clocks. Wall time is for people and records; durations come from the monotonic clock, which no clock jump moves.
+// Clocks. Wall time is for people and records; durations come from the monotonic clock, which clock changes do not affect.
 import { setImmediate } from "node:timers/promises";
 
 export interface Clock {
@@ -25,7 +25,7 @@ export const sleep = (ms: number, signal?: AbortSignal): Promise<void> =>
     signal?.addEventListener("abort", done);
   });
 
-/** For long work on the one thread: what is returned is awaited between its steps, and now and then lets others go first. */
+/** For long work on the main thread: await the returned function between steps; every `everyMs` it yields to other work. */
 export function givingWay(everyMs = 20): () => Promise<void> {
   let last = performance.now();
   return async () => {

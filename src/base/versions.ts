@@ -1,4 +1,4 @@
-// What is installed: ours, the inference library's, the trainer's.
+// Installed versions: plumbline's, the inference library's and the trainer's.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { installation } from "./config.ts";
@@ -12,7 +12,7 @@ export async function versionsInstalled(): Promise<{ version: string; engine: st
   return { version: await read("package.json"), engine: `node-llama-cpp ${engine}` };
 }
 
-/** The very build: a run resumes to the bit only on the same one. */
+/** Identifies the exact build by its hash: a run resumes bit for bit only with the same build. */
 export async function trainerVersion(path: string): Promise<string> {
   try {
     return (await sha256OfFile(path)).slice(0, 16);

@@ -1,7 +1,7 @@
-// Characters that are not shown as they are: controls, line separators, and marks that turn the direction of what follows. In a
-// terminal they move the cursor, rename the window, or make one name pass for another.
+// Characters that are not shown as they are: controls, line separators, and marks that change the direction of text. In a
+// terminal they can move the cursor, rename the window, or make one name look like another.
 
-/** As the inside of a class of characters, in the form that JSON Schema, JavaScript and Python read alike. */
+/** The inside of a character class, in a form that JSON Schema, JavaScript and Python all accept. */
 export const hiddenCharacters =
   "\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff";
 
@@ -9,18 +9,18 @@ const hidden = new RegExp(`[${hiddenCharacters}]`, "gu");
 
 export const withoutHidden = (text: string): string => text.replace(hidden, "");
 
-/** Each by its code, as JSON has it: what JSON says stays what it says. */
+/** Replaces each hidden character by its JSON escape, so that JSON text keeps its meaning. */
 export const hiddenEscaped = (text: string): string =>
   text.replace(hidden, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
-/** The same of a text of several lines, which stay lines. */
+/** As hiddenEscaped, for a text of several lines: the line feeds stay. */
 export const linesEscaped = (text: string): string => text.split("\n").map(hiddenEscaped).join("\n");
 
 const maxLength = 200;
 
-/** What a file, which nobody here named, is called. */
+/** A safe display name from a name that comes from outside, such as a file's. */
 export function labelOf(name: string): string {
   const shown = [...withoutHidden(name.toWellFormed()).trim()].slice(0, maxLength).join("");
-  // Characters beyond the first plane count twice in the contract's length.
+  // Characters beyond the first Unicode plane count twice in `length`.
   return (shown.length > maxLength ? [...shown].slice(0, maxLength / 2).join("") : shown) || "unnamed";
 }

@@ -1,4 +1,4 @@
-// plumbline align: alignment projects, through the API.
+// plumbline align: manages alignment projects, through the API.
 import type { Command } from "commander";
 import { asks, watched } from "./asks.ts";
 import type { Client, Replies } from "./client.ts";

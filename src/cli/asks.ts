@@ -1,4 +1,4 @@
-// Verbs that ask the appliance, as any client of its API does.
+// Verbs that call the appliance's API, as any client does.
 import type { Command } from "commander";
 import { Failure, type FailureCode } from "../base/errors.ts";
 import type { Client } from "./client.ts";
@@ -19,14 +19,20 @@ export const asks = <O extends object, Words extends unknown[] = string[]>(
     }
   });
 
-/** A refusal in the appliance's own words, with its hint and the exit status that goes with it. */
+/**
+ * Turns a refusal by the API into the appliance's own failure, with its message, hint and exit status. Other errors
+ * stay as they are.
+ */
 export function asSaid(error: unknown): unknown {
   if (!(error instanceof Failure) || error.code !== "api_refused") return error;
   const { code, said } = error.context as { code?: FailureCode | null; said?: string };
   return code == null || said === undefined ? error : new Failure(code, said, { cause: error });
 }
 
-/** Work of the appliance's that is watched: Ctrl-C ends the watching alone. `again` is the command that takes it up. */
+/**
+ * Watches work of the appliance. Ctrl-C ends the watching but not the work; `again` is the command that watches it
+ * again.
+ */
 export async function watched<T>(
   again: string,
   work: (progress: Progress, signal: AbortSignal) => Promise<T>,

@@ -1,4 +1,4 @@
-// plumbline backup: a copy of the data folder, beside a running appliance or without one.
+// plumbline backup: copies the data folder, with or without a running appliance.
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";
@@ -49,7 +49,7 @@ deleted since is cleared from it. It can be killed at any time: the backup that 
   });
 }
 
-/** By its name, because there may be nothing yet. */
+/** Whether a backup is a single file, told by its name because nothing may be there yet. Throws usage. */
 async function isArchive(path: string): Promise<boolean> {
   const found = await stat(path).catch(() => null);
   if (found?.isDirectory()) return false;

@@ -1,4 +1,4 @@
-// plumbline bench: figures of this machine, for comparing with others and with yesterday.
+// plumbline bench: measures this machine, for comparison with others and with earlier results.
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { readConfig } from "../base/config.ts";

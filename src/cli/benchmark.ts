@@ -1,4 +1,4 @@
-// plumbline benchmark: the questions that success is measured by, through the API.
+// plumbline benchmark: manages the questions that success is measured by, through the API.
 import type { Command } from "commander";
 import { asks, watched } from "./asks.ts";
 import type { Client, Replies } from "./client.ts";

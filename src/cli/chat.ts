@@ -73,7 +73,7 @@ function end(told: Said): void {
   note(confidenceText(told));
 }
 
-/** Until Ctrl-D. What failed is said, and the talk goes on without it. */
+/** Talks until Ctrl-D. A question that fails is reported, and left out of the conversation. */
 async function talk(client: Client, settings: object, messages: Message[]): Promise<void> {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   let abort: AbortController | null = null;

@@ -1,4 +1,5 @@
-// What plumbline needs of a machine, one check each: what was found, whether it is enough, and what to do when it is not.
+// Checks of what plumbline needs of a machine: each says what was found, whether it is enough, and what to do if it is
+// not.
 import { access, constants, open, stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { freemem, totalmem } from "node:os";
@@ -14,7 +15,7 @@ import { bytesText } from "./output.ts";
 export interface Check {
   name: string;
   ok: boolean;
-  /** False for what plumbline can do without. */
+  /** False if plumbline can do without it. */
   needed: boolean;
   found: string;
   /** Empty when all is well. */
@@ -60,9 +61,9 @@ function checkNode(): Check {
   );
 }
 
-/** The inference engine is built against 2.34. */
+/** The inference engine is built against glibc 2.34. */
 function checkGlibc(): Check {
-  // Names and addresses of the network are not looked up: that can take seconds.
+  // Skip looking up network names and addresses, which can take seconds.
   if (process.report) Object.assign(process.report, { excludeNetwork: true });
   const report = process.report?.getReport() as unknown as { header: { glibcVersionRuntime?: string } } | undefined;
   const version = report?.header.glibcVersionRuntime;
@@ -71,7 +72,7 @@ function checkGlibc(): Check {
   return verdict("glibc", ok, version ?? "none", "Use a system with glibc 2.34 or newer: Debian 12, Ubuntu 22.04.");
 }
 
-/** noGpu: why the trainer can use no GPU; null when it can, or nothing answers. */
+/** `noGpu`: why the trainer cannot use a GPU; null if it can, or if it does not answer. */
 async function checkTrainer(config: Config): Promise<{ check: Check; noGpu: string | null }> {
   const { startTrainer } = await import("../engine/trainer-process.ts");
   const hint = "Run ./install.sh; it builds the trainer.";
@@ -94,7 +95,7 @@ async function checkTrainer(config: Config): Promise<{ check: Check; noGpu: stri
   }
 }
 
-/** By loading it: one that was built for another system is there as well. */
+/** Checks by loading it: a file that was built for another system may exist as well. */
 export async function checkDecodeThread(at?: string): Promise<Check> {
   const { decodeThreadHint, decodeThreadPath, tryDecodeThread } = await import("../engine/decode-thread.ts");
   const path = at ?? decodeThreadPath;
@@ -159,7 +160,7 @@ async function checkPermissions(config: Config): Promise<Check> {
   return verdict("permissions", open.length === 0, `${found}${others}`, hint);
 }
 
-/** What serve clears at its start; until then it takes room. */
+/** Files that serve clears at its start; until then they take disk space. */
 async function checkLeftovers(config: Config): Promise<Check> {
   const hint = "They take room until the next start: plumbline doctor --fix removes them.";
   if ((await nearestFolder(config.data)) !== config.data) return verdict("leftovers", true, "none", hint, false);
@@ -178,7 +179,7 @@ async function checkPort(config: Config): Promise<Check> {
   return verdict("port", false, problem === "EADDRINUSE" ? `${address} is taken` : `${address}: ${problem}`, hint);
 }
 
-/** The code of the error that listening gives; null when it works. */
+/** The error code from trying to listen; null if it works. */
 const listenOnce = (host: string, port: number): Promise<string | null> =>
   new Promise((resolve) => {
     const server = createServer();
@@ -197,7 +198,7 @@ async function isServing(config: Config): Promise<boolean> {
   return lock === null;
 }
 
-/** A clock behind the installation's own files is wrong for certain; nothing more can be said without a network. */
+/** A clock behind the installation's own files is certainly wrong; nothing more can be checked without a network. */
 async function checkClock(): Promise<Check> {
   const { mtime } = await stat(join(installation, "package.json"));
   const hint = "Set the clock: times in records and logs would be wrong.";

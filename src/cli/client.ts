@@ -1,4 +1,4 @@
-// A client of the REST API, as anyone could write one: its paths, bodies and answers are those of the contract, over HTTP.
+// A client of the REST API that anyone could write: it uses the paths, bodies and responses of the contract, over HTTP.
 import { setTimeout as delay } from "node:timers/promises";
 import { Failure, failures, type ValidationDetail } from "../base/errors.ts";
 import type { Endpoint, Reply } from "../contract/endpoint.ts";
@@ -14,13 +14,13 @@ export interface ClientFile {
 
 export interface CallInput {
   params?: Record<string, string>;
-  /** What is undefined is left out. */
+  /** Undefined values are left out. */
   query?: Record<string, string | number | boolean | undefined>;
   body?: object;
-  /** A body that is JSON already. */
+  /** A body that is already serialised as JSON. */
   json?: string;
   files?: ClientFile[];
-  /** For a day the same request under the same key is answered as the first time, and makes nothing more. */
+  /** For a day, a repeated request with the same key gets the first response and makes nothing new. */
   idempotencyKey?: string;
   signal?: AbortSignal;
 }
@@ -28,7 +28,7 @@ export interface CallInput {
 type Name = keyof Contract;
 export type Replies = { [K in Name]: Reply<Contract[K]> };
 
-/** An event of a stream that goes on where it broke. */
+/** An event of a stream that can be resumed. */
 export interface ClientEvent {
   id: string;
   data: string;
@@ -38,16 +38,16 @@ export interface Client {
   address: string;
   /** One function per endpoint, under its name in the contract. */
   api: { [K in Name]: (input?: CallInput) => Promise<Replies[K]> };
-  /** The answer as it came, of endpoints that answer with a text or a file. */
+  /** The response body as it is, for endpoints that respond with a text or a file. */
   text(name: Name, input?: CallInput): Promise<string>;
-  /** The events of an answer that streams; whoever loses it asks again. */
+  /** The events of a streamed response. It cannot be resumed; a caller that loses it asks again. */
   stream(name: Name, input?: CallInput): AsyncIterable<string>;
-  /** Events from the beginning to the end; a stream that breaks is taken up where it broke. */
+  /** Events from beginning to end; a stream that breaks is resumed where it broke. */
   events(name: Name, input?: CallInput): AsyncIterable<ClientEvent>;
   alignmentEvents(alignmentId: string, signal?: AbortSignal): AsyncIterable<RunEvent>;
 }
 
-/** In a row, before an appliance that does not answer is given up. */
+/** Failures in a row that are retried before the appliance is given up. */
 const mostBreaks = 10;
 const breakMs = 500;
 
@@ -92,7 +92,7 @@ export function createClient(address: string, key: string): Client {
         }
         return;
       } catch (error) {
-        // A connection that broke, unlike an answer that refuses, is worth another try.
+        // A broken connection is worth a retry, unlike a refusal.
         const isRefusal = error instanceof Failure && error.code !== "api_unreachable";
         if (isRefusal || input.signal?.aborted || ++broken > mostBreaks) throw error;
         await delay(breakMs);
@@ -121,7 +121,10 @@ export function createClient(address: string, key: string): Client {
   };
 }
 
-/** Asks again while the appliance does not answer, as it does not while it starts again. */
+/**
+ * Retries while the appliance is unreachable, for example while it restarts. Throws api_unreachable after `mostBreaks`
+ * retries.
+ */
 export async function patiently<T>(ask: () => Promise<T>): Promise<T> {
   for (let broken = 1; ; broken++)
     try {
@@ -145,7 +148,7 @@ function bodyOf(input: CallInput): string | FormData | undefined {
   return input.body === undefined ? input.json : JSON.stringify(input.body);
 }
 
-/** Once a stream has begun, a failure can only come as an event. */
+/** Parses an event. Once a stream has begun, a failure can only come as an event: throws it as api_refused. */
 export function eventOf<T extends object>(data: string): T {
   const value = JSON.parse(data) as T | { error: { message: string } };
   if ("error" in value) throw new Failure("api_refused", `The event stream ended: ${value.error.message}`);
@@ -163,7 +166,7 @@ interface Refusal {
   error?: { code?: string; message?: string };
 }
 
-/** Without its first part, which says where in the request the field stands. */
+/** The field and its message, without the first part of `loc`, which says where in the request the field is. */
 const fieldText = ({ loc, msg }: ValidationDetail): string => `${loc.slice(1).join(".") || loc.join(".")}: ${msg}`;
 
 async function refusal(request: string, response: Response): Promise<Failure> {
@@ -175,7 +178,7 @@ async function refusal(request: string, response: Response): Promise<Failure> {
     said = Array.isArray(detail) ? detail.map(fieldText).join("; ") : String(detail);
     code = error?.code ?? "";
   } catch {
-    // Not the house's JSON: the text itself is what there is to say.
+    // Not the appliance's JSON: report the text itself.
   }
   return new Failure("api_refused", `${request} was answered ${response.status}: ${said}`, {
     context: { status: response.status, said, code: Object.hasOwn(failures, code) ? code : null },

@@ -1,4 +1,4 @@
-// plumbline completion: what a shell completes by, made of the very definitions of the verbs.
+// plumbline completion: scripts by which shells complete the command line, made from the definitions of the verbs.
 import { Argument, type Command } from "commander";
 import { type Grammar, renderers, type Shell, type Taker } from "./completion/scripts.ts";
 import { answers } from "./output.ts";
@@ -24,7 +24,7 @@ fish:  plumbline completion fish > ~/.config/fish/completions/plumbline.fish`,
   });
 }
 
-/** Every command, by the words that lead to it; `hidden` ones are the appliance's own. */
+/** Every command, with the words that lead to it. `hidden`: also those that --help does not list. */
 export function grammarOf(program: Command, { hidden = false } = {}): Grammar {
   const found: Grammar = [];
   const walk = (command: Command, path: string[]): void => {
@@ -46,5 +46,5 @@ export function grammarOf(program: Command, { hidden = false } = {}): Grammar {
   return found;
 }
 
-/** Places of files are completed as such; ids and texts are nobody's to guess. */
+/** Paths are completed as files; ids and texts cannot be guessed. */
 const takenBy = (name: string): Taker => (/path|file|folder|dir|backup/i.test(name) ? "file" : "text");

@@ -1,4 +1,4 @@
-// Where the command line finds the appliance, and the key that it asks with.
+// Where the command line finds the appliance, and the key that it uses.
 import { readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
@@ -7,7 +7,7 @@ import { Failure } from "../base/errors.ts";
 import { isErrno, makeFolder, writeFileDurably } from "../base/files.ts";
 import { type Client, createClient } from "./client.ts";
 
-/** Where a user's key is kept, so that it stands on no command line and in no history. */
+/** The file that keeps a user's key, so that it appears on no command line and in no shell history. */
 export const keyFile = (): string => join(homedir(), ".config/plumbline/key");
 
 /** Throws key_missing, config_invalid. */
@@ -19,7 +19,7 @@ export async function connect(config: Config = readConfig()): Promise<Client> {
 
 export function addressOf({ address, host, port }: Pick<Config, "address" | "host" | "port">): string {
   if (address !== "") return address;
-  // Who listens on all addresses is found at its own.
+  // An appliance that listens on all addresses is reached at the loopback address.
   const own = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
   return `http://${own.includes(":") ? `[${own}]` : own}:${port}`;
 }
@@ -35,7 +35,10 @@ async function readKey(path: string): Promise<string | null> {
   }
 }
 
-/** Before a key is made that is to be kept: it is shown only once. */
+/**
+ * Throws usage if a key is saved already. Called before a key is made that is to be saved, because it is shown only
+ * once.
+ */
 export async function refuseSecondKey(path = keyFile()): Promise<void> {
   if (await stat(path).catch(() => null))
     throw new Failure("usage", `There is a key in ${path} already; remove the file, or leave out --save`);

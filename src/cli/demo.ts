@@ -1,4 +1,5 @@
-// plumbline demo: the whole product once, from an empty folder to a model that is better and knows when it is not.
+// plumbline demo: runs the whole product once, from an empty folder to an aligned model that answers better and knows
+// when it is unsure.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -68,12 +69,12 @@ async function perform(options: Options): Promise<Answer> {
     return { json: report, text, after: () => keepServing(appliance, stop.signal).finally(end) };
   } catch (error) {
     await end();
-    // What helps here is to keep the appliance, which is gone otherwise.
+    // The hint of demo_failed is to keep the appliance, which is removed otherwise.
     throw error instanceof Failure && error.code === "work_failed" ? new Failure("demo_failed", error.message) : error;
   }
 }
 
-/** Until Ctrl-C, which is how this is meant to end. */
+/** Serves until Ctrl-C, the normal end, or until the appliance ends. */
 async function keepServing(appliance: Appliance, stop: AbortSignal): Promise<void> {
   note(`Serving at ${appliance.address} until Ctrl-C; key: ${appliance.key}`);
   const stopped = new Promise<void>((resolve) => {
@@ -90,7 +91,7 @@ function nextStep(folder: string, options: Options): string {
   return `Everything is in ${folder}; serve it again with PLUMBLINE_DATA=${join(folder, "data")} bin/plumbline serve\n${own}`;
 }
 
-/** The appliance of the demo is like the user's own, but for where it keeps its things and where it listens. */
+/** The user's own settings, except for the data folder and the address. */
 const settingsOf = (config: Config, folder: string): Record<string, string> => ({
   ...environmentOf(config),
   PLUMBLINE_DATA: join(folder, "data"),

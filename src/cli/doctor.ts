@@ -1,4 +1,4 @@
-// plumbline doctor: what this machine has and lacks. Changes nothing unless it is told to.
+// plumbline doctor: reports what this machine has and lacks. Changes nothing without --fix.
 import type { Command } from "commander";
 import { readConfig } from "../base/config.ts";
 import { checkMachine } from "./checks.ts";

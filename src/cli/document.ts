@@ -1,4 +1,4 @@
-// plumbline document: what is aligned to, through the API.
+// plumbline document: manages the documents that models are aligned to, through the API.
 import { openAsBlob } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -74,7 +74,7 @@ export function register(program: Command): void {
   });
 }
 
-/** A file itself; of a folder all that is not hidden. Throws usage. */
+/** The path of a file, or those of all files in and under a folder that are not hidden. Throws usage. */
 async function filesAt(path: string): Promise<string[]> {
   const facts = await stat(path).catch((error) => {
     if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("usage", `There is no file ${path}`);
@@ -91,7 +91,7 @@ async function filesAt(path: string): Promise<string[]> {
   return found;
 }
 
-/** Read while it is sent. */
+/** A file on disk, which is read while it is sent. Throws usage. */
 export async function fileToSend(path: string): Promise<ClientFile> {
   try {
     return { name: basename(path), mediaType: "application/octet-stream", content: await openAsBlob(path) };
@@ -100,7 +100,7 @@ export async function fileToSend(path: string): Promise<ClientFile> {
   }
 }
 
-/** One after the other: a file that is refused keeps no other from being taken. */
+/** Uploads files one after the other, so that a refused file does not stop the rest. */
 async function uploadAll(client: Client, paths: readonly string[], personalData: string | undefined) {
   const documents: DocumentRecord[] = [];
   const failed: { path: string; code: string; message: string; hint: string; exit: ReturnType<typeof exitOf> }[] = [];
@@ -114,7 +114,7 @@ async function uploadAll(client: Client, paths: readonly string[], personalData:
         documents.push(...reply.documents);
       } catch (error) {
         const said = asSaid(error);
-        // What is wrong with the appliance or the key is wrong for all of them.
+        // An error of the appliance or the key would be the same for every file.
         if (!(said instanceof Failure) || ![413, 415, 422].includes(said.status)) throw said;
         const { code, message, hint } = said;
         failed.push({ path, code, message, hint, exit: exitOf(said) });

@@ -1,4 +1,4 @@
-// plumbline evaluate: models against benchmarks, through the API.
+// plumbline evaluate: evaluates models on benchmarks, through the API.
 import type { Command } from "commander";
 import { asks, watched } from "./asks.ts";
 import type { Client, Replies } from "./client.ts";

@@ -1,4 +1,5 @@
-// plumbline evaluation: stops one of the running appliance's, whoever's it is. Everything else of evaluations is the API's.
+// plumbline evaluation: stops any evaluation of the running appliance, whoever owns it. Everything else about
+// evaluations is done through the API.
 import type { Command } from "commander";
 import { readConfig } from "../base/config.ts";
 import { createLog } from "../base/log.ts";

@@ -1,4 +1,4 @@
-// What a verb's exit status means, in one table: shown by --help and in the README.
+// The exit statuses of all verbs, in one table that --help and the README show.
 import { Failure, type FailureCode } from "../base/errors.ts";
 
 export const exitCodes = {
@@ -12,10 +12,10 @@ export const exitCodes = {
 export type Exit = keyof typeof exitCodes;
 
 const locked: readonly FailureCode[] = ["data_locked", "run_locked", "backup_locked"];
-/** Wrong input whose HTTP status does not say so. */
+/** Failures from wrong input whose HTTP status does not say so. */
 const wrongInput: readonly FailureCode[] = ["config_invalid"];
 
-/** Statuses by which the input is refused as it is. */
+/** HTTP statuses that mean wrong input. */
 const inputRefused: readonly number[] = [400, 413, 415, 422];
 
 export function exitOf(error: unknown): Exit {

@@ -1,6 +1,6 @@
-// `plumbline fit-prior`: makes config/confidence/<family>-prior.json. Aligns a base of the family (the starter model, of smollm2) to
-// made-up documents, asks it what they say and what they do not say, and fits the calibrator that answers wherever a benchmark is
-// too small for one of its own. For whoever builds plumbline; takes some minutes.
+// `plumbline fit-prior`: makes config/confidence/<family>-prior.json. It aligns a base of the family (the starter
+// model, for smollm2) to made-up documents, asks it what they say and what they do not say, and fits the calibrator
+// that is used where a benchmark is too small for one of its own. For developers of plumbline; takes some minutes.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
@@ -23,11 +23,11 @@ import { type Answer, answers, note } from "./output.ts";
 import { type PriorQuestion, priorMaterial } from "./prior-material.ts";
 import { partsOf } from "./run.ts";
 
-/** Beers and people of the made-up brewery; with their questions enough labels for all features. */
+/** Number of beers, and of people, in the made-up brewery; their questions give enough labels for all features. */
 const size = 14;
 const answerTokens = 48;
 
-/** Stands in for what is being made: an alignment without a benchmark asks for a prior. */
+/** Stands in for the prior that is being made, because an alignment without a benchmark needs one. */
 const placeholder: Prior = {
   format: 1,
   family: "none",

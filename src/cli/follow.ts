@@ -1,5 +1,5 @@
-// The appliance's long work, followed to its end: by its events where it has some, else by asking. Whoever comes later, or comes
-// again, sees the same.
+// Follows the appliance's long work to its end: by its events where it has some, otherwise by polling. A client that
+// comes later, or comes back, sees the same.
 import { setTimeout as delay } from "node:timers/promises";
 import { Failure } from "../base/errors.ts";
 import type { RunEvent } from "../contract/run-folder.ts";
@@ -16,7 +16,7 @@ function stepOf(phase: string, detail: Detail | null | undefined, otherwise: Omi
   return { phase, done, total, unit, rate, secondsLeft: seconds_left };
 }
 
-/** Asks until the answer is one of the end. */
+/** Polls until `isOver` accepts an answer, and returns it. */
 async function until<T>(
   signal: AbortSignal,
   ask: () => Promise<T>,
@@ -31,7 +31,7 @@ async function until<T>(
   }
 }
 
-/** Other than well. What somebody stopped did not fail. */
+/** The failure of work that did not succeed. Work that was stopped on request is `interrupted`, not failed. */
 const ended = (what: string, status: string, error: string | null | undefined): Failure =>
   status === "STOPPED"
     ? new Failure("interrupted", `${what} was stopped`)
@@ -39,7 +39,7 @@ const ended = (what: string, status: string, error: string | null | undefined): 
 
 export type AlignmentStatus = Replies["alignments.status"];
 
-/** To COMPLETED. `onEvent` sees every event once. Throws work_failed, interrupted. */
+/** Follows an alignment to COMPLETED. `onEvent` sees every event once. Throws work_failed, interrupted. */
 export async function followAlignment(
   client: Client,
   alignmentId: string,
@@ -55,13 +55,13 @@ export async function followAlignment(
     onEvent(event);
     show(event);
   }
-  // The run's last event comes a moment before the appliance has taken its result in.
+  // The run's last event comes a moment before the appliance has recorded its result.
   const status = await until(signal, ask, ({ status }) => !["PROCESSING", "STOPPING"].includes(status));
   if (status.status === "COMPLETED") return status;
   throw ended("The alignment", status.status, status.error);
 }
 
-/** Until it leaves the queue; says what it waits for there. */
+/** Waits until the alignment leaves the queue, and shows what it waits for there. */
 async function untilBegun(ask: () => Promise<AlignmentStatus>, progress: Progress, signal: AbortSignal): Promise<void> {
   await until(
     signal,
@@ -93,7 +93,7 @@ function showingEvents(progress: Progress): (event: RunEvent) => void {
 export type AutoAlignRecord = Replies["alignments.auto_align_record"];
 type Move = { kind: "transition"; to: string; phase: string | null };
 
-/** To its end, or to a pause. Throws work_failed where it FAILED. */
+/** Follows an auto-align to its end or to a pause. Throws work_failed if it FAILED. */
 export async function followAutoAlign(
   client: Client,
   params: { alignment_id: string; auto_align_id: string },
@@ -109,7 +109,7 @@ export async function followAutoAlign(
     else {
       const phase = event.phase === null ? event.to.toLowerCase() : `${event.to.toLowerCase()}, ${event.phase}`;
       progress.show({ phase, done: 0, total: null, unit: "steps" });
-      // Of a pause that was ended since, more is to come.
+      // The pause may have been ended since; then more events follow.
       if (event.to === "PAUSED" && (await isOver())) break;
     }
   }
@@ -120,7 +120,7 @@ export async function followAutoAlign(
 
 const isEnd = (status: string): boolean => !["RECORDED", "PLANNING", "RUNNING"].includes(status);
 
-/** To READY. Throws work_failed. */
+/** Follows an evaluation to READY. Throws work_failed. */
 export async function followEvaluation(
   client: Client,
   evaluationId: string,
@@ -143,7 +143,7 @@ export async function followEvaluation(
   return client.api["evaluations.results"]({ params, signal });
 }
 
-/** To READY. Throws work_failed, interrupted. */
+/** Follows the making of a benchmark to READY. Throws work_failed, interrupted. */
 export async function followBenchmark(
   client: Client,
   benchmarkId: string,
@@ -161,7 +161,7 @@ export async function followBenchmark(
   throw ended("The making of the benchmark", record.status, record.error);
 }
 
-/** From a deployment or an undeployment that began. Throws work_failed. */
+/** Follows a deployment or undeployment that has begun. Throws work_failed. */
 export async function followDeployment(
   client: Client,
   modelId: string,

@@ -1,4 +1,4 @@
-// plumbline key: who may call, what, and how much. Works beside a running appliance and without one.
+// plumbline key: manages who may call what, and how much. Works with or without a running appliance.
 import type { Command } from "commander";
 import { readConfig } from "../base/config.ts";
 import { createLog } from "../base/log.ts";
@@ -93,7 +93,7 @@ function settingsOf(options: CreateOptions): Record<string, unknown> {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/** Days from now, or the time as it stands: the appliance checks its form. */
+/** A number of days from now such as 30d as a time; other text unchanged, since the appliance checks its form. */
 function timeOf(text: string): string {
   const days = /^(\d{1,5})d$/.exec(text)?.[1];
   return days === undefined ? text : new Date(Date.now() + Number(days) * 86_400_000).toISOString();

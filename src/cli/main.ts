@@ -1,7 +1,7 @@
 // The command line as a process.
 import { runCommandLine } from "./verbs.ts";
 
-// Whoever reads us through a pipe may have enough of it, as «head» does: what is left to say is not said, and no failure.
+// The reader may close the pipe early, as `head` does; the rest of the output is dropped without an error.
 for (const stream of [process.stdout, process.stderr])
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;

@@ -1,12 +1,15 @@
-// What of a data folder can be put right without a decision: modes that let others read, and what a crash left half written.
-// A lock is never stale: the kernel holds it, and lets it go with its process.
+// Repairs of a data folder that need no decision: modes that let others read, and files that a crash left half written.
+// A lock is never stale, because the kernel holds it and releases it with its process.
 import { chmod, readdir, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { places } from "../base/config.ts";
 import { isErrno, isTemporary } from "../base/files.ts";
 import { tryLock } from "../base/lock.ts";
 
-/** What others than the owner may open of the data folder, which keeps them from all in it, and of the database with its copies. */
+/**
+ * Paths that users other than the owner may open: the data folder, whose mode protects everything in it, and the
+ * database with its copies.
+ */
 export async function openToOthers(data: string): Promise<string[]> {
   const database = basename(places(data).database);
   const names = (await readdir(data)).filter((name) => name.startsWith(database));
@@ -16,14 +19,17 @@ export async function openToOthers(data: string): Promise<string[]> {
   return found;
 }
 
-/** 0 of what went away meanwhile. */
+/** Mode of a file; 0 if it has disappeared in the meantime. */
 const modeOf = (path: string): Promise<number> =>
   stat(path).then(
     ({ mode }) => mode,
     () => 0,
   );
 
-/** Half-written files and uploads of an appliance that was killed. Runs have their own, which they go on from. */
+/**
+ * Half-written files and uploads of an appliance that was killed. Those of runs are not included, because runs resume
+ * from them.
+ */
 export async function leftoversIn(data: string): Promise<string[]> {
   const at = places(data);
   const within = async (folder: string, recursive: boolean): Promise<string[]> => {
@@ -42,9 +48,12 @@ export async function leftoversIn(data: string): Promise<string[]> {
   ];
 }
 
-/** Null while an appliance serves from the folder: these are its own. Otherwise nobody starts one before `work` has ended. */
+/**
+ * Runs `work` while no appliance serves from the folder. Null if one does, since the files are then its own. Where the
+ * folder has a lock, it is held until `work` has ended, so that none can start.
+ */
 export async function whileNobodyServes<T>(data: string, work: () => Promise<T>): Promise<T | null> {
-  // Nobody has served from a folder without one, and to look at it makes none.
+  // Without a lock file no appliance has ever served from the folder, and a check must not create one.
   if ((await stat(places(data).lock).catch(() => null)) === null) return work();
   const lock = tryLock(places(data).lock);
   if (lock === null) return null;
@@ -55,7 +64,7 @@ export async function whileNobodyServes<T>(data: string, work: () => Promise<T>)
   }
 }
 
-/** Says what it did, in words. */
+/** Repairs the folder, and returns a line of text for each change. */
 export async function mend(data: string): Promise<string[]> {
   if (!(await stat(data).catch(() => null))) return [];
   const did: string[] = [];

@@ -1,4 +1,5 @@
-// plumbline model: base models on this machine, and what leaves it of aligned ones. Works beside a running appliance and without one.
+// plumbline model: manages base models on this machine, and exports aligned ones. Works with or without a running
+// appliance.
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { readConfig } from "../base/config.ts";
@@ -83,7 +84,7 @@ export function register(program: Command): void {
         .choices(exportFormats)
         .makeOptionMandatory(),
     )
-    // Half precision rounds eight times finer than bfloat16; what it cannot hold is refused.
+    // f16 rounds eight times finer than bfloat16; values that it cannot hold are refused.
     .addOption(
       new Option("--weights <type>", "how a merged model stores what the adapter changes")
         .choices(mergedWeightTypes)
@@ -97,7 +98,7 @@ export function register(program: Command): void {
   });
 }
 
-/** To have none is no failure of a list. */
+/** An empty list if there are no aligned models yet; other errors are thrown. */
 function noneYet(error: unknown): Replies["models.aligned"] {
   const said = asSaid(error);
   if (said instanceof Failure && ["no_aligned_models", "first_model_under_way"].includes(said.code))

@@ -1,8 +1,8 @@
-// What options and arguments may be, said in one way by every verb.
+// Options and the reading of their values, shared by all verbs.
 import { type Command, Option } from "commander";
 import { Failure } from "../base/errors.ts";
 
-/** Of `option` as it was written on the command line. Throws usage. */
+/** Reads a whole number. `option` names it in the message. Throws usage. */
 export function whole(option: string, text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new Failure("usage", `${option} takes a whole number`);
   return Number(text);
@@ -13,20 +13,20 @@ export function number(option: string, text: string): number {
   return Number(text);
 }
 
-/** The same of one that may be left out. */
+/** The same for an option that may be left out. */
 export const optional = <T>(
   read: (option: string, text: string) => T,
   option: string,
   text: string | undefined,
 ): T | undefined => (text === undefined ? undefined : read(option, text));
 
-/** Of an alignment of the demo's company. */
+/** The preset for aligning to the demo's documents. */
 export const workflowOption = (): Option =>
   new Option("--workflow <name>", "preset of the alignment")
     .choices(["quick", "standard", "thorough"])
     .default("quick");
 
-/** By comma. */
+/** Splits at commas, and drops empty parts. */
 export const listOf = (text: string): string[] =>
   text
     .split(",")
@@ -38,7 +38,7 @@ export interface Page {
   offset?: string;
 }
 
-/** Of lists, which the API gives in pages. */
+/** Adds the options for a list, which the API returns in pages. */
 export const paged = (command: Command): Command =>
   command
     .option("--limit <n>", "most rows, 100 at most; otherwise 10")
@@ -49,6 +49,6 @@ export const pageOf = ({ limit, offset }: Page): { limit: number | undefined; of
   offset: optional(whole, "--offset", offset),
 });
 
-/** Without what was not said: the contract's defaults are written down there. */
+/** The fields without undefined ones, so that the defaults of the contract apply. */
 export const said = (fields: Record<string, unknown>): object =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));

@@ -1,4 +1,4 @@
-// How verbs speak: the answer on stdout (text, or one JSON object with --json), everything else on stderr.
+// How verbs report: the answer on stdout (text, or one JSON object with --json), everything else on stderr.
 import type { Command } from "commander";
 import { Failure } from "../base/errors.ts";
 import { hiddenEscaped, linesEscaped } from "../base/visible.ts";
@@ -7,17 +7,20 @@ import { type Exit, exitCodes, exitOf } from "./exit-codes.ts";
 export interface Answer {
   /** What --json prints. */
   json: unknown;
-  /** What people read; nothing when empty. */
+  /** Text for people; nothing is printed if it is empty. */
   text: string;
-  /** In its place where no terminal reads it: a content that is kept as it is. */
+  /** Printed in place of `text`, unchanged, if stdout is not a terminal. */
   content?: string;
-  /** Other than ok where the verb worked and still has bad news. */
+  /** Set if the verb worked but its result is bad news; otherwise ok. */
   exit?: Exit;
-  /** Goes on after the answer is printed, as a demo that is kept does. */
+  /** Runs after the answer is printed; a demo with --keep goes on serving here. */
   after?: () => Promise<void>;
 }
 
-/** Gives a command --json and an action whose answer, or failure, is spoken in one way everywhere. A list of words is one of them. */
+/**
+ * Adds --json and an action to a command, so that every verb reports its answer or failure in the same way. A variadic
+ * argument is passed as one list.
+ */
 export function answers<O extends object, Words extends unknown[] = string[]>(
   command: Command,
   act: (options: O & { json?: boolean }, ...words: Words) => Promise<Answer>,
@@ -41,7 +44,7 @@ export function answers<O extends object, Words extends unknown[] = string[]>(
     });
 }
 
-/** Names that users gave stand in what is said: nothing of it steers the terminal. */
+/** Prints lines with control characters escaped, so that names given by users cannot control the terminal. */
 export const print = (lines: string): void => void process.stdout.write(`${linesEscaped(lines)}\n`);
 export const note = (lines: string): void => void process.stderr.write(`${linesEscaped(lines)}\n`);
 
@@ -52,14 +55,14 @@ export function speakFailure(error: unknown, json: boolean): void {
   if (json)
     print(JSON.stringify({ error: { code: failure.code, message: failure.message, hint: failure.hint }, exit }));
   else note(`plumbline: ${failure.message}. ${failure.hint}`);
-  // What nobody foresaw is a defect: its stack is worth a page.
+  // An unexpected error is a defect, so its stack is printed too.
   if (!(error instanceof Failure) && error instanceof Error && !json) note(error.stack ?? "");
   process.exitCode = exit;
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** Columns aligned; the first row is the head. A cell is one line, whatever is in it. */
+/** A table with aligned columns; the first row is the head. A cell stays on one line, whatever it contains. */
 export function table(cells: string[][]): string {
   const rows = cells.map((row) => row.map(hiddenEscaped));
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));

@@ -1,11 +1,12 @@
-// What the prior calibrator is fitted on: the documents of a made-up brewery, questions they answer in other words than theirs,
-// and questions they do not answer. All of it from one seed; none of it is in the demo or in any benchmark.
+// Material that the prior calibrator is fitted on: the documents of a made-up brewery, paraphrased questions that they
+// answer, and questions that they do not answer. All of it comes from one seed; none of it is in the demo or in any
+// benchmark.
 import { seeded } from "../base/statistics/random.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 
 export interface PriorQuestion {
   question: string;
-  /** null: the documents do not say; whatever a model answers is wrong. */
+  /** Null if the documents do not say; then any answer is wrong. */
   gold: string | null;
 }
 
@@ -109,7 +110,7 @@ const elsewhere = [
   "Which year was the printing press invented?",
 ];
 
-/** `size`: beers, and people as many; at most 50, for there are only so many names. */
+/** `size`: number of beers, and of people; at most 50, because there are no more names. Throws RangeError. */
 export function priorMaterial(seed: number, size: number): PriorMaterial {
   if (size > 50) throw new RangeError("There are names for 50 beers and people at most");
   const next = seeded(seed);
@@ -145,7 +146,7 @@ export function priorMaterial(seed: number, size: number): PriorMaterial {
     ask(town, `Where does ${name} work?`, `In which town is ${name} to be found?`);
     ask(since, `Since when has ${name} been with the brewery?`, `In what year did ${name} join?`);
   }
-  // Things of the same kind that the documents never mention: asked in the same words.
+  // Asks in the same words about beers and people that the documents never mention.
   for (const unknown of names.slice(0, size)) {
     const nobody = `${pick(firstNames)} ${unknown}`;
     ask(null, `What kind of beer is ${unknown}?`, `Which hop goes into ${unknown}?`, `How strong is ${unknown}?`);

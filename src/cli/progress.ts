@@ -7,7 +7,7 @@ export interface Step {
   done: number;
   total: number | null;
   unit: string;
-  /** Units per second and seconds left, where the work knows them better than we. */
+  /** Units per second and seconds left, if the work reports them. */
   rate?: number | null;
   secondsLeft?: number | null;
   note?: string;
@@ -15,11 +15,11 @@ export interface Step {
 
 export interface Progress {
   show(step: Step): void;
-  /** Takes the bar away. */
+  /** Removes the bar. */
   end(): void;
 }
 
-/** Least time between two plain lines of one phase. */
+/** Minimum time between two plain lines of one phase. */
 const plainEveryMs = 5000;
 
 export function startProgress(): Progress {
@@ -74,7 +74,7 @@ function lines(): Progress {
   };
 }
 
-/** Shows bytes as they go by, with what was measured of their pace. */
+/** Shows the bytes done so far, with the measured rate. */
 export function showBytes(progress: Progress): (phase: string, done: number, total: number) => void {
   const MiB = 1 << 20;
   let since: { phase: string; ms: number; done: number } | null = null;

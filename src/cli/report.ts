@@ -27,7 +27,7 @@ export function register(program: Command): void {
   });
 }
 
-/** What a terminal has room for; the page has the rest. */
+/** A summary that fits a terminal; the page of --html has the rest. */
 function reportText(status: AlignmentStatus): string {
   const metrics = Object.entries(status.performance_metrics ?? {}).map(([name, value]) => [
     name.replaceAll("_", " "),

@@ -1,5 +1,5 @@
-// `plumbline run <folder>`: one alignment run as a process of its own. Started by the appliance, which holds its stdin; commands
-// come in there as JSON lines, acknowledgements and heartbeats go out on stdout, the log on stderr.
+// `plumbline run <folder>`: runs one alignment in its own process. The appliance starts it and holds its stdin, on
+// which commands arrive as JSON lines. Acknowledgements and heartbeats go to stdout, the log to stderr.
 import { readdirSync, readFileSync } from "node:fs";
 import { constants, setPriority } from "node:os";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ import { installedWriter } from "../study/writers/installed.ts";
 import { speakFailure } from "./output.ts";
 
 const heartbeatMs = 1000;
-/** Groups of an evaluation are this wide. */
+/** Width of an evaluation's groups, in seats. */
 const evaluationSeats = 8;
 
 export function register(program: Command): void {
@@ -49,13 +49,14 @@ export function register(program: Command): void {
 
 type MakeParts = (request: RunRequest, config: Config, log: Log, control: Control) => Promise<RunParts>;
 
-/** Works on a folder until it has its result; the exit status says which (runExit). */
+/** Works on a run folder until it has its result. Returns the exit status that stands for the result (runExit). */
 export async function runFolder(folder: string, makeParts: MakeParts = partsOf): Promise<number> {
-  // Before anything is read of it: what is asked while the run begins waits, instead of being lost.
+  // Reading starts before anything else, so that commands sent while the run begins wait instead of being lost.
   const commands = linesOf(process.stdin)[Symbol.asyncIterator]();
-  // Whoever started the run is gone: end at once, whatever is going on. The next process resumes from the last checkpoint.
+  // If the process that started the run is gone, end at once. The next process resumes from the last checkpoint.
   onParentGone(() => process.kill(process.pid, "SIGKILL"));
-  // Answers come first: beside a trainer of equal rights, a token took 541 ms in place of 15 (two cores, 135M). Inherited by the trainer.
+  // Inference comes first: beside a trainer of equal priority, a token took 541 ms instead of 15 (two cores, 135M). The
+  // trainer inherits this priority.
   setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
   const config = readConfig();
   const log = createLog(config.logLevel as Level);
@@ -127,7 +128,7 @@ const readPriors = (): Prior[] =>
     .sort()
     .map((name) => readConfigFile<Prior>(join("confidence", name)));
 
-/** Of the inference library that is installed. */
+/** Name and version of the installed inference library. */
 const engineVersion = (): string => {
   const path = join(installation, "node_modules/node-llama-cpp/package.json");
   return `node-llama-cpp ${(JSON.parse(readFileSync(path, "utf8")) as { version: string }).version}`;

@@ -1,4 +1,5 @@
-// plumbline serve: the appliance, until SIGTERM or SIGINT. Work under way is left so that the next start takes it up.
+// plumbline serve: runs the appliance until SIGTERM or SIGINT. Unfinished work is left so that the next start resumes
+// it.
 import type { Command } from "commander";
 import { type Config, readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
@@ -15,7 +16,7 @@ interface Options {
   attached?: boolean;
 }
 
-/** Longest that going down may take; work that has not ended in order by then is recovered at the next start. */
+/** Maximum time for shutting down; work that has not ended in order by then is recovered at the next start. */
 const goDownMs = 30_000;
 
 export function register(program: Command): void {
@@ -30,7 +31,7 @@ export function register(program: Command): void {
       } catch (error) {
         speakFailure(error, options.json === true);
       }
-      // What the house has left open, such as standard input, must not keep the process.
+      // Open handles, such as standard input, must not keep the process alive.
       process.exit();
     });
 }
@@ -63,7 +64,7 @@ async function listen(house: House, config: Config): Promise<string> {
   }
 }
 
-/** The first signal asks for an orderly end; a second one, or too long a wait, ends at once. */
+/** The first signal asks for an orderly shutdown; a second one, or a timeout, ends the process at once. */
 function untilTold(options: Options): { told: Promise<string>; force(): void } {
   let forcing = false;
   let tell: (why: string) => void;

@@ -1,4 +1,4 @@
-// plumbline support: one file for whoever is asked for help, without a word that a person wrote.
+// plumbline support: writes one file for the person who is asked for help, without any text that a person wrote.
 import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";
@@ -34,7 +34,7 @@ machine. Of settings it shows numbers and choices, and whether anything else is 
   });
 }
 
-/** For its owner alone, and never over a file that is there. */
+/** Writes a file that only its owner may read. Throws usage if it exists already or cannot be written. */
 async function writeNew(path: string, content: string): Promise<void> {
   const file = await open(path, "wx", 0o600).catch((error) => {
     if (isErrno(error, "EEXIST")) throw new Failure("usage", `${path} is there already`);

@@ -1,5 +1,6 @@
-// `plumbline train-writer`: makes config/writer/adapter.gguf, which phrases questions for the starter model, from the passages, answers
-// and questions in config/writer/material. For whoever builds plumbline; takes half an hour on two cores.
+// `plumbline train-writer`: makes config/writer/adapter.gguf, with which the starter model phrases questions, from the
+// passages, answers and questions in config/writer/material. For developers of plumbline; takes half an hour on two
+// cores.
 import { open, readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Command } from "commander";
@@ -58,7 +59,9 @@ interface Options {
   out: string;
 }
 
-/** One passage in ten is never trained on, whatever else there is. */
+/**
+ * Whether a passage is kept out of training: one in ten is, by a hash of its text, whatever else the material contains.
+ */
 export const isHeldOut = ({ title, passage }: MaterialPassage): boolean =>
   Number.parseInt(sha256(`${title}\n${passage}`).slice(0, 8), 16) % 10 === 0;
 
@@ -78,7 +81,7 @@ interface Row {
   target: string;
 }
 
-/** What is trained of a passage: every question for the clause that answers it. */
+/** Training data from one passage: every question with the clause that answers it. */
 interface Lesson {
   /** Title and headings. */
   title: string;
@@ -87,8 +90,8 @@ interface Lesson {
 }
 
 /**
- * Passages as a study parts documents: a long one is two, and a question whose answer goes over two clauses is left out. A passage
- * without a question teaches nothing, and is left out too.
+ * Splits the material into passages as a study does, so a long one becomes two. A question whose answer spans two
+ * clauses is left out, and so is a passage without a question.
  */
 function lessonsOf(material: readonly MaterialPassage[]): Lesson[] {
   const lessons = passagesOf(material.map(documentOf)).map((passage): Lesson => {
@@ -244,7 +247,7 @@ const together = (pieces: readonly Piece[]): Rows => ({
   rowLengths: Int32Array.from(pieces, ({ prompt, target }) => prompt.length + target.length),
 });
 
-/** Nats a token of what is to be written. */
+/** Mean loss of the questions, nats a token. */
 async function lossOf(
   trainer: Trainer,
   lessons: readonly Lesson[],
@@ -269,7 +272,7 @@ async function lossOf(
   return nats / tokens;
 }
 
-/** The same adapter in half precision: what is shipped is half as large. */
+/** Writes the adapter in half precision, which halves the size of what is shipped. */
 async function halve(from: string, to: string): Promise<void> {
   const { values, tensors } = readGgufHeader(from);
   const source = await open(from);

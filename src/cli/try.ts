@@ -1,4 +1,4 @@
-// plumbline try: the demo's company inside the appliance that is served, where its model stays to be talked to.
+// plumbline try: runs the demo's steps in the appliance that is being served, where its model stays available.
 import type { Command } from "commander";
 import { Failure } from "../base/errors.ts";
 import { asks } from "./asks.ts";

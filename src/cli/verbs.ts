@@ -1,4 +1,4 @@
-// Which verbs there are, in the order of --help. Each is a file of its own, and only the one that is asked for is read.
+// The verbs, in the order of --help. Each has its own file, and only the one that is asked for is loaded.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command, CommanderError } from "commander";
@@ -44,7 +44,7 @@ const { version, description } = JSON.parse(readFileSync(join(installation, "pac
   description: string;
 };
 
-/** With one verb, or with all where `asked` is none. */
+/** The program with the verb `asked`, or with all verbs if there is none of that name. */
 export async function createProgram(asked?: string): Promise<Command> {
   const program = new Command("plumbline")
     .description(description)
@@ -58,7 +58,7 @@ export async function createProgram(asked?: string): Promise<Command> {
   return program;
 }
 
-/** Answers on standard output, and sets the exit status. */
+/** Runs a command line, answers on standard output, and sets the exit status. */
 export async function runCommandLine(words: string[]): Promise<void> {
   const program = await createProgram(words[0]);
   try {

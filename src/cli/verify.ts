@@ -1,4 +1,4 @@
-// plumbline verify: whether a backup, or a data folder, has everything that it should have. Changes nothing.
+// plumbline verify: checks whether a backup or a data folder has everything that it should have. Changes nothing.
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";

@@ -161,7 +161,7 @@ const estimateRange = {
   properties: { low: { type: "number" }, likely: { type: "number" }, high: { type: "number" } },
 } as const;
 
-/** What may be wrong with what an alignment is asked for, whether it is begun or only estimated. */
+/** Errors of a request for an alignment, whether it is started or only estimated. */
 const createErrors = [
   "base_model_unsupported",
   "hub_unavailable",

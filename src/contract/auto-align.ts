@@ -1,10 +1,10 @@
-// Auto-aligns: the request, and how it is told what becomes of it. Of the request's configuration the typed fields are checked for their
-// JSON type, and nothing else: values and bounds are judged at planning. It is kept and given back byte for byte.
+// Auto-aligns: the request, and the records that report on it. The typed fields of the request's configuration are checked only
+// for their JSON type; planning checks values and bounds. The configuration is kept and returned byte for byte.
 import type { FromSchema } from "json-schema-to-ts";
 import { id, nullableTimestamp, score, timestamp } from "./common.ts";
 
 const text = { type: ["string", "null"] } as const;
-/** JSON has one kind of number; whether it must be whole is a matter of its value. */
+/** Also used for integers, since JSON has one kind of number. Planning checks whether a value must be whole. */
 const number = { type: ["number", "null"] } as const;
 const numbers = { type: ["object", "null"], additionalProperties: number } as const;
 const block = { type: ["object", "null"] } as const;
@@ -53,7 +53,7 @@ export const autoAlignConfig = {
         llm_judge: block,
         rubric_ref: text,
         preference_model_ref: text,
-        // A limit of size: whether there are two is judged at planning.
+        // Only a limit on size: planning checks whether there are two.
         clip: { type: ["array", "null"], maxItems: 1000, items: number },
         composite: numbers,
         normalize: text,
@@ -104,10 +104,10 @@ export const autoAlignRequest = {
   ],
 } as const;
 
-/** As it is sent: what has a default may be left out. */
+/** The request as sent: fields with a default may be absent. */
 export type AutoAlignRequest = FromSchema<typeof autoAlignRequest, { keepDefaultedPropertiesOptional: true }>;
 
-/** Those from which an auto-align can still go on, and those in which it has ended. */
+/** First the statuses from which an auto-align can still go on, then those in which it has ended. */
 export const autoAlignStatuses = [
   "RECORDED",
   "PLANNING",
@@ -157,7 +157,7 @@ const lookVerdict = {
   },
 } as const;
 
-/** Why a phase, a look or the end was decided, and nothing else. Points are out of 100, hours those of the device. */
+/** Why a phase, a look or the end was decided. Points are out of 100; hours are device hours. */
 export const decisionCard = {
   type: "object",
   additionalProperties: false,
@@ -356,7 +356,7 @@ export const autoAlignRecord = {
   },
 } as const;
 
-/** As the project's status shows it. */
+/** An auto-align as the project's status shows it. */
 export const autoAlignRow = {
   type: "object",
   additionalProperties: false,
@@ -378,7 +378,7 @@ export const autoAlignRow = {
   },
 } as const;
 
-/** A status that was left for another, or a phase that began. */
+/** A change of status, or the start of a phase. */
 export const autoAlignMove = {
   type: "object",
   additionalProperties: false,

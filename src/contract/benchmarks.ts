@@ -16,7 +16,7 @@ import { endpoint } from "./endpoint.ts";
 
 export const splits = ["dev", "sealed", "retention"] as const;
 
-/** The same of every split that has items. */
+/** The same schema for every split that has items. */
 export const bySplit = <const Of>(of: Of) =>
   ({ type: "object", additionalProperties: false, properties: { dev: of, sealed: of, retention: of } }) as const;
 
@@ -111,7 +111,7 @@ export const itemTypes = ["short", "numeric", "choice", "long", "refusal"] as co
 const text = { type: "string", minLength: 1, maxLength: 20_000, pattern: "\\S" } as const;
 const offset = { type: ["integer", "null"], minimum: 0 } as const;
 
-/** What a long answer has to say, point by point. */
+/** One point that a long answer has to make. */
 export const rubricPoint = {
   type: "object",
   additionalProperties: false,
@@ -124,7 +124,7 @@ export const rubricPoint = {
   },
 } as const;
 
-/** Where the answer stands: characters of the document's clean text, and those characters. */
+/** Where the answer is found: offsets in the document's clean text, and the quoted text. */
 export const citation = {
   type: "object",
   additionalProperties: false,
@@ -140,7 +140,7 @@ export const citation = {
 
 /**
  * A row of an uploaded benchmark: JSONL, or CSV with these columns (aliases and choices separated by "|", rubric and citations
- * as JSON). Without a type it is told by what else is there.
+ * as JSON). A missing type is inferred from the other fields.
  */
 export const benchmarkRow = {
   type: "object",

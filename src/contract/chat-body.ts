@@ -1,4 +1,4 @@
-// What a chat is asked with: messages, tools, the form of the answer, thinking.
+// The body of a chat request: messages, tools, form of the answer, thinking.
 import { having, rules, text, textPart, whenever, where } from "./common.ts";
 import { optionalModel } from "./inference-common.ts";
 import { choiceCount, drawing, streamOptions, temperature } from "./sampling.ts";
@@ -81,14 +81,14 @@ const tool = {
 
 const effort = { enum: ["none", "minimal", "low", "medium", "high", "xhigh"] } as const;
 
-/** A function must be called. */
+/** Matches requests in which a function must be called. */
 const mustCall = {
   type: "object",
   required: ["tool_choice"],
   properties: { tool_choice: { anyOf: [{ const: "required" }, { type: "object" }] } },
 } as const;
 
-/** A grammar rules the words of an answer. */
+/** Matches requests whose answer is constrained by a grammar. */
 const isFormatted = {
   type: "object",
   required: ["response_format"],

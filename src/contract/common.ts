@@ -1,25 +1,25 @@
-// Pieces that several promises share.
+// Schema parts that several endpoints share.
 import { hiddenCharacters } from "../base/visible.ts";
 
-/** In a path whatever is no id of ours is not found. */
+/** Any text is accepted in a path; one that is not an id gives not_found. */
 const pathId = { type: "string", minLength: 1, maxLength: 200 } as const;
 export const id = { ...pathId, pattern: "^[^\\u0000]*$" } as const;
-/** The reader of bodies takes no NUL; SQLite would end a text there. */
+/** No NUL characters: the JSON reader refuses them, and SQLite would end a text there. */
 export const text = { type: "string", pattern: "^[^\\u0000]*$" } as const;
-/** Large enough for every count, and still exact as a number of JSON's. */
+/** Large enough for every count, and exact as a JSON number. */
 export const mostCount = 1_000_000_000;
-/** Shown in terminals, pages and logs: what is not shown as it is may not stand in it. */
+/** Names are shown in terminals, pages and logs, so they may not contain hidden characters. */
 export const name = { type: "string", minLength: 1, maxLength: 200, pattern: `^[^${hiddenCharacters}]*$` } as const;
 export const timestamp = { type: "string", description: "ISO 8601, UTC" } as const;
 export const nullableTimestamp = { type: ["string", "null"], description: "ISO 8601, UTC" } as const;
 
 /**
- * Rules between fields: checked and described like all else, and no part of the type. A property that may not stand with others is
- * `{ not: {}, description: … }`, whose description is the refusal.
+ * Rules between fields. They are checked and documented like the rest of the schema, but do not affect the type. A property
+ * that may not be combined with others is `{ not: {}, description: … }`; its description is the error message.
  */
 export const rules = (...all: object[]): object => ({ allOf: all });
 
-/** Where `condition` holds, so must `consequence`; where not, `otherwise`. */
+/** When `condition` holds, `consequence` must hold too; when it does not, `otherwise` must, if given. */
 export const whenever = (condition: object, consequence: object, otherwise?: object): object => ({
   if: condition,
   // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
@@ -27,14 +27,14 @@ export const whenever = (condition: object, consequence: object, otherwise?: obj
   ...(otherwise === undefined ? {} : { else: otherwise }),
 });
 
-/** Objects that have these fields. */
+/** Matches objects that have these fields. */
 export const having = (...fields: string[]) => ({ type: "object", required: fields }) as const;
 
-/** Of objects whose `field` has one of `values`. */
+/** Matches objects whose `field` has one of `values`. */
 export const where = (field: string, ...values: (string | boolean | null)[]) =>
   ({ type: "object", required: [field], properties: { [field]: { enum: values } } }) as const;
 
-/** A part of a content, of whichever only texts are read. */
+/** A part of a message's content. Only text parts are supported. */
 export const textPart = {
   type: "object",
   required: ["type"],
@@ -51,7 +51,7 @@ export const idParam = <const K extends string>(key: K) =>
     properties: { [key]: pathId } as { [P in K]: typeof pathId },
   }) as const;
 
-/** What deleting something of that id answers. */
+/** Reply to a deletion, with the deleted id under `key`. */
 export const deletion = <const K extends string>(key: K) =>
   ({
     type: "object",
@@ -70,7 +70,7 @@ export const page = {
 
 export const pageQuery = { type: "object", additionalProperties: false, properties: page } as const;
 
-/** What requests have used, added up. */
+/** Usage summed over requests. */
 export const usageSums = {
   type: "object",
   additionalProperties: false,
@@ -82,7 +82,7 @@ export const usageSums = {
   },
 } as const;
 
-/** Of requests that make something: they are carried out once, however often they are sent. No reply of theirs has a secret. */
+/** For requests that create something. With a key they are carried out once, however often sent. Their replies hold no secrets. */
 export const idempotencyHeaders = {
   type: "object",
   additionalProperties: false,
@@ -109,7 +109,7 @@ export const score = {
   },
 } as const;
 
-/** What is in order and yet not as its owner may think. */
+/** Notes on what is valid but may not be what the owner expects. */
 export const warnings = {
   type: "array",
   items: {
@@ -120,7 +120,7 @@ export const warnings = {
   },
 } as const;
 
-/** Where long work stands. */
+/** Progress of long work. */
 export const progressDetail = {
   type: "object",
   additionalProperties: false,

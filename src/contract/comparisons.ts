@@ -65,7 +65,7 @@ const side = {
   },
 } as const;
 
-/** The first model is `model_id`: what it gains, the other lacks. */
+/** The first model is `model_id`: `gained` counts the items that it answers better than the other. */
 export const comparisonRecord = {
   type: "object",
   additionalProperties: false,

@@ -1,7 +1,7 @@
 import { idParam, nullableTimestamp, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 
-/** A passage of the documents that an answer stands in. */
+/** A passage of the documents that supports an answer. */
 const source = {
   type: "object",
   additionalProperties: false,
@@ -21,7 +21,7 @@ const source = {
   },
 } as const;
 
-/** 0–100 on aligned models, null on base models; `confidence` says what stands behind the number. */
+/** 0–100 on aligned models, null on base models; `confidence` explains the number. */
 export const confidenceScore = { type: ["number", "null"], minimum: 0, maximum: 100 } as const;
 export const confidence = {
   anyOf: [
@@ -76,10 +76,10 @@ export const confidence = {
   ],
 } as const;
 
-/** Of every answer. */
+/** Confidence fields of every answer. */
 export const ofAnswer = { confidence_score: confidenceScore, confidence } as const;
 
-/** Of the answer «Twice a year.», which the examples give. */
+/** Confidence of the answer "Twice a year.", which the examples use. */
 export const exampleOfAnswer = {
   confidence_score: 87,
   confidence: {
@@ -107,7 +107,7 @@ const coverage = {
   error: { ...share, description: "Per cent of the accepted answers that are wrong." },
 } as const;
 
-/** What the confidence scores of an aligned model promise, on answers to its benchmark that its calibrator had not seen. */
+/** How reliable an aligned model's confidence scores are, on answers to its benchmark that its calibrator had not seen. */
 export const confidenceRecord = {
   type: "object",
   additionalProperties: false,

@@ -1,9 +1,9 @@
-// What rows a study made of the documents, passage by passage.
+// The rows that a study made from the documents, passage by passage.
 import type { FromSchema } from "json-schema-to-ts";
 
 const count = { type: "integer", minimum: 0 } as const;
 
-/** Why a passage has no row: it is code, or nothing in it was found worth asking for. */
+/** Why a passage has no row: it is code, or nothing in it was found worth asking about. */
 export const uncovered = ["code", "nothing_told"] as const;
 
 export const passageCoverage = {

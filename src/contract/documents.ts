@@ -2,7 +2,7 @@ import type { FromSchema } from "json-schema-to-ts";
 import { idempotencyHeaders, idParam, name, pageQuery, timestamp, warnings } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 
-/** What a file is by its content. */
+/** Formats of a document, detected from its content. */
 export const documentFormats = [
   "text",
   "markdown",
@@ -26,7 +26,7 @@ const count = { type: "integer", minimum: 0 } as const;
 const share = { type: "number", minimum: 0, maximum: 1 } as const;
 const language = { type: "string", description: "ISO 639-1." } as const;
 
-/** What reading a document found out about it. Null in documents that an older version took in. */
+/** Findings from reading a document. Null for documents that an older version took in. */
 export const documentReport = {
   type: "object",
   additionalProperties: false,
@@ -111,9 +111,9 @@ export type DocumentReport = FromSchema<typeof documentReport>;
 export type DocumentWarning = DocumentReport["warnings"][number];
 
 /**
- * Where a stretch of clean text stands in the original. Offsets count UTF-16 code units: of the decoded file in text, Markdown,
- * CSV, JSON and HTML; of the chapter's decoded file in EPUB; of the text in reading order of the page in PDF, the slide in PPTX,
- * the sheet in XLSX, the page in DOCX where Word marked its pages; of the whole in other DOCX and in e-mail.
+ * Where a span of clean text is in the original. Offsets count UTF-16 code units within: the decoded file for text, Markdown,
+ * CSV, JSON and HTML; the chapter's decoded file for EPUB; the text in reading order of the page for PDF, the slide for PPTX,
+ * the sheet for XLSX, and the page for DOCX where Word marked its pages; the whole text for other DOCX and for e-mail.
  */
 export interface Place {
   /** From 1; null where the format has no pages. */
@@ -121,61 +121,61 @@ export interface Place {
   start: number;
   /** The page of the last character. */
   last_page: number | null;
-  /** After the last character, on last_page. */
+  /** Offset after the last character, on last_page. */
   end: number;
 }
 
 /** A paragraph, a heading, an item of a list, a row of a table, or lines kept as they are. */
 export interface Block {
   type: "heading" | "paragraph" | "item" | "row" | "code";
-  /** Of headings, from 1. Of rows 1 in the first row of a table, else 2. Else 0. */
+  /** Heading level, from 1. For rows: 1 for the first row of a table, else 2. 0 for all other types. */
   level: number;
-  /** In the clean text, UTF-16 code units; marks of Markdown around the words are left out. */
+  /** Offsets in the clean text, in UTF-16 code units; Markdown marks around the words are left out. */
   start: number;
   end: number;
   place: Place;
 }
 
-/** Neighbouring blocks, or a part of a long one: what a question is made from. Chunks follow each other without overlap. */
+/** Adjacent blocks, or a part of a long block, from which questions are made. Chunks do not overlap. */
 export interface Chunk {
   /** The same text under the same headings has the same id. */
   id: string;
-  /** In the clean text, UTF-16 code units. */
+  /** Offsets in the clean text, in UTF-16 code units. */
   start: number;
   end: number;
   /** The clean text from start to end. */
   text: string;
   /** Headings above it, outermost first. */
   path: string[];
-  /** The first row of the table that its first row belongs to, where that stands in an earlier chunk. */
+  /** First row of the table in which the chunk begins, if that row is in an earlier chunk; else null. */
   header: string | null;
   place: Place;
 }
 
-/** A paragraph that stands in another of the owner's documents as well. */
+/** A paragraph that also occurs in another of the owner's documents. */
 export interface DuplicateParagraph {
-  /** In the clean text, UTF-16 code units. */
+  /** Offsets in the clean text, in UTF-16 code units. */
   start: number;
   end: number;
   of: { document_id: string; start: number; end: number };
-  /** Estimated Jaccard similarity of the runs of five words; 1 only where the words are the same. */
+  /** Estimated Jaccard similarity of the runs of five words; 1 only when the words are the same. */
   similarity: number;
 }
 
-/** A document as other rooms read it. */
+/** A document as other modules read it. */
 export interface ReadDocument {
   id: string;
   name: string;
-  /** Of the original file. */
+  /** SHA-256 of the original file. */
   sha256: string;
   format: DocumentFormat;
-  /** How the clean text is to be read. */
+  /** Media type of the clean text. */
   media_type: (typeof mediaTypes)[number];
-  /** ISO 639-1; null where it could not be told. */
+  /** ISO 639-1 code; null when the language was not recognised. */
   language: string | null;
   /** The clean text. */
   text: string;
-  /** Where each page begins in it; absent where the format has no pages. */
+  /** Offset at which each page begins in the text; absent where the format has no pages. */
   pages?: number[];
   blocks: Block[];
   chunks: Chunk[];

@@ -1,4 +1,4 @@
-// The form of a promise: one endpoint, as data. Routes, checks, types, /openapi.json and the tests are made from it.
+// The shape of one endpoint of the contract, as data. Routes, checks, types, /openapi.json and the tests are derived from it.
 import type { Readable } from "node:stream";
 import type { FromSchema, JSONSchema } from "json-schema-to-ts";
 import type { FailureCode } from "../base/errors.ts";
@@ -6,9 +6,9 @@ import { idempotencyHeaders } from "./common.ts";
 
 export interface Endpoint {
   method: "GET" | "POST" | "PATCH" | "DELETE";
-  /** With parameters in braces, as in OpenAPI. */
+  /** Path with parameters in braces, as in OpenAPI. */
   path: string;
-  /** Other paths that lead to it, with the same parameters. */
+  /** Other paths to the same endpoint, with the same parameters. */
   aliases?: readonly string[];
   tag: string;
   summary: string;
@@ -16,36 +16,39 @@ export interface Endpoint {
   query?: JSONSchema;
   headers?: JSONSchema;
   body?: JSONSchema;
-  /** Fields of the body that are kept as they were sent, byte for byte, and given back so. */
+  /** Body fields that are kept and returned byte for byte as they were sent. */
   verbatim?: readonly string[];
   /** Files of multipart/form-data, all in the field `file`. */
   upload?: {
     many: boolean;
-    /** A model's file, which may be as large as PLUMBLINE_MODEL_BYTES says. */
+    /** The file is a model, limited by PLUMBLINE_MODEL_BYTES. */
     model?: true;
   };
   reply: JSONSchema;
-  /** Media types of the file that it answers with in place of JSON. */
+  /** Media types of the file that is returned instead of JSON. */
   download?: readonly string[];
-  /** Media type of the text that it answers with in place of JSON. */
+  /** Media type of the text that is returned instead of JSON. */
   text?: string;
-  /** Of success; 200 unless it says otherwise. */
+  /** Status of a successful reply; 200 when absent. */
   status?: 202;
-  /** What each event of the stream carries, where the endpoint can answer as text/event-stream. */
+  /** Schema of each event's data, where the endpoint can answer as text/event-stream. */
   events?: JSONSchema;
-  /** Failures besides those every endpoint has. */
+  /** Failures in addition to those of every endpoint. */
   errors: readonly FailureCode[];
-  /** No key asked: of nobody; of nobody on this machine, which alone is answered; or only of whoever is elsewhere. */
+  /**
+   * Absent: every request needs a key. `true`: none does. `loopback`: none does, but only this machine is answered.
+   * `key_elsewhere`: only requests from other machines need one.
+   */
   open?: true | "loopback" | "key_elsewhere";
-  /** Asked again and again by programs that watch the appliance: its requests are logged for debugging only. */
+  /** Polled by monitoring programs, so its requests are logged at debug level only. */
   watched?: true;
-  /** Draws tokens with a model, so that limits of tokens hold. What is tagged inference always does. */
+  /** Generates tokens with a model, so token limits apply. They always apply to endpoints tagged inference. */
   generates?: true;
   /** May be answered by the upstream that X-Provider names. */
   forwards?: true;
-  /** The form of its errors, where it is not OpenAI's. */
+  /** Form of its errors, where that is not OpenAI's. */
   dialect?: "anthropic";
-  /** Inference bodies may be ten times as large as others. */
+  /** The body may be ten times as large as others; for inference. */
   largeBody?: true;
 }
 
@@ -53,11 +56,11 @@ export const takesIdempotencyKey = ({ headers }: Endpoint): boolean => headers =
 
 export const endpoint = <const E extends Endpoint>(promise: E): E => promise;
 
-/** What a key can be allowed to do. */
+/** The scopes that an API key can have. */
 export const scopes = ["inference", "documents", "alignments", "models", "agents", "keys", "admin"] as const;
 export type Scope = (typeof scopes)[number];
 
-/** The scope that an endpoint asks for, by its tag. An open endpoint asks for none. */
+/** The scope that an endpoint requires, by its tag. An open endpoint requires none. */
 export const scopeOfTag: Readonly<Record<string, Scope>> = {
   documents: "documents",
   benchmarks: "documents",
@@ -71,7 +74,7 @@ export const scopeOfTag: Readonly<Record<string, Scope>> = {
   administration: "admin",
 };
 
-/** Who calls: resolved from the key before any handler runs. */
+/** The caller, resolved from the API key before any handler runs. */
 export interface Caller {
   userId: string;
   userName: string;
@@ -102,19 +105,19 @@ interface Received<E> {
   raw: Record<string, string>;
   files: UploadedFile[];
   requestId: string;
-  /** Of a resumed event stream. */
+  /** The Last-Event-ID header of a resumed event stream. */
   lastEventId: string | null;
   /** Aborted when the client leaves. */
   signal: AbortSignal;
-  /** A header of the answer; of a stream, before its first event. */
+  /** Sets a response header; for a stream, before its first event. */
   setHeader(name: string, value: string): void;
 }
 
-/** Of endpoints that take an Idempotency-Key. */
+/** Additional input of endpoints that take an Idempotency-Key. */
 interface Repeatable<E extends Endpoint> {
   /**
-   * Within the transaction that makes what the reply tells of, so that a crash leaves both or neither; where nothing is made it is
-   * not called. `subjects`: ids of what it tells of that can be deleted.
+   * Stores the reply. Call it in the transaction that creates what the reply describes, so that a crash leaves both or
+   * neither; do not call it when nothing is created. `subjects`: ids of the deletable resources that the reply describes.
    */
   keepReply(reply: Reply<E>, subjects?: readonly string[]): void;
 }
@@ -139,7 +142,7 @@ export class EventStream {
   }
 }
 
-/** An answer that is text already, because to read and write it again would change what it gives back. */
+/** A reply that is already JSON text, because parsing and serialising it again would change its verbatim fields. */
 export class JsonText {
   readonly text: string;
   constructor(text: string) {
@@ -147,7 +150,7 @@ export class JsonText {
   }
 }
 
-/** An answer in the endpoint's own `text` form. */
+/** A reply with the endpoint's `text` media type. */
 export class PlainText {
   readonly text: string;
   constructor(text: string) {
@@ -155,7 +158,7 @@ export class PlainText {
   }
 }
 
-/** An answer that is a file to be kept. */
+/** A reply that is a file download. */
 export class Download {
   readonly name: string;
   readonly mediaType: string;

@@ -1,9 +1,9 @@
-// What an evaluation found: scores, the paired comparison, what a run measured beside them, and every item.
+// Results of an evaluation: scores, the paired comparison, what the run measured besides, and every item.
 import { bySplit, itemTypes, splits as splitNames } from "./benchmarks.ts";
 import { score, timestamp } from "./common.ts";
 import { clusteredScore, comparison } from "./comparisons.ts";
 
-/** What a run measured of its model beside its base. */
+/** A run's measurement of its model against its base. */
 const guardResult = {
   type: "object",
   additionalProperties: false,
@@ -32,7 +32,7 @@ const guardResult = {
   },
 } as const;
 
-/** How an item was answered and graded. Greedy answers and likelihoods draw nothing: there is no seed. */
+/** How an item was answered and graded. Greedy answers and likelihoods involve no sampling, so there is no seed. */
 const graded_by = {
   type: "object",
   additionalProperties: false,
@@ -58,7 +58,7 @@ const graded_by = {
   },
 } as const;
 
-/** `score` and `n` are of the sealed split; the paired comparison is with the base on the same items. */
+/** `score` and `n` refer to the sealed split; the paired comparison is with the base on the same items. */
 export const evaluationResults = {
   type: "object",
   additionalProperties: false,

@@ -1,5 +1,5 @@
-// What fields look like in the examples of the API page, by their names. A schema with `examples` of its own needs none of
-// these. A test holds every example against its schema.
+// Example values for the API page, by field name. A schema with `examples` of its own uses none of these. A test checks every
+// example against its schema.
 
 export const exampleValues: Readonly<Record<string, unknown>> = {
   act: "key.create",

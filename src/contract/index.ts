@@ -43,5 +43,5 @@ export const contract = {
 export type Contract = typeof contract;
 export type AllHandlers = Handlers<Contract>;
 
-/** Of the interface description. */
+/** Version of the interface description. */
 export const interfaceVersion = "25.4.20";

@@ -1,4 +1,4 @@
-// The Messages endpoint, as Anthropic's clients speak it.
+// The Messages endpoint, in the form that Anthropic's clients use.
 import { failureBody, having, rules, text, textPart, whenever, where } from "./common.ts";
 import { exampleOfAnswer, ofAnswer } from "./confidence.ts";
 import { endpoint } from "./endpoint.ts";
@@ -71,7 +71,7 @@ const blocksOf = (role: string, ...types: string[]) =>
     properties: {
       content: {
         type: ["string", "array"],
-        // Rules come before properties, and would look at every item.
+        // Repeated here because ajv applies rules before properties, and would check every item.
         maxItems: blocks.maxItems,
         items: {
           type: "object",
@@ -87,7 +87,7 @@ const textBlocks = {
   items: textPart,
 } as const;
 
-/** What makes the prompt; the body of count_tokens, and of messages the greater part. */
+/** Fields that make up the prompt: the whole body of count_tokens, and most of the body of messages. */
 const prompt = {
   model: optionalModel,
   messages: {
@@ -144,7 +144,7 @@ const prompt = {
   },
 } as const;
 
-/** Who must call a tool is offered one. */
+/** A tool_choice that requires a tool call needs at least one tool. */
 const promptRules = rules(
   whenever(
     { type: "object", required: ["tool_choice"], properties: { tool_choice: where("type", "any", "tool") } },

@@ -84,7 +84,7 @@ export const alignedModelRow = {
   properties: alignedProperties,
 } as const;
 
-/** Of an aligned model; a base model answers with baseModelRecord. */
+/** Record of an aligned model. For a base model the reply is a baseModelRecord. */
 export const alignedModelRecord = {
   type: "object",
   additionalProperties: false,

@@ -2,7 +2,7 @@ import { having, id, idParam, name, page, rules, timestamp, whenever, where } fr
 import { comparison } from "./comparisons.ts";
 import { endpoint } from "./endpoint.ts";
 
-/** What spoke for and against a model in another one's place. */
+/** Evidence for and against promoting a model in place of another. */
 const verdict = {
   type: "object",
   additionalProperties: false,
@@ -61,7 +61,7 @@ const verdict = {
   },
 } as const;
 
-/** A line is what an application stands on: one name of one owner over one base. At most one model of it is promoted. */
+/** A line is what an application relies on: one name of one owner over one base. At most one of its models is promoted. */
 const line = {
   ...name,
   description: "The model's name where none is given. Inference answers to it with whatever model is promoted there.",
@@ -135,7 +135,7 @@ export const promotions = {
       type: "object",
       additionalProperties: false,
       properties: {
-        // One that is there already, whatever it was once called.
+        // Refers to an existing line, so older names that `name` would refuse are accepted.
         line: { ...id, description: "Needed only where the model is promoted on several lines." },
         reason,
       },

@@ -1,4 +1,4 @@
-// Auto-aligns that captured answers speak for: proposed by the appliance, and begun by nobody but their owner.
+// Auto-aligns that captured answers suggest. The appliance proposes them; only their owner can start them.
 import { autoAlignAccepted } from "./auto-align.ts";
 import { id, idempotencyHeaders, idParam, nullableTimestamp, page, timestamp } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
@@ -120,7 +120,7 @@ export const proposals = {
   "proposals.get": endpoint({
     method: "GET",
     path: "/api/v3/alignment-projects/{alignment_id}/proposals/{proposal_id}",
-    // What was captured is shown to whoever may read captures.
+    // The reply shows captures, so it requires the same scope as they do.
     tag: "captures",
     summary: "A proposed auto-align: why, by which captured answers, and what it would learn from.",
     params: proposalParams,

@@ -1,4 +1,4 @@
-// The Responses endpoint, as OpenAI's newer clients speak it.
+// The Responses endpoint, in the form that OpenAI's newer clients use.
 import { having, rules, text, whenever, where } from "./common.ts";
 import { exampleOfAnswer, ofAnswer } from "./confidence.ts";
 import { endpoint } from "./endpoint.ts";

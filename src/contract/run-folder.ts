@@ -3,24 +3,25 @@
 //
 //   request.json      resolved configuration (runRequest)
 //   snapshot/         documents/<n>.json (snapshotDocument), dev.jsonl (snapshotItem per line). Never the sealed split
-//   events.jsonl      append-only (runEvent per line): a resumed run drops a torn last line, counts on, writes `resumed`
-//   prepared/         the rows as token ids and as text: a resumed run trains on the same ones, and the appliance looks for
-//                     sealed questions in rows.jsonl
+//   events.jsonl      append-only (runEvent per line). A resumed run drops a torn last line, continues the numbering and
+//                     writes `resumed`
+//   prepared/         the rows as token ids and as text. A resumed run trains on the same rows, and the appliance searches
+//                     rows.jsonl for sealed questions
 //   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), build.json
-//   guards/           what the base (base/) and each adapter that could be chosen said to dev questions and guards
-//   plan/             of an auto-align: what its base was found to need, and for each phase its adapter and what a check said of it
-//   reward-models.jsonl  of an auto-align: what a judge or a preference model that the appliance asks has said
-//   looks/<n>/        of an auto-align: the adapter that dev says meets the target, and scores.json, which the appliance writes of a
-//                     third of the sealed questions
+//   guards/           answers of the base (base/) and of each candidate adapter to the dev and guard questions
+//   plan/             auto-align only: what the base was found to need, and for each phase its adapter and the result of its check
+//   reward-models.jsonl  auto-align only: answers of the judge and preference models that the appliance asks
+//   looks/<n>/        auto-align only: scores.json, which the appliance writes after it has asked the adapter that meets the
+//                     target on dev a third of the sealed questions
 //   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, sources.json, report.json, report.html
-//   result.json       last of all (runResult)
+//   result.json       written last (runResult)
 import type { FromSchema } from "json-schema-to-ts";
 import { runVerdict } from "./verdict.ts";
 
 const sha256 = { type: "string", pattern: "^[0-9a-f]{64}$" } as const;
 const count = { type: "integer", minimum: 0 } as const;
 
-/** One recipe: what a preset in config/recipes/ resolves to. Every field filled in. */
+/** A recipe, with every field filled in. The presets in config/recipes/ resolve to one. */
 export const recipe = {
   type: "object",
   additionalProperties: false,
@@ -48,7 +49,7 @@ export const recipe = {
       ],
       properties: {
         type: { const: "adamw" },
-        /** null: by the rule of the notes from the model's width, at most 1e-3. Resolved in request.json once known. */
+        /** null: chosen by the model's architecture and width (ruleLearningRate in run/schedule.ts), and stated in report.json. */
         learning_rate: { type: ["number", "null"], exclusiveMinimum: 0, maximum: 0.1 },
         beta1: { type: "number", minimum: 0, exclusiveMaximum: 1 },
         beta2: { type: "number", minimum: 0, exclusiveMaximum: 1 },
@@ -57,9 +58,9 @@ export const recipe = {
         grad_clip_norm: { type: "number", minimum: 0 },
         lr_schedule: { enum: ["linear", "cosine", "constant"] },
         warmup_ratio: { type: "number", minimum: 0, exclusiveMaximum: 1 },
-        /** In place of the ratio. */
+        /** Replaces warmup_ratio when present. */
         warmup_steps: count,
-        /** Of the learning rate, whether it is given or by the rule; 1 when absent. */
+        /** Factor on the learning rate, whether that is given or chosen by the rule; 1 when absent. */
         lr_multiplier: { type: "number", exclusiveMinimum: 0 },
       },
     },
@@ -94,13 +95,13 @@ export const recipe = {
         alpha: { type: "number", exclusiveMinimum: 0 },
         train_attn: { type: "boolean" },
         train_mlp: { type: "boolean" },
-        /** The head, where it is not the token embedding; false when absent. */
+        /** Whether to train the output head, where it is not tied to the token embedding; false when absent. */
         train_unembed: { type: "boolean" },
-        /** Of the adapter's inputs while it trains; 0 when absent. */
+        /** Dropout on the adapter's inputs during training; 0 when absent. */
         dropout: { type: "number", minimum: 0, maximum: 0.9999 },
-        /** Of A; training.seed when absent. */
+        /** Seed for initialising A; training.seed when absent. */
         init_seed: { type: "integer", minimum: 0, maximum: 2147483647 },
-        /** Factors of alpha to choose from once training has ended, 1 first; [1] when absent. */
+        /** Factors on alpha to choose from after training, 1 first; [1] when absent. */
         scales: { type: "array", minItems: 1, items: { type: "number", exclusiveMinimum: 0, maximum: 1 } },
       },
     },
@@ -121,75 +122,75 @@ export const recipe = {
       additionalProperties: false,
       required: ["phrasings", "replay_share"],
       properties: {
-        /** Rows of a target and rung, at most. */
+        /** Rows per target and rung. A target of several parts can get more when a writer has questions for it. */
         phrasings: { type: "integer", minimum: 1, maximum: 64 },
-        /** Rungs at most, each with wordings of its own and followed by another while the dev score rises; 1 when absent. */
+        /** Largest number of rungs. Each has its own wordings; the next one follows while the dev score rises. 1 when absent. */
         rungs: { type: "integer", minimum: 1, maximum: 16 },
-        /** Whether a model writes questions beside the plain forms, as when absent. */
+        /** Whether a model writes questions in addition to the plain forms; enabled when absent. */
         synthetic: {
           type: "object",
           additionalProperties: false,
           required: ["enabled"],
           properties: { enabled: { type: "boolean" } },
         },
-        /** CSV documents whose rows are prompts and answers; all documents are studied when absent. */
+        /** CSV documents whose rows are prompts and answers. When absent, all documents are studied. */
         source: {
           type: "object",
           additionalProperties: false,
           required: ["document", "prompt_field", "answer_field"],
           properties: {
-            /** Its name, with or without the ending; null: all that have the two columns. */
+            /** Name of the document, with or without its extension; null: all documents that have the two columns. */
             document: { type: ["string", "null"] },
             prompt_field: { type: "string" },
             answer_field: { type: "string" },
           },
         },
-        /** Folders that an older version made name these two; nothing reads them. */
+        /** These two occur in folders of older versions; nothing reads them. */
         probe_known: { type: "boolean" },
         proposals_per_chunk: { type: "integer", minimum: 0, maximum: 64 },
-        /** The base's likeliest tokens that replayed rows have for targets; 0, as when absent: the token that was drawn. */
+        /** Number of the base's likeliest tokens used as targets of replayed rows. 0 (the default): the sampled token. */
         replay_top_k: { type: "integer", minimum: 0, maximum: 1024 },
-        /** What a token with such targets counts beside one of a document's row; 1 when absent. */
+        /** Weight of a token with such targets, relative to a token of a document's row; 1 when absent. */
         replay_weight: { type: "number", minimum: 0.1, maximum: 100 },
-        /** Tokens of a replayed answer, at most; 32 when absent. */
+        /** Most tokens of a replayed answer; 32 when absent. */
         replay_tokens: { type: "integer", minimum: 4, maximum: 1024 },
         /** Share of self-replay rows among the rows of a rung. */
         replay_share: { type: "number", minimum: 0, maximum: 0.9 },
       },
     },
-    /** What may not get worse; nothing is watched when absent. */
+    /** Limits on what an adapter may lose; nothing is watched when absent. */
     guards: {
       type: "object",
       additionalProperties: false,
       required: ["retained_items", "max_loss", "max_kl", "max_perplexity_rise"],
       properties: {
-        /** Items of common knowledge that the base gets right twice, at most. */
+        /** Most general-knowledge items in the retention suite. Items count that the base answers right in both wordings. */
         retained_items: { type: "integer", minimum: 1 },
         /** Points that a suite may lose before it counts against an adapter. */
         max_loss: { type: "number", minimum: 0, maximum: 100 },
-        /** Paragraphs of generic text on which drift is measured, evenly over those there are; all of them when absent. */
+        /** Paragraphs of generic text on which drift is measured, spread evenly over those available; all when absent. */
         prose_paragraphs: { type: "integer", minimum: 1 },
-        /** Nats of KL(base‖adapter), and percent of perplexity, on them. */
+        /** Limits on these paragraphs: KL(base‖adapter) in nats, and the rise of perplexity in percent. */
         max_kl: { type: "number", minimum: 0 },
         max_perplexity_rise: { type: "number", minimum: 0 },
       },
     },
-    /** On-policy distillation from the base when a guard gave way; none when absent. */
+    /** On-policy distillation from the base when a guard limit was exceeded; none when absent. */
     repair: {
       type: "object",
       additionalProperties: false,
       required: ["steps", "check_every_steps", "prompts", "tokens", "top_k", "rows", "lr_factor"],
       properties: {
         steps: { type: "integer", minimum: 1, maximum: 10000 },
-        /** After so many, and as many again, it is asked whether they were enough. */
+        /** Number of steps between checks whether the repair is enough. */
         check_every_steps: { type: "integer", minimum: 1 },
-        /** Of a step: answered by the adapter itself, with the base's likeliest tokens for targets. */
+        /** Prompts per step. The adapter answers them itself; the base's likeliest tokens are the targets. */
         prompts: { type: "integer", minimum: 1, maximum: 1024 },
         tokens: { type: "integer", minimum: 4, maximum: 1024 },
         top_k: { type: "integer", minimum: 1, maximum: 1024 },
-        /** Rows of the documents that a step goes over beside them, so that what was learned stays. */
+        /** Document rows added to each step, so that what was learned is kept. */
         rows: { type: "integer", minimum: 0, maximum: 4096 },
-        /** Of the peak learning rate. */
+        /** Factor on the peak learning rate. */
         lr_factor: { type: "number", exclusiveMinimum: 0, maximum: 1 },
       },
     },
@@ -222,7 +223,7 @@ export const runRequest = {
   properties: {
     format: { const: 1 },
     alignment_id: { type: "string" },
-    /** Rises with every claim of the job; events carry it. The file is rewritten with each claim. */
+    /** Rises with every claim of the job, and is part of every event. The file is rewritten at each claim. */
     fence: { type: "integer", minimum: 1 },
     recipe_name: { type: "string" },
     recipe,
@@ -244,7 +245,7 @@ export const runRequest = {
           id: { type: "string" },
           name: { type: "string" },
           sha256,
-          /** Of the file that was uploaded, as in the document's record; absent in older folders. */
+          /** SHA-256 of the uploaded file, as in the document's record; absent in older folders. */
           original_sha256: sha256,
         },
       },
@@ -257,16 +258,16 @@ export const runRequest = {
       properties: {
         benchmark_id: { type: "string" },
         sha256,
-        /** Of the benchmark, as in its record; absent in older folders. */
+        /** SHA-256 of the benchmark, as in its record; absent in older folders. */
         benchmark_sha256: sha256,
         items: count,
-        /** Of snapshot/marks.json: salted marks of all its questions, the sealed ones too; absent in older folders. */
+        /** SHA-256 of snapshot/marks.json: salted marks of all questions, including the sealed ones; absent in older folders. */
         marks_sha256: sha256,
       },
     },
-    /** Whose documents they are; null or left out where the project does not say. */
+    /** Owner of the documents; null or absent when the project does not name one. */
     organisation: { type: ["string", "null"] },
-    /** Who wrote teacher.jsonl, the questions that rows ask; null or left out where nobody did. */
+    /** The model that wrote teacher.jsonl, the questions of the rows; null or absent when there was none. */
     teacher: {
       type: ["object", "null"],
       additionalProperties: false,
@@ -278,26 +279,26 @@ export const runRequest = {
       additionalProperties: false,
       required: ["memory_bytes", "threads"],
       properties: {
-        /** Of the machine, for the trainer and for inference, which are never open together. */
+        /** Limit on machine memory for the trainer and for inference, which are never open together. */
         memory_bytes: count,
-        /** Likewise of the GPU; 0: none is used, or all of it where nobody set a limit. */
+        /** The same for GPU memory. 0: no GPU is used, or there is no limit and all of it may be used. */
         gpu_memory_bytes: count,
         threads: { type: "integer", minimum: 1 },
-        /** Computed at the same time, and how many were without want of memory; absent in older folders. */
+        /** Tokens computed at the same time, and how many it would be with enough memory; absent in older folders. */
         pass_tokens: count,
         full_pass_tokens: count,
       },
     },
-    /** What the run is to reach, and by what; null or left out of an alignment that follows its recipe. */
+    /** Target and limits of an auto-align; null or absent for an alignment that follows its recipe. */
     auto_align: {
       type: ["object", "null"],
       additionalProperties: false,
       required: ["auto_align_id", "request", "past", "thirds", "resumed_after", "stopping"],
       properties: {
         auto_align_id: { type: "string" },
-        /** AutoAlignRequest, its configuration as JSON reads it. */
+        /** AutoAlignRequest, with its configuration as parsed JSON. */
         request: { type: "object" },
-        /** Phases of earlier auto-aligns of the same owner and base. */
+        /** Phases of earlier auto-aligns by the same owner on the same base. */
         past: {
           type: "array",
           items: {
@@ -307,22 +308,22 @@ export const runRequest = {
             properties: { arm: { type: "string" }, headroom: { type: "number" }, gain: { type: "number" } },
           },
         },
-        /** Questions of each third of the sealed split. */
+        /** Number of questions in each third of the sealed split. */
         thirds: { type: "array", minItems: 3, maxItems: 3, items: count },
-        /** Phases that had run when a pause was last ended by hand. */
+        /** Number of phases that had run when the user last resumed it from a pause. */
         resumed_after: count,
-        /** Whether no further phase may begin: the best checkpoint so far is packaged. */
+        /** True when no further phase may begin; the best checkpoint so far is then packaged. */
         stopping: { type: "boolean" },
       },
     },
-    /** What measures how unlike the documents a question is; null or left out where none is installed. */
+    /** Encoder that measures how far a question is from the documents; null or absent when none is installed. */
     encoder: {
       type: ["object", "null"],
       additionalProperties: false,
       required: ["sha256", "path"],
       properties: { sha256, path: { type: "string" } },
     },
-    /** What bitwise resumption depends on. */
+    /** Versions that must be the same for a bitwise resumption. */
     versions: {
       type: "object",
       additionalProperties: false,
@@ -343,9 +344,9 @@ export const snapshotDocument = {
     name: { type: "string" },
     media_type: { enum: ["text/plain", "text/markdown", "text/csv"] },
     text: { type: "string" },
-    /** Where each page begins in the text, in UTF-16 code units; absent where the format has no pages. */
+    /** Offset at which each page begins, in UTF-16 code units; absent where the format has no pages. */
     pages: { type: "array", items: { type: "integer", minimum: 0 } },
-    /** As the document was parsed; absent in snapshots that an older version made. */
+    /** Blocks of the parsed document; absent in snapshots of older versions. */
     blocks: {
       type: "array",
       items: {
@@ -354,9 +355,9 @@ export const snapshotDocument = {
         required: ["type", "level", "start", "end"],
         properties: {
           type: { enum: ["heading", "paragraph", "item", "row", "code"] },
-          /** Of headings, from 1. Of rows 1 in the first row of a table, else 2. Else 0. */
+          /** Heading level, from 1. For rows: 1 for the first row of a table, else 2. 0 for all other types. */
           level: count,
-          /** In the text, UTF-16 code units. */
+          /** Offsets in the text, in UTF-16 code units. */
           start: count,
           end: count,
         },
@@ -379,7 +380,7 @@ export const snapshotItem = {
     response: { type: "string" },
     aliases: { type: "array", items: { type: "string" } },
     cluster: { type: "string" },
-    /** Golds of other dev items of the same kind: an answer that names one is not counted right. */
+    /** Reference answers of other dev items of the same kind. An answer that names one of them does not count as right. */
     competitors: { type: "array", items: { type: "string" } },
   },
 } as const;
@@ -388,7 +389,7 @@ export type SnapshotItem = FromSchema<typeof snapshotItem>;
 
 const hashes = { type: "array", items: { type: "string" } } as const;
 
-/** Marks of questions (study/leakage.ts): whether a text holds one is told by them, what it asks is not. */
+/** Salted hashes of questions (study/leakage.ts). They show whether a text contains a question, not what it asks. */
 export const snapshotMarks = {
   type: "object",
   additionalProperties: false,
@@ -410,7 +411,7 @@ export const snapshotMarks = {
 export const phases = ["preparing", "training", "checking", "repairing", "packaging"] as const;
 export type Phase = (typeof phases)[number];
 
-/** One line of events.jsonl. `kind` says which of the optional fields are there. */
+/** One line of events.jsonl. `kind` determines which of the optional fields are present. */
 export const runEvent = {
   type: "object",
   additionalProperties: false,
@@ -438,27 +439,30 @@ export const runEvent = {
       ],
     },
     phase: { enum: phases },
-    /** Of this phase; total null while unknown. */
+    /** Progress within this phase; total is null while unknown. */
     done: { type: "number" },
     total: { type: ["number", "null"] },
     unit: { type: "string" },
-    /** units per second, and seconds left by it; null while unknown. */
+    /** Units per second, and the seconds left at that rate; null while unknown. */
     rate: { type: ["number", "null"] },
     seconds_left: { type: ["number", "null"] },
     step: count,
     from_step: count,
-    /** kind step: loss, learning_rate, grad_norm, tokens, tokens_per_second; kind check: score, low, high (0–100), n. loss_hex is the loss's exact double. */
+    /**
+     * For kind step: loss, loss_hex (its exact double), learning_rate, grad_norm, tokens, tokens_per_second. For kind check:
+     * score, low, high (0–100), n.
+     */
     metrics: { type: "object", additionalProperties: { type: ["number", "string", "null"] } },
     message: { type: "string" },
     code: { type: "string" },
-    /** Of a decision of an auto-align: DecisionCard (run/plan/state.ts) and what comes next. */
+    /** For a decision of an auto-align: its DecisionCard (run/plan/state.ts) and what comes next. */
     card: { type: "object" },
   },
 } as const;
 
 export type RunEvent = FromSchema<typeof runEvent>;
 
-/** Runs of older versions made no sources.json. */
+/** Runs of older versions have no sources.json. */
 export const artefactFiles = [
   "adapter.gguf",
   "peft/adapter_model.safetensors",
@@ -476,7 +480,7 @@ export const runResult = {
   properties: {
     format: { const: 1 },
     fence: { type: "integer", minimum: 1 },
-    /** look and paused are ends of a process, not of an auto-align: it goes on once it has its scores, or is resumed by hand. */
+    /** `look` and `paused` end the process, not the auto-align: it goes on once it has its scores, or when a user resumes it. */
     outcome: { enum: ["completed", "look", "paused", "stopped", "failed"] },
     error: {
       type: ["object", "null"],
@@ -485,28 +489,28 @@ export const runResult = {
       properties: { code: { type: "string" }, message: { type: "string" } },
     },
     chosen_step: { type: ["integer", "null"] },
-    /** Of an auto-align; null or left out of a plain alignment. */
+    /** State of an auto-align; null or absent for a plain alignment. */
     auto_align: {
       type: ["object", "null"],
       additionalProperties: false,
       required: ["status", "confirmed", "checkpoint", "phases", "hours", "look", "help"],
       properties: {
         status: { enum: ["RUNNING", "REACHED", "BUDGET_SPENT", "PAUSED", "STOPPED"] },
-        /** Whether the look's lower bound meets the target too; null where nothing is reached. */
+        /** Whether the lower bound of the look's score meets the target too; null when the target was not reached. */
         confirmed: { type: ["boolean", "null"] },
-        /** The best one: `base` where no phase brought anything, and then there is no artefact. */
+        /** The best checkpoint. `base` when no phase brought a gain; there is then no artefact. */
         checkpoint: { type: "string" },
         phases: count,
         hours: { type: "number", minimum: 0 },
-        /** The third that is to be scored. */
+        /** Index of the third of the sealed split that is to be scored. */
         look: { type: ["integer", "null"], minimum: 0, maximum: 2 },
         /** What would help, the most helpful first. */
         help: { type: "array", items: { type: "string" } },
       },
     },
-    /** Of a completed run; absent in what older versions wrote. */
+    /** Verdict on a completed run; absent in results of older versions. */
     verdict: runVerdict,
-    /** Under artefact/, present when completed; none of an auto-align that ends at the base. */
+    /** Files under artefact/ of a completed run. Empty for an auto-align that ends at the base. */
     files: {
       type: "array",
       items: {
@@ -523,7 +527,7 @@ export const runResult = {
 
 export type RunResult = FromSchema<typeof runResult>;
 
-/** How far an adapter speaks from its base on text that neither wrote. */
+/** How far an adapter diverges from its base on text that neither of them wrote. */
 export interface Divergence {
   tokens: number;
   base_perplexity: number;
@@ -531,11 +535,11 @@ export interface Divergence {
   /** Percent. */
   perplexity_rise: number;
   /**
-   * Mean of KL(base‖adapter) over the tokens, in nats, between the base's likeliest tokens and all others taken as one: never
-   * more than the whole KL, and close to it where the base is seldom far from them.
+   * Mean of KL(base‖adapter) over the tokens, in nats, computed over the base's likeliest tokens and all others grouped as
+   * one. It never exceeds the full KL, and is close to it where those tokens hold nearly all of the base's probability.
    */
   kl: number;
-  /** The base's probability of those tokens, on average. */
+  /** Mean of the probability that the base gives to its likeliest tokens together. */
   covered: number;
 }
 
@@ -545,20 +549,20 @@ export interface SuiteResult {
   n: number;
   base: number;
   aligned: number;
-  /** Whether a loss counts against an adapter: the base does better than chance for certain. The others are only told. */
+  /** Whether a loss counts against an adapter: only if the base is certainly above chance. Otherwise it is just reported. */
   gates: boolean;
-  /** What the base did and the adapter does not, and the other way round: by question. */
+  /** Questions that the base passes and the adapter fails, and the reverse. */
   lost: string[];
   gained: string[];
 }
 
-/** `guards` of report.json: what an adapter cost. */
+/** `guards` of report.json: what an adapter lost compared with its base. */
 export interface GuardResults {
   suites: SuiteResult[];
   drift: Divergence;
 }
 
-/** looks/<n>/scores.json: in [0, 1] of each question of the third, whose facts go together by cluster, and what it took. */
+/** looks/<n>/scores.json: for each question of the third its score in [0, 1] and its cluster, and the hours that the look took. */
 export const lookScores = {
   type: "object",
   additionalProperties: false,
@@ -572,25 +576,25 @@ export const lookScores = {
 
 export type LookScores = FromSchema<typeof lookScores>;
 
-/** A line on the run's stdin. `stop` ends after the current step with outcome stopped; all but answers are acknowledged. */
+/** A line on the run's stdin. `stop` ends it after the current step, with outcome stopped. All but answers are acknowledged. */
 export const runCommand = {
   type: "object",
   additionalProperties: false,
   required: ["seq", "command"],
   properties: {
-    /** Of an answer: its question's. */
+    /** For an answer: the seq of its question. */
     seq: { type: "integer", minimum: 1 },
     command: { enum: ["pause", "resume", "stop", "answer"] },
-    /** Of an answer: a judge's words, or a preference model's score of each answer it was shown. */
+    /** For an answer: a judge's text, or a preference model's score for each answer that it was shown. */
     said: { type: ["string", "array"], items: { type: "number" } },
-    /** Of an answer: why there is none. */
+    /** For an answer: why the question could not be answered. */
     failed: { type: "string" },
   },
 } as const;
 
 export type RunCommand = FromSchema<typeof runCommand>;
 
-/** Asked of a model that the request names and the run does not hold: a run opens no connection and no other model. */
+/** A question to a model that the request names but the run has not loaded: a run opens no connection and no other model. */
 export const modelQuestion = {
   anyOf: [
     {
@@ -601,7 +605,7 @@ export const modelQuestion = {
         of: { const: "judge" },
         /** One message. */
         content: { type: "string" },
-        /** The words that answer it. */
+        /** The answers that the judge may give. */
         choices: { type: "array", minItems: 2, items: { type: "string" } },
       },
     },
@@ -620,7 +624,7 @@ export const modelQuestion = {
 
 export type ModelQuestion = FromSchema<typeof modelQuestion>;
 
-/** A line on the run's stdout: an acknowledgement, a heartbeat once a second of the main loop's life, or a question. */
+/** A line on the run's stdout: an acknowledgement, a heartbeat (once a second while the main loop lives) or a question. */
 export const runReply = {
   type: "object",
   additionalProperties: false,
@@ -630,7 +634,7 @@ export const runReply = {
     seq: { type: "integer", minimum: 1 },
     message: { type: "string" },
     events: count,
-    /** Answered by a command of the same seq, which is not acknowledged. */
+    /** Answered by a command with the same seq, which is not acknowledged. */
     question: modelQuestion,
   },
 } as const;

@@ -1,4 +1,4 @@
-// How the next token is drawn, how many answers, and where they end: of completions and chats alike.
+// Sampling of tokens, number of answers and stop strings, shared by completions and chats.
 
 export const temperature = { minimum: 0, maximum: 2, default: 1 } as const;
 

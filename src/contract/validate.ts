@@ -1,4 +1,4 @@
-// ajv, set up once: strict schemas, bounded errors, and its errors in the contract's form.
+// Validation with ajv: strict schemas, a bounded number of errors, and errors in the contract's form.
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { FromSchema, JSONSchema } from "json-schema-to-ts";
 import type { ValidationDetail } from "../base/errors.ts";
@@ -9,24 +9,25 @@ const options = {
   allowUnionTypes: true,
   useDefaults: true,
   strictRequired: false,
-  // The schema of an error, for its description.
+  // Attaches the schema to each error; its description is used in the message.
   verbose: true,
 } as const;
 
 /**
- * Of a small value every error is told. A large one is checked up to its first error, for a wrong list of millions of items has
- * millions of errors; lengths are then checked before items, and what is after the error is not looked at. Of a large object that
- * is wrong the fields are then looked at one by one, each by this rule.
+ * For a small value every error is reported. A large value is checked only up to its first error, because an invalid list of
+ * millions of items has millions of errors; lengths are then checked before items, and nothing after the error is checked.
+ * The fields of a large invalid object are then checked one by one, each by the same rule.
  */
 const thorough = new Ajv2020({ ...options, allErrors: true });
 const quick = new Ajv2020(options);
 
-/** A small value has so many at most, its own parts and theirs. */
+/** A value with at most this many parts, nested ones included, counts as small. */
 const fewParts = 2_000;
 
 /**
- * A schema's check, which fills in defaults and says which fields are wrong. It is compiled when it is first asked: all at once
- * would take a third of the appliance's start. Throws then if the schema itself is wrong.
+ * Returns a function that checks a value against the schema, fills in defaults and reports the invalid fields. The schema is
+ * compiled on first use: compiling all at once would take a third of the appliance's start. That use throws if the schema
+ * itself is invalid.
  */
 export function compile<S extends JSONSchema>(
   schema: S,
@@ -40,18 +41,18 @@ export function compile<S extends JSONSchema>(
     compiled.set(ajv, check);
     if (check(value)) return { ok: true, value: value as FromSchema<S> };
     const errors = check.errors ?? [];
-    // They hold the value, which would stay until the next check.
+    // The errors reference the value and would keep it in memory until the next check.
     check.errors = null;
     const details = told(errors).map((error) => detailOf(error, at));
     const ofFields = isSmall ? [] : detailsOfFields(value, at);
-    // Rules between fields are no field's.
+    // An error of a rule between fields belongs to no single field; then the first error is reported.
     return { ok: false, details: ofFields.length > 0 ? ofFields : details };
   };
 }
 
 type Path = (string | number)[];
 
-/** What is wrong with an object's fields, each by itself. */
+/** Returns a function that checks an object's fields one by one and lists their errors. */
 function fieldsOf(schema: JSONSchema): (value: unknown, at: Path) => ValidationDetail[] {
   const { properties = {}, required = [], additionalProperties } = schema as ObjectSchema;
   const checks = new Map<string, FieldCheck>();
@@ -74,7 +75,7 @@ function fieldsOf(schema: JSONSchema): (value: unknown, at: Path) => ValidationD
   };
 }
 
-/** A default is its field's, and none of a schema by itself. */
+/** Removes the default, which applies to a field and has no meaning in a schema on its own. */
 const bare = ({ default: _, ...schema }: { default?: unknown }): object => schema;
 
 type FieldCheck = (value: unknown, at: Path) => { ok: true } | { ok: false; details: ValidationDetail[] };
@@ -88,7 +89,7 @@ interface ObjectSchema {
 const missingAt = (loc: Path): ValidationDetail => ({ loc, msg: "field required", type: "missing" });
 const unknownAt = (loc: Path): ValidationDetail => ({ loc, msg: "unknown field", type: "extra_forbidden" });
 
-/** Looks at no more of the value than that. */
+/** Whether a value is small. Inspects no more than about `fewParts` parts of it. */
 function hasFewParts(value: unknown): boolean {
   const left = [value];
   for (let parts = 0; left.length > 0; ) {
@@ -102,12 +103,12 @@ function hasFewParts(value: unknown): boolean {
   return true;
 }
 
-/** More are not looked through: whoever sends so much that is wrong reads the first of it. */
+/** Errors beyond this number are dropped: the first ones are enough to correct a request. */
 const mostErrors = 200;
 
 /**
- * What helps of ajv's errors. Of alternatives only the one speaks that the value has the type of, where there is just one; and
- * that a rule's `then` does not hold is said by what it misses.
+ * Keeps the useful ones of ajv's errors. For alternatives (anyOf), only the errors of the alternative that fits the value's
+ * type are kept, if there is exactly one. Errors of `if` are dropped: the errors within its `then` say what is missing.
  */
 function told(errors: readonly ErrorObject[]): ErrorObject[] {
   let kept = errors.slice(0, mostErrors).filter(({ keyword }) => keyword !== "if");
@@ -136,7 +137,7 @@ function detailOf(error: ErrorObject, at: Path): ValidationDetail {
   if (error.keyword === "required") return missingAt([...at, ...path, String(error.params.missingProperty)]);
   if (error.keyword === "additionalProperties")
     return unknownAt([...at, ...path, String(error.params.additionalProperty)]);
-  // What is not taken at all says why not.
+  // The description of a property that is never accepted says why.
   const { type, description } = (error.parentSchema ?? {}) as { type?: unknown; description?: string };
   const isNotTaken = error.keyword === "not" || (error.keyword === "type" && type === "null");
   if (isNotTaken && description !== undefined)

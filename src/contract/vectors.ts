@@ -1,4 +1,4 @@
-// Vectors of texts and ranks of documents, in the forms that OpenAI's, Jina's, Cohere's and TEI's clients speak.
+// Embeddings of texts and reranking of documents, in the forms that OpenAI's, Jina's, Cohere's and TEI's clients use.
 import { having, mostCount, rules, text, whenever } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import {

@@ -1,6 +1,6 @@
 import type { FromSchema } from "json-schema-to-ts";
 
-/** The first thing that a finished run says. */
+/** The summary that a finished run reports first. */
 export const runVerdict = {
   type: "object",
   additionalProperties: false,

@@ -1,8 +1,9 @@
-// Whether an adapter serves as it was trained: the trainer's log-probs against the generator's, on the same tokens.
+// Checks that an adapter is served as it was trained: the trainer's log-probs against the generator's, on the same tokens.
 //
-// On an F32 base both compute the same sums and must agree token by token, but for the half precision of keys, values and flash
-// attention, which the base alone shows. On a quantised base llama.cpp also quantises activations, so single tokens differ,
-// adapter or not; a wrong adapter shows as a shift of the mean or as a wider difference than the base alone has.
+// On an F32 base both compute the same sums and must agree token by token, except for the half precision of keys, values and
+// flash attention, whose effect is seen on the base alone. On a quantised base llama.cpp also quantises activations, so
+// single tokens differ with or without an adapter; a wrong adapter shows as a shift of the mean or as wider differences than
+// the base has.
 
 /** Log-probs in nats, row by row, without and with the adapter. */
 export interface ScoredRows {
@@ -11,23 +12,23 @@ export interface ScoredRows {
 }
 
 export const adapterBounds = {
-  /** F32 base: largest difference of one token, in nats, where the base alone differs less. */
+  /** F32 base: largest accepted difference of one token, in nats, unless the base alone differs more. */
   exactDifference: 1e-3,
-  /** F32 base: largest difference over the largest of the base alone, where that is more. Up to 8e-3 nats were seen. */
+  /** F32 base: largest accepted difference, relative to the largest of the base alone. Up to 8e-3 nats were seen. */
   exactRatio: 1.25,
-  /** F32 base: no half precision explains more, in nats. */
+  /** F32 base: half precision does not explain a difference above this, in nats. */
   halfPrecision: 0.02,
   /** Quantised base: absolute mean signed difference, in nats. */
   meanShift: 0.02,
-  /** Quantised base: median absolute difference with the adapter over that without. */
+  /** Quantised base: largest accepted ratio of the median absolute difference with the adapter to that without. */
   medianRatio: 1.25,
-  /** Quantised base: fewer tokens say nothing. */
+  /** Quantised base: fewest tokens for a result. */
   leastTokens: 500,
 } as const;
 
 export interface Comparison {
   faithful: boolean;
-  /** What was found wrong, in sentences; with the figures when nothing was. */
+  /** What is wrong; the figures when nothing is. */
   message: string;
   tokens: number;
   /** Largest absolute difference with the adapter, and without, in nats. */

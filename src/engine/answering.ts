@@ -1,4 +1,4 @@
-// One request on its way: what it has drawn, what of it may be shown, and how it ended.
+// The state of one request: the tokens drawn, the text that may be shown, and how it ended.
 import { Failure } from "../base/errors.ts";
 import type { NativeAdapter, NativeGrammar, NativeSampler } from "./binding.ts";
 import type {
@@ -15,28 +15,28 @@ import { createTextStream, type TextStream } from "./text-stream.ts";
 
 export interface Job extends Pick<GenerateRequest, "priority" | "owner"> {
   request: GenerateRequest;
-  /** The adapter's group. */
+  /** Name of the adapter's group. */
   key: string;
   adapter: NativeAdapter | null;
   draw: Draw;
   text: TextStream;
   grammar: NativeGrammar | null;
-  /** Whether the grammar rules the next draw. */
+  /** Whether the grammar applies to the next draw. */
   constrained: boolean;
-  /** Taken next, undrawn. */
+  /** Tokens to take next instead of drawing. */
   forced: number[];
-  /** Of the prompt read so far, where it is wanted. */
+  /** Log-probs of the prompt tokens read so far, where they are wanted. */
   scored: PromptToken[];
-  /** Drawn and not yet read. */
+  /** Tokens drawn and not yet taken by the reader. */
   out: GeneratedToken[];
   end: GenerateEnd | null;
   failure: Failure | null;
   /** Wakes the reader. */
   notify: () => void;
-  /** Prompt tokens that were not read again. */
+  /** Prompt tokens whose cells were reused instead of being read again. */
   cached: number;
   drawn: number;
-  /** The reader has gone. */
+  /** Whether the reader has gone. */
   left: boolean;
   /** Milliseconds of the monotonic clock. */
   startedAt: number;
@@ -75,7 +75,7 @@ export function createJob(
   };
 }
 
-/** Takes the next token of a job, from the logits of its row. room: whether its seat can hold one more. */
+/** Takes the next token of a job, from the logits of its row. `room`: whether the seat can hold another token. */
 export async function takeToken(
   job: Job,
   row: number,
@@ -117,20 +117,21 @@ async function drawn(
   const top = await sampler.top(row);
   const { grammar, draw } = job;
   if (grammar === null) return { token: top.tokens[draw.pick(top, job.drawn)]!, top };
-  // Until the grammar rules, the answer may not end. A control token has no text that a reader would see: the grammar does.
+  // Before the grammar applies, the answer may not end. Under it, control tokens are refused: readers do not see their text,
+  // but the grammar would match it.
   const allowed = job.constrained
     ? (token: number) => (tokenizer.bytesOf(token).length > 0 || tokenizer.eog.has(token)) && grammar.allows(token)
     : (token: number) => !tokenizer.eog.has(token);
   const picked = draw.pick(top, job.drawn, allowed);
   if (picked >= 0) return { token: top.tokens[picked]!, top };
-  // None of the 64 goes on: the draw is over the best 64 of those that do, wherever they stand. It is rare, and costs some.
+  // None of the 64 is allowed: draw from the best 64 allowed tokens of the whole vocabulary. This is rare, and slower.
   const legal = job.constrained ? await sampler.under(row, grammar) : top;
   const at = legal.tokens.length === 0 ? -1 : draw.pick(legal, job.drawn, allowed);
   if (at < 0) throw new Failure("inference_failed", "No token of the vocabulary goes on in the grammar");
   return { token: legal.tokens[at]!, top: withLast(top, legal.tokens[at]!, legal.logits[at]!) };
 }
 
-/** The kept logits of a row, the given token among them. */
+/** A token with the kept logits of its row, which are made to include it. */
 async function including(
   token: number,
   row: number,
@@ -142,7 +143,7 @@ async function including(
   return { token, top: withLast(top, token, logprob + logZ) };
 }
 
-/** With a token in the place of the least probable one. */
+/** FLOPs per token of a training step with rows of longestRow tokens, not counting anything computed twice. */
 function withLast(top: TopLogits, token: number, logit: number): TopLogits {
   const [tokens, logits] = [top.tokens.slice(), top.logits.slice()];
   tokens[tokens.length - 1] = token;
@@ -150,7 +151,7 @@ function withLast(top: TopLogits, token: number, logit: number): TopLogits {
   return { tokens, logits };
 }
 
-/** Notes what was foretold of prompt tokens: `tokens[i]` by `rows[i]`. */
+/** Records the log-probs of prompt tokens: `rows[i]` predicts `tokens[i]`. */
 export async function scorePrompt(
   job: Job,
   tokens: readonly number[],

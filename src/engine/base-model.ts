@@ -1,5 +1,6 @@
-// Opens one base: its weights, its pool of seats, its adapters, and the evaluation lane while somebody uses it. Memory is granted
-// before the library is asked for any, and what is about to be loaded is logged: after an abort the log says what it was.
+// Opens one base: its weights, its pool of seats, its adapters and, while in use, the evaluation lane. Memory is reserved
+// before the library allocates it, and every load is logged beforehand, so that after an abort the log says what was being
+// loaded.
 import { stat } from "node:fs/promises";
 import type { Config } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
@@ -43,7 +44,9 @@ export interface GeneratorOptions {
   config: Pick<Config, "threads" | "seats" | "seatContext" | "queueLimit">;
   log: Log;
   gpu: Gpu;
-  /** Told before the library is asked for a base; what it gives is called when that ended. May throw what forbids the load. */
+  /**
+   * Called before a base is loaded; the function it returns is called when loading has ended. May throw to forbid the load.
+   */
   watchLoad?: (baseId: string) => () => void;
 }
 
@@ -51,12 +54,12 @@ export interface GeneratorOptions {
 export interface Base {
   model: NativeModel;
   pooling: Pooling;
-  /** null where the model answers nothing. */
+  /** null for a model that does not generate text. */
   batcher: Batcher | null;
   turns: Turns;
-  /** For its vectors and ranks, its evaluations and scorings. */
+  /** Used for embedding, ranking, evaluation and scoring. */
   threadChoice: ThreadChoice;
-  /** Reads texts of up to `shortText` tokens, request after request; null where the model answers. */
+  /** Context kept open for texts of up to `shortText` tokens; null for a model that generates text. */
   shortTexts: NativeEmbeddingContext | null;
   shape: ModelShape;
   context: number;
@@ -64,7 +67,7 @@ export interface Base {
   close(): Promise<void>;
 }
 
-/** In the GPU's memory where there is one: beside it the machine only maps the file. */
+/** Reserves memory on the GPU if there is one: the machine then only maps the file. Throws out_of_memory. */
 export function reserve(gpu: Gpu, holder: string, bytes: number, native: Pick<Native, "gpuMemory">): Grant {
   const card = native.gpuMemory();
   if (card) gpu.found(card.total);
@@ -99,7 +102,6 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
   let ended = (): void => {};
   try {
     ended = options.watchLoad?.(model.baseId) ?? ended;
-    // Written before the native call: after an abort the log says what was being loaded.
     log("info", "base_loading", { baseId: model.baseId, path: model.basePath, bytes: needed });
     const opened = await native.openModel(model.basePath);
     const orClose = async (error: unknown): Promise<never> => {
@@ -107,7 +109,7 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
       throw error;
     };
     const pool = answers ? await openPool(opened, context, config).catch(orClose) : null;
-    // Kept open: opening it takes a tenth of the time that a question of some words takes to read.
+    // Kept open, because opening it takes a tenth of the time that it takes to read a question of a few words.
     const forShort = { seatContext: short, batch: short, threads: config.threads };
     const shortTexts = answers ? null : await opened.openEmbeddingContext(forShort).catch(orClose);
     const turns = new Turns();
@@ -152,7 +154,9 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
   }
 }
 
-/** As much as the pool of seats itself takes. With a GPU a prompt is read again sooner than its bytes travel there and back. */
+/**
+ * Takes at most as many bytes as the pool of seats. Unused with a GPU, which reads a prompt again faster than it is copied.
+ */
 function parkedPrompts(
   context: NativeContext,
   baseId: string,
@@ -163,7 +167,7 @@ function parkedPrompts(
   return new ParkedPrompts({ context, bytes, lend, log });
 }
 
-/** Those that no run holds, and one at least. */
+/** Threads that no run holds: at least one, at most `config.threads`. */
 const threadsFree = ({ config, gpu }: GeneratorOptions): number =>
   Math.max(1, Math.min(config.threads, gpu.snapshot().freeThreads));
 
@@ -193,7 +197,7 @@ async function headerOf(path: string): Promise<ReturnType<typeof readGgufHeader>
   return readGgufHeader(path);
 }
 
-/** The lane's context exists only while it is used: it is as large as the pool of seats. */
+/** Runs `work` with an evaluation lane. Its context exists only while in use: it can be as large as the pool of seats. */
 export async function withLane<T>(
   baseId: string,
   base: Base,
@@ -236,7 +240,7 @@ export async function withLane<T>(
   }
 }
 
-/** How vectors and scores are read from a base, one request at a time: its context exists while it runs, but that of short texts. */
+/** Embedding and ranking on a base, one request at a time. A context is opened for each request, except for short texts. */
 export function embeddingLane(baseId: string, base: Base, options: GeneratorOptions): EmbeddingLane {
   const { model, pooling, turns, threadChoice, shortTexts, shape } = base;
   return {
@@ -248,7 +252,7 @@ export function embeddingLane(baseId: string, base: Base, options: GeneratorOpti
     context: base.context,
     within: async (tokens, batch, work) => {
       if (shortTexts !== null && tokens <= shortText)
-        // An adapter may go before the context does.
+        // The adapter may be disposed before this context.
         return work(shortTexts).finally(() => shortTexts.setAdapter(null));
       const native = await openNative(options.log);
       const bytes = embeddingBytes(shape, { tokens, batch });

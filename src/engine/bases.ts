@@ -1,9 +1,10 @@
-// The Generator over node-llama-cpp: which bases and adapters are loaded, by how many users, and what each may take.
+// The Generator over node-llama-cpp. Tracks which bases and adapters are loaded and by how many users, and checks every
+// request.
 //
 //   (absent) ──load──► opening ──► loaded ──last unload──► closing (its requests finish first) ──► (absent)
 //
-// A base lives as long as one of its entries, an entry being an adapter or the bare base. A native abort cannot be caught, so
-// all that could cause one is checked here: memory, prompt lengths, token ids.
+// A base stays loaded as long as it has an entry; an entry is an adapter or the bare base. A native abort cannot be caught,
+// so whatever could cause one is checked beforehand: memory, prompt lengths, token ids.
 import { Failure, invalid } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import {
@@ -35,11 +36,11 @@ interface Slot {
   closing: Promise<void> | null;
   /** Evaluations and scorings. */
   lane: Lane;
-  /** Vectors and ranks, which wait for no evaluation. */
+  /** Embedding and ranking, which do not wait for evaluations. */
   embeddings: Lane;
 }
 
-/** Work that needs a context of its own, one after another, and the entries it is done for. */
+/** Runs work that needs its own context, one piece after another, and counts the pieces per entry. */
 class Lane {
   private last: Promise<unknown> = Promise.resolve();
   private readonly users = new Map<string, number>();
@@ -57,7 +58,7 @@ class Lane {
     return turn;
   }
 
-  /** Resolves once nothing runs or waits for the entry, or for any. */
+  /** Resolves once no work runs or waits for this entry; without a key, for any entry. */
   async quiet(key?: string): Promise<void> {
     if (key === undefined || this.users.has(key)) await this.last;
   }
@@ -66,7 +67,7 @@ class Lane {
 const keyOf = (model: ModelRef): string => model.adapter?.id ?? "";
 const nameOf = (model: ModelRef): string => model.adapter?.id ?? model.baseId;
 
-/** Reads the tokenizer of a GGUF and nothing else of it. */
+/** Loads only the tokenizer of a GGUF. */
 export async function openTokenizer(
   path: string,
   log: Log,
@@ -105,7 +106,7 @@ export function createGenerator(options: GeneratorOptions): Generator {
         slot.base = base;
       },
       () => {
-        // The callers that wait on it hear of the error themselves.
+        // Callers that await `ready` get the error.
         if (slots.get(model.baseId) === slot) slots.delete(model.baseId);
       },
     );
@@ -175,7 +176,7 @@ export function createGenerator(options: GeneratorOptions): Generator {
     await entry.closing;
   };
 
-  /** Runs in the lane of a base: a context made for it, one call after another. */
+  /** Runs work in the lane of a base, in a context opened for it; calls run one after another. */
   const inLane = async <T>(
     model: ModelRef,
     work: (lane: FixedLane, adapter: NativeAdapter | null) => Promise<T>,
@@ -272,14 +273,14 @@ export function createGenerator(options: GeneratorOptions): Generator {
   };
 }
 
-/** The step loop of a model that answers. */
+/** The batcher of a base. Throws wrong_kind for a model that does not generate text. */
 function answers(base: Base): Batcher {
   if (base.batcher === null)
     throw new Failure("wrong_kind", `The model is for ${base.pooling.kind} and does not answer; use another one`);
   return base.batcher;
 }
 
-/** room: tokens that must be left for an answer. */
+/** `room`: tokens that must be left for an answer. */
 function checkPrompt(prompt: readonly number[], base: Base, room = 1): void {
   if (prompt.length === 0) throw invalid(["prompt"], "must have at least one token");
   if (prompt.length > base.context - room)

@@ -3,7 +3,7 @@
 //
 //   waiting ──admit──► reading its prompt ──last piece──► answering ──end, stop string, length, abort──► idle (keeps its cells)
 //
-// Always true: a seat's cells were computed under one adapter; `cells` says what they hold; native calls happen inside a turn.
+// Invariants: a seat's cells were computed under one adapter; `cells` lists their tokens; native calls run inside a turn.
 import { setImmediate } from "node:timers/promises";
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -20,29 +20,29 @@ export interface BatcherOptions {
   context: NativeContext;
   tokenizer: Tokenizer;
   openGrammar: (gbnf: string) => NativeGrammar;
-  /** Where prompts go that lose their seat, or null. */
+  /** Keeps prompts that lost their seat; null when none are kept. */
   parked: ParkedPrompts | null;
   turns: Turns;
   seats: number;
   seatContext: number;
-  /** Most tokens of a step. */
+  /** Most tokens per step. */
   batch: number;
-  /** Most tokens that a step in which others answer reads for each prompt: what their next token may be late by. */
+  /** Most tokens read of each prompt in a step in which other seats answer: it bounds the delay of their next token. */
   prefill: number;
   queueLimit: number;
-  /** Most threads to decode with now: fewer while others hold some, since two pools on one core stand in each other's way. */
+  /** Most threads to decode with now. Fewer while a run holds some: two thread pools on one core slow each other down. */
   threads: () => number;
   log: Log;
 }
 
-/** Steps a group keeps while other groups, or the evaluation lane, wait. */
+/** Steps that a group runs in a row while other groups, or the evaluation lane, wait. */
 const stepsPerTurn = 8;
-/** Shorter prefixes are cheaper to read again than to look after. */
+/** Prefixes shorter than this are cheaper to read again than to reuse. */
 const leastReuse = 16;
-/** Most rows of logits of a step, for prompts whose log-probs are wanted: a row of a large vocabulary is half a megabyte. */
+/** Most rows of logits per step for prompts whose log-probs are wanted: with a large vocabulary a row is half a megabyte. */
 const scoredRows = 64;
 
-/** The group's name: all requests of one adapter; "" is the base itself. */
+/** Adapter id that names a group of requests; "" is the base without an adapter. */
 export type AdapterKey = string;
 
 interface Seat {
@@ -50,16 +50,16 @@ interface Seat {
   job: Job | null;
   key: AdapterKey;
   owner: string;
-  /** The conversation that its cells belong to, or null. */
+  /** The conversation that its cells belong to; null when they need not be kept. */
   session: string | null;
   /** Tokens whose keys and values the sequence holds. */
   cells: number[];
-  /** Tokens to decode next; from `at` on. */
+  /** Tokens to decode, from index `at` on. */
   pending: readonly number[];
   at: number;
   /** Order of admission: prompts are read in that order. */
   turn: number;
-  /** The seat whose first cells this one waits for, so many of them. */
+  /** The seat whose first `length` cells this one waits to copy. */
   source: { seat: Seat; length: number } | null;
   sampler: NativeSampler;
 }
@@ -75,9 +75,9 @@ export class Batcher {
   private group: AdapterKey = "";
   private groupSteps = 0;
   private adapterSet: AdapterKey = "";
-  /** Whether the last step's seats stood apart. */
+  /** Whether the last step ran with its seats out of line, to put off a move. */
   private apart = false;
-  /** Moving mean of a request's seconds on its seat. */
+  /** Moving mean of the seconds for which a request holds its seat. */
   private meanSeconds = 1;
 
   constructor(options: BatcherOptions) {
@@ -97,7 +97,7 @@ export class Batcher {
     }));
   }
 
-  /** Throws engine_busy, inference_failed. The prompt was checked. */
+  /** Throws engine_busy or inference_failed. The caller must have checked the prompt. */
   async *generate(
     request: GenerateRequest,
     key: AdapterKey,
@@ -122,12 +122,12 @@ export class Batcher {
     }
   }
 
-  /** Resolves once no request of this adapter runs or waits. */
+  /** Resolves once no request of this adapter is running or waiting. */
   async drain(key: AdapterKey): Promise<void> {
     if (this.busyWith(key)) await new Promise<void>((resolve) => this.drains.add({ key, resolve }));
   }
 
-  /** Forgets what was computed under an adapter, so that it can be disposed. Inside a turn. */
+  /** Clears everything that was computed under an adapter, so that it can be disposed. Call it inside a turn. */
   forget(key: AdapterKey): void {
     for (const seat of this.seats)
       if (seat.key === key && seat.job === null) {
@@ -205,13 +205,13 @@ export class Batcher {
           await this.admit();
           if (this.active().length === 0) return;
           await this.step();
-          // What was drawn is written now: once the next step has the cores, each write takes several times as long, and holds it up.
+          // Let token writes run now: once the next step has the cores, each takes several times as long and delays the step.
           await setImmediate();
         }
       });
   }
 
-  /** Seats for those who wait. The last free seat is kept for people. */
+  /** Gives free seats to waiting jobs. The last free seat is kept for interactive requests. */
   private async admit(): Promise<void> {
     for (;;) {
       const free = this.seats.filter((seat) => seat.job === null);
@@ -222,7 +222,7 @@ export class Batcher {
     }
   }
 
-  /** A job whose seat could not be made ready: the others go on. */
+  /** Fails a job whose seat could not be prepared; the other jobs go on. */
   private refuse(job: Job, cause: unknown): void {
     this.options.log("error", "admission_failed", { error: cause });
     const failure = new Failure("inference_failed", undefined, { cause });
@@ -236,8 +236,8 @@ export class Batcher {
   }
 
   /**
-   * On the idle seat that holds the longest beginning of this prompt, of the same owner and adapter; else on a fresh one, which
-   * gets such a beginning from where it was parked, or waits for a copy where a busy seat holds or reads it.
+   * Takes the idle seat that holds the longest prefix of this prompt, of the same owner and adapter. Otherwise takes a fresh
+   * seat: its prefix is restored from a parked prompt, or copied later from a busy seat that holds it or is reading it.
    */
   private async place(job: Job, free: Seat[]): Promise<void> {
     const { prompt, sampling, session = null } = job.request;
@@ -247,7 +247,7 @@ export class Batcher {
     const best = Math.max(idle?.length ?? 0, busy?.length ?? 0, parked?.length ?? 0);
     const seat = idle?.length === best ? idle.seat : this.freshSeat(job);
     const before: Held = { key: seat.key, owner: seat.owner, cells: seat.cells };
-    // The job's own before anything is waited for: whoever asks in the meantime must find it.
+    // Assign the job before the first await: code that runs in the meantime must find it on its seat.
     seat.job = job;
     seat.key = job.key;
     seat.owner = job.owner;
@@ -270,7 +270,7 @@ export class Batcher {
     seat.sampler.setBias(sampling.logitBias);
   }
 
-  /** Forgets all but the first cells of those that a seat holds. */
+  /** Removes all but the first `kept` cells of a seat. Returns false when the model cannot remove part of a sequence. */
   private cutTo(seat: Seat, { length }: readonly number[], kept: number): boolean {
     return length === kept || this.options.context.cut(seat.id, kept);
   }
@@ -278,7 +278,7 @@ export class Batcher {
   private parkedPrefix({ key, owner, request }: Job): ReturnType<ParkedPrompts["find"]> {
     const { prompt, onPrompt } = request;
     const found = onPrompt === undefined ? this.options.parked?.find({ key, owner, cells: prompt }) : null;
-    // The last token is decoded in any case: its logits are wanted.
+    // The last token is always decoded, because its logits are needed.
     const length = Math.min(found?.length ?? 0, prompt.length - 1);
     return found && length >= leastReuse ? { ...found, length } : null;
   }
@@ -288,18 +288,18 @@ export class Batcher {
     return (await this.options.parked!.restore(parked, seat.id)) && this.cutTo(seat, parked.cells, length);
   }
 
-  /** Beside its group where it can be, and not in the place of a conversation that goes on while there is another. */
+  /** A free seat, next to its group if possible. A seat that holds a conversation is taken only when there is no other. */
   private freshSeat(job: Job): Seat {
     const members = this.active().filter((seat) => seat.key === job.key);
     const ids = members.map((seat) => seat.id);
     const isTaken = (id: number): boolean => this.seats[id]!.job !== null;
     const free = seatBeside(this.seats.length, ids, (id) => isTaken(id) || this.isKept(id));
     if (free >= 0) return this.seats[free]!;
-    // All hold conversations: the one that was quiet for longest makes room.
+    // All free seats hold conversations: take the one that was admitted longest ago.
     return this.seats.filter((seat) => seat.job === null).sort((a, b) => a.turn - b.turn)[0]!;
   }
 
-  /** A conversation that begins anew elsewhere leaves nothing behind that is worth keeping. */
+  /** When a conversation is placed on a seat, its older idle seats need not be kept any more. */
   private forgetOlder({ id, session, owner }: Seat): void {
     if (session === null) return;
     for (const seat of this.seats)
@@ -318,17 +318,17 @@ export class Batcher {
     for (const seat of among) {
       if (seat.key !== job.key || seat.owner !== job.owner) continue;
       let length = commonPrefix(seat.cells, prompt);
-      // What a busy seat is still to read. A cell of an answer comes as late as the answer does, and is not waited for.
+      // Count the prompt tokens that a busy seat has yet to read, but not those of its answer, which come one per step.
       if (seat.job !== null && length === seat.cells.length && seat.source === null)
         length += commonPrefix(seat.pending.slice(seat.at), prompt.slice(length));
-      // The last token is decoded in any case: its logits are wanted.
+      // The last token is always decoded, because its logits are needed.
       length = Math.min(length, prompt.length - 1);
       if (length >= leastReuse && length > (best?.length ?? 0)) best = { seat, length };
     }
     return best;
   }
 
-  /** Cells for the seats that wait for another's: once it has them, or will not get them any more. */
+  /** Copies cells to seats that wait for another seat's, once that seat has them or has stopped working on them. */
   private async takeCopies(): Promise<void> {
     for (const seat of this.active()) {
       if (seat.source === null) continue;
@@ -394,7 +394,7 @@ export class Batcher {
   private async decode(parts: readonly BatchPart[]): Promise<number[][]> {
     const { context, threads } = this.options;
     const tokens = parts.reduce((sum, part) => sum + part.tokens.length, 0);
-    // The more answers at once, the less each costs; of prompts a token costs about the same, whatever is read.
+    // An answer's token costs less the more answers share the step; a prompt token costs about the same in any step.
     const kind = tokens === parts.length ? `${tokens} answers` : "prompts";
     return this.threadChoice.step(kind, threads(), tokens, (chosen) => {
       context.setThreads(chosen);
@@ -407,7 +407,7 @@ export class Batcher {
     return this.active().filter((seat) => seat.key === key && seat.source === null);
   }
 
-  /** The group in turn: it stays while it is alone, and for some steps when others wait. */
+  /** The group to run next: the current one while it is alone, and for up to `stepsPerTurn` steps while others wait. */
   private nextGroup(): AdapterKey {
     const keys = [...new Set(this.active().map((seat) => seat.key))].sort();
     if (keys.includes(this.group) && (keys.length === 1 || this.groupSteps < stepsPerTurn)) this.groupSteps++;
@@ -422,9 +422,9 @@ export class Batcher {
     const ids = this.reading(key).map((seat) => seat.id);
     const isTaken = (id: number): boolean => this.seats[id]!.job !== null;
     const around = movesToAlign(this.seats.length, ids, (id) => isTaken(id) || this.isKept(id));
-    // A batch in two pieces costs every step; a conversation read anew costs once.
+    // Overwriting a kept conversation costs one re-read of it; a batch in two pieces costs time at every step.
     const moves = around.length > 0 ? around : movesToAlign(this.seats.length, ids, isTaken);
-    // Whoever was answered often asks again at once, and gets the seat that is free: one step waits for that.
+    // A client often asks again as soon as it is answered and gets the free seat back, so a move is put off by one step.
     this.apart = moves.length > 0 && !this.apart;
     if (this.apart) return;
     for (const [from, to] of moves) {
@@ -438,8 +438,9 @@ export class Batcher {
   }
 
   /**
-   * Tokens of each seat in this step: one for who answers, the rest of the budget for prompts in the order they came. The more
-   * wait for their first token, the more is read: one new prompt hardly holds up those who answer, and many wait for few.
+   * Tokens of each seat in this step: one for each answering seat, the rest of the budget for prompts in order of admission.
+   * The budget grows with the number of prompts being read: a single new prompt then hardly delays the answers, while many
+   * prompts waiting for their first token are not held up by a few answers.
    */
   private share(members: readonly Seat[]): Map<Seat, number> {
     const { batch, prefill } = this.options;
@@ -450,7 +451,7 @@ export class Batcher {
     let rows = scoredRows;
     for (const seat of reading) {
       const isScored = seat.job!.request.onPrompt !== undefined;
-      // At least one token each, so that the ids of the batch stay a run.
+      // Every seat gets at least one token, so that the sequence ids of the batch stay consecutive.
       const size = Math.max(1, Math.min(seat.pending.length - seat.at, budget, isScored ? rows : budget));
       sizes.set(seat, size);
       budget -= size;
@@ -459,7 +460,7 @@ export class Batcher {
     return sizes;
   }
 
-  /** What the rows of a step say: log-probs of the prompt where they are wanted, and the next token once it is read. */
+  /** Handles a seat's logits: records the prompt's log-probs if wanted, and draws a token once the prompt has been read. */
   private async advance(seat: Seat, rows: readonly number[]): Promise<void> {
     const { tokenizer, seatContext } = this.options;
     const { sampler } = seat;
@@ -480,7 +481,7 @@ export class Batcher {
       if (ended === null) job.notify();
       else this.free(seat, ended);
     } catch (cause) {
-      // One answer's own trouble, such as a grammar that no token continues: the others of the step go on.
+      // Only this answer fails, for example when no token continues its grammar; the other seats of the step go on.
       this.options.log("error", "draw_failed", { error: cause });
       this.free(seat, new Failure("inference_failed", undefined, { cause }));
     }

@@ -1,5 +1,6 @@
-// The one file that knows node-llama-cpp's insides. Its public API schedules sequences one by one, cuts long prompts without a
-// word and hides raw logits; the addon under it does not. The names used here are checked at start: the version is pinned.
+// The only file that uses node-llama-cpp's internals. The public API schedules sequences one by one, silently truncates long
+// prompts and hides raw logits; the native addon beneath it does not. The addon's members used here are checked at start, and
+// the version is pinned.
 import type { Llama } from "node-llama-cpp";
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -10,7 +11,7 @@ import { type Pooling, poolingOf, poolingOverrides } from "./pooling.ts";
 import { checkModel } from "./soundness.ts";
 import { createTokenizer, type NativeVocabulary } from "./tokenizer.ts";
 
-/** As in node_modules/node-llama-cpp/dist/bindings/AddonTypes.d.ts, only what is used. */
+/** The part of node_modules/node-llama-cpp/dist/bindings/AddonTypes.d.ts that is used here. */
 interface AddonModel extends NativeVocabulary {
   init(): Promise<boolean>;
   loadLora(lora: AddonLora): Promise<void>;
@@ -79,7 +80,7 @@ interface Addon {
   AddonGrammar: new (gbnf: string, options: { rootRuleName: string }) => AddonGrammar;
   AddonGrammarEvaluationState: {
     new (model: AddonModel, grammar: AddonGrammar): AddonGrammarState;
-    /** A copy. */
+    /** Copies a state. */
     new (state: AddonGrammarState): AddonGrammarState;
   };
   AddonSampler: (new (
@@ -137,21 +138,21 @@ const expected: Record<Class, string[]> = {
 
 const expectedStatics = ["canBeNextTokenForGrammarEvaluationState", "acceptGrammarEvaluationStateToken"];
 
-/** How many candidates a step keeps. */
+/** Number of most probable tokens whose logits are kept at each step. */
 export const keptLogits = 64;
 
 export interface Native {
   readonly gpu: "cuda" | "vulkan" | "metal" | false;
-  /** Bytes of the GPU's memory, whoever uses it; null without a GPU. */
+  /** Bytes of the GPU's memory, counting every process that uses it; null without a GPU. */
   gpuMemory(): { total: number; free: number } | null;
   /** Throws model_invalid or model_load_failed. */
   openModel(path: string, options?: OpenOptions): Promise<NativeModel>;
 }
 
 export interface OpenOptions {
-  /** The tokenizer without the weights. */
+  /** Loads the tokenizer without the weights. */
   vocabularyOnly?: boolean;
-  /** Looks at every weight, and refuses what is no number; keeps them off the GPU. */
+  /** Refuses a file with a weight that is not a finite number, and keeps the weights off the GPU. */
   onTrial?: boolean;
 }
 
@@ -160,42 +161,42 @@ export interface NativeModel {
   readonly tokenizer: Tokenizer;
   readonly bytes: number;
   readonly parameters: number;
-  /** Throws model_load_failed. The file name must carry a hash of the content when the file can ever change. */
+  /** Throws model_load_failed. If the file can ever change, its name must contain a hash of its content. */
   openAdapter(path: string): Promise<NativeAdapter>;
   openContext(shape: ContextShape): Promise<NativeContext>;
-  /** At its beginning. Throws validation for a GBNF that the library does not take. */
+  /** A grammar in its initial state. Throws validation for GBNF that the library rejects. */
   openGrammar(gbnf: string): NativeGrammar;
   openEmbeddingContext(shape: Omit<ContextShape, "sequences">): Promise<NativeEmbeddingContext>;
-  /** The separator of a query and a document, or null. */
+  /** Token that separates a query from a document, or null. */
   readonly sep: number | null;
-  /** What closes a text that is read whole. */
+  /** Tokens that close a text read for its vector. */
   readonly ends: readonly number[];
-  /** Whether a cross-encoder's first output is a probability already: the library takes the softmax of these. */
+  /** Whether a cross-encoder's first output is already a probability: the library applies softmax for these models. */
   readonly ranksByProbability: boolean;
   dispose(): Promise<void>;
 }
 
-/** One sequence, read for its pooled state instead of its logits. The library gives that of its first sequence alone. */
+/** One sequence, read for its pooled state instead of its logits. The library returns this for its first sequence only. */
 export interface NativeEmbeddingContext {
-  /** Tokens from `position` on; at 0 what was read before is forgotten. The pooled state of just these tokens. */
+  /** Reads tokens from `position` on; at 0, earlier tokens are forgotten. Returns the pooled state of just these tokens. */
   read(tokens: readonly number[], position: number): Promise<Float64Array>;
   setAdapter(adapter: NativeAdapter | null): void;
   setThreads(threads: number): void;
   dispose(): Promise<void>;
 }
 
-/** Where an answer stands in a grammar. Its memory goes with the garbage. */
+/** State of an answer within a grammar. Its memory is freed by garbage collection. */
 export interface NativeGrammar {
   readonly state: AddonGrammarState;
-  /** Whether the token goes on from here; an end of generation, where the grammar may end. */
+  /** Whether the grammar allows this token next; an end-of-generation token is allowed where the grammar may end. */
   allows(token: number): boolean;
-  /** The token must be allowed and no end of generation: the library aborts the process on that. */
+  /** Advances by a token that is allowed and does not end generation. The library aborts the process on any other. */
   accept(token: number): void;
 }
 
 export interface NativeAdapter {
   readonly addon: AddonLora;
-  /** Only after no context uses it any more. */
+  /** Call it only when no context uses the adapter any more. */
   dispose(): Promise<void>;
 }
 
@@ -203,12 +204,12 @@ export interface ContextShape {
   sequences: number;
   /** Tokens of one sequence. */
   seatContext: number;
-  /** Most tokens of one decode. */
+  /** Most tokens per decode. */
   batch: number;
   threads: number;
 }
 
-/** What one sequence adds to a step: its tokens, from `position` on, and where among them logits are wanted. */
+/** One sequence's part of a step: its tokens, from `position` on, and the indices among them at which logits are wanted. */
 export interface BatchPart {
   sequence: number;
   position: number;
@@ -216,18 +217,20 @@ export interface BatchPart {
   logitsAt: readonly number[];
 }
 
-/** Sequences hold their own cells. Nothing here may overlap a running `decode`. */
+/** Each sequence has its own cells. No other call may overlap a running `decode`. */
 export interface NativeContext {
   readonly memoryBytes: number;
-  /** One step; the answer holds, per part, the rows to sample from. */
+  /** Runs one step; returns, for each part, the rows to sample from. */
   decode(parts: readonly BatchPart[]): Promise<number[][]>;
   openSampler(): NativeSampler;
   clear(sequence: number): void;
-  /** Forgets the cells of a sequence from `position` on. false: this model cannot, and nothing was forgotten. */
+  /** Removes the cells of a sequence from `position` on. false: the model cannot do this, and nothing was removed. */
   cut(sequence: number, position: number): boolean;
-  /** Writes the cells of a sequence to a file; its bytes. null: they are still on their way from another sequence. */
+  /**
+   * Writes the cells of a sequence to a file and returns its bytes; null while a copy from or to the sequence is pending.
+   */
   save(sequence: number, path: string): Promise<number | null>;
-  /** Overwrites a sequence with what `save` wrote in this context; false: its place is still to be read, and nothing was done. */
+  /** Overwrites a sequence with what `save` wrote in this context. false: a copy of it is pending, and nothing was done. */
   restore(sequence: number, path: string): Promise<boolean>;
   /** Overwrites `to` with the cells of `from`. */
   copy(from: number, to: number): Promise<void>;
@@ -239,20 +242,24 @@ export interface NativeContext {
 }
 
 export interface NativeSampler {
-  /** Added to the logits before the 64 are chosen; a token outside the 64 could not be raised otherwise. */
+  /** Sets a bias that is added before the 64 are chosen: only so can it raise a token from outside the 64. */
   setBias(bias: ReadonlyMap<number, number>): void;
-  /** The kept logits of a row, as the model gave them: temperature 1 and a bare top-k leave them alone; a bias is taken off. */
+  /**
+   * The kept logits of a row as the model gave them: temperature 1 and a plain top-k keep them, and a bias is subtracted.
+   */
   top(row: number): Promise<TopLogits>;
-  /** The same of the tokens that a grammar allows, fewer where it allows fewer: costs a look at the whole vocabulary. */
+  /** As `top`, for the tokens that a grammar allows; may be fewer than 64. It has to look at the whole vocabulary. */
   under(row: number, grammar: NativeGrammar): Promise<TopLogits>;
-  /** ln p(token) over the whole vocabulary, in nats, the most probable token, and ln of the sum of e^logit over all. */
+  /**
+   * ln p(token) over the whole vocabulary in nats, the most probable token, and ln of the sum of e^logit over all tokens.
+   */
   exact(row: number, token: number): Promise<{ logprob: number; best: number; logZ: number }>;
   dispose(): void;
 }
 
 let opened: Promise<Native> | null = null;
 
-/** Loads the library once a process: its import alone takes half a second, so nothing is imported before it is needed. */
+/** Loads the library once per process, on first use: its import alone takes half a second. */
 export function openNative(log: Log): Promise<Native> {
   opened ??= open(log).catch((error) => {
     opened = null;
@@ -274,7 +281,7 @@ async function open(log: Log): Promise<Native> {
       progressLogs: false,
       logger: (level, message) => {
         const text = message.trim();
-        // The library's own notes go below ours: a load prints hundreds of lines.
+        // The library's messages are logged at a lower level than ours: a load prints hundreds of lines.
         if (text.length > 3) log(level === "error" || level === "fatal" ? "warn" : "debug", "native", { text });
       },
     });
@@ -319,7 +326,8 @@ async function openModel(addon: Addon, gpu: boolean, path: string, options: Open
     vocabOnly: vocabularyOnly,
     useMmap: true,
     overridesList: poolingOverrides(header),
-    // More than any model has: all of them. What does not fit is refused before, by the memory book-keeping.
+    // 9999 is more layers than any model has, so all go to the GPU. The memory accounting has already refused what does not
+    // fit.
     gpuLayers: gpu && !vocabularyOnly && !onTrial ? 9999 : 0,
     checkTensors: onTrial,
   });
@@ -352,10 +360,10 @@ async function openModel(addon: Addon, gpu: boolean, path: string, options: Open
 }
 
 const tokenOf = (token: number): number | null => (token < 0 ? null : token);
-/** llama.cpp's number of WordPiece vocabularies. */
+/** llama.cpp's number for WordPiece vocabularies. */
 const wordPiece = 3;
 
-/** WordPiece texts end with the separator; others with the end of text, where the file asks for it. */
+/** The tokens that end a text: the separator for WordPiece; otherwise the end-of-text token, if the file asks for it. */
 function endsOf(model: AddonModel): number[] {
   if (model.getVocabularyType() === wordPiece) return [model.sepToken()].filter((token) => token >= 0);
   return model.shouldAppendEosToken() ? [model.tokenEos()].filter((token) => token >= 0) : [];
@@ -388,7 +396,10 @@ async function openContext(addon: Addon, model: AddonModel, shape: ContextShape)
   });
   await mustLoad("a context", () => context.init());
   const { cpuRam, gpuVram } = context.getMemoryBreakdown();
-  /** The library copies cells only when it decodes next: until then these are not what they will be, or are still wanted. */
+  /**
+   * Sequences with a pending copy. The library copies cells only at its next decode: until then those of the target are not
+   * yet there, and those of the source are still needed.
+   */
   const copied = new Set<number>();
   const copy = async (from: number, to: number): Promise<void> => {
     copied.add(from).add(to);
@@ -407,11 +418,11 @@ async function openContext(addon: Addon, model: AddonModel, shape: ContextShape)
     },
     openSampler: () => openSampler(addon, model, context),
     clear: (sequence) => context.disposeSequence(sequence),
-    // A model with a sliding window forgets by itself what lies behind it: then what is left before `position` has holes.
+    // A model with a sliding window drops the cells behind it by itself: the cells before `position` may then be incomplete.
     cut: (sequence, position) =>
       context.getSequenceKvCacheMinPosition(sequence) <= 0 &&
       context.removeTokenCellsFromSequence(sequence, position, -1),
-    // Of the tokens that the file could carry the library wants one at least.
+    // The file can also hold tokens, and the library requires at least one.
     save: async (sequence, path) =>
       copied.has(sequence) ? null : context.saveSequenceStateToFile(path, sequence, Uint32Array.of(0)),
     restore: async (sequence, path) => {
@@ -432,8 +443,9 @@ async function openContext(addon: Addon, model: AddonModel, shape: ContextShape)
 }
 
 /**
- * Tokens up to which a CPU reads a text sooner without flash attention: the library's goes row by row below 64 of them. Measured
- * (MiniLM, 1 thread): 32 tokens 22 ms and 34 with it, 63 tokens 49 and 86, 64 tokens 46 and 36, 512 tokens 668 and 362.
+ * Length in tokens up to which a CPU reads a text faster without flash attention: below 64 tokens the library's flash
+ * attention goes row by row. Measured without and with it (MiniLM, 1 thread): 32 tokens 22 and 34 ms, 63 tokens 49 and 86 ms,
+ * 64 tokens 46 and 36 ms, 512 tokens 668 and 362 ms.
  */
 export const shortText = 63;
 
@@ -456,7 +468,7 @@ async function openEmbeddingContext(
   await mustLoad("an embedding context", () => context.init());
   return {
     read: async (tokens, position) => {
-      // An encoder keeps no cells that could be forgotten.
+      // An encoder keeps no cells, so there is nothing to clear.
       if (position === 0 && !isEncoder) context.disposeSequence(0);
       context.initBatch(shape.batch);
       context.addToBatch(0, position, Uint32Array.from(tokens), Uint32Array.of(tokens.length - 1));
@@ -471,7 +483,7 @@ async function openEmbeddingContext(
 
 function openSampler(addon: Addon, model: AddonModel, context: AddonContext): NativeSampler {
   let bias: ReadonlyMap<number, number> = new Map();
-  /** Temperature 1 and a bare top-k, with the bias of now. */
+  /** Sets temperature 1 and a plain top-k, with the current bias. */
   const configure = (sampler: AddonSampler, more: { grammarEvaluationState?: AddonGrammarState } = {}): void =>
     sampler.applyConfig({
       ...{ temperature: 1, topK: keptLogits, topP: 1, minP: 0, seed: 0 },
@@ -496,7 +508,7 @@ function openSampler(addon: Addon, model: AddonModel, context: AddonContext): Na
     top: (row) => logitsOf(row, kept),
     under: (row, { state }) => {
       bound ??= new addon.AddonSampler(model);
-      // The library's own draw moves the state it is given: a copy.
+      // The library's own draw advances the state it is given, so it gets a copy.
       configure(bound, { grammarEvaluationState: new addon.AddonGrammarEvaluationState(state) });
       return logitsOf(row, bound);
     },
@@ -508,7 +520,7 @@ function openSampler(addon: Addon, model: AddonModel, context: AddonContext): Na
       const filter: [number[], boolean, boolean, boolean, number] = [[token], false, false, true, 0];
       const answer = await context.sampleToken(row, greedy, false, false, filter, true);
       const [best, logits, weight] = [answer[0], answer[3]!, answer[4]!];
-      // Pairs (token, logit) of the wanted token and of the best one, which may be the same.
+      // (token, logit) pairs of the wanted token and of the best one, which may be the same.
       const logitOf = (id: number): number =>
         logits[logits.findIndex((value, at) => at % 2 === 0 && value === id) + 1]!;
       const logZ = logitOf(best) + Math.log(weight);
@@ -522,10 +534,10 @@ function openSampler(addon: Addon, model: AddonModel, context: AddonContext): Na
   };
 }
 
-/** pairs: token, logit, token, logit, by falling logit. */
+/** `pairs` alternates token and logit, by falling logit. */
 function topOf(pairs: readonly number[], bias: ReadonlyMap<number, number>): TopLogits {
   const places: number[] = [];
-  // What a grammar refuses stands at −∞.
+  // Tokens that a grammar refuses have a logit of −∞.
   for (let at = 0; at < pairs.length; at += 2) if (pairs[at + 1]! > Number.NEGATIVE_INFINITY) places.push(at);
   const logitAt = (at: number): number => pairs[at + 1]! - (bias.get(pairs[at]!) ?? 0);
   if (bias.size > 0) places.sort((a, b) => logitAt(b) - logitAt(a));

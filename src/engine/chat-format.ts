@@ -1,10 +1,10 @@
-// Messages → token ids: the one place for chat templates, used to serve and to train.
+// Messages → token ids: the only place for chat templates, used for serving and for training.
 //
-// The GGUF's own Jinja template is rendered with a stand-in for every text a person wrote, so that neither the template nor the
-// tokeniser's reading of special tokens ever sees those texts: `<|im_start|>` typed by a user stays plain text. What the template
-// itself writes is read with special tokens. Text between two special tokens is encoded in one piece, as the model saw it in
-// training, except that an assistant's text is always a piece of its own, as it is when the model writes it. Of tools and of the
-// arguments of calls, templates write the JSON themselves: there, stand-ins take the place of special tokens' texts only.
+// The GGUF's own Jinja template is rendered with a stand-in for every text that a person wrote, so that neither the template
+// nor the parsing of special tokens ever sees those texts: `<|im_start|>` typed by a user stays plain text. The template's
+// own text is parsed for special tokens. Text between two special tokens is encoded in one piece, as the model saw it in
+// training, except that an assistant's text is always its own piece, as it is when the model writes it. Templates write the
+// JSON of tools and of call arguments themselves, so there stand-ins replace only the texts of special tokens.
 
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import { Failure, invalid } from "../base/errors.ts";
@@ -26,30 +26,30 @@ export interface ChatMessage {
   role: string;
   content: string;
   name?: string;
-  /** Of an assistant. */
+  /** Calls that an assistant made. */
   toolCalls?: readonly ToolCall[];
-  /** Of a tool's answer. */
+  /** For a tool's result: the call that it belongs to. */
   toolCallId?: string;
-  /** Of an assistant: what it thought before it spoke. */
+  /** For an assistant: its reasoning before the answer. */
   thought?: string;
 }
 
 export interface PromptOptions {
   addGenerationPrompt?: boolean;
   tools?: readonly Tool[];
-  /** Told to the template; left to it where undefined. */
+  /** Passed to the template; undefined leaves the choice to the template. */
   enableThinking?: boolean;
 }
 
 export interface TrainingTokens {
   tokens: Int32Array;
-  /** 1 on what the assistant writes and on the token that ends its turn, else 0. */
+  /** 1 for tokens that the assistant writes and for the token that ends its turn, else 0. */
   weights: Float32Array;
 }
 
 const roles: readonly string[] = ["system", "user", "assistant", "tool"];
 
-/** Padding that a template which trims a text takes off, and that it would not write itself. */
+/** Padding of stand-ins: a template that trims a text removes it, and no template writes it itself. */
 const pad = "\u2003";
 const standIn = (index: number): string => `${pad}\ue000${index}\ue001${pad}`;
 const standIns = /(\u2003?)\ue000(\d+)\ue001(\u2003?)/g;
@@ -64,7 +64,7 @@ export function formatChat(
   return encode(tokenizer, pieces, shown).tokens;
 }
 
-/** The same of a conversation of any length: others are served while it is read. */
+/** As formatChat, for conversations of any length: other requests are served in the meantime. */
 export async function formatLongChat(
   tokenizer: Tokenizer,
   messages: readonly ChatMessage[],
@@ -94,14 +94,14 @@ function piecesOf(
   return { pieces: render(tokenizer, shown, known ? options : { ...options, tools: [] }), shown };
 }
 
-/** How this model writes calls: as its template has them, or in our own form where the template knows none. */
+/** How this model writes calls: in its template's format, or in our own if the template has none. */
 export function callFormatOf(tokenizer: Tokenizer): CallFormat {
   const known = prepare(tokenizer);
   known.calls ??= tried(tokenizer) ?? plainCalls;
   return known.calls;
 }
 
-/** null unless the template tells of tools, of calls in a form that can be read, and of results. */
+/** The template's call format; null unless the template renders tools, calls that can be parsed, and results. */
 function tried(tokenizer: Tokenizer): CallFormat | null {
   const question: ChatMessage = { role: "user", content: "probe_question" };
   const call: ChatMessage = { role: "assistant", content: "", toolCalls: [probe.call] };
@@ -141,7 +141,7 @@ const thoughtMarks: readonly ThoughtMarks[] = [
   { open: "[THINK]", close: "[/THINK]" },
 ];
 
-/** What this model puts around its thoughts; null for a model that has no such habit. */
+/** The markers around this model's reasoning; null for a model that uses none. */
 export function thoughtMarksOf(tokenizer: Tokenizer): ThoughtMarks | null {
   const knows = (mark: string): boolean =>
     tokenizer.specials.has(mark) || (tokenizer.chatTemplate?.includes(mark) ?? false);
@@ -149,8 +149,8 @@ export function thoughtMarksOf(tokenizer: Tokenizer): ThoughtMarks | null {
 }
 
 /**
- * A conversation that ends with an assistant's message, to learn from: exactly the served prompt of what comes before, then the
- * answer and the end of the turn.
+ * Tokens of a training conversation that ends with an assistant's message: exactly the prompt that serving makes of the
+ * messages before it, then the answer and the end of the turn.
  */
 export function formatTrainingRow(tokenizer: Tokenizer, messages: readonly ChatMessage[]): TrainingTokens {
   const last = messages.length - 1;
@@ -172,7 +172,7 @@ export function formatTrainingRow(tokenizer: Tokenizer, messages: readonly ChatM
   return { tokens: Int32Array.from(tokens), weights };
 }
 
-/** A stretch of rendered text: of the template, or of a message. */
+/** A stretch of rendered text, from the template or from a message. */
 interface Piece {
   text: string;
   /** Index of the message whose content it is; null for the template's text and for names. */
@@ -211,9 +211,11 @@ function render(tokenizer: Tokenizer, messages: readonly ChatMessage[], options:
   const { template, specials } = prepare(tokenizer);
   const texts: { text: string; message: number | null }[] = [];
   const put = (text: string, message: number | null): string =>
-    // An empty text goes in as it is: templates ask for it.
+    // Templates test whether a text is empty, so an empty text is passed as it is.
     text === "" ? "" : standIn(texts.push({ text, message }) - 1);
-  /** JSON that a template writes: markers in its texts, and what looks like a stand-in, never reach the template. */
+  /**
+   * Prepares JSON that the template writes: special tokens' texts become stand-ins, and anything like a stand-in is defused.
+   */
   const disarm = (value: unknown): unknown => {
     if (typeof value === "string")
       return value.replaceAll("\ue000", "\ufffd").replace(specials, (marker) => put(marker, null));
@@ -261,7 +263,7 @@ function render(tokenizer: Tokenizer, messages: readonly ChatMessage[], options:
   return pieces;
 }
 
-/** The template's globals are ours: no clock, so that today's tokens are yesterday's, and no endless `range`. */
+/** Only our own globals: no clock, so that a prompt has the same tokens every day, and no endless `range`. */
 function run(template: Template, variables: Record<string, unknown>): string {
   const globals = {
     true: true,
@@ -319,7 +321,7 @@ function encode(tokenizer: Tokenizer, pieces: readonly Piece[], messages: readon
   return step.value;
 }
 
-/** Gives every stretch of plain text, and wants its tokens back. */
+/** Yields every stretch of plain text and expects its tokens in return. */
 function* encodingOf(
   tokenizer: Tokenizer,
   pieces: readonly Piece[],
@@ -339,7 +341,7 @@ function* encodingOf(
     put(yield stretch, weight);
     stretch = "";
   }
-  // Markers of this template, which a person's text must not become even where the vocabulary calls them ordinary.
+  // Markers that this template writes. A person's text must not become one, even if the vocabulary calls it ordinary.
   const markers = new Set(
     pieces.filter((piece) => !piece.written).flatMap((piece) => piece.text.match(specials) ?? []),
   );
@@ -380,7 +382,7 @@ function* encodingOf(
   return { tokens, weights };
 }
 
-/** A text cut inside every marker it contains, so that no piece of it is one. */
+/** Cuts a text inside every marker that it contains, so that no piece contains a marker. */
 function disarmed(text: string, markers: ReadonlySet<string>): string[] {
   const cuts = new Set<number>();
   for (const marker of markers)
@@ -396,7 +398,7 @@ function disarmed(text: string, markers: ReadonlySet<string>): string[] {
   return parts;
 }
 
-/** The token by which a turn ends: the first end of generation that the template writes after it, else the model's own. */
+/** The token that ends a turn: the first end-of-generation token that the template writes after it, else the model's own. */
 function endOfTurn(tokenizer: Tokenizer, after: string): number[] {
   for (const match of after.matchAll(prepare(tokenizer).specials)) {
     const token = tokenizer.specials.get(match[0])!;

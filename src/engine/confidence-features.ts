@@ -1,22 +1,22 @@
-// What the log-probs of an answer say about it: the features of the confidence score, from the 64 kept logits of each step
-// (source A). ℓ is the log-prob of the token taken, H the entropy of the step, both in nats over the kept logits.
+// Features for the confidence score, from the 64 kept logits of each step of an answer (source A). ℓ is the log-prob of the
+// token taken, H the entropy of the step, both in nats over the kept logits.
 import type { FinishReason, TopLogits } from "./generator.ts";
 
-/** The order of the vector. The first six are those that few labels can carry. */
+/** Order of the feature vector. With few labels only the first six are used. */
 export const featureNames = [
   "logprob_sum",
   "logprob_mean",
   "logprob_min",
-  /** Mean of the lowest tenth, of one token at least. */
+  /** Mean of the lowest tenth, at least one token. */
   "logprob_lowest_tenth",
-  /** Mean of the last third, of one token at least. */
+  /** Mean of the last third, at least one token. */
   "logprob_tail",
   "logprob_first",
-  /** Best logit less the second best, at the first token; 0 where there is no second. */
+  /** Best logit minus the second best, at the first token; 0 where there is no second. */
   "margin_first",
   "entropy_mean",
   "entropy_max",
-  /** The least mean ℓ of any 16 tokens in a row; of all when there are fewer. */
+  /** Lowest mean ℓ of any 16 consecutive tokens; the mean of all if there are fewer. */
   "logprob_lowest_group",
   "length_ln",
   /** 1 when the model or a stop string ended the answer, 0 when its length did. */
@@ -36,7 +36,7 @@ export interface FeatureAccumulator {
 
 const groupSize = 16;
 
-/** Takes a step at a time, at the cost of one pass over its logits. */
+/** Accumulates the features step by step; each step costs one pass over its logits. */
 export function createFeatures(): FeatureAccumulator {
   const logprobs: number[] = [];
   let margin = 0;
@@ -82,7 +82,7 @@ export function answerFeatures(steps: readonly AnswerStep[], finishReason: Finis
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 const mean = (values: readonly number[]): number => sum(values) / values.length;
 
-/** logits by falling value. H = ln Z − Σ p·x, with x taken from the highest so that nothing overflows. */
+/** `logits` by falling value. H = ln Z − Σ p·x, with x relative to the highest logit so that nothing overflows. */
 function entropy(logits: Float32Array): number {
   const highest = logits[0]!;
   let total = 0;

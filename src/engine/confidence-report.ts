@@ -1,13 +1,13 @@
-// What the scores of held-out answers promise: how often each score was right, and from which score on to trust an answer.
+// Reports on held-out scores: how often answers of each score were right, and from which score on an answer can be trusted.
 import { lowerBound, upperBound } from "../base/statistics/clopper-pearson.ts";
 import type { HeldOut } from "./confidence.ts";
 
 type Counts = HeldOut["counts"];
 
-/** Chance that an interval or bound here misses. */
+/** Probability that an interval or bound here does not hold. */
 const miss = 0.05;
 const reliabilityRows = 10;
-/** Thresholds that are tried: the best-scored tenth, two tenths … all. */
+/** Number of thresholds tried: those that accept the best-scored tenth, two tenths … all. */
 const triedShares = 10;
 
 export interface ReliabilityRow {
@@ -17,19 +17,19 @@ export interface ReliabilityRow {
   n: number;
   /** Mean score, 0–100. */
   score: number;
-  /** Share that was right, 0–100, and its 95 % interval. */
+  /** Share that was right, 0–100, with its 95 % interval. */
   accuracy: number;
   accuracy_low: number;
   accuracy_high: number;
 }
 
-/** Rows of as equal numbers as whole scores allow. */
+/** Rows with numbers of answers as equal as whole scores allow. */
 export function reliabilityTable({ n, right }: Counts): ReliabilityRow[] {
   const total = sumOf(n);
   const rows: ReliabilityRow[] = [];
   let [from, before] = [0, 0];
   for (let left = reliabilityRows; before < total; left--) {
-    // A score that fills several rows leaves the others to the rest.
+    // If one score fills several rows, the remaining answers are shared among the remaining rows.
     const wanted = before + (total - before) / left;
     let [to, until] = [from, before];
     while (until < wanted) until += n[to++]!;
@@ -60,7 +60,7 @@ export interface CoveragePoint {
   error: number;
 }
 
-/** From the strictest threshold that accepts anything to the one that accepts all. */
+/** One point per threshold, from the strictest that accepts an answer to the one that accepts all. */
 export function riskCoverage({ n, right }: Counts): CoveragePoint[] {
   const total = sumOf(n);
   const points: CoveragePoint[] = [];
@@ -80,16 +80,16 @@ export interface SuggestedThreshold extends CoveragePoint {
 }
 
 /**
- * The lowest threshold whose error is bounded by `maxError` (a share) at 95 %: Clopper-Pearson bounds at ten coverages that were
- * set before the labels were looked at, Bonferroni's correction for choosing among them. null where none can be vouched for:
- * 59 answers without an error bound it by 5 %, were there only one choice.
+ * The lowest threshold whose error is bounded by `maxError` (a share) at 95 %, by Clopper-Pearson bounds at ten coverages
+ * fixed before the labels were looked at, with Bonferroni's correction for choosing among them. null when no threshold
+ * qualifies. With only one choice, 59 answers without an error would give a bound of 5 %.
  */
 export function suggestThreshold(counts: Counts, maxError: number): SuggestedThreshold | null {
   const points = riskCoverage(counts);
   const tried = new Set<CoveragePoint>();
   for (let share = 1; share <= triedShares; share++) {
     const point = points.find(({ coverage }) => coverage >= (100 * share) / triedShares - 1e-9);
-    // Without a single error it could be vouched for: whether it could is known from its size alone.
+    // Try a point only if it would qualify without a single error: that depends on its size alone, not on the labels.
     if (point && upperBound(0, point.n, miss / triedShares) <= maxError) tried.add(point);
   }
   let best: SuggestedThreshold | null = null;

@@ -1,13 +1,14 @@
-// From the features of an answer to the chance that it is right: fitting, and scoring. Pure; an artefact is plain JSON.
+// Fits and computes the probability that an answer is right, from the answer's features. Pure; a calibration is plain JSON.
 //
 //   features → standardise → logistic regression (L2) → p → (1 − π) · p → calibrator → score 0–100
 //
-// π is the chance that the question is none of the documents' (drift.ts); answers to foreign questions count as wrong, for no
-// benchmark vouches for them. The calibrator is Platt's below 2,000 labels and a centred isotonic curve from there on, fitted on
-// the log-odds of (1 − π) · p of answers that the regression had not seen; it comes last, so that what π takes from questions
-// that are about the documents after all is given back. Another one serves where π is not known.
-// Where documents can speak for an answer (support.ts), the regression hears them beside the tokens.
-// Too few labels fit nothing: the base family's prior calibrator answers then, and says that it is not calibrated.
+// π is the probability that the question is not about the documents (drift.ts). Answers to such foreign questions count as
+// wrong, because no benchmark covers them. The calibrator is Platt's below 2,000 labels and a centred isotonic curve from
+// there on. It is fitted on the log-odds of (1 − π) · p of answers that the regression had not seen. It comes last so that it
+// makes up for what π takes from questions that are about the documents after all. Where π is not known, another calibrator,
+// fitted on p, is used. Where the documents can support an answer (support.ts), the regression uses the support features
+// beside those of the tokens. With too few labels nothing is fitted: the prior of the base's family is used, and the score
+// says that it is not calibrated.
 import { sha256 } from "../base/files.ts";
 import {
   brierScore,
@@ -27,41 +28,43 @@ import { type SupportReference, supportFeatureNames, supportSpace } from "./supp
 export interface LabelledAnswer {
   features: readonly number[];
   correct: boolean;
-  /** Answers about one fact, which are never parted between fitting and testing; each its own when left out. */
+  /**
+   * Answers about one fact share a cluster, which is never split between fitting and testing. Left out: a cluster of its own.
+   */
   cluster?: string;
-  /** π of its question; of all answers or of none. */
+  /** π of its question; given for all answers or for none. */
   foreign?: number;
-  /** In the order of `supportFeatureNames`; of all answers or of none. */
+  /** In the order of `supportFeatureNames`; given for all answers or for none. */
   support?: readonly number[];
 }
 
-/** Any change of these voids the statistics. */
+/** A change in any of these makes a calibration void. */
 export interface ConfidenceIdentity {
   base_sha256: string;
   adapter_sha256: string;
   template_sha256: string;
   /** A: the 64 raw logits of the step loop. */
   feature_source: "A";
-  /** Of the inference library; its kernels decide the last digits of a logit. */
+  /** The inference library: its kernels determine the last digits of a logit. */
   engine: string;
 }
 
-/** From log-odds to a probability. */
+/** Maps log-odds to a probability. */
 export interface Calibrator {
   platt: Platt;
-  /** Serves instead of Platt's where it is there. */
+  /** Used instead of Platt's where present. */
   isotonic?: Curve;
 }
 
-/** The fitted numbers, without what they belong to. */
+/** The fitted numbers, without the identity of the model they belong to. */
 export interface CalibratorModel extends Logistic, Calibrator {
   /** Names of the features used, in order. */
   features: string[];
-  /** For log-odds that π had its part in. */
+  /** Calibrator for the log-odds of (1 − π) · p. */
   mixed?: Calibrator;
 }
 
-/** How well scores separate right from wrong answers, on answers the fit had not seen. null where it cannot be said. */
+/** How well scores separate right from wrong answers, on answers not used in the fit. null where it is undefined. */
 export interface CalibrationStatistics {
   /** Graded answers behind these figures. */
   n: number;
@@ -70,13 +73,13 @@ export interface CalibrationStatistics {
   brier: number | null;
 }
 
-/** Graded answers by the whole score they got from calibrators that had not seen them. */
+/** Graded answers by their rounded score, from calibrators that had not seen them. */
 export interface HeldOut {
   /** Answers at each score 0 … 100, and how many of them were right. */
   counts: { n: number[]; right: number[] };
   prr: number | null;
   brier_skill: number | null;
-  /** Over ten bins of equal mass; `perfect` is what chance alone makes of scores that are exactly right. */
+  /** Over ten bins of equal mass; `perfect_…` is the error that perfectly calibrated scores show by chance. */
   calibration_error: number;
   perfect_calibration_error: { mean: number; p95: number };
   debiased_calibration_error: number;
@@ -93,31 +96,31 @@ export interface Prior {
 export interface Calibration {
   format: 3;
   identity: ConfidenceIdentity;
-  /** false: the prior's numbers; `reason` says why. */
+  /** false: `model` is the prior's, and `reason` says why. */
   calibrated: boolean;
   reason: string | null;
-  /** Of token features, and of support's where there is `support`. */
+  /** Uses the token features, and the support features where `support` is not null. */
   model: CalibratorModel;
   statistics: CalibrationStatistics;
   /** null without graded answers. */
   held_out: HeldOut | null;
-  /** What serves where the calibration is void. */
+  /** Used where the calibration is void. */
   prior: { family: string; is_own_family: boolean; about: string; model: CalibratorModel };
-  /** What questions about the documents look like; null where that is not known, and why. */
+  /** What questions about the documents look like; null where that is not known, and `drift_reason` says why. */
   drift: DriftReference | null;
   drift_reason: string | null;
-  /** What the documents say for an answer; null without their text, and where nothing was fitted. */
+  /** The words of the documents' passages; null without the documents' text, and where nothing was fitted. */
   support: SupportReference | null;
   date: string;
 }
 
-/** As artefacts and the store hold it. The first format knew no support; the second had a model of its own for it, of other features. */
+/** As artefacts and the store hold it. Format 1 had no support; format 2 had a separate model for it, on other features. */
 export type StoredCalibration =
   | Calibration
   | (Omit<Calibration, "format" | "support"> & { format: 1 })
   | (Omit<Calibration, "format" | "support"> & { format: 2; supported: CalibratorModel | null; support: unknown });
 
-/** What was calibrated on features that are made no more is calibrated no more. */
+/** Reads any known format. A calibration on features that are no longer computed is read as not calibrated. */
 export function readCalibration(stored: StoredCalibration): Calibration {
   if (stored.format === 3) return stored;
   if (stored.format === 1) return { ...stored, format: 3, support: null };
@@ -143,17 +146,18 @@ export interface ConfidenceScore {
 }
 
 /**
- * Below this nothing is fitted; below `allFeatures` only the first six token features, and those of support. Thresholds are
- * judgement, and count what answers are worth: five wordings of a fact that are all right or all wrong are hardly more than one.
+ * With fewer labels nothing is fitted; below `allFeatures` only the first six token features and those of support are used.
+ * The thresholds are a judgement. They apply to the effective number of answers (worthOf): five wordings of a fact that are
+ * all right or all wrong are worth hardly more than one answer.
  */
 export const leastLabels = 100;
 const allFeatures = 300;
 const fewFeatures = 6;
-/** From so many labels on an isotonic curve is as good as Platt's two numbers, and better with more (simulated). */
+/** From this number of labels on, an isotonic curve is as good as Platt's two numbers, and better with more (simulated). */
 export const isotonicFrom = 2000;
-/** A regression needs some of both kinds. */
+/** Fewest right and fewest wrong answers that a regression needs. */
 const leastOfEachKind = 10;
-/** L2 penalties on standardised weights, on the sum of the loss: the one that foretells answers not seen best is taken. */
+/** L2 penalties on standardised weights, against the summed loss. The one that best predicts held-out answers is chosen. */
 const penalties = [1, 3, 10, 30, 100, 300, 1000];
 const folds = 10;
 
@@ -165,7 +169,7 @@ export interface CalibrationInput {
   isOwnFamily: boolean;
   identity: ConfidenceIdentity;
   drift: { reference: DriftReference } | { missing: string };
-  /** What the support of the answers was measured with. */
+  /** What the support of the answers was measured with; null without support. */
   support: SupportReference | null;
   date: string;
 }
@@ -223,13 +227,13 @@ function reasonNotToFit(answers: readonly LabelledAnswer[]): string | null {
   return null;
 }
 
-/** Answers about one fact are right or wrong together: how many that stand alone say as much, rounded down. */
+/** Effective number of independent answers, rounded down: answers about one fact tend to be right or wrong together. */
 function worthOf(answers: readonly LabelledAnswer[]): number {
   const groups = [...clustersOf(answers).values()].map((members) => members.map((at) => Number(answers[at]!.correct)));
   return groups.length < 2 ? groups.length : Math.floor(answers.length / designEffect(groups));
 }
 
-/** Places of answers by their cluster, in order of appearance. */
+/** Indices of the answers in each cluster, in order of appearance. */
 const clustersOf = (answers: readonly LabelledAnswer[]): Map<string, number[]> =>
   Map.groupBy(answers.keys(), (at) => {
     const { cluster } = answers[at]!;
@@ -237,8 +241,9 @@ const clustersOf = (answers: readonly LabelledAnswer[]): Map<string, number[]> =
   });
 
 /**
- * Fits regression and calibrator, to the support of answers too where they have it. `scores` are of regressions and calibrators
- * that had not seen the answer, so that every answer serves both fitting and testing without flattering.
+ * Fits the regression and the calibrator, with the support features when all answers have them. `scores` come from
+ * regressions and calibrators that had not seen the answer, so that every answer can be used for fitting and for testing
+ * without bias.
  */
 export function fitModel(
   answers: readonly LabelledAnswer[],
@@ -290,7 +295,9 @@ export function fitModel(
   return { model, statistics: statisticsOf(scores, labels), scores };
 }
 
-/** The log-odds of (1 − π) · p, from those of p; nothing is surer than a million to one, so that one answer bends no curve. */
+/**
+ * The log-odds of (1 − π) · p, from those of p. Clamped to a million to one, so that a single answer cannot bend a curve.
+ */
 function mix(margin: number, foreign: number): number {
   const p = Math.min(1 - 1e-6, Math.max(1e-6, (1 - foreign) * sigmoid(margin)));
   return Math.log(p / (1 - p));
@@ -304,11 +311,13 @@ const fitCalibrator = (margins: readonly number[], labels: readonly boolean[], c
 const calibrated = ({ platt, isotonic }: Calibrator, margin: number): number =>
   isotonic ? interpolate(isotonic, margin) : sigmoid(platt.a * margin + platt.b);
 
-/** The mean of −ln p of what came true. */
+/** The mean of −ln p of the observed outcomes. */
 const logLoss = (margins: readonly number[], labels: readonly boolean[]): number =>
   mean(margins.map((margin, at) => Math.log1p(Math.exp(labels[at] ? -margin : margin))));
 
-/** Whole clusters in turn, those mostly right and those mostly wrong each for themselves, so that folds are alike. */
+/**
+ * The fold of each answer. Whole clusters in turn, mostly right and mostly wrong ones separately, so that folds are alike.
+ */
 function foldsOf(answers: readonly LabelledAnswer[]): number[] {
   const fold = new Array<number>(answers.length);
   const seen = { true: 0, false: 0 };
@@ -321,8 +330,8 @@ function foldsOf(answers: readonly LabelledAnswer[]): number[] {
 }
 
 /**
- * `foreign`: π of the question, null where it is not known. `said`: the question and the answer in words, which a calibration with
- * `support` wants. `voided`: why the calibration is not to be trusted here; the prior answers then.
+ * `foreign`: π of the question, null where it is not known. `said`: the texts of the question and the answer, which a
+ * calibration with `support` needs. `voided`: why the calibration cannot be trusted here; the prior is used then.
  */
 export function scoreConfidence(
   calibration: Calibration,
@@ -353,14 +362,17 @@ export function scoreConfidence(
   };
 }
 
-/** What differs between where a calibration was made and where it shall serve; null when nothing does. */
+/** Says which parts of the identity differ from those that the calibration was made with; null when none do. */
 export function voidReason(calibration: Calibration, now: Partial<ConfidenceIdentity>): string | null {
   const keys = Object.keys(now) as (keyof ConfidenceIdentity)[];
   const changed = keys.filter((key) => calibration.identity[key] !== now[key]);
   return changed.length === 0 ? null : `Calibrated on another ${changed.join(", ")}`;
 }
 
-/** The same of a model as it is served: its files, its template, the engine. `adapterSha256` is null on no model with a calibration. */
+/**
+ * As voidReason, for a served model: its files, template and engine. A model with a calibration always has an
+ * `adapterSha256`.
+ */
 export function servedVoidReason(
   calibration: Calibration,
   model: { baseSha256: string; adapterSha256: string | null },
@@ -376,7 +388,7 @@ export function servedVoidReason(
   });
 }
 
-/** The chance that an answer with these features is right, in [0, 1]. `foreign`: π of its question, null where it is not known. */
+/** Probability in [0, 1] that an answer with these features is right. `foreign`: π of its question, null where not known. */
 export function probability(
   model: CalibratorModel,
   featureNames: readonly string[],
@@ -390,7 +402,7 @@ export function probability(
   });
   const margin = marginOf(model, row);
   if (foreign === null) return calibrated(model, margin);
-  // A prior was made without π: there it takes its part at the end.
+  // A prior was fitted without π, so π is applied to its result.
   return model.mixed ? calibrated(model.mixed, mix(margin, foreign)) : (1 - foreign) * calibrated(model, margin);
 }
 

@@ -1,4 +1,4 @@
-// Steps on a thread of their own, and not on those that files wait for: see native/inference/decode_thread.cpp.
+// Runs decode steps on their own thread, not on Node's pool, which files need: see native/inference/decode_thread.cpp.
 import { existsSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
@@ -8,13 +8,13 @@ import type { Log } from "../base/log.ts";
 export const decodeThreadPath = join(installation, "build/plumbline-decode.node");
 export const decodeThreadHint = "Run ./install.sh; until then steps are computed on threads that files wait for.";
 
-/** Before the inference library is loaded: it takes its llama_decode from what is in sight then. */
+/** Call it before the inference library is loaded: the library binds to the llama_decode that is visible at that time. */
 export function loadDecodeThread(log: Log): void {
   const problem = tryDecodeThread(decodeThreadPath);
   if (problem !== null) log("warn", "decode_thread_unusable", { problem, hint: decodeThreadHint });
 }
 
-/** Loads it; what is wrong with it, or null. */
+/** Loads the file; returns what is wrong with it, or null. */
 export function tryDecodeThread(path: string): string | null {
   if (!existsSync(path)) return `nothing is at ${path}`;
   const { RTLD_NOW, RTLD_GLOBAL } = constants.dlopen;

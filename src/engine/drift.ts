@@ -3,8 +3,8 @@
 //
 //   d = 1 − mean cosine of the 3 nearest exemplars
 //   p = (1 + number of held-out questions at least as far) / (1 + their number)       (conformal: Vovk et al. 2005)
-//   π = σ(a · d + b), fitted on held-out questions against general ones: the chance that a question is a foreign one, were there
-//       as many foreign ones as others
+//   π = σ(a · d + b), fitted on held-out questions against general ones: the probability that a question is foreign,
+//       if foreign questions were as common as others
 //
 // A held-out question is never compared with those about its own fact.
 import { remembered } from "../base/remembered.ts";
@@ -17,11 +17,11 @@ export interface DriftReference {
   dimensions: number;
   /** Packed vectors [n][dimensions]. */
   exemplars: string;
-  /** d of the held-out questions, rising. */
+  /** d of the held-out questions, ascending. */
   distances: number[];
-  /** Of π. */
+  /** Coefficients of π. */
   foreign: { a: number; b: number };
-  /** General questions behind π. */
+  /** Number of general questions that π was fitted on. */
   background: number;
 }
 
@@ -29,19 +29,19 @@ export interface DriftSpace {
   measure(vector: Float32Array): { distance: number; pValue: number; foreign: number };
 }
 
-/** Fewer held-out questions say too little of where such questions lie. */
+/** Fewest held-out questions for a fit: fewer do not show where such questions lie. */
 export const leastQuestions = 20;
-/** Of passages, and of questions: each question is compared with all. More are taken evenly. */
+/** Most passages and most questions kept as exemplars: each question is compared with all. More are sampled evenly. */
 export const mostExemplars = 256;
 const nearest = 3;
 
 export interface DriftMaterial {
   encoderSha256: string;
-  /** Vectors of unit length: of pieces of the documents, */
+  /** Unit vectors of pieces of the documents. */
   passages: readonly Float32Array[];
-  /** of questions about them that nothing was trained on, */
+  /** Unit vectors of questions about the documents that were not used in training. */
   questions: readonly { vector: Float32Array; cluster: string }[];
-  /** and of questions about anything. */
+  /** Unit vectors of general questions. */
   background: readonly Float32Array[];
 }
 
@@ -54,7 +54,7 @@ export function fitDrift(material: DriftMaterial): { reference: DriftReference; 
     ...spread(questions, mostExemplars),
   ];
   const dimensions = questions[0]!.vector.length;
-  // Compared as they will be served.
+  // Compare with the packed vectors, as in serving.
   const packed = packVectors(exemplars.map(({ vector }) => vector));
   const vectors = unpackVectors(packed, dimensions);
   const own = questions.map(({ vector, cluster }) =>
@@ -78,7 +78,7 @@ export function fitDrift(material: DriftMaterial): { reference: DriftReference; 
   };
 }
 
-/** Without general questions nothing is known to be foreign: π is 0. */
+/** Coefficients of π. Without general questions nothing counts as foreign: π is 0. */
 function foreignOf(own: readonly number[], general: readonly number[]): { a: number; b: number } {
   if (general.length === 0) return { a: 0, b: Number.MIN_SAFE_INTEGER };
   const labels = [...own.map(() => false), ...general.map(() => true)];
@@ -88,11 +88,11 @@ function foreignOf(own: readonly number[], general: readonly number[]): { a: num
     1,
   );
   const a = weights[0]! / scales[0]!;
-  // Logistic regression takes the sizes of its samples for how common each kind is.
+  // Logistic regression takes sample sizes for how common each kind is; the last term corrects for that.
   return { a, b: bias - a * means[0]! + Math.log(own.length / general.length) };
 }
 
-/** The same space of the same reference. */
+/** The space of a reference, decoded once per reference object. */
 export const driftSpace = remembered(decode);
 
 function decode({ dimensions, exemplars, distances, foreign }: DriftReference): DriftSpace {
@@ -109,7 +109,7 @@ function decode({ dimensions, exemplars, distances, foreign }: DriftReference): 
   };
 }
 
-/** How many of the rising values are less than x. */
+/** Number of values less than x; `values` are ascending. */
 function below(values: readonly number[], x: number): number {
   const at = values.findIndex((value) => value >= x);
   return at < 0 ? values.length : at;

@@ -1,5 +1,5 @@
-// Vectors of texts, and scores of (query, document) pairs, in a context for texts of their length. A text model reads a text in pieces,
-// and the mean over all of it is the mean of theirs by length; an encoder reads it at once.
+// Vectors of texts, and scores of (query, document) pairs, in a context sized for them. A text model reads a text in pieces,
+// and the mean over the text is the mean of the pieces weighted by length; an encoder reads a text at once.
 import { Failure, invalid } from "../base/errors.ts";
 import { givingWay } from "../base/time.ts";
 import { type NativeAdapter, type NativeEmbeddingContext, type NativeModel, shortText } from "./binding.ts";
@@ -9,20 +9,20 @@ import type { Pooling } from "./pooling.ts";
 import type { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
 
-/** Tokens of one decode of a text model. All of them are outputs, so each costs a row of the vocabulary in memory. */
+/** Tokens per decode of a text model. Each of them is an output and costs a row of the vocabulary in memory. */
 const pieceTokens = 256;
 
 export interface EmbeddingLane {
   model: NativeModel;
   pooling: Pooling;
   turns: Turns;
-  /** Of this model's texts, request after request. */
+  /** Kept across the requests for this model. */
   threadChoice: ThreadChoice;
   /** Most threads to read with now. */
   threads: () => number;
   /** Tokens one text may have. */
   context: number;
-  /** A context for texts of at most that many tokens, `batch` of them at a time, for `work` alone. */
+  /** Runs `work` with a context for texts of at most `tokens` tokens, read `batch` at a time. */
   within<T>(tokens: number, batch: number, work: (context: NativeEmbeddingContext) => Promise<T>): Promise<T>;
 }
 
@@ -31,7 +31,10 @@ interface ReadText {
   truncated: number;
 }
 
-/** One vector of unit length per text. Throws prompt_too_long, unless it may cut, and validation for token ids there are not. */
+/**
+ * One unit vector per text. Throws prompt_too_long unless `truncate` is set, wrong_kind, and validation for unknown token
+ * ids.
+ */
 export async function embedTexts(
   lane: EmbeddingLane,
   adapter: NativeAdapter | null,
@@ -44,7 +47,7 @@ export async function embedTexts(
     const isText = typeof input === "string";
     const whole = isText ? await enclosed(lane, input) : input;
     const read = fitted(whole, lane.context, `input[${index}]`, options.truncate, isText ? lane.model.ends : []);
-    // Of ids only those are looked at that the model reads.
+    // Only the ids that the model will read are checked.
     if (!isText) check(lane, read.tokens, ["input", index]);
     return read;
   });
@@ -78,7 +81,7 @@ export async function rankDocuments(
   }));
 }
 
-/** What is made of each, on the one thread, where others wait as well. */
+/** Maps the items in turn, giving way to other work on the same thread. */
 async function inTurn<From, To>(
   all: readonly From[],
   signal: AbortSignal,
@@ -101,7 +104,8 @@ async function readAll<T>(
   signal: AbortSignal,
   result: (pooled: Float64Array, text: ReadText) => T,
 ): Promise<T[]> {
-  // A context is as its longest text wants it: what an encoder's short text gives does not depend on those it came with.
+  // A context is sized for its longest text. Short texts get their own, so that an encoder's result for a short text does not
+  // depend on the texts that came with it.
   const isShort = ({ tokens }: ReadText): boolean => lane.pooling.kind !== "text" && tokens.length <= shortText;
   const sizes = Map.groupBy(texts.keys(), (place) => isShort(texts[place]!));
   const results: T[] = [];
@@ -146,7 +150,7 @@ function timed(
   piece: readonly number[],
   at: number,
 ): Promise<Float64Array> {
-  // A token of a short text takes longer than one of a long text.
+  // A token of a short text takes longer than one of a long text, so steps are classed by length.
   const kind = `2^${Math.ceil(Math.log2(piece.length))}`;
   return threadChoice.step(kind, threads(), piece.length, (chosen) => {
     context.setThreads(chosen);
@@ -154,7 +158,7 @@ function timed(
   });
 }
 
-/** As the model's makers enclose a text. */
+/** A text's tokens, with those that the model expects at its beginning and end. */
 async function enclosed({ model }: EmbeddingLane, text: string): Promise<number[]> {
   const { tokenizer, ends } = model;
   const start = tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
@@ -169,7 +173,9 @@ function check({ model }: EmbeddingLane, ids: readonly number[], loc: (string | 
   if (wrong >= 0) throw invalid(["body", ...loc, wrong], `the model's token ids end at ${vocabulary - 1}`);
 }
 
-/** What is cut goes from the end of the text, before the tokens `ends` that close it. */
+/**
+ * Cuts the end of a text that is too long, but keeps the closing tokens `ends`. Throws prompt_too_long without `truncate`.
+ */
 function fitted(
   tokens: readonly number[],
   most: number,
@@ -184,7 +190,9 @@ function fitted(
   return { tokens: [...tokens.slice(0, most - ends.length), ...ends], truncated };
 }
 
-/** Pieces before, of and after the document: the model's own template, else query and document with its separators. */
+/**
+ * Tokens before, of and after the document, by the model's own template, else query and document with the model's separators.
+ */
 async function pairing(
   { tokenizer, header, sep }: NativeModel,
   query: string,
@@ -207,7 +215,7 @@ async function pairing(
   return async (document) => [before, await plain(document), [end]];
 }
 
-/** In 32 bits, as vectors travel. */
+/** Scales a vector to length 1, in 32 bits, as vectors are returned. */
 function unit(vector: Float64Array): Float32Array {
   const length = Math.hypot(...vector);
   if (!(length > 0) || !Number.isFinite(length))

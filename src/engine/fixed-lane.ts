@@ -1,7 +1,8 @@
-// What must give the same text and numbers whatever else the machine does: evaluation and scoring. Greedy text depends on the
-// shape of the batch (measured), so this lane has a context of its own, of always `width` sequences, and decodes nothing else in it.
-// Prompts are read one at a time; every answering step has `width` rows, those of finished items being idle. Threads are as many as
-// are fastest now: the numbers do not depend on them, but for a step of one token (see `decode`).
+// Evaluation and scoring, which must give the same text and numbers whatever else the machine does. Greedy text depends on
+// the shape of the batch (measured), so this lane has its own context of exactly `width` sequences and decodes nothing else
+// in it. Prompts are read one at a time; every answering step has `width` rows, and the rows of finished items are idle. The
+// number of threads is the one that is fastest now: results do not depend on it, except in a step of one token (see
+// `decode`).
 import type { BatchPart, NativeAdapter, NativeContext, NativeSampler } from "./binding.ts";
 import type { EvaluatedAnswer, Tokenizer, TopLogits } from "./generator.ts";
 import { logSumExp } from "./sampling.ts";
@@ -10,7 +11,7 @@ import { createTextStream, type TextStream } from "./text-stream.ts";
 import type { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
 
-/** Most logit rows of one scoring step: a row of a large vocabulary is half a megabyte. */
+/** Most rows of logits per scoring step: with a large vocabulary a row is half a megabyte. */
 const scoredRows = 64;
 
 export interface FixedLaneOptions {
@@ -19,9 +20,9 @@ export interface FixedLaneOptions {
   turns: Turns;
   width: number;
   seatContext: number;
-  /** Most tokens of a step. */
+  /** Most tokens per step. */
   batch: number;
-  /** Of a step of one token, always. */
+  /** Threads of a step of one token, always the same. */
   threads: number;
   threadChoice: ThreadChoice;
   /** Most threads now: fewer while a run holds some. */
@@ -30,7 +31,7 @@ export interface FixedLaneOptions {
 
 interface Row {
   sequence: number;
-  /** Item's place in the request; null for padding. */
+  /** Item's index in its group; null for padding. */
   index: number | null;
   position: number;
   next: number;
@@ -48,7 +49,7 @@ export class FixedLane {
     this.samplers = Array.from({ length: options.width }, () => options.context.openSampler());
   }
 
-  /** One call at a time. Rejects with the signal's reason when it is aborted. Prompts were checked. */
+  /** One call at a time. Rejects with the signal's reason when aborted. The caller must have checked the prompts. */
   async evaluate(
     adapter: NativeAdapter | null,
     request: {
@@ -61,7 +62,8 @@ export class FixedLane {
   ): Promise<void> {
     const { width, turns, context } = this.options;
     await turns.run(() => context.setAdapter(adapter));
-    // Whole groups from the first item on: a restart inside a group runs all of it, and gives out the rest.
+    // Group borders do not depend on `startAt`: a restart inside a group runs the whole group and reports the items from
+    // there on.
     for (let first = request.startAt - (request.startAt % width); first < request.prompts.length; first += width) {
       const rows = await this.group(request.prompts.slice(first, first + width), request.maxTokens, request.signal);
       for (const row of rows)
@@ -70,8 +72,8 @@ export class FixedLane {
   }
 
   /**
-   * ln p of each row's tokens from promptLength on, over the whole vocabulary. Rows with the same prompt, one after another, have it
-   * read once: as the pieces it is read in are the same, so are the numbers, to the last bit.
+   * ln p of each row's tokens from promptLength on, over the whole vocabulary. A prompt that consecutive rows share is read
+   * once. It is read in the same pieces either way, so the numbers are the same to the last bit.
    */
   async score(
     adapter: NativeAdapter | null,
@@ -84,7 +86,7 @@ export class FixedLane {
     const scores: Float64Array[] = [];
     let read: readonly number[] = [];
     for (const [index, { tokens, promptLength }] of rows.entries()) {
-      // The last token of the prompt is read with the answer: its logits are the first that are wanted.
+      // The last token of the prompt is read with the answer, because its logits are the first ones wanted.
       const before = tokens.slice(0, promptLength - 1);
       const isRead = before.length === read.length && commonPrefix(before, read) === read.length;
       scores.push(await this.scoreRow(tokens, promptLength, isRead ? read.length : 0, signal));
@@ -99,8 +101,8 @@ export class FixedLane {
   }
 
   /**
-   * The library cuts the attention of a single token into one piece a thread, and adds up what they give: that step has the same
-   * number of threads every time.
+   * For a single token, the library splits the attention into one piece per thread and adds up the results. Such a step
+   * therefore always uses the same number of threads.
    */
   private decode(kind: "read" | "answers", parts: readonly BatchPart[]): Promise<number[][]> {
     const { context, threads, threadChoice, threadsFree } = this.options;
@@ -156,7 +158,7 @@ export class FixedLane {
     const { context } = this.options;
     const parts = rows.map((row) => {
       if (row.open) return { sequence: row.sequence, position: row.position, tokens: [row.next], logitsAt: [0] };
-      // An idle row still counts in the shape: one token in an otherwise empty sequence.
+      // An idle row keeps the batch's shape: it decodes one token in an otherwise empty sequence.
       context.clear(row.sequence);
       return { sequence: row.sequence, position: 0, tokens: [0], logitsAt: [0] };
     });
@@ -185,7 +187,7 @@ export class FixedLane {
     answer.seconds = clock.seconds;
   }
 
-  /** `kept`: cells that stay from the row before. */
+  /** `kept`: number of cells kept from the row before. */
   private async scoreRow(
     tokens: readonly number[],
     promptLength: number,
@@ -194,7 +196,7 @@ export class FixedLane {
   ): Promise<Float64Array> {
     const { context, turns, batch } = this.options;
     const scores = new Float64Array(tokens.length - promptLength);
-    // The last token is never decoded: nothing follows it. Logits at position p say how probable token p + 1 was.
+    // The last token is never decoded: nothing follows it. Logits at position p give the probability of token p + 1.
     const end = tokens.length - 1;
     let at = await turns.run(() => {
       if (kept > 0 && context.cut(0, kept)) return kept;
@@ -223,7 +225,7 @@ export class FixedLane {
     return scores;
   }
 
-  /** Rows shared out among the samplers: one sampler does one row at a time. */
+  /** Divides the rows among the samplers, each of which handles one row at a time. */
   private async exactly(
     rows: readonly number[],
     tokenOf: (offset: number) => number,

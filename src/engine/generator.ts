@@ -1,4 +1,4 @@
-// The seam between everything that wants tokens and whatever makes them. Nothing here knows node-llama-cpp.
+// The interface between code that needs tokens and the engine that generates them. Nothing here refers to node-llama-cpp.
 import type { Occupancy } from "../base/metrics.ts";
 import type { ModelKind } from "./pooling.ts";
 
@@ -13,32 +13,32 @@ export interface ModelRef {
   adapter?: { id: string; path: string };
 }
 
-/** What the GGUF says of its own text side. */
+/** The tokenizer of a GGUF. */
 export interface Tokenizer {
   /** parseSpecial: whether `<|im_start|>` and the like become control tokens; false for anything a user wrote. */
   encode(text: string, parseSpecial: boolean): number[];
-  /** What the tokens add to a text; control tokens add nothing. */
+  /** The text of the tokens; control tokens add nothing. */
   decode(tokens: readonly number[]): string;
   readonly bos: number | null;
   readonly eos: number | null;
-  /** Ends of generation. */
+  /** Tokens that end generation. */
   readonly eog: ReadonlySet<number>;
   readonly addBos: boolean;
   readonly vocabulary: number;
   readonly trainContext: number;
   /** The Jinja source of the GGUF's chat template, or null. */
   readonly chatTemplate: string | null;
-  /** Text → id of every token that text becomes only under parseSpecial. */
+  /** Text → id of every control, user-defined and unknown token. */
   readonly specials: ReadonlyMap<string, number>;
   /** The bytes a token adds to a text; none for control tokens. A code point may span several tokens. */
   bytesOf(token: number): Uint8Array;
-  /** A token on its own, for people: control tokens by their name, unfinished code points as U+FFFD. */
+  /** A token as text for display: control tokens by their name, unfinished code points as U+FFFD. */
   pieceOf(token: number): string;
 }
 
 export interface Sampling {
   temperature: number;
-  /** 0 = off; over 64 counts as 64, a stated limit. */
+  /** 0 = off. Values over 64 count as 64, a documented limit. */
   topK: number;
   topP: number;
   minP: number;
@@ -49,7 +49,7 @@ export interface Sampling {
   logitBias: ReadonlyMap<number, number>;
 }
 
-/** interactive before evaluation before generation of data. */
+/** Served in this order: interactive requests, evaluation, generation of data. */
 export type Priority = "interactive" | "evaluation" | "generation";
 
 export interface GenerateRequest {
@@ -62,55 +62,58 @@ export interface GenerateRequest {
   priority: Priority;
   /** Prompt prefixes are reused within one owner only. */
   owner: string;
-  /** A conversation of the owner that goes on: what it computed is kept before that of requests without one. */
+  /** A continuing conversation of the owner: its cells are kept in preference to those of requests without one. */
   session?: string;
   signal: AbortSignal;
-  /** GBNF that the answer keeps to: from its first token on, or from where `steer` says. Not together with ignoreEos. */
+  /** GBNF that the answer must follow, from its first token or from where `steer` says. Not together with ignoreEos. */
   grammar?: string;
-  /** Told of every token taken, in order, and of null before the first; what it returns rules the next ones. */
+  /** Called with every token taken, in order, and with null before the first; the result controls the next tokens. */
   steer?: (token: number | null) => Steering;
-  /** Control tokens that the text shows by their name: those that delimit a tool call or a thought. */
+  /** Control tokens whose names appear in the text: those that delimit a tool call or a thought. */
   shown?: ReadonlySet<number>;
-  /** Also work out `logZ` of every token. */
+  /** Whether to compute `logZ` of every token. */
   exact?: boolean;
-  /** Called once, when the prompt has been read, with all its tokens. Such a prompt is read whole, never reused. */
+  /**
+   * Called once, when the prompt has been read, with all its tokens. Such a prompt is read whole, without a cached prefix.
+   */
   onPrompt?: (tokens: readonly PromptToken[]) => void;
 }
 
 export interface Steering {
-  /** Tokens to take next, whatever the model would draw. The grammar neither checks nor hears of them. */
+  /** Tokens to take next instead of drawing. The grammar neither checks them nor advances by them. */
   take?: readonly number[];
-  /** Whether the grammar rules from here on; as before when left out, which is `true` at the beginning. */
+  /** Whether the grammar applies from here on. Left out: as before; it is `true` at the beginning. */
   constrained?: boolean;
 }
 
 export interface PromptToken {
   token: number;
-  /** Of the step that came before it; null for the first token, which nothing foretold. */
+  /** The step that predicted the token; null for the first token, which has none. */
   step: { top: TopLogits; logZ: number; logprob: number } | null;
 }
 
 /**
- * The 64 most probable tokens of a step, by falling raw logit: as the model gave them, before temperature and penalties. Under a
- * logit bias the 64 are chosen with it, and their logits given without it. Fewer where the vocabulary is smaller.
+ * The 64 most probable tokens of a step and their raw logits, falling, as the model gave them: before temperature and
+ * penalties. With a logit bias the 64 are chosen under it, but the logits are given without it. Fewer where the vocabulary is
+ * smaller.
  */
 export interface TopLogits {
   tokens: Int32Array;
   logits: Float32Array;
 }
 
-/** The token that ends an answer is given too, as the last one: its text is what was held back until then. */
+/** One token of an answer. The token that ends the answer is the last one; its text is what was held back until then. */
 export interface GeneratedToken {
   token: number;
   /** Text that became complete with this token: whole code points only, "" while one is unfinished or a stop string may begin. */
   text: string;
-  /** ln p over the 64 kept logits, in nats, whatever was done to them for the draw. */
+  /** ln p over the 64 kept raw logits, in nats, whatever the sampling settings. */
   logprob: number;
-  /** Holds the token, also where a grammar or `steer` took one that was not among the 64. */
+  /** Always includes the token, even when a grammar or `steer` took one from outside the 64. */
   top: TopLogits;
-  /** ln of the sum of e^logit over the whole vocabulary, when asked for: ln p of a token is its logit less this. */
+  /** ln of the sum of e^logit over the whole vocabulary, if asked for: ln p of a token is its logit minus this. */
   logZ: number | null;
-  /** Taken by `steer`, not drawn. */
+  /** Whether `steer` set the token instead of a draw. */
   isForced: boolean;
 }
 
@@ -118,7 +121,7 @@ export type FinishReason = "stop" | "length" | "aborted";
 
 export interface GenerateEnd {
   finishReason: FinishReason;
-  /** That ended it, where one did. */
+  /** The stop string that ended the answer, if one did. */
   stopString?: string;
   promptTokens: number;
   cachedTokens: number;
@@ -132,23 +135,23 @@ export interface EvaluateRequest {
   signal: AbortSignal;
   /** Called in item order as groups finish. */
   onItem: (index: number, answer: EvaluatedAnswer) => void;
-  /** Items before this one are not run again: a restart keeps group borders. */
+  /** First item to report. Group borders stay as they are, so a restart inside a group runs the whole group again. */
   startAt: number;
 }
 
 export interface EvaluatedAnswer {
   text: string;
-  /** With the token that ended it. */
+  /** Includes the token that ended the answer. */
   tokens: number[];
   steps: { logprob: number; top: TopLogits }[];
   finishReason: FinishReason;
-  /** From its group's start to its last token, without the waiting for other work. */
+  /** FLOPs per token of a training step with rows of longestRow tokens, not counting anything computed twice. */
   seconds: number;
 }
 
 export interface LoadedInfo {
   architecture: string;
-  /** Tokens of one seat: `seatContext`, or what the model was made for where that is less. */
+  /** Tokens per seat: `seatContext`, or the model's training context if that is smaller. */
   context: number;
   parameters: number;
   /** Weights and the pool of seats, as the library counts them. */
@@ -157,38 +160,39 @@ export interface LoadedInfo {
 }
 
 export interface EmbedOptions {
-  /** Cuts what is longer than the model reads, instead of refusing it. */
+  /** Whether to cut texts that are too long for the model instead of refusing them. */
   truncate: boolean;
   signal: AbortSignal;
 }
 
 export interface EmbeddedText {
-  /** Of length 1. */
+  /** A vector of length 1. */
   vector: Float32Array;
-  /** Read, with those that enclose the text. */
+  /** Tokens read, including those added at the beginning and end. */
   tokens: number;
-  /** Cut off its end. */
+  /** Tokens cut off the end. */
   truncated: number;
 }
 
 export interface RankedDocument {
-  /** ln(p / (1 − p)) of being relevant, in nats. */
+  /** Log-odds of relevance, ln(p / (1 − p)), in nats. */
   logit: number;
   tokens: number;
   truncated: number;
 }
 
 /**
- * Tokens for (base, adapter). Throws Failure: model_load_failed, model_invalid, out_of_memory, prompt_too_long, engine_busy,
- * not_loaded, wrong_kind, inference_failed, engine_unusable, and validation for token ids that there are not. A prompt is never cut here.
+ * Generates tokens for a base and adapter. Throws Failure: model_load_failed, model_invalid, out_of_memory, prompt_too_long,
+ * engine_busy, not_loaded, wrong_kind, inference_failed, engine_unusable, and validation for unknown token ids. A prompt is
+ * never cut here.
  */
 export interface Generator {
   /**
-   * Loads the base when it is not yet there, and the adapter. Calls for one model share one load, and each wants its own unload.
-   * The library knows adapters by their path: a file's name must carry a hash of its content.
+   * Loads the base unless it is loaded, and the adapter. Calls for one model share one load, and each needs its own unload.
+   * The library identifies adapters by path: a file's name must contain a hash of its content.
    */
   load(model: ModelRef): Promise<LoadedInfo>;
-  /** Takes one load back. With the last, new requests are refused, running ones finish, and what nobody else uses goes. */
+  /** Undoes one load. On the last, new requests are refused, running ones finish, and whatever is unused is freed. */
   unload(model: ModelRef): Promise<void>;
   isLoaded(model: ModelRef): boolean;
   /** The tokenizer of a loaded base. */
@@ -201,24 +205,27 @@ export interface Generator {
    * step. Needs memory for a second pool of seats while it runs. Rejects with the signal's reason when it is aborted.
    */
   evaluate(request: EvaluateRequest): Promise<void>;
-  /** Exact log-probs (nats, over the whole vocabulary) of each row's tokens from promptLength on. Tells of each row in order. */
+  /**
+   * Exact log-probs (nats, over the whole vocabulary) of each row's tokens from promptLength on. Calls `onRow` after each
+   * row.
+   */
   score(
     model: ModelRef,
     rows: readonly { tokens: readonly number[]; promptLength: number }[],
     signal: AbortSignal,
     onRow?: (index: number) => void,
   ): Promise<Float64Array[]>;
-  /** What a loaded base makes of texts. */
+  /** What a loaded base is for. */
   kind(baseId: string): ModelKind;
-  /** One vector per text, in order. Texts are read one by one, each as the model's makers enclose it; token ids as they are. */
+  /** One vector per text, in order. The model's start and end tokens are added to texts; token ids are read as they are. */
   embed(
     model: ModelRef,
     inputs: readonly (string | readonly number[])[],
     options: EmbedOptions,
   ): Promise<EmbeddedText[]>;
-  /** The relevance of documents by a cross-encoder, in order. */
+  /** The relevance of documents to a query by a cross-encoder, in order. */
   rank(model: ModelRef, query: string, documents: readonly string[], options: EmbedOptions): Promise<RankedDocument[]>;
-  /** How full the loaded bases that answer are. */
+  /** Busy seats and waiting requests of each loaded base that generates text. */
   occupancy(): Occupancy[];
   /** Tokens one seat can hold, prompt and completion together. */
   readonly seatContext: number;

@@ -1,9 +1,9 @@
-// A strict reader of GGUF headers, in plain TypeScript: the first reader of any untrusted model file. It believes no count, length
-// or offset before it has compared it with a limit and with the file, and reads no more than `headerLimit` bytes.
+// A strict reader of GGUF headers, in plain TypeScript: the first reader of any untrusted model file. No count, length or
+// offset is trusted until it has been checked against a limit and the file's size, and at most `headerLimit` bytes are read.
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { Failure } from "../base/errors.ts";
 
-/** Of an array only the length is kept, as vocabularies are read by the engine itself; of a short one of numbers also these. */
+/** Only an array's length is kept, because the engine itself reads vocabularies; short arrays of numbers keep those too. */
 export interface GgufArray {
   arrayOf: string;
   length: number;
@@ -18,7 +18,7 @@ export interface GgufTensor {
   shape: number[];
   type: string;
   bytes: number;
-  /** Of its first byte in the file. */
+  /** Position of its first byte in the file. */
   offset: number;
 }
 
@@ -35,7 +35,7 @@ const mostTensors = 65_536;
 const keyLimit = 1024;
 const stringLimit = 1 << 20;
 const arrayLimit = 4 << 20;
-/** Numbers an array may have to be kept: one a layer, and more. */
+/** Longest array whose numbers are kept: enough for one number per layer. */
 const keptNumbers = 1024;
 const mostElements = 2n ** 53n;
 
@@ -121,7 +121,7 @@ class Reader {
     this.end = Math.min(fileBytes, headerLimit);
   }
 
-  /** The buffer and the position in it of the next `length` bytes, which are passed over. */
+  /** Moves past the next `length` bytes; returns a buffer that holds them and their position in it. */
   take(length: number): [Buffer, number] {
     if (length > this.end - this.offset)
       throw refuse(`it ends, or passes ${headerLimit} bytes, inside its header at byte ${this.offset}`);
@@ -301,7 +301,7 @@ function tensorBytes(name: string, shape: bigint[], number: number): { type: str
   return { type, bytes: (elements / BigInt(blockElements)) * BigInt(blockBytes) };
 }
 
-/** Every tensor lies inside the file, aligned, and on no other's bytes. */
+/** Checks that every tensor is aligned, lies inside the file and overlaps no other. */
 function checkPlaces(tensors: GgufTensor[], offsets: bigint[], start: bigint, alignment: number, end: bigint): void {
   const order = [...offsets.keys()].sort((a, b) => (offsets[a]! < offsets[b]! ? -1 : 1));
   let free = 0n;

@@ -12,16 +12,16 @@ export interface GgufTensorSource {
   name: string;
   /** Elements along each axis, fastest first. */
   shape: readonly number[];
-  /** ggml's number of the type. */
+  /** ggml's number for the type. */
   type: number;
-  /** Of the data. */
+  /** Bytes of the data. */
   bytes: number;
   /** The data in order, in pieces of any size. */
   read(): AsyncIterable<Uint8Array>;
 }
 
 const alignment = 32;
-/** GGUF's numbers of value types. */
+/** GGUF's numbers for value types. */
 const numbers = { uint32: 4, int32: 5, float32: 6, bool: 7, string: 8, array: 9 } as const;
 
 export async function writeGguf(

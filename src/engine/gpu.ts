@@ -1,11 +1,11 @@
-// Who holds how much memory, and what fits beside what. Pure book-keeping: a model that does not fit is refused before the native
-// code sees it, because an allocation that fails there ends the process.
+// Accounting of memory and threads: who holds how much, and what still fits. Pure. A model that does not fit is refused
+// before the native code sees it, because a failed allocation there ends the process.
 //
-// The machine's memory and the GPU's are two pools: what is in the one takes no room in the other. An eighth of the GPU's is for
-// answers alone, so that a run, which stays for hours, leaves room for an evaluation or another model.
+// The machine's memory and the GPU's are separate pools. An eighth of the GPU's is reserved for inference, so that a run,
+// which lasts for hours, leaves room for an evaluation or another model.
 import type { GgufHeader } from "./gguf-header.ts";
 
-/** In each pool. */
+/** Bytes in each pool. */
 export interface Bytes {
   machine: number;
   gpu: number;
@@ -25,19 +25,22 @@ export interface Pool {
 }
 
 export interface Gpu {
-  /** Told by whoever meets the GPU first; its memory is what a setting allows of it, where there is one. */
+  /** Reports a GPU and its memory. The pool is limited to the `gpuBytes` setting, if that is set. */
   found(totalBytes: number): void;
-  /** null when it does not fit. */
+  /** Reserves memory for inference; null when it does not fit. */
   reserve(holder: string, bytes: Bytes): Grant | null;
-  /** Likewise, for a run. Its threads are noted, as far as they are free: answers, which go on meanwhile, leave them alone. */
+  /** As reserve, for a run. Also records the run's threads (as many as are free), so that inference does not use them. */
   reserveRun(holder: string, bytes: Bytes, threads: number): Grant | null;
-  /** Memory of the machine that counts as free: `giveBack` is called when somebody reserves it, and must release the grant at once. */
+  /**
+   * Lends machine memory that still counts as free. `giveBack` is called when it is reserved, and must release the grant at
+   * once.
+   */
   lend(holder: string, bytes: number, giveBack: () => void): Grant | null;
   snapshot(): {
     machine: Pool;
-    /** null while nobody has met one. */
+    /** null until a GPU has been reported. */
     gpu: Pool | null;
-    /** What runs may take: alone in the house, and now. */
+    /** Memory that runs may take: in total, and now. */
     runs: { total: Bytes; free: Bytes };
     threads: number;
     freeThreads: number;
@@ -45,10 +48,10 @@ export interface Gpu {
   };
 }
 
-/** Of the GPU's memory, and for answers alone. */
+/** Share of the GPU's memory that only inference may use. */
 const answersShare = 1 / 8;
 
-/** gpuBytes: of the GPU at most; 0 = all it has. */
+/** `gpuBytes`: most of the GPU's memory to use; 0 = all of it. */
 export function createGpu(machine: { memoryBytes: number; gpuBytes: number; threads: number }): Gpu {
   const answers = new Set<Grant>();
   const runs = new Set<Grant>();
@@ -113,7 +116,7 @@ export function createGpu(machine: { memoryBytes: number; gpuBytes: number; thre
   };
 }
 
-/** For people. */
+/** A size for display, rounded up. */
 export const mebibytes = (bytes: number): string => `${Math.ceil(bytes / (1 << 20))} MiB`;
 
 export const fits = (bytes: Bytes, free: Bytes): boolean => bytes.machine <= free.machine && bytes.gpu <= free.gpu;
@@ -129,7 +132,7 @@ export interface ModelShape {
   vocabulary: number;
 }
 
-/** What a header says of a model's size. A number it does not state counts as 0. */
+/** Sizes of a model from its header. A number that the header does not state counts as 0. */
 export function shapeOf(header: GgufHeader): ModelShape {
   const architecture = String(header.values.get("general.architecture") ?? "");
   const whole = (name: string): number => {
@@ -159,7 +162,7 @@ export function contextBytes(shape: ModelShape, use: { seats: number; seatContex
   return keysAndValues + compute;
 }
 
-/** Bytes of a context that reads one text for its vector. The library keeps the logits of all tokens of a decode beside it. */
+/** Bytes of a context that reads one text for its vector. The library also keeps the logits of all tokens of a decode. */
 export const embeddingBytes = (shape: ModelShape, use: { tokens: number; batch: number }): number =>
   contextBytes(shape, { seats: 1, seatContext: use.tokens, batch: use.batch }) + 4 * use.batch * shape.vocabulary;
 

@@ -1,22 +1,26 @@
-// Long texts as tokens, a part after the other: the library reads a text at once, on the one thread that serves everybody. The tokens
-// are those of the whole. A text is only cut where every tokenizer begins a new piece, before a single space or mark between a letter
-// and another, and only where no token of the vocabulary has these two characters side by side.
+// Encodes long texts part by part: the library encodes a text in one call, on the single thread that serves all requests. The
+// tokens are those of the whole text. A text is cut only where every tokenizer begins a new piece, before a single space or
+// mark between a letter or digit and a letter, and only where no token of the vocabulary has these two characters side by
+// side.
 import { remembered } from "../base/remembered.ts";
 import { givingWay } from "../base/time.ts";
 import type { Tokenizer } from "./generator.ts";
 
-/** Characters of a part: some milliseconds. */
+/** Characters per part: a few milliseconds of work. */
 const partLength = 8_192;
 
-/** A letter or digit, what follows it, and a letter: a text may be cut before the second of them. */
+/** A letter or digit, a space, line break or mark, and a letter: a text may be cut before the second of them. */
 const seam = /(?<=([\p{L}\p{N}]))([ \n\p{P}])(?=\p{L})/gu;
-/** The same within a token, whatever comes after it. */
+/** A letter or digit before a space, line break or mark, within a token. */
 const inside = /(?=([\p{L}\p{N}])([ \n\p{P}]))/gu;
 
 interface Seams {
-  /** keep: a part begins with its space. drop: the tokenizer puts a space before every text itself. null: no text is cut. */
+  /**
+   * keep: a part begins with its space. drop: the space is left out, since the tokenizer adds one to every text. null: never
+   * cut.
+   */
   space: "keep" | "drop" | null;
-  /** Pairs of characters that a token has side by side. */
+  /** Pairs of adjacent characters that occur within a token. */
   joined: ReadonlySet<string>;
 }
 
@@ -30,7 +34,7 @@ const seamsOf = remembered(async (tokenizer: Pick<Tokenizer, "encode" | "pieceOf
   return { space: spaceOf(tokenizer), joined };
 });
 
-/** Found by trying, as vocabularies differ in what they put before a text. */
+/** Found by trial, because vocabularies differ in what they put before a text. */
 function spaceOf(tokenizer: Pick<Tokenizer, "encode">): Seams["space"] {
   const read = (text: string): number[] => tokenizer.encode(text, false);
   const whole = read("the end of it").join();
@@ -38,7 +42,7 @@ function spaceOf(tokenizer: Pick<Tokenizer, "encode">): Seams["space"] {
   return whole === [...read("the end"), ...read("of it")].join() ? "drop" : null;
 }
 
-/** As `tokenizer.encode` gives them. A text without a place to cut, as one word of it all, is read at once. */
+/** The same tokens as `tokenizer.encode`. A text without a place to cut, such as one long word, is encoded in one call. */
 export async function encodeInParts(tokenizer: Tokenizer, text: string, parseSpecial: boolean): Promise<number[]> {
   if (text.length < 2 * partLength) return tokenizer.encode(text, parseSpecial);
   const seams = await seamsOf(tokenizer);
@@ -53,12 +57,12 @@ export async function encodeInParts(tokenizer: Tokenizer, text: string, parseSpe
   return ids;
 }
 
-/** The first at or after a place; null where there is none. */
+/** Index of the first seam at or after `from`; null when there is none. */
 function nextSeam(text: string, from: number, { space, joined }: Seams): number | null {
   seam.lastIndex = from;
   for (let match = seam.exec(text); match !== null; match = seam.exec(text)) {
     const [, before, after] = match;
-    // What a tokenizer puts before a text is a space and no mark.
+    // With `drop`, only a space can be left out: it is what the tokenizer adds.
     const fits = space === "keep" || after === " ";
     if (fits && !joined.has(`${before}${after}`)) return match.index;
   }

@@ -3,19 +3,19 @@ import type { GeneratedToken, Tokenizer } from "./generator.ts";
 
 export interface UncertainSpan {
   text: string;
-  /** Code points of the generated text before it, and up to its end. */
+  /** Code points of the generated text before the span, and up to its end. */
   start: number;
   end: number;
-  /** Of the whole word, of those tokens the model could choose from: in [0, 1]. */
+  /** Probability of the whole word in [0, 1], over its tokens that were not forced. */
   probability: number;
 }
 
 export type AnswerStep = Pick<GeneratedToken, "token" | "logprob" | "isForced">;
 
-/** Longer than words are; where no blanks part the words, the token stands alone. */
+/** Longest word in UTF-16 units. Where words are not separated by spaces, a longer stretch gives way to the token alone. */
 const longestWord = 40;
 
-/** `shown`: UTF-16 units of the text that was given out; what a stop string cut off is no part of it. null of no text. */
+/** `shown`: UTF-16 units of the text that was returned, without what a stop string cut off. null when there is no text. */
 export function leastCertainSpan(
   steps: readonly AnswerStep[],
   tokenizer: Tokenizer,
@@ -34,7 +34,7 @@ export function leastCertainSpan(
   let logprob = 0;
   for (const [at, step] of steps.entries()) {
     const [from, to] = [starts[at]!, starts[at + 1]!];
-    // A token of nothing but the rest of a code point stands where that ends.
+    // A token that only continues a code point has no length in the text: it stands where the code point ends.
     const isRest = from === to && bytes[at]!.length > 0 && start < from && from <= end;
     if (!step.isForced && (isRest || (from < end && to > start))) logprob += step.logprob;
   }
@@ -43,7 +43,9 @@ export function leastCertainSpan(
   return { text: word, start: before, end: before + [...word].length, probability: Math.exp(logprob) };
 }
 
-/** Where in the text each token starts, in UTF-16 units, and the end of all. Of a code point in pieces, its first has all. */
+/**
+ * Where each token starts in the text, in UTF-16 units, and the text's end. A split code point counts for its first token.
+ */
 function startsOf(bytes: readonly Uint8Array[]): number[] {
   const starts: number[] = [];
   let at = 0;
@@ -55,7 +57,7 @@ function startsOf(bytes: readonly Uint8Array[]): number[] {
   return [...starts, at];
 }
 
-/** The word that holds [from, to), without blanks around it. */
+/** The word that contains [from, to), without the blanks around it. */
 function wordAround(text: string, from: number, to: number): [number, number] {
   const isBlank = (at: number): boolean => /\s/.test(text[at]!);
   let [start, end] = [from, Math.min(to, text.length)];

@@ -11,26 +11,26 @@ export interface ModelFacts extends Omit<ModelShape, "weightBytes"> {
   architecture: string;
   contextLength: number;
   parameters: number;
-  /** As the files are called: Q4_1, Q4_K_M, BF16. */
+  /** In the usual spelling: Q4_1, Q4_K_M, BF16. */
   fileType: string;
   license: string | null;
-  /** Whether the output matrix is the embedding's. */
+  /** Whether the output matrix is the embedding matrix. */
   tied: boolean;
-  /** Of the file. */
+  /** Bytes of the file. */
   bytes: number;
-  /** What serving it takes, estimated for the given pool of seats. */
+  /** Memory that serving it needs, estimated for the given pool of seats. */
   memoryBytes: number;
   /** null when it can be aligned, else why not. */
   reason: string | null;
 }
 
-/** The pool of seats when the caller has no other: the settings' defaults. */
+/** The pool of seats if the caller gives none: the settings' defaults. */
 export const defaultSeating = {
   seats: settings.seats.parse(settings.seats.default),
   seatContext: settings.seatContext.parse(settings.seatContext.default),
 };
 
-/** llama.cpp's numbers of file types. */
+/** llama.cpp's numbers for file types. */
 const fileTypes: Record<number, string> = {
   0: "F32",
   1: "F16",
@@ -77,7 +77,7 @@ const numberOf = (header: GgufHeader, key: string): number => {
   return typeof value === "number" && Number.isFinite(value) ? value : 0;
 };
 
-/** templateProblem: what rendering the chat template met; null when it renders. */
+/** `templateProblem`: why the chat template does not render; null when it does. */
 export function factsOf(
   header: GgufHeader,
   templateProblem: string | null,
@@ -110,7 +110,7 @@ export function factsOf(
   };
 }
 
-/** The header's own number is optional; without it, the type most bytes have. */
+/** The type that the header states; if it states none, the tensor type with the most bytes. */
 function fileTypeOf(header: GgufHeader): string {
   const stated = header.values.get("general.file_type");
   if (typeof stated === "number" && fileTypes[stated] !== undefined) return fileTypes[stated];

@@ -1,5 +1,5 @@
-// Prompts that lost their seat, kept for whoever sends them again: their keys and values as bytes in the machine's memory, in files
-// without a name that end with the process. Those that were not asked for longest go first.
+// Keeps prompts that lost their seat, in case they are sent again: their keys and values as bytes in the machine's memory, in
+// unlinked files that disappear with the process. The least recently used are dropped first.
 import { closeSync, existsSync, openSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,13 +10,13 @@ import { commonPrefix } from "./seats.ts";
 
 /** What a sequence holds, and for whom. */
 export interface Held {
-  /** Of the adapter that computed it. */
+  /** Key of the adapter that computed the cells. */
   key: string;
   owner: string;
   cells: readonly number[];
 }
 
-/** Each has a file open, and is looked at for every request. */
+/** Most prompts kept: each has a file open, and is compared with every request. */
 const mostPrompts = 256;
 
 interface Parked extends Held {
@@ -29,17 +29,17 @@ export interface ParkedPromptsOptions {
   context: NativeContext;
   /** Most bytes kept. */
   bytes: number;
-  /** The memory of one prompt; null when there is none left. `giveBack` is called when others need it. */
+  /** Borrows memory for one prompt; null when there is none left. `giveBack` is called when others need it. */
   lend: (bytes: number, giveBack: () => void) => { release(): void } | null;
   log: Log;
 }
 
 export class ParkedPrompts {
   private readonly options: ParkedPromptsOptions;
-  /** The one asked for longest ago first. */
+  /** Least recently used first. */
   private readonly all = new Set<Parked>();
   private bytes = 0;
-  /** Less than asked for where the machine has no room for it. */
+  /** Most bytes kept; lowered when the machine has no room for more. */
   private most: number;
 
   constructor(options: ParkedPromptsOptions) {
@@ -47,7 +47,7 @@ export class ParkedPrompts {
     this.most = options.bytes;
   }
 
-  /** The prompt that shares the longest beginning with this one, of the same owner and adapter. */
+  /** The kept prompt with the longest prefix in common with this one, of the same owner and adapter. */
   find({ key, owner, cells }: Held): { parked: Parked; length: number } | null {
     let best: { parked: Parked; length: number } | null = null;
     for (const parked of this.all) {
@@ -58,11 +58,11 @@ export class ParkedPrompts {
     return best;
   }
 
-  /** Keeps what the sequence holds, unless it is kept already. Inside a turn; so is `restore`. */
+  /** Saves the cells of a sequence, unless they are kept already. Call it and `restore` inside a turn. */
   async keep(held: Held, sequence: number): Promise<void> {
     const known = this.find(held);
     if (known?.length === held.cells.length || this.most === 0) return;
-    // The beginning of what is kept from now on.
+    // It is a prefix of the prompt that is kept from now on.
     if (known !== null && known.length === known.parked.cells.length) this.drop(known.parked);
     const { context, log } = this.options;
     let descriptor: number | null = null;
@@ -72,7 +72,8 @@ export class ParkedPrompts {
       if (bytes === null) closeSync(descriptor);
       else this.add({ ...held, cells: [...held.cells] }, descriptor, bytes);
     } catch (error) {
-      // No room for more, such as a container's /dev/shm: the prompt is read again, and no more than there are now are kept.
+      // There is no room for more, for example in a container's /dev/shm: the prompt will be read again, and from now on no
+      // more bytes are kept than at present.
       log("warn", "prompt_not_parked", { error, keptBytes: this.bytes });
       if (descriptor !== null) closeSync(descriptor);
       this.most = this.bytes;
@@ -92,7 +93,9 @@ export class ParkedPrompts {
     }
   }
 
-  /** Overwrites the sequence with what was kept, which stays. false: it could not, and the sequence is empty. */
+  /**
+   * Overwrites the sequence with a prompt, which stays kept. false: it was not restored, and the sequence must be cleared.
+   */
   async restore(parked: Parked, sequence: number): Promise<boolean> {
     if (!this.all.has(parked)) return false;
     this.all.delete(parked);
@@ -122,7 +125,7 @@ export class ParkedPrompts {
 
 const pathOf = (descriptor: number): string => `/proc/self/fd/${descriptor}`;
 
-/** A file that nothing names any more: the library writes files only. In memory where the machine has such a folder. */
+/** Opens an unlinked file, because the library can only write to files. It is in memory where the machine has /dev/shm. */
 function openNameless(): number {
   const path = join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), `plumbline-prompt-${randomWord()}`);
   const descriptor = openSync(path, "wx", 0o600);

@@ -1,18 +1,18 @@
-// What a model makes of a whole text, as its header says: an answer, a vector, or a score of relevance.
+// What a model makes of a text, according to its header: a continuation, a vector, or a relevance score.
 import type { GgufHeader } from "./gguf-header.ts";
 
-/** text: continues texts, and gives vectors as well; embedding: gives vectors only; rerank: scores a document for a query. */
+/** text: generates text, and can give vectors too; embedding: gives vectors only; rerank: scores a document for a query. */
 export type ModelKind = "text" | "embedding" | "rerank";
 
 export interface Pooling {
   kind: ModelKind;
-  /** How the states of the tokens become one. */
+  /** How the states of the tokens are combined into one. */
   by: "mean" | "cls" | "last" | "rank";
-  /** Whether all of a text must be read in one batch, as every token sees every other. */
+  /** Whether a text must be read in one batch, because every token attends to every other. */
   isEncoder: boolean;
 }
 
-/** llama.cpp's numbers of poolings. */
+/** llama.cpp's numbers for pooling types. */
 const poolings: Record<number, Pooling["by"]> = { 1: "mean", 2: "cls", 3: "last", 4: "rank" };
 
 export function poolingOf(header: GgufHeader): Pooling {
@@ -23,7 +23,7 @@ export function poolingOf(header: GgufHeader): Pooling {
   return { kind: isEncoder || by !== undefined ? "embedding" : "text", by: by ?? "mean", isEncoder };
 }
 
-/** What the library is told where the header says nothing: without it, it would give the last token's state. */
+/** Sets mean pooling where the header states none: the library would otherwise give the last token's state. */
 export function poolingOverrides(header: GgufHeader): [key: string, value: number, type: 0][] {
   const architecture = String(header.values.get("general.architecture") ?? "");
   const key = `${architecture}.pooling_type`;

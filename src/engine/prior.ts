@@ -1,5 +1,5 @@
-// Which prior calibrator answers for which base: that of the base's own family where one was fitted, else SmolLM2's, and the answer
-// says so. Priors are config/confidence/<family>-prior.json, made by `plumbline fit-prior`.
+// Chooses the prior calibrator for a base: that of the base's own family if one was fitted, else SmolLM2's, and the score's
+// reason says so. Priors are config/confidence/<family>-prior.json, made by `plumbline fit-prior`.
 import type { Prior } from "./confidence.ts";
 import type { GgufHeader } from "./gguf-header.ts";
 
@@ -8,10 +8,10 @@ export interface ChosenPrior {
   isOwnFamily: boolean;
 }
 
-/** The family whose prior answers for all that have none of their own. */
+/** Family whose prior is used for bases without a prior of their own family. */
 const otherwise = "smollm2";
 
-/** By what the makers call the base in its header (general.basename, else general.name), blanks, dashes and case aside. */
+/** By the base's name in its header (general.basename, else general.name), ignoring spaces, dashes, underscores and case. */
 export function priorFor(priors: readonly Prior[], { values }: Pick<GgufHeader, "values">): ChosenPrior {
   const called = String(values.get("general.basename") ?? values.get("general.name") ?? "");
   const plain = called.toLowerCase().replaceAll(/[\s_-]/g, "");

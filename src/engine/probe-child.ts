@@ -1,5 +1,6 @@
-// The disposable half of the probe: header first, by our own strict reader; then the vocabulary, by the library; then the template;
-// then the trial, the file's first load. What reads the header is loaded alone: most files that are refused need nothing else.
+// The probe's child process. It examines the header with our own strict reader, then the vocabulary with the library, then
+// the template, and last makes the trial, the file's first load. Only the header's modules are loaded at first: most files
+// that are refused need nothing else.
 import { Worker } from "node:worker_threads";
 import { Failure } from "../base/errors.ts";
 import { type GgufHeader, readGgufHeader } from "./gguf-header.ts";
@@ -38,7 +39,7 @@ async function examine({ path, seating, trial }: ProbeOrder): Promise<void> {
 }
 
 const [order, deadlineMs] = process.argv.slice(2);
-// Should the parent die, nobody is left to end a template's endless loop; a thread of our own still is.
+// If the parent dies, it can no longer end a template's endless loop: this thread kills the process at the deadline.
 new Worker("setTimeout(() => process.kill(process.pid, 'SIGKILL'), require('node:worker_threads').workerData)", {
   eval: true,
   workerData: Number(deadlineMs),

@@ -1,5 +1,5 @@
-// Examines a model file that nobody has vouched for, in a child process: a malformed file can abort the library it is loaded with,
-// a hostile template can loop for ever, and neither may take the server along. The file's first load of all is made there too.
+// Examines an untrusted model file in a child process: a malformed file can abort the library, a hostile template can loop
+// for ever, and neither may bring down the server. The file's first load is made there too.
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
@@ -11,21 +11,21 @@ export type { ModelFacts } from "./model-facts.ts";
 export interface ProbeOptions {
   /** Pool of seats that memoryBytes is estimated for. */
   seating?: { seats: number; seatContext: number };
-  /** Whether the weights are loaded and asked something; not where they would not fit beside what is loaded. True without. */
+  /** Whether to load the weights and run the model; default true. false where they would not fit beside what is loaded. */
   trial?: boolean;
   timeoutMs?: number;
   /** Most bytes of memory the child may have resident. */
   memoryBytes?: number;
 }
 
-/** What the child is told. */
+/** The child's instructions, passed as a JSON argument. */
 export interface ProbeOrder {
   path: string;
   seating: { seats: number; seatContext: number };
   trial: boolean;
 }
 
-/** What the child says on its way, one JSON line each on its stdout. */
+/** The child's progress and result: one JSON line each on its stdout. */
 export type ProbeLine =
   | { stage: "header" | "vocabulary" | "template" | "trial" }
   | { facts: ModelFacts }
@@ -39,11 +39,11 @@ const doing: Record<string, string> = {
   trial: "loading it",
 };
 
-/** Bytes a second that even a slow disk gives, read twice: for the check of its numbers, and when it answers. */
+/** Bytes per second of even a slow disk. A trial reads the file twice: to check its numbers, and to run the model. */
 const slowDisk = 20e6;
-/** Some seconds, were the machine its own; it has others to serve. */
+/** An examination takes a few seconds on an idle machine; this allows for other load. */
 const examinationMs = 120_000;
-/** Of the process itself, and of a small context. */
+/** Memory of the process itself and of a small context. */
 const childBytes = 1 << 30;
 
 /** Throws model_invalid with what is wrong with the file. */
@@ -51,14 +51,14 @@ export async function probeModel(path: string, options: ProbeOptions = {}): Prom
   const { seating = defaultSeating, trial = true } = options;
   const { size } = await stat(path);
   const timeoutMs = options.timeoutMs ?? examinationMs + (trial ? (2 * size * 1000) / slowDisk : 0);
-  // The file itself counts as resident where it is mapped, and for some types the library keeps the weights in another order too.
+  // A mapped file counts as resident memory, and for some types the library also keeps the weights in another order.
   const memoryBytes = options.memoryBytes ?? childBytes + (trial ? 2 * size : 0);
   const order: ProbeOrder = { path, seating, trial };
   const script = join(import.meta.dirname, "probe-child.ts");
   const args = [JSON.stringify(order), String(2 * timeoutMs)];
   const child = startNode(script, args, {
     nodeFlags: ["--max-old-space-size=256"],
-    // What a GPU has is for those that serve: where it is full, even a look at it can end a process.
+    // The GPU's memory is for serving; when it is full, even opening the GPU can end a process.
     env: { CUDA_VISIBLE_DEVICES: "" },
   });
   const finished = await finish(child, { timeoutMs, maxBytes: 1 << 20, memoryBytes });
@@ -78,7 +78,7 @@ export async function probeModel(path: string, options: ProbeOptions = {}): Prom
   });
 }
 
-/** Anything else on stdout is the library's chatter. */
+/** Reads a line of the child; other lines on stdout are messages of the library. */
 function lineOf(text: string): ProbeLine[] {
   if (!text.startsWith("{")) return [];
   try {

@@ -3,11 +3,11 @@ import type { Sampling, TopLogits } from "./generator.ts";
 
 export interface Draw {
   /**
-   * Index into `top` of the token to take; `step` counts from 0 and picks the random number. Where `allowed` is given, tokens
-   * that it refuses are as if they were not there; −1 when it refuses all.
+   * Index into `top` of the token to take; `step` counts from 0 and picks the random number. Tokens that `allowed` refuses
+   * are ignored; −1 when it refuses all.
    */
   pick(top: TopLogits, step: number, allowed?: (token: number) => boolean): number;
-  /** Tells the penalties which token was taken. */
+  /** Records a taken token for the penalties. */
   accept(token: number): void;
 }
 
@@ -30,7 +30,9 @@ export function createDraw(sampling: Sampling, prompt: readonly number[], banned
     return logit - count * sampling.frequencyPenalty - (count > 0 ? sampling.presencePenalty : 0);
   };
 
-  /** The first of the highest that is allowed. A grammar is slow to answer: it is asked of those only that would be taken. */
+  /**
+   * Index of the highest allowed logit, the first of equals. Grammars are slow, so only a token about to be taken is checked.
+   */
   const best = ({ tokens, logits }: TopLogits, allowed?: (token: number) => boolean): number => {
     const refused = new Set<number>();
     for (;;) {
@@ -64,7 +66,7 @@ export function createDraw(sampling: Sampling, prompt: readonly number[], banned
   };
 }
 
-/** candidates by falling logit. Temperature first, then the filters, as vLLM has it. */
+/** `candidates` by falling logit. Temperature is applied before the filters, as in vLLM. */
 function pickWarm(candidates: { index: number; logit: number }[], sampling: Sampling, step: number): number {
   const kept = sampling.topK > 0 ? candidates.slice(0, sampling.topK) : candidates;
   const highest = kept[0]!.logit;
@@ -96,7 +98,7 @@ function mix(value: bigint): bigint {
   return z ^ (z >> 31n);
 }
 
-/** In [0, 1): a function of (seed, step) alone, so that a draw needs no state and can be repeated. */
+/** A number in [0, 1) that depends on (seed, step) alone, so that a draw needs no state and can be repeated. */
 export function uniform(seed: number, step: number): number {
   return Number(mix(mix(BigInt(seed)) ^ BigInt(step)) >> 11n) / 2 ** 53;
 }

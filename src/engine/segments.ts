@@ -1,5 +1,5 @@
-// Cross-encoders that were taught to tell the second text of a pair from the first, by an embedding of its segment. llama.cpp reads
-// every pair as one segment, so such a model would score otherwise than it was trained to: it is refused instead.
+// Refuses cross-encoders that were trained to tell the second text of a pair from the first by segment embeddings. llama.cpp
+// reads every pair as one segment, so such a model would not score as it was trained to.
 import { closeSync, openSync, readSync } from "node:fs";
 import { Failure } from "../base/errors.ts";
 import type { GgufHeader } from "./gguf-header.ts";
@@ -7,9 +7,9 @@ import { poolingOf } from "./pooling.ts";
 
 export const segmentsRefusal = "a cross-encoder with segment embeddings scores wrongly in llama.cpp";
 
-/** Of a sound file. Throws model_invalid. */
+/** Expects the header of a sound file. Throws model_invalid. */
 export function refuseSegments(path: string, header: GgufHeader): void {
-  // Tokenizers of other kinds mark no segments: what the table holds beyond its first row is never used.
+  // Other tokenizers do not mark segments, so the rows of the table beyond the first are never used.
   if (poolingOf(header).kind !== "rerank" || header.values.get("tokenizer.ggml.model") !== "bert") return;
   const table = header.tensors.find(({ name }) => name === "token_types.weight");
   const rows = table?.shape[1] ?? 1;

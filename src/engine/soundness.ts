@@ -1,6 +1,6 @@
-// What a header must say before the library may see the file. The library ends the whole process at a number that it does not
-// expect (no layer, more experts than it has room for, a negative epsilon), and believes others: a count of heads divides. Asked
-// before every native load; what no header tells is found out by a trial in the probe. Pure.
+// Checks a header before the library may load the file. The library ends the whole process at a number that it does not
+// expect (no layer, more experts than it has room for, a negative epsilon), and uses others unchecked: it divides by a count
+// of heads. Called before every native load; what no header shows is found by a trial in the probe. Pure.
 import { Failure } from "../base/errors.ts";
 import type { GgufArray, GgufHeader, GgufTensor, GgufValue } from "./gguf-header.ts";
 import { trainableArchitectures } from "./trainable.ts";
@@ -12,7 +12,7 @@ const mostWidth = 1 << 20;
 const mostHeads = 1 << 16;
 const mostContext = 2 ** 31 - 1;
 
-/** The ways of scaling positions that the library knows; it ends the process at any other. */
+/** Types of position scaling that the library knows; it ends the process at any other. */
 const ropeScalings = ["none", "linear", "yarn", "longrope"];
 
 const refuse = (what: string): Failure => new Failure("model_invalid", `Not a sound model file: ${what}`);
@@ -32,7 +32,7 @@ export function checkModel(header: GgufHeader): void {
   if (Object.hasOwn(trainableArchitectures, architecture)) checkShapes(header, stated, sizes);
 }
 
-/** The numbers of an architecture, by the name without it. */
+/** The values of an architecture, by key without the architecture's prefix. */
 class Stated {
   private readonly header: GgufHeader;
   private readonly architecture: string;
@@ -50,7 +50,7 @@ class Stated {
     return this.header.values.get(this.keyOf(name));
   }
 
-  /** One whole number. Without `otherwise` it must be there. */
+  /** A whole number, which must be stated unless `otherwise` is given. */
   whole(name: string, least: number, most: number, otherwise?: number): number {
     const value = this.value(name) ?? otherwise;
     if (value === undefined) throw refuse(`${this.keyOf(name)} is missing`);
@@ -59,7 +59,7 @@ class Stated {
     return value;
   }
 
-  /** One for all layers, or one for each. */
+  /** A number per layer, from one number for all layers or one for each. */
   perLayer(name: string, least: number, most: number, layers: number, otherwise: number): number[] {
     const value = this.value(name);
     if (typeof value !== "object") return Array(layers).fill(this.whole(name, least, most, otherwise));
@@ -71,7 +71,7 @@ class Stated {
     return [...numbers];
   }
 
-  /** A number of any kind where it is stated. */
+  /** Checks a number, whole or not, if it is stated. */
   number(name: string, isSound: (value: number) => boolean, wanted: string): void {
     const value = this.value(name);
     if (value === undefined) return;
@@ -83,7 +83,7 @@ class Stated {
 const shown = (value: GgufValue): string =>
   typeof value === "object" ? `an array of ${value.length}` : String(value).slice(0, 40);
 
-/** The lists beside the tokens are read by the tokens' count. */
+/** The library reads the scores and types of tokens by the number of tokens, so these lists must be long enough. */
 function checkVocabulary({ values }: GgufHeader): void {
   const list = (name: string): GgufArray | null => {
     const value = values.get(`tokenizer.ggml.${name}`);
@@ -130,7 +130,7 @@ const rotated = "rope.dimension_count";
 /** Layers without attention have no heads. */
 function checkHeads(stated: Stated, { layers, embedding }: Sizes): void {
   const heads = stated.perLayer("attention.head_count", 0, mostHeads, layers, 0);
-  // Where it is left out, each head has its own.
+  // Where it is left out, every head has its own keys and values.
   const keyHeads =
     stated.value("attention.head_count_kv") === undefined
       ? heads
@@ -152,7 +152,7 @@ function checkHeads(stated: Stated, { layers, embedding }: Sizes): void {
   }
 }
 
-/** Of keys; 0 where there are no heads. */
+/** Size of a head for keys; 0 where there are no heads. */
 function headSize(stated: Stated, heads: number, embedding: number, suffix: string): number {
   const own = stated.value(`attention.key_length${suffix}`) ?? stated.value("attention.key_length");
   return typeof own === "number" ? own : heads > 0 ? Math.floor(embedding / heads) : 0;
@@ -161,7 +161,7 @@ function headSize(stated: Stated, heads: number, embedding: number, suffix: stri
 function checkExperts(stated: Stated, architecture: string, layers: number): void {
   const count = stated.whole("expert_count", 0, mostExperts, 0);
   const used = Math.max(...stated.perLayer("expert_used_count", 0, mostExperts, layers, 0));
-  // Files of these state one expert for none, and the library knows it.
+  // hunyuan files state one expert where there are none, and the library expects that.
   if (count <= 1 && architecture.startsWith("hunyuan")) return;
   if (used > count || (count > 0 && used === 0))
     throw refuse(`of its ${count} experts ${used} are used for a token, which is impossible`);
@@ -188,7 +188,7 @@ function checkRest(stated: Stated, layers: number): void {
   if (scaling !== undefined && !ropeScalings.includes(String(scaling)))
     throw refuse(`positions scaled by ${shown(scaling)} are not known`);
   stated.whole("nextn_predict_layers", 0, layers - 1, 0);
-  // None, mean, first, last, rank; −1 says nothing.
+  // 0 to 4: none, mean, first, last, rank; −1: unspecified.
   stated.number("pooling_type", (value) => Number.isInteger(value) && value >= -1 && value <= 4, "from -1 to 4");
 }
 
@@ -204,7 +204,7 @@ function checkTensors({ tensors }: GgufHeader, { layers, embedding, vocabulary }
   mustHave(embeddings, [embedding, vocabulary]);
 }
 
-/** Of the architectures that are known here, each tensor by its role; what stands beside them the library judges. */
+/** For architectures known here, checks the shape of each tensor by its role. Other tensors are left to the library. */
 function checkShapes(header: GgufHeader, stated: Stated, { layers, embedding, vocabulary }: Sizes): void {
   const value = (name: string) => stated.value(name);
   const heads = value("attention.head_count");
@@ -246,7 +246,7 @@ function checkShapes(header: GgufHeader, stated: Stated, { layers, embedding, vo
       throw refuse(`layer ${layer} has no tensor blk.${layer}.attn_norm.weight`);
 }
 
-/** Axes of 1 at the end may be left out. */
+/** Compares the shape of a tensor; trailing axes of 1 may be left out. */
 function mustHave(tensor: GgufTensor, shape: readonly number[]): void {
   const found = [0, 1, 2, 3].map((axis) => tensor.shape[axis] ?? 1);
   if (found.some((length, axis) => length !== (shape[axis] ?? 1)))

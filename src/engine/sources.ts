@@ -1,17 +1,17 @@
-// Which passages of the documents an answer stands in. Of each passage its place and the hashes of its words are kept; its text
-// is not. A passage supports an answer by its `about` (support.ts): the share of the answer that it holds, in proportion to how much
-// of the question it has beside the passage that has most of it.
+// Finds the passages of the documents that contain an answer. For each passage its place and the hashes of its words are
+// kept, but not its text. A passage's support for an answer is its `about` (support.ts): the share of the answer that it
+// holds, times the share of the question that it holds relative to the passage that holds most of it.
 import { packed, passageSpace } from "./support.ts";
 
 export interface SourceReference {
   format: 1;
-  /** Ids, which passages name by their index. */
+  /** Document ids; passages refer to them by index. */
   documents: string[];
-  /** `start` and `end` in the document's clean text, UTF-16 code units; `words` as of support. */
+  /** `start` and `end` in the document's clean text, in UTF-16 code units; `words` as in SupportReference. */
   passages: { document: number; start: number; end: number; words: string }[];
 }
 
-/** A passage as it is told to `sourceReference`: `text` is what counts as its words. */
+/** Input of `sourceReference`: `text` gives the words of the passage. */
 export interface SourcePassage {
   document: string;
   start: number;
@@ -23,19 +23,20 @@ export interface Source {
   document: string;
   start: number;
   end: number;
-  /** 0–1. */
+  /** From 0 to 1. */
   support: number;
 }
 
 export interface SourceSpace {
-  /** The best first. */
+  /** At most `mostSources`, the best first. */
   of(question: string, answer: string): Source[];
 }
 
 const mostSources = 3;
 /**
- * With less, most of the answer stands elsewhere, or the passage is about another question. Measured on benchmarks of six sets of
- * documents: 87 % of right answers name a passage, and 7 % of answers to another question do (by gaps of 0.8: 90 and 25).
+ * Least support of a source: with less, most of the answer is elsewhere, or the passage is about another question. Measured
+ * on benchmarks of six sets of documents: 87 % of right answers get a passage, and so do 7 % of answers to another question
+ * (by gaps of 0.8: 90 and 25).
  */
 const leastSupport = 0.5;
 

@@ -1,4 +1,4 @@
-// What the documents say for an answer: whether the passages that its question is about hold its words.
+// How far the documents support an answer: whether the passages that its question is about contain its words.
 //
 //   w   = ln((N + 1) / (m + ½)) of each word that m of N passages hold
 //   h_i = Σ w of the answer's words that passage i holds / Σ w of all of them
@@ -8,21 +8,22 @@
 //   about_i = h_i · o_i / o
 //   gap_i   = h_i · (1 + o_i − o)
 //
-// The features of an answer are the greatest of each; its sources (sources.ts) are the passages with the greatest abouts.
-// All are 1 of an answer that stands whole in the passage that has most of its question's words, and 0 of one that stands nowhere.
-// Between them a passage counts by the share of the answer that it holds, and less the less of the question is in it: in proportion,
-// or by what it lacks. The question's words are no part of an answer, nor are those that only hold sentences together; what a
-// language has of the latter beyond English weighs little, for many passages hold it.
+// The features of an answer are the greatest of each over all passages; its sources (sources.ts) are the passages with the
+// greatest about_i. All three are 1 for an answer that is contained whole in the passage with most of the question's words,
+// and 0 for an answer that no passage contains. In between, a passage counts by the share of the answer that it holds,
+// reduced the less of the question it holds: in proportion (about) or by the difference (gap). The question's words do not
+// count as part of an answer, nor do function words. Function words of languages other than English weigh little anyway,
+// because many passages hold them.
 
 import { remembered } from "../base/remembered.ts";
 import { spread } from "../base/spread.ts";
 import { functionWords, hashOf, wordsOf } from "../base/text.ts";
 
-/** The order of the vector. */
+/** Order of the feature vector. */
 export const supportFeatureNames = ["support_share", "support_about", "support_gap"] as const;
 
 export interface SupportReference {
-  /** The words of each passage: Uint32 hashes, rising, in base64. The text itself is not kept. */
+  /** The words of each passage: Uint32 hashes, ascending, in base64. The text itself is not kept. */
   words: string[];
 }
 
@@ -30,20 +31,20 @@ export interface SupportReference {
 export type SupportOf = (answer: string) => number[];
 
 export interface SupportSpace {
-  /** Once a question, however many answers it has. */
+  /** Called once per question, for any number of answers. */
   about(question: string): SupportOf;
 }
 
-/** One megabyte of an artefact, of more than a megabyte of text. Of larger documents no more than that can speak. */
+/** Most words kept: one megabyte of an artefact, from more than a megabyte of text. Of larger documents a sample is kept. */
 export const mostWords = 180_000;
 
-/** null of no passages. */
+/** null when there are no passages. */
 export function supportReference(passages: readonly string[]): SupportReference | null {
   if (passages.length === 0) return null;
   return { words: packed(passages, (text) => text).map(({ words }) => words) };
 }
 
-/** Each passage with the hashes of its words. Of more than `mostWords` words as many passages as have so many, evenly over all. */
+/** Each passage with the hashes of its words. Beyond `mostWords` in all, an even sample of about that many words. */
 export function packed<T>(passages: readonly T[], textOf: (passage: T) => string): { passage: T; words: string }[] {
   const all = passages.map((passage) => ({ passage, hashes: Uint32Array.from(hashesOf(textOf(passage))).sort() }));
   const total = all.reduce((sum, { hashes }) => sum + hashes.length, 0);
@@ -51,7 +52,7 @@ export function packed<T>(passages: readonly T[], textOf: (passage: T) => string
   return kept.map(({ passage, hashes }) => ({ passage, words: Buffer.from(hashes.buffer).toString("base64") }));
 }
 
-/** The same space of the same reference. */
+/** The space of a reference, built once per reference object. */
 export const supportSpace = remembered(({ words }: SupportReference): SupportSpace => {
   const passages = passageSpace(words);
   return {
@@ -67,7 +68,7 @@ export const supportSpace = remembered(({ words }: SupportReference): SupportSpa
 
 const greatest = (values: Float64Array): number => values.reduce((best, value) => Math.max(best, value), 0);
 
-/** What each passage says for an answer, in the passages' order. */
+/** Scores of each passage for an answer, in the order of the passages. */
 export interface PassageScores {
   share: Float64Array;
   about: Float64Array;
@@ -75,13 +76,13 @@ export interface PassageScores {
 }
 
 export interface PassageSpace {
-  /** Once a question, however many answers it has. */
+  /** Called once per question, for any number of answers. */
   about(question: string): (answer: string) => PassageScores;
 }
 
-/** Of passages by their words, as `packed` gives them. */
+/** The space of passages given by their words, as from `packed`. */
 export function passageSpace(words: readonly string[]): PassageSpace {
-  /** Places of the passages that hold a word. */
+  /** Indices of the passages that hold each word. */
   const holders = new Map<number, number[]>();
   for (const [place, hashes] of words.entries())
     for (const hash of new Uint32Array(Uint8Array.from(Buffer.from(hashes, "base64")).buffer)) {
@@ -90,7 +91,7 @@ export function passageSpace(words: readonly string[]): PassageSpace {
       else holders.set(hash, [place]);
     }
 
-  /** What each passage holds of a text; all 0 of one without words. */
+  /** The weighted share of a text's words that each passage holds; all 0 for a text without words. */
   function shares(text: ReadonlySet<number>): Float64Array {
     const held = new Float64Array(words.length);
     let total = 0;
@@ -111,11 +112,11 @@ export function passageSpace(words: readonly string[]): PassageSpace {
       return (answer) => {
         const said = hashesOf(answer);
         const own = said.difference(asked).difference(connecting);
-        // An answer in the question's own words, such as one of two that it names, is looked for as it is.
+        // An answer that only uses the question's words, such as one of two options, is looked for with all its words.
         const share = shares(own.size > 0 ? own : said);
         return {
           share,
-          // A question of words that no passage has is about none.
+          // If no passage has any of the question's words, the question is about none of them.
           about: share.map((held, at) => (most === 0 ? 0 : held * (about[at]! / most))),
           gap: share.map((held, at) => held * (1 + about[at]! - most)),
         };

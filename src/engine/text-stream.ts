@@ -3,11 +3,11 @@
 export interface TextStream {
   /** The text that became certain with these bytes. */
   push(bytes: Uint8Array): string;
-  /** What is still held back, at the end of an answer; an unfinished code point becomes U+FFFD. */
+  /** The text still held back at the end of an answer; an unfinished code point becomes U+FFFD. */
   finish(): string;
-  /** Whether a stop string was met: it and what follows are never given out. */
+  /** Whether a stop string was found: it and what follows are never returned. */
   readonly stopped: boolean;
-  /** The one that was met. */
+  /** The stop string that was found, or null. */
   readonly stopString: string | null;
 }
 
@@ -52,7 +52,7 @@ export function createTextStream(stopStrings: readonly string[]): TextStream {
   };
 }
 
-/** Length of the longest end of `text` that begins `stop`. */
+/** Length of the longest suffix of `text` that is a proper prefix of `stop`. */
 function overlap(text: string, stop: string): number {
   for (let length = Math.min(text.length, stop.length - 1); length > 0; length--)
     if (stop.startsWith(text.slice(text.length - length))) return length;

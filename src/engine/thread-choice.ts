@@ -1,41 +1,46 @@
-// How many threads a step is fastest with, found by trying. A step has a few hundred places where its threads wait for each other,
-// turning on their cores: with a small model, or beside other work, fewer are often faster (measured, 135M, 2 cores, one answer:
-// 12 ms a step with one thread, 16 with two; eight answers: 66 and 45). Where others take a core, the threads that turn keep the one
-// they wait for from its core, and a step takes many times as long; with a thread less it takes no longer than that thread is missed.
+// Finds by trial how many threads a step is fastest with. A step has a few hundred points at which its threads wait for each
+// other by spinning: with a small model, or beside other work, fewer threads are often faster. Measured (135M, 2 cores): one
+// answer, 12 ms a step with one thread and 16 with two; eight answers, 66 and 45 ms. When other work takes a core, the
+// spinning threads keep the thread they wait for off its core, and a step takes many times as long. With one thread fewer, a
+// step only loses that thread's work.
 
-/** A number of threads is tried for so many steps, or for so many ms where that is less: some steps take twice as long as others. */
+/** A trial lasts this many steps, or this many ms if that is less: some steps take twice as long as others. */
 const trialSteps = 16;
 const trialMs = 200;
-/** What is far slower than another is seen at once. */
+/** A trial that is far slower than the best ends after this many steps. */
 const hopelessSteps = 2;
-/** A step that takes longer than this is tried with fewer threads once, and then no more for the trial's sake alone: it costs more than it
- * can win. */
+/**
+ * Steps longer than this are tried with fewer threads only once, unless they become slower: such a trial costs more than it
+ * can gain.
+ */
 const longMs = 200;
-/** Of a kind's steps, until the neighbours of the best are tried again; twice as long after each time that brought nothing. */
+/** Time spent in a kind's steps until the neighbours of the best are tried again; doubles after trials without a gain. */
 const firstPauseMs = 10_000;
 const longestPauseMs = 60_000;
-/** Trying costs no more than one part in so many of the time, however long a step takes. */
+/** The pause is at least this many times as long as the trials took, which bounds their cost for steps of any length. */
 const pausePerTrial = 20;
-/** Newest steps that the moving mean is of. */
+/** Number of latest steps in the moving mean. */
 const meanSteps = 16;
-/** Of another's cost: two that cost nearly the same would change places for ever. */
+/** Fewer threads must cost less than this share of what more cost: near-equal counts would alternate for ever. */
 const clearly = 0.9;
-/** What is so much slower than another is left alone; what is so much slower than it was has company. */
+/**
+ * A trial that costs this many times the best is given up. A best that costs this many times what it did starts new trials.
+ */
 const slower = 1.5;
 
 interface Kind {
-  /** What a token takes, in ms, by the number of threads: the mean of so many steps. */
+  /** Cost of a token in ms by number of threads: the moving mean, and how many steps it is of (at most `meanSteps`). */
   costs: Map<number, { mean: number; steps: number }>;
-  /** Numbers of threads to be tried, the first of them now. */
+  /** Thread counts still to be tried, in order. */
   trials: number[];
-  /** Those that were tried at all. */
+  /** Thread counts that have been tried. */
   tried: Set<number>;
-  /** Since the trial began, or since the last one ended. */
+  /** Steps and ms since the current trial began, or since the last one ended. */
   steps: number;
   ms: number;
-  /** What the best took when it was chosen. */
+  /** Cost of the best count when it was chosen. */
   chosenCost: number;
-  /** The best when trials began, and what they have cost. */
+  /** The best count when trials began, and the ms that trials have taken since. */
   before: number;
   triedMs: number;
   pauseMs: number;
@@ -44,7 +49,7 @@ interface Kind {
 export class ThreadChoice {
   private readonly kinds = new Map<string, Kind>();
 
-  /** A step of a kind, with as many threads as it is fastest with now. */
+  /** Runs a step of a kind with the number of threads that is fastest at present, and measures it. */
   async step<T>(name: string, most: number, tokens: number, work: (threads: number) => Promise<T>): Promise<T> {
     const threads = this.next(name, most, tokens);
     const startedAt = performance.now();
@@ -53,14 +58,16 @@ export class ThreadChoice {
     return result;
   }
 
-  /** For the next step of a kind, within which a token takes about the same time. `most` and `tokens` are at least 1. */
+  /**
+   * Threads for the next step of a kind, in which all tokens take about the same time. `most` and `tokens` are at least 1.
+   */
   next(name: string, most: number, tokens: number): number {
     const kind = this.kinds.get(name) ?? freshKind(most);
     this.kinds.set(name, kind);
     return kind.trials.find((threads) => threads <= most && isWorthIt(kind, threads, tokens)) ?? bestOf(kind, most);
   }
 
-  /** How long that step took with so many. */
+  /** Records how long a step took with that many threads. */
   took(name: string, threads: number, ms: number, tokens: number): void {
     const kind = this.kinds.get(name)!;
     const before = kind.costs.get(threads) ?? { mean: 0, steps: 0 };
@@ -82,7 +89,7 @@ const freshKind = (most: number): Kind => ({
   ...{ steps: 0, ms: 0, chosenCost: 0, before: most, triedMs: 0, pauseMs: firstPauseMs },
 });
 
-/** Fewer threads than the best, on steps that take long, only where these take longer than they did, or once. */
+/** Long steps are tried with fewer threads than the best only once, or when they take longer than they did. */
 function isWorthIt(kind: Kind, threads: number, tokens: number): boolean {
   const best = bestOf(kind, Number.POSITIVE_INFINITY);
   const cost = kind.costs.get(best)?.mean ?? 0;
@@ -100,7 +107,7 @@ function endTrial(kind: Kind, threads: number, tokens: number): void {
   const isHopeless = (isLong || kind.steps >= hopelessSteps) && kind.costs.get(threads)!.mean > slower * cost;
   if (!isHopeless && !isLong && kind.steps < trialSteps) return;
   kind.tried.add(threads);
-  // Fewer than what is hopeless are so as well; more are not, where what they are compared with has changed.
+  // Still fewer threads are hopeless too. More are not: what they were compared with may have changed.
   kind.trials = kind.trials.filter((count) => (isHopeless && threads < best ? count > threads : count !== threads));
   kind.triedMs += kind.ms;
   Object.assign(kind, { steps: 0, ms: 0, chosenCost: cost });
@@ -111,7 +118,7 @@ function endTrial(kind: Kind, threads: number, tokens: number): void {
       : Math.max(Math.min(2 * kind.pauseMs, longestPauseMs), pausePerTrial * kind.triedMs);
 }
 
-/** Half as many and twice as many, where they were tried before. */
+/** Queues half and twice the best count, where these have been used before. */
 function beginTrials(kind: Kind): void {
   const best = bestOf(kind, Number.POSITIVE_INFINITY);
   const known = [...kind.costs.keys()];
@@ -119,17 +126,17 @@ function beginTrials(kind: Kind): void {
     ...known.filter((count) => count === Math.ceil(best / 2) && count !== best),
     ...known.filter((count) => Math.ceil(count / 2) === best && count !== best),
   ];
-  // What is remembered of them is of another time.
+  // Their recorded costs are out of date.
   for (const count of trials) kind.costs.delete(count);
   kind.trials = [...trials, ...kind.trials.filter((count) => !trials.includes(count))];
-  // With trials to come, the cost it was chosen for stays: what is slower than that says whether a long step is tried.
+  // Keep chosenCost while trials are to come: isWorthIt compares with it to decide whether a long step is tried.
   Object.assign(kind, {
     ...{ steps: 0, ms: 0, before: best, triedMs: 0 },
     ...(trials.length === 0 ? { chosenCost: kind.costs.get(best)!.mean } : {}),
   });
 }
 
-/** The most of those it was tried with, and fewer where they are clearly faster. */
+/** The largest count with a known cost, or a smaller one where it is clearly faster. */
 function bestOf({ costs }: Kind, most: number): number {
   const fitting = [...costs].filter(([threads]) => threads <= most).sort(([a], [b]) => b - a);
   return fitting.length === 0
@@ -137,7 +144,7 @@ function bestOf({ costs }: Kind, most: number): number {
     : fitting.reduce((best, one) => (one[1].mean < clearly * best[1].mean ? one : best))[0];
 }
 
-/** most, half of it, and so on to 1. */
+/** `most`, half of it (rounded up), and so on to 1. */
 function halvings(most: number): number[] {
   const counts = [most];
   while (counts.at(-1)! > 1) counts.push(Math.ceil(counts.at(-1)! / 2));

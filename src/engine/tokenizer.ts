@@ -1,9 +1,9 @@
-// The text side of a model. Bytes of tokens are worked out here, one token at a time: the library's own detokeniser tidies spaces
-// by the neighbourhood, so that what it says of a stream is not what it says of the whole.
+// The tokenizer of a model. The bytes of tokens are worked out here, one token at a time: the library's own detokeniser
+// adjusts spaces by context, so that its output for a stream differs from its output for the whole text.
 import type { Tokenizer } from "./generator.ts";
 import type { GgufHeader } from "./gguf-header.ts";
 
-/** What the native vocabulary answers; absent tokens are −1. */
+/** The native vocabulary; absent tokens are −1. */
 export interface NativeVocabulary {
   tokenize(text: string, parseSpecial: boolean): Uint32Array;
   detokenize(tokens: Uint32Array, special?: boolean): string;
@@ -21,7 +21,7 @@ const attribute = { unknown: 1, unused: 2, normal: 4, control: 8, userDefined: 1
 /** llama.cpp's kinds of vocabulary. */
 const kind = { sentencePiece: 1, bpe: 2, unigram: 4 };
 
-/** GPT-2's disguise of bytes as printable characters, undone: character → byte. */
+/** Inverse of GPT-2's mapping of bytes to printable characters: character → byte. */
 const bytesOfCharacters: ReadonlyMap<string, number> = (() => {
   const map = new Map<string, number>();
   let next = 256;
@@ -77,7 +77,7 @@ export function createTokenizer(native: NativeVocabulary, header: GgufHeader): T
 
 const present = (token: number): number | null => (token < 0 ? null : token);
 
-/** What a token adds to a text: nothing for control tokens. */
+/** The bytes that a token adds to a text: none for control tokens. */
 function tokenBytes(native: NativeVocabulary, type: number, token: number): Uint8Array {
   const attributes = native.getTokenAttributes(token);
   if (attributes & (attribute.control | attribute.unknown | attribute.unused)) return new Uint8Array();

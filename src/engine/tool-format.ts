@@ -1,5 +1,5 @@
-// How a model writes the calls of its tools. Where its template knows tools, that is read off what the template makes of a call;
-// where it does not, the tools stand in the system prompt and calls are asked for in the form that Qwen and Hermes use.
+// How a model writes tool calls. If its template supports tools, the format is derived from how the template renders a call.
+// If not, the system prompt describes the tools and asks for calls in the format that Qwen and Hermes use.
 
 /** A function that a model may call. */
 export interface Tool {
@@ -12,11 +12,11 @@ export interface Tool {
 export interface ToolCall {
   id: string;
   name: string;
-  /** JSON text of an object. */
+  /** JSON text of an object with the arguments. */
   arguments: string;
 }
 
-/** The text of calls: `before`, an object of name and arguments (a list of such where `isList`), `after`. */
+/** The text of calls: `before`, an object with name and arguments (a list of such objects if `isList`), `after`. */
 export interface CallFormat {
   before: string;
   after: string;
@@ -25,7 +25,7 @@ export interface CallFormat {
   isList: boolean;
 }
 
-/** Of models whose template knows no tools. */
+/** For models whose template does not support tools. */
 export const plainCalls: CallFormat = {
   before: "<tool_call>\n",
   after: "\n</tool_call>",
@@ -40,7 +40,7 @@ interface Spoken {
   toolCalls?: readonly ToolCall[];
 }
 
-/** A conversation for a template without tools: they are told of in the system prompt, calls and results are texts. */
+/** A conversation for a template without tools: the system prompt describes the tools, and calls and results become text. */
 export function withToolsInText<M extends Spoken>(messages: readonly M[], tools: readonly Tool[]): Spoken[] {
   const spoken: Spoken[] = messages.map(({ role, content, toolCalls = [] }) => {
     if (role === "tool") return { role: "user", content: `<tool_response>\n${content}\n</tool_response>` };
@@ -70,18 +70,18 @@ function toolsPrompt(tools: readonly Tool[]): string {
   ].join("\n");
 }
 
-/** What a call is asked to be when a template is tried out. */
+/** The tool and call with which a template is tried out. */
 export const probe = {
   tool: {
     name: "probe_name",
     description: "probe_description",
     parameters: { type: "object", properties: { probe_key: { type: "string" } }, required: ["probe_key"] },
   },
-  // Nine letters and digits: some templates insist.
+  // Nine letters and digits, as some templates require.
   call: { id: "probe0001", name: "probe_name", arguments: '{"probe_key":"probe_value"}' },
 } as const;
 
-/** Reads the form off the text that a template makes of `probe.call`, as an answer; null when it is not JSON. */
+/** Derives the format from a template's rendering of `probe.call` as an answer; null when that is not JSON. */
 export function formatOf(text: string): CallFormat | null {
   const name = text.indexOf(`"${probe.call.name}"`);
   for (let from = text.lastIndexOf("{", name); from >= 0; from = text.lastIndexOf("{", from - 1)) {
@@ -110,7 +110,7 @@ function parsed(text: string): Record<string, unknown> | null {
   }
 }
 
-/** Length of the object or list that a text begins with; null where it does not end, or is none. */
+/** Length of the object or list that a text begins with; null when there is none, or it does not end. */
 export function jsonLength(text: string): number | null {
   if (text[0] !== "{" && text[0] !== "[") return null;
   let depth = 0;

@@ -1,19 +1,19 @@
-// Whether the trainer can train a model: its own conditions, told from the header before a run would meet them. Pure.
+// Whether the trainer can train a model: the trainer's own conditions, checked on the header before a run. Pure.
 import type { GgufHeader } from "./gguf-header.ts";
 import type { ModelShape } from "./gpu.ts";
 
 interface Architecture {
-  /** Of every layer, beside those that all architectures have. */
+  /** Tensors of every layer, beyond those that all architectures have. */
   layerTensors: readonly string[];
-  /** A tensor of factors per rotated pair may stand in the file. */
+  /** Whether the file may contain a tensor of factors per rotated pair. */
   ropeFactors: boolean;
-  /** Some layers may see the last tokens only. */
+  /** Whether some layers may attend to the last tokens only. */
   windows: boolean;
 }
 
 const headNorms = ["attn_q_norm", "attn_k_norm"];
 
-/** The architectures that can be trained. A test holds their names against what the worker says of itself. */
+/** The architectures that can be trained. A test compares their names with those that the worker reports. */
 export const trainableArchitectures: Readonly<Record<string, Architecture>> = {
   llama: { layerTensors: [], ropeFactors: true, windows: false },
   qwen2: { layerTensors: [], ropeFactors: false, windows: false },
@@ -48,7 +48,7 @@ const unknownNumbers = [
   "final_logit_softcapping",
 ];
 
-/** Sizes that must be those of a whole head where they are stated. */
+/** Sizes that, where stated, must be the size of a whole head. */
 const headSizes = [
   "attention.value_length",
   "rope.dimension_count",

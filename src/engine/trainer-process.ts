@@ -1,4 +1,5 @@
-// A trainer as a process of its own: calls become requests on its stdin, answers on its stdout find the call they belong to.
+// Runs the trainer as its own process: calls are sent as requests on its stdin, and answers on its stdout are matched to
+// calls.
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { type Child, linesOf, startProcess } from "../base/processes.ts";
@@ -27,7 +28,7 @@ import type {
 } from "./trainer.ts";
 import { type Answer, encodeRequest, readAnswers, type WireArray, WireError, write } from "./wire.ts";
 
-/** Lines of the worker's log kept for the message of its death. */
+/** Number of the worker's latest log lines that are kept for the error when it ends. */
 const lastLines = 5;
 
 interface Pending {
@@ -36,7 +37,7 @@ interface Pending {
   reject: (failure: Failure) => void;
 }
 
-/** Starts a worker. It leaves when `close` is called or this process ends. */
+/** Starts a worker. It ends when `close` is called or this process ends. */
 export function startTrainer(options: { executable: string; log: Log }): Trainer {
   return new TrainerProcess(startProcess(options.executable, []), options.log);
 }
@@ -49,7 +50,7 @@ class TrainerProcess implements Trainer {
   readonly #logLines: string[] = [];
   #nextId = 1;
   #died: Failure | null = null;
-  /** Writes follow one another, each waiting until the pipe has taken the one before it. */
+  /** Writes are queued: each waits until the pipe has taken the one before it. */
   #written: Promise<void> = Promise.resolve();
 
   constructor(child: Child, log: Log) {
@@ -57,7 +58,7 @@ class TrainerProcess implements Trainer {
     this.#log = log;
     const logged = this.#keepLog();
     const read = readAnswers(child.stdout, (answer) => this.#settle(answer)).catch((error: unknown) => {
-      // Out of step with the worker: nothing it says can be trusted any more.
+      // The stream has left the protocol: no further answer can be trusted.
       child.kill("SIGKILL");
       this.#logLines.push(String(error));
     });
@@ -100,7 +101,7 @@ class TrainerProcess implements Trainer {
       return;
     }
     const { code, message, hint, fatal } = (error ?? {}) as Record<string, unknown>;
-    // The worker could not read an id: it leaves, and the calls that wait end with it.
+    // The worker could not read the request's id. It ends, and the pending calls are rejected with it.
     if (!pending) throw new WireError(`an answer that nobody waits for: ${JSON.stringify(answer.fields)}`);
     this.#pending.delete(answer.id);
     pending.reject(

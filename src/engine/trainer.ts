@@ -1,29 +1,32 @@
-// The trainer's verbs as typed calls: what can be asked of it, and what it answers. native/protocol.md is the worker's side of every
-// promise here; trainer-process.ts keeps them.
-/** As a soft target: every token that the others of its place do not name, taken as one. */
+// The trainer's verbs as typed calls and results. native/protocol.md describes the worker's side; trainer-process.ts
+// implements this interface.
+/** Soft target that stands for all tokens that the other targets of its place do not name, taken as one. */
 export const restOfVocabulary = -1;
 
-/** Rows one behind the other. tokens [T]; rowLengths [R], summing to T. */
+/** Rows, concatenated. tokens [T]; rowLengths [R], summing to T. */
 export interface Rows {
   tokens: Int32Array;
   rowLengths: Int32Array;
 }
 
-/** What each token weighs in the loss, on the token that is predicted; the first of a row weighs nothing. */
+/** Weights of tokens in the loss, placed on the token that is predicted; the first token of a row has no weight. */
 export interface WeightedRows extends Rows {
-  /** [T] of −log-prob. */
+  /** [T] weights of −log-prob. */
   weights: Float32Array;
-  /** [T] of −entropy: the bonus. */
+  /** [T] weights of −entropy: an entropy bonus. */
   entropyWeights?: Float32Array;
-  /** [T] of the squared log-sum of the logits. */
+  /** [T] weights of the squared log-sum of the logits. */
   zWeights?: Float32Array;
-  /** [T · K] further targets of every token, 0 where there are fewer, restOfVocabulary at most once, and what −log-prob of each weighs. */
+  /**
+   * [T · K] more targets per token (0 where there are fewer, restOfVocabulary at most once), and the weight of each
+   * −log-prob.
+   */
   soft?: { targets: Int32Array; weights: Float32Array };
 }
 
-/** All but the loss is 0 where a token weighs nothing. Nats. */
+/** In nats. All but the loss is 0 where a token has no weight. */
 export interface Losses {
-  /** −Σ weight · log-prob − Σ entropyWeight · entropy + Σ zWeight · logSum², soft targets with the first. */
+  /** −Σ weight · log-prob − Σ entropyWeight · entropy + Σ zWeight · logSum²; the first sum includes the soft targets. */
   loss: number;
   /** [T] */
   logprobs: Float32Array;
@@ -32,7 +35,7 @@ export interface Losses {
   logSums: Float32Array;
   /** [T · K], when there were soft targets. */
   softLogprobs: Float32Array | null;
-  /** Tokens that went through the layers: what rows share at their beginning counts once. */
+  /** Tokens that went through the layers: a prefix that rows share counts once. */
   computedTokens: number;
 }
 
@@ -69,7 +72,7 @@ export interface TrainerHello {
   limits: TrainerLimits;
 }
 
-/** Of a model whose weights are made up, to measure what a real one costs. quantisation: a type as ggml names it, "q4_k". */
+/** A model with made-up weights, to measure what a real one costs. `quantisation`: a type as ggml names it, "q4_k". */
 export interface MadeUpModel {
   architecture: string;
   layers: number;
@@ -99,20 +102,20 @@ export interface OpenedModel {
   fileType: string;
   weightBytes: number;
   device: "cpu" | "cuda";
-  /** Why this device and no other. */
+  /** Why this device was chosen. */
   deviceReason: string;
-  /** The machine has a GPU, the CPU was taken, and nobody asked for it. */
+  /** Whether the CPU was chosen although the machine has a GPU and the CPU was not asked for. */
   gpuRefused: boolean;
-  /** What training computes in. */
+  /** Number format that training computes in. */
   precision: "bf16" | "fp32";
 }
 
 export interface DeviceChoice {
-  /** auto: a GPU where one can be used and holds the model. */
+  /** auto: a GPU if one can be used and the model fits in its memory. */
   device?: "auto" | "cpu" | "cuda";
-  /** Of a GPU at most; 0 or left out: all it has. `memoryBytes` is of the machine. */
+  /** Most bytes of a GPU's memory; 0 or left out: all of it. `memoryBytes` limits the machine's memory. */
   gpuMemoryBytes?: number;
-  /** bf16 unless asked for otherwise; fp32 on a CPU without AVX512-BF16. On a CPU it is of forwardBackward alone. */
+  /** Default: bf16, but fp32 on a CPU without AVX512-BF16. On a CPU it applies to forwardBackward only. */
   precision?: "bf16" | "fp32";
 }
 
@@ -132,7 +135,7 @@ export interface AdapterShape {
   alpha: number;
   seed: number;
   targets: AdapterTarget[];
-  /** Of the adapter's inputs while it trains, in [0, 1); default 0. */
+  /** Dropout of the adapter's inputs in training, in [0, 1); default 0. */
   dropout?: number;
 }
 
@@ -140,25 +143,25 @@ export interface TrainingEstimate {
   weightBytes: number;
   adapterBytes: number;
   passBytes: number;
-  /** Peak of the worker on the CPU; of the GPU's memory on a GPU. */
+  /** Peak memory: the worker's on a CPU, the GPU's on a GPU. */
   totalBytes: number;
-  /** Of a training step without anything computed twice, rows of longestRow tokens. */
+  /** FLOPs per token of a training step with rows of longestRow tokens, not counting anything computed twice. */
   flopsPerToken: number;
-  /** Measured in matrix products on the device, of the mixture that a step has; null for a GPU where none can be used. */
+  /** Measured on the device in the mix of matrix products that a step has; null for a GPU when none can be used. */
   gemmFlopsPerSecond: number | null;
-  /** What that rate allows at most. */
+  /** Upper bound that this rate allows. */
   tokensPerSecond: number | null;
 }
 
-/** Since the model was opened. */
+/** Measured since the model was opened. */
 export interface TrainerProfile {
-  /** What the ops took, and the arithmetic they needed; all 0 on a GPU, which does not say. */
+  /** Time and arithmetic of each op; all 0 on a GPU, which does not report them. */
   ops: { name: string; seconds: number; flops: number }[];
-  /** The most a GPU's memory held; 0 on the CPU. */
+  /** Peak use of the GPU's memory; 0 on the CPU. */
   peakDeviceBytes: number;
-  /** How often the GPU's memory ran short and sufficed once what passes had left there was given back. */
+  /** How often the GPU's memory ran short but sufficed after the memory left over from passes was released. */
   shortages: number;
-  /** Which kernels compute, for people. */
+  /** The kernels in use, for display. */
   kernels: string;
 }
 
@@ -181,7 +184,7 @@ export interface TrainerSampling {
   minP: number;
   seed: number;
   stopTokens: number[];
-  /** Likeliest tokens told of every draw; default 0. */
+  /** Number of most likely tokens to report for every draw; default 0. */
   reportTop?: number;
 }
 
@@ -190,7 +193,7 @@ export interface SampledRow {
   /** Raw log-probs in nats at temperature 1, one per sampled token. */
   logprobs: Float32Array;
   stopReason: "stop" | "length";
-  /** [drawn · reportTop] at temperature 1 over the whole vocabulary, as `forward` tells them; when asked for. */
+  /** [drawn · reportTop] at temperature 1 over the whole vocabulary, as from `forward`; only if asked for. */
   top?: TopTokens;
 }
 
@@ -198,14 +201,14 @@ export interface SampledRow {
 export const writers = ["attn_output", "ffn_down"] as const;
 export type Writer = (typeof writers)[number];
 
-/** The residual stream after a layer, or what one of its writers reads. */
+/** The residual stream after a layer, or the input of one of its writers. */
 export type Stream = "residual" | Writer;
 
 export interface ActivationAsk<S extends Stream> {
-  /** From 0, ascending. */
+  /** Layer indices from 0, ascending. */
   layers: readonly number[];
   streams: readonly S[];
-  /** [P] indices of tokens, and the group that each is part of the mean of, from 0. */
+  /** [P] indices of tokens, and [P] the group, from 0, to whose mean each token contributes. */
   places: Int32Array;
   groups: Int32Array;
 }
@@ -222,7 +225,7 @@ export interface EditedSite {
 
 export interface Edit {
   rank: number;
-  /** Each matrix once. */
+  /** At most one per matrix. */
   sites: EditedSite[];
 }
 
@@ -237,14 +240,16 @@ export interface SavedFile {
 }
 
 /**
- * One worker process: one frozen base, its adapters, their optimizers. Calls are answered in the order they were made and may
- * be made without waiting. A worker that dies rejects every call that waits with a Failure `trainer_died` that has its last log
- * lines; a verb that fails rejects with a Failure `trainer_error` whose context has the protocol's `code` and `hint`.
+ * One worker process: one frozen base, its adapters, their optimizers. Calls may be made without waiting and are answered in
+ * the order they were made. If the worker dies, every pending call rejects with a Failure `trainer_died` that has its last
+ * log lines. A verb that fails rejects with a Failure `trainer_error` whose context has the protocol's `code` and `hint`.
  */
 export interface Trainer {
   hello(): Promise<TrainerHello>;
   open(model: ModelSource & DeviceChoice & { threads: number; memoryBytes: number }): Promise<OpenedModel>;
-  /** Memory and time of training, without opening anything and without the device. passTokens: computed at the same time. */
+  /**
+   * Estimates memory and time of training without opening a model or using the device. `passTokens`: tokens computed at once.
+   */
   estimate(
     training: ModelSource & {
       rank: number;
@@ -262,24 +267,30 @@ export interface Trainer {
   dropAdapter(adapter: string): Promise<void>;
   forward(adapter: string | null, rows: WeightedRows): Promise<Losses>;
   forward(adapter: string | null, rows: WeightedRows, topK: number): Promise<Losses & { top: TopTokens }>;
-  /** Adds the gradient of the loss to the adapter's. */
+  /** Adds the gradient of the loss to the adapter's gradient. */
   forwardBackward(adapter: string, rows: WeightedRows): Promise<Losses>;
   optimStep(
     adapter: string,
     step: OptimStep,
   ): Promise<{ step: number; version: number; gradNorm: number; clipped: boolean }>;
-  /** A step of a moving average of `from`, an adapter of the same rank, alpha and targets: of its factors, not of their product. */
+  /**
+   * One step of a moving average of `from`, which has the same rank, alpha and targets. It averages the factors, not the
+   * product.
+   */
   averageAdapter(adapter: string, from: string, decay: number): Promise<{ version: number }>;
   sample(adapter: string | null, prompts: Rows, sampling: TrainerSampling, version?: number): Promise<SampledRow[]>;
   /** Log-probs [T] of every token from promptLengths[row] on; 0 before it. */
   score(adapter: string | null, rows: Rows, promptLengths: Int32Array): Promise<Float32Array>;
-  /** Means over the groups, of every stream [layers, groups, width]. */
+  /** Means over each group, [layers, groups, width] per stream. */
   activations<S extends Stream>(
     adapter: string | null,
     rows: Rows,
     ask: ActivationAsk<S>,
   ): Promise<{ streams: Record<S, Float32Array>; computedTokens: number }>;
-  /** What a unit vector of the stream reads of a writer W: r, which is that vector but where the model norms what W gives, and rᵀW. */
+  /**
+   * How a unit vector of the stream reads a writer W: the direction r and the row rᵀW. r is the vector itself, except where
+   * the model normalises W's output.
+   */
   project(
     adapter: string | null,
     site: Pick<EditedSite, "layer" | "writer">,
@@ -288,13 +299,13 @@ export interface Trainer {
   /** A new adapter that does what `from` does and adds the edit: ranks are concatenated, the scale stays. */
   stackAdapter(adapter: string, from: string, edit: Edit): Promise<Pick<AdapterShape, "rank" | "alpha" | "targets">>;
   save(adapter: string, folder: string): Promise<SavedFile[]>;
-  /** From a folder of `save`, or from a GGUF adapter: then with step 0 and no moments. */
+  /** Loads a folder of `save`, or a GGUF adapter, which starts at step 0 without optimizer moments. */
   load(adapter: string, path: string): Promise<{ step: number; version: number }>;
-  /** As llama.cpp loads it. Names of `metadata` begin with plumbline. here and below. */
+  /** Writes an adapter for llama.cpp. Names in `metadata` begin with "plumbline.", here and below. */
   exportGguf(adapter: string, file: string, metadata: Record<string, string>): Promise<SavedFile>;
-  /** A folder as PEFT and vLLM load it. */
+  /** Writes a folder that PEFT and vLLM load. */
   exportPeft(adapter: string, folder: string, metadata: Record<string, string>): Promise<SavedFile[]>;
-  /** The base with the adapter merged into its weights, as GGUF. */
+  /** Writes the base with the adapter merged into its weights, as GGUF. */
   exportMerged(
     adapter: string,
     file: string,
@@ -303,6 +314,6 @@ export interface Trainer {
   ): Promise<SavedFile>;
   /** Closes the worker's stdin and waits for it; kills it after graceMs. */
   close(graceMs?: number): Promise<void>;
-  /** Set once the worker has ended, with why. */
+  /** Resolves once the worker has ended, with the reason. */
   readonly ended: Promise<{ code: number | null; signal: string | null; lastLog: string }>;
 }

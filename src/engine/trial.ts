@@ -1,5 +1,5 @@
-// The first load of a file that nobody vouches for, as serving will load and ask it, in the probe's child: what the library ends
-// the process at shows here, and nothing but the child is lost.
+// The first load of an untrusted file, in the probe's child process, in the way that serving loads and runs it. If the
+// library ends the process, only the child is lost.
 import { Failure } from "../base/errors.ts";
 import { createLog, type Log } from "../base/log.ts";
 import { type NativeModel, openNative } from "./binding.ts";
@@ -7,7 +7,7 @@ import { type ChatMessage, formatChat } from "./chat-format.ts";
 import type { Tokenizer } from "./generator.ts";
 import { poolingOf } from "./pooling.ts";
 
-/** What the library said last of why it refuses. */
+/** The library's last message on why it refuses the file. */
 let said = "";
 
 const log: Log = createLog("warn", (line) => {
@@ -18,7 +18,7 @@ const log: Log = createLog("warn", (line) => {
 
 const unsound = (what: string): Failure => new Failure("model_invalid", `Not a sound model file: ${what}`);
 
-/** The words of the library instead of a path in this machine's folders. */
+/** Reports the library's message instead of ours, which contains a path on this machine. */
 async function loaded<T>(opening: Promise<T>): Promise<T> {
   try {
     return await opening;
@@ -28,13 +28,13 @@ async function loaded<T>(opening: Promise<T>): Promise<T> {
   }
 }
 
-/** Its vocabulary alone. */
+/** Loads the vocabulary only. */
 export async function openSuspect(path: string): Promise<NativeModel> {
   const native = await openNative(log);
   return loaded(native.openModel(path, { vocabularyOnly: true }));
 }
 
-/** Every byte, in and out of its place, and what people write. */
+/** Every character up to U+00FF, and what people write. */
 const texts = [
   "Hello, world: 1 + 1 = 2.",
   Array.from({ length: 256 }, (_, code) => String.fromCharCode(code)).join(""),
@@ -65,10 +65,12 @@ const conversations: ChatMessage[][] = [
   ],
 ];
 
-/** Of computing, for conversations that take milliseconds: whoever is answered waits for every rendering. */
+/** Most CPU time for conversations that take milliseconds: rendering holds up all other requests. */
 const mostTemplateMs = 1_000;
 
-/** What keeps the template from rendering a plain conversation; null when nothing does. Throws model_invalid for one that takes long. */
+/**
+ * Why the template cannot render a plain conversation; null when it can. Throws model_invalid for one that takes too long.
+ */
 export function templateProblemOf(tokenizer: Tokenizer): string | null {
   if (tokenizer.chatTemplate === null) return "The file has no chat template";
   const before = process.cpuUsage();
@@ -92,10 +94,10 @@ function renderingProblem(tokenizer: Tokenizer): string | null {
 }
 
 const seatContext = 64;
-/** Every weight is met by one token already; the library's threads wait for each other where others use the cores. */
+/** A single token already uses every weight. One thread: the library's threads wait for each other on a busy machine. */
 const [promptTokens, threads] = [8, 1];
 
-/** Loads all of it and asks it something. Throws model_invalid. */
+/** Loads the whole model and runs it. Throws model_invalid. */
 export async function tryOut(path: string): Promise<void> {
   const native = await openNative(log);
   const model = await loaded(native.openModel(path, { onTrial: true }));
@@ -106,7 +108,7 @@ export async function tryOut(path: string): Promise<void> {
   await model.dispose();
 }
 
-/** Two sequences, one the other's copy, as the pool of seats has them. */
+/** Answers in two sequences, one a copy of the other, as the pool of seats does. */
 async function answer(model: NativeModel, prompt: number[]): Promise<void> {
   const context = await loaded(model.openContext({ sequences: 2, seatContext, batch: seatContext, threads }));
   const sampler = context.openSampler();

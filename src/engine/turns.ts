@@ -15,7 +15,7 @@ export class Turns {
     this.held = true;
     return () => {
       const next = this.queue.shift();
-      // Handed over without a gap, so that nobody slips in between.
+      // Hand the turn over without releasing it, so that no other caller can take it in between.
       if (next) next();
       else this.held = false;
     };

@@ -1,6 +1,8 @@
 // Vectors of unit length, as a sentence encoder gives them: compared, and kept as text.
 
-/** A signed byte a value, each vector as large as bytes allow, in base64. All of one length. */
+/**
+ * One signed byte per value, each vector scaled to the full range of a byte, in base64. All have the same number of values.
+ */
 export const packVectors = (vectors: readonly Float32Array[]): string =>
   Buffer.concat(
     vectors.map((vector) => {
@@ -9,7 +11,7 @@ export const packVectors = (vectors: readonly Float32Array[]): string =>
     }),
   ).toString("base64");
 
-/** Of unit length again. */
+/** Scales the vectors to unit length again. */
 export function unpackVectors(packed: string, dimensions: number): Float32Array[] {
   const bytes = Buffer.from(packed, "base64");
   const whole = new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -21,7 +23,7 @@ export function unpackVectors(packed: string, dimensions: number): Float32Array[
   });
 }
 
-/** Of vectors of unit length. */
+/** The cosine of two vectors of unit length. */
 export function cosine(a: Float32Array, b: Float32Array): number {
   let sum = 0;
   for (let at = 0; at < a.length; at++) sum += a[at]! * b[at]!;

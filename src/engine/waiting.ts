@@ -1,4 +1,4 @@
-// Who is next: priorities in order, owners in turn, and each owner's requests in the order they came.
+// The queue of waiting requests: priorities in order, owners in turn, and each owner's requests in the order they came.
 import type { Priority } from "./generator.ts";
 
 const priorities: readonly Priority[] = ["interactive", "evaluation", "generation"];
@@ -16,7 +16,10 @@ export class Waiting<T extends { priority: Priority; owner: string }> {
     this.size++;
   }
 
-  /** The next one, of `interactive` only when asked. Its owner goes to the end of the round. */
+  /**
+   * Removes and returns the next item; with `interactiveOnly`, only an interactive one. Its owner goes to the end of the
+   * round.
+   */
   take(interactiveOnly: boolean): T | null {
     for (const priority of interactiveOnly ? priorities.slice(0, 1) : priorities) {
       const owners = this.queues.get(priority)!;
@@ -32,7 +35,7 @@ export class Waiting<T extends { priority: Priority; owner: string }> {
     return null;
   }
 
-  /** false when it is not waiting any more. */
+  /** Removes an item; false when it is not waiting any more. */
   remove(item: T): boolean {
     const owners = this.queues.get(item.priority)!;
     const queue = owners.get(item.owner);

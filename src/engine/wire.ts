@@ -23,12 +23,12 @@ export interface WireLimits {
 /** What the protocol allows; the worker says the same in `hello`. */
 export const wireLimits: WireLimits = { maxHeaderBytes: 1_048_576, maxPayloadBytes: 268_435_456 };
 
-/** A request that would be refused, or an answer that is not in the protocol. */
+/** A request that would be refused, or an answer that breaks the protocol. */
 export class WireError extends Error {
   override name = "WireError";
 }
 
-/** The parts of a frame, ready to be written one behind the other. Throws WireError when it is over the limits. */
+/** The parts of a frame, to be written one after the other. Throws WireError when it exceeds the limits. */
 export function encodeRequest(
   id: number,
   verb: string,
@@ -55,7 +55,9 @@ export function encodeRequest(
 
 const bytesOf = (values: WireArray): Uint8Array => new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
-/** Writes and resolves when the stream can take more. A stream that is gone resolves too: the process's end says why. */
+/**
+ * Writes and resolves when the stream can take more. Also resolves when the stream is closed: the process's end says why.
+ */
 export function write(stream: Writable, parts: Uint8Array[]): Promise<void> {
   stream.cork();
   let more = true;
@@ -73,7 +75,7 @@ export function write(stream: Writable, parts: Uint8Array[]): Promise<void> {
   });
 }
 
-/** Calls back with every whole answer, in order; a stream that leaves the protocol throws WireError. */
+/** Calls `onAnswer` with every complete answer, in order. Throws WireError when the stream breaks the protocol. */
 export async function readAnswers(stream: Readable, onAnswer: (answer: Answer) => void): Promise<void> {
   const source = new ByteSource(stream);
   for (;;) {
@@ -111,7 +113,10 @@ function parseHead(line: string): { head: Record<string, unknown>; heads: ArrayH
   return { head: head as Record<string, unknown>, heads };
 }
 
-/** Takes lines and byte counts out of a stream of chunks; null or WireError at its end. */
+/**
+ * Takes lines and bytes out of a stream of chunks. At its end `line` gives null; an end within a line or payload throws
+ * WireError.
+ */
 class ByteSource {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);

@@ -1,10 +1,10 @@
-// Where to listen, and how that is called from outside.
+// The address to listen on, and the URL that clients use for it.
 import type { AddressInfo } from "node:net";
 import type { Config } from "../base/config.ts";
 import type { Log } from "../base/log.ts";
 import { isLoopback } from "./request.ts";
 
-/** Without a key anyone who reaches the address could do nothing but wait for the first key to leak: so nobody reaches it. */
+/** The configured host; loopback while no API key exists, since others could only wait for the first key to leak. */
 export function hostFor(config: Config, anyKey: boolean, log: Log): string {
   if (anyKey || isLoopback(config.host)) return config.host;
   log("warn", "loopback_only", {
@@ -19,7 +19,7 @@ export const urlOf = ({ address, family, port }: AddressInfo): string => {
   return `http://${family === "IPv6" && host === address ? `[${host}]` : host}:${port}`;
 };
 
-/** Whom an address stands for: a customer has a whole /64 of IPv6 addresses. */
+/** The network by which an address is counted: an IPv6 customer has a whole /64 of addresses. */
 export function networkOf(address: string): string {
   if (!address.includes(":") || address.startsWith("::ffff:")) return address;
   const [head = "", tail] = address.split("::");

@@ -1,5 +1,5 @@
-// The administrators' door: a unix socket that only the owner of the data folder can open. One JSON line asks
-// ({verb, args}), one answers ({value} or {failure}). Verbs are the caller's; this file knows none.
+// The admin socket: a unix socket that only the owner of the data folder can open. A request is one JSON line
+// ({verb, args}), and so is its answer ({value} or {failure}). The caller supplies the verbs.
 import { chmodSync, closeSync, openSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { createConnection, createServer, type Socket } from "node:net";
@@ -16,14 +16,14 @@ type Answer = { value: unknown } | { failure: { code: FailureCode; message: stri
 
 const maxLine = 1 << 20;
 
-/** A socket's path may have 107 bytes; through the folder's open handle it always fits. */
+/** A socket's path may have at most 107 bytes. A longer one is shortened by going through an open handle of its folder. */
 function shortened(path: string): { path: string; done: () => void } {
   if (Buffer.byteLength(path) < 100) return { path, done: () => {} };
   const folder = openSync(dirname(path), "r");
   return { path: `/proc/self/fd/${folder}/${basename(path)}`, done: () => closeSync(folder) };
 }
 
-/** Hold the data lock first: a socket file that is there is then a dead one's. */
+/** The caller must hold the data lock: an existing socket file is then left over from a dead process. */
 export async function serveAdmin(path: string, verbs: Verbs, log: Log): Promise<{ close(): Promise<void> }> {
   await rm(path, { force: true });
   const open = new Set<Socket>();
@@ -79,7 +79,7 @@ export function verbOf(verbs: Verbs, verb: string): Verbs[string] {
   return handler;
 }
 
-/** Null when nobody listens there. */
+/** Returns null when no process listens on the socket. */
 export async function askAdmin(path: string, verb: string, args: unknown): Promise<{ value: unknown } | null> {
   const at = shortened(path);
   const socket = createConnection(at.path);

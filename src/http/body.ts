@@ -4,7 +4,7 @@ import { Failure, invalid } from "../base/errors.ts";
 import { type ReadBody, readJsonKeeping } from "./json.ts";
 import { type Pace, watchPace } from "./pace.ts";
 
-/** `kept` names the fields whose text is wanted as it was sent. */
+/** `kept`: the fields whose source text is returned as well. */
 export async function readBody(
   request: IncomingMessage,
   maxBytes: number,
@@ -20,7 +20,7 @@ export async function readBody(
   return readJsonKeeping(await collect(request, maxBytes, pace), kept);
 }
 
-/** Compressed bodies are refused: nobody needs them here, and a small one can be of any size. */
+/** Refuses compressed bodies: no client needs them, and a small one can expand to any size. */
 export function checkEncoding(request: IncomingMessage): void {
   const encoding = request.headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity")

@@ -1,5 +1,5 @@
-// The page behind the link that serve prints: makes the first key and shows it this once. The token stands after the # of the
-// link, where no server and no log sees it until the page sends it.
+// The page behind the link that `serve` prints. It makes the first key and shows it once. The token is in the link's fragment
+// (after the #), so that no server and no log sees it until the page sends it.
 
 export const claimPage = `<!doctype html>
 <html lang="en">

@@ -1,27 +1,27 @@
-// What one client may hold: connections, and requests on each. A connection that is refused is closed for good: half closed, it
-// would keep its descriptor for as long as the client likes, and those are few.
+// Limits on what one client may hold: connections, and requests on each. A refused connection is closed completely: half closed,
+// it would hold one of the few file descriptors for as long as the client likes.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Config } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { networkOf } from "./address.ts";
 
-/** How long an answer that closes a connection may take to arrive. */
+/** How long a response that closes its connection may take to arrive. */
 const lingerMs = 1_000;
 
-/** Sends what is the last of a connection, and closes it whether or not the client does. */
+/** Sends the last text of a connection, then closes it whether or not the client does. */
 export function endWith(socket: Socket, text: string): void {
   socket.end(text);
   const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
   socket.once("close", () => clearTimeout(timer));
 }
 
-/** How long a client may still send what nobody reads. */
+/** How long a client may go on sending data that is discarded. */
 const unreadMs = 2_000;
 
 /**
- * Lets a client that is still sending read its answer, after which the connection ends: Node would close it for both sides at once, and
- * what came after that would be met by a reset, in which the answer is lost.
+ * Lets a client that is still sending read its response before the connection ends. Node would close both directions at once;
+ * data that arrives after that is answered with a reset, and the response is lost.
  */
 export function endGently(socket: Socket): void {
   socket.destroySoon = () => {
@@ -31,14 +31,14 @@ export function endGently(socket: Socket): void {
   };
 }
 
-/** `refusal`: what a client is told that has too many, as bytes. */
+/** `refusal` makes the raw response to a client that has too many connections. */
 export function limitConnections(
   server: Server,
   { connections, connectionsPerAddress }: Pick<Config, "connections" | "connectionsPerAddress">,
   refusal: (failure: Failure) => string,
 ): void {
   const held = new Map<string, number>();
-  // What is over this is closed by Node as it comes, without a word: nothing is left to say it with.
+  // Node closes connections beyond this at once and without a response, for which no resources are left.
   server.maxConnections = connections;
   server.on("connection", (socket: Socket) => {
     const network = networkOf(socket.remoteAddress ?? "");
@@ -56,12 +56,12 @@ export function limitConnections(
 }
 
 /**
- * Cuts off a client that takes nothing of its answer for so long: the answer would lie in the socket's buffer for ever, and hold the
- * connection. Node's timeout of a socket does not run while some of what is written leaves it.
+ * Cuts off a client that reads nothing of its response for `stallMs`. Otherwise the response would stay in the socket's buffer
+ * and hold the connection for ever. Node's socket timeout does not run while written data leaves the socket.
  */
 export function endStalled(response: ServerResponse, stallMs: number): void {
   const watch = (): void => void response.setTimeout(stallMs);
-  // A text is written at once; a file is being written from its first bytes on.
+  // A text is written in one go, at its end; a file is piped, from its first bytes on.
   response.once("pipe", watch).once("prefinish", watch);
 }
 
@@ -70,31 +70,32 @@ type Handle = (request: IncomingMessage, response: ServerResponse) => void;
 interface Line {
   answering: ServerResponse;
   waiting: { response: ServerResponse; begin: () => void }[];
-  /** One came that was too many: it is the last. */
+  /** Whether a request exceeded the limit; it is the last one to be answered. */
   isFull: boolean;
-  /** Came after that. */
+  /** Number of requests that came after that one. */
   ignored: number;
 }
 
-/** Node keeps what it has read of each until the connection closes; whoever sends so many is no client. */
+/** Node keeps each ignored request in memory until the connection closes, so beyond this number the connection is destroyed. */
 const mostIgnored = 1_000;
 
 export interface Turns {
   handle: Handle;
-  /** What is written to a connection now. */
+  /** The response that is being written to a connection. */
   answering(socket: Socket): ServerResponse | undefined;
 }
 
 /**
- * Requests of one connection one after the other, each begun when the answer before it was sent: so has HTTP it for the answers,
- * and what a client sent ahead costs nothing once it is gone. One that is too many is refused in its turn, and ends the connection.
+ * Handles the requests of one connection one after the other, each begun once the response before it was sent. HTTP requires
+ * this order of responses, and requests sent ahead cost nothing once the client has left. A request beyond the limit is
+ * refused in its turn, and ends the connection.
  */
 export function inTurn(handle: Handle, most: number, refuse: Handle): Turns {
   const lines = new WeakMap<Socket, Line>();
 
   function answer(line: Line, socket: Socket, response: ServerResponse, begin: () => void): void {
     line.answering = response;
-    // Sent ahead of this request: how long it may take to answer is not the client's doing.
+    // Clears the timeout that the response before this one set: the time to answer is not the client's doing.
     socket.setTimeout(0);
     response.once("close", () => {
       const next = socket.destroyed ? undefined : line.waiting.shift();
@@ -119,7 +120,7 @@ export function inTurn(handle: Handle, most: number, refuse: Handle): Turns {
         if (++line.ignored > mostIgnored) socket.destroy();
         return;
       }
-      // With the one that is answered.
+      // Counting the request that is being answered.
       line.isFull = line.waiting.length + 1 >= most;
       const begin = line.isFull ? refuse : handle;
       line.waiting.push({ response, begin: () => begin(request, response) });

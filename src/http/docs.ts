@@ -1,12 +1,12 @@
-// The API page: the OpenAPI document as one HTML page. It needs no script and nothing from elsewhere, so it reads the same on a
-// machine without a network, and as a saved file.
+// The API page: the OpenAPI document as one HTML page. It uses no script and no external resources, so it also works without a
+// network and as a saved file.
 
 // biome-ignore lint/suspicious/noExplicitAny: a document of foreign shape, made in openapi.ts.
 type Json = any;
 
 const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const safe = (text: unknown): string => String(text).replace(/[&<>"]/g, (one) => escapes[one]!);
-/** Backticks are code; the rest is text. */
+/** Text in backticks becomes code; everything is escaped. */
 const prose = (text: string): string => safe(text).replace(/`([^`]+)`/g, "<code>$1</code>");
 const code = (value: unknown): string => `<pre><code>${safe(JSON.stringify(value, null, 2))}</code></pre>`;
 const cells = (values: string[]): string => `<tr>${values.map((value) => `<td>${value}</td>`).join("")}</tr>`;
@@ -83,7 +83,7 @@ function responseHtml(status: string, response: Json): string {
   return `<details><summary>${title}</summary>${examples.map((one) => code((one as Json).value)).join("")}</details>`;
 }
 
-/** Fields of a body, those of objects within it under their path. */
+/** A table of a body's fields. Nested fields are listed with their path. */
 function fields(schema: Json): string {
   return table(["field", "required", "type", "meaning"], fieldRows(schema, ""));
 }

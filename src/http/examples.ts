@@ -1,5 +1,5 @@
-// Examples made from the schemas of the contract: a schema's own where it has one, else one value per field. What comes out
-// fits the schema, or a test says where not.
+// Examples made from the schemas of the contract: a schema's own example where it has one, else one value per field. A test
+// checks that each example fits its schema.
 import { exampleValues } from "../contract/examples.ts";
 
 interface Schema {
@@ -17,7 +17,7 @@ interface Schema {
   minimum?: number;
 }
 
-/** `all`: optional fields as well, as a reply has them; a request is shorter to read with what it must have. */
+/** `all`: include optional fields, as for a reply; a request is easier to read with its required fields only. */
 export function exampleOf(schema: unknown, all: boolean, name = ""): unknown {
   const given = schema as Schema;
   if (given.examples?.[0] !== undefined) return given.examples[0];

@@ -1,4 +1,4 @@
-// The one exit of errors: the contract's `detail` and, beside it, the `error` that OpenAI's clients read.
+// Error bodies, all made here: the contract's `detail` and, beside it, the `error` that OpenAI's clients read.
 import { Failure, type FailureCode, failures, type ValidationDetail } from "../base/errors.ts";
 import type { StreamEvent } from "../contract/endpoint.ts";
 
@@ -7,10 +7,10 @@ export interface FailureBody {
   error: { message: string; type: string; param: string | null; code: string; hint: string; request_id: string };
 }
 
-/** Details beyond these help nobody. */
+/** Further details are left out, since they would not help. */
 const maxDetails = 50;
 
-/** Anything thrown, as a failure; what is none of ours tells the client nothing. */
+/** Anything thrown, as a Failure. An error of any other class becomes `internal`, and the client learns nothing about it. */
 export const toFailure = (error: unknown): Failure =>
   error instanceof Failure ? error : new Failure("internal", undefined, { cause: error });
 
@@ -29,7 +29,7 @@ export function failureBody(failure: Failure, requestId: string): FailureBody {
   };
 }
 
-/** The same in Anthropic's envelope. */
+/** As failureBody, in Anthropic's envelope. */
 export function anthropicFailureBody(failure: Failure, requestId: string) {
   const { detail, error } = failureBody(failure, requestId);
   const type = anthropicTypes[failure.status] ?? (failure.status < 500 ? "invalid_request_error" : "api_error");
@@ -48,7 +48,7 @@ const anthropicTypes: Record<number, string> = {
 
 export type Dialect = "openai" | "anthropic";
 
-/** As an answer, and as an event of a stream that has begun. */
+/** A failure as a response body, and as an event of a stream that has begun. */
 export const failureIn: Record<
   Dialect,
   { body(failure: Failure, requestId: string): unknown; event(failure: Failure, requestId: string): StreamEvent }
@@ -82,14 +82,14 @@ export function failureHeaders(failure: Failure): Record<string, string> {
   return headers;
 }
 
-/** What Node's parser refused, by the name of its error. */
+/** Failure codes by the error codes of Node's HTTP parser. */
 const refused: Record<string, FailureCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
   HPE_HEADER_OVERFLOW: "headers_too_large",
   HPE_CHUNK_EXTENSIONS_OVERFLOW: "too_large",
 };
 
-/** The whole answer to a request that never became one. */
+/** The complete raw response to a request that could not be parsed. */
 export function rawAnswer(code: string | undefined, requestId: string): string {
   return rawFailure(new Failure(refused[code ?? ""] ?? "bad_request"), requestId);
 }

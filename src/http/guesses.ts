@@ -1,4 +1,4 @@
-// Wrong keys by the address they come from: whoever tries many is slowed down, and a right key works all the while.
+// Counts wrong API keys by address: a client that tries many is slowed down. A valid key from that address still works.
 import { type Bucket, createBucket } from "../base/bucket.ts";
 import { Failure } from "../base/errors.ts";
 import { networkOf } from "./address.ts";
@@ -8,14 +8,14 @@ const perSecond = 1;
 const maxAddresses = 10_000;
 
 export interface Guesses {
-  /** Counts a wrong key. Throws too_many_requests where that was one too many. */
+  /** Counts a wrong key. Throws too_many_requests when there were too many. */
   count(address: string): void;
 }
 
 export function createGuesses(nowMs: () => number = () => performance.now()): Guesses {
   const buckets = new Map<string, Bucket>();
 
-  /** The one seen longest ago makes room. */
+  /** Beyond maxAddresses, the least recently seen one is dropped. */
   function bucketOf(address: string): Bucket {
     const network = networkOf(address);
     const bucket = buckets.get(network) ?? createBucket(burst, perSecond, nowMs());

@@ -1,10 +1,11 @@
-// A strict reader of JSON bodies. JSON.parse takes what no typed field can keep: of duplicate keys the last, 1e400 as Infinity,
-// integers rounded, lone surrogates that the database would change, depths that later recursion dies of. Here each is a 422.
+// A strict reader of JSON bodies. JSON.parse accepts what no typed field can hold: it keeps the last of duplicate keys, reads 1e400
+// as Infinity, rounds large integers, and allows lone surrogates, which the database would change, and nesting so deep that later
+// recursion would overflow the stack. Here each of these is a 422.
 import { Failure, invalid } from "../base/errors.ts";
 
 const maxDepth = 64;
 const maxKeys = 100_000;
-/** More than ten million bytes of token ids have, which is the longest list that anybody sends. */
+/** More values than ten million bytes of token ids hold, the longest list that clients send. */
 const maxValues = 2_000_000;
 const forbiddenKeys = new Set(["__proto__", "constructor", "prototype"]);
 const space = /[ \t\n\r]*/y;
@@ -24,9 +25,9 @@ export interface ReadBody {
 export const readJson = (bytes: Uint8Array): unknown => readJsonKeeping(bytes, []).value;
 
 /**
- * Bytes must be UTF-8 without a byte order mark. Of the top-level fields named in `kept` the text is given back too. In them any
- * RFC 8259 text within the limits is taken, as nothing is lost of it: of duplicate keys the last counts in the value, and a
- * number of any size is a finite one there. Half a surrogate pair stands for no text and is refused in them as well.
+ * Bytes must be UTF-8 without a byte order mark. The source text of the top-level fields named in `kept` is returned as well.
+ * In these fields any RFC 8259 text within the limits is accepted, since its source text is kept: the value has the last of
+ * duplicate keys, and numbers out of range become finite ones. Half a surrogate pair is refused there as well.
  */
 export function readJsonKeeping(bytes: Uint8Array, kept: readonly string[]): ReadBody {
   let text: string;
@@ -83,7 +84,7 @@ class Reader {
   }
 
   #object(): Record<string, unknown> {
-    // Without a prototype any key is a key like others.
+    // Without a prototype no key is special.
     const object: Record<string, unknown> = this.#isKeeping ? Object.create(null) : {};
     this.#members("}", () => {
       if (this.#text[this.#at] !== '"') throw this.#wrong("a key in quotes is missing");
@@ -119,7 +120,7 @@ class Reader {
     return array;
   }
 
-  /** What stands between brackets, by commas; none may trail. */
+  /** Reads comma-separated members up to the closing bracket. A trailing comma is an error. */
   #members(end: string, member: () => void): void {
     this.#at++;
     this.#skipSpace();
@@ -136,7 +137,7 @@ class Reader {
     this.#at++;
   }
 
-  /** The end is the next quote with an even number of backslashes before it; the runtime reads what is between. */
+  /** The string ends at the next quote with an even number of backslashes before it. JSON.parse decodes what is between. */
   #string(): string {
     let end = this.#at;
     let escapes: number;
@@ -181,7 +182,7 @@ class Reader {
   }
 
   #skipSpace(): void {
-    // Most values stand without any.
+    // Most values have no space before them.
     if (this.#text.charCodeAt(this.#at) > 32) return;
     space.lastIndex = this.#at;
     this.#at += space.exec(this.#text)?.[0].length ?? 0;

@@ -1,5 +1,5 @@
-// The contract as routes: finds the endpoint of a request, checks every part of it, and gives the handler what it promised to
-// take. What a handler returns is the answer.
+// The contract as routes: finds the endpoint of a request, checks every part of the request, and passes the handler the input that
+// the contract describes. What the handler returns is the response.
 import type { IncomingMessage } from "node:http";
 import Router from "@koa/router";
 import { Failure, type ValidationDetail } from "../base/errors.ts";
@@ -17,7 +17,7 @@ export interface Route {
   perform(request: Arrived): Promise<unknown>;
 }
 
-/** A request whose head was checked. */
+/** A request whose head has been checked. */
 export interface Arrived {
   request: IncomingMessage;
   target: Target;
@@ -30,16 +30,16 @@ export interface Arrived {
 
 export interface Limits {
   bodyBytes: number;
-  /** Of a JSON body. */
+  /** Pace of a JSON body. */
   pace: Pace;
   upload: UploadLimits;
-  /** Of a file that is a model's. */
+  /** Most bytes of an uploaded model. */
   modelBytes: number;
-  /** Throws disk_full. Asked before every endpoint that may answer so. */
+  /** Throws disk_full. Called before every endpoint that lists this error. */
   checkDisk: () => Promise<void>;
   /**
-   * The first answer again, as JSON, or what `perform` answers now; it may keep that itself. `request` is the same for the same
-   * request. Throws idempotency_key_reused, request_in_progress, made_and_deleted, and what `perform` throws.
+   * Returns the first answer again, as JSON, or else the reply of `perform`, which may keep it itself. `request` is a digest of
+   * the request. Throws idempotency_key_reused, request_in_progress, made_and_deleted, and what `perform` throws.
    */
   once: (
     ownerId: string,
@@ -51,7 +51,7 @@ export interface Limits {
 
 type KeepReply = (reply: unknown, subjects?: readonly string[]) => void;
 
-/** A handler of whatever endpoint: rooms type theirs by the contract, here they only stand beside their endpoints. */
+/** A handler of any endpoint. Domain modules type theirs by the contract; here that type is not needed. */
 export type AnyHandler = (input: never, caller: Caller) => Promise<unknown>;
 
 export function mount<Name extends string>(
@@ -66,14 +66,14 @@ export function mount<Name extends string>(
   }));
 }
 
-/** What a path and a method lead to; `allowed` are the methods that the path has. */
+/** The route of a path and a method; `allowed` lists the methods of the path. */
 export interface Found {
   route: Route | null;
   params: Record<string, string>;
   allowed: string[];
 }
 
-/** Routes by path, literal parts before parameters. Koa's router finds them; what is then done stands in server.ts. */
+/** Finds routes by path, preferring literal parts to parameters. Koa's router only matches; server.ts performs the route. */
 export function createFinder(routes: Route[]): (method: string, path: string) => Found {
   const router = new Router({ sensitive: true, strict: true });
   const byName = new Map(routes.map((route) => [route.name, route]));
@@ -98,7 +98,7 @@ export function createFinder(routes: Route[]): (method: string, path: string) =>
 const idempotencyKey = "idempotency-key";
 const none = { type: "object", additionalProperties: false } as const;
 
-/** Compiled once, when the house is built. */
+/** Called once per endpoint at start; each schema is compiled on its first use. */
 function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Route["perform"] {
   const check = {
     path: compile(endpoint.params ?? none),
@@ -170,8 +170,8 @@ function namesOf(schema: unknown, which: (property: { type?: string }) => boolea
 }
 
 /**
- * Query values are text. Digits become numbers where the contract says integer, true and false become what they say where it says
- * boolean; anything else stays text and is refused there.
+ * Query values are text. Digits become numbers where the contract says integer; true and false become booleans where it says
+ * boolean. Anything else stays text, and the schema refuses it.
  */
 function withTypes(
   query: Record<string, string>,

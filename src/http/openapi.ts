@@ -1,4 +1,4 @@
-// The contract as an OpenAPI 3.1 document: the same schemas, so it cannot say anything else than what is checked.
+// The contract as an OpenAPI 3.1 document. It has the same schemas as the checks, so it cannot differ from them.
 import { Failure, type FailureCode, failures, invalid } from "../base/errors.ts";
 import { failureBody } from "../contract/common.ts";
 import { type Endpoint, scopeOfTag, takesIdempotencyKey } from "../contract/endpoint.ts";
@@ -20,7 +20,7 @@ const everywhere: FailureCode[] = [
 
 type Json = Record<string, unknown>;
 
-/** `upstreams`: the names that X-Provider may have where it leads to one. Elsewhere, and without any, every value of it is refused. */
+/** `upstreams`: the values of X-Provider on endpoints that forward. On others, and without upstreams, every value is refused. */
 export function renderOpenApi(
   endpoints: Record<string, Endpoint>,
   version: string,
@@ -92,7 +92,7 @@ function parametersOf(place: "path" | "query" | "header", schema: unknown): Json
     in: place,
     required: place === "path" || required.includes(name),
     schema: property,
-    // An optional header has a value where there is one that means something.
+    // A header has an example only where there is a meaningful one.
     ...(place === "header" && !(name in exampleValues) ? {} : { example: exampleOf(property, false, name) }),
   }));
 }
@@ -116,7 +116,7 @@ function requestBody(endpoint: Endpoint): Json | null {
   return { required: true, content: { "multipart/form-data": { schema } } };
 }
 
-/** Of one event of a stream. */
+/** Schema of one event of a stream. */
 const eventSchema = {
   type: "object",
   required: ["data"],
@@ -127,7 +127,7 @@ const eventSchema = {
   },
 };
 
-/** Answers of one status share an entry that names each code. */
+/** Failures of one status share an entry, which names each code. */
 function responsesOf(endpoint: Endpoint): Json {
   const codes = [...everywhere, ...endpoint.errors];
   const failure = endpoint.dialect === "anthropic" ? "MessagesFailure" : "Failure";

@@ -1,17 +1,17 @@
-// How fast a body must come: a trickle holds a connection, a place and what was read of it, and is ended.
+// Minimum speed of a request body. One that comes too slowly holds a connection and what was read of it, so it is cut off.
 import type { IncomingMessage } from "node:http";
 import { Failure } from "../base/errors.ts";
 
 export interface Pace {
-  /** Of the whole body. */
+  /** Time limit for the whole body. */
   seconds: number;
-  /** Bytes a second, over every window. */
+  /** Fewest bytes a second, over every window. */
   rate: number;
   /** Length of a window. */
   windowSeconds: number;
 }
 
-/** Calls `fail` once where the body is too slow, until it has come whole or what this gives is called. */
+/** Calls `fail` once if the body is too slow. Stops watching when the body is complete or the returned function is called. */
 export function watchPace(request: IncomingMessage, pace: Pace, fail: (failure: Failure) => void): () => void {
   const least = Math.max(1, Math.ceil(pace.rate * pace.windowSeconds));
   let bytes = 0;
@@ -29,7 +29,7 @@ export function watchPace(request: IncomingMessage, pace: Pace, fail: (failure: 
     stop();
     fail(new Failure("request_timeout", message));
   };
-  // What came while this process was busy is read first: the client is not to blame for that.
+  // Data that arrived while this process was busy is read first: the client is not to blame for that delay.
   const windows = setInterval(
     () =>
       setImmediate(() => {

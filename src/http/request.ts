@@ -1,4 +1,4 @@
-// What is checked of a request's head before anything is done for it.
+// Checks of a request's head, made before anything is done for it.
 import type { IncomingMessage } from "node:http";
 import { isIPv4 } from "node:net";
 import { Failure, invalid } from "../base/errors.ts";
@@ -6,7 +6,7 @@ import { Failure, invalid } from "../base/errors.ts";
 const maxHeaders = 100;
 const maxKeyLength = 512;
 
-/** Headers of which a second one would be guessed about: Node takes the first of some, joins others. */
+/** Headers that may occur only once: Node takes the first of some and joins others. */
 const single = new Set([
   "authorization",
   "content-encoding",
@@ -23,7 +23,7 @@ const single = new Set([
 export function checkHeaders(request: IncomingMessage): void {
   const names = request.rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
   if (names.length > maxHeaders) throw new Failure("headers_too_large");
-  // Node reads «gzip, chunked» as if it said chunked, and a proxy before it may read something else.
+  // Node reads "gzip, chunked" as if it said chunked, and a proxy in front may read it differently.
   const coding = request.headers["transfer-encoding"];
   if (coding !== undefined && coding.toLowerCase() !== "chunked")
     throw new Failure("bad_request", "Transfer-Encoding may be chunked only; send the body as it is");
@@ -31,7 +31,7 @@ export function checkHeaders(request: IncomingMessage): void {
   if (twice) throw new Failure("bad_request", `The header ${twice} stands twice`);
 }
 
-/** A page elsewhere whose name was made to point here must not be answered: the Host header has that page's name. */
+/** Guards against DNS rebinding: a foreign page whose name was made to point here sends that name as Host. Throws misdirected. */
 export function checkHost(request: IncomingMessage, served: ReadonlySet<string>): void {
   const match = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i.exec(request.headers.host ?? "");
   if (!match) throw new Failure("bad_request", "The Host header is not a host name");
@@ -46,7 +46,7 @@ export const isLoopback = (host: string): boolean =>
 /** Paths whose clients may send the key as x-api-key. */
 const takesApiKey = /^(\/api\/v3\/inference|\/v1)(\/|$|\?)/;
 
-/** The key as it was sent. Without the header the contract's 422; in any other form 401. */
+/** The API key as it was sent. Throws validation (422) without the header, unauthorized (401) for any other form. */
 export function keyOf(request: IncomingMessage): string {
   const header = request.headers.authorization;
   const apiKey = request.headers["x-api-key"];
@@ -65,7 +65,7 @@ export interface Target {
   query: Record<string, string>;
 }
 
-/** Of the request line, as it was sent: no URL is rebuilt, so nothing can see another path than the router. */
+/** Path and query of the request line, as sent. No URL is rebuilt, so all code sees the same path as the router. */
 export function targetOf(request: IncomingMessage): Target {
   const url = request.url ?? "";
   if (!url.startsWith("/")) throw new Failure("bad_request", "The request target must be a path");

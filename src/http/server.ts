@@ -1,4 +1,4 @@
-// The onion around every request: id → errors → head and host → key → contract → handler. The only floor that knows Koa; it
+// The middleware around every request: id → errors → head and host → key → contract → handler. Only this layer uses Koa, and it
 // names no resource.
 import {
   createServer as createNodeServer,
@@ -26,11 +26,11 @@ export interface ServerParts {
   log: Log;
   routes: Route[];
   authenticate: (key: string) => Caller | null;
-  /** Whether the caller may ask this now. Throws forbidden, too_many_requests. */
+  /** Checks that the caller may make this request now. Throws forbidden, too_many_requests. */
   admit: (caller: Caller, endpoint: Endpoint, setHeader: (name: string, value: string) => void) => void;
-  /** Told of every answer: the name of its route, or "none". */
+  /** Called for every response, with the name of its route, or "none". */
   count: (route: string, status: number) => void;
-  /** Texts by their path, served to anyone; each made when it is first asked for. */
+  /** Pages by their path, served to anyone; each is rendered on its first request. */
   pages: Readonly<Record<string, Page>>;
 }
 
@@ -41,9 +41,9 @@ export interface Page {
 
 export interface Server {
   listen(port: number, host: string): Promise<AddressInfo>;
-  /** Listens at another address of the same port; what is under way stays. Where that fails, again where it was. */
+  /** Listens on another address at the same port; requests under way go on. If that fails, listens on the old one again. */
   move(host: string): Promise<AddressInfo>;
-  /** Takes no more requests, gives those under way a moment, then cuts them off. */
+  /** Accepts no more requests, gives those under way graceMs, then cuts them off. */
   close(): Promise<void>;
 }
 
@@ -53,19 +53,19 @@ interface State {
   /** Aborted when the client leaves or the server closes. */
   signal: AbortSignal;
   caller: Caller;
-  /** Its name; "none" until it is found. */
+  /** Name of the route; "none" until it is found. */
   route: string;
   isWatched: boolean;
-  /** The form of errors. */
+  /** Form of the error bodies. */
   dialect: Dialect;
 }
 
 type Ctx = Context & { state: State };
 
-/** Callers of endpoints that ask for no key. */
+/** The caller of endpoints that need no key. */
 const nobody: Caller = Object.freeze({ userId: "", userName: "", keyId: "" });
 const graceMs = 5_000;
-/** The status, in the log, of a request whose client left before it was answered; as nginx has it. */
+/** Logged status of a request whose client left before it was answered, as in nginx. */
 const clientLeft = 499;
 
 const newRequestId = (): string => `req_${randomWord()}`;
@@ -73,7 +73,7 @@ const newRequestId = (): string => `req_${randomWord()}`;
 export function createServer(parts: ServerParts): Server {
   const app = new Koa({ proxy: false });
   const leaving = new Set<AbortController>();
-  // Connections that broke under an answer; everything else is answered below.
+  // Connections that broke during a response; all other errors are answered below.
   app.on("error", (error) => parts.log("debug", "connection.failed", { error }));
   app.use(identify(parts, leaving, dialectsOf(parts.routes)));
   app.use(answerErrors);
@@ -93,7 +93,7 @@ export function createServer(parts: ServerParts): Server {
     {
       maxHeaderSize: 16_384,
       headersTimeout: config.headSeconds * 1000,
-      // Bodies have limits of their own; this one is Node's, of head and body together.
+      // Node's limit for head and body together; bodies also have limits of their own.
       requestTimeout: (config.headSeconds + Math.max(config.bodySeconds, config.uploadSeconds)) * 1000,
       connectionsCheckingInterval: 1_000,
       keepAliveTimeout: 65_000,
@@ -131,17 +131,17 @@ async function closeServer(server: NodeServer, leaving: Set<AbortController>): P
   const end = performance.now() + graceMs;
   while (leaving.size > 0 && performance.now() < end) await sleep(20);
   for (const controller of leaving) controller.abort();
-  // Connections on which nothing was asked yet count as busy for Node.
+  // Node counts connections without a request yet as busy, and would wait for them.
   server.closeAllConnections();
   await closed;
 }
 
-/** Errors of Node's own parser, and methods that never reach the onion. */
+/** Answers errors of Node's HTTP parser, and CONNECT requests, which never reach the middleware. */
 function refuseWhatIsNoRequest(server: NodeServer, turns: Turns): void {
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     const answer = turns.answering(socket);
     const isInTheMiddle = answer?.headersSent && !answer.writableFinished;
-    // Nothing may be written into an answer under way.
+    // Nothing may be written into the middle of a response.
     if (error.code === "ECONNRESET" || !socket.writable || isInTheMiddle) socket.destroy();
     else endWith(socket, rawAnswer(error.code, newRequestId()));
   });
@@ -158,7 +158,7 @@ function refuseSentAhead(_request: IncomingMessage, response: ServerResponse): v
   response.end(JSON.stringify(failureBody(failure, requestId)));
 }
 
-/** By path: an error can come before it is known what the method leads to. */
+/** Dialects by path, because an error can occur before the route is known. */
 const dialectsOf = (routes: readonly Route[]): Map<string, Dialect> =>
   new Map(
     routes.flatMap(({ endpoint: { path, aliases = [], dialect } }) =>
@@ -170,7 +170,7 @@ const identify =
   ({ log, count }: ServerParts, leaving: Set<AbortController>, dialects: ReadonlyMap<string, Dialect>) =>
   async (ctx: Ctx, next: Next): Promise<void> => {
     const requestId = newRequestId();
-    // The query may hold what its sender took for a secret place: it is not logged.
+    // The query is not logged, because a client may have put a secret in it.
     const path = (ctx.req.url ?? "").split("?")[0]!;
     const dialect = dialects.get(path) ?? "openai";
     const controller = new AbortController();
@@ -189,7 +189,7 @@ const identify =
     leaving.add(controller);
     ctx.res.once("close", () => {
       leaving.delete(controller);
-      // Koa begins with 404: it is no answer while nothing was sent.
+      // Koa's status starts as 404, which means nothing until the headers are sent.
       const status = ctx.res.headersSent ? ctx.res.statusCode : clientLeft;
       if (!ctx.res.writableFinished) controller.abort();
       const ms = Math.round(performance.now() - started);
@@ -206,7 +206,7 @@ async function answerErrors(ctx: Ctx, next: Next): Promise<void> {
     await next();
   } catch (error) {
     const failure = toFailure(error);
-    // A refusal for want of room is an answer like any other; a bug is not.
+    // A refusal for lack of resources is expected and only a warning; an internal error is a bug.
     const level = failure.code === "internal" ? "error" : failure.status >= 500 ? "warn" : "debug";
     ctx.state.log(level, "request.failed", { error, context: failure.context });
     ctx.status = failure.status;
@@ -216,7 +216,7 @@ async function answerErrors(ctx: Ctx, next: Next): Promise<void> {
   if (!ctx.req.complete) refuseTheRest(ctx);
 }
 
-/** What is left of a body is read for a moment, and then cut off. */
+/** Discards the rest of the body for a moment, then ends the connection. */
 function refuseTheRest(ctx: Ctx): void {
   ctx.set("connection", "close");
   endGently(ctx.req.socket);
@@ -236,7 +236,7 @@ const checkHead =
 
 const isHere = (ctx: Ctx): boolean => isLoopback(ctx.req.socket.remoteAddress?.replace(/^::ffff:/, "") ?? "");
 
-/** Around the router, not beside it: what is under /api or /v1 is answered to nobody without a key, whether it exists or not. */
+/** Runs before routing: without a key, every path under /api or /v1 gets the same answer, whether it exists or not. */
 const askForKey = ({ authenticate, routes }: ServerParts) => {
   const guesses = createGuesses();
   const closedElsewhere = new Set(
@@ -261,13 +261,13 @@ const askForKey = ({ authenticate, routes }: ServerParts) => {
   };
 };
 
-/** Nothing on a page of ours comes from elsewhere, or goes there. */
+/** Our pages load nothing from other origins and send nothing to them. */
 const pagePolicy =
   "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const answer = ({ routes, pages, admit, log, config }: ServerParts) => {
   const stallMs = config.stallSeconds * 1000;
-  /** As they are sent: texts would become bytes for everyone anew. */
+  /** Rendered pages as bytes, so that they are not encoded for each request. */
   const rendered = new Map<string, Buffer>();
   const find = createFinder(routes);
   return async (ctx: Ctx): Promise<void> => {
@@ -299,7 +299,7 @@ const answer = ({ routes, pages, admit, log, config }: ServerParts) => {
     if (caller !== nobody) admit(caller, route.endpoint, setHeader);
     const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal, setHeader });
     if (reply instanceof Download) {
-      // Its name is one of ours: letters, digits, dots and dashes.
+      // The name is made by us, of letters, digits, dots and dashes, and needs no escaping.
       ctx.set("content-disposition", `attachment; filename="${reply.name}"`);
       ctx.body = reply.content;
       ctx.type = reply.mediaType;
@@ -324,7 +324,7 @@ const answer = ({ routes, pages, admit, log, config }: ServerParts) => {
       },
       { keepAliveMs, stallMs },
     ).catch((error) => {
-      // Before the first event nothing was sent: the error has an answer of its own.
+      // Nothing is sent before the first event, so Koa can still answer with the error.
       ctx.respond = true;
       throw error;
     });

@@ -1,18 +1,18 @@
-// An async iterable as an event stream. Nothing is sent before the first event is there, so that what goes wrong until then is
-// an answer with its own status.
+// Sends an async iterable as an event stream. Nothing is sent before the first event exists, so that an earlier error gets a
+// response with its own status.
 import type { ServerResponse } from "node:http";
 import type { EventStream, StreamEvent } from "../contract/endpoint.ts";
 
 export interface StreamLimits {
-  /** A comment is sent this often while there is nothing else to say. */
+  /** Interval between the comments that keep the connection open. */
   keepAliveMs: number;
-  /** A client that has not read for this long is gone. */
+  /** A client that reads nothing for this long is disconnected. */
   stallMs: number;
 }
 
 export const keepAliveMs = 10_000;
 
-/** Resolves once the stream has ended. `describe` words an error that comes after the start. */
+/** Resolves once the stream has ended. `describe` turns an error after the start into an event. */
 export async function sendEvents(
   response: ServerResponse,
   stream: EventStream,
@@ -45,7 +45,7 @@ export async function sendEvents(
   }
 }
 
-/** Lets a generator run its `finally` when nobody listens any more; the request's signal has told it already. */
+/** Lets a generator run its `finally` once the client has left. The request's signal has already been aborted. */
 async function leave(events: AsyncIterator<StreamEvent>): Promise<void> {
   await events.return?.().catch(() => {});
 }

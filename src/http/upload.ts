@@ -1,5 +1,5 @@
-// multipart/form-data to files under random names. A file that goes over a limit, a client that leaves, a full disk: all files
-// of that upload are gone again.
+// Writes multipart/form-data to files under random names. If a file exceeds a limit, the client leaves or the disk is full, all
+// files of that upload are removed.
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -19,9 +19,9 @@ export interface UploadLimits {
   folder: string;
   fileBytes: number;
   files: number;
-  /** Free bytes under the folder below which nothing is taken. */
+  /** Uploads are refused below this many free bytes on the folder's disk. */
   freeDisk: number;
-  /** It may take long, but not stand still. */
+  /** An upload may take long, but must not stall. */
   pace: Pace;
 }
 
@@ -54,7 +54,7 @@ class Upload {
   readonly #writing: Promise<void>[] = [];
   #fail: (error: unknown) => void = () => {};
 
-  /** Every file that is begun stands in `files` from then on. */
+  /** Each file is added to `files` as soon as it is begun, so that the caller can remove it. */
   constructor(request: IncomingMessage, limits: UploadLimits, signal: AbortSignal, files: UploadedFile[]) {
     this.#limits = limits;
     this.#files = files;
@@ -70,7 +70,7 @@ class Upload {
     const cutOff = (): void => this.#fail(new Failure("bad_request", "The upload was cut off"));
     signal.addEventListener("abort", cutOff);
     request.on("close", () => request.complete || cutOff());
-    // A client that left before this point has sent its last event.
+    // If the client left before this point, no further event reports it.
     if (signal.aborted || request.destroyed) cutOff();
     const unwatch = watchPace(request, this.#limits.pace, this.#fail);
     request.pipe(parser);
@@ -93,7 +93,7 @@ class Upload {
     const refuse = (failure: () => Failure) => () => this.#fail(failure());
     let parser: busboy.Busboy;
     try {
-      // One more file than allowed is let in, to tell «as many» from «more».
+      // One file more than allowed is let in, to tell exactly the limit from more than the limit.
       const counts = {
         files: files + 1,
         fields: 1,
@@ -161,7 +161,7 @@ class Upload {
     });
     const out = createWriteStream(file.path, { flags: "wx", mode: 0o600 });
     const closed = new Promise<void>((resolve) => out.once("close", () => resolve()));
-    // A pipeline that fails does not wait for the file that it is still opening, which would then outlive its removal.
+    // A failed pipeline does not wait for a file that it is still opening, which would then be created after its removal.
     await pipeline(content, count, out).finally(() => closed);
     if (!over) file.sha256 = hash.digest("hex");
   }

@@ -1,13 +1,14 @@
-// Starts alignment runs and follows them. A run is a folder and a process over it; four verbs are all an executor needs:
-// start, status, stop, collect. This one spawns a child on this machine.
+// Starts alignment runs and follows them. A run is a folder and a process that works on it; this executor spawns the process
+// as a child on this machine.
 //
-//   start ──► running ──exit 0, 1, 3──► collected (result.json)
-//                │  └────exit 75──────► started again, a few times: the last holder of the lock is still going
-//                │  └────any other────► run_crashed
+//   start ──► running ──exit 0, 1, 3, 4, 5──► collected (result.json)
+//                │  └────exit 75────────────► started again, a few times: the last holder of the lock is still running
+//                │  └────exit 2─────────────► run_folder_invalid
+//                │  └────any other──────────► run_crashed
 //                └──no heartbeat for silenceMs──► SIGTERM ──killMs──► SIGKILL ──► run_crashed
 //
-// The run dies when its stdin closes, and its trainer with it, so a killed appliance leaves nothing behind. What it asks of a model that it
-// does not hold is answered on its stdin; a run that ends takes its open questions with it.
+// A run ends when its stdin closes, and its trainer with it, so a killed appliance leaves no process behind. Questions that a run
+// asks models which it has not loaded are answered on its stdin; when the run ends, its open questions are aborted.
 import { createWriteStream } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -34,42 +35,45 @@ export interface Follow {
   afterSeq: number;
   /** Called in order, once per event. */
   onEvent(event: RunEvent): void;
-  /** Answers what the run asks; it has no one to ask when left out. `signal` ends with the run. Throws why there is no answer. */
+  /** Answers the run's questions; without it they fail. `signal` aborts when the run ends. Errors are passed to the run. */
   onAsk?(question: ModelQuestion, signal: AbortSignal): Promise<string | readonly number[]>;
 }
 
 export interface RunStatus {
   running: boolean;
-  /** Of the last event handed to onEvent. */
+  /** Number of the last event handed to onEvent. */
   lastSeq: number;
 }
 
 export interface Executor {
   /**
-   * Starts the run of a folder, or goes on with it. Resolves with its result when it has ended with one, all events having
-   * been handed over. Rejects with run_crashed, run_locked or run_folder_invalid.
+   * Starts the run of a folder, or resumes it. Resolves with its result once the run has ended and all events have been handed
+   * over. Rejects with run_crashed, run_locked or run_folder_invalid.
    */
   start(folder: string, follow: Follow): Promise<RunResult>;
   status(folder: string): RunStatus;
-  /** Resolves once the run acknowledged; `start` resolves later. Rejects with not_started, stop_unreachable, stop_rejected. */
+  /**
+   * Resolves once the run has acknowledged the command; `start` resolves later. Rejects with not_started, stop_unreachable,
+   * stop_rejected.
+   */
   stop(folder: string): Promise<void>;
   pause(folder: string): Promise<void>;
   resume(folder: string): Promise<void>;
-  /** The result of a folder whose run has ended, artefact checked. Rejects with run_crashed. */
+  /** The result of a run that has ended, with its artefact files checked. Rejects with run_crashed. */
   collect(folder: string): Promise<RunResult>;
   /** Ends every run at once; each can be started again from its last checkpoint. */
   close(): Promise<void>;
 }
 
-/** Milliseconds. */
+/** Times in milliseconds. */
 export interface Patience {
-  /** Without a heartbeat until the run is ended. */
+  /** Time without a heartbeat after which the run is ended. */
   silenceMs: number;
   /** From SIGTERM to SIGKILL. */
   killMs: number;
-  /** For the acknowledgement of a command. */
+  /** Time to wait for the acknowledgement of a command. */
   ackMs: number;
-  /** Between two tries at a locked folder, and how many. */
+  /** Wait between attempts at a locked folder, and the number of attempts. */
   lockedMs: number;
   lockedTries: number;
 }
@@ -95,7 +99,7 @@ export function createLocalExecutor(parts: {
 }): Executor {
   const waits = { ...patience, ...parts.patience };
   const active = new Map<string, Active>();
-  /** Held from start to its end, through the tries at a locked folder. */
+  /** Folders whose `start` has not finished, including the attempts at a locked folder. */
   const held = new Set<string>();
   let closed = false;
 
@@ -199,10 +203,10 @@ export function createLocalExecutor(parts: {
   };
 }
 
-/** Exit codes of a run that has its result. */
+/** Exit codes of a run that has written its result. */
 const ends: number[] = [runExit.completed, runExit.failed, runExit.stopped, runExit.look, runExit.paused];
 
-/** A result counts only when the exit code says the same: an old one may lie in the folder of a run that crashed since. */
+/** A result counts only if the exit code agrees with it: the folder of a run that crashed may still hold an older result. */
 async function collectAfter(folder: string, ended: Ended & { lastWords: string }): Promise<RunResult> {
   const how = ended.signal ?? `exit ${ended.code}`;
   if (ended.code === null || !ends.includes(ended.code))
@@ -233,7 +237,7 @@ async function collect(folder: string): Promise<RunResult> {
   return checked.value;
 }
 
-/** Never rejects: a run that is told why there is no answer decides itself what to do. */
+/** Never rejects. A run is told why there is no answer, and decides itself what to do. */
 async function answer(child: Child, { seq = 1, question }: RunReply, { onAsk }: Follow, signal: AbortSignal) {
   let told: Pick<RunCommand, "said" | "failed">;
   try {
@@ -253,8 +257,8 @@ function settle(run: Active, reply: RunReply): void {
 }
 
 /**
- * Reads what the file has gained since the last call. Calls never overlap, a line counts once its end is there, and an event
- * that could not be handed over is handed over again by the next call.
+ * Reads what the file has gained since the last call. Calls never overlap, a line counts once it is complete, and an event
+ * whose handler threw is handed over again by the next call.
  */
 function followEvents(path: string, run: Active, follow: Follow, log: Log): { read(): Promise<void> } {
   let offset = 0;
@@ -300,7 +304,7 @@ function watchSilence(child: Child, waits: Patience, log: Log): { alive(): void;
   };
 }
 
-/** Appends the child's stderr to a file in the run folder; gives its last line back. */
+/** Appends the child's stderr to a file in the run folder. The returned function gives its last line. */
 function keepLog(child: Child, path: string): () => string {
   const file = createWriteStream(path, { flags: "a", mode: 0o600 });
   file.on("error", () => {});

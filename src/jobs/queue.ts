@@ -1,5 +1,5 @@
-// Who may do which work. Every claim raises the job's fence, every later write presents it: a worker that was given up on and
-// wakes again changes nothing. States, moves and invariants are in states.ts; the schema enforces them once more.
+// The job queue. Every claim raises the job's fence, and every later write must present it, so that a worker whose claim is stale
+// changes nothing. States, moves and invariants are in states.ts; the schema enforces them as well.
 import { Failure, type FailureCode } from "../base/errors.ts";
 import { newId } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
@@ -26,32 +26,32 @@ export interface Job extends Claim {
 }
 
 export interface MoveOptions {
-  /** Needed with `failed`. */
+  /** With `failed`; `internal` when absent. */
   errorCode?: FailureCode;
   errorText?: string;
-  /** For the job's history. */
+  /** Note for the job's history. */
   detail?: string;
-  /** With `queued`: the attempt ended in order (the appliance goes down) and does not count against max_attempts. */
+  /** With `queued`: the attempt ended in an orderly way (e.g. a shutdown) and does not count against max_attempts. */
   orderly?: boolean;
 }
 
 export interface Queue {
-  /** Inside the caller's transaction. Throws conflict while the subject has live work of this kind. Returns the job's id. */
+  /** Runs inside the caller's transaction. Throws conflict while the subject has live work of this kind. Returns the job's id. */
   enqueue(work: { kind: JobKind; subjectId: string; ownerId: string }): string;
-  /** The oldest queued job of this kind, now running under a new fence. */
+  /** Claims the oldest queued job of this kind: it is then running, under a new fence. */
   claim(kind: JobKind): Claim | null;
-  /** One transaction: the move, its event, and `also` for the room's own rows. False when the claim is no longer the job's. */
+  /** Moves the job, records the event and runs `also` for the caller's rows, in one transaction. False if the claim is stale. */
   move(claim: Claim, to: JobState, options?: MoveOptions, also?: () => void): boolean;
-  /** Within the caller's transaction: the attempt has brought something that lasts, and counts as the first of those to come. */
+  /** Runs inside the caller's transaction. Sets the attempt back to 1, because it has produced something lasting. */
   renew(claim: Claim): void;
-  /** queued → stopped, running → stopping. The state afterwards; null when the subject has no live work of this kind. */
+  /** queued → stopped, running → stopping. Returns the new state; null when the subject has no live work of this kind. */
   requestStop(subjectId: string, kind: JobKind): JobState | null;
   /** The subject's latest job of this kind. */
   of(subjectId: string, kind: JobKind): Job | null;
   count(kind: JobKind, states: readonly JobState[]): number;
-  /** Of every kind and state that there is. */
+  /** Number of jobs of every kind and state. */
   counts(): { kind: JobKind; state: JobState; count: number }[];
-  /** At start, once the data lock is held: work of an older epoch is dead by definition. Returns the jobs it moved. */
+  /** Run at start, with the data lock held. Moves the jobs of older epochs, whose processes are dead, and returns them. */
   recover(): Job[];
 }
 
@@ -145,7 +145,7 @@ export function createQueue(parts: { store: Store; clock: Clock; log: Log }): Qu
     sql.event.run(row.id, fence, from, to, clock.now(), detail ?? null, row.id);
   };
 
-  /** Within a transaction. A claim is the one move that raises fence and attempt. */
+  /** Runs inside a transaction. A claim is the only move that raises fence and attempt. */
   const apply = (row: Row, to: JobState, options: MoveOptions & { claiming?: boolean } = {}): void => {
     const live = to === "running" || to === "stopping";
     const fence = row.fence + (options.claiming ? 1 : 0);

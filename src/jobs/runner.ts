@@ -1,5 +1,5 @@
-// Gives queued work to its workers, a few at a time. The signal of a worker is aborted when the appliance goes down: it then
-// leaves its work in a state to go on from, and the job is queued again. A stop that a user asked for is the room's matter.
+// Hands queued jobs to their workers, a few at a time. When the appliance shuts down, the worker's signal is aborted: the worker
+// leaves its work in a resumable state, and the job is queued again. Stops that a user requests are left to the domain modules.
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
@@ -7,11 +7,11 @@ import type { Claim, Queue } from "./queue.ts";
 import type { JobKind } from "./states.ts";
 
 export interface Worker {
-  /** Jobs of this kind at the same time. */
+  /** Most jobs of this kind at the same time. */
   concurrency: number;
   /** Asked before each claim, e.g. whether memory and disk allow one more. */
   canStart?: () => boolean;
-  /** Moves its job to its end through the queue. Throwing fails the job, unless it was moved already. */
+  /** Does the work and moves the job through the queue. If it throws, the job fails, unless it was moved already. */
   run(claim: Claim, signal: AbortSignal): Promise<void>;
 }
 
@@ -24,7 +24,7 @@ export interface Runner {
 
 const pollMs = 1000;
 
-/** Starts at once: recover the queue first. */
+/** Starts at once, so recover the queue first. */
 export function createRunner(parts: { queue: Queue; log: Log; workers: Partial<Record<JobKind, Worker>> }): Runner {
   const { queue, log } = parts;
   const workers = Object.entries(parts.workers) as [JobKind, Worker][];
@@ -47,7 +47,7 @@ export function createRunner(parts: { queue: Queue; log: Log; workers: Partial<R
     }
   }
 
-  /** A full or failing disk refuses claims as well: the next look tries again. */
+  /** A claim can fail on a full or failing disk; the next look tries again. */
   function wake(): void {
     try {
       look();
@@ -73,14 +73,14 @@ export function createRunner(parts: { queue: Queue; log: Log; workers: Partial<R
     });
   }
 
-  /** A stop that was asked for is not forgotten by going down. */
+  /** Queues the job again; one that was asked to stop is stopped instead. */
   function giveBack(claim: Claim): boolean {
     const stopping = queue.of(claim.subjectId, claim.kind)?.state === "stopping";
     const detail = "the appliance goes down";
     return stopping ? queue.move(claim, "stopped", { detail }) : queue.move(claim, "queued", { orderly: true, detail });
   }
 
-  /** False from the queue is fine: the worker has moved its job. A disk that refuses is tried again until we go down. */
+  /** Retries a failing write until the appliance shuts down. False from the queue is no failure: the worker has moved its job. */
   async function untilWritten(lines: Log, write: () => boolean): Promise<void> {
     for (;;)
       try {

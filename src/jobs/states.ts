@@ -1,10 +1,10 @@
-// The states of long work, and every legal move.
+// The states of a job, and every legal move.
 //
 //   queued ──claim──► running ──finish──► succeeded
 //     │                 │ ├────fail─────► failed
 //     │                 │ └──requeue────► queued        (its process died; fence rises with the next claim)
 //     │                 └────stop───────► stopping ──► stopped | succeeded | failed | queued
-//     └──stop (evaluations and deployments of what was deleted)──► stopped
+//     └──stop──► stopped
 //
 // Invariants, each a CHECK, index or trigger of the schema as well:
 //   1. One live job per subject and kind of work.
@@ -29,12 +29,12 @@ export const edges: Record<JobState, readonly JobState[]> = {
 
 export const isTerminal = (state: JobState): boolean => edges[state].length === 0;
 
-/** SQL: the job `j` is still to be done. */
+/** SQL condition: the job `j` is not in a terminal state. */
 export const isLive = `j.state IN(${jobStates
   .filter((state) => !isTerminal(state))
   .map((state) => `'${state}'`)
   .join(", ")})`;
 
-/** The states that a resource shows under one name; all of them where none is asked for. */
+/** The job states that a resource shows as `status`; all states when `status` is undefined. */
 export const statesShownAs = <Shown>(shown: Record<JobState, Shown>, status: Shown | undefined): JobState[] =>
   jobStates.filter((state) => status === undefined || shown[state] === status);

@@ -1,5 +1,6 @@
-// Rewards of sampled answers → advantages per token. A group is the answers to one prompt. An answer whose reward is unknown
-// (null: its judge or its rollout failed) is in no mean and no deviation, and gets no advantage: it is not a 0.
+// Turns rewards of sampled answers into advantages per token. A group is the answers to one prompt. An answer whose
+// reward is unknown (null: its judge or its rollout failed) is left out of every mean and deviation and gets no
+// advantage; it does not count as 0.
 import { invalid } from "../base/errors.ts";
 
 const estimators = ["grpo", "dr_grpo", "rloo", "reinforce", "reinforce_plus_plus", "opo", "max_rl"] as const;
@@ -16,7 +17,7 @@ export interface AdvantagePlan {
   estimator: (typeof estimators)[number];
   center: boolean;
   normalizeStd: boolean;
-  /** Over what the deviation is taken; the baseline stays the group's. */
+  /** What the deviation is taken over; the baseline is always the group's. */
   scope: "group" | "batch";
   gamma: number;
 }
@@ -50,14 +51,14 @@ export interface Rewarded {
 
 /** Rewards closer than this are the same. */
 const sameReward = 1e-6;
-/** Keeps a deviation of nothing from dividing. */
+/** Avoids division by a deviation of 0. */
 const epsilon = 1e-6;
-/** Under the root of a variance over tokens (REINFORCE++). */
+/** Added under the root of a variance over tokens (REINFORCE++). */
 const varianceEpsilon = 1e-8;
 
 const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** Of a sample: divided by n − 1. */
+/** Sample standard deviation: divided by n − 1. */
 function deviationOf(values: readonly number[]): number {
   if (values.length < 2) return 0;
   const mean = meanOf(values);
@@ -84,7 +85,7 @@ export function advantagesOf(plan: AdvantagePlan, groups: readonly (readonly Rew
 const known = (group: readonly Rewarded[]): (Rewarded & { reward: number })[] =>
   group.filter((answer): answer is Rewarded & { reward: number } => answer.reward !== null);
 
-/** Reward → advantage within one group. Alone, or among equals, an answer says nothing: 0. */
+/** Reward → advantage within one group. A single answer, or a group of equal rewards, carries no information: 0. */
 function groupAdvantage(
   { estimator, center, normalizeStd, scope }: AdvantagePlan,
   group: readonly (Rewarded & { reward: number })[],

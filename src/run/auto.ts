@@ -2,14 +2,14 @@
 //
 //   preparing ──► [ decision ──► phase ──► check ] … ──► packaging ──► result.json: completed
 //                     ├── look: result.json says which adapter and which third, and the process ends. The appliance scores it and starts
-//                     │   the run again, which reads the scores and decides on
+//                     │   the run again, which reads the scores and goes on deciding
 //                     ├── pause: result.json says what would help
-//                     └── stopping: no phase begins any more, and the best so far is packaged
+//                     └── stopping: no further phase begins, and the best checkpoint so far is packaged
 //
 // Invariants:
-//   1. Decisions follow from what is kept in the folder alone: a run that was killed anywhere takes the same ones again.
-//   2. Decisions see dev; of the sealed questions only what looks found, and only the claim is made from that.
-//   3. Hours are those of the device over everything the run does, and no phase goes on beyond its own by more than a step.
+//   1. Decisions depend only on what is kept in the folder: a run killed at any point makes the same ones again.
+//   2. Decisions see dev; of the sealed questions they see only what looks found, which serves only for the claim.
+//   3. Hours are device hours over everything the run does; no phase exceeds its own limit by more than a step.
 import { join } from "node:path";
 import { invalid } from "../base/errors.ts";
 import { sha256 } from "../base/files.ts";
@@ -64,7 +64,7 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   }
 }
 
-/** `opened`: where the trainer is told to whoever judges by it. */
+/** `opened.trainer` is set here for the judging, which may use the trainer. */
 async function carriedOut(
   { run, means, hours: judgeHours }: Judging,
   {
@@ -103,10 +103,13 @@ async function carriedOut(
   return { ...result, auto_align: told };
 }
 
-/** Part of the identity of all that is kept. 3: the diagnosis has what opening the base takes. */
+/** Part of the identity of everything that is kept. 3: the diagnosis includes the time to open the base. */
 const format = 3;
 
-/** Hours from where this process took the folder up to its first new work: told to what comes first, and 0 to all others. */
+/**
+ * Returns a function that gives, on its first call, the hours from where this process took over the folder, and 0 from
+ * then on: only the first new piece of work is charged with them.
+ */
 function startUpOf(run: Run): () => number {
   let isTold = false;
   return () => {
@@ -116,7 +119,7 @@ function startUpOf(run: Run): () => number {
   };
 }
 
-/** What the loop carries. */
+/** State of the loop. */
 interface Plan {
   run: Run;
   base: OpenedBase;
@@ -128,18 +131,18 @@ interface Plan {
   means: Means;
   check: ReturnType<typeof createChecker>["check"];
   startUp: () => number;
-  /** By checkpoint: the base, and what each phase made. */
+  /** By checkpoint id: the base, and what each phase made. */
   adapters: Map<string, Adapter>;
   phases: PhaseMade[];
   checks: Map<string, Checked>;
-  /** Spent when each checkpoint was checked. */
+  /** Hours spent by the time each checkpoint was checked. */
   hours: number[];
-  /** Of the last decision. */
+  /** Reason for the last decision. */
   why: string;
   metric: Metric;
 }
 
-/** The run with dev scored by what the target is of. Throws a validation failure that names the field. */
+/** The run with dev scored by the metric of the target. Throws a validation failure that names the field. */
 function withMetric(run: Run, config: AutoAlignRequest["config"]): Run {
   const { declines } = run.parts.means;
   checkMetric(config, run.snapshot.dev, declines);
@@ -147,7 +150,9 @@ function withMetric(run: Run, config: AutoAlignRequest["config"]): Run {
   return reward === null ? run : withField(run, "points", ({ answer, item }) => reward(answer, item));
 }
 
-/** Settings that change nothing, and those that look like a mistake, are told once, before anything is done by the others. */
+/**
+ * Warns once, before anything else is done, about settings that change nothing and settings that look like a mistake.
+ */
 async function tellSettings(run: Run, ignored: PlanLimits["ignored"], doubts: readonly string[]): Promise<void> {
   if (run.resumed) return;
   const warn = (code: string, message: string): Promise<void> =>
@@ -192,7 +197,7 @@ async function openPlan(
   };
 }
 
-/** Decides and carries out until there is an end, or a look whose scores are not there yet. */
+/** Decides and carries out decisions until one ends the run, or asks for a look whose scores are not there yet. */
 async function followed(plan: Plan): Promise<Told> {
   const { run, state } = plan;
   const { stopping } = run.request.auto_align!;
@@ -214,7 +219,8 @@ async function followed(plan: Plan): Promise<Told> {
         return { ...toldOf(plan, next.checkpoint), status: "RUNNING", look: next.third };
       }
       const { hours, scores, clusters } = found;
-      // The process that asked for it ended: another one has opened everything anew.
+      // The process that asked for the look has ended, and this one has opened everything again: its start-up hours
+      // count here.
       const restart = await stage(join(run.folder, "plan", `after-look-${number}`), plan.identity, startUp, json());
       state.looks.push({ checkpoint: next.checkpoint, third: next.third, scores, clusters });
       state.hours += hours + restart.hours;
@@ -241,12 +247,15 @@ const toldOf = ({ state }: Plan, checkpoint: string): Omit<Told, "status"> => ({
   help: [],
 });
 
-/** A card a decision. One that was told before the run was killed is told again, with the same number of its step. */
+/**
+ * Writes a decision's card to the log. One written before the run was killed is written again, with the same step
+ * number.
+ */
 function tell(run: Run, { next, card }: Decision): Promise<void> {
   return run.events.append({ kind: "decision", phase: run.phase, message: card.because, card: { ...card, next } });
 }
 
-/** The seed differs from phase to phase, so that no two have the same. */
+/** Unique to each phase, because the seed differs from phase to phase. */
 const identityOfPhase = ({ identity }: Plan, phase: PhasePlan): string => sha256(JSON.stringify([identity, phase]));
 
 async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<void> {
@@ -279,7 +288,7 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
   plan.hours.push(state.hours);
 }
 
-/** As it was exported: what a look and a model will be made of. */
+/** Checks the adapter as exported, because that is what looks and models use. */
 async function checkedAdapter({ base: { trainer }, check, startUp }: Plan, { path, shape }: Adapter): Promise<Checked> {
   const started = startUp();
   await trainer.createAdapter(adapterName, shape);
@@ -289,7 +298,7 @@ async function checkedAdapter({ base: { trainer }, check, startUp }: Plan, { pat
   return { ...checked, hours: checked.hours + started };
 }
 
-/** The best checkpoint as a plain run's chosen adapter: packaging, report and calibration are the same. */
+/** Exports the best checkpoint as a plain run's chosen adapter: packaging, report and calibration are the same. */
 async function exportBest(plan: Plan, told: Told) {
   const { run, base, prepared, state, phases, checks, adapters, said } = plan;
   const id = told.checkpoint;
@@ -323,7 +332,7 @@ async function exportBest(plan: Plan, told: Told) {
 
 const scaleOf = ({ alpha, rank }: AdapterShape): number => alpha / rank;
 
-/** What the phase of that place made; its step is the last of all phases up to it. */
+/** The candidate that phase `at` made; its step is the last of all phases up to it. */
 function candidateOf({ run, state, adapters, checks }: Plan, at: number): Candidate {
   const { checkpoint: id, arm } = state.history[at]!;
   const checked = checks.get(id)!;

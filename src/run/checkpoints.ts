@@ -1,9 +1,10 @@
-// checkpoints/<step>/ of a run folder: what exact resumption needs, and how it gets there and back whole. Each is a stage.
+// checkpoints/<step>/ of a run folder: everything that exact resumption needs, written and read back whole. Each is a
+// stage.
 //
 //   trainer/        adapter, both moments, step: the trainer's own files
-//   average/        likewise of a moving average of the adapter, where the loop has one
-//   state.json      the loop's (LoopState)
-//   build.json      what the trainer was (RunBuild)
+//   average/        the same for a moving average of the adapter, where the loop has one
+//   state.json      state of the loop (LoopState)
+//   build.json      what the trainer ran with (RunBuild)
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isErrno, syncFolder, writeJsonDurably } from "../base/files.ts";
@@ -20,49 +21,59 @@ export interface CheckScore {
   n: number;
 }
 
-/** Everything the loop carries from step to step. The order of rows and the learning rate follow from the step alone. */
+/**
+ * Everything the loop carries from step to step. The order of rows and the learning rate follow from the step number
+ * alone.
+ */
 export interface LoopState {
   step: number;
   best: CheckScore | null;
-  /** Checks since the last one that was better than all before. */
+  /** Checks since the last one that beat all before it. */
   checksWithoutGain: number;
   checks: CheckScore[];
   /** Loss per trained token of every step so far. */
   losses: number[];
-  /** Tokens that carried a loss, and all that went through the model. */
+  /** Tokens that carried a loss, and all tokens that went through the model. */
   trainedTokens: number;
   processedTokens: number;
   trainSeconds: number;
-  /** The rung that is trained, the step it began after, the best score before it, and how many before it brought nothing, in a row. */
+  /**
+   * The current rung, the step after which it began, the best score before it, and how many rungs in a row before it
+   * brought no gain.
+   */
   rung: { index: number; from: number; before: number; idle: number };
   /** Why training ended; null while it goes on. */
   ended: "steps" | "patience" | "plateau" | null;
-  /** Steps of repair begin after this one, from the checkpoint `start`; null as long as there is none. */
+  /**
+   * Repair steps come after step `from` and start from the checkpoint of step `start`; null while there is no repair.
+   */
   repair: { start: number; from: number } | null;
-  /** Of a phase of reinforcement. */
+  /** State of a reinforce phase. */
   reinforce?: {
     draws: number;
-    /** Draws in a row that had nothing to tell. */
+    /** Draws in a row without a learning signal. */
     withoutSignal: number;
     klCoef: number;
     running: Running;
   };
 }
 
-/** What a checkpoint must match to be used: another request or other rows are another run. */
+/** What a checkpoint must match to be used: another request or other rows mean another run. */
 export interface RunIdentity {
   request_sha256: string;
   rows_sha256: string;
 }
 
-/** What bitwise resumption depends on besides. Another one still resumes, and says that it is not bitwise. */
+/**
+ * What bitwise resumption also depends on. With another build the run still resumes, and warns that it is not bitwise.
+ */
 export interface RunBuild {
   plumbline: string;
   trainer: string;
-  /** The GPU, or the kernels that the processor's products run on, and the precision. */
+  /** The GPU, or the kernels that compute products on the processor, and the precision. */
   device: string;
   threads: number;
-  /** Decides how the trainer cuts a batch into passes, and so the order of its sums. */
+  /** Decides how the trainer cuts a batch into passes, and so the order of summation. */
   memory_bytes: number;
 }
 
@@ -73,22 +84,22 @@ export interface FoundCheckpoint {
   step: number;
   /** The folder that Trainer.load takes. */
   trainerFolder: string;
-  /** Likewise, where the loop has a moving average. */
+  /** The same for the moving average, where the loop has one. */
   averageFolder: string;
   state: LoopState;
   build: RunBuild;
 }
 
-/** The trainer's: fills a folder that does not exist yet and syncs its files. */
+/** The trainer's save function: fills a folder that does not exist yet and syncs its files. */
 type Save = (folder: string) => Promise<SavedFile[]>;
 
 export interface Checkpoints {
   write(state: LoopState, save: { trained: Save; average?: Save }): Promise<void>;
-  /** The newest that verifies. `damaged` are the steps of newer ones that did not; they are removed. */
+  /** The newest checkpoint that verifies. `damaged` lists the steps of newer ones that did not; they are removed. */
   newest(): Promise<{ found: FoundCheckpoint | null; damaged: number[] }>;
-  /** One that was written; null when it is not there or does not verify. */
+  /** The checkpoint of a step; null when it is missing or does not verify. */
   at(step: number): Promise<FoundCheckpoint | null>;
-  /** Keeps the newest `keepLast` (at least 2) and the best one. */
+  /** Keeps the newest `keepLast` (at least 2) and the one of step `best`. */
   prune(keepLast: number, best: number | null): Promise<void>;
 }
 
@@ -121,7 +132,7 @@ export function openCheckpoints(folder: string, identity: RunIdentity, build: Ru
   };
 
   return {
-    // Only a run that went back to an older checkpoint writes one twice; what it makes is the same.
+    // A step is written twice only when a run went back to an older checkpoint; the content is then the same.
     async write(state, save) {
       await keep(placeOf(state.step), identityOf(state.step), async (temporary) => {
         await save.trained(join(temporary, "trainer"));

@@ -1,6 +1,7 @@
-// Which adapter becomes the artefact. The best checkpoint is asked what it costs (guards); where one gave way, it is repaired; of
-// the two the better one is tried at the recipe's scales. What counts is, first, that nothing is lost beyond what may be lost, as long as
-// no answers are given up for it beyond chance, then the dev score less such losses: the sealed questions take no part.
+// Chooses the adapter that becomes the artefact. The best checkpoint is measured on the guards; if a guard fails, the
+// checkpoint is repaired, and the better of the two is tried at the recipe's scales. An adapter within every guard
+// limit is preferred, unless it gives up answers beyond chance for that; after that the dev score less the guards'
+// penalty decides. The sealed questions take no part.
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
 import { spread } from "../base/spread.ts";
@@ -18,16 +19,16 @@ import { loadScaled, removeScaled } from "./scale.ts";
 import { json, stage } from "./stage.ts";
 import { adapterName, checkTokens, type Training } from "./training.ts";
 
-/** What the base said, asked once a run. */
+/** What the base answered; asked once per run. */
 export interface BaseSaid {
   identity: string;
-  /** Ids of the items it got right in both wordings: what can be lost. */
+  /** Ids of the items that it got right in both wordings: what can be lost. */
   retained: string[];
   general: boolean[];
   format: boolean[];
   refusals: boolean[];
   dev: DevAnswer[];
-  /** What all of it took, and dev alone. */
+  /** Seconds for all of it, and for dev alone. */
   seconds: number;
   devSeconds: number;
 }
@@ -37,27 +38,27 @@ export interface Candidate {
   step: number;
   repaired: boolean;
   scale: number;
-  /** Of all dev questions; null without a benchmark. */
+  /** Score over all dev questions; null without a benchmark. */
   dev: number | null;
   guards: GuardResults | null;
-  /** Points that the guards lost beyond what they may. */
+  /** Points lost on the guards beyond their limits. */
   penalty: number;
 }
 
 export interface Chosen extends Candidate {
-  /** Name in the trainer of the adapter as it will be exported. */
+  /** Name in the trainer of the adapter that will be exported. */
   adapter: string;
   candidates: Candidate[];
   base: DevAnswer[];
   answers: DevAnswer[];
 }
 
-/** What all candidates of a run are asked with. */
+/** What the examinations of all candidates of a run share. */
 interface Comparison {
   run: Run;
   training: Training;
   base: BaseSaid;
-  /** Of the adapter as the trainer has it at this step and scale, from the base; asked once. */
+  /** Divergence from the base of the adapter that the trainer holds at this step and scale; measured once. */
   divergenceAt(adapter: string, what: Pick<Candidate, "step" | "scale">): Promise<Divergence>;
 }
 
@@ -101,7 +102,7 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
   return { ...best.candidate, adapter: inTrainer, candidates, base: base.dev, answers: best.answers };
 }
 
-/** Of the base is asked when an adapter is first held against it. */
+/** Asks the base only when an adapter is first compared with it. */
 function divergenceFrom(run: Run, training: Training): Comparison["divergenceAt"] {
   let said: Promise<ProseSaid> | null = null;
   const known = new Map<string, Divergence>();
@@ -116,10 +117,16 @@ function divergenceFrom(run: Run, training: Training): Comparison["divergenceAt"
   };
 }
 
-/** Share of what divergence may be at which a repair ends: on other text it is not quite the same. */
+/**
+ * Share of the divergence limits at which a repair ends; below 1, because the divergence on other text is not quite the
+ * same.
+ */
 const settledShare = 0.95;
 
-/** Whether the steps of repair so far have brought the divergence back, where nothing but divergence was to be repaired. */
+/**
+ * Whether the repair steps so far have brought the divergence back within limits; false if a suite lost beyond its
+ * limit too.
+ */
 async function isBack({ run, training, divergenceAt }: Comparison, { guards }: Candidate): Promise<boolean> {
   const limits = run.request.recipe.guards!;
   if (lostBeyond(guards!.suites, limits) > 0) return false;
@@ -134,7 +141,10 @@ async function isBack({ run, training, divergenceAt }: Comparison, { guards }: C
 /** Points of a candidate: the dev score less the guards' penalty. */
 const worth = ({ dev, penalty }: Candidate): number => (dev ?? 0) - penalty;
 
-/** Of the same questions: whether the first is right on fewer of them, by more than chance would have it; those of one fact go together. */
+/**
+ * Whether `one` is right on fewer of the same questions than `other`, beyond chance; questions about one fact form a
+ * cluster.
+ */
 function isWorseBeyondChance(one: Examined, other: Examined): boolean {
   const [rights, others] = [one, other].map(({ answers }) => answers.map(({ correct }) => Number(correct)));
   if (rights!.length === 0) return false;
@@ -143,7 +153,10 @@ function isWorseBeyondChance(one: Examined, other: Examined): boolean {
   return gained < lost && p < significance;
 }
 
-/** Who is worth more; but one that keeps within every limit of the guards rather than one that does not, unless it has lost answers for it. */
+/**
+ * Whether `one` is worth more. A candidate within every guard limit comes before one that is not, unless it has lost
+ * answers beyond chance.
+ */
 export function isPreferred(one: Examined, other: Examined): boolean {
   const [keeps, otherKeeps] = [one, other].map(({ candidate }) => candidate.penalty === 0);
   if (keeps === otherKeeps) return worth(one.candidate) > worth(other.candidate);
@@ -151,8 +164,8 @@ export function isPreferred(one: Examined, other: Examined): boolean {
 }
 
 /**
- * What an answered question is weighed against, in points. Divergence on generic text counts for less than an ability lost: nobody asks
- * for it, and a weight of 1 would give up most of what was learned for the last percent of perplexity.
+ * Weight of divergence against points of dev. Divergence on generic text counts for less than a lost ability: no user
+ * asks for such text, and a weight of 1 would give up most of what was learned for the last percent of perplexity.
  */
 const divergenceWeight = 0.25;
 /** Points that a nat of divergence costs. */
@@ -162,11 +175,14 @@ type Limits = NonNullable<Recipe["guards"]>;
 
 const beyond = (value: number, limit: number): number => Math.max(0, value - limit);
 
-/** Points that the gating suites lost beyond what each may. */
+/** Points that the gating suites lost beyond their limit. */
 const lostBeyond = (suites: readonly SuiteResult[], { max_loss }: Limits): number =>
   suites.reduce((sum, { base, aligned, gates }) => sum + (gates ? beyond(base - aligned, max_loss) : 0), 0);
 
-/** Of every suite its loss beyond the limit, of KL and perplexity so much for each 0.01 nats and each percent beyond theirs. */
+/**
+ * Each gating suite's loss beyond its limit, plus `divergenceWeight` for each 0.01 nats of KL and each percent of
+ * perplexity beyond theirs.
+ */
 export function penaltyOf({ suites, drift }: GuardResults, limits: Limits): number {
   return (
     lostBeyond(suites, limits) +
@@ -203,7 +219,7 @@ async function load({ trainer, checkpoints }: Training, step: number): Promise<v
   await trainer.load(adapterName, found.trainerFolder);
 }
 
-/** How a run asks its trainer: it tells how far it is, and listens to stop and pause. */
+/** How a run asks its trainer: it reports progress, and handles stop and pause. */
 export const asking = (run: Run, trainer: Trainer): Omit<Asked, "adapter"> => ({
   trainer,
   tokenizer: run.tokenizer,
@@ -213,7 +229,7 @@ export const asking = (run: Run, trainer: Trainer): Omit<Asked, "adapter"> => ({
   },
 });
 
-/** Before anything is trained: what can be lost, and the score to rise from. */
+/** Asks the base before anything is trained: what can be lost on the guards, and the dev score to improve on. */
 export function askBase(run: Run, trainer: Trainer, dev: readonly DevPrompt[]): Promise<BaseSaid> {
   const identity = `${identityOf(run.request)} ${run.parts.guards.sha256}`;
   return stage(join(run.folder, "guards", "base"), identity, () => saidByBase(run, trainer, dev, identity), json());
@@ -245,7 +261,7 @@ async function saidByBase(
   return { ...said, seconds: (clock.monotonicMs() - began) / 1000 };
 }
 
-/** Items of one question to the base: so many at a time, until enough are found. */
+/** Retention items per batch; the base is asked batch by batch until enough are found. */
 const retentionBatch = 100;
 
 async function rightTwice(run: Run, asked: Asked, wanted: number): Promise<string[]> {
@@ -263,7 +279,7 @@ async function rightTwice(run: Run, asked: Asked, wanted: number): Promise<strin
   return found.slice(0, wanted);
 }
 
-/** All dev questions, by an adapter or the base. */
+/** Answers to all dev questions, by an adapter or by the base (`adapter` null). */
 export function devAnswers(
   run: Run,
   { trainer, prompts, adapter }: { trainer: Trainer; prompts: readonly DevPrompt[]; adapter: string | null },
@@ -286,7 +302,10 @@ export interface Examined {
   answers: DevAnswer[];
 }
 
-/** What an adapter says to everything that the base was asked; kept, so that a run killed here asks nothing twice. */
+/**
+ * Answers of an adapter to everything that the base was asked; kept on disk, so that a run killed here asks nothing
+ * twice.
+ */
 function examined(
   comparison: Comparison,
   adapter: string,
@@ -321,14 +340,17 @@ async function askGuards(
   return { suites: suites.map(suiteOf), drift: await divergenceAt(adapter, what) };
 }
 
-/** One suite by question: what the base had right, and what the adapter has. */
+/** One suite by question: whether the base was right, and whether the adapter is. */
 export interface AskedSuite extends Pick<SuiteResult, "name" | "gates"> {
   questions: string[];
   base: boolean[];
   aligned: boolean[];
 }
 
-/** Answers to the questions of every suite; `retained`: two wordings of each item that the base got right. */
+/**
+ * Whether each question of every suite was answered right; `retained`: two wordings of each item that the base got
+ * right.
+ */
 type SuiteAnswers = Pick<BaseSaid, "general" | "format" | "refusals"> & { retained: boolean[] };
 
 /** Asks the adapter the questions of every regression suite. */
@@ -343,7 +365,7 @@ export async function askSuites(run: Run, asked: Asked, base: BaseSaid): Promise
   });
 }
 
-/** The base's suites beside themselves. */
+/** The suites with the base compared with itself. */
 export const suitesOfBase = (run: Run, base: BaseSaid): AskedSuite[] =>
   suitesOf(run, base, {
     ...base,
@@ -393,7 +415,7 @@ function suitesOf(run: Run, base: BaseSaid, aligned: SuiteAnswers): AskedSuite[]
   ];
 }
 
-/** Points of whoever picks any of an item's choices. */
+/** Expected points of choosing at random among each item's choices. */
 const chanceOf = (items: readonly Choice[]): number =>
   (100 / items.length) * items.reduce((sum, { choices }) => sum + 1 / choices.length, 0);
 

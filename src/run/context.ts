@@ -1,4 +1,4 @@
-// What every stage of a run is handed: the folder and its request, the log of events, and the parts that do the work.
+// What every stage of a run receives: the folder and its request, the event log, and the parts that do the work.
 
 import type { Log } from "../base/log.ts";
 import type { Clock } from "../base/time.ts";
@@ -20,23 +20,28 @@ export interface RunParts {
   log: Log;
   /** Starts a worker; nothing is loaded yet. */
   startTrainer(): Trainer;
-  /** An inference engine of this run's own. Never open at the same time as the trainer: weights are not held twice here. */
+  /**
+   * An inference engine for this run alone. Never open at the same time as the trainer, so that weights are not held
+   * twice.
+   */
   openGenerator(): Promise<Generator>;
   /** The tokenizer alone, without weights. */
   openTokenizer(path: string): Promise<{ tokenizer: Tokenizer; dispose(): Promise<void> }>;
   grade: Grade;
   interval: Interval;
-  /** Generic prompts whose answers by the base itself are replayed, so that learning the documents does not cost the chat. */
+  /**
+   * Generic prompts; the base's own answers to them are replayed, so that learning the documents does not degrade chat.
+   */
   replayPrompts: readonly string[];
-  /** Openings of ordinary prose that the base goes on with, for the same reason. */
+  /** Openings of ordinary prose that the base continues; replayed for the same reason. */
   replayOpenings: readonly string[];
   /** The shipped writer; null where this installation has none. */
   writer: InstalledWriter | null;
-  /** What answers that are drawn can be judged by. */
+  /** Means of judging sampled answers. */
   means: Means;
-  /** What may not get worse, and is never trained on. */
+  /** Abilities that may not get worse; they are never trained on. */
   guards: Guards;
-  /** Answers where the dev split is too small to calibrate on; it may be that of another family of models. */
+  /** Answers to calibrate with where the dev split is too small; they may come from another family of models. */
   prior: ChosenPrior;
   /** Version of the inference library, part of a calibration's identity. */
   engine: string;
@@ -49,39 +54,43 @@ export interface Run {
   parts: RunParts;
   events: EventLog;
   tokenizer: Tokenizer;
-  /** What an answer counts, in [0, 1], towards the score that is aimed at: 1 where it is right, unless an auto-align's target is of a reward. */
+  /**
+   * Score of an answer towards the target, in [0, 1]: 1 where it is right, unless an auto-align's target is a reward.
+   */
   points(answer: DevAnswer): number;
   /** Whether an earlier process has written events already. */
   resumed: boolean;
-  /** When this process took the folder up. */
+  /** When this process took over the folder. */
   beganMs: number;
   readonly phase: Phase;
-  /** Says that a phase begins, unless it is this one already. */
+  /** Announces that a phase begins, unless it is the current one already. */
   enter(phase: Phase): Promise<void>;
   /**
-   * Progress within the phase. Rate and time left are those of this piece of its work, named by the unit, over all the time that this
-   * process spent on it: what was done before, and what is done between, does not count.
+   * Reports progress within the phase. `unit` names the piece of work. Rate and time left cover all the time that this
+   * process spent on that piece; earlier processes and other work in between do not count.
    */
   progress(done: number, total: number | null, unit: string): Promise<void>;
-  /** Between two steps: waits while paused, throws Stopped after a stop. */
+  /** Called between two steps: waits while paused, throws Stopped after a stop. */
   turn(): Promise<void>;
   /** Seconds spent per phase in this process. */
   readonly seconds: Partial<Record<Phase, number>>;
-  /** Nothing is told by itself any more. */
+  /** Ends the reports that the run makes on a timer. */
   close(): void;
 }
 
-/** The same run, which goes on as one, with another value of a field. */
+/** The same run with another value of one field. */
 export const withField = <F extends "request" | "snapshot" | "points">(run: Run, field: F, value: Run[F]): Run =>
   Object.create(run, { [field]: { value, enumerable: true } }) as Run;
 
-/** The same run by another recipe. */
+/** The same run with another recipe. */
 export const withRecipe = (run: Run, recipe: Recipe): Run => withField(run, "request", { ...run.request, recipe });
 
-/** A run that has nothing to tell says at least that it goes on, after so long: nobody shall wonder for 10 seconds. */
+/**
+ * After this long without a report, a run reports that it goes on, so that no client is without news for 10 seconds.
+ */
 const quietMs = 8_000;
 
-/** What was done of a piece of work, where it was told last and in this process. */
+/** Progress of a piece of work: `done` and `total` as last reported, `worked` and `seconds` in this process alone. */
 interface Piece {
   done: number;
   total: number | null;
@@ -96,16 +105,16 @@ export function createRun(given: Given): Run {
   const { clock, control } = parts;
   const seconds: Partial<Record<Phase, number>> = {};
   let phase: Phase = "preparing";
-  /** When progress was last told, or the phase began: the next piece of work begins there. */
+  /** When progress was last reported or the phase began: the next piece of work counts from there. */
   let toldMs = clock.monotonicMs();
-  /** When anything was last said of how far it is. */
+  /** When any progress event was last written. */
   let saidMs = toldMs;
   let settledMs = clock.monotonicMs();
   const settle = (): void => {
     seconds[phase] = (seconds[phase] ?? 0) + (clock.monotonicMs() - settledMs) / 1000;
     settledMs = clock.monotonicMs();
   };
-  /** By phase and unit: training is gone on with after each check. */
+  /** By phase and unit, because training continues after each check. */
   const pieces = new Map<string, Piece>();
   let unit = "";
   let entered = false;
@@ -120,7 +129,7 @@ export function createRun(given: Given): Run {
     await events.append({ kind: "progress", phase, done, total, unit, rate, seconds_left: left });
   };
 
-  /** The same again, or of a phase that has told nothing yet for how long it goes on. */
+  /** Repeats the last progress; for a phase that has reported none yet, reports the seconds that it has run. */
   function goesOn(): void {
     const now = clock.monotonicMs();
     if (now - saidMs < quietMs || control.paused || control.signal.aborted) return;
@@ -162,7 +171,7 @@ export function createRun(given: Given): Run {
       unit = of;
       const known = pieces.get(`${phase} ${unit}`);
       const before = known && done >= known.done ? known : { done: 0, worked: 0, seconds: 0 };
-      // What a process finds done when it takes a piece up may be another one's.
+      // Work found done when a resumed process takes a piece up may be another process's.
       const isOthers = resumed && before !== known;
       const piece: Piece = {
         done,

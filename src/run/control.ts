@@ -1,5 +1,5 @@
-// What the appliance may ask of a run while it works, and what the run asks of it. Commands come in at any time and take effect between
-// two steps; answers belong to the questions that wait for them.
+// What the appliance may ask of a run while it works, and what the run asks of the appliance. Commands arrive at any
+// time and take effect between two steps; an answer goes to the question that waits for it.
 //
 //   running ──pause──► paused ──resume──► running
 //      └──────stop────────┴──► stopping ──► (the run ends with outcome stopped)
@@ -11,7 +11,7 @@ import { compile } from "../contract/validate.ts";
 /** Unwinds the loop after a stop; never leaves runAlignment. */
 export class Stopped extends Error {}
 
-/** A model that the appliance was to ask has not answered. */
+/** A model that the appliance was asked to query has not answered. */
 export class Unanswered extends Failure {
   constructor(why: string) {
     super("run_failed", `A model that the reward names gave no answer: ${why}`);
@@ -19,16 +19,16 @@ export class Unanswered extends Failure {
 }
 
 export interface Control {
-  /** A line of the run's stdin; answered by exactly one reply, but for an answer, which is none to reply to. */
+  /** Handles a line of the run's stdin. A command gets exactly one reply, an answer gets none. */
   handle(line: string): void;
-  /** Asks the appliance. Throws Unanswered, and Stopped once the run is to end. */
+  /** Asks the appliance. Throws Unanswered, or Stopped once the run is to end. */
   ask(question: ModelQuestion): Promise<string | readonly number[]>;
-  /** Aborted by stop: reaches into whatever takes long. */
+  /** Aborted by stop; passed to everything that takes long. */
   readonly signal: AbortSignal;
   readonly paused: boolean;
-  /** Between two steps: returns when the run may go on, throws Stopped when it shall end. */
+  /** Called between two steps: returns when the run may go on, throws Stopped when it is to end. */
   turn(): Promise<void>;
-  /** From now on commands are refused: it is too late for them. Throws Stopped when one came before. */
+  /** Refuses commands from now on, because they would come too late. Throws Stopped when a stop came before. */
   close(): void;
 }
 

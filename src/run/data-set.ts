@@ -1,6 +1,6 @@
-// A data set: CSV documents of the project whose rows are prompts with their answers, as the `dataset` block of an auto-align's
-// configuration names them. Its rows are trained on as they stand, and phases that reinforce take their prompts from it; nothing is
-// studied in it.
+// A data set: CSV documents of the project whose rows are prompts with their answers, as the `dataset` block of an
+// auto-align's configuration names them. Its rows are trained on as they are, and reinforce phases take their prompts
+// from it; the study does not read these documents.
 import { basename, extname } from "node:path";
 import { CsvError, parse as parseCsv } from "csv-parse/sync";
 import { invalid } from "../base/errors.ts";
@@ -11,13 +11,16 @@ import type { DataSetRow } from "./folder/request.ts";
 
 type Source = NonNullable<Recipe["dataset"]["source"]>;
 
-/** The column of a prompt's own rubric, which a reward may be paid by. */
+/** Column with a prompt's own rubric, which a reward may use. */
 const rubricColumn = "rubric";
 
-/** Rows of this kind come from a data set. */
+/** Kind of the rows that come from a data set. */
 export const dataSetKind = "data_set";
 
-/** The run with its data set apart from the documents that are studied. Throws a validation failure that names the field. */
+/**
+ * The run with its data set separated from the documents that are studied. Throws a validation failure that names the
+ * field.
+ */
 export function withDataSet(run: Run): Run {
   const { source } = run.request.recipe.dataset;
   if (source === undefined) return run;
@@ -33,7 +36,10 @@ export function withDataSet(run: Run): Run {
   return withField(run, "snapshot", { ...run.snapshot, documents: studied, dataSet });
 }
 
-/** A named document is meant whatever its columns are; without a name all are that have the two. */
+/**
+ * Whether a document belongs to the data set: the named document, whatever its columns are; without a name, every CSV
+ * document that has both columns.
+ */
 function isMeant(document: SnapshotDocument, source: Source): boolean {
   const { name } = document;
   if (source.document !== null) return name === source.document || basename(name, extname(name)) === source.document;
@@ -80,7 +86,7 @@ function rowsOf(document: SnapshotDocument, { prompt_field, answer_field }: Sour
 const columnsOf = (document: SnapshotDocument): string[] =>
   (recordsOf(document, 1)[0] ?? []).map((column) => column.trim());
 
-/** The first has the columns. `most`: all of them when left out. */
+/** Records of a CSV document; the first has the column names. `most`: how many to read, all when left out. */
 function recordsOf({ name, text }: SnapshotDocument, most = -1): string[][] {
   try {
     return parseCsv(text, { delimiter: delimiterOf(text), bom: true, skip_empty_lines: true, to: most });

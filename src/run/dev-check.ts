@@ -1,5 +1,5 @@
-// A check between two steps: the dev questions answered greedily by the trainer itself, and graded. The sealed split is not
-// part of a run's folder.
+// A check between two steps: the trainer itself answers the dev questions greedily, and the answers are graded. A run's
+// folder does not contain the sealed split.
 import { spread } from "../base/spread.ts";
 import type { SnapshotItem } from "../contract/run-folder.ts";
 import type { Tokenizer } from "../engine/generator.ts";
@@ -8,15 +8,18 @@ import type { CheckScore } from "./checkpoints.ts";
 import { type DevPrompt, packed } from "./rows.ts";
 import { microBatches } from "./schedule.ts";
 
-/** Says whether an answer is right. Handed in: grading belongs to the evaluations. */
+/** Says whether an answer is right. Passed in, because grading belongs to the evaluations. */
 export type Grade = (answer: string, item: SnapshotItem) => { correct: boolean };
 
-/** Score 0–100 of `right` among `n` with its 95 % interval. Handed in likewise. */
+/** Score 0–100 of `right` among `n` with its 95 % interval. Passed in for the same reason. */
 export type Interval = (right: number, n: number) => { score: number; low: number; high: number; n: number };
 
-/** A short answer stands in the first words; more tokens would only be paid for. */
+/** Most tokens of an answer. A short answer is in the first words; more tokens would only cost time. */
 export const answerTokens = 48;
-/** Items of one check at most, spread evenly over the split: a check must stay cheap beside the steps between two checks. */
+/**
+ * Most items of one check, spread evenly over the split, so that a check stays cheap beside the steps between two
+ * checks.
+ */
 const checkedItems = 200;
 
 export interface DevCheck {
@@ -29,23 +32,26 @@ export interface DevCheck {
   maxTokens: number;
   grade: Grade;
   interval: Interval;
-  /** Called after each call of the trainer; throws to leave. */
+  /** Called after each call of the trainer; it may throw to end the check. */
   onProgress(done: number, total: number): Promise<void>;
 }
 
-/** A dev question as it was answered. */
+/** A dev question with its graded answer. */
 export interface DevAnswer {
   item: SnapshotItem;
   answer: string;
   correct: boolean;
 }
 
-/** Of some of the questions, evenly over all: the share of right answers, 0–100, with its 95 % interval. */
+/**
+ * Asks some of the questions, spread evenly over all. Returns the share of right answers, 0–100, with its 95 %
+ * interval.
+ */
 export async function checkDev(check: DevCheck, step: number): Promise<CheckScore> {
   return scoreOf(await answerDev({ ...check, prompts: spread(check.prompts, checkedItems) }), check, step);
 }
 
-/** The same of answers that are there: of all questions those that a check asks. */
+/** The same score from answers that exist already: takes those of the questions that a check would ask. */
 export function scoreOf(given: readonly DevAnswer[], check: Pick<DevCheck, "interval">, step: number): CheckScore {
   const answers = spread(given, checkedItems);
   const right = answers.filter((one) => one.correct).length;
@@ -57,7 +63,7 @@ export function scoreOf(given: readonly DevAnswer[], check: Pick<DevCheck, "inte
 export type Draw = Pick<TrainerSampling, "temperature" | "seed">;
 const greedy: Draw = { temperature: 0, seed: 0 };
 
-/** All questions, answered and graded; greedily unless another draw is asked for. */
+/** Answers and grades all questions, greedily unless another draw is given. */
 export async function answerDev(check: Omit<DevCheck, "interval">, draw: Draw = greedy): Promise<DevAnswer[]> {
   const { prompts } = check;
   const calls = microBatches(
@@ -96,6 +102,6 @@ async function answersTo(
   return sampled.map((row) => answerText(check.tokenizer, row.tokens));
 }
 
-/** What a sampled row says, without its end. */
+/** Text of a sampled row, without its end tokens. */
 export const answerText = (tokenizer: Pick<Tokenizer, "decode" | "eog">, tokens: Int32Array): string =>
   tokenizer.decode([...tokens].filter((token) => !tokenizer.eog.has(token))).trim();

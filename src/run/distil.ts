@@ -1,14 +1,15 @@
-// The base as teacher, being the same file with the adapter off: at every place what it would say becomes the target there, in place
-// of the token that stands there. The gradient is that of KL(base‖adapter) (forward KL) between the base's likeliest tokens and all
-// others taken as one. It vanishes where the adapter says what the base does: a target that was drawn for the others instead has the
-// right mean, but learns the draws by heart (measured: on replayed rows alone, which have nothing to teach, a drift of 0.2 nats there).
+// The base as teacher: the same file with the adapter off. At every position, the target is what the base would say
+// there, in place of the token that is there. The gradient is that of KL(base‖adapter) (forward KL) between the base's
+// likeliest tokens and all others taken as one. It vanishes where the adapter says what the base does. A target sampled
+// for the other tokens instead would have the right mean, but the draws would be learned by heart (measured: on
+// replayed rows alone, which have nothing to teach, a drift of 0.2 nats there).
 import { restOfVocabulary, type TopTokens, type Trainer, type WeightedRows } from "../engine/trainer.ts";
 
-/** What the base says where some rows are trained. */
+/** What the base says at the trained positions of some rows. */
 export interface Lesson {
-  /** Places of `top` a token. */
+  /** Entries of `top` per token. */
   topK: number;
-  /** Of the tokens that have a weight, in their order. */
+  /** For the tokens that have a weight, in their order. */
   top: TopTokens;
 }
 
@@ -18,7 +19,7 @@ export async function askTeacher(trainer: Trainer, rows: WeightedRows, topK: num
   return { topK, top: { tokens: top.tokens.filter(isTrained), logprobs: top.logprobs.filter(isTrained) } };
 }
 
-/** Of rows one behind the other. */
+/** Joins the lessons of consecutive rows. */
 export function joinLessons(topK: number, lessons: readonly TopTokens[]): Lesson {
   const length = lessons.reduce((sum, { tokens }) => sum + tokens.length, 0);
   const top: TopTokens = { tokens: new Int32Array(length), logprobs: new Float32Array(length) };
@@ -32,8 +33,8 @@ export function joinLessons(topK: number, lessons: readonly TopTokens[]): Lesson
 }
 
 /**
- * The same rows with `topK` + 1 soft targets a token, which from token `first` on, the lesson's first, take the place of the weights,
- * `factor` times as heavy.
+ * The same rows with `topK` + 1 soft targets per token. From token `first` on, where the lesson starts, the soft
+ * targets replace the weights, scaled by `factor`.
  */
 export function taught(
   rows: WeightedRows,

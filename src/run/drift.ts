@@ -1,4 +1,5 @@
-// What questions about the documents look like to the sentence encoder that is installed, so that a question unlike them is told.
+// What questions about the documents look like to the installed sentence encoder, so that a question unlike them can be
+// reported.
 import { Failure } from "../base/errors.ts";
 import { sha256OfFile } from "../base/files.ts";
 import type { DriftReference } from "../engine/drift.ts";
@@ -13,7 +14,10 @@ export interface MeasuredDrift {
   foreign: number[];
 }
 
-/** `passages`: some of the documents', which questions are compared with. The reason, where it cannot be measured. */
+/**
+ * `passages`: some passages of the documents, with which questions are compared. Returns the reason where drift cannot
+ * be measured.
+ */
 export async function measureDrift(
   run: Run,
   generator: Generator,
@@ -32,7 +36,7 @@ export async function measureDrift(
   try {
     await generator.load(model);
   } catch (error) {
-    // A model without it is worth more than none.
+    // A model without drift detection is better than none.
     if (!(error instanceof Failure)) throw error;
     return { missing: `The sentence encoder could not be loaded: ${error.message}` };
   }

@@ -6,20 +6,20 @@ import { isErrno, syncFolder } from "../base/files.ts";
 import type { Clock } from "../base/time.ts";
 import type { RunEvent } from "../contract/run-folder.ts";
 
-/** What the writer adds: seq, fence, at. */
+/** An event without what the log adds: seq, fence, at. */
 export type EventDraft = Omit<RunEvent, "seq" | "fence" | "at">;
 
 export interface EventLog {
-  /** Synced before it resolves; several events are one write. */
+  /** Resolves once synced; several events are one write. */
   append(...drafts: EventDraft[]): Promise<void>;
-  /** Of the last event written; 0 when there is none. */
+  /** `seq` of the last event written; 0 when there is none. */
   readonly lastSeq: number;
   close(): Promise<void>;
 }
 
 /**
- * Opens the log to write. A last line that a crash tore is dropped: nobody was told of it. Any other damage is
- * run_folder_invalid, for the log is never rewritten.
+ * Opens the log for writing. A last line that a crash tore is dropped, because its append was never acknowledged. Any
+ * other damage throws run_folder_invalid, because the log is never rewritten.
  */
 export async function openEventLog(path: string, fence: number, clock: Clock): Promise<EventLog> {
   const { bytes, lastSeq: found } = await wholeLines(path);
@@ -50,7 +50,7 @@ export async function openEventLog(path: string, fence: number, clock: Clock): P
   };
 }
 
-/** How many bytes of the file are whole, contiguous events. */
+/** Length in bytes of the file's whole, contiguous events, and the `seq` of the last one. */
 async function wholeLines(path: string): Promise<{ bytes: number; lastSeq: number }> {
   const content = await readFile(path).catch((error) => {
     if (isErrno(error, "ENOENT")) return Buffer.alloc(0);

@@ -1,5 +1,6 @@
-// Every objective as what the trainer's one loss takes: log-probs in, coefficients per token out. Pure functions; the optimizer
-// step may be cut into calls as one likes, because all of it is divided by what `scaleOf` counted over the whole step.
+// Every objective in the form that the trainer's one loop takes: log-probs in, coefficients per token out. Pure
+// functions. An optimizer step may be cut into calls in any way, because everything is divided by what `scaleOf`
+// counted over the whole step.
 //
 //   lp   log π(token), now: the only thing that is differentiated        r = exp(lp − q)
 //   q    log-prob under the policy that sampled it                       A  advantage
@@ -16,10 +17,10 @@ import { invalid } from "../base/errors.ts";
 const types = ["cross_entropy", "importance_sampling", "ppo", "cispo", "dro"] as const;
 const estimators = ["k1", "k2", "k3"] as const;
 
-/** The `loss` block of a configuration as it came; what is absent has its default. */
+/** The `loss` block of a configuration as given; an absent field takes its default. */
 export interface LossBlock {
   type?: string;
-  /** clip_c, the dual clip, is an addition of ours, as kl_estimator is. */
+  /** clip_c (the dual clip) and kl_estimator are additions of ours. */
   ppo?: { clip_low?: number; clip_high?: number; clip_c?: number };
   cispo?: { eps_max?: number };
   dro?: { beta?: number };
@@ -31,7 +32,7 @@ export interface LossBlock {
   kl_estimator?: string;
 }
 
-/** A loss with every default filled in: what the run's record shows. */
+/** A loss with every default filled in, as shown in the run's record. */
 export interface Objective {
   type: (typeof types)[number];
   level: "token" | "sequence";
@@ -62,7 +63,7 @@ export function resolveLoss(block: LossBlock): Objective {
     throw invalid(["loss", "is_ratio_level"], "cross_entropy has no ratio; use token");
   let bounds: Objective["bounds"] = null;
   if (type === "ppo") {
-    // A ratio that is a mean over a sequence hardly moves: the paper's own bounds.
+    // A ratio averaged over a sequence hardly moves, so the defaults here are the paper's own bounds.
     const [low, high] = level === "sequence" ? [3e-4, 4e-4] : [0.2, 0.2];
     const clipLow = within("ppo.clip_low", block.ppo?.clip_low ?? low, 0, 1);
     const clipHigh = within("ppo.clip_high", block.ppo?.clip_high ?? high, 0, 10);
@@ -105,34 +106,41 @@ function above(field: string, value: number, least: number, most: number): numbe
   return value;
 }
 
-/** One sampled answer with its prompt; all arrays [tokens of the row]. What the mask leaves out is never read. */
+/**
+ * One sampled answer with its prompt. Every array has one value per token of the row; masked-out tokens are never read.
+ */
 export interface Trajectory {
   /** lp */
   logprobs: ArrayLike<number>;
-  /** q; cross_entropy does without. */
+  /** q; not needed for cross_entropy. */
   sampled?: ArrayLike<number>;
-  /** ref, where a KL coefficient asks for it. */
+  /** ref; needed only with a KL coefficient above 0. */
   reference?: ArrayLike<number>;
-  /** Cross-entropy: w. A ratio of a sequence takes the advantage of its first active token for all of them. */
+  /**
+   * A; for cross_entropy the weight w. With a sequence ratio, the advantage of the first active token holds for all.
+   */
   advantages: ArrayLike<number>;
-  /** 1 where the policy chose the token and it is trained, else 0. */
+  /** 1 for a token that the policy chose and that is trained, else 0. */
   mask: ArrayLike<number>;
-  /** From `forward`, for the value of the loss; the gradient needs only their coefficients. */
+  /** From `forward`; needed only for the value of the loss, because the gradient uses their coefficients alone. */
   entropies?: ArrayLike<number>;
   logSums?: ArrayLike<number>;
 }
 
-/** What the terms of one optimizer step are multiplied by. */
+/** Multipliers of the terms of one optimizer step. */
 export interface Scale {
-  /** Of every term but the two below. */
+  /** For every term but the two below. */
   token: number;
-  /** Of a ratio of a sequence, whose loss is one a sequence. */
+  /** For the term of a sequence ratio, which has one loss per sequence. */
   sequence: number;
-  /** Of the entropy bonus: always the mean over tokens. */
+  /** For the entropy bonus, which is always a mean over tokens. */
   entropy: number;
 }
 
-/** Counted over the whole optimizer step, before it is cut into calls: needs masks (cross_entropy: weights) alone. */
+/**
+ * Counts over the whole optimizer step, before it is cut into calls. Needs only the masks (for cross_entropy also the
+ * weights).
+ */
 export function scaleOf(objective: Objective, step: Iterable<Pick<Trajectory, "mask" | "advantages">>): Scale {
   let tokens = 0;
   let sequences = 0;
@@ -155,13 +163,16 @@ export function scaleOf(objective: Objective, step: Iterable<Pick<Trajectory, "m
   return { token: per(objective.type === "cross_entropy" ? weight : tokens), sequence: per(sequences), entropy };
 }
 
-/** Coefficients of one row as the trainer takes them, and its part of the loss and of the metrics. */
+/** Coefficients of one row in the form the trainer takes, with the row's share of the loss and of the metrics. */
 export interface Evaluated {
-  /** [T] each: of −log-prob, −entropy and the squared log-sum. */
+  /** Coefficients of −log-prob, −entropy and the squared log-sum; [T] each. */
   weights: Float64Array;
   entropyWeights: Float64Array;
   zWeights: Float64Array;
-  /** This row's share of the step's loss; without the entropy and z terms where those were not given. */
+  /**
+   * This row's share of the step's loss; leaves out the entropy and z terms where `entropies` or `logSums` were not
+   * given.
+   */
   loss: number;
   /** Per-token values of the policy term, before reduction: [T]. */
   losses: Float64Array;
@@ -177,14 +188,14 @@ export interface Evaluated {
 
 const clamp = (value: number, low: number, high: number): number => Math.min(Math.max(value, low), high);
 
-/** Beyond ±20 nats a ratio is held, and has no gradient: exp would leave nothing else alive. */
+/** A log-ratio is clamped at ±20 nats and has no gradient beyond: otherwise exp would outweigh every other token. */
 const ratioGuard = 20;
-/** The same for the mean of a sequence, above. */
+/** Upper clamp for the mean log-ratio of a sequence. */
 const sequenceGuard = 10;
-/** k3 grows with exp(−x): held here, likewise. */
+/** k3 grows with exp(−x), so its value is capped here. */
 const klGuard = 10;
 
-/** A policy term and its derivative by lp; for a ratio of a sequence by the mean of lp. */
+/** A policy term and its derivative with respect to lp (for a sequence ratio: with respect to the mean of lp). */
 interface Term {
   loss: number;
   gradient: number;
@@ -228,7 +239,7 @@ function policyTerm(
   }
 }
 
-/** Value and derivative by lp. */
+/** Value of the KL term and its derivative with respect to lp. */
 function klTerm(estimator: Objective["klEstimator"], apart: number): { value: number; gradient: number } {
   const x = clamp(apart, -ratioGuard, ratioGuard);
   const inside = x === apart ? 1 : 0;
@@ -238,7 +249,10 @@ function klTerm(estimator: Objective["klEstimator"], apart: number): { value: nu
   return k3 > klGuard ? { value: klGuard, gradient: 0 } : { value: k3, gradient: inside * (1 - Math.exp(-x)) };
 }
 
-/** The objective at one row. Everything is already divided: coefficients of all rows of the step simply add up. */
+/**
+ * Evaluates the objective for one row. Everything is already normalised, so the coefficients of all rows of a step add
+ * up.
+ */
 export function evaluate(objective: Objective, row: Trajectory, scale: Scale): Evaluated {
   const length = row.mask.length;
   const result: Evaluated = {
@@ -290,7 +304,7 @@ export function evaluate(objective: Objective, row: Trajectory, scale: Scale): E
   return result;
 }
 
-/** Places of the active tokens. Throws where an array that the objective needs is missing. */
+/** Indices of the active tokens. Throws RangeError when an array that the objective needs is missing. */
 function activeOf(objective: Objective, row: Trajectory): number[] {
   const active: number[] = [];
   for (let t = 0; t < row.mask.length; t++) if (row.mask[t] === 1) active.push(t);
@@ -304,7 +318,7 @@ function activeOf(objective: Objective, row: Trajectory): number[] {
   return active;
 }
 
-/** The ratio of a whole sequence, averaged over its active tokens alone, and its term. */
+/** Ratio of a whole sequence, from the mean over its active tokens, and its policy term. */
 function sequenceTerm(
   objective: Objective,
   row: Trajectory,
@@ -319,7 +333,9 @@ function sequenceTerm(
   return { ratio, advantage, term: policyTerm(objective, ratio, advantage, 0, 0, held !== mean) };
 }
 
-/** What a step shows besides its loss, which says little in reinforcement learning. Means over the active tokens; nats. */
+/**
+ * Metrics of a step besides its loss, which says little in reinforcement learning. Means over the active tokens; nats.
+ */
 export interface ObjectiveMetrics {
   tokens: number;
   /** Share of tokens whose ratio was clipped or capped. */

@@ -1,5 +1,6 @@
-// From the chosen adapter to artefact/: exported, proved to serve as it was trained, calibrated, and written in one piece.
-// The trainer speaks first (export, its log-probs), is closed, and then the inference engine speaks (its log-probs, answers).
+// From the chosen adapter to artefact/: exported, verified to serve as it was trained, calibrated, and written in one
+// piece. The trainer does its part first (export, log-probs) and is closed; then the inference engine does its own
+// (log-probs, answers).
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
@@ -33,14 +34,14 @@ import { reportPage } from "./report-page.ts";
 import { packed } from "./rows.ts";
 import type { Training } from "./training.ts";
 
-/** Tokens of the rows on which trainer and inference engine are compared, at least; the fixed text comes on top. */
+/** Least number of row tokens on which trainer and inference engine are compared; the fixed text comes on top. */
 const comparedTokens = 512;
-/** From so many rows at most, evenly over all of them. */
+/** Most rows that those tokens come from, spread evenly over all rows. */
 const comparedRows = 64;
 
 /**
- * Ordinary prose that no organisation's documents are about: what the adapter does outside its rows is compared as well, and a
- * run of few rows has enough tokens to say something.
+ * Ordinary prose that no organisation's documents are about. With it, the comparison also covers what the adapter does
+ * outside its rows, and a run of few rows has enough tokens.
  */
 const fixedText = `The river rises in the hills above the old mill and runs for eleven miles before it meets the sea. In spring the
 water is high and brown, and the ferryman ties his boat to the third post instead of the first. Most people who cross
@@ -65,16 +66,16 @@ export interface Exported {
   folder: string;
   chosen: Chosen;
   adapter: { bytes: number; sha256: string };
-  /** What was scored: every token from the second of each row on. */
+  /** The scored rows: every token from `promptLength` on. */
   rows: { tokens: number[]; promptLength: number }[];
   /** The trainer's log-probs per row, without and with the adapter, in nats. */
   base: Float64Array[];
   aligned: Float64Array[];
-  /** null of an alignment that followed its recipe. */
+  /** null for an alignment that followed its recipe. */
   autoAlign: AutoAlignReport | null;
 }
 
-/** The trainer's part: the chosen adapter as GGUF, and what the trainer says of a few fixed tokens. */
+/** The trainer's part: exports the chosen adapter as GGUF and PEFT, and scores a few fixed rows. */
 export async function exportAdapter(
   run: Run,
   training: Training,
@@ -98,7 +99,10 @@ export async function exportAdapter(
   return { folder, chosen, adapter, rows, base: perRow(base, rows), aligned: perRow(aligned, rows), autoAlign };
 }
 
-/** What the adapter was made from, kept in its files. No time: the same run gives the same file, to the byte. */
+/**
+ * What the adapter was made from, stored in its files. Without a time, so that the same run gives the same file, to the
+ * byte.
+ */
 const provenanceOf = (run: Run, { prepared }: Training, { step, scale }: Chosen): Record<string, string> => ({
   "plumbline.version": run.request.versions.plumbline,
   "plumbline.trainer": run.request.versions.trainer,
@@ -112,8 +116,8 @@ const provenanceOf = (run: Run, { prepared }: Training, { step, scale }: Chosen)
 });
 
 /**
- * Every token once in its context: rows begin alike (template, the start of a question), and counting the same few tokens row
- * after row would make chance look like a shift.
+ * Each token is compared once in its context. Rows begin alike (template, the start of a question), and counting the
+ * same few tokens in row after row would make chance look like a shift.
  */
 function fixedRows(run: Run, { prepared, model: { context } }: Training): Exported["rows"] {
   const rows: Exported["rows"] = [];
@@ -147,7 +151,7 @@ function perRow(logprobs: Float32Array, rows: Exported["rows"]): Float64Array[] 
   });
 }
 
-/** The inference engine's part, and the artefact. Everything before the rename is done again when the process dies. */
+/** The inference engine's part, and the artefact. If the process dies, everything before the rename is done again. */
 export async function finishPackage(run: Run, training: Training, exported: Exported): Promise<RunResult> {
   const generator = await run.parts.openGenerator();
   let finished: Finished;
@@ -178,14 +182,14 @@ export async function finishPackage(run: Run, training: Training, exported: Expo
   return writeArtefact(run, training, exported, finished);
 }
 
-/** What stands in the artefact beside the adapter. */
+/** What the artefact contains beside the adapter. */
 interface Finished {
   verification: Comparison;
   calibration: Calibration;
   sources: References["sources"];
 }
 
-/** Answers the dev questions as they will be served, grades them, and fits the confidence of this very artefact. */
+/** Answers the dev questions as they will be served, grades them, and fits the confidence of this artefact. */
 async function calibrate(
   run: Run,
   training: Training,
@@ -206,7 +210,7 @@ async function calibrate(
     startAt: 0,
     onItem: (index, answer) => {
       const { correct } = run.parts.grade(answer.text, dev[index]!.item);
-      // An answer of no tokens has no features, and none is ever shown a score.
+      // An answer without tokens has no features, and is never shown with a score.
       if (answer.steps.length > 0)
         answers.push({
           features: answerFeatures(answer.steps, answer.finishReason),

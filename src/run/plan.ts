@@ -1,10 +1,10 @@
-// The planner of an auto-align: state in, the next phase, look or end out, with a card that says why. A pure function: it reads no clock
-// and no file and draws nothing, so that a run that is killed anywhere decides the same again.
+// The planner of an auto-align: takes the state, returns the next phase, look or end, with a card that says why. A pure
+// function: it reads no clock and no file and draws nothing, so that a run killed at any point decides the same again.
 //
-//   dev says that the target is met ─► look (three at most) ─► reached, or on
+//   dev says that the target is met ─► look (three at most) ─► reached, or continue
 //   a confirmed regression ─► the repair ladder
-//   sequencing ─► its next phase          otherwise ─► what offers most points an hour
-//   nothing can be paid, or nothing that could be seen is left to gain ─► a last look if dev is at the target ─► end
+//   sequencing ─► its next phase          otherwise ─► the offer with the most points per hour
+//   no phase is affordable, or no visible gain is left ─► a last look if dev is at the target ─► end
 import { invalid } from "../base/errors.ts";
 import { becauseOf, type Choice, cardOf } from "./plan/card.ts";
 import { smallestVisible } from "./plan/evidence.ts";
@@ -31,7 +31,7 @@ export function nextDecision(state: PlanState): Decision {
   return { next: choice.next, card: cardOf(situation, choice) };
 }
 
-/** The last look met the target. */
+/** Ends the run when the last look met the target. */
 function reached({ state }: Situation): Choice | null {
   const last = state.looks.at(-1);
   if (last === undefined) return null;
@@ -46,7 +46,7 @@ function reached({ state }: Situation): Choice | null {
   };
 }
 
-/** Before any phase dev's point estimate is enough: nothing has been chosen by it yet. */
+/** Before any phase, dev's point estimate is enough, because no checkpoint has been chosen by it yet. */
 function lookWhenMet(situation: Situation): Choice | null {
   const { state, survey } = situation;
   const { score, aim } = survey.best;
@@ -63,7 +63,7 @@ function lastLook(situation: Situation): Choice | null {
   return look(situation, "No further phase is worth its hours, and dev is at the target.");
 }
 
-/** A checkpoint is looked at once: a second third would only be another chance to be lucky. */
+/** A checkpoint gets only one look: a second third would only be another chance to be lucky. */
 function canLook({ state, survey }: Situation): boolean {
   const { max_compute_hours } = state.limits;
   return (
@@ -90,7 +90,7 @@ function repairPhase(situation: Situation): Choice | null {
     const from = isRevisit ? survey.best : standing;
     const rateFactor = rateFactorOf(state, survey, arm);
     const best = bestSize(state, beliefs, { arm, from, hours: phaseHours, rateFactor });
-    // Repaired it has to be worth more than what going back to the best checkpoint is.
+    // Once repaired, it has to be worth more than the best checkpoint, to which the plan could go back.
     if (best === null || best.gain < leastGain || from.worth + best.gain <= survey.best.worth) continue;
     const repairs = { checkpoint: standing.checkpoint.id, remedy };
     return phaseChoice(situation, best, { repairs, focus: isRevisit ? lostItems(standing) : [] });
@@ -100,7 +100,7 @@ function repairPhase(situation: Situation): Choice | null {
 
 const bestOf = (offers: readonly Offer[]): Offer | null => highestBid(offers.filter(({ gain }) => gain >= leastGain));
 
-/** An edit comes last, unless it is likely to meet the target by itself: later training takes most of it away. */
+/** An edit comes last, because later training undoes most of it, unless it is likely to meet the target by itself. */
 function bestPhase(situation: Situation): Choice | null {
   const edit = bestOf(situation.offers.filter(({ arm }) => arm === "represent"));
   const train = isFutile(situation) ? null : bestOf(situation.offers.filter(({ arm }) => arm !== "represent"));
@@ -113,17 +113,17 @@ function isLikelyEnough({ state, beliefs }: Situation, { arm, from, steps, scale
   return outlookOf(state, beliefs, { arm, from, effort, scale }).chanceOf(from.aim - from.score) > 0.5;
 }
 
-/** Chance that an arm still adds what dev could show, below which it is not tried for hours without end. */
+/** Probability that an arm still adds a visible gain, below which it is not tried when hours are unlimited. */
 const leastHope = 0.1;
 
 /**
- * Without a limit of hours: whether no arm is likely to add what dev could show, each that bids having been tried. A pause that was
- * ended by hand is followed by one more phase at least.
+ * Without a limit of hours: whether every arm that bids has been tried and none is likely to add a gain that dev could
+ * show. After a pause that was ended by hand, at least one more phase runs.
  */
 function isFutile({ state, survey, beliefs, offers }: Situation): boolean {
   const { best } = survey;
   if (state.limits.max_compute_hours !== null) return false;
-  // Hours without end for a target that can no longer be claimed.
+  // The target can no longer be claimed, and the hours have no limit.
   if (state.looks.length >= mostLooks) return true;
   if (state.resumed_after > 0 && state.history.length === state.resumed_after) return false;
   const visible = smallestVisible(best.checkpoint, best.parent?.checkpoint, clustersOf(state));
@@ -144,7 +144,7 @@ function sequencedPhase(situation: Situation, sequencing: readonly Arm[]): Choic
   return offer === null ? null : phaseChoice(situation, offer, { repairs: null, focus: [] });
 }
 
-/** Of the hours that a phase is expected to take, so that a slow rate ends it before it has used up those of others. */
+/** A phase ends at this multiple of its expected hours, so that a slow one does not use up the hours of others. */
 const overrun = 1.3;
 
 function phaseChoice(situation: Situation, offer: Offer, purpose: Pick<PhasePlan, "repairs" | "focus">): Choice {

@@ -1,5 +1,5 @@
-// From the snapshot to rows of token ids. What models say on the way (written questions, replayed answers) is remembered answer by
-// answer, so that a run killed here asks nothing twice and makes the very same rows.
+// From the snapshot to rows of token ids. What models say on the way (written questions, replayed answers) is
+// remembered answer by answer, so that a run killed here asks nothing twice and makes exactly the same rows.
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { Failure } from "../base/errors.ts";
@@ -20,7 +20,7 @@ import { createSpeaker } from "./speaker.ts";
 import { stage } from "./stage.ts";
 import { opening } from "./training.ts";
 
-/** Rows of the documents and replayed ones, and the dev questions, as token ids. Made once a run. */
+/** Rows of the documents, replayed rows and dev questions, as token ids. Made once per run. */
 export async function prepare(run: Run): Promise<Prepared> {
   const identity = `rows ${rowsFormat} ${identityOf(run.request)}`;
   const prepared = await stage(join(run.folder, preparedFolder), identity, () => makePrepared(run), preparedForm);
@@ -55,7 +55,7 @@ type Made = {
   report: Omit<PrepareReport, "too_long" | "rows" | "by_kind" | "seconds">;
 };
 
-/** Rows as token ids. Long work on this thread, so it lets go of it often: commands and heartbeats go on. */
+/** Rows as token ids. This is long work on this thread, so it yields often, to let commands and heartbeats through. */
 async function tokenised(run: Run, made: readonly StudyRow[]): Promise<{ rows: TrainingRow[]; tooLong: number }> {
   const rows: TrainingRow[] = [];
   let tooLong = 0;
@@ -74,12 +74,12 @@ async function tokenised(run: Run, made: readonly StudyRow[]): Promise<{ rows: T
   return { rows, tooLong };
 }
 
-/** Rows of the study and replayed ones, without those that give a dev question away. */
+/** Rows of the study and replayed rows, without those that give a benchmark question away. */
 async function makeRows(run: Run): Promise<Made> {
   const { documents, dev, marks, dataSet = [] } = run.snapshot;
   const { dataset, training } = run.request.recipe;
   const { phrasings, rungs: stages = 1, replay_share: share } = dataset;
-  // Older folders have no marks; there the dev questions, which the run may see, are all that it can look for.
+  // Older folders have no marks: there the run can only look for the dev questions, which it may see.
   const avoided =
     marks ??
     marksOf(
@@ -114,7 +114,7 @@ async function makeRows(run: Run): Promise<Made> {
       ({ target }) => target,
     );
     await warnOfCoincidence(run, met, lost, avoided.questions.length);
-    // The share is of a stage's rows: n replayed beside m others make n / (n + m).
+    // The share is of a stage's rows: n replayed rows beside m others are the share n / (n + m).
     const inStage: number[] = [];
     for (const { stage } of kept) inStage[stage] = (inStage[stage] ?? 0) + 1;
     const counts = Array.from(inStage, (own = 0) => Math.round((own * share) / (1 - share)));
@@ -141,8 +141,8 @@ async function makeRows(run: Run): Promise<Made> {
 }
 
 /**
- * The teacher that the project names, else the shipped writer where the base is the model that it was trained for, else the base itself;
- * null where the recipe wants plain forms alone.
+ * Who writes the questions: the teacher that the project names; otherwise the shipped writer, if the base is the model
+ * that it was trained for; otherwise the base itself. Null where the recipe wants only plain forms.
  */
 function writerOf({ request: { teacher, base, recipe }, parts: { writer } }: Run): StudyTask["writer"] {
   if (recipe.dataset.synthetic?.enabled === false) return null;
@@ -152,7 +152,7 @@ function writerOf({ request: { teacher, base, recipe }, parts: { writer } }: Run
 
 const writerAdapter = "writer";
 
-/** Who is asked while rows are made: the base, with the shipped writer's adapter and without. */
+/** The models that are asked while rows are made: the base, with and without the shipped writer's adapter. */
 function openAsked(run: Run, memory: Memory) {
   const { base } = run.request;
   const writer = writerOf(run)?.kind === "shipped" ? run.parts.writer : null;
@@ -167,7 +167,7 @@ function openAsked(run: Run, memory: Memory) {
     }
     return started;
   };
-  /** Opened with the first answer that is not remembered. */
+  /** Opened when an answer is needed that is not remembered. */
   const trainer = (): Promise<Trainer> => (opened ??= open());
   const common = { tokenizer: run.tokenizer, memory, trainer };
   return {
@@ -186,7 +186,10 @@ const rowOfReplayed = ({ kind, messages, rung }: TrainingRow): StudyRow => ({
   target: "replay",
 });
 
-/** Rows that meet no question; how many questions were met, and the questions whose rows would all be gone. */
+/**
+ * Rows that meet no question, the number of questions that were met, and the number of those for whose facts no row is
+ * left.
+ */
 function withoutMet<T>(rows: readonly T[], { items }: Overlap, targetOf: (row: T) => string) {
   const gone = new Set(items.map(({ row }) => row));
   const kept = rows.filter((_, index) => !gone.has(index));
@@ -197,10 +200,13 @@ function withoutMet<T>(rows: readonly T[], { items }: Overlap, targetOf: (row: T
   return { kept, met: new Set(items.map(({ question }) => question)).size, lost: [...lost].length };
 }
 
-/** From this share on it is no coincidence that a document holds a benchmark's questions. */
+/** Share of a benchmark's questions from which it is no coincidence that the documents hold them. */
 const planted = 0.5;
 
-/** A coincidence is counted in the report. What a user must know is said: facts that are not learned, or a benchmark in the documents. */
+/**
+ * A coincidence is only counted in the report. The user is warned of facts that are not learned, and of a benchmark in
+ * the documents.
+ */
 async function warnOfCoincidence(run: Run, met: number, lost: number, questions: number): Promise<void> {
   const warn = (code: string, message: string): Promise<void> =>
     run.events.append({ kind: "warning", phase: "preparing", code, message });

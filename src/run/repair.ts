@@ -1,5 +1,6 @@
-// Repair by on-policy distillation: the adapter goes on with generic openings by itself, and learns at every place of what it said
-// what the base would have said there. What it learned of the documents stays, because each step also goes over rows of theirs.
+// Repair by on-policy distillation: the adapter continues generic openings, and learns, at every position of its
+// continuation, what the base would have said there. It keeps what it learned of the documents, because each step also
+// trains on rows of theirs.
 import type { Recipe } from "../contract/run-folder.ts";
 import type { Run } from "./context.ts";
 import { continued, isReplayed, openingsOf, rowOf } from "./replay.ts";
@@ -9,18 +10,24 @@ import { adapterName, saveStep, step, type Training } from "./training.ts";
 
 type Plan = NonNullable<Recipe["repair"]>;
 
-/** Steps whose openings are answered together: decoding a few rows costs nearly what decoding many does, and five steps move little. */
+/**
+ * Steps whose openings are answered together: decoding a few rows costs nearly what many cost, and five steps change
+ * little.
+ */
 const stepsOfDraw = 5;
 
 /** What ends a repair before its last step. */
 export interface Ends {
-  /** Asked at every check. Follows from the weights alone: a run that is resumed where it was asked is asked again. */
+  /** Asked at every check. Depends on the weights alone, so that a run resumed at a check can ask again. */
   isEnough(): Promise<boolean>;
-  /** Asked before every step: its time is used up. */
+  /** Asked before every step: whether its time is used up. */
   isOver(): boolean;
 }
 
-/** From where the trainer stands to the last of the repair's steps, or to what ends it before; resumable at every checkpoint. */
+/**
+ * Trains from the trainer's current state to the last repair step, or to what ends it before; resumable at every
+ * checkpoint.
+ */
 export async function repair(run: Run, training: Training, plan: Plan, { isEnough, isOver }: Ends): Promise<void> {
   const { state } = training;
   const { save_every_steps: saveEvery } = run.request.recipe.checkpointing;
@@ -45,10 +52,10 @@ export async function repair(run: Run, training: Training, plan: Plan, { isEnoug
   }
 }
 
-/** What the adapter goes on with, for the next steps. Follows from the step's number and the weights. */
+/** The adapter's continuations for the next steps. They depend on the step's number and the weights. */
 async function draw(run: Run, training: Training, plan: Plan, steps: number): Promise<TrainingRow[][]> {
   const { trainer, state } = training;
-  // A seed that no replay in training has: another order of prompts, other draws.
+  // A seed that no replay in training has, for another order of prompts and other draws.
   const seed = run.request.recipe.training.seed + 1_000_003 * (state.step + 1 - state.repair!.from);
   const openings = openingsOf(run, steps * plan.prompts, seed);
   const said = await continued(run, trainer, adapterName, openings, { maxTokens: plan.tokens, seed });
@@ -77,7 +84,7 @@ async function repairStep(
   });
 }
 
-/** Rows of the documents, all of them before one comes a second time. */
+/** Rows of the documents; all of them come once before one comes a second time. */
 function kept({ prepared }: Training, count: number, number: number, seed: number) {
   const rows = prepared.rows.filter((row) => !isReplayed(row));
   const first = (number - 1) * count;

@@ -1,5 +1,5 @@
-// Self-replay: what the base says of itself, drawn at temperature 1, as rows, so that learning the documents does not cost what
-// was there before. Answers to generic prompts keep the chat; continued openings keep the language.
+// Self-replay: rows drawn from the base itself at temperature 1, so that learning the documents does not cost existing
+// abilities. Answers to generic prompts preserve chat; continued openings preserve the language.
 
 import { seeded } from "../base/statistics/random.ts";
 import { shuffled, wordsOf } from "../base/text.ts";
@@ -11,35 +11,35 @@ import type { Run } from "./context.ts";
 import type { Memory } from "./folder/memory.ts";
 import { packed, type TrainingRow } from "./rows.ts";
 
-/** What a replayed row begins with; nothing of it is trained. */
+/** The beginning of a replayed row; none of it is trained. */
 export interface Opening {
   kind: "replay" | "prose";
   text: string;
   tokens: number[];
 }
 
-/** Every so many-th row is a chat, the others are prose: it drifts before the chat does. */
+/** Every third row is a chat and the others are prose, because prose drifts before chat does. */
 const chatEvery = 3;
 /**
- * One of so many chats is asked as its prompt stands, the others by some of its words, as rows of documents ask: else the manner of a
- * question tells which of both is meant, and a natural one about the documents gets the base's chat (`prove:study`: 22.7 / 9.3 / 12.0 right
- * where all chats stood as they are, 41.3 / 21.3 / 22.7 with this).
+ * One chat in four is asked as its prompt stands, the others by some of its words, as rows of documents ask. Otherwise
+ * the style of a question would tell the two kinds apart, and a natural question about the documents would get the
+ * base's chat (`prove:study`: 22.7 / 9.3 / 12.0 right with all chats as they stand, 41.3 / 21.3 / 22.7 with this).
  */
 const oneNaturalOf = 4;
-/** A word tells what a prompt is about if no more of all prompts have it, in a hundred. */
+/** A word tells what a prompt is about if at most this percentage of all prompts contain it. */
 const mostHaving = 1;
-/** Characters of such a word. */
+/** Shortest such word, in characters. */
 const shortest = 3;
-/** Rows of one call, at most: the trainer decodes them together. */
+/** Most rows of one call, which the trainer decodes together. */
 const mostTogether = 256;
 
-/** `count` openings in a seeded order, round again when there are fewer than that. */
+/** `count` openings in a seeded order; the lists start over when they are shorter than that. */
 export function openingsOf(run: Pick<Run, "tokenizer" | "parts">, count: number, seed: number): Opening[] {
   const { tokenizer, parts } = run;
   const prompts = shuffled(parts.replayPrompts, seeded(seed));
   const prose = shuffled(parts.replayOpenings, seeded(seed + 1));
   const inManner = queriesOf(parts.replayPrompts, seeded(seed + 2));
-  // Drawn, not counted: a count that divides the list's length would choose the same prompts in every round.
+  // Drawn at random, not counted: a count that divides the list's length would choose the same prompts in every round.
   const random = seeded(seed + 3);
   return Array.from({ length: count }, (_, index): Opening => {
     const chats = Math.floor(index / chatEvery);
@@ -53,7 +53,9 @@ export function openingsOf(run: Pick<Run, "tokenizer" | "parts">, count: number,
   });
 }
 
-/** A prompt in the manner of plain forms; as it stands where none of its words tells what it is about. */
+/**
+ * Rewrites a prompt in the manner of plain forms; returns it unchanged where none of its words tells what it is about.
+ */
 function queriesOf(prompts: readonly string[], random: () => number): (prompt: string) => string {
   const having = new Map<string, number>();
   for (const prompt of prompts)
@@ -63,7 +65,7 @@ function queriesOf(prompts: readonly string[], random: () => number): (prompt: s
   return (prompt) => askedByWords(prompt, languageOf("en"), tells, random) ?? prompt;
 }
 
-/** What the weights go on with, at temperature 1, one row per opening. */
+/** Continuations by the adapter (null: the base) at temperature 1, one row per opening. */
 export function continued(
   run: Pick<Run, "tokenizer">,
   trainer: Trainer,
@@ -76,7 +78,7 @@ export function continued(
   return trainer.sample(adapter, rows, { ...options, temperature: 1, topK: 0, topP: 1, minP: 0, stopTokens });
 }
 
-/** The row of an opening and what came after it. An end of the turn is learned like any other token. */
+/** The row of an opening and its continuation. An end-of-turn token is learned like any other. */
 export function rowOf(run: Pick<Run, "tokenizer">, opening: Opening, said: ArrayLike<number>): TrainingRow {
   const tokens = Int32Array.from([...opening.tokens, ...Array.from(said)]);
   const weights = new Float32Array(tokens.length).fill(1);
@@ -93,8 +95,9 @@ export function rowOf(run: Pick<Run, "tokenizer">, opening: Opening, said: Array
 }
 
 /**
- * Rows said by the base, `counts[rung]` for each rung. The same ones for all rungs would be learned by heart and hold the base only
- * there (measured: six times over 880 rows left a divergence of 0.28 nats from the base on other prose).
+ * Rows said by the base, `counts[rung]` for each rung. Rungs have different rows: shared ones would be learned by heart
+ * and hold the base only there (measured: 880 rows seen six times left a divergence of 0.28 nats from the base on other
+ * prose).
  */
 export async function replayRows(run: Run, trainer: Trainer, counts: number[], memory: Memory): Promise<TrainingRow[]> {
   const { training, dataset } = run.request.recipe;
@@ -129,7 +132,10 @@ export async function replayRows(run: Run, trainer: Trainer, counts: number[], m
   return rows;
 }
 
-/** As many as are decoded together and as an answer holds: a length a row, and of every token it, its log-prob and the likeliest ones. */
+/**
+ * Rows of one call: as many as are decoded together, and as a response holds. A row takes a length, and per token the
+ * token, its log-prob and the likeliest ones.
+ */
 function rowsOfCall({ maxPayloadBytes }: TrainerLimits, maxTokens: number, reportTop: number): number {
   const bytes = 4 * (1 + maxTokens * (2 + 2 * reportTop));
   return Math.min(mostTogether, Math.floor(maxPayloadBytes / bytes));
@@ -137,7 +143,10 @@ function rowsOfCall({ maxPayloadBytes }: TrainerLimits, maxTokens: number, repor
 
 type Said = Pick<SampledRow, "tokens" | "top">;
 
-/** The bytes of the arrays: what a resumed run learns must be the same to the bit, and numbers in decimals take twice the space. */
+/**
+ * Stores the bytes of the arrays: what a resumed run learns must be the same to the bit, and decimals take twice the
+ * space.
+ */
 function toMemory(said: readonly Said[]): string {
   const base64 = (values: Int32Array | Float32Array): string =>
     Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString("base64");

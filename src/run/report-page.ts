@@ -1,4 +1,4 @@
-// The report as a page for people: one file of HTML, without scripts and without anything from elsewhere.
+// The report as a page for people: one HTML file, without scripts and without external resources.
 import type { Report } from "./report.ts";
 
 const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
@@ -107,7 +107,7 @@ const deficitNames = {
   reading: "has wrong even with the passage",
 };
 
-/** Dev scores over hours, each with its interval, under a line at the target. */
+/** Chart of dev scores over hours, each with its interval, with a dashed line at the target. */
 function scoreByHours(course: { hours: number; score: number; low: number; high: number }[], target: number): string {
   const most = Math.max(...course.map(({ hours }) => hours), Number.MIN_VALUE);
   const x = (hours: number): string => ((100 * hours) / most).toFixed(2);
@@ -208,7 +208,7 @@ ${table(head, candidates)}
 ${folded(`${rows.rows} training rows by kind`, kinds, ["Kind", { n: "Rows" }])}`;
 }
 
-/** A line over the steps, from the largest loss to zero. */
+/** Chart of the losses over the steps; the vertical axis goes from zero to the largest loss. */
 function curve(values: readonly number[]): string {
   if (values.length < 2) return "<p>Too few steps to draw.</p>";
   const top = Math.max(...values);

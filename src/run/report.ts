@@ -1,5 +1,5 @@
-// What a run says of itself afterwards: what was learned, what was lost, what it cost, and what would help most. Everything but
-// `cost` is the same for a run that was interrupted and one that was not.
+// The report of a run: what was learned, what was lost, what it cost, and what would help most. Everything but `cost`
+// is the same for a run that was interrupted and one that was not.
 
 import { containsWords } from "../base/text.ts";
 import type { GuardResults } from "../contract/run-folder.ts";
@@ -36,7 +36,7 @@ export function reportOf(
     recipe_name,
     recipe: { ...recipe, optimizer: { ...recipe.optimizer, learning_rate: peakRate } },
     base: { ...base, layers: model.layers, embedding: model.embedding, file_type: model.fileType },
-    // Hashes are those of the records; what was snapshotted of each has its own.
+    // `sha256` is that of the original document, `snapshot_sha256` that of its snapshot.
     documents: documents.map(({ sha256: snapshot_sha256, original_sha256 = null, ...document }) => ({
       ...document,
       sha256: original_sha256,
@@ -75,7 +75,7 @@ export function reportOf(
       ...calibration.statistics,
     },
     cost: {
-      /** Of phases: those of the last process. */
+      /** By phase, in the last process alone. */
       seconds: run.seconds,
       row_seconds: rowSeconds,
       train_seconds: state.trainSeconds,
@@ -95,17 +95,20 @@ const devOf = ({ dev, gained, lost }: ReturnType<typeof learnedOf>) =>
     lost: lost.length,
   };
 
-/** Documents without any row. */
+/** Number of documents without any row. */
 const silentOf = ({ coverage }: StudyReport): number =>
   coverage.documents.filter(({ passages }) => passages.every(({ rows }) => rows === 0)).length;
 
-/** A candidate without its questions: the chosen one's stand in `guards`. */
+/** A candidate without its questions; those of the chosen one are in `guards`. */
 function summaryOf({ guards, ...candidate }: Candidate) {
   const suites = guards?.suites.map(({ name, base, aligned }) => ({ name, base, aligned }));
   return { ...candidate, guards: guards && { suites: suites!, drift: guards.drift } };
 }
 
-/** A dev question that the adapter does not answer, and whether any row holds its gold: taught in vain, or never taught. */
+/**
+ * A dev question that the adapter gets wrong. `taught`: whether any row contains the right answer, so that it was
+ * taught in vain.
+ */
 export interface Missed {
   sample_num: number;
   question: string;

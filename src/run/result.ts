@@ -1,4 +1,4 @@
-// result.json: the last thing a run writes, and the only thing that says how it ended.
+// result.json: the last file that a run writes, and the only one that says how it ended.
 import { readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
@@ -9,7 +9,10 @@ import { readScores } from "./folder/looks.ts";
 
 const check = compile(runResult);
 
-/** Whether an auto-align that ended its process, and not itself, is to go on: a look has its scores, or a pause or a stop was ended. */
+/**
+ * Whether an auto-align that ended its process, but not its work, is to go on: its look has scores, its pause was
+ * ended, or it is to package its best (`stopping`).
+ */
 async function goesOn(folder: string, { outcome, auto_align: told }: RunResult, request: RunRequest): Promise<boolean> {
   const asked = request.auto_align;
   if (asked == null) return false;
@@ -20,8 +23,8 @@ async function goesOn(folder: string, { outcome, auto_align: told }: RunResult, 
 }
 
 /**
- * The result that an earlier process left. A finished or stopped run stays so under every fence; a failed one is tried again
- * when the appliance claims it anew. A result that does not hold what it says is removed.
+ * The result that an earlier process left. A finished or stopped run keeps its result under every fence; a failed one
+ * is tried again when the appliance claims it anew. A result whose files are missing or damaged is removed.
  */
 export async function earlierResult(folder: string, request: RunRequest): Promise<RunResult | null> {
   const path = join(folder, "result.json");
@@ -70,7 +73,7 @@ const ended = (request: RunRequest, outcome: RunResult["outcome"], error: RunRes
   metrics: {},
 });
 
-/** Of an auto-align that leaves no artefact, or none yet. */
+/** Result of an auto-align that leaves no artefact, or none yet. */
 export const withoutArtefact = (
   request: RunRequest,
   outcome: "completed" | "look" | "paused",
@@ -79,7 +82,7 @@ export const withoutArtefact = (
 
 export const stoppedResult = (request: RunRequest): RunResult => ended(request, "stopped", null);
 
-/** Only a Failure's words are meant for people; of anything else the log has the stack. */
+/** Only the message of a Failure is meant for people; for any other error the log has the stack. */
 export function failedResult(request: RunRequest, error: unknown): RunResult {
   const failure =
     error instanceof Failure

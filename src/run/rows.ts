@@ -1,8 +1,8 @@
-// The rows a run trains on, as token ids, and the stage that keeps them: a resumed run trains on the very same ones.
+// The rows a run trains on, as token ids, and the stage that keeps them: a resumed run trains on exactly the same rows.
 //
-//   rows.bin       tokens i32 [T] of all rows one behind the other, then weights f32 [T]; little-endian
-//   lessons.bin    of each row that has one, for its N trained tokens: tokens i32 [N · topK], then log-probs f32 [N · topK]
-//   rows.jsonl     per row: kind, messages, rung, tokens (its length), trained (tokens with weight)
+//   rows.bin       tokens i32 [T] of all rows in sequence, then weights f32 [T]; little-endian
+//   lessons.bin    per row that has one, over N trained tokens: tokens i32 [N · topK], then log-probs f32 [N · topK]
+//   rows.jsonl     per row: kind, messages, rung, tokens (its length), trained (tokens with weight), lesson (its entries)
 //   dev.json       the dev items with their prompts as token ids
 //   report.json    what the gates let through and dropped
 import { readFile } from "node:fs/promises";
@@ -14,12 +14,12 @@ import { type PrepareReport, type RowText, rowsReport, rowTexts } from "./folder
 import type { Form } from "./stage.ts";
 
 export interface TrainingRow extends RowText {
-  /** The rung that trains it, from 0. */
+  /** The rung in which it is trained, from 0. */
   rung: number;
   tokens: Int32Array;
   /** 1 where the token is trained, else 0; as long as tokens. */
   weights: Float32Array;
-  /** [trained tokens · topK] what the base says in their places, where it was asked beforehand. */
+  /** [trained tokens · topK] what the base says at their positions, where it was asked beforehand. */
   lesson?: TopTokens;
 }
 
@@ -29,14 +29,17 @@ export interface DevPrompt {
 }
 
 export interface Prepared {
-  /** Of the token ids, of rows and questions; another value is another run. */
+  /** Hash of the token ids of rows and questions; another value means another run. */
   sha256: string;
   rows: TrainingRow[];
   dev: DevPrompt[];
   report: PrepareReport;
 }
 
-/** Part of the stage's identity. 2: rows have rungs. 3: replayed rows have lessons. 4: of their trained tokens alone. */
+/**
+ * Part of the stage's identity. 2: rows have rungs. 3: replayed rows have lessons. 4: lessons cover trained tokens
+ * alone.
+ */
 export const rowsFormat = 4;
 
 export const preparedForm: Form<Omit<Prepared, "sha256">, Prepared> = {
@@ -67,7 +70,7 @@ interface RowLine extends RowText {
   rung: number;
   tokens: number;
   trained: number;
-  /** Places of its lesson; 0 without one. */
+  /** Entries of its lesson; 0 without one. */
   lesson: number;
 }
 
@@ -126,16 +129,16 @@ function unpackRows(bytes: Buffer, lessons: Buffer, lines: string): TrainingRow[
     });
 }
 
-/** Tokens of some rows. */
+/** Number of tokens of some rows. */
 export const lengthOf = (rows: readonly TrainingRow[]): number => rows.reduce((sum, row) => sum + row.tokens.length, 0);
 
-/** Token ids one behind the other, as the trainer takes them. */
+/** Rows of token ids in the form that the trainer takes. */
 export const packed = (rows: readonly (readonly number[])[]): Rows => ({
   tokens: Int32Array.from(rows.flat()),
   rowLengths: Int32Array.from(rows, (row) => row.length),
 });
 
-/** Rows as the trainer takes them; every weight is multiplied by `scale`. */
+/** Rows in the form that the trainer takes; every weight is multiplied by `scale`. */
 export function toTrainer(rows: readonly TrainingRow[], scale: number): WeightedRows {
   const total = lengthOf(rows);
   const joined = {

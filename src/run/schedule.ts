@@ -1,12 +1,14 @@
-// What a step trains and how fast it learns: pure functions of the step, so that resuming needs nothing but its number.
+// What a step trains on and its learning rate: pure functions of the step, so that resuming needs nothing but its
+// number.
 import type { Recipe } from "../contract/run-folder.ts";
 
-/** A rule of public sweeps (27 models), uncalibrated outside these two families. */
+/** A rule from public sweeps (27 models), not calibrated outside these two families. */
 const familyExponent: Record<string, number> = { llama: 0.781, qwen2: 0.0775, qwen3: 0.0775 };
 /**
- * Llamas as narrow as the starter model (576). Measured on it with replayed rows that weigh four times and 40 unseen passages: natural
- * questions (plain, in other words, as a situation) 36 / 31 / 11 % right and a drift of 0.049 nats at 2e-3, 55 / 46 / 18 % and 0.086 at
- * 3e-3 (`prove:study`). With rows that weigh alike 2e-3 gave 49 / 45 / 20 % and 0.109.
+ * For Llama models as narrow as the starter model (576). Measured on it with replayed rows that weigh four times and 40
+ * unseen passages: natural questions (plain, in other words, as a situation) were 36 / 31 / 11 % right, with a drift of
+ * 0.049 nats, at 2e-3, and 55 / 46 / 18 %, with 0.086 nats, at 3e-3 (`prove:study`). With equal weights for all rows,
+ * 2e-3 gave 49 / 45 / 20 % and 0.109.
  */
 const narrow = { width: 1024, rate: 3e-3 };
 
@@ -26,7 +28,10 @@ export function totalSteps(rows: number, training: Recipe["training"]): number {
   return training.max_steps === null ? all : Math.min(all, training.max_steps);
 }
 
-/** Of step 1…total: rises to the peak over the warm-up, then falls towards 0 (linear, cosine) or stays (constant). */
+/**
+ * Learning rate of step 1…total: rises to the peak over the warm-up, then falls towards 0 (linear, cosine) or stays
+ * (constant).
+ */
 export function learningRateAt(step: number, total: number, peak: number, optimizer: Recipe["optimizer"]): number {
   const warmUp = Math.min(total, optimizer.warmup_steps ?? Math.ceil(optimizer.warmup_ratio * total));
   if (step <= warmUp) return (peak * step) / warmUp;
@@ -36,7 +41,7 @@ export function learningRateAt(step: number, total: number, peak: number, optimi
   return optimizer.lr_schedule === "linear" ? peak * left : (peak * (1 - Math.cos(Math.PI * left))) / 2;
 }
 
-/** splitmix32: small, and every (seed, epoch) starts a stream of its own. Yields whole numbers below 2^32. */
+/** splitmix32: small, with a separate stream for every (seed, epoch). Yields whole numbers below 2^32. */
 function randomWords(seed: number, epoch: number): () => number {
   let state = (Math.imul(seed, 0x9e3779b1) ^ Math.imul(epoch + 1, 0x85ebca6b)) >>> 0;
   return () => {
@@ -71,8 +76,8 @@ export function batchOf(step: number, rows: number, training: Recipe["training"]
 }
 
 /**
- * Cuts rows into calls of the trainer of at most `maxTokens` tokens each, keeping their order. A row longer than that goes
- * alone. Depends on nothing but its arguments, so that a resumed run makes the same calls.
+ * Cuts rows into calls of the trainer of at most `maxTokens` tokens each, keeping their order. A longer row is a call
+ * of its own. Depends only on its arguments, so that a resumed run makes the same calls.
  */
 export function microBatches(
   rows: readonly number[],

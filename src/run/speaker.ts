@@ -1,5 +1,5 @@
-// What a study asks of models, by the trainer, which decodes many rows at once. Every answer is remembered: a run killed here asks
-// nothing twice and makes the very same rows.
+// Asks models what a study wants of them, through the trainer, which decodes many rows at once. Every answer is
+// remembered, so that a run killed here asks nothing twice and makes exactly the same rows.
 import { formatChat } from "../engine/chat-format.ts";
 import type { Tokenizer } from "../engine/generator.ts";
 import type { Trainer } from "../engine/trainer.ts";
@@ -10,26 +10,26 @@ import { packed } from "./rows.ts";
 import { microBatches } from "./schedule.ts";
 
 export interface SpeakerParts {
-  /** Part of what is remembered by: the weights that speak. */
+  /** Names the weights that answer; part of the key under which answers are remembered. */
   name: string;
   tokenizer: Tokenizer;
   memory: Memory;
-  /** Opened with the first answer that is not remembered. */
+  /** Opened when an answer is needed that is not remembered. */
   trainer(): Promise<Trainer>;
   /** null: the base. */
   adapter: string | null;
 }
 
-/** Tokens of a call, prompts and answers together: between two calls the run listens to stop and pause. */
+/** Tokens of a call, prompts and answers together; between two calls the run handles stop and pause. */
 const callTokens = 16_384;
-/** Rows of a call: they are decoded together. */
+/** Rows of a call, which are decoded together. */
 const callRows = 192;
 
 export function createSpeaker(
   run: Pick<Run, "turn">,
   { name, tokenizer, memory, trainer, adapter }: SpeakerParts,
 ): Speaker {
-  /** Answers in the order of the items, asked in calls of what is not remembered as a whole. */
+  /** Answers in the order of the items. A call is remembered as a whole, and asked only if it is not. */
   async function inCalls<T, A>(
     items: readonly T[],
     lengthOf: (item: T) => number,

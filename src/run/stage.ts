@@ -1,10 +1,10 @@
-// A stage is a piece of a run's work that is done once. What it makes is a folder of files that says what it was made of; whoever comes
-// after a kill reads it back, and nobody makes it twice.
+// A stage is a piece of a run's work that is done once. Its result is a folder of files that records what it was made
+// from. After a kill, the next process reads the folder instead of making it again.
 //
 //   <place>/manifest.json   written last: the stage's identity, and the size and sha256 of every other file
 //
-// The folder is made under a temporary name, synced and renamed, so a folder that has its name is complete. Sizes and hashes are
-// checked all the same before it is used, for a disk can lose what it acknowledged.
+// The folder is made under a temporary name, synced and renamed, so a folder with its final name is complete. Sizes and
+// hashes are still checked before it is used, because a disk can lose what it acknowledged.
 import { readdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import {
@@ -18,34 +18,34 @@ import {
 } from "../base/files.ts";
 
 export interface StageFile {
-  /** Within the stage's folder. */
+  /** Path within the stage's folder. */
   name: string;
   bytes: number;
   sha256: string;
 }
 
-/** A stage that is there and whole. */
+/** A stage that exists and is whole. */
 export interface Kept {
   folder: string;
   files: StageFile[];
 }
 
 interface Manifest {
-  /** What the stage was made of. A stage with another one is of no use to this run. */
+  /** What the stage was made from. A stage with another identity is of no use to this run. */
   identity: string;
   files: StageFile[];
 }
 
 const manifestName = "manifest.json";
 
-/** How what a stage makes becomes files, and what a run has of them. */
+/** How the result of a stage is written to files, and what a run reads from them. */
 export interface Form<Made, T> {
-  /** Durable once it resolves. The folder is there and empty. */
+  /** Durable once it resolves. The folder exists and is empty. */
   write(folder: string, made: Made): Promise<void>;
   read(kept: Kept): Promise<T>;
 }
 
-/** What the files of a stage say: those that an earlier process kept of the same things, else what `make` makes now. */
+/** Result of a stage: what an earlier process kept under the same identity, otherwise what `make` makes now. */
 export async function stage<Made, T>(
   place: string,
   identity: string,
@@ -60,13 +60,13 @@ export async function stage<Made, T>(
 
 const jsonName = "said.json";
 
-/** One value in one file. */
+/** One value in one JSON file. */
 export const json = <T>(): Form<T, T> => ({
   write: (folder, made) => writeJsonDurably(join(folder, jsonName), made),
   read: async ({ folder }) => JSON.parse(await readFile(join(folder, jsonName), "utf8")) as T,
 });
 
-/** Takes the place of what stood there. `write` fills a folder, durably. */
+/** Writes a stage, replacing what was there. `write` fills a folder, durably. */
 export async function keep(
   place: string,
   identity: string,
@@ -89,7 +89,7 @@ export async function keep(
   return { folder: place, files };
 }
 
-/** null where none is kept, it was made of other things, or a file of it is damaged. */
+/** The kept stage; null where there is none, its identity differs, or one of its files is damaged. */
 export async function keptAt(place: string, identity: string): Promise<Kept | null> {
   try {
     const manifest = JSON.parse(await readFile(join(place, manifestName), "utf8")) as Manifest;

@@ -1,5 +1,5 @@
 // Everything between prepared rows and a finished adapter: opening the trainer, going back to the last checkpoint, one
-// optimizer step, one check, one checkpoint. The order in which they follow each other is the loop in run.ts.
+// optimizer step, one check, one checkpoint. The loop in run.ts decides their order.
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
 import type { Recipe } from "../contract/run-folder.ts";
@@ -15,7 +15,7 @@ import { isReplayed } from "./replay.ts";
 import { lengthOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
 import { batchOf, learningRateAt, microBatches, ruleLearningRate, totalSteps } from "./schedule.ts";
 
-/** Prompts and answers of one call of a check: between two calls the run listens to stop and pause. */
+/** Tokens of prompts and answers in one call of a check; between two calls the run handles stop and pause. */
 export const checkTokens = 8192;
 
 /** Name of the adapter inside the trainer. */
@@ -27,9 +27,9 @@ export interface Training extends OpenedBase {
   shape: AdapterShape;
   /** Indices of the rows of each rung. */
   rungs: number[][];
-  /** Whether the trainer holds the adapter at a part of its strength besides. */
+  /** Whether the trainer also holds the adapter at a reduced scale. */
   scaled: boolean;
-  /** A moving average of the adapter: its name in the trainer. Saved with it; null where there is none. */
+  /** Name in the trainer of the adapter's moving average, which is saved with it; null where there is none. */
   average: string | null;
   peakRate: number;
   state: LoopState;
@@ -63,19 +63,22 @@ export async function openBase(run: Run, trainer: Trainer): Promise<OpenedBase> 
   return { trainer, hello, model };
 }
 
-/** Where a stretch of training begins and is kept. */
+/** Where a stretch of training begins and where it is kept. */
 export interface Start {
-  /** Where its checkpoints are, and what they are of. */
+  /** Folder of its checkpoints, and the identity that they must match. */
   folder: string;
   identity: RunIdentity;
   shape: AdapterShape;
-  /** An adapter of that shape as GGUF, without moments; null begins with a new one. */
+  /** GGUF adapter of that shape to start from, without moments; null starts with a new one. */
   from: string | null;
-  /** Steps are counted on from here. */
+  /** Step from which the count continues. */
   step: number;
 }
 
-/** Puts adapter, moments and loop where the newest sound checkpoint has them, else where the stretch begins. */
+/**
+ * Restores adapter, moments and loop state from the newest sound checkpoint; without one, starts where the stretch
+ * begins.
+ */
 export async function openTraining(
   run: Run,
   base: OpenedBase,
@@ -118,7 +121,7 @@ function peakOf({ optimizer }: Recipe, { architecture, embedding }: OpenedModel)
   return factor * (given ?? ruleLearningRate(architecture, embedding));
 }
 
-/** How a run's trainer opens the base: within the run's budget. */
+/** Options with which a run's trainer opens the base, within the run's budget. */
 export const opening = ({ request: { base, budget } }: Run) => ({
   path: base.path,
   threads: budget.threads,
@@ -133,13 +136,13 @@ async function saySmallPasses({ request: { budget }, resumed, events }: Run): Pr
   await events.append({ kind: "warning", phase: "training", code: "small_passes", message });
 }
 
-/** Rows by rung; a rung that no row of the documents belongs to is none. */
+/** Indices of rows by rung. Rungs beyond the last one that has a row of the documents are left out. */
 function rungsOf(rows: readonly TrainingRow[]): number[][] {
   const last = Math.max(0, ...rows.filter((row) => !isReplayed(row)).map((row) => row.rung));
   return Array.from({ length: last + 1 }, (_, rung) => [...rows.keys()].filter((at) => rows[at]!.rung === rung));
 }
 
-/** Loads the newest checkpoint that verifies, and says in the log where the run goes on. */
+/** Loads the newest checkpoint that verifies, and writes to the log where the run resumes. */
 async function goBack(
   run: Run,
   trainer: Trainer,
@@ -170,13 +173,13 @@ async function goBack(
   return found?.state ?? stateAt(step);
 }
 
-/** The last step of the rung that is trained. */
+/** Last step of the current rung. */
 export const rungEnd = (run: Run, training: Training): number => endOf(run, training, 1);
 
-/** The last step of all rungs, if each is trained to its end. */
+/** Last step of all rungs, if each is trained to its end. */
 const lastEnd = (run: Run, training: Training): number => endOf(run, training, training.rungs.length);
 
-/** The last step of so many rungs, beginning with the one that is trained. */
+/** Last step of the next `count` rungs, beginning with the current one. */
 function endOf(run: Run, { rungs, state }: Training, count: number): number {
   const { training } = run.request.recipe;
   const end = rungs
@@ -185,21 +188,23 @@ function endOf(run: Run, { rungs, state }: Training, count: number): number {
   return training.max_steps === null ? end : Math.min(end, training.max_steps);
 }
 
-/** Trains one batch and moves the state on. Everything it does follows from the state, the rows and the recipe. */
+/** Trains one batch and advances the state. Everything it does follows from the state, the rows and the recipe. */
 export async function trainStep(run: Run, training: Training): Promise<void> {
   const { prepared, state, rungs } = training;
   const { optimizer, training: plan } = run.request.recipe;
   const rows = rungs[state.rung.index]!;
   const end = lastEnd(run, training);
   const batch = batchOf(state.step + 1 - state.rung.from, rows.length, plan).map((at) => prepared.rows[rows[at]!]!);
-  // One curve over all rungs: a rate that fell to nothing in each would teach little in the first and begin the next too high.
+  // One learning-rate curve over all rungs: a decay to zero in each would teach little in the first and begin the next
+  // with too high a rate.
   const rate = learningRateAt(state.step + 1, end, training.peakRate, optimizer);
   await step(run, training, batch, { rate, end, began: run.parts.clock.monotonicMs() });
 }
 
 /**
- * One optimizer step over rows: those of the documents learn the tokens that stand there, replayed ones what the base would say
- * in that place where the recipe has targets for them. Every token with a weight counts alike.
+ * One optimizer step over rows. Rows of the documents learn their own tokens. Replayed rows learn what the base would
+ * say at each position, weighted by `replay_weight`, where the recipe has soft targets. Otherwise every trained token
+ * counts alike.
  */
 export async function step(
   run: Run,
@@ -216,7 +221,7 @@ export async function step(
   const processed = lengthOf(rows);
   const scale = reduction.token_reduction === "mean" ? 1 / tokens : 1;
   const isTaught = (row: TrainingRow): boolean => soft > 0 && isReplayed(row);
-  // Rows with and without targets of the base in one call: each would read every weight of the base for itself.
+  // Rows with and without soft targets share a call: separate calls would each read every weight of the base.
   const calls: WeightedRows[] = [];
   for (const at of microBatches([...rows.keys()], (index) => rows[index]!.tokens.length, hello.limits.maxBatchTokens)) {
     const some = at.map((index) => rows[index]!);
@@ -227,7 +232,8 @@ export async function step(
       pupils.length === 0 ? call : taught(call, await lessonOf(trainer, pupils, soft), { first, factor: replayWeight }),
     );
   }
-  // Sent back to back: the worker goes on to the step while the answers of the passes are still on their way.
+  // Sent back to back, so that the worker goes on to the optimizer step while the answers of the passes are still on
+  // their way.
   const passes = calls.map((call) => trainer.forwardBackward(adapterName, call));
   const stepped = optimStep(run, training, rate);
   const [gradNorm, ...losses] = await Promise.all([
@@ -267,7 +273,7 @@ export async function step(
   );
 }
 
-/** One step of the recipe's optimizer along the gradients that passes have left. */
+/** One step of the recipe's optimizer with the gradients that the passes accumulated. */
 export function optimStep(run: Run, { trainer }: Training, learningRate: number): ReturnType<Trainer["optimStep"]> {
   const { optimizer } = run.request.recipe;
   return trainer.optimStep(adapterName, {
@@ -280,27 +286,32 @@ export function optimStep(run: Run, { trainer }: Training, learningRate: number)
   });
 }
 
-/** What the base says at every place of some rows: known beforehand, or asked now. */
+/**
+ * What the base says at every position of some rows: taken from the rows' lessons if all have one, otherwise asked now.
+ */
 function lessonOf(trainer: Trainer, rows: readonly TrainingRow[], topK: number): Lesson | Promise<Lesson> {
   const known = rows.flatMap((row) => row.lesson ?? []);
   if (known.length === rows.length) return joinLessons(topK, known);
   return askTeacher(trainer, toTrainer(rows, 1), topK);
 }
 
-/** Rungs in a row that may bring nothing: of forty questions one more or less is chance, and many facts show nothing yet at first. */
+/**
+ * Rungs in a row that may bring no gain: one more or less of forty questions is chance, and many facts show no effect
+ * at first.
+ */
 const mostIdle = 1;
 
-/** At the end of a rung: on to the next one while the dev score rises, or the end of training. */
+/** At the end of a rung: goes on to the next one while the dev score rises, otherwise ends training. */
 export async function climb(run: Run, training: Training, why: "steps" | "patience"): Promise<void> {
   const { state, rungs } = training;
   const { max_steps } = run.request.recipe.training;
-  // A checkpoint of an earlier version does not count idle rungs.
+  // Checkpoints of an earlier version have no count of idle rungs.
   const { index, before, idle: idleBefore = 0 } = state.rung;
   const isLast = index + 1 === rungs.length || (max_steps !== null && state.step >= max_steps);
   const best = state.best?.score ?? null;
   const idle = best !== null && best <= before ? idleBefore + 1 : 0;
   if (isLast) state.ended = why;
-  // Without dev questions nothing says that a rung was of no use.
+  // Without dev questions no rung counts as idle.
   else if (idle > mostIdle || best === 100) state.ended = "plateau";
   else {
     state.rung = { index: index + 1, from: state.step, before: best ?? before, idle };
@@ -317,7 +328,7 @@ export async function climb(run: Run, training: Training, why: "steps" | "patien
   });
 }
 
-/** The check before the first step, of what the base has answered already. Shown, never chosen. */
+/** The check before the first step, from answers that the base has already given. It is shown, but never chosen. */
 export async function checkBase(run: Run, { state }: Training, answers: readonly DevAnswer[]): Promise<void> {
   const score = scoreOf(answers, run.parts, 0);
   const { step, ...metrics } = score;
@@ -326,8 +337,10 @@ export async function checkBase(run: Run, { state }: Training, answers: readonly
   state.rung.before = score.score;
 }
 
-/** Answers the dev questions with the adapter as it stands: whether it did better than ever before, and whether checks have
- * brought nothing new for as long as the recipe waits. */
+/**
+ * Answers the dev questions with the current adapter. Returns whether it scored at least as well as every earlier
+ * check, and whether checks have brought no gain for as long as the recipe's patience.
+ */
 export async function checkStep(run: Run, training: Training): Promise<{ isBest: boolean; isStale: boolean }> {
   const { state } = training;
   await run.enter("checking");
@@ -351,17 +364,17 @@ export async function checkStep(run: Run, training: Training): Promise<{ isBest:
   await run.events.append({ kind: "check", phase: "checking", step, metrics });
   await run.enter("training");
   state.checks.push(score);
-  // It need not be better than the base: an alignment that ends below it is for the evaluation to judge.
+  // The score need not exceed the base's: the evaluation judges an alignment that ends below the base.
   const gained = state.best === null || score.score > state.best.score;
   state.checksWithoutGain = gained ? 0 : state.checksWithoutGain + 1;
-  // Of two equal scores the later one has learned longer, at a lower rate.
+  // Of two equal scores the later one is preferred: it has trained longer, at a lower rate.
   const isBest = state.best === null || score.score >= state.best.score;
   if (isBest) state.best = score;
   const { enabled, patience } = run.request.recipe.training.early_stopping;
   return { isBest, isStale: enabled && state.checksWithoutGain >= patience };
 }
 
-/** Keeps the adapter, its moments and the loop's state, and drops what is not needed any more. */
+/** Writes a checkpoint of the adapter, its moments and the loop's state, and removes those no longer needed. */
 export async function saveStep(run: Run, training: Training): Promise<void> {
   const { checkpoints, trainer, state, average } = training;
   await checkpoints.write(state, {
@@ -369,7 +382,7 @@ export async function saveStep(run: Run, training: Training): Promise<void> {
     ...(average !== null && { average: (folder: string) => trainer.save(average, folder) }),
   });
   await run.events.append({ kind: "checkpoint", phase: run.phase, step: state.step });
-  // What a repair began from is asked again when the run is resumed.
+  // The checkpoint that a repair began from is kept, because a resumed run examines it again.
   const kept = state.best?.step ?? state.repair?.start ?? null;
   await checkpoints.prune(run.request.recipe.checkpointing.keep_last_n, kept);
 }

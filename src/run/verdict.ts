@@ -1,23 +1,24 @@
-// Whether a run was worth it, in the first sentence of its report: what the aligned model answers that the base does not, beyond
-// chance, and what it can no longer do. The dev questions chose the adapter, so a gain here is a promise at most; no gain is none.
+// Whether a run was worth it, in the first sentence of its report: what the aligned model answers, beyond chance, that
+// the base does not, and what it can no longer do. The dev questions chose the adapter, so a gain on them is only a
+// promise; no gain on them means no gain.
 import { binomialTail } from "../base/statistics/distributions.ts";
 import { significance } from "../base/statistics/paired.ts";
 import type { GuardResults } from "../contract/run-folder.ts";
 import type { RunVerdict } from "../contract/verdict.ts";
 
-/** What the verdict is made of. */
+/** Input of the verdict. */
 export interface Found {
-  /** Points on the dev questions, and how many became right or wrong; null without a benchmark. */
+  /** Points on the dev questions, and how many answers became right or wrong; null without a benchmark. */
   dev: { n: number; base: number; aligned: number; gained: number; lost: number } | null;
-  /** null where the recipe watches no guard. */
+  /** null where the recipe has no guards. */
   guards: GuardResults | null;
   /** What would help, in sentences, the most helpful first. */
   help: string[];
-  /** What may be lost; left out where nothing is watched. */
+  /** What may be lost; undefined where the recipe has no guards. */
   limits: { max_kl: number; max_perplexity_rise: number } | undefined;
 }
 
-/** So many of one kind among all that changed would be chance in fewer than 1 of 20 cases. */
+/** Whether so many of one kind among all changes would be chance in at most 1 of 20 cases. */
 const isBeyondChance = (these: number, others: number): boolean =>
   these > others && binomialTail(these, these + others, 0.5) <= significance;
 
@@ -56,7 +57,7 @@ function why(dev: Found["dev"], fell: RunVerdict["fell"]): string[] {
   return [asked, ...lost];
 }
 
-/** Suites that count and got worse, and limits that are exceeded. */
+/** Gating suites that got worse, and divergence limits that are exceeded. */
 function fallen(guards: GuardResults | null, limits: Found["limits"]): RunVerdict["fell"] {
   if (guards === null || limits === undefined) return [];
   const suites = guards.suites

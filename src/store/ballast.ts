@@ -1,5 +1,5 @@
-// Room to breathe on a full disk. SQLite cannot even delete on one; a file that is given up then lets deletes and the end of
-// running work through. New work is refused well before that, below the low-water mark.
+// A reserve file for a full disk, on which SQLite cannot even delete. Removing the file makes room for deletes and for running
+// work to end. New work is refused well before that, below the low-water mark.
 import { open, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { Failure } from "../base/errors.ts";
@@ -9,26 +9,26 @@ import type { Log } from "../base/log.ts";
 export interface Ballast {
   /** Throws disk_full below the low-water mark. */
   check(): Promise<void>;
-  /** As of the last look. */
+  /** Whether free space was below the low-water mark at the last look. */
   isLow(): boolean;
-  /** Looks at once, e.g. after a write was refused. */
+  /** Checks the disk at once, e.g. after a write was refused. */
   look(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface BallastParts {
   path: string;
-  /** Of the ballast; 0 keeps none. */
+  /** Size of the ballast file; 0 keeps none. */
   bytes: number;
-  /** The low-water mark. */
+  /** The low-water mark, in free bytes. */
   freeDisk: number;
   log: Log;
-  /** Bytes that are free in a folder. */
+  /** Free bytes on the disk of a folder. */
   free?: (folder: string) => Promise<number>;
 }
 
 const lookMs = 5_000;
-/** What SQLite and the log may need to end their work. */
+/** Bytes that SQLite and the log may need to finish their work. */
 const needed = 16 << 20;
 
 export function createBallast({ path, bytes, freeDisk, log, free: ask = freeBytes }: BallastParts): Ballast {
@@ -50,7 +50,7 @@ export function createBallast({ path, bytes, freeDisk, log, free: ask = freeByte
     await rm(path, { force: true });
   }
 
-  /** Written, not only sized: a hole takes no room. */
+  /** Writes every byte: a sparse file would reserve no space. */
   async function take(): Promise<void> {
     if ((await stat(path).catch(() => null))?.size === bytes) return;
     try {

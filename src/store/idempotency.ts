@@ -1,20 +1,20 @@
-// Requests with an Idempotency-Key are carried out once: whoever sends the same again within a day is given the first answer.
+// Requests with an Idempotency-Key are carried out once: the same request within a day is given the first answer again.
 //
 //   (none) ──► under way ──keep, in the transaction of what is made──► kept ──a day──► (none)
 //                 └──failure: nothing was made──► (none)                └──what it made is deleted──► gone ──a day──► (none)
 //
-// Under way is known in memory alone: a crash ends what was under way, and leaves what was made with its answer, or neither.
+// Requests under way are recorded in memory only. A crash ends them, and leaves either what was made with its answer, or neither.
 import { Failure } from "../base/errors.ts";
 import type { Clock } from "../base/time.ts";
 import type { Store } from "./open.ts";
 
-/** Part of the caller's transaction. `subjects`: ids of what the answer tells of that can be deleted. */
+/** Runs inside the caller's transaction. `subjects`: ids of the deletable resources that the answer describes. */
 type Keep = (reply: unknown, subjects?: readonly string[]) => void;
 
 export interface Idempotency {
   /**
-   * The first answer again, as JSON, or what `perform` answers now. `request` is the same for the same request. Throws
-   * idempotency_key_reused, request_in_progress, made_and_deleted, and what `perform` throws: that keeps nothing.
+   * Returns the first answer again, as JSON, or else the reply of `perform`. `request` is a digest of the request. Throws
+   * idempotency_key_reused, request_in_progress, made_and_deleted, and what `perform` throws; nothing is kept then.
    */
   once<Reply>(
     ownerId: string,
@@ -47,7 +47,7 @@ export function createIdempotency({ store, clock }: { store: Store; clock: Clock
   return {
     async once(ownerId, key, request, perform) {
       sql.expire.run(new Date(Date.parse(clock.now()) - keptMs).toISOString());
-      // No id has a space in it.
+      // Ids contain no spaces.
       const mark = `${ownerId} ${key}`;
       const kept = sql.get.get(ownerId, key);
       const first = kept?.request_sha256 ?? underWay.get(mark);
@@ -63,7 +63,7 @@ export function createIdempotency({ store, clock }: { store: Store; clock: Clock
           isKept = true;
         };
         const reply = await perform(keep);
-        // It made nothing, so there was no transaction to be kept in.
+        // It created nothing, so it had no transaction in which to keep its reply.
         if (!isKept) keep(reply);
         return { reply };
       } finally {
@@ -73,7 +73,7 @@ export function createIdempotency({ store, clock }: { store: Store; clock: Clock
   };
 }
 
-/** Of something that is deleted, in the transaction that deletes it: no answer that is kept tells of it any longer. */
+/** Returns a function that clears the kept answers about a deleted resource; call it in the transaction that deletes that. */
 export function prepareForgetting(store: Store): (ownerId: string, subject: string) => void {
   const forget = store.prepare<[string, string]>(
     `UPDATE kept_reply SET reply_json = NULL

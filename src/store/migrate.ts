@@ -1,5 +1,5 @@
 // Brings a database up to this version: migrations/NNNN_name.sql, append-only, one transaction each. PRAGMA user_version is the
-// number of the last one applied, written in the same transaction, so a migration that was cut off never happened.
+// number of the last one applied, written in the same transaction, so an interrupted migration leaves no trace.
 import { readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Database } from "better-sqlite3";
@@ -12,7 +12,7 @@ export interface Migration {
 
 const folder = join(import.meta.dirname, "migrations");
 
-/** In order; their numbers run from 1 without a gap. */
+/** The migrations in order. Throws when their numbers do not run from 1 without a gap. */
 export function readMigrations(from = folder): Migration[] {
   const names = readdirSync(from)
     .filter((name) => /^\d{4}_[a-z0-9_]+\.sql$/.test(name))
@@ -25,7 +25,7 @@ export function readMigrations(from = folder): Migration[] {
 
 const versionOf = (db: Database): number => Number(db.pragma("user_version", { simple: true }));
 
-/** Applies what is missing. An existing database is copied beside itself first. */
+/** Applies the missing migrations. An existing database is first copied to a file beside it. Throws schema_too_new. */
 export function migrate(db: Database, migrations: Migration[] = readMigrations()): void {
   const version = versionOf(db);
   if (version > migrations.length)
@@ -40,7 +40,7 @@ export function migrate(db: Database, migrations: Migration[] = readMigrations()
   });
 }
 
-/** A database of memory has no file to copy. */
+/** Copies the database's file; an in-memory database has none. */
 function backUp(db: Database, version: number): void {
   if (db.memory) return;
   const copy = `${db.name}.before-${version + 1}`;

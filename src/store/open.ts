@@ -1,4 +1,4 @@
-// The one connection of the house. Commits are synced before they are acknowledged (synchronous=FULL): better-sqlite3's default
+// The appliance's database connection. Commits are synced before they are acknowledged (synchronous=FULL): better-sqlite3's default
 // for WAL loses acknowledged commits in a power cut.
 import { closeSync, openSync } from "node:fs";
 import Database from "better-sqlite3";
@@ -20,19 +20,19 @@ export interface Store {
   prepare<Params = [], Row = never>(sql: string): Statement<Params, Row>;
   /** BEGIN IMMEDIATE … COMMIT; fn must be synchronous. Inside another transaction it is a savepoint. */
   transaction<T>(fn: () => T): T;
-  /** Order of creation, whatever the wall clock does. Part of the caller's transaction. */
+  /** The next number in the order of creation, independent of the wall clock. Part of the caller's transaction. */
   nextSeq(): number;
   close(): void;
 }
 
 export interface StoreOptions {
-  /** Called once when the disk failed under the database: what was committed is unknown until it is opened anew. */
+  /** Called once when the disk fails under the database: what was committed is unknown until it is opened again. */
   onIoError?: (error: Error) => void;
   migrations?: Migration[];
 }
 
 export function openStore(path: string, options: StoreOptions = {}): Store {
-  // Made here so that the database, its -wal and its -shm are the owner's alone.
+  // Created here with mode 0600, so that only the owner can access the database, its -wal and its -shm.
   closeSync(openSync(path, "a", 0o600));
   const first = connect(path);
   try {
@@ -45,7 +45,7 @@ export function openStore(path: string, options: StoreOptions = {}): Store {
   return storeOver(db, options.onIoError ?? (() => {}));
 }
 
-/** Beside whoever writes. Its statements must fit the schema as it stands: nothing is migrated. */
+/** Opens read-only, beside a process that may write. Nothing is migrated, so statements must fit the schema as it is. */
 export const openToRead = (path: string): Store =>
   storeOver(new Database(path, { readonly: true, timeout: 10_000 }), () => {});
 
@@ -66,7 +66,7 @@ function connect(path: string): Database.Database {
   return db;
 }
 
-/** On a new file the pragma reads FULL and silently becomes NORMAL at the first write: so ask after one, on a reopened file. */
+/** On a new file the pragma reads FULL and becomes NORMAL at the first write, so it is read after a write, on a reopened file. */
 function assertSynced(db: Database.Database): void {
   db.exec("BEGIN IMMEDIATE; UPDATE sequence SET value = value; COMMIT");
   const synchronous = db.pragma("synchronous", { simple: true });
@@ -113,7 +113,7 @@ function storeOver(db: Database.Database, onIoError: (error: Error) => void): St
   };
 }
 
-/** What the disk did, as a failure of the house; null when the error is something else. */
+/** A disk error as a Failure; null for any other error. */
 function diskFailure(error: unknown): Failure | null {
   if (!(error instanceof Database.SqliteError)) return null;
   if (error.code === "SQLITE_FULL") return new Failure("disk_full", undefined, { cause: error });
@@ -121,6 +121,6 @@ function diskFailure(error: unknown): Failure | null {
   return null;
 }
 
-/** Whether a write was refused because such a row is there already. */
+/** Whether a write was refused because the row already exists. */
 export const isDuplicate = (error: unknown): boolean =>
   error instanceof Database.SqliteError && /^SQLITE_CONSTRAINT_(UNIQUE|PRIMARYKEY)$/.test(error.code);

@@ -1,15 +1,15 @@
-// A database as a whole: a copy of it while others write, and whether it is sound.
+// Copies a database while others write to it, and checks whether a database is sound.
 import { closeSync, fsyncSync, openSync } from "node:fs";
 import Database from "better-sqlite3";
 import { Failure } from "../base/errors.ts";
 import { readMigrations } from "./migrate.ts";
 
-/** The schema that this plumbline makes. */
+/** Version of the schema that this plumbline makes. */
 export const currentVersion = (): number => readMigrations().length;
 
-/** Everything that was committed when it began, synced. `to` must not be there. Throws backup_incomplete, backup_no_space. */
+/** Copies everything committed when it began, and syncs it. `to` must not exist. Throws backup_incomplete, backup_no_space. */
 export function copyDatabase(from: string, to: string): void {
-  // Made here, because SQLite would let everybody read it.
+  // Created here with mode 0600, because SQLite would make it readable by everyone.
   closeSync(openSync(to, "wx", 0o600));
   const db = new Database(from, { readonly: true, timeout: 10_000 });
   try {
@@ -30,7 +30,7 @@ export function copyDatabase(from: string, to: string): void {
   }
 }
 
-/** 0 of what plumbline never made. */
+/** Schema version of a database; 0 when plumbline did not make it. */
 export function schemaVersion(path: string): number {
   const db = new Database(path, { readonly: true, timeout: 10_000 });
   try {
@@ -40,7 +40,7 @@ export function schemaVersion(path: string): number {
   }
 }
 
-/** What is wrong with it, in words. */
+/** Describes what is wrong with a database; empty when it is sound. */
 export function problemsOf(path: string): string[] {
   try {
     const db = new Database(path, { readonly: true, timeout: 10_000 });

@@ -1,4 +1,4 @@
-// What of the documents rows were made of: told per document and passage, with the reason where there is none.
+// Reports which parts of the documents gave rows, per document and passage, with the reason where there are none.
 import type { Coverage, PassageCoverage } from "../contract/coverage.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { headingOf, type Passage } from "./passages.ts";

@@ -1,5 +1,5 @@
-// Plain forms: questions made of a document's own words, in any language. Right by construction, since nothing is said that the
-// document does not say: words are left out, put in another order, or asked for in their place.
+// Plain forms: questions made from a document's own words, in any language. They are correct by construction, since
+// they never say more than the document: words are left out, reordered, or replaced by an interrogative.
 import { containsWords, shuffled, wordsOf } from "../base/text.ts";
 import { filled, interrogatives, type Language } from "./languages.ts";
 import type { Lexicon } from "./lexicon.ts";
@@ -16,15 +16,15 @@ export interface Form {
 
 const gap = "____";
 
-/** The heading that tells most about a passage: the last one, or the document's title. */
+/** The most specific heading of a passage: the last one, or the document's title. */
 export const nearestHeading = ({ path, title }: Pick<Passage, "path" | "title">): string => path.at(-1) ?? title;
 
 const pick = <T>(items: readonly T[], random: () => number): T => items[Math.floor(random() * items.length)]!;
 
-/** Words that other words may follow: the signs around them go. */
+/** The text without punctuation at its ends, so that other words can follow it. */
 const open = (text: string): string => text.replace(/^[\s.,;:)–—-]+|[\s.,;:!?(–—-]+$/g, "");
 
-/** One form of a kind; null where the target has none. Draws differ from call to call. */
+/** A form of the given kind; null if the target has none. Draws differ from call to call. */
 export function formOf(
   target: Target,
   kind: FormKind,
@@ -39,10 +39,13 @@ export function formOf(
   return { kind, question, answer: saidOf(target) };
 }
 
-/** Words of a clause that are asked for, at most, where no sign tells. */
+/** Maximum words of a drawn part of a clause. */
 const longestPart = 4;
 
-/** A clause with one of its parts as what is asked for: a figure or name in it, or some words; where a question goes round them, its last. */
+/**
+ * The clause's target with one of its parts as the answer: a span found in it, or some drawn words. For `in_place`
+ * these are its last words, because the question goes around them. Null if there is no such part.
+ */
 function partOf(target: Target, form: FormKind, random: () => number): Target | null {
   const { answer, span, parts = [] } = target;
   const signs = parts
@@ -71,7 +74,7 @@ function partOf(target: Target, form: FormKind, random: () => number): Target | 
   };
 }
 
-/** A question that says its own answer teaches nothing. */
+/** Whether a question contains its own answer, in which case it teaches nothing. */
 const containsAnswer = (question: string, { answer, kind }: Target): boolean =>
   kind !== "asked" && containsWords(question, answer);
 
@@ -110,7 +113,7 @@ function rowQuestion(target: Target, language: Language, random: () => number): 
     const others = cells
       .map((value, column) => ({ value, column: (header[column] ?? "").replaceAll("_", " ") }))
       .slice(1);
-    // As many cells as tell the row from the others of its passage.
+    // Add cells until they distinguish the row from the others of its passage.
     const rows = rowsOf(target.passage);
     const told: typeof others = [];
     const values = (): string[] => told.map((one) => one.value);
@@ -134,7 +137,7 @@ function rowQuestion(target: Target, language: Language, random: () => number): 
     : filled(pick(language.cell, random), { row, column });
 }
 
-/** Cells that a row is told by, at most. */
+/** Maximum cells that identify a row. */
 const mostTold = 3;
 
 const rowsOf = ({ units }: Passage): string[][] => units.flatMap((unit) => (unit.type === "row" ? [unit.cells] : []));
@@ -142,7 +145,7 @@ const rowsOf = ({ units }: Passage): string[][] => units.flatMap((unit) => (unit
 const isOneRow = (rows: readonly string[][], told: readonly string[]): boolean =>
   rows.filter((cells) => told.every((value) => cells.includes(value))).length === 1;
 
-/** Two cells of a row may say the same: the asked one is known by its place. */
+/** Column of the cell that is asked for, found by its offset, because two cells of a row may have the same text. */
 function columnOf({ unit, span }: Target, cells: readonly string[]): number {
   let at = unit.at;
   return cells.findIndex((cell) => {
@@ -152,7 +155,7 @@ function columnOf({ unit, span }: Target, cells: readonly string[]): number {
   });
 }
 
-/** As many of a row's names as tell it from the other rows of its passage. */
+/** Randomly drawn names of a row, until they distinguish it from the other rows of its passage; in the row's order. */
 function rowNamed(passage: Passage, names: readonly string[], random: () => number): string[] {
   const rows = rowsOf(passage);
   const told: string[] = [];
@@ -163,17 +166,18 @@ function rowNamed(passage: Passage, names: readonly string[], random: () => numb
   return names.filter((name) => told.includes(name));
 }
 
-/** Words of a keyword query, at least and at most, before what is needed to find the passage. */
+/** Minimum and maximum words of a keyword query, before words are added until it finds the passage. */
 const fewest = 3;
 const most = 7;
-/** Words of the headings beside them, at most. */
+/** Maximum heading words that are drawn beside them. */
 const mostAbove = 2;
-/** With them, at most. */
+/** Maximum words of the whole query. */
 const longestQuery = 11;
 
 /**
- * The words of what says the answer that tell most, some left out. Words of the headings are added until the passage is found by them: a
- * query that fits two passages has two answers. Readers found no sense where words of two sentences were mixed.
+ * A query of the most informative words around the answer, some of them left out. Words are added until the passage
+ * ranks first for the query, because a query that fits two passages has two answers. Readers could make no sense of
+ * queries that mixed words of two sentences.
  */
 function keywords(target: Target, language: Language, lexicon: Lexicon, random: () => number): string | null {
   const { passage, before, after, earlier, answer } = target;
@@ -187,7 +191,8 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
       });
   const column = target.kind === "cell" ? distinct(told(columnNamed(target))) : [];
   const own = distinct([...told(before), ...told(after)]);
-  // Headings alone ask for nothing, nor do two words of a sentence; a row has a cell in every column.
+  // Headings alone do not ask for anything, and neither do two words of a sentence. A query for a cell must name the
+  // column, since its row has a cell in every column.
   const isRow = target.unit.type === "row" || target.unit.type === "pair";
   if (own.length < (isRow ? 1 : fewest) || (target.kind === "cell" && column.length === 0)) return null;
   const asked = isQuestion(earlier) ? distinct(told(earlier)) : [];
@@ -195,7 +200,7 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
   const size = fewest + Math.floor(random() * (most - fewest + 1));
   const drawn = new Set([...column, ...byWeight(own, lexicon, random).slice(0, size)]);
   for (const word of asked) if (random() < 0.25) drawn.add(word);
-  // A question that stands alone names what it is about, which headings do.
+  // A question that stands alone names its subject, and the headings have it.
   for (const word of byWeight(above, lexicon, random).slice(0, Math.floor(random() * (mostAbove + 1)))) drawn.add(word);
   const spare = shuffled(
     [...above, ...own, ...asked].filter((word) => !drawn.has(word)),
@@ -206,13 +211,16 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
   while (spare.length > 0 && drawn.size < longestQuery && lexicon.rankOf([...drawn].join(" "), passage) > 1)
     drawn.add(spare.shift()!);
   const said = new Set([...drawn].map((word) => word.toLowerCase()));
-  // One word may be anything.
+  // A single word is too ambiguous.
   if (said.size < 2) return null;
   const inOrder = distinct([...above, ...asked, ...own]).filter((word) => said.has(word.toLowerCase()));
   return query(target, inOrder.join(" "), language, random);
 }
 
-/** In a drawn order in which rare words come early: they are those that a person would not leave out (Efraimidis and Spirakis 2006). */
+/**
+ * The words in a random order that favours rare ones, which a person would not leave out (Efraimidis and Spirakis
+ * 2006).
+ */
 const byWeight = (words: readonly string[], lexicon: Lexicon, random: () => number): string[] =>
   words
     .map((word) => ({ word, key: random() ** (1 / Math.max(0.5, weight(word, lexicon))) }))
@@ -225,8 +233,8 @@ function columnNamed(target: Target): string {
 }
 
 /**
- * Asks for what words are about; where a figure, a time or a name of it is meant, by the interrogative for that. Without these the same
- * rows taught 31 % of natural questions in place of 34 (`prove:study`).
+ * A question made of keywords. It asks what they are about, or, where a figure, time or name is meant, uses that kind's
+ * interrogative. Without interrogatives the same rows taught 31 % of natural questions instead of 34 % (`prove:study`).
  */
 function query({ span }: Pick<Target, "span">, words: string, language: Language, random: () => number): string {
   const kind = span?.kind ?? "part";
@@ -236,10 +244,13 @@ function query({ span }: Pick<Target, "span">, words: string, language: Language
   return random() < 0.6 ? `${ask} ${words}?` : `${words}: ${ask}?`;
 }
 
-/** Words of a text that is of no document, at most. */
+/** Maximum words of a query for a text that belongs to no document. */
 const mostOfText = 4;
 
-/** A text that is of no document asked for by some of its words, as documents are; null where none of them tells. `tells`: of a word in lower case. */
+/**
+ * Asks for a text that belongs to no document by some of its words, as for documents; null if it has no informative
+ * word. `tells` gets a word in lower case.
+ */
 export function askedByWords(
   text: string,
   language: Language,
@@ -254,13 +265,16 @@ export function askedByWords(
   return query({ span: { start: 0, end: 0, kind } }, words, language, random);
 }
 
-/** Words of a fragment, before what is needed to find the passage. */
+/** Minimum and maximum words of a fragment, before it grows to find its passage. */
 const shortFragment = 3;
 const longFragment = 6;
-/** Of them so many that say something: readers found no sense in fewer. */
+/** Minimum informative words in it: readers could make no sense of fewer. */
 const leastTold = 2;
 
-/** Some neighbouring words of what says the answer as they stand, and what they are about. It grows until the passage is found by it. */
+/**
+ * A query of some neighbouring words beside the answer, unchanged, and words of the headings. It grows until the
+ * passage ranks first for it.
+ */
 function fragment(target: Target, language: Language, lexicon: Lexicon, random: () => number): string | null {
   const side = shuffled([target.before, target.after], random).find((text) => wordsOf(text).some(lexicon.tells));
   if (side === undefined) return null;
@@ -288,14 +302,14 @@ function fragment(target: Target, language: Language, lexicon: Lexicon, random: 
 
 const weight = (word: string, lexicon: Lexicon): number => Math.max(...wordsOf(word).map(lexicon.weightOf));
 
-/** A heading's number names nothing. */
+/** Excludes the number of a heading, which identifies nothing. */
 const isWord = (word: string): boolean => /\p{L}/u.test(word);
 
 const distinct = (words: readonly string[]): string[] => [
   ...new Map(words.map((word) => [word.toLowerCase(), word])).values(),
 ];
 
-/** Which plain forms a target has, the most telling first. */
+/** The plain forms of a target, the most informative first. */
 export function formsFor(target: Target): FormKind[] {
   if (target.kind === "asked") return ["asked"];
   if (target.kind === "key") return ["reverse"];
@@ -305,7 +319,7 @@ export function formsFor(target: Target): FormKind[] {
   return isClause(target) ? ["keywords", "fragment", "in_place", "keywords", "fragment", "gap"] : [];
 }
 
-/** A whole passage from its headings and some of its words. */
+/** Asks for a whole passage by its headings and some of its words. */
 export function recallOf(
   passage: Passage,
   language: Language,

@@ -1,4 +1,5 @@
-// Gates: what drops a written question, without a list of any language. Each counts what came to it and what passed.
+// Gates: filters for written questions that need no word list of any language. Each counts the questions that came in
+// and passed.
 import { containsWords, jaccard, normalised, wordsOf } from "../base/text.ts";
 import type { Lexicon } from "./lexicon.ts";
 import type { Target } from "./targets.ts";
@@ -10,30 +11,36 @@ export interface GateCount {
   out: number;
 }
 
-/** Words of a question. */
+/** Maximum words of a question. */
 const longest = 45;
-/** A search by the question's words must find its passage among so many. */
+/** Maximum rank of the passage in a search by the question's words. */
 const foundWithin = 2;
-/** Share of all passages instead, for a teacher's: words that the passage has not are what it is asked for. */
+/**
+ * The same for a teacher, as a share of all passages: its questions are meant to use words that the passage does not
+ * have.
+ */
 const taughtWithin = 0.25;
-/** Share of words that two questions of one target may have in common. */
+/** Jaccard similarity of words at which two questions of one target are too alike. */
 const alike = 0.7;
-/** Nats that seeing the passage must make the answer likelier by. */
+/** Minimum gain in an answer's log-likelihood from seeing the passage, nats. */
 const needed = 2;
-/** Nats of an answer that nobody guesses from the question alone: with 10, one in 22,000. */
+/** Surprise above which an answer cannot be guessed from the question alone, nats: 10 is a chance of one in 22,000. */
 const unguessed = 10;
-/** Nats a token, by the writer itself; and nats by which the question makes its answer likelier to the base, which sees nothing else. */
+/**
+ * Minimum log-likelihood of a question under its writer, nats a token; and minimum gain in the answer's log-likelihood
+ * from the question, nats, under the base, which sees nothing else.
+ */
 const leastFluent = -1.2;
 const leastRaised = 18;
 
 export interface GateParts {
   lexicon: Lexicon;
   writer: Pick<Writer, "fluency" | "read" | "isTeacher">;
-  /** The base, without an adapter. */
+  /** The base model without an adapter. */
   base: Speaker;
 }
 
-/** Questions that pass every gate, in their order. */
+/** The questions that pass every gate, in their order, and the count of each gate. */
 export async function passGates(
   written: readonly Written[],
   { lexicon, writer, base }: GateParts,
@@ -71,7 +78,7 @@ export async function passGates(
   return { kept: left, counts };
 }
 
-/** Log-likelihood of each answer to the base, nats. `shown`: what comes before «Answer:». */
+/** Log-likelihood of each answer under the base, nats. `shown`: the text before "Answer:". */
 async function answersBy(base: Speaker, rows: readonly { shown: string; target: Target }[]): Promise<number[]> {
   const scored = await base.score(
     rows.map(({ shown, target }) => ({ prompt: `${shown}Answer:`, text: ` ${target.answer}` })),
@@ -81,7 +88,7 @@ async function answersBy(base: Speaker, rows: readonly { shown: string; target: 
 
 const asking = (question: string): string => `Question: ${question}\n`;
 
-/** Nats by which each question makes its answer likelier than no question does. */
+/** Gain in the answer's log-likelihood from each question, compared with no question, nats. */
 async function raisedBy(written: readonly Written[], base: Speaker): Promise<number[]> {
   const targets = [...new Set(written.map(({ target }) => target))];
   const unasked = await answersBy(
@@ -97,8 +104,9 @@ async function raisedBy(written: readonly Written[], base: Speaker): Promise<num
 }
 
 /**
- * Targets whose answer is likelier with the passage in view, by their first question: it is the answer that is known or not. An answer
- * that nobody would guess is not read again with its passage, which takes several times as long.
+ * Targets whose answer becomes likelier with the passage in view. Only the first question of each is scored, since what
+ * is tested is whether the answer is known. An answer that cannot be guessed passes without being scored with its
+ * passage, which takes several times as long.
  */
 async function needingPassage(written: readonly Written[], base: Speaker): Promise<ReadonlySet<Target>> {
   const firsts = [...Map.groupBy(written, ({ target }) => target).values()].map(([one]) => one!);
@@ -123,7 +131,7 @@ async function needingPassage(written: readonly Written[], base: Speaker): Promi
 const readable = ({ question }: Written): boolean =>
   !question.includes("\n") && question.split(/\s+/).length <= longest && wordsOf(question).length >= 3;
 
-/** The same words, or one within the other with at most half as many again. */
+/** Whether both have the same words, or one contains the other and has at most half as many words again. */
 export function sameAnswer(said: string, gold: string): boolean {
   const [a, b] = [normalised(said), normalised(gold)];
   if (a === "" || b === "") return false;
@@ -133,8 +141,8 @@ export function sameAnswer(said: string, gold: string): boolean {
 }
 
 /**
- * One question, two answers: each is asked again under its headings, and what then still has two is dropped. `under`: the question
- * with its headings before it.
+ * Resolves questions that have two answers: each is asked again under its headings, and dropped if it still has two.
+ * `under`: returns the row with the headings before its question.
  */
 export function withoutContradictions<T extends { question: string; answer: string }>(
   rows: readonly T[],

@@ -1,10 +1,10 @@
-// The words of a block without the marks around them, and the cells of a row.
+// The text of a block without its markup, and the cells of a row.
 import { parse as parseCsv } from "csv-parse/sync";
 import type { Nodes } from "mdast";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 
-/** On one line. */
+/** The text without markup, on one line. */
 export function plainText(raw: string, mediaType: SnapshotDocument["media_type"]): string {
   const text = mediaType === "text/markdown" && /[*_`[\]\\<&!]/.test(raw) ? flattened(fromMarkdown(raw)) : raw;
   return text.replace(/\s+/g, " ").trim();
@@ -28,7 +28,7 @@ export function cellsOf(raw: string, isCsv: boolean, delimiter: string): string[
     .map((cell) => plainText(cell.trim(), "text/markdown"));
 }
 
-/** The mark that most of the first line's are; a comma when there is none. */
+/** The delimiter that occurs most often in the first line; a comma if there is none. */
 export function delimiterOf(text: string): string {
   const first = text.slice(0, text.search(/\n|$/));
   return [",", ";", "\t", "|"].reduce((best, mark) =>

@@ -1,5 +1,5 @@
-// What a language adds to the plain forms: a dozen interrogatives and prompts, in config/study/<ISO 639-1>.json. A language without
-// a file is asked by signs alone.
+// What a language adds to the plain forms: a dozen interrogatives and prompts, in config/study/<ISO 639-1>.json. For a
+// language without a file, questions use symbols alone.
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { installation } from "../base/config.ts";
@@ -14,20 +14,20 @@ export interface Language {
   about: string[];
   gap: string;
   recall: string;
-  /** Of benchmarks: training never asks so. */
+  /** Prompts for benchmark questions; training never uses them. */
   item: { cell: string[]; pair: string[] };
-  /** Asks a teacher for questions; that of English where a language has none. The same holds of what follows. */
+  /** Asks a teacher for questions. This prompt and those below fall back to English where a language has none. */
   teach?: string;
   /** Asks for the items of a benchmark, and for the answers that passages give to them. */
   quiz?: string;
   verify?: string;
   /** Asks whether an answer meets a criterion, and what a judge says to it. */
   judge?: { ask: string; yes: string; no: string };
-  /** The answer to what no document says. */
+  /** The answer to a question that no document answers. */
   not_stated?: string;
 }
 
-/** Signs that every language reads. */
+/** Prompts of symbols alone, which are understood in every language. */
 const signs: Language = {
   ask: { number: ["…"], time: ["…"], name: ["…"], any: ["…"] },
   cell: ["{row}, {column}: …?"],
@@ -57,7 +57,7 @@ function languages(): ReadonlyMap<string, Language> {
 
 export const languageOf = (code: string | null): Language => languages().get(code ?? "") ?? signs;
 
-/** What every language has, if only in English. */
+/** The language's own prompt, or the English one. */
 export const ownOrEnglish = <What extends "quiz" | "verify" | "not_stated" | "judge">(
   code: string | null,
   what: What,
@@ -71,6 +71,6 @@ export function interrogatives({ ask }: Language, kind: SpanKind): readonly stri
   return ask.any;
 }
 
-/** A prompt with its places filled. */
+/** The prompt with its {placeholders} filled in; those without a word are kept. */
 export const filled = (prompt: string, words: Record<string, string>): string =>
   prompt.replace(/\{(\w+)\}/g, (place, name: string) => words[name] ?? place);

@@ -1,19 +1,19 @@
-// Whether training rows give a benchmark question away. The rows are made without sight of the benchmark; what coincides with a
-// question all the same is found here, so that the run drops it and reports that none remains.
+// Finds training rows that give a benchmark question away. The rows are made without sight of the benchmark; those that
+// coincide with a question anyway are found here, so that the run drops them and reports that none remains.
 //
-// A run may not see the sealed questions, and must drop the rows that meet them: it is given their marks, salted hashes of their
-// runs of words, which say whether a text holds a question and not what the question is.
+// A run may not see the sealed questions, but must drop the rows that overlap them. It is given their marks: salted
+// hashes of runs of words, which show whether a text contains a question but not what the question is.
 import { hashOf, ngramsOf, wordsOf } from "../base/text.ts";
 import type { StudyRow } from "./row.ts";
 
-/** Words of a run that may not be shared; a shorter question counts as a whole. */
+/** Consecutive words that a row may not share with a question; a shorter question is matched as a whole. */
 const runLength = 13;
-/** Words of a gram, and the share of grams from which on two questions are one. */
+/** Words of a gram, and the share of common grams from which two questions count as the same. */
 const gramLength = 4;
 const nearCopy = 0.7;
 
 export interface QuestionMark {
-  /** Words of its runs. */
+  /** Words in each run. */
   length: number;
   /** Hashes of its runs and of its grams. */
   runs: string[];
@@ -21,7 +21,7 @@ export interface QuestionMark {
 }
 
 export interface QuestionMarks {
-  /** Of this run alone: the same question has other marks elsewhere. */
+  /** Unique to this run: the same question has different marks elsewhere. */
   salt: string;
   questions: QuestionMark[];
 }
@@ -33,7 +33,7 @@ export interface OverlapItem {
   reason: "shared_run" | "near_copy";
 }
 
-/** One item per (question, row) that overlap; `overlap` counts the rows that any question meets. */
+/** One item per overlapping (question, row) pair; `overlap` counts the rows that overlap any question. */
 export interface Overlap {
   overlap: number;
   items: OverlapItem[];
@@ -41,7 +41,7 @@ export interface Overlap {
 
 type Asked = Pick<StudyRow, "messages">;
 
-/** 64 bits: rows of millions of runs meet a question by chance about never. */
+/** A 64-bit hash of a gram: even rows with millions of runs almost never match a question by chance. */
 const marked = (salt: string, gram: string): string =>
   `${hashOf(`${salt}\n${gram}`).toString(36)}.${hashOf(`${gram}\n${salt}`).toString(36)}`;
 
@@ -58,11 +58,14 @@ export function marksOf(questions: readonly string[], salt: string): QuestionMar
   };
 }
 
-/** Questions whose words (n in a row, n = min(13, length)) or 4-grams (Jaccard ≥ 0.7 with a row's question) stand in the rows. */
+/**
+ * Finds the questions that share n consecutive words with a row, n = min(13, length), or the 4-grams of a row's
+ * question (Jaccard ≥ 0.7).
+ */
 export const findOverlap = (questions: readonly string[], rows: readonly Asked[]): Overlap =>
   overlapOf(marksOf(questions, ""), rows);
 
-/** The same by the questions' marks. */
+/** As findOverlap, but from the questions' marks. */
 export function overlapOf({ salt, questions }: QuestionMarks, rows: readonly Asked[]): Overlap {
   const runs = new Map<number, Map<string, number[]>>();
   const byGram = new Map<string, number[]>();
@@ -97,7 +100,7 @@ export function overlapOf({ salt, questions }: QuestionMarks, rows: readonly Ask
   return { overlap: new Set(items.map((item) => item.row)).size, items };
 }
 
-/** Rows repeat each other: a gram is hashed once. */
+/** Hashes each gram only once, since rows repeat each other. */
 function remembered(salt: string): (gram: string) => string {
   const known = new Map<string, string>();
   return (gram) => {

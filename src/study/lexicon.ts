@@ -1,24 +1,25 @@
-// What words tell in these documents, without a list of any language: a word that most units have says nothing, a rare one finds its
-// passage. Also the search that «stands alone» is decided by: a question must find its own passage among all.
+// How informative words are in these documents, without a word list of any language: a word in most units says nothing,
+// a rare one identifies its passage. Also the search behind the stands_alone gate: a question must find its own passage
+// among all.
 import { wordsOf } from "../base/text.ts";
 import { headingOf, type Passage } from "./passages.ts";
 
 export interface Lexicon {
   /** How many passages there are. */
   passages: number;
-  /** ln((N + 1) / (n + ½)) of a word that n of N units have; of one that none has, the most. Nats. */
+  /** ln((N + 1) / (n + ½)) for a word that n of N units contain, nats; highest for a word that none contains. */
   weightOf(word: string): number;
-  /** Whether a word says something: rarer than those that hold sentences together, or what figures are counted in. */
+  /** Whether a word is informative: too rare to be a function word, or a unit that figures are counted in. */
   tells(word: string): boolean;
-  /** The passage's rank among all by the question's words, from 1; the same score is the same rank. */
+  /** Rank of the passage, from 1, in a search by the question's words; equal scores share a rank. */
   rankOf(question: string, passage: Passage): number;
-  /** The passages that a question's words find, the best first. */
+  /** The passages that contain any of the question's words, best first. */
   search(question: string): Passage[];
 }
 
-/** Share of the units that a word may stand in and still tell something. */
+/** Maximum share of the units that may contain an informative word. */
 const common = 0.06;
-/** In few units every word would be common. */
+/** Minimum of that limit, in units: with few units, every word would count as common. */
 const always = 3;
 
 export function lexiconOf(passages: readonly Passage[]): Lexicon {
@@ -77,7 +78,7 @@ export function lexiconOf(passages: readonly Passage[]): Lexicon {
   };
 }
 
-/** In how many units each word stands. */
+/** Number of units that contain each word. */
 function countsOf(units: readonly (readonly string[])[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const words of units) for (const word of new Set(words)) counts.set(word, (counts.get(word) ?? 0) + 1);

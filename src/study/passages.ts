@@ -1,53 +1,60 @@
-// Documents → passages: neighbouring units under one heading, short enough to be read whole. A unit is what a document says at once: a
-// sentence, an item of a list, a line of key and value, a row of a table. Every unit keeps its place in the document.
+// Documents → passages: neighbouring units under one heading, short enough to be read whole. A unit is a single
+// statement: a sentence, a list item, a line of key and value, a table row or a block of code. Every unit keeps its
+// place in the document.
 import { eld } from "eld/small";
 import { normalised } from "../base/text.ts";
 import type { SnapshotBlock, SnapshotDocument } from "../contract/run-folder.ts";
 import { cellsOf, delimiterOf, plainText } from "./inline.ts";
 
 export interface Place {
-  /** UTF-16 code units of the document's text. */
+  /** Offsets in the document's text, in UTF-16 code units. */
   start: number;
   end: number;
 }
 
 export type Unit = Place & {
-  /** As it stands in the passage's text. */
+  /** The unit's text as it appears in the passage's text. */
   text: string;
-  /** Where it begins there. */
+  /** Offset of the unit in the passage's text. */
   at: number;
 } & (
     | { type: "sentence" }
-    /** `lead`: the words that introduce its list, without which it says nothing; empty where there are none, or many. */
+    /**
+     * `lead`: the words that introduce the item's list, without which it may be unclear; empty if there are none or too
+     * many.
+     */
     | { type: "item"; lead: string }
     | { type: "code" }
     | { type: "pair"; key: string; value: string }
-    /** `header`: what the columns are called; empty where the table does not say. */
+    /** `header`: the column names; empty if the table has none. */
     | { type: "row"; header: string[]; cells: string[] }
   );
 
 export interface Passage extends Place {
-  /** Unique among the passages of a study: its document's number, its own. */
+  /** Unique among the passages of a study: the document's index, a dot, and the passage's index in it. */
   id: string;
   document: string;
-  /** Of the document: its first heading, else its file's name. */
+  /** Title of the document: its opening heading, or else its file name. */
   title: string;
-  /** Headings above, outermost first; the title is none of them. */
+  /** Headings above the passage, outermost first, without the title. */
   path: string[];
-  /** ISO 639-1; null where it cannot be told. */
+  /** ISO 639-1 code; null if the language cannot be determined. */
   language: string | null;
   text: string;
   units: Unit[];
 }
 
-/** What stands above a passage, outermost first. */
+/** Title and headings of a passage, outermost first. */
 export const headingOf = ({ title, path }: Pick<Passage, "title" | "path">): string => [title, ...path].join(" > ");
 
-/** Words of a passage: the size of those that writers are trained on. A unit is never parted, and may be longer. */
+/**
+ * Units are joined until a passage has `enough` words, up to `most`: the size that writers are trained on. A unit is
+ * never split, and may be longer.
+ */
 const enough = 35;
 const most = 70;
 
-/** A unit before it has its place in a passage. */
+/** A unit that is not yet placed in a passage. `apart`: it starts a new line. */
 type Loose =
   | (Place & { text: string; apart: boolean } & (
         | { type: "sentence" }
@@ -62,7 +69,7 @@ interface Section {
   units: Loose[];
 }
 
-/** `organisation`: whose documents they are, where that is known; it is said in every title that does not. */
+/** `organisation`: the owner of the documents, if known; it is put before every title that does not contain it. */
 export function passagesOf(documents: readonly SnapshotDocument[], organisation: string | null = null): Passage[] {
   return documents.flatMap((document, index) => {
     const sections = sectionsOf(document);
@@ -88,7 +95,7 @@ export function passagesOf(documents: readonly SnapshotDocument[], organisation:
   });
 }
 
-/** Characters: less says too little about its language. */
+/** Minimum characters for detecting a language; a shorter text is too unreliable. */
 const tellable = 60;
 
 function languageOf(text: string): string | null {
@@ -106,7 +113,7 @@ export function mostFrequent(values: readonly string[]): string | null {
 function titleOf(document: SnapshotDocument, sections: readonly Section[]): string {
   const first = sections.find(({ path }) => path.length > 0)?.path[0];
   const name = document.name.replace(/\.[\p{L}\d]{1,5}$/u, "").replace(/[_-]+/g, " ");
-  // A heading that comes late names a part of the document, and not all of it.
+  // If text comes before the first heading, that heading names only a part of the document.
   return first !== undefined && sections[0]!.path.length > 0 ? first : name.charAt(0).toUpperCase() + name.slice(1);
 }
 
@@ -150,23 +157,23 @@ function sectionsOf(document: SnapshotDocument): Section[] {
     .filter(({ units }) => units.length > 0);
 }
 
-/** A line of a table of contents is a heading that stands elsewhere, and says nothing. */
+/** The line without leading numbers. A line of a table of contents then equals a heading, and is dropped. */
 const unnumbered = (line: string): string => normalised(line).replace(/^(?:\p{N}+\s)+/u, "");
 
-/** Words that introduce a list, at most: more are a paragraph that ends with a colon. */
+/** Maximum words of a list's introduction: a longer text is a paragraph that ends with a colon. */
 const longestLead = 60;
 
 const leadOf = (unit: Loose | undefined): string =>
   unit?.type === "sentence" && /[:：]$/.test(unit.text) && wordsIn(unit.text) <= longestLead ? unit.text : "";
 
 const placeOf = ({ start, end }: Place): Place => ({ start, end });
-/** Code without the lines of marks around it. */
+/** Code without the fence lines around it. */
 const unfenced = (raw: string): string => /^\s*(`{3,}|~{3,})[^\n]*\n([\s\S]*?)\s*\1\s*$/.exec(raw)?.[2] ?? raw.trim();
-/** Between the cells of a row in a passage's text. */
+/** Separator between the cells of a row in a passage's text. */
 export const cellsJoin = " | ";
 const rowText = (cells: readonly string[]) => ({ text: cells.join(cellsJoin), apart: true });
 
-/** Of snapshots that an older version made, which have no blocks: what blank lines part. */
+/** Blocks for snapshots made by an older version, which have none: the text is split at blank lines. */
 const paragraphsOf = (text: string): SnapshotBlock[] =>
   [...text.matchAll(/\S[^\n]*(?:\n[^\n]*\S[^\n]*)*/g)].map(({ 0: { length }, index }) => ({
     type: "paragraph",
@@ -177,7 +184,10 @@ const paragraphsOf = (text: string): SnapshotBlock[] =>
 
 const longestHeading = 10;
 
-/** Plain text does not mark its headings: a short line that ends without a sign, and something under it. */
+/**
+ * Plain text does not mark its headings, so a short line without closing punctuation that has text below it is taken as
+ * one.
+ */
 function asHeading(
   text: string,
   block: SnapshotBlock,
@@ -186,7 +196,7 @@ function asHeading(
 ): SnapshotBlock {
   if ((block.type !== "paragraph" && block.type !== "item") || next === undefined || next.type === "heading")
     return block;
-  // A number before a title makes an item of it; with another item beside it, it is one of a list.
+  // A numbered title is parsed as an item; with another item beside it, it belongs to a list.
   if (block.type === "item" && (next.type === "item" || before?.type === "item")) return block;
   const line = text.slice(block.start, block.end);
   const isTitle = !line.includes("\n") && line.split(/\s+/).length <= longestHeading && /[\p{L}\p{N})?]$/u.test(line);
@@ -195,7 +205,7 @@ function asHeading(
     : block;
 }
 
-/** «Key: value» on a line of its own. */
+/** "Key: value" on a line of its own. */
 const pair = /^([\p{L}\p{N}][^:.!?]{1,48}):\s+(\S.*)$/u;
 const longestKey = 6;
 const longestValue = 16;
@@ -222,7 +232,7 @@ function proseUnits(
   const sentences = sentencesOf(whole);
   let from = block.start;
   return sentences.map((text, at) => {
-    // The words of the document with its marks between them: a sentence ends where its last words stand.
+    // The document's text still has its markup, so the end of the sentence is found from its letters and digits.
     const start = from;
     const end = at === sentences.length - 1 ? block.end : endOf(raw, block.start, from, text);
     from = end;
@@ -241,7 +251,7 @@ function pairOf(line: string): { key: string; value: string } | null {
   return isShort ? { key, value: value.replace(/[.;,]$/, "") } : null;
 }
 
-/** Where a sentence ends in the document, by the letters and digits that both have. */
+/** Offset in the document where the sentence ends, found by counting the letters and digits that both texts share. */
 function endOf(raw: string, offset: number, from: number, sentence: string): number {
   let left = sentence.replace(/[^\p{L}\p{N}]/gu, "").length;
   let at = from - offset;
@@ -255,7 +265,7 @@ function endOf(raw: string, offset: number, from: number, sentence: string): num
 }
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: "sentence" });
-/** Ends like an abbreviation: «Dr.», «No.», «z. B.», «3.» */
+/** Matches text that ends in an abbreviation: "Dr.", "No.", "z. B.", "3." */
 const abbreviated = /(?:^|[\s(])(?:\p{Lu}\p{L}{0,2}|\p{L}|\p{N}{1,2}|(?:\p{L}\.\s?)+\p{L})\.$/u;
 
 export function sentencesOf(text: string): string[] {
@@ -275,7 +285,7 @@ export function sentencesOf(text: string): string[] {
 
 const wordsIn = (text: string): number => text.split(/\s+/).length;
 
-/** Runs of units that make a passage each: whole paragraphs, items and rows; only a paragraph that is too long is parted. */
+/** Groups units into passages. Paragraphs, items and rows stay whole; only a paragraph that is too long is split. */
 function windowsOf(units: readonly Loose[]): Loose[][] {
   const paragraphs: Loose[][] = [];
   for (const unit of units) {
@@ -295,7 +305,9 @@ function windowsOf(units: readonly Loose[]): Loose[][] {
 
 const countOf = (units: readonly Loose[]): number => units.reduce((sum, { text }) => sum + wordsIn(text), 0);
 
-/** One text of all units, each with where it begins. A table's columns are named once, before its first row. */
+/**
+ * Joins the units into one text and records the offset of each. A table's column names come once, before its first row.
+ */
 function laidOut(window: readonly Loose[]): { text: string; units: Unit[] } {
   let text = "";
   let named = "";
@@ -312,12 +324,15 @@ function laidOut(window: readonly Loose[]): { text: string; units: Unit[] } {
   return { text, units };
 }
 
-// ---- What each says by itself
+// ---- Statements that stand alone
 
-/** Up to 600 characters, and whole words: an encoder reads some hundred of them, and a shorter text says one thing. */
+/**
+ * Pieces of up to 600 characters that end at a whole word: an encoder reads only some hundred words, and a shorter text
+ * makes one statement.
+ */
 const pieces = /\S[\s\S]{0,599}(?=\s|$)|\S{600}/g;
 
-/** A paragraph, a line or a row of a table, under its headings and with its columns' names, in the documents' order. */
+/** Every paragraph, line and table row under its headings, in the documents' order. Rows carry their column names. */
 export function statementsOf(documents: readonly SnapshotDocument[]): string[] {
   return documents.flatMap((document) =>
     sectionsOf(document).flatMap(({ path, units }) =>
@@ -338,7 +353,7 @@ function paragraphsIn(units: readonly Loose[]): string[] {
   return texts.filter((text) => text.trim() !== "");
 }
 
-/** Cells that say something, each with what its column is called. */
+/** The non-empty cells of a row, each after its column's name. */
 const rowOf = (header: readonly string[], cells: readonly string[]): string =>
   cells
     .map((text, column) => ({ title: header[column] ?? "", text }))

@@ -1,5 +1,5 @@
-// The rows that a study makes without any model: what every alignment to the same documents asks, whatever its base and writer. A
-// benchmark question that stands in them would measure the memory of a question.
+// The rows that a study makes without any model: every alignment to the same documents can train them, whatever its
+// base and writer. A benchmark question that occurs in them would measure whether a question was memorised.
 import { type Lexicon, lexiconOf } from "./lexicon.ts";
 import type { Passage } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
@@ -7,12 +7,15 @@ import { type RowOptions, rowsOf } from "./rows.ts";
 import { spansOf, worthAsking } from "./spans.ts";
 import { studyTargets, type Target } from "./targets.ts";
 
-/** Rows of a target: all of its plain forms several times. A run draws others, and drops the rows that meet a question. */
+/**
+ * Rows per target: enough for all of its plain forms several times. A run draws others, and drops the rows that overlap
+ * a question.
+ */
 const phrasings = 12;
-/** Of no training: presets begin at 1. */
+/** Used by no training: the seeds of presets begin at 1. */
 const seed = 0;
 
-/** Without a model nobody knows which spans surprise it: all of them count. */
+/** The plain rows of all spans, since without a model it is unknown which spans surprise it. */
 export const plainRowsOf = (passages: readonly Passage[], lexicon: Lexicon): StudyRow[] =>
   rowsOf(passages, plainTargets(passages, lexicon), new Map(), lexicon, { phrasings, stages: 1, seed }).rows;
 
@@ -24,12 +27,12 @@ const plainTargets = (passages: readonly Passage[], lexicon: Lexicon): Target[] 
     ),
   );
 
-/** How much a study would make of documents, told without a model. */
+/** An estimate, made without a model, of how much a study would make of documents. */
 export interface Planned {
   passages: number;
   targets: number;
   rows: number;
-  /** Of questions and answers. */
+  /** Characters of all questions and answers. */
   characters: number;
 }
 

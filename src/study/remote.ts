@@ -1,20 +1,20 @@
-// A study in a thread of its own, and the models that it asks in the run's: questions go through a port one at a time, and so do their
-// answers. An error of whoever answers ends the study, and is thrown as it was.
+// Lets a study run in its own thread while the models that it asks stay in the run's thread. Calls go through a port
+// one at a time, and so do replies. If a call fails, the study ends and the original error is thrown.
 import { once } from "node:events";
 import type { MessagePort } from "node:worker_threads";
 import type { Passage } from "./passages.ts";
 import type { Lesson } from "./writers/teacher.ts";
 import type { Speaker } from "./writers/writer.ts";
 
-/** What stays outside of the thread. */
+/** The services that stay outside the thread. */
 export interface Answering {
-  /** The base itself, without an adapter. */
+  /** The base model without an adapter. */
   base: Speaker;
-  /** The base with the shipped writer's adapter; null where there is none for it. */
+  /** The base with the shipped writer's adapter; null if the base has none. */
   writer: Speaker | null;
-  /** What a teacher wrote, by the passage's id. */
+  /** A teacher's lessons, by the passage's id. */
   lessons(passages: readonly Passage[]): Promise<ReadonlyMap<string, Lesson>>;
-  /** Called between two pieces of work; throws to leave. */
+  /** Called between pieces of work; throws to end the study. */
   progress(done: number, total: number, unit: string): Promise<void>;
 }
 
@@ -27,7 +27,7 @@ type Call =
 
 type Reply = { value: unknown } | { failed: true };
 
-/** Answers until the other end closes. `failed` is what an answer threw. */
+/** Answers calls until the other end closes. `failed` returns the error that a call threw. */
 export function answer(port: MessagePort, parts: Answering): { failed(): unknown } {
   let failed: unknown;
   const ask = (call: Call): Promise<unknown> => {
@@ -49,7 +49,7 @@ export function answer(port: MessagePort, parts: Answering): { failed(): unknown
   return { failed: () => failed };
 }
 
-/** The same parts as the thread sees them. */
+/** The same services as proxies for the study's thread. */
 export function asking(port: MessagePort): Answering {
   const ask = async (call: Call): Promise<unknown> => {
     port.postMessage(call);

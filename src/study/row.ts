@@ -1,4 +1,4 @@
-// A training row before it is token ids.
+// A training row before tokenisation.
 import type { Place } from "./passages.ts";
 
 export interface Message {
@@ -6,7 +6,7 @@ export interface Message {
   content: string;
 }
 
-/** The loss stands on the assistant's words only. */
+/** Only the assistant's words count in the loss. */
 export interface StudyRow {
   messages: Message[];
   /** Where in the document's text the row comes from; null for a row that comes from no document. */

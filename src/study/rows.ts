@@ -1,5 +1,5 @@
-// Targets and their written questions → training rows, stage by stage. Written questions come first; plain forms fill up what is left,
-// drawn anew for every stage, so that no stage trains the words of another.
+// Targets and their written questions → training rows, stage by stage. Written questions come first; plain forms fill
+// the rest. They are drawn anew for every stage, so that no stage repeats the wording of another.
 
 import { seeded } from "../base/statistics/random.ts";
 import { hashOf, normalised } from "../base/text.ts";
@@ -12,13 +12,13 @@ import type { StudyRow } from "./row.ts";
 import type { Target } from "./targets.ts";
 
 export interface RowOptions {
-  /** Rows of a target in a stage. */
+  /** Rows per target in each stage. */
   phrasings: number;
   stages: number;
   seed: number;
 }
 
-/** A writer's question and what is said in answer. */
+/** A writer's question and the answer to it. */
 export interface Phrased {
   question: string;
   answer: string;
@@ -32,7 +32,7 @@ export interface MadeRows {
 
 type Asked = { question: string; answer: string; kind: string; target: string; stage: number; passage: Passage };
 
-/** Words of a passage that is recalled whole, at most. */
+/** Maximum words of a passage that is recalled whole. */
 const longestRecall = 90;
 
 export function rowsOf(
@@ -80,9 +80,9 @@ function questionsOf(
   const forms = formsFor(target);
   const said = new Set<string>();
   const made: Pick<Asked, "question" | "answer" | "kind" | "stage">[] = [];
-  /** Of a stage: more where a writer asks for more of a sentence, so that every stage asks for all of it. */
+  /** Rows per stage: more if a writer asks for more parts of a sentence, so that every stage asks for all of them. */
   const wanted = Math.max(phrasings, Math.min(written.length, target.parts?.length ?? 0) + 1);
-  /** All of them but one in a writer's words, where it has so many. */
+  /** All but one are a writer's questions, if there are enough. */
   const ofWriter = Math.min(written.length, Math.max(1, wanted - 1));
   let next = 0;
   for (let stage = 0; stage < stages; stage++) {
@@ -104,7 +104,10 @@ function questionsOf(
   return made;
 }
 
-/** A short passage as a whole, once: in the first stage alone, since it is long, and what a stage costs goes to questions. */
+/**
+ * A row that asks for a short passage as a whole. It is made for the first stage alone: such rows are long, and the
+ * training time is better spent on questions.
+ */
 function recalled(
   passage: Passage,
   lexicon: Lexicon,

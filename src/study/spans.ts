@@ -1,40 +1,43 @@
-// What in a passage is worth asking for. Candidates come from the text's own signs: figures with their unit, names, quotations, parts
-// between commas, cells and values. What a model would have guessed anyway is not asked for; the most surprising spans are.
+// Finds what in a passage is worth asking about. Candidates come from surface features of the text: figures with their
+// unit, names, quotations, parts between punctuation marks, and values. The most surprising spans are asked about;
+// those that a model would have guessed anyway are not.
 import { wordsOf } from "../base/text.ts";
 import type { Passage, Unit } from "./passages.ts";
 
 export type SpanKind = "number" | "time" | "name" | "quote" | "part" | "value" | "cell" | "proposed" | "clause";
 
 export interface Span {
-  /** Character offsets of the passage's text. */
+  /** Character offsets in the passage's text. */
   start: number;
   end: number;
   kind: SpanKind;
 }
 
-/** Words of an answer. */
+/** Maximum words of an answer. */
 const longest = 9;
 
-/** Not within a name: «C9» and «TW-210» have none. */
+/** Not inside a name: "C9" and "TW-210" contain no figure. */
 const alone = String.raw`(?<![\p{L}\p{N}])(?<!\p{L}[-–/.])`;
 const figure = String.raw`[-−+]?(?:\p{Sc}\s?)?\p{N}+(?:[.,:/–-]\p{N}+|\s\p{N}{2,4}(?!\p{N}))*(?:\s?[\p{Sc}%°‰]\p{L}?)?`;
 const year = String.raw`\s(?:\p{Ll}{1,3}\s)?\p{L}+\.?\s(?:\p{Ll}{1,3}\s)?[12]\p{N}{3}(?!\p{N})`;
-/** A figure, and words and figures that belong to it: «8.30 to 18.30», «41 pence», «12 March 2025», «3. Mai». */
+/** A figure, and words and figures that belong to it: "8.30 to 18.30", "41 pence", "12 March 2025", "3. Mai". */
 const numbers = new RegExp(
   `${alone}${figure}(?:\\.?${year}|\\s(?:\\p{Ll}{1,3}\\s)?${figure})?(?:\\.?\\s\\p{L}[\\p{L}-]*(?:\\s\\p{L}[\\p{L}-]*(?=[.,;:!?)]|$))?)?`,
   "gu",
 );
 const times = /^\p{N}{1,2}:\p{N}{2}\b|\b[12]\p{N}{3}\b|\p{N}{1,2}[.:]\p{N}{2}\s\p{L}+\s\p{N}{1,2}[.:]\p{N}{2}\b/u;
-/** An hour, or a price; with a dot behind, a day, or a place in a row. */
+/** Ambiguous figures: "8.30" is an hour or a price, and "3." before a word is a day or an ordinal. */
 const unsure = /^\p{N}{1,2}\.(?:\p{N}{2}\b|\s)/u;
-/** Capitals inside a sentence; in a language that writes every noun so, every noun. */
+/** Capitalised words inside a sentence; in a language that capitalises nouns, this is every noun. */
 const names = /(?<=[\p{L}\p{N},;)]\s)\p{Lu}[\p{L}\p{N}'’-]*(?:\s(?:\p{Ll}{1,3}\s)?\p{Lu}[\p{L}\p{N}'’-]*)*/gu;
 const quotes = /["“„«»‘]([^"“”„«»‘’]{2,60})["”“»«’]/gu;
 
-/** Words after a figure that may be its unit, where the figure has no sign of its own: one, or two that end a sentence. */
+/** Words after a figure that may be its unit, if it has no unit sign: one word, or two at the end of a sentence. */
 const unitAfter = /(?:\.?\s\p{L}[\p{L}-]*)+$/u;
 
-/** Candidates of a unit; they may lie over each other. `tells`: whether a word does more than hold sentences together. */
+/**
+ * Candidate spans of a unit; they may overlap. `tells`: whether a word is informative, and not a mere function word.
+ */
 export function spansOf(unit: Unit, tells: (word: string) => boolean): Span[] {
   const spans: Span[] = [];
   const add = (start: number, end: number, kind: SpanKind): void => {
@@ -50,7 +53,7 @@ export function spansOf(unit: Unit, tells: (word: string) => boolean): Span[] {
     add(unit.text.length - unit.value.length - (unit.text.endsWith(unit.value) ? 0 : 1), unit.text.length, "value");
     return spans;
   }
-  // A question says what is asked, and not what holds.
+  // A question does not state a fact, and the cells of a row are targets already (targets.ts).
   if (unit.type === "row" || /[?？]$/.test(unit.text)) return [];
   for (const { 0: text, index } of unit.text.matchAll(numbers)) {
     const kind = times.test(text) ? "time" : unsure.test(text) ? "value" : "number";
@@ -65,7 +68,7 @@ export function spansOf(unit: Unit, tells: (word: string) => boolean): Span[] {
   return spans;
 }
 
-/** The words of it that say something. */
+/** The leading words of `after` that are informative. */
 function unitOf(after: string, tells: (word: string) => boolean): string {
   let unit = "";
   for (const [word] of after.matchAll(/\.?\s[\p{L}-]+/gu)) {
@@ -75,17 +78,17 @@ function unitOf(after: string, tells: (word: string) => boolean): string {
   return unit;
 }
 
-/** Words of a sentence's end, at most. */
+/** Maximum words of a sentence's end. */
 const longestEnd = 4;
 
-/** Where the last words begin that say something, in a sentence without any sign to go by. */
+/** Offset of the last informative words of a sentence that has no other candidates. */
 function endOf(text: string, tells: (word: string) => boolean): number {
   const words = [...text.matchAll(/\S+/g)];
   const last = words.findLastIndex(({ 0: word }) => !wordsOf(word).some(tells));
   return words.at(Math.max(1, last + 1, words.length - longestEnd))?.index ?? text.length;
 }
 
-/** What stands between signs: the consequence of a condition, an exception, a member of a list. */
+/** The parts between punctuation marks: the consequence of a condition, an exception, a member of a list. */
 function partsOf(text: string): { start: number; end: number }[] {
   const parts: { start: number; end: number }[] = [];
   let from = 0;
@@ -93,17 +96,20 @@ function partsOf(text: string): { start: number; end: number }[] {
     if (index > from && !(from === 0 && sign === "")) parts.push({ start: from, end: index });
     from = index + sign.length;
   }
-  // A sentence without signs inside is no answer to a question about itself.
+  // Without punctuation inside, the only part is the sentence itself, which cannot answer a question about itself.
   return parts.length < 2 ? [] : parts;
 }
 
-/** Words of a clause: a longer sentence is parted where it can be, into parts of so many at least. */
+/**
+ * Maximum words of a clause: a longer sentence is split where possible, into parts of at least `shortestClause` words.
+ */
 const longestClause = 40;
 const shortestClause = 5;
 
 /**
- * A sentence, or the statements that it joins with semicolons where it is long. It is parted at no other sign: readers found that a
- * condition without its consequence, or the end of a list, says something else than the sentence or nothing.
+ * The clauses of a unit: a sentence, or, if it is long, the statements that it joins with semicolons. It is split at no
+ * other punctuation: readers found that a condition without its consequence, or the end of a list, says something
+ * different or nothing.
  */
 export function clausesOf(unit: Unit): Span[] {
   if (unit.type !== "sentence" && unit.type !== "item") return [];
@@ -122,21 +128,21 @@ export function clausesOf(unit: Unit): Span[] {
   return clauses.map(({ start, end }) => ({ start: unit.at + start, end: unit.at + end, kind: "clause" }));
 }
 
-/** What the clauses of a passage say, in its order. */
+/** Texts of a passage's clauses, in order. */
 export const clauseTextsOf = ({ units, text }: Passage): string[] =>
   units.flatMap((unit) => clausesOf(unit).map(({ start, end }) => text.slice(start, end)));
 
 const overlaps = (a: Span, b: Span): boolean => a.start < b.end && b.start < a.end;
 
-/** Spans of a unit, at most. */
+/** Maximum spans of a unit. */
 const mostOfUnit = 3;
-/** Nats that a span must surprise by: «of the year» is guessed. */
+/** Minimum surprise of a span, nats: "of the year" can be guessed. */
 const leastSurprise = 4;
 
 /**
- * The spans to ask for: all that a writer proposed, then the text's own, by how much they surprise, none over another.
- * `surprise`: −log p of a span after what stands before it, nats.
- * `isWhole`: where something of a unit was proposed, all of it was.
+ * The spans to ask for: all that a writer proposed, then the text's own by how surprising they are, without overlaps.
+ * `surprise`: −log p of a span given the text before it, nats.
+ * `isWhole`: where a writer proposed spans of a unit, only those are asked for.
  */
 export function worthAsking(
   passage: Passage,
@@ -167,7 +173,7 @@ export function worthAsking(
   });
 }
 
-/** Figures come before parts of sentences: they are what questions are about. */
+/** Surprise weighted by kind. Figures come before parts of sentences, because they are what questions are about. */
 function preference({ span, nats }: { span: Span; nats: number }): number {
   const factor = {
     proposed: 1,

@@ -1,5 +1,6 @@
-// A study: documents → passages → spans worth asking → questions by writers and plain forms → gates → training rows, and what
-// of the documents they cover. Rows never see a benchmark; what coincides with one is found by leakage.ts.
+// A study: documents → passages → spans worth asking → questions by writers and plain forms → gates → training rows,
+// and the coverage of the documents. A study never sees a benchmark; rows that coincide with one are found by
+// leakage.ts.
 import type { Coverage } from "../contract/coverage.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { coverageOf } from "./coverage.ts";
@@ -14,11 +15,11 @@ import { saidOf, studyTargets, type Target } from "./targets.ts";
 import type { Speaker, Writer, Written } from "./writers/writer.ts";
 
 export interface StudyParts {
-  /** The base itself, without an adapter. */
+  /** The base model without an adapter. */
   base: Speaker;
-  /** By the passages that there are; null: plain forms alone. */
+  /** Chooses the writer for the passages; null for plain forms alone. */
   writer: (passages: readonly Passage[]) => Promise<Writer | null>;
-  /** Called between two pieces of work; throws to leave. */
+  /** Called between pieces of work; throws to end the study. */
   progress(done: number, total: number, unit: string): Promise<void>;
 }
 
@@ -28,7 +29,7 @@ export interface StudyReport {
   targets: number;
   rows: number;
   by_kind: Record<string, number>;
-  /** Languages of passages, and whether their interrogatives are known. */
+  /** Passages of each language, and whether its interrogatives are known. */
   languages: Record<string, { passages: number; interrogatives: boolean }>;
   /** How a question's own passage is searched for. */
   search: "lexical";
@@ -39,7 +40,10 @@ export interface StudyReport {
 
 export interface WriterReport {
   name: string;
-  /** Share of what it wrote of the first passages that passed every gate; below `leastUseful` it was not asked further. */
+  /**
+   * Questions about the first passages, and how many of them passed every gate. If the share is below `leastUseful`,
+   * the writer is not asked further.
+   */
   probe: { questions: number; passed: number };
   used: boolean;
   gates: GateCount[];
@@ -47,9 +51,9 @@ export interface WriterReport {
 
 /** Passages of the probe. */
 const probed = 64;
-/** Of a writer's questions, so many must pass, or its time is better spent on plain forms. */
+/** Minimum share of a writer's questions that must pass; below it, the time is better spent on plain forms. */
 const leastUseful = 0.05;
-/** Passages that writers are asked about at a time. */
+/** Passages given to a writer at a time. */
 const together = 16;
 
 export async function study(
@@ -92,7 +96,10 @@ function languagesOf(passages: readonly Passage[]): StudyReport["languages"] {
   return found;
 }
 
-/** Clauses with their parts, by how much these surprise the base or as the writer proposes; cells, values and what documents ask. */
+/**
+ * Chooses the targets: clauses with the parts that most surprise the base or that the writer proposes, and cells,
+ * values and the documents' own questions.
+ */
 async function chooseTargets(
   passages: readonly Passage[],
   lexicon: Lexicon,
@@ -124,7 +131,7 @@ async function chooseTargets(
   return targets;
 }
 
-/** Questions that passed, by the target's id. */
+/** The questions that passed the gates, by the target's id, and a report. */
 async function write(
   targets: readonly Target[],
   lexicon: Lexicon,

@@ -1,4 +1,5 @@
-// A thread's work: what a study makes of documents, which rows give questions away, what the documents say for answers, and what a benchmark may ask of them.
+// The tasks of the study's thread: making a study, finding rows that give questions away, preparing the references for
+// answers, and planning a benchmark.
 import type { MessagePort } from "node:worker_threads";
 import { spread } from "../base/spread.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
@@ -26,7 +27,10 @@ export const overlap = ({ marks, rows }: { marks: QuestionMarks; rows: StudyRow[
 export const passages = (task: { documents: SnapshotDocument[]; organisation: string | null }): Passage[] =>
   passagesOf(task.documents, task.organisation);
 
-/** The text of the passage that each question's words find, under its headings; null where they find none. */
+/**
+ * For each question, the text of the passage that ranks first for its words, under its headings; null if no passage has
+ * them.
+ */
 export function passagesFor({
   documents,
   organisation,
@@ -50,17 +54,17 @@ export const forecast = (task: {
 }): Planned => planned(passagesOf(task.documents, task.organisation), task.options);
 
 export interface References {
-  /** As many statements as drift compares a question with, evenly over all. */
+  /** Statements that drift compares a question with, spread evenly over all documents. */
   exemplars: readonly string[];
-  /** Of all; null of documents without text. */
+  /** Made from all statements; null for documents without text. */
   support: SupportReference | null;
-  /** Of all passages. */
+  /** Made from all passages. */
   sources: SourceReference;
 }
 
 export function references(task: { documents: readonly SnapshotDocument[]; organisation: string | null }): References {
   const all = statementsOf(task.documents);
-  // The organisation's name stands in every heading then, and a question that says it is about every passage alike.
+  // The organisation's name is then in every heading, so a question that names it matches every passage alike.
   const passages = passagesOf(task.documents, task.organisation).map((passage) => ({
     document: passage.document,
     start: passage.start,
@@ -78,7 +82,7 @@ export interface StudyTask {
   documents: readonly SnapshotDocument[];
   organisation: string | null;
   options: RowOptions;
-  /** Who phrases questions: a teacher, the shipped writer, or the base itself; null: plain forms alone. */
+  /** What phrases the questions: a teacher, the shipped writer, or the base itself; null for plain forms alone. */
   writer:
     | { kind: "teacher"; name: string }
     | { kind: "shipped"; languages: readonly string[] }
@@ -86,7 +90,7 @@ export interface StudyTask {
     | null;
 }
 
-/** What it asks goes through the port. */
+/** Makes a study; its calls to models go through the port. */
 export async function study({ port, ...task }: StudyTask & { port: MessagePort }): ReturnType<typeof makeStudy> {
   const { base, writer: speaker, lessons, progress } = asking(port);
   const { writer: by, options } = task;
@@ -108,7 +112,7 @@ export const plan = ({ documents, ...options }: PlanTask): ItemPlan[] => planOf(
 export interface PlanTask {
   documents: readonly SnapshotDocument[];
   seed: number;
-  /** Questions. */
+  /** Number of questions wanted. */
   wanted: number;
 }
 

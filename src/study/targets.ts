@@ -1,30 +1,31 @@
-// Targets: what is to be known, each a short answer and all that it can be asked by.
+// Targets: the facts to be learned, each with a short answer and everything that a question for it can be made of.
 import { cellsJoin, type Passage, type Place, type Unit } from "./passages.ts";
 import { clausesOf, type Span, type SpanKind } from "./spans.ts";
 
 export interface Target {
-  /** The passage's id and where in it the answer stands. */
+  /** The passage's id and the answer's offset in it; for kind `asked`, `?` and the offset of the unit. */
   id: string;
   passage: Passage;
   unit: Unit;
   kind: SpanKind | "key" | "asked";
   answer: string;
-  /** Of the unit that says it, in the document. */
+  /** Place in the document of the unit that states the answer. */
   place: Place;
-  /** Of the answer in the passage's text; null where it is no span of it. */
+  /** Span of the answer in the passage's text; null if it is not a single span. */
   span: Span | null;
-  /** What says it, parted around the answer. */
+  /** Text around the answer. For a cell, `before` holds what identifies it; for kind `asked`, the question. */
   before: string;
   after: string;
-  /** What was said just before it in the same paragraph; empty at its beginning. */
+  /** The unit before it in the same paragraph, or the question that it answers; empty at the start of the paragraph. */
   earlier: string;
-  /** Of a clause: what in it is worth asking for, in the passage's text. */
+  /** For a clause: the spans within it that are worth asking about, as offsets in the passage's text. */
   parts?: readonly Span[];
 }
 
 /**
- * What a study asks for: prose clause by clause, since words that ask for one part of a sentence seldom tell it from the next part; the
- * whole clause answers, and what of it is asked for is drawn for each question (forms.ts). Values, cells and answered questions by themselves.
+ * The targets of a study. Prose is taken clause by clause, since words that ask for one part of a sentence seldom
+ * distinguish it from the next part: the whole clause is the answer, and the part that is asked for is drawn for each
+ * question (forms.ts). Values, cells and questions that the document answers are targets of their own.
  */
 export function studyTargets(passage: Passage, spans: readonly { unit: Unit; span: Span }[]): Target[] {
   const clauses = passage.units.flatMap((unit) =>
@@ -40,7 +41,10 @@ export function studyTargets(passage: Passage, spans: readonly { unit: Unit; spa
   );
 }
 
-/** Words of a clause without a figure, at least: «Your first day.» heads what follows, and says nothing; nor does what a colon ends. */
+/**
+ * Minimum words of a clause without a figure: "Your first day." introduces what follows and states nothing. A clause
+ * that ends with a colon is dropped too.
+ */
 const fewest = 4;
 
 const isTold = (clause: string): boolean =>
@@ -71,7 +75,7 @@ export function targetsOf(passage: Passage, spans: readonly { unit: Unit; span: 
   return [...ofSpans, ...passage.units.flatMap((unit) => cellTargets(passage, unit)), ...askedTargets(passage)];
 }
 
-/** The unit before each in its paragraph; after a question, that question. */
+/** For each unit the one before it in its paragraph; after a question, that question. */
 function earlierOf({ units, text }: Passage): ReadonlyMap<Unit, string> {
   const earlier = new Map<Unit, string>();
   let last: Unit | null = null;
@@ -86,22 +90,27 @@ function earlierOf({ units, text }: Passage): ReadonlyMap<Unit, string> {
   return earlier;
 }
 
-/** Words that introduce a list and still come first in an answer, at most: behind more of them it would be late with what was asked. */
+/**
+ * Maximum words of a list's introduction that still come first in an answer: after a longer one, the answer would come
+ * too late.
+ */
 const mostAhead = 12;
 
-/** What is said in answer: an item of a list with the words that introduce it. */
+/** The answer as it is given: an item of a list comes with the words that introduce the list. */
 export function saidOf({ unit, answer, kind }: Target): string {
   if (kind !== "clause" || unit.type !== "item" || unit.lead === "" || !unit.text.startsWith(answer)) return answer;
   if (unit.lead.split(/\s+/).length <= mostAhead) return `${unit.lead} ${answer}`;
   return `${answer.replace(/[.,;]+$/, "")} (${unit.lead.replace(/\s*[:：]$/, "")})`;
 }
 
-/** Its answer is a whole clause; what a question is after is some words of it. */
+/** Whether the answer is a whole clause; a question then asks for some words of it. */
 export const isClause = ({ kind }: Target): boolean => kind === "clause";
 
 export const isQuestion = (text: string): boolean => /[?？]$/.test(text);
 
-/** Every cell by its row and column, and the row by two of its cells. */
+/**
+ * Targets of a row: each cell after the first by its row and column, and the first cell by at least two of the others.
+ */
 function cellTargets(passage: Passage, unit: Unit): Target[] {
   if (unit.type !== "row") return [];
   const { cells, header } = unit;
@@ -126,10 +135,10 @@ function cellTargets(passage: Passage, unit: Unit): Target[] {
   return [...others, { ...common, id: `${passage.id}:${span.start}`, kind: "key", answer: cells[0]!, span, before }];
 }
 
-/** Words of a cell that names its row, at most: a longer one is a remark. */
+/** Maximum words of a cell that names its row: a longer one is a remark. */
 const longestName = 6;
 
-/** Cells that say which row it is, other than the one asked for: its first, and those in words. */
+/** Cells that identify the row, other than the one asked for: the first, and short ones with words. */
 export const namesOf = (cells: readonly string[], asked: number): string[] =>
   cells.filter(
     (cell, column) =>
@@ -138,10 +147,10 @@ export const namesOf = (cells: readonly string[], asked: number): string[] =>
       (column === 0 || (/\p{L}{2}/u.test(cell) && cell.split(/\s+/).length <= longestName)),
   );
 
-/** Words of an answer that a document itself gives to a question. */
+/** Maximum words of an answer that the document itself gives to a question. */
 const longestAnswer = 45;
 
-/** Where the document asks and answers: its question, and all up to the next one. */
+/** Questions that the document itself asks; each is answered by the text up to the next question. */
 function askedTargets(passage: Passage): Target[] {
   const { units } = passage;
   const targets = units.flatMap((unit, at): Target[] => {

@@ -1,5 +1,5 @@
-// What reads all documents or rows of a run or a benchmark does so in a thread of its own: minutes on large ones, during which whoever
-// asked must still answer.
+// Work that reads all documents or rows of a run or benchmark has its own thread: on large ones it takes minutes,
+// during which the main thread must keep responding.
 import { MessageChannel } from "node:worker_threads";
 import { Piscina } from "piscina";
 import { type Answering, answer } from "./remote.ts";

@@ -1,8 +1,8 @@
-// Whether scores are the chances they say they are. Scores are in [0, 1].
+// Calibration: whether scores agree with the observed chance of being right. Scores are in [0, 1].
 import { seeded } from "./random.ts";
 
 export interface ReliabilityBin {
-  /** Least and greatest score in it. */
+  /** Least and greatest score in the bin. */
   low: number;
   high: number;
   n: number;
@@ -11,7 +11,7 @@ export interface ReliabilityBin {
   accuracy: number;
 }
 
-/** Answers in order of their scores, cut into bins of as equal number as can be. Fewer bins where there are fewer answers. */
+/** Answers in order of their scores, cut into bins of nearly equal size. Fewer bins when there are fewer answers. */
 export function reliability(scores: readonly number[], labels: readonly boolean[], bins: number): ReliabilityBin[] {
   const n = scores.length;
   const order = Array.from(scores.keys()).sort((a, b) => scores[a]! - scores[b]!);
@@ -28,18 +28,18 @@ export function reliability(scores: readonly number[], labels: readonly boolean[
   });
 }
 
-/** Bins of every figure here: of equal mass. */
+/** Number of equal-mass bins for every figure here. */
 const binCount = 10;
 
-/** Expected calibration error: the mean distance of accuracy and score over ten bins of equal mass, by their sizes. */
+/** Expected calibration error: the mean distance between accuracy and score over ten bins of equal mass, weighted by size. */
 export function expectedCalibrationError(scores: readonly number[], labels: readonly boolean[]): number {
   const bins = reliability(scores, labels, binCount);
   return bins.reduce((sum, { n, score, accuracy }) => sum + n * Math.abs(accuracy - score), 0) / scores.length;
 }
 
 /**
- * The root-mean-square calibration error over the same bins, without what chance adds to it (Kumar, Liang and Ma 2019,
- * arXiv 1909.10155, definition 4.1); 0 where chance explains all of it. Bins of one answer say nothing.
+ * The root-mean-square calibration error over the same bins, less the part due to chance (Kumar, Liang and Ma 2019,
+ * arXiv 1909.10155, definition 4.1); 0 when chance explains all of it. Bins of one answer are skipped.
  */
 export function debiasedCalibrationError(scores: readonly number[], labels: readonly boolean[]): number {
   let sum = 0;
@@ -49,8 +49,8 @@ export function debiasedCalibrationError(scores: readonly number[], labels: read
 }
 
 /**
- * What `expectedCalibrationError` would be of scores that are exactly right: labels drawn by the scores themselves, many times.
- * A real score is not refuted while its error is at most `p95`.
+ * `expectedCalibrationError` of perfectly calibrated scores: labels are drawn with the scores as probabilities, many times.
+ * Real scores are not refuted while their error is at most `p95`.
  */
 export function perfectScoreBand(
   scores: readonly number[],
@@ -69,11 +69,11 @@ export function perfectScoreBand(
   };
 }
 
-/** Mean squared distance of score and outcome. */
+/** Mean squared distance between score and outcome. */
 export const brierScore = (scores: readonly number[], labels: readonly boolean[]): number =>
   scores.reduce((sum, score, at) => sum + (score - Number(labels[at])) ** 2, 0) / scores.length;
 
-/** 1 − Brier / (accuracy · (1 − accuracy)): what the scores add to knowing the accuracy alone. null where that says it all. */
+/** 1 − Brier / (accuracy · (1 − accuracy)): what the scores add to knowing the accuracy alone. null for accuracy 0 or 1. */
 export function brierSkill(scores: readonly number[], labels: readonly boolean[]): number | null {
   const accuracy = labels.filter(Boolean).length / labels.length;
   const known = accuracy * (1 - accuracy);

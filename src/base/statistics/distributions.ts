@@ -1,4 +1,4 @@
-// Distributions that intervals and tests are made of. Accurate to about 1e-10, which is far more than any count of items deserves.
+// Distributions for intervals and tests. Accurate to about 1e-10, which is far more than any number of items needs.
 
 /** ln Γ(x), x > 0: Lanczos' approximation with g = 7 and nine terms. */
 export function logGamma(x: number): number {
@@ -44,7 +44,7 @@ export function incompleteBeta(x: number, a: number, b: number): number {
 export const binomialTail = (k: number, n: number, p: number): number =>
   k <= 0 ? 1 : k > n ? 0 : incompleteBeta(p, k, n - k + 1);
 
-/** P(X ≤ x) of the standard normal distribution: a series that loses no digit to cancellation (Marsaglia 2004). */
+/** P(X ≤ x) of the standard normal distribution: a series without loss of digits by cancellation (Marsaglia 2004). */
 export function normalCdf(x: number): number {
   if (Math.abs(x) > 8) return x > 0 ? 1 : 0;
   let [sum, term] = [x, x];
@@ -68,7 +68,7 @@ export function studentQuantile(p: number, degrees: number): number {
   return bisect((t) => studentCdf(t, degrees) >= p, 0, high);
 }
 
-/** The least x between `low` and `high`, to 1e-7 of their distance, at which a condition holds that holds from there on. */
+/** The least x between `low` and `high`, to 1e-7 of their distance, at which `holds` is true. It must stay true above that x. */
 export function bisect(holds: (x: number) => boolean, low: number, high: number): number {
   const within = 1e-7 * (high - low);
   let [no, yes] = [low, high];

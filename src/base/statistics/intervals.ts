@@ -1,5 +1,5 @@
-// What the score of a set of items is worth. Items come as scores in [0, 1] with the cluster each belongs to (its document, or the
-// fact that it asks for): items of one cluster are right or wrong together more often than others, and so count for less.
+// Confidence intervals for the score of a set of items. Items are scores in [0, 1] with the cluster that each belongs to (its
+// document, or the fact that it asks about). Items of one cluster tend to be right or wrong together, and so count for less.
 import { studentQuantile } from "./distributions.ts";
 import { seeded } from "./random.ts";
 
@@ -15,18 +15,18 @@ export interface Score {
 export interface ClusteredScore extends Score {
   method: "wilson" | "cluster_bootstrap";
   clusters: number;
-  /** By how much clustering widens the variance; 1 of items that stand alone. */
+  /** Factor by which clustering widens the variance; 1 for independent items. */
   design_effect: number;
 }
 
 /** 97.5 % of a normal distribution lies below it. */
 export const z95 = 1.959963984540054;
 
-/** Draws of a bootstrap, and where they start, so that the same items always give the same interval. */
+/** Number of bootstrap draws, and their seed: the same items always give the same interval. */
 const draws = 2000;
 export const bootstrapSeed = 20_260_101;
 
-/** Wilson's interval of a share. Of no items at all nothing is known: 0 to 100. `worth`: independent items that n count for. */
+/** Wilson's interval of a share; 0 to 100 when there are no items. `worth`: number of independent items that n count for. */
 export function wilson(correct: number, n: number, worth = n): Score {
   if (n === 0) return { score: 0, low: 0, high: 100, n };
   const share = correct / n;
@@ -41,8 +41,8 @@ export function wilson(correct: number, n: number, worth = n): Score {
 }
 
 /**
- * The score of items with its interval: Wilson's over the number of items that they are worth once clustering is taken off. Where
- * every item is right or wrong the design effect says how many; where some are in between, the bootstrap over clusters.
+ * The score of items with Wilson's interval, over the number of independent items that they count for given their clusters. When
+ * every item is right or wrong, the design effect gives that number; when some are in between, the bootstrap over clusters does.
  */
 export function scoreOf(scores: readonly number[], clusters: readonly string[]): ClusteredScore {
   const groups = grouped(scores, clusters);
@@ -58,7 +58,7 @@ export function scoreOf(scores: readonly number[], clusters: readonly string[]):
   };
 }
 
-/** Items that n clustered ones are worth (Korn and Graubard 1998): fewer clusters also know their own variance less well. */
+/** Independent items that n clustered ones count for (Korn and Graubard 1998). Few clusters also estimate variance less well. */
 function worth(n: number, clusters: number, design: number): number {
   if (n < 2) return n;
   if (clusters < 2) return 1;
@@ -104,8 +104,8 @@ export function designEffect(groups: readonly number[][]): number {
 }
 
 /**
- * The variance of the mean over what that of as many items, each right or wrong, would be. Below 1 where scores lie between right
- * and wrong; 1 where all are the same, which says nothing of their spread.
+ * The variance of the mean, divided by that of as many independent items that are each right or wrong. It can be below 1 when
+ * scores lie between right and wrong, and is 1 when all are the same, which tells nothing about their spread.
  */
 function designByBootstrap(groups: readonly number[][]): number {
   const n = sum(groups.map((group) => group.length));
@@ -132,6 +132,6 @@ export function bootstrapError(groups: readonly number[][]): number {
   });
   const middle = means.reduce((total, mean) => total + mean, 0) / draws;
   const variance = means.reduce((total, mean) => total + (mean - middle) ** 2, 0) / draws;
-  // Drawn from k clusters, the spread is that of k − 1.
+  // Resampling k clusters underestimates the variance by the factor (k − 1) / k.
   return Math.sqrt((variance * k) / (k - 1));
 }

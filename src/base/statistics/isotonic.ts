@@ -1,6 +1,6 @@
 // Isotonic regression, and its centred form: non-decreasing curves through shares of successes.
 
-/** A curve by its knots, xs rising strictly, ys never falling. */
+/** A curve given by its knots: xs rise strictly, ys never fall. */
 export interface Curve {
   xs: number[];
   ys: number[];
@@ -16,8 +16,8 @@ interface Block {
 }
 
 /**
- * Pools adjacent violators: blocks of rising mean, equal xs in one block. Blocks of equal means are one, for a curve flat
- * between them is no different.
+ * Pools adjacent violators into blocks of rising mean, with equal xs in one block. Adjacent blocks of equal mean are merged,
+ * which does not change the curve.
  */
 function poolAdjacentViolators(xs: readonly number[], ys: readonly number[]): Block[] {
   const order = Array.from(xs.keys()).sort((a, b) => xs[a]! - xs[b]!);
@@ -57,8 +57,8 @@ export function fitIsotonic(xs: readonly number[], ys: readonly number[]): Curve
 
 /**
  * Centred isotonic regression (Oron and Flournoy 2017, Statistics in Biopharmaceutical Research 9, 258–267): each step shrinks
- * to one knot at the mean x of its observations, so that the curve rises between them. Steps at 0 and at 1, beyond which a share
- * cannot go, stay as wide as they are.
+ * to one knot at the mean x of its observations, so that the curve rises between them. Steps at 0 and at 1, the limits
+ * of a share, keep their width.
  */
 export function fitCentredIsotonic(xs: readonly number[], ys: readonly number[]): Curve {
   const curve: Curve = { xs: [], ys: [] };
@@ -73,7 +73,7 @@ export function fitCentredIsotonic(xs: readonly number[], ys: readonly number[])
   return curve;
 }
 
-/** Straight between knots, level beyond them. */
+/** Linear between knots, constant beyond them. */
 export function interpolate({ xs, ys }: Curve, x: number): number {
   if (x <= xs[0]!) return ys[0]!;
   if (x >= xs.at(-1)!) return ys.at(-1)!;

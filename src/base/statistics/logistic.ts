@@ -3,7 +3,7 @@
 /** σ(x), without overflow. */
 export const sigmoid = (x: number): number => (x >= 0 ? 1 / (1 + Math.exp(-x)) : Math.exp(x) / (1 + Math.exp(x)));
 
-/** On standardised features: margin = bias + Σ weight · (value − mean) / scale. */
+/** A model on standardised features: margin = bias + Σ weight · (value − mean) / scale. */
 export interface Logistic {
   means: number[];
   scales: number[];
@@ -30,7 +30,7 @@ export function fitLogistic(
   const width = rows[0]!.length;
   const columns = Array.from({ length: width }, (_, at) => rows.map((row) => row[at]!));
   const means = columns.map(mean);
-  // A feature that never varies says nothing: scale 1 leaves it at 0.
+  // A feature that never varies carries no information; scale 1 leaves it at 0.
   const scales = columns.map((column, at) => Math.sqrt(mean(column.map((value) => (value - means[at]!) ** 2))) || 1);
   const standard = rows.map((row) => [...row.map((value, at) => (value - means[at]!) / scales[at]!), 1]);
   const weights = newton(standard, labels.map(Number), [...new Array<number>(width).fill(penalty), 0]);
@@ -45,7 +45,7 @@ export interface Platt {
 
 /**
  * Platt's scaling (Platt 1999, with the targets (n₊ + 1) / (n₊ + 2) and 1 / (n₋ + 2), which keep a perfect separation finite).
- * His A and B are −a and −b.
+ * Platt's A and B are −a and −b.
  */
 export function fitPlatt(margins: readonly number[], labels: readonly boolean[]): Platt {
   const right = labels.filter(Boolean).length;
@@ -114,7 +114,7 @@ function lossOf(
   return loss;
 }
 
-/** Solves a symmetric positive definite system by Gauss elimination with pivots. a [d][d] and b [d] are used up. */
+/** Solves a symmetric positive definite system by Gaussian elimination with pivots. a [d][d] and b [d] are overwritten. */
 function solve(a: number[][], b: number[]): number[] {
   const width = b.length;
   for (let column = 0; column < width; column++) {

@@ -1,24 +1,24 @@
-// Two models on the same items: whether they differ, by how much, and what difference could have hidden.
+// Compares two models on the same items: whether they differ, by how much, and which difference could go undetected.
 import { binomialTail, bisect, studentQuantile } from "./distributions.ts";
 import { bootstrapError, grouped, z95 } from "./intervals.ts";
 import { seededWords } from "./random.ts";
 
 export interface Comparison {
   n: number;
-  /** Items that the first answers better, and worse. */
+  /** Items that the first model answers better, and worse. */
   gained: number;
   lost: number;
-  /** Points, the first less the second, with the 95 % interval. */
+  /** First minus second, in points, with the 95 % interval. */
   difference: number;
   low: number;
   high: number;
   method: "mcnemar" | "sign_flip";
   clusters: number;
-  /** Two-sided: that two equally good models differ as much. */
+  /** Two-sided probability that two equally good models differ at least as much. */
   p_value: number;
-  /** One-sided: that the first, no worse than the second, does as badly against it. */
+  /** One-sided probability that the first model does at least as badly, if it is no worse than the second. */
   p_worse: number;
-  /** Points: the true difference that this comparison shows, two-sided at 5 %, in 80 % of all cases. */
+  /** The true difference in points that this comparison detects, two-sided at 5 %, in 80 % of all cases. */
   minimum_detectable: number;
 }
 
@@ -41,13 +41,16 @@ export function compareScores(
       method: "mcnemar",
       p_value: mcnemar(gained, lost),
       p_worse: binomialTail(lost, gained + lost, 0.5),
-      // Two models that never differed do not show that no difference could have hidden: one item is the least that counts.
+      // Even if no item differs, a small difference could go undetected: at least one item is assumed to differ.
       minimum_detectable: minimumDetectableEffect(n, Math.max(1, gained + lost) / n),
     };
   return { ...shown, ...meanDifference(groups, n), method: "sign_flip", ...signFlip(groups) };
 }
 
-/** Items that the first answers better and worse, differences by cluster, and whether McNemar's exact test holds: items right or wrong, each a cluster. */
+/**
+ * Items that the first model answers better and worse, differences by cluster, and whether McNemar's exact test applies: every
+ * item is right or wrong, and a cluster of its own.
+ */
 export function tallied(
   first: readonly number[],
   second: readonly number[],
@@ -64,13 +67,13 @@ export function tallied(
 }
 
 /**
- * McNemar's test, exact and two-sided: the chance that, were both models equally good, items that only one of them answers
- * right were shared out at least as unevenly as `gained` to `lost`.
+ * McNemar's test, exact and two-sided: the probability, if both models are equally good, that the items which only one of them
+ * answers right are split at least as unevenly as `gained` to `lost`.
  */
 export function mcnemar(gained: number, lost: number): number {
   const n = gained + lost;
   const fewer = Math.min(gained, lost);
-  // In logarithms, for 2^-n underflows from n = 1075 on.
+  // In logarithms, because 2^-n underflows from n = 1075 on.
   let logTerm = -n * Math.LN2;
   let sum = Math.exp(logTerm);
   for (let k = 1; k <= fewer; k++) {
@@ -94,17 +97,17 @@ function pairedShares(gained: number, lost: number, n: number): { difference: nu
 
 const flipDraws = 9999;
 const flipSeed = 20_260_102;
-/** Clusters that differ, up to which every pattern of signs is tried. */
+/** Up to this many differing clusters, every pattern of signs is tried. */
 const mostEnumerated = 14;
 
 /**
- * The sign-flip test: were both models equally good, each cluster's summed difference could as well have had the other sign.
- * Exact where few clusters differ, else over drawn patterns, the observed one counted among them (Phipson and Smyth 2010).
+ * The sign-flip test: if both models are equally good, each cluster's summed difference could as well have the other sign. Exact
+ * when few clusters differ; else over random patterns, the observed one counted among them (Phipson and Smyth 2010).
  */
 export function signFlip(groups: readonly number[][]): { p_value: number; p_worse: number } {
   const sums = groups.map((group) => group.reduce((total, value) => total + value, 0)).filter((sum) => sum !== 0);
   const observed = sums.reduce((total, value) => total + value, 0);
-  // A pattern that gives the same sum in another order of adding is as far out as the observed one.
+  // Tolerance for rounding: the same sum added in another order must count as equal to the observed one.
   const slack = 1e-9 * Math.max(1, Math.abs(observed));
   let [far, low] = [0, 0];
   const look = (sum: number): void => {
@@ -131,9 +134,9 @@ export function signFlip(groups: readonly number[][]): { p_value: number; p_wors
 }
 
 /**
- * The smallest true difference in points that McNemar's exact test over n items finds, two-sided at 5 %, in 80 % of all cases;
- * 100 where no difference is found that often. `discordance` is the share of items that exactly one of the two answers right; two
- * models that differ by more than that disagree on as many items as they differ by.
+ * The smallest true difference in points that McNemar's exact test over n items detects, by default two-sided at 5 % in 80 % of
+ * all cases; 100 when none is detected that often. `discordance` is the share of items that exactly one of the two models answers
+ * right. For a difference larger than `discordance`, the difference itself is used as the share.
  */
 export function minimumDetectableEffect(
   n: number,
@@ -144,7 +147,7 @@ export function minimumDetectableEffect(
   return n > 0 && isSeen(1) ? 100 * bisect(isSeen, 0, 1) : 100;
 }
 
-/** How often McNemar's exact test, two-sided at `alpha`, finds a true difference between models that disagree on a share of n items. */
+/** Power of McNemar's exact test, two-sided at `alpha`, for a true difference `effect`; `discordance` as above. */
 export function mcnemarPower(n: number, discordance: number, effect: number, alpha = significance): number {
   const favour = (discordance + effect) / (2 * discordance);
   const spread = 8 * Math.sqrt(n * discordance * (1 - discordance)) + 8;
@@ -152,7 +155,7 @@ export function mcnemarPower(n: number, discordance: number, effect: number, alp
   const last = Math.min(n, Math.ceil(n * discordance + spread));
   let found = 0;
   let above = binomialTail(first, n, discordance);
-  // Items that one model must win; it rises with those that differ.
+  // Items that one model must win for significance; rises with the number that differ.
   let needed = Math.ceil(first / 2);
   for (let differing = first; differing <= last; differing++) {
     while (binomialTail(needed, differing, 0.5) > alpha / 2) needed++;
@@ -166,8 +169,8 @@ export function mcnemarPower(n: number, discordance: number, effect: number, alp
 }
 
 /**
- * The mean difference in points with its interval, and the true one that would be found, by the spread between clusters: the
- * bootstrap's standard error and Student's distribution over the clusters. One cluster tells nothing of others.
+ * The mean difference in points with its interval, and the detectable difference, both from the spread between clusters: the
+ * bootstrap's standard error and Student's distribution over the clusters. A single cluster gives the widest interval.
  */
 function meanDifference(
   groups: readonly number[][],
@@ -176,7 +179,7 @@ function meanDifference(
   const k = groups.length;
   const difference = n === 0 ? 0 : (100 * groups.flat().reduce((total, value) => total + value, 0)) / n;
   if (k < 2) return { difference, low: -100, high: 100, minimum_detectable: 100 };
-  // As above, one item is the least that counts.
+  // As in compareScores, at least one item is assumed to differ.
   const error = 100 * Math.max(bootstrapError(groups), 1 / n);
   const reach = studentQuantile(1 - significance / 2, k - 1);
   return {
@@ -187,7 +190,7 @@ function meanDifference(
   };
 }
 
-/** Which of several one-sided p-values are significant, held to `alpha` together (Holm 1979). */
+/** Which of several one-sided p-values are significant, with `alpha` as the error rate of all together (Holm 1979). */
 export function holm(pValues: readonly number[], alpha = significance): boolean[] {
   const order = pValues.map((p, index) => ({ p, index })).sort((a, b) => a.p - b.p);
   const rejected = pValues.map(() => false);
@@ -199,8 +202,8 @@ export function holm(pValues: readonly number[], alpha = significance): boolean[
 }
 
 /**
- * The true loss in points that the one-sided test of a comparison finds in 95 % of all cases, also at the strictest level that Holm's
- * procedure asks of so many comparisons together.
+ * The true loss in points that a comparison's one-sided test detects in 95 % of all cases, even at the strictest level that
+ * Holm's procedure requires of `together` comparisons.
  */
 export function detectableLoss(comparison: Comparison, together: number): number {
   const { method, n, clusters, gained, lost, minimum_detectable } = comparison;

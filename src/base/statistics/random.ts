@@ -4,7 +4,7 @@ export function seeded(seed: number): () => number {
   return () => next() / 2 ** 32;
 }
 
-/** Likewise, as whole numbers below 2^32. */
+/** As seeded, but as whole numbers below 2^32. */
 export function seededWords(seed: number): () => number {
   let state = seed | 0;
   return () => {

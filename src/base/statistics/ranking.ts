@@ -19,7 +19,7 @@ export function auroc(positives: readonly number[], negatives: readonly number[]
   return (rankSum - least) / (positives.length * negatives.length);
 }
 
-/** The same of scores and whether each answer is right. */
+/** As auroc, from scores and whether each answer is right. */
 export const aurocOf = (scores: readonly number[], labels: readonly boolean[]): number | null =>
   auroc(
     scores.filter((_, at) => labels[at]),
@@ -41,7 +41,7 @@ function rightAmongBest(scores: readonly number[], labels: readonly boolean[]): 
   return found;
 }
 
-/** Mean accuracy of what is kept while the least certain are rejected one by one, up to `share` of all. */
+/** Mean accuracy of the answers kept while the least certain are rejected one by one, up to `share` of all. */
 function rejectionArea(found: readonly number[], share: number): number {
   const n = found.length;
   const rejected = Math.floor(share * n);
@@ -52,8 +52,8 @@ function rejectionArea(found: readonly number[], share: number): number {
 
 /**
  * The prediction-rejection ratio (LM-Polygraph, arXiv 2406.15627): the area under accuracy against rejection, up to half of the
- * answers, where 0 is rejecting at random and 1 rejecting the wrong ones first. null where all are right or all wrong, and of
- * fewer than two answers.
+ * answers, scaled so that 0 is rejecting at random and 1 is rejecting the wrong ones first. null when all answers are right or
+ * all wrong, as they are when there are fewer than two.
  */
 export function predictionRejectionRatio(scores: readonly number[], labels: readonly boolean[]): number | null {
   const right = labels.filter(Boolean).length;
@@ -64,7 +64,7 @@ export function predictionRejectionRatio(scores: readonly number[], labels: read
   return (area - random) / (oracle - random);
 }
 
-/** The mean accuracy over all coverages 1/n … 1 (AUARC); 1 less it is the area under the risk-coverage curve. Of none null. */
+/** Mean accuracy over all coverages 1/n … 1 (AUARC), which is 1 − the area under the risk-coverage curve. null without answers. */
 export function accuracyRejectionArea(scores: readonly number[], labels: readonly boolean[]): number | null {
   return scores.length === 0 ? null : rejectionArea(rightAmongBest(scores, labels), 1);
 }

@@ -1,4 +1,4 @@
-// How fast a running appliance answers: many clients over its own API, with prompts and answers of staggered lengths.
+// Measures how fast a running appliance answers many clients over its API, with prompts and answers of varied lengths.
 import { Failure } from "../../base/errors.ts";
 import { eventsOf } from "../client.ts";
 
@@ -30,7 +30,7 @@ interface Timing {
 const words =
   "the gate valve of line four opens when pressure in tank nine falls below the limit written on page".split(" ");
 
-/** Half to one and a half times, different for each request, as real traffic has. */
+/** A factor from 0.5 to 1.5 that differs from request to request, as lengths do in real traffic. */
 const stretch = (index: number): number => 0.5 + ((index * 7919) % 101) / 100;
 
 const promptOf = (index: number, count: number): string =>

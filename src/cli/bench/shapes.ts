@@ -1,4 +1,4 @@
-// Shapes of published models, by their configurations, for measuring without their files.
+// Shapes of published models, taken from their configurations, for measuring without the model files.
 import type { MadeUpModel } from "../../engine/trainer.ts";
 
 export const shapes = {

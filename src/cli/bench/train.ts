@@ -1,4 +1,5 @@
-// How fast the trainer trains, through the same calls as a run: token rows in, tokens per second, peak memory and losses out.
+// Measures the trainer through the same calls as a run: takes token rows, reports tokens per second, peak memory and
+// losses.
 import { createReadStream } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -26,9 +27,9 @@ export interface TrainBench {
   threads: number;
   precision?: "bf16" | "fp32";
   seed: number;
-  /** Rows in file order, for comparing loss curves; otherwise batches of like lengths, shuffled. */
+  /** Rows in file order, for comparing loss curves; otherwise batches of similar lengths, shuffled. */
   inOrder: boolean;
-  /** A PEFT folder to start from; its rank, alpha and targets count then. */
+  /** PEFT folder to start from; its rank, alpha and targets replace those given here. */
   init?: string;
 }
 
@@ -36,38 +37,45 @@ export interface TrainFigures {
   tokens_per_second: number;
   tokens: number;
   seconds: number;
-  /** Of the trainer's process; on a GPU of its memory. */
+  /** Peak memory of the trainer's process; on a GPU, of the GPU's memory. */
   peak_memory_bytes: number;
-  /** With what Node takes for itself; on a GPU the same. */
+  /** Peak memory with Node's own added; on a GPU the same as peak_memory_bytes. */
   peak_memory_of_all_bytes: number;
   device: "cpu" | "cuda";
   precision: "bf16" | "fp32";
   adapter_parameters: number;
-  /** Mean over the trained tokens, per step. */
+  /** Mean loss over the trained tokens, per step. */
   loss: number[];
-  /** Tokens that went through the layers: beginnings that rows share count once, and what nothing asks for not at all. */
+  /**
+   * Tokens that went through the layers. Beginnings that rows share count once; tokens whose result is not needed do
+   * not count.
+   */
   computed_tokens: number;
-  /** Share of the timed steps' time per op; empty on a GPU, which does not say. */
+  /** Share of the timed steps' time per op; empty on a GPU, which does not report it. */
   ops: Record<string, number>;
-  /** Time that the needed arithmetic takes at the rate of the device's matrix products / time it took. */
+  /**
+   * Time that the required arithmetic takes at the rate of the device's matrix products, divided by the time measured.
+   */
   floor_fraction: number;
   gemm_flops_per_second: number;
-  /** What the trainer's matrix products ran on: a setting of OpenBLAS may hold back what the processor has; of a GPU its name and for
-   *  which device its kernels were compiled. */
+  /**
+   * What the trainer's matrix products ran on, because a setting of OpenBLAS may hold back what the processor offers.
+   * For a GPU, its name and the device that its kernels were compiled for.
+   */
   kernels: string;
 }
 
 interface TokenRow {
   tokens: number[];
-  /** Per token; each belongs to the token it stands on. */
+  /** Loss weight of each token, at that token's own position. */
   weights: number[];
 }
 
 const targets: AdapterTarget[] = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 const adamw = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 };
-/** Steps sent ahead of the one being computed, so that the trainer never waits for us. */
+/** Steps sent ahead of the one being computed, so that the trainer never waits for this process. */
 const stepsAhead = 2;
-/** Tokens of one call; a batch above it is split. */
+/** Maximum tokens of one call; a larger batch is split. */
 const callTokens = 8192;
 
 export async function benchTraining(
@@ -88,7 +96,7 @@ export async function benchTraining(
     const { parameters } = await trainer.createAdapter("bench", shape);
     if (bench.init !== undefined) await trainer.load("bench", bench.init);
     const timed = await steps(bench, rows, trainer, onStep);
-    // Read before the rate is measured, which takes memory of its own.
+    // Read before the rate is measured, because measuring takes memory of its own.
     const { peakDeviceBytes, kernels } = await trainer.profile();
     const peak = device === "cuda" ? peakDeviceBytes : await peakMemoryOfChildren();
     const { counted, ...rest } = timed;
@@ -103,7 +111,7 @@ export async function benchTraining(
       device,
       precision,
     });
-    // Where ops do not count their arithmetic, the formula does.
+    // Where the ops do not count their arithmetic, the estimate is used.
     const flops = counted > 0 ? counted : flopsPerToken * timed.computed_tokens;
     return {
       ...rest,
@@ -150,7 +158,7 @@ async function adapterShape(bench: TrainBench): Promise<{ rank: number; alpha: n
 }
 
 type Steps = Pick<TrainFigures, "tokens_per_second" | "tokens" | "seconds" | "loss" | "computed_tokens" | "ops"> & {
-  /** Arithmetic of the ops; 0 where they do not count it. */
+  /** Floating-point operations of all ops; 0 where they are not counted. */
   counted: number;
 };
 
@@ -184,7 +192,7 @@ async function steps(
     const batch = nextBatch();
     for (const row of batch) tokens += row.tokens.length;
     const answer = sendStep(bench, batch, step, trainer);
-    // Awaited in its turn; until then its failure must not count as unhandled.
+    // It is awaited later; until then its failure must not count as unhandled.
     answer.catch(() => {});
     sent.push(answer);
     if (sent.length > stepsAhead) await receive();
@@ -243,7 +251,7 @@ function pack(rows: TokenRow[], scale: number): WeightedRows {
   };
 }
 
-/** Endless: epoch after epoch. */
+/** Returns the next batch at each call, epoch after epoch without end. */
 function batches(rows: TokenRow[], { batch, inOrder, seed }: TrainBench): () => TokenRow[] {
   const sorted = inOrder ? rows : [...rows].sort((a, b) => a.tokens.length - b.tokens.length);
   const groups: TokenRow[][] = [];
@@ -276,14 +284,14 @@ function parseRow(text: string): TokenRow | null {
     const { tokens, weights } = JSON.parse(text) as Partial<TokenRow>;
     const sound =
       Array.isArray(tokens) && Array.isArray(weights) && tokens.length === weights.length && tokens.length > 0;
-    // The first token is predicted from nothing: the trainer takes no weight on it.
+    // The first token is predicted from nothing, so the trainer accepts no weight on it.
     return sound ? { tokens, weights: [0, ...weights.slice(1)] } : null;
   } catch {
     return null;
   }
 }
 
-/** The most that any living child of this process has held; the trainer is the only one. */
+/** Peak memory of any living child of this process, bytes; the trainer is the only child. */
 async function peakMemoryOfChildren(): Promise<number> {
   let most = 0;
   for (const entry of await readdir("/proc")) {

@@ -25,10 +25,10 @@ interface Chunk {
   confidence?: Whole["confidence"];
 }
 
-/** At most so many are told. */
+/** Maximum words reported as least certain. */
 const leastCertain = 5;
 
-/** `show` is given what can be printed. */
+/** Asks the model. `show` gets the parts of the answer that can be printed, as they stream in. */
 export async function answer(
   client: Client,
   body: object,
@@ -59,7 +59,7 @@ export async function answer(
   return { ...said, least_certain: words.leastCertain(leastCertain) };
 }
 
-/** A line for people; a base model has no confidence, and its words' probabilities are calibrated by nothing. */
+/** A line for people. A base model has no confidence, and its words' probabilities are not calibrated. */
 export function confidenceText({ confidence_score: score, confidence, least_certain, finish_reason }: Said): string {
   const calibrated = confidence?.calibrated ? `calibrated on ${confidence.n} answers` : "not calibrated";
   const drift = confidence?.drift.p_value;

@@ -1,12 +1,15 @@
-// How an answer looks where it is read.
+// How an answer is displayed.
 import { styleText } from "node:util";
 import { hiddenEscaped } from "../../base/visible.ts";
 import { type Rendering, unsure } from "./words.ts";
 
-/** As it was said, for whatever reads it. */
+/** Unchanged, for programs. */
 export const plain: Rendering = { word: ({ text }) => text, space: (one) => one };
 
-/** Nothing that a model says steers the terminal, and what it was unsure of is underlined. */
+/**
+ * For a terminal: control characters are escaped, so that a model cannot control it, and words it was unsure of are
+ * underlined.
+ */
 export const onTerminal: Rendering = {
   word({ text, probability }) {
     const shown = hiddenEscaped(text);

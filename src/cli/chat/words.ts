@@ -1,8 +1,8 @@
-// An answer as it arrives, word by word: what is printed of it, and how sure the model was of each word.
+// Splits an answer into words as it arrives: what of it can be printed, and how sure the model was of each word.
 
 export interface Word {
   text: string;
-  /** Of its least probable token; null where that was not told. */
+  /** Probability of its least probable token; null if none was reported. */
   probability: number | null;
 }
 
@@ -22,11 +22,11 @@ export interface Rendering {
 }
 
 export interface Words {
-  /** What can be printed now: whole words, for a later token may belong to the last one. */
+  /** Returns what can be printed now: whole words only, because a later token may belong to the last one. */
   add(content: string, tokens: readonly Token[]): string;
-  /** What is left of it. */
+  /** Returns what remains to be printed. */
   end(): string;
-  /** Those below `unsure`, the least certain first. */
+  /** Words below `unsure`, the least certain first. */
   leastCertain(most: number): { text: string; probability: number }[];
 }
 
@@ -55,7 +55,8 @@ export function createWords(rendering: Rendering): Words {
 
   return {
     add(content, tokens) {
-      // Where a character takes several tokens, their texts are not the content's: all of it is as sure as the least of them.
+      // If a character takes several tokens, their texts do not add up to the content; all of it then gets the lowest
+      // of their probabilities.
       if (tokens.map(({ token }) => token).join("") === content)
         return tokens.map(({ token, logprob }) => addPart(token, Math.exp(logprob))).join("");
       const probability = tokens.map(({ logprob }) => Math.exp(logprob)).reduce<number | null>(least, null);

@@ -1,6 +1,6 @@
-// A grammar of commands as a script of each shell.
+// Renders a grammar of commands as a completion script for each shell.
 
-/** What comes next: one of these words, the name of a file, or something else. */
+/** What an option or argument takes: one of these words, the name of a file, or other text. */
 export type Taker = readonly string[] | "file" | "text";
 
 interface Word {
@@ -9,27 +9,27 @@ interface Word {
 }
 
 export interface GrammarCommand {
-  /** Words from the program to it. */
+  /** Words after the program's name that lead to it. */
   path: string[];
-  /** Its own commands. */
+  /** Its subcommands. */
   words: Word[];
   options: (Word & { takes: Taker | null })[];
-  /** Its arguments, in order; what follows the last is like it. */
+  /** What its arguments take, in order; further arguments are like the last. */
   takes: Taker[];
 }
 
 export type Grammar = GrammarCommand[];
 export type Shell = "bash" | "zsh" | "fish";
 
-/** --help is an option of every command that commander does not list. */
+/** Every command has --help, but commander does not list it. */
 const help: Word & { takes: null } = { word: "--help", about: "display help for command", takes: null };
 const optionsOf = ({ options }: GrammarCommand) => [...options, help];
 
-/** Single-quoted, as all three read it. */
+/** Single-quoted text, as all three shells read it. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 const joined = ({ path }: GrammarCommand): string => path.join(" ");
 
-/** What an argument is: of files alone, because a word that nobody knows is not completed. */
+/** Whether an argument of the command is a file. Other text is not completed, because its values are unknown. */
 const takesFile = ({ takes }: GrammarCommand): boolean => takes.includes("file");
 const choicesOf = ({ takes }: GrammarCommand): string[] => takes.flatMap((one) => (typeof one === "string" ? [] : one));
 
@@ -41,7 +41,9 @@ function valuesOf(grammar: Grammar): { path: string; option: string; takes: Take
   );
 }
 
-/** bash and zsh walk the same way: `verb` is the command so far, `before` the word before the one that is completed. */
+/**
+ * The body that bash and zsh share: `verb` is the command so far, `before` the word before the one that is completed.
+ */
 function walk(grammar: Grammar, give: { words(of: string[]): string; files: string }): string {
   const isCommand = grammar.filter(({ path }) => path.length > 0).map((one) => quoted(joined(one)));
   const values = valuesOf(grammar).map(({ path, option, takes }) => {
@@ -97,7 +99,7 @@ ${body}
 compdef _plumbline plumbline`;
 }
 
-/** fish knows what each line is about, and shows it. */
+/** fish also shows what each word is about. */
 function fish(grammar: Grammar): string {
   const lines = grammar.flatMap((command) => {
     const at = `__plumbline_at ${quoted(joined(command))}`;

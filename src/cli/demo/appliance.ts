@@ -1,5 +1,5 @@
-// An appliance of one's own for a while: `plumbline serve` as a child on a free loopback port, and a key made with the command
-// line. It is spoken to as any client would.
+// A temporary appliance: `plumbline serve` as a child process on a free loopback port, with a key made by the command
+// line. It is used as by any client.
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -9,14 +9,14 @@ export interface Appliance {
   address: string;
   key: string;
   pid: number;
-  /** Rejects when it ends on its own. */
+  /** Rejects when the process has ended. */
   readonly ended: Promise<never>;
   stop(): Promise<void>;
 }
 
 const main = join(import.meta.dirname, "../main.ts");
 const startMs = 30_000;
-/** Longer than serve gives its own work to end in order. */
+/** Longer than serve allows its own work for an orderly end. */
 const stopMs = 40_000;
 
 /** `env` has the settings of config/plumbline.env; `log` is the file that its log is appended to. */
@@ -47,17 +47,17 @@ export async function startAppliance(env: Record<string, string>, log: string): 
   }
 }
 
-/** serve says its address on its first line. */
+/** The address that serve prints on its first line. */
 async function addressOf(child: Child): Promise<string> {
   const timer = setTimeout(() => child.kill("SIGKILL"), startMs);
   try {
     for await (const line of linesOf(child.stdout)) return (JSON.parse(line) as { address: string }).address;
   } finally {
     clearTimeout(timer);
-    // Nobody reads on: what comes must not fill the pipe.
+    // Keep draining, or a full pipe would block the child.
     child.stdout.resume();
   }
-  // The stream has closed: `ended` says why.
+  // The stream has closed without a line; `ended` rejects with the reason.
   return new Promise(() => {});
 }
 

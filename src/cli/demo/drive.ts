@@ -1,4 +1,4 @@
-// The demo's order of things, and how long each took.
+// Runs the demo's steps in order, and times each.
 import type { RunEvent } from "../../contract/run-folder.ts";
 import type { Client } from "../client.ts";
 import { note } from "../output.ts";
@@ -7,7 +7,10 @@ import type { Material } from "./material.ts";
 import { type Report, reportOf, saidText } from "./report.ts";
 import { align, ask, deploy, evaluate, evaluationResults, firstBaseModel, upload } from "./steps.ts";
 
-/** What is made has the same key each time: one that was interrupted goes on where it was when it is started again within a day. */
+/**
+ * The idempotency key of a step. It is the same each time, so a demo that was interrupted and is restarted within a day
+ * continues where it was.
+ */
 const keyOf = (workflow: string, what: string): string => `plumbline-demo-${workflow}-${what}`;
 
 export async function drive(
@@ -29,7 +32,7 @@ export async function drive(
     );
 
     const base = await watch.time("evaluate_base", () =>
-      // The alignment asks the base the dev questions by itself.
+      // The alignment itself evaluates the base on the dev questions.
       evaluate(
         client,
         { model_id: baseId, benchmark_id: benchmarkId, splits: ["sealed"] },

@@ -1,4 +1,4 @@
-// What the demo works with: documents, a benchmark and questions about a fictional company, from config/demo.
+// The demo's material: documents, a benchmark and questions about a fictional company, from config/demo.
 import { readdir, readFile } from "node:fs/promises";
 import { extname, join } from "node:path";
 import { installation } from "../../base/config.ts";
@@ -8,9 +8,9 @@ import type { ClientFile } from "../client.ts";
 export interface Material {
   documents: ClientFile[];
   benchmark: ClientFile;
-  /** Asked of base and aligned model, side by side. */
+  /** Questions for the base and the aligned model, side by side. */
   questions: string[];
-  /** About nothing in the documents: the aligned model should be unsure. */
+  /** Questions about nothing in the documents: the aligned model should be unsure. */
   offTopic: string[];
 }
 

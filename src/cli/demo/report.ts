@@ -1,4 +1,4 @@
-// What the demo found: the object of --json, and the tables that people read.
+// The demo's findings: the object of --json, and the tables for people.
 import { auroc } from "../../base/statistics/ranking.ts";
 import type { Replies } from "../client.ts";
 import { secondsText, table } from "../output.ts";
@@ -15,7 +15,7 @@ export interface Findings {
   alignedSaid: Said[];
   offTopic: Said[];
   seconds: { [step: string]: number } & { total: number };
-  /** Of the alignment, per phase of its run. */
+  /** Seconds of each phase of the alignment's run. */
   phases: Record<string, number>;
 }
 

@@ -1,4 +1,4 @@
-// The steps of the demo, each through the REST API alone: what a client of anyone else's would call, in the same order.
+// The demo's steps, each through the REST API alone: any other client would make the same calls in the same order.
 import { setTimeout as delay } from "node:timers/promises";
 import { Failure } from "../../base/errors.ts";
 import type { RunEvent } from "../../contract/run-folder.ts";
@@ -19,7 +19,10 @@ export interface Said {
 const pollMs = 500;
 const noModelMs = 60_000;
 
-/** The smallest that can be aligned. The starter model is taken in while the appliance starts. */
+/**
+ * Id of the smallest base model that can be aligned. Waits for one, because the starter model is imported while the
+ * appliance starts. Throws work_failed.
+ */
 export async function firstBaseModel(client: Client, signal: AbortSignal): Promise<string> {
   const until = performance.now() + noModelMs;
   while (performance.now() < until) {

@@ -1,5 +1,5 @@
-// What stands in a support file, part by part. A part that cannot be made says so, and the others are made all the same: whoever asks
-// for help has a broken appliance.
+// Collects a support file, part by part. A part that cannot be made says so and the others are still made, because a
+// user who asks for help usually has a broken appliance.
 import { createReadStream } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { arch, cpus, homedir, hostname, loadavg, release, totalmem, uptime, userInfo } from "node:os";
@@ -16,14 +16,14 @@ import { checkMachine } from "../checks.ts";
 import { leftOut, redacted, redactedLine } from "./redact.ts";
 import { jobsOf, requestsOf, rowsOf } from "./store.ts";
 
-/** Newest runs that are told of, and last lines of a log. */
+/** Maximum runs (the newest) and log lines (the last) in the file. */
 const [mostRuns, mostLines] = [20, 5000];
 
 export type Bundle = Record<string, unknown>;
 
 export interface Asked {
   now: Date;
-  /** A log's file. Throws usage where it cannot be read. */
+  /** Path of a log file. Throws usage if it cannot be read. */
   log: string | null;
 }
 
@@ -55,7 +55,7 @@ export async function collect(config: Config, { now, log }: Asked): Promise<Bund
   };
 }
 
-/** A part, or why there is none. */
+/** A part, or the reason why it could not be made. */
 async function part<T>(make: () => T | Promise<T>): Promise<T | { not_made: string }> {
   try {
     return await make();
@@ -89,7 +89,10 @@ async function ofDatabase(path: string, runs: string): Promise<Bundle> {
   }
 }
 
-/** A run by its events: what came how often, how long each phase took, the warnings, and where it stands. */
+/**
+ * Summary of a run's events: the count of each kind, the seconds of each phase, the warnings and failures, and the last
+ * event.
+ */
 async function runOf(folder: string): Promise<object> {
   const events = (await readFile(join(folder, "events.jsonl"), "utf8"))
     .split("\n")
@@ -109,7 +112,7 @@ async function runOf(folder: string): Promise<object> {
   };
 }
 
-/** The checks' own words with the places of this machine, its name and its user's left out. */
+/** The text of a check without the paths and names of this machine and of its user. */
 function withoutPlaces(text: string, config: Config): string {
   const paths = [config.data, config.trainer, config.starterModel, installation, homedir()]
     .filter((path) => path !== "/")
@@ -122,7 +125,7 @@ function withoutPlaces(text: string, config: Config): string {
   );
 }
 
-/** Of a log of any length, in memory no more than what is told. */
+/** The last lines of a log of any length; at most twice `mostLines` are held in memory. */
 async function lastLines(path: string): Promise<{ lines: unknown[]; others: number }> {
   const kept: unknown[] = [];
   let others = 0;

@@ -1,5 +1,5 @@
-// What may stand in a support file. Everything is left out that is not known to be ours: numbers, and words of our own under names
-// that only hold such words. A list of what to hide would miss whatever nobody thought of.
+// Decides what a support file may contain. Everything is left out that is not known to be plumbline's own: numbers, and
+// words of its own in fields that hold nothing else. A list of what to hide would miss cases that nobody thought of.
 
 /** Fields whose text is made by plumbline: times, ids, names of events and states. */
 const ours = new Set([
@@ -8,12 +8,15 @@ const ours = new Set([
   ...["adapterId", "evaluationId", "method", "signal", "device", "precision", "architecture", "version"],
 ]);
 
-/** Ids, times, codes and enumerations: one word of plain signs. A name of a file or of a person is under none of these fields. */
+/**
+ * Ids, times, codes and enumerations: one word of plain characters. No field in `ours` holds the name of a file or a
+ * person.
+ */
 const word = /^[\w.:+-]{1,80}$/;
 
 export const leftOut = "(left out)";
 
-/** A value of any shape, with every text left out that may be a person's. */
+/** A value of any shape, without the texts that may be a person's. */
 export function redacted(value: unknown, field = ""): unknown {
   if (typeof value === "number" || typeof value === "boolean" || value === null) return value;
   if (typeof value === "string") return ours.has(field) && word.test(value) ? value : leftOut;
@@ -25,7 +28,7 @@ export function redacted(value: unknown, field = ""): unknown {
   );
 }
 
-/** Names of fields are ours too, where they look like those of a program. */
+/** Names of fields count as plumbline's own if they look like identifiers of a program. */
 const isName = (name: string): boolean => /^[A-Za-z_]\w{0,40}$/.test(name);
 
 type Logged = { name: string; message: string; stack: string; cause?: unknown };
@@ -33,7 +36,7 @@ type Logged = { name: string; message: string; stack: string; cause?: unknown };
 const isError = (value: object): value is Logged =>
   "stack" in value && typeof value.stack === "string" && "message" in value;
 
-/** Where it happened, not what it says: messages quote names, paths and texts. */
+/** Keeps where an error happened and drops its message, because messages quote names, paths and texts. */
 function redactedError({ name, stack, cause }: Logged): object {
   const frames = [...stack.matchAll(/^\s+at (.+)$/gm)].map(([, frame]) => frameOf(frame!));
   return {
@@ -52,7 +55,7 @@ function frameOf(frame: string): string {
     .join(" ");
 }
 
-/** A line of a log; null where it is none of ours. */
+/** A log line, redacted; null if plumbline did not write it. */
 export function redactedLine(line: string): unknown {
   try {
     const value: unknown = JSON.parse(line);

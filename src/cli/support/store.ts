@@ -1,7 +1,7 @@
-// What a support file tells of the database: numbers, states, ids and times.
+// What a support file contains from the database: numbers, states, ids and times.
 import type { Store } from "../../store/open.ts";
 
-/** Newest jobs that are told of. */
+/** Maximum jobs in the file, the newest. */
 const mostJobs = 200;
 
 /** How many rows each table has. */
@@ -17,7 +17,7 @@ export function rowsOf(store: Store): Record<string, number> {
   );
 }
 
-/** Of the last days. */
+/** Requests of the last days, by day and outcome. */
 export const requestsOf = (store: Store): unknown[] =>
   store
     .prepare<[], object>(
@@ -38,7 +38,7 @@ interface JobTold {
   finished_at: string | null;
 }
 
-/** The newest first. What a failure says quotes names: its code alone is told. */
+/** The newest jobs first. Only the code of a failure is given, because its message quotes names. */
 export const jobsOf = (store: Store): JobTold[] =>
   store
     .prepare<[number], JobTold>(

@@ -1,4 +1,4 @@
-// Who may call, what, and how much; and who did what to the appliance itself.
+// Who may call what and how much, and the audit log of who changed the appliance itself.
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
@@ -27,19 +27,22 @@ export type { Actor, Audit, KeyRecord, NewKey } from "./keys.ts";
 
 export interface Access {
   handlers: Handlers<typeof access>;
-  /** Null for a key that opens nothing, or nothing any more. */
+  /** The caller that a key belongs to; null for a key that is unknown or no longer valid. */
   authenticate(key: string): Caller | null;
-  /** Whether the caller's key may ask this now; tells what is left. Throws forbidden, too_many_requests. */
+  /**
+   * Checks that the caller's key may make this request now, and sets headers with what is left of its limits. Throws
+   * forbidden, too_many_requests.
+   */
   admit(caller: Caller, endpoint: Endpoint, setHeader: SetHeader): void;
-  /** Throws forbidden unless the caller's key has the scope admin; `what` says for what. */
+  /** Throws forbidden unless the caller's key has the scope admin; `what` names the action in the message. */
   requireAdmin(caller: Caller, what: string): void;
-  /** Without one, only this machine may call. */
+  /** Whether there is a key that is not revoked. Without one, only this machine may call. */
   anyKey(): boolean;
-  /** Opens POST /claim while there is no key; null afterwards. */
+  /** The token for POST /claim while there is no key; null afterwards. */
   claimToken(): string | null;
-  /** Writes one administrative act, in the caller's transaction. */
+  /** Writes an administrative act to the audit log, in the caller's transaction. */
   audit: Audit;
-  /** For whoever sits at the machine. */
+  /** Operations for the command line on the machine itself. */
   console: {
     createKey(args: unknown): NewKey;
     rotateKey(args: unknown): NewKey;
@@ -56,7 +59,7 @@ const isSame = (a: string, b: string): boolean => timingSafeEqual(Buffer.from(a,
 export interface AccessParts {
   store: Store;
   clock: Clock;
-  /** Told when there is a key where there was none. */
+  /** Called when the first key is made. */
   onFirstKey: () => void;
 }
 
@@ -65,7 +68,7 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
   const limits = createLimits({ rows, clock });
   const token = randomBytes(20).toString("hex");
   const tokenUntilMs = clock.monotonicMs() + claimMs;
-  /** Of the keys that opened requests under way. */
+  /** Key rows of the requests under way. */
   const keyOf = new WeakMap<Caller, Omit<KeyRow, "last_used_at">>();
   const anyKey = (): boolean => rows.anyKey.get()!.any === 1;
 
@@ -95,7 +98,7 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
     if (!isAdmin(ownKey(caller))) throw new Failure("forbidden", `${what} asks for the scope admin`);
   }
 
-  /** The user whose rows are asked for. Throws forbidden, not_found. */
+  /** Id of the user whose rows are requested. Throws forbidden, not_found. */
   function askedUser(caller: Caller, name: string | undefined): string {
     if (name === undefined || name === caller.userName) return caller.userId;
     requireAdmin(caller, "To see another user's rows");
@@ -121,7 +124,7 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
     "keys.revoke": async ({ params, requestId }, caller) => {
       const own = ownKey(caller);
       const { id } = manageable(own, rows.keyById.get(params.key_id));
-      // Else the last of them could go, and nobody were left who may make another.
+      // Otherwise the last admin key could be revoked, and nobody could make another.
       if (id === own.id && isAdmin(own))
         throw new Failure("conflict", "A key with the scope admin does not revoke itself; use another one");
       keys.revoke(actorOf(caller, requestId), id);
@@ -155,7 +158,8 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
     anyKey,
     claimToken: () => (anyKey() ? null : token),
 
-    // A digest is looked up, so the time of the look-up says nothing about the key; it is compared once more all the same.
+    // The look-up is by digest, so its duration reveals nothing about the key; the constant-time comparison is an extra
+    // safeguard.
     authenticate(given) {
       const digest = sha256(given);
       const row = keyForm.test(given) ? rows.keyByDigest.get({ digest, now: clock.now() }) : undefined;
@@ -172,7 +176,7 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
       const key = keyOf.get(caller)!;
       const scope = scopeOfTag[endpoint.tag];
       if (!scope || !scopesOf(key).includes(scope)) throw new Failure("forbidden", `The key has no scope ${scope}`);
-      // What opened is the secret before the last rotation: RFC 9745 and RFC 8594 say so to the client.
+      // The request used the secret from before the last rotation: tell the client as RFC 9745 and RFC 8594 define.
       if (key.previous_until !== null) {
         setHeader("deprecation", `@${Math.floor(Date.parse(clock.now()) / 1000)}`);
         setHeader("sunset", new Date(key.previous_until).toUTCString());
@@ -206,7 +210,7 @@ const rotation = compile({
 
 const settingsOf = (args: unknown) => checkedArgs(checkSettings, args);
 
-/** Of a verb: what does not fit is the asker's fault. The check fills in defaults, in a copy. */
+/** Arguments of a console command, with defaults filled in, in a copy. Throws bad_request if they do not fit. */
 function checkedArgs<T>(
   check: (value: unknown) => { ok: true; value: T } | { ok: false; details: { loc: unknown[]; msg: string }[] },
   args: unknown,

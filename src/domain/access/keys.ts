@@ -1,7 +1,7 @@
-// Keys: made, shown once, rotated, revoked. Kept is the digest; 256 random bits need no slow hash.
+// Keys are made, shown once, rotated and revoked. Only the digest is stored; 256 random bits need no slow hash.
 //
-// A key makes and manages keys of its user that may no more than itself. One with limits or an end would give them away with
-// every new key, so it makes none and manages itself alone. The scope admin is above this.
+// A key makes and manages keys of its user that have no more rights than itself. One with limits or an expiry could escape them
+// with a new key, so it makes none and manages only itself. The scope admin is exempt from this.
 import { randomBytes } from "node:crypto";
 import { Failure, invalid } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
@@ -14,10 +14,10 @@ import type { AccessRows, KeyRow } from "./store.ts";
 
 export type KeyRecord = Reply<(typeof access)["keys.list"]>["keys"][number];
 export type NewKey = Reply<(typeof access)["keys.create"]>;
-/** As the contract has them, defaults filled in. */
+/** Settings as in the contract, with defaults filled in. */
 export type KeySettings = Input<(typeof access)["keys.create"]>["body"];
 
-/** Who did it: a user through a key, or whoever sits at the machine. */
+/** Who acts: a user through a key, or someone at the machine. */
 export interface Actor {
   name: string;
   keyId: string | null;
@@ -29,7 +29,7 @@ export type Audit = (actor: Actor, act: string, subject: string, detail?: Record
 export interface Keys {
   make(actor: Actor, settings: KeySettings & { user: string }, act?: string): NewKey;
   rotate(actor: Actor, id: string, graceSeconds: number): NewKey;
-  /** The next request with it is refused. */
+  /** Revokes a key. The next request with it is refused. */
   revoke(actor: Actor, id: string): void;
 }
 
@@ -105,7 +105,7 @@ function newSecret(): { key: string; prefix: string; sha256: string } {
 
 function checkExpiry(expiresAt: string | null, clock: Clock): void {
   if (expiresAt === null) return;
-  // 31 June would be read as 1 July.
+  // Date would accept 31 June as 1 July.
   if (new Date(expiresAt).toISOString().slice(0, 19) !== expiresAt.slice(0, 19))
     throw invalid(["body", "expires_at"], "is no date that exists");
   if (Date.parse(expiresAt) <= Date.parse(clock.now())) throw invalid(["body", "expires_at"], "is in the past");
@@ -115,7 +115,7 @@ export const scopesOf = (row: { scopes_json: string }): Scope[] => JSON.parse(ro
 
 export const isAdmin = (row: { scopes_json: string }): boolean => scopesOf(row).includes("admin");
 
-/** What a new key is given and for whom, by the key that asks. Throws forbidden. */
+/** The settings and user of a new key, as far as the requesting key may grant them. Throws forbidden. */
 export function grantable(own: KeyRow, settings: KeySettings): KeySettings & { user: string } {
   const user = settings.user ?? own.user_name;
   if (isAdmin(own)) return { ...settings, user };
@@ -126,7 +126,10 @@ export function grantable(own: KeyRow, settings: KeySettings): KeySettings & { u
   return { ...settings, user, scopes: settings.scopes ?? scopesOf(own) };
 }
 
-/** The key to be managed, by the key that asks; another user's is not found. Throws not_found, forbidden. */
+/**
+ * Returns the target key if the requesting key may manage it; another user's key is not found. Throws not_found,
+ * forbidden.
+ */
 export function manageable(own: KeyRow, target: KeyRow | undefined): KeyRow {
   if (!target || (target.user_id !== own.user_id && !isAdmin(own))) throw new Failure("not_found", "Key not found");
   const mayMore = scopesOf(target).some((scope) => !scopesOf(own).includes(scope));

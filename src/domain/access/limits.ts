@@ -1,6 +1,6 @@
-// What a key may take. Requests are counted in memory, a bucket per key; tokens are read from the usage rows, so that no way of
-// spending them passes a limit by, and a restart forgives nothing. A request is let in while tokens are left, and charged what
-// it then really took.
+// Rate limits of keys. Requests are counted in memory, with a token bucket per key. Tokens are summed from the usage
+// rows, so that every use counts, also across a restart. A request is admitted while any tokens are left, and charged
+// what it actually used.
 import { type Bucket, createBucket } from "../../base/bucket.ts";
 import { Failure } from "../../base/errors.ts";
 import type { Clock } from "../../base/time.ts";
@@ -10,7 +10,7 @@ export type SetHeader = (name: string, value: string) => void;
 export type Limited = Pick<KeyRow, "id" | "requests_per_minute" | "tokens_per_minute" | "tokens_per_day">;
 
 export interface Limits {
-  /** Counts a request, and says what is left. Throws too_many_requests. */
+  /** Counts a request and sets headers with what is left. Throws too_many_requests. */
   admit(key: Limited, spendsTokens: boolean, setHeader: SetHeader): void;
   forget(keyId: string): void;
 }
@@ -18,11 +18,11 @@ export interface Limits {
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
 
-/** One limit of tokens as it stands. */
+/** The current state of a token limit. */
 interface Level {
   limit: number;
   left: number;
-  /** Until a request is let in again; 0 when one is now. */
+  /** Time until a request is admitted again; 0 if one is now. */
   waitMs: number;
   resetMs: number;
 }
@@ -56,7 +56,7 @@ export function createLimits({ rows, clock }: { rows: AccessRows; clock: Clock }
     return {
       limit,
       left: Math.max(0, limit - used),
-      // Where only requests under way fill the minute, nobody knows when they end.
+      // If only requests under way fill the minute, their end is unknown: wait one second.
       waitMs: used < limit ? 0 : freeing ? Math.max(1, goneAt(freeing)) : 1000,
       resetMs: last ? Math.max(0, goneAt(last)) : 0,
     };
@@ -75,7 +75,7 @@ export function createLimits({ rows, clock }: { rows: AccessRows; clock: Clock }
     if (key.tokens_per_minute !== null) levels.push(["minute", lastMinute(key.id, key.tokens_per_minute)]);
     if (key.tokens_per_day !== null) levels.push(["day", today(key.id, key.tokens_per_day)]);
     if (levels.length === 0) return;
-    // Clients know one limit of tokens: the one that has least left speaks.
+    // Clients know only one token limit: report the one with the least left.
     const [span, level] = levels.toSorted(([, a], [, b]) => a.left - b.left || b.waitMs - a.waitMs)[0]!;
     setHeader("x-ratelimit-limit-tokens", String(level.limit));
     setHeader("x-ratelimit-remaining-tokens", String(level.left));
@@ -95,7 +95,7 @@ export function createLimits({ rows, clock }: { rows: AccessRows; clock: Clock }
 const tooMany = (message: string, waitMs: number): Failure =>
   new Failure("too_many_requests", message, { retryAfterSeconds: Math.ceil(waitMs / 1000) });
 
-/** As OpenAI's clients read it: 12ms, 1s, 6m0s. */
+/** A duration as OpenAI's clients read it: 12ms, 1s, 6m0s. */
 export function durationText(ms: number): string {
   if (ms < 1000) return `${Math.ceil(ms)}ms`;
   const seconds = Math.ceil(ms / 1000);

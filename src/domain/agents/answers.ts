@@ -1,5 +1,6 @@
-// An agent's answer is a chat completion of its model, asked as the agent would: its system prompt first, its temperature unless
-// another is sent. Tokens are counted where chats are; here only what is the agent's own: how long it took, and how sure it was.
+// An agent's answer is a chat completion of its model, with the agent's system prompt first and its temperature unless
+// the request sets another. Tokens are counted as for any chat; only what belongs to the agent is recorded here:
+// duration and confidence.
 import { Failure } from "../../base/errors.ts";
 import type { Clock } from "../../base/time.ts";
 import type { agents } from "../../contract/agents.ts";
@@ -25,25 +26,25 @@ export type Passed = Pick<Input<Chat>, "headers" | "requestId" | "signal" | "set
 
 export interface Answered {
   seconds: number;
-  /** null on a base model. */
+  /** Null for a base model. */
   confidence: number | null;
 }
 
 export interface AnswersParts {
   chat: Handler<Chat>;
   clock: Clock;
-  /** After each answer that came to its end. */
+  /** Called after each complete answer. */
   ended: (agent: AgentRow, requestId: string, answered: Answered) => void;
 }
 
 export interface Answers {
-  /** One answer to a conversation, whole. */
+  /** The answer to a conversation, not streamed. */
   reply(agent: AgentRow, messages: Message[], passed: Passed, caller: Caller): Promise<Reply<Chat>>;
-  /** As the body asks, streaming or not. */
+  /** The answer, streamed or not as the body requests. */
   complete(agent: AgentRow, body: AskedBody, passed: Passed, caller: Caller): Promise<Reply<Chat> | EventStream>;
 }
 
-/** Fills in what a chat's body leaves to its defaults. */
+/** Fills in the defaults of a chat body. */
 const check = compile(chatBody);
 
 export function createAnswers({ chat, clock, ended }: AnswersParts): Answers {
@@ -75,7 +76,10 @@ export function createAnswers({ chat, clock, ended }: AnswersParts): Answers {
   };
 }
 
-/** Templates know one system message, and it stands first. */
+/**
+ * Puts the agent's system prompt before the messages, merged with their system message: chat templates support only
+ * one, and it comes first.
+ */
 function asAgent({ system_prompt }: AgentRow, messages: readonly Message[]): Message[] {
   if (system_prompt === "") return [...messages];
   const [first, ...rest] = messages;
@@ -87,7 +91,10 @@ function asAgent({ system_prompt }: AgentRow, messages: readonly Message[]): Mes
   return [{ ...first, content } as Message, ...rest];
 }
 
-/** The confidence stands in one of the last chunks; a stream that breaks off is no answer. */
+/**
+ * Passes the stream on and reports its end with the confidence, which is in one of the last chunks. A stream that
+ * breaks off is not reported.
+ */
 async function* followed(
   stream: EventStream,
   end: (confidence: number | null) => void,

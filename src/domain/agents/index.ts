@@ -1,4 +1,4 @@
-// Agents: a model, a system prompt and a temperature under a name, with conversations that can be gone on with.
+// Agents: a named combination of model, system prompt and temperature, with conversations that can be continued.
 import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
 import type { Clock } from "../../base/time.ts";
@@ -12,29 +12,29 @@ import { type AgentRow, prepareAgents } from "./store.ts";
 export interface AgentsParts {
   store: Store;
   clock: Clock;
-  /** The owner's aligned model, or a base model; null when there is none of that name. */
+  /** The owner's aligned model, or a base model; null if there is none of that name. */
   describeModel: (
     ownerId: string,
     name: string,
   ) => { modelId: string; name: string; kind: string; isServing: boolean } | null;
   chat: AnswersParts["chat"];
-  /** After feedback on an answer was kept. */
+  /** Called after feedback on an answer was stored. */
   onFeedback: (ownerId: string, requestId: string) => void;
-  /** The appliance's address, as clients have it. */
+  /** The appliance's address as clients see it. */
   baseUrl: () => string;
 }
 
 type AgentInfo = Reply<(typeof agents)["agents.get"]>["data"];
 type Run = (typeof agents)["agents.run"];
 
-/** Of a conversation this many turns go before the question; older ones are no part of it any more. */
+/** How many turns of a conversation precede the question in the prompt; older ones are dropped. */
 const maxTurns = 200;
 
 export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof agents> } {
   const { store, clock } = parts;
   const sql = prepareAgents(store);
   const forgetReplies = prepareForgetting(store);
-  /** The last run under way of each conversation: the next one waits for it, so that no turn is lost. */
+  /** The last run under way of each conversation. The next one waits for it, so that no turn is lost. */
   const talking = new Map<string, Promise<unknown>>();
   const answers = createAnswers({
     chat: parts.chat,
@@ -113,7 +113,7 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
     };
   }
 
-  /** One after the other within a conversation. */
+  /** Runs the work after all earlier work of the same conversation. */
   function inTurn<T>(conversation: string, work: () => Promise<T>): Promise<T> {
     const turn = (talking.get(conversation) ?? Promise.resolve()).then(work, work);
     const settled = turn
@@ -153,7 +153,7 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
       "agents.get": async ({ params }, caller) => ({ data: info(caller, owned(caller, params.agent_id)) }),
       "agents.update": async ({ params, body }, caller) => {
         const row = owned(caller, params.agent_id);
-        // One whose model is gone can still be given another name.
+        // An agent whose model was deleted can still be renamed.
         const model =
           body.base_model === undefined
             ? { modelId: row.model_id, name: row.model_name }

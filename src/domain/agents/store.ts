@@ -1,4 +1,4 @@
-// All SQL of agents. Whose an agent is, is part of every look-up by its id.
+// All SQL of agents. Ownership is part of every look-up by id.
 import type { Store } from "../../store/open.ts";
 
 export interface AgentRow {
@@ -33,7 +33,7 @@ const agent = `SELECT a.*, r.*, f.* FROM agent AS a,
    FROM agent_run WHERE agent_id = :agentId) AS r,
   (SELECT avg(rating) AS rating, sum(intervention) AS interventions FROM agent_feedback WHERE agent_id = :agentId) AS f`;
 
-/** What its owner sets of an agent, when it is made and when it is edited. */
+/** The fields that an owner sets when making or editing an agent. */
 interface AgentFields {
   id: string;
   name: string;
@@ -85,7 +85,7 @@ export const prepareAgents = (store: Store) => ({
     `INSERT INTO agent_turn(seq, agent_id, session, role, content, at)
      SELECT :seq, id, :session, :role, :content, :at FROM agent WHERE id = :agentId`,
   ),
-  /** Newest first. */
+  /** Turns, newest first. */
   turnsOf: store.prepare<{ agentId: string; session: string | null; limit: number; offset: number }, TurnRow>(
     `SELECT session, role, content, at FROM agent_turn
      WHERE agent_id = :agentId AND (:session IS NULL OR session = :session)

@@ -1,5 +1,5 @@
-// What an alignment would take, before it starts: rows by the plain forms of its documents, time by what the trainer's arithmetic allows
-// on this machine. Figures are ranges; none is a promise.
+// Estimates what an alignment would take before it starts: rows from the plain forms of its documents, time from what
+// the trainer's arithmetic allows on this machine. Figures are ranges; none is a promise.
 import type { Recipe } from "../../contract/run-folder.ts";
 import type { Trainer, TrainingEstimate } from "../../engine/trainer.ts";
 import { shapeOf } from "../../run/folder/adapter-shape.ts";
@@ -11,35 +11,42 @@ export interface Range {
   high: number;
 }
 
-/** Of plain rows so many were left: those go that have two answers or meet a question, and a writer's take the place of some. */
+/**
+ * Share of the plain rows that remains: rows with two answers, or that match a benchmark question, are dropped, and a
+ * writer's rows replace some.
+ */
 const keptShare: Range = { low: 0.85, likely: 0.97, high: 1.1 };
-/** Characters of a token, over languages that a tokenizer was and was not made for. */
+/** Characters per token, for languages that the tokenizer was made for and those that it was not. */
 const charactersPerToken: Range = { low: 4.2, likely: 3.6, high: 2 };
-/** Of what the device's matrix products allow, training took so much in measurements; the rest is everything else. */
+/** Measured share of the speed that the device's matrix products allow; the rest goes to everything else. */
 const reached: Range = { low: 0.9, likely: 0.6, high: 0.4 };
 /** Guards, checks, repair and packaging, as a share of the training. */
 const besides: Range = { low: 0.2, likely: 0.45, high: 0.9 };
 
-/** What a run takes with passes of so many tokens. */
+/** Memory of a run with passes of this many tokens. */
 export interface Need {
   passTokens: number;
   memoryBytes: number;
-  /** 0 where it uses no GPU. */
+  /** 0 if the run uses no GPU. */
   gpuMemoryBytes: number;
 }
 
 export interface RunCost {
-  /** From the largest passes that are of use to the smallest that hold a row: who comes late takes smaller ones. */
+  /**
+   * From the largest useful passes to the smallest that hold a row: a run that finds less memory free takes smaller
+   * ones.
+   */
   needs: Need[];
-  /** Tokens a second that training may reach; null where the trainer cannot tell. */
+  /** Tokens a second that training may reach; null if the trainer cannot tell. */
   tokensPerSecond: number | null;
-  /** Of the GPU that the run is trained on; null where it is trained on the CPU. */
+  /** Memory of the GPU that the run is trained on; null if it is trained on the CPU. */
   gpuBytes: number | null;
 }
 
 /**
- * What training the base by the recipe takes on this machine, by the trainer's own figures for the device at hand. Before and after
- * it, the run needs what serving the base needs, where serving has its place. `hasGpu`: that answers are known to be on a GPU.
+ * What training the base by the recipe takes on this machine, by the trainer's own figures for its device. Before and
+ * after training the run needs what serving the base needs, in the same memory pool as serving. `hasGpu`: whether
+ * inference is known to run on a GPU.
  */
 export async function costOf(
   trainer: Trainer,
@@ -53,12 +60,12 @@ export async function costOf(
   try {
     const { rank, targets, dropout = 0 } = shapeOf(recipe);
     const { devices, noGpu } = await trainer.hello();
-    // A GPU that the trainer cannot use is there too.
+    // The list also holds a GPU that the trainer cannot use.
     const device = devices.find(({ kind }) => kind === (noGpu === null ? "cuda" : "cpu"))!;
     const longestRow = recipe.rendering.max_seq_len;
     const estimated = (kind: "cpu" | "cuda", passTokens: number) =>
       trainer.estimate({ path: base.path, rank, targets, dropout, longestRow, passTokens, threads, device: kind });
-    // Choosing the adapter's strength takes a second one beside it.
+    // Choosing the adapter's strength needs a second adapter in memory.
     const bytesOf = (one: TrainingEstimate): number => one.totalBytes + one.adapterBytes;
 
     const needs: Need[] = [];
@@ -75,7 +82,7 @@ export async function costOf(
       tokensPerSecond ??= one.tokensPerSecond;
     }
     if (device.kind === "cpu") return { needs, tokensPerSecond, gpuBytes: null };
-    // Where the GPU fails when it is opened, the CPU trains: with the smallest passes there is room for that.
+    // If the GPU fails when it is opened, training runs on the CPU, with the smallest passes.
     const memoryBytes = Math.max(bytesOf(await estimated("cpu", longestRow)), base.memory_bytes);
     return { needs: needs.map((need) => ({ ...need, memoryBytes })), tokensPerSecond, gpuBytes: device.memoryBytes };
   } finally {
@@ -83,7 +90,10 @@ export async function costOf(
   }
 }
 
-/** All rows of a step at once, and halves of that as the trainer takes them where memory is short; a row is never cut. */
+/**
+ * Pass sizes in tokens: all rows of a step at once, then halved repeatedly, as the trainer does when memory is short. A
+ * pass always holds the longest row, since a row is never cut.
+ */
 function passSizes(most: number, longestRow: number, rows: number): number[] {
   const sizes = [Math.max(longestRow, Math.min(rows * longestRow, most))];
   while (sizes.at(-1)! > longestRow) sizes.push(Math.max(longestRow, Math.floor(sizes.at(-1)! / 2)));
@@ -97,7 +107,7 @@ const range = (of: (end: (typeof ends)[number]) => number): Range => ({
   high: of("high"),
 });
 
-/** Where the device's speed is not known, the minutes are not either. */
+/** `minutes` is null if the device's speed is not known. */
 export function estimateOf(planned: Planned, recipe: Recipe, { needs, tokensPerSecond: limit }: RunCost) {
   const { training, dataset } = recipe;
   const replayed = 1 / (1 - dataset.replay_share);

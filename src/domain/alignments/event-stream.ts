@@ -1,4 +1,5 @@
-// events.jsonl as a stream to a client: what is there after the last one it has, then what comes, until the alignment ends.
+// events.jsonl as a stream to a client: events after the last one that it has seen, then new ones, until the alignment
+// ends.
 import { linesFrom } from "../../base/files.ts";
 import { sleep } from "../../base/time.ts";
 import type { StreamEvent } from "../../contract/endpoint.ts";
@@ -7,12 +8,15 @@ import { compile } from "../../contract/validate.ts";
 
 const check = compile(runEvent);
 
-/** News may come from a run that this process does not follow closely; a look a second costs nothing. */
+/**
+ * Interval at which the file is polled. Events may come from a run that this process does not follow closely, and a
+ * read each second costs nothing.
+ */
 export const lookMs = 1000;
 
 export interface EventSource {
   path: string;
-  /** Whether no more can come. */
+  /** Whether no more events can come. */
   isOver: () => boolean;
 }
 
@@ -23,7 +27,7 @@ export async function* streamEvents(
 ): AsyncGenerator<StreamEvent, void, void> {
   const place = { offset: 0, seen: afterSeq };
   while (!signal.aborted) {
-    // Asked before the look: what was written before the end is then in what is read.
+    // Asked before reading, so that whatever was written before the end is in what is read.
     const isLast = source.isOver();
     for await (const { seq, text } of newEvents(source.path, place)) yield { id: String(seq), data: text };
     if (isLast) return;
@@ -31,7 +35,10 @@ export async function* streamEvents(
   }
 }
 
-/** Events that came to the file since; `place` goes with them. Whole lines only: a torn one is dropped by the run that goes on. */
+/**
+ * Events added to the file after `place`, which is moved along. Reads only whole lines: a torn one is dropped by the
+ * run that resumes.
+ */
 export async function* newEvents(
   path: string,
   place: { offset: number; seen: number },
@@ -45,7 +52,7 @@ export async function* newEvents(
   }
 }
 
-/** null for a line that is no event: a client must be able to rely on the contract. */
+/** Null for a line that is not a valid event: a client must be able to rely on the contract. */
 function seqOf(line: string): number | null {
   try {
     const checked = check(JSON.parse(line));

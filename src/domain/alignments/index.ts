@@ -1,15 +1,15 @@
-// Alignments: an organisation's documents become a model of its own.
+// Alignments: they turn an organisation's documents into a model of its own.
 //
 //   PROCESSING (queued ──► preparing ──► training ◄──► checking ──► packaging) ──► COMPLETED
 //        │ stop                                       └──failure──► FAILED
 //        └──► STOPPING ──► STOPPED
-//   deleted while queued or preparing: its run is stopped; deleted once it has ended: its files go, and its row, unless its model
-//   stays: then what that was made of stays with it
+//   deleted while queued or preparing: its run is stopped; deleted after it has ended: its files and its row are removed, but
+//   while its model exists the row stays, with only what the model was made of
 //
 // Invariants:
 //   1. The public status is a view of the job's state, so the two cannot disagree.
-//   2. While a configuration is not terminal, asking for it again is asking for that one.
-//   3. A row exists only with its run folder, whole and synced.
+//   2. While an alignment is not terminal, creating one with the same configuration returns that alignment.
+//   3. A row exists only if its run folder is complete and synced.
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -64,18 +64,21 @@ export interface AlignmentsParts {
   queue: Queue;
   clock: Clock;
   moves: Moves;
-  /** Whether auto-align requests are carried out; else they are recorded. */
+  /** Whether auto-align requests are carried out; otherwise they are only recorded. */
   autoAligns: boolean;
-  /** Where run folders are. */
+  /** Directory of the run folders. */
   runs: string;
   recipes: ReadonlyMap<string, Recipe>;
   /** Tells the runner that there is work. */
   wake: () => void;
-  /** By id or name; null when there is none. */
+  /** Finds a base by id or name; null if there is none. */
   findBase: (name: string) => AlignableBase | null;
-  /** By its name on a hub, fetched where it is not here. Throws hub_unavailable and what an import throws. */
+  /**
+   * Finds a base by its name on a hub, and imports it if it is not here. Throws hub_unavailable and what an import
+   * throws.
+   */
   hubBase: (name: string, caller: Caller) => Promise<AlignableBase>;
-  /** Each document once, with the sha256 of its original. Throws not_found unless every one is the owner's. */
+  /** Each document once, with the sha256 of its original file. Throws not_found unless all of them are the owner's. */
   snapshotDocuments: (
     ownerId: string,
     ids: readonly string[],
@@ -83,52 +86,61 @@ export interface AlignmentsParts {
   /** The owner's benchmark; null when there is none. */
   findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
-  /** Throws a validation failure where an auto-align's target is of a reward that cannot score all of them. */
+  /** Throws a validation failure if an auto-align's target uses a reward that cannot score every item. */
   checkMetric: (config: AutoAlignRequest["config"], items: readonly BenchmarkItem[]) => Promise<void>;
   /** The id of a model that answers chats. Throws not_found. */
   findModel: (ownerId: string, model: string) => string;
-  /** What a model of this appliance is for; null when the owner has none of that name. */
+  /** Id and kind of a model of this appliance; null if the owner has none of that name. */
   describeModel: (ownerId: string, model: string) => { modelId: string; kind: string } | null;
   hasUpstream: (name: string) => boolean;
-  /** Per item, the golds of others that an answer must not name. */
+  /** For each item, the expected answers of other items, which its own answer must not name. */
   competitorsOf: (items: readonly BenchmarkItem[]) => string[][];
-  /** What a run over this base takes, and how fast it may be. */
+  /** Memory and speed of a run over this base. */
   costOf: (baseModelId: string, recipe: Recipe) => Promise<RunCost>;
-  /** What a queued one waits for beside its turn; null where that is nothing. */
+  /** What a queued alignment waits for besides its turn; null if nothing. */
   waitingFor: (alignmentId: string) => string | null;
-  /** Asks the run to stop; resolves once it acknowledged. */
+  /** Asks the run to stop; resolves once it has acknowledged. */
   stopRun: (alignmentId: string) => Promise<void>;
-  /** Ends what is being prepared, before its run or in it; resolves once it will end, and then as stopped. */
+  /** Ends an attempt that is being prepared, before its run or in it; resolves once it is certain to end as stopped. */
   cancelRun: (alignmentId: string) => Promise<void>;
-  /** Ends what an auto-align does now. Throws stop_rejected, stop_unreachable. */
+  /** Ends what an auto-align is doing now. Throws stop_rejected, stop_unreachable. */
   interruptRun: (autoAlignId: string) => Promise<void>;
-  /** Writes an act, in the caller's transaction. */
+  /** Writes an entry of the audit log, in the caller's transaction. */
   audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
 }
 
 export interface Alignments {
   handlers: Handlers<typeof alignments>;
-  /** As the endpoint begins one, with what is learned from besides the project's documents. Throws what that throws. */
+  /**
+   * Starts an auto-align as the endpoint does, with documents to learn from besides the project's. Throws what the
+   * endpoint throws.
+   */
   beginAutoAlign: AutoAligns["begin"];
   /** Alignments of the owner that hold a snapshot of the document, newest first. */
   snapshotsOf(ownerId: string, documentId: string): DocumentSnapshot[];
-  /** Deletes them. Throws conflict while one of the alignments is under way. */
+  /** Deletes these snapshots. Throws conflict while one of the alignments is under way. */
   removeSnapshots(ownerId: string, documentId: string): Promise<void>;
-  /** Whether one of the owner's is under way. */
+  /** Whether an alignment of the owner is under way. */
   isAligning(ownerId: string): boolean;
-  /** Alignments under way that are measured by a benchmark. */
+  /** Ids of alignments under way that are measured by a benchmark. */
   measuredBy(benchmarkId: string): string[];
-  /** Alignments under way that ask a model of this appliance: as their teacher, their judge or their preference model. */
+  /** Ids of alignments under way that ask a model of this appliance, as teacher, judge or preference model. */
   asking(modelId: string): string[];
-  /** Within the caller's transaction: those that had the benchmark keep its id alone. */
+  /** Detaches a benchmark that is being deleted, in the caller's transaction: its alignments keep only its id. */
   loseBenchmark(benchmarkId: string): void;
-  /** Likewise: its model is gone, and so is what was kept of a deleted alignment for it. */
+  /**
+   * Called when the alignment's model is deleted, in the caller's transaction: removes what a deleted alignment had
+   * kept for it.
+   */
   loseModel(alignmentId: string): void;
-  /** The run of one that was deleted has ended: nothing is left to wait for. */
+  /** Called when a run has ended: removes what is left if the alignment was deleted meanwhile. */
   runEnded(alignmentId: string): Promise<void>;
-  /** At start, once the queue has recovered: what it moved to its end is told of auto-aligns too. */
+  /** Called at start, after the queue has recovered: updates auto-aligns whose job that recovery ended. */
   recover(): void;
-  /** Removes run folders that no alignment has: what a crash left between folder and row, or a deletion between row and folder. */
+  /**
+   * Removes run folders without an alignment, left by a crash between folder and row, or by a deletion between row and
+   * folder.
+   */
   tidy(): Promise<void>;
 }
 
@@ -167,9 +179,9 @@ const listStatusOf: Record<JobState, ListRow["status"]> = {
 export function createAlignments(parts: AlignmentsParts): Alignments {
   const { store, sql, queue, clock, runs } = parts;
   const forgetReplies = prepareForgetting(store);
-  /** Ids whose folders are there, or on the way, and whose rows are not yet. */
+  /** Ids whose folders exist or are being made, and whose rows are not written yet. */
   const making = new Set<string>();
-  /** Whose snapshots a document is being removed from. */
+  /** Ids of alignments from whose snapshots a document is being removed. */
   const losing = new Set<string>();
 
   const owned = (caller: Caller, id: string): AlignmentRow => {
@@ -178,7 +190,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     return row;
   };
 
-  /** Row and job, in the caller's transaction. */
+  /** Inserts the row and its job, in the caller's transaction. */
   function insert(id: string, wanted: Wanted): void {
     const { body, ownerId, base, documents, teacher } = wanted;
     sql.insert.run({
@@ -202,7 +214,10 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     queue.enqueue({ kind: "align", subjectId: id, ownerId });
   }
 
-  /** Answers with the one under way where there is one: asked before the folder is made, and again when it counts. */
+  /**
+   * Returns the alignment under way with the same configuration, if any: looked for before the folder is made, and
+   * again in the transaction.
+   */
   async function create({ body, keepReply }: Input<Create>, caller: Caller): Promise<Created> {
     const ownerId = caller.userId;
     const base = await alignableBase(parts, body.base_model_id, caller);
@@ -261,7 +276,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     return reply;
   }
 
-  /** A project and its auto-aligns hold a document under one id: the project's. */
+  /** A document that both a project and its auto-aligns hold is listed once, under the project's id. */
   function snapshotsOf(ownerId: string, documentId: string): DocumentSnapshot[] {
     const holding = Map.groupBy(sql.holding.all({ ownerId, documentId }), ({ project_id }) => project_id);
     return [...holding].map(([alignment_id, rows]) => {
@@ -309,7 +324,10 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     return sql.byId.get(row.id)!.state;
   }
 
-  /** Within the caller's transaction, of one that has ended: all of it, or all but what its model was made of. */
+  /**
+   * Erases an alignment that has ended, in the caller's transaction: all of it or, if it has a model, all but what that
+   * was made of.
+   */
   function erase(id: string, hasModel: boolean): void {
     autoAligns.removeOf(id);
     if (hasModel) return void sql.strip.run(id);
@@ -329,7 +347,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       autoAligns.refuseLive(row.id);
       const { state, model_id } = sql.byId.get(row.id)!;
       if (state === "running") throw new Failure("under_way", `The alignment is in the phase ${row.phase}`);
-      // Never begun, or interrupted before it was: nobody has to be asked.
+      // Queued: no process is running that would have to be asked.
       if (state === "queued") queue.requestStop(row.id, "align");
       const own = sql.ofAutoAligns.all(row.id);
       for (const { id } of [row, ...own]) sql.hide.run({ id, at: clock.now() });
@@ -447,7 +465,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   };
 }
 
-/** Whether its run's files are: of one that was deleted, until its run has ended. */
+/** Whether the run folder is kept: for a deleted alignment, until its run has ended. */
 const isKept = (row: AlignmentRow | undefined): boolean =>
   row !== undefined && (row.deleted_at === null || !isTerminal(row.state));
 
@@ -477,13 +495,13 @@ const existing = (row: AlignmentRow): Created => ({
   message: "An alignment with the same configuration already exists",
 });
 
-/** Whatever their order. */
+/** Compares documents by sha256, in any order. */
 function sameDocuments(row: AlignmentRow, sha256s: readonly string[]): boolean {
   const theirs = JSON.parse(row.document_sha256s_json) as string[];
   return JSON.stringify(theirs.toSorted()) === JSON.stringify(sha256s.toSorted());
 }
 
-/** Throws not_found unless it is the caller's. */
+/** The request's benchmark, or null if it names none. Throws not_found unless it is the caller's. */
 function benchmarkOf(
   { findBenchmark }: AlignmentsParts,
   { userId }: Caller,
@@ -495,7 +513,10 @@ function benchmarkOf(
   return found;
 }
 
-/** Who is asked, and by whose key. Throws not_found and validation before anything is made. */
+/**
+ * The teacher that the request names, with the caller's key, or null. Throws not_found or a validation failure before
+ * anything is made.
+ */
 function teacherOf(parts: AlignmentsParts, caller: Caller, body: Input<Create>["body"]): Teacher | null {
   const { teacher_model: model, teacher_provider: provider = null } = body;
   if (model === undefined) return null;
@@ -511,7 +532,10 @@ function sameTeacher(kept: string | null, wanted: Teacher | null): boolean {
   return known?.model === wanted?.model && known?.provider === wanted?.provider;
 }
 
-/** Nothing of the sealed split, not even as a competing answer, may get into a run's folder. */
+/**
+ * The dev split as the run folder gets it. Nothing of the sealed split, not even as a competing answer, may get into
+ * the folder.
+ */
 function devOf(parts: AlignmentsParts, { id: benchmarkId, sha256 }: { id: string; sha256: string }) {
   const all = parts.itemsOf(benchmarkId);
   const dev = all.filter((item) => item.split === "dev");
@@ -529,7 +553,7 @@ function devOf(parts: AlignmentsParts, { id: benchmarkId, sha256 }: { id: string
 
 const parse = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));
 
-/** As the run left it, but for where this machine keeps the base. */
+/** The report as the run wrote it, without the path of the base on this machine. */
 function toReport(text: string | null): Record<string, unknown> | null {
   const report = parse<Record<string, unknown> & { base?: Record<string, unknown> }>(text);
   if (!report?.base) return report;
@@ -546,7 +570,7 @@ function toStatus(row: AlignmentRow): Status {
     name: row.name,
     description: row.description,
     status: statusOf[row.state],
-    // A run that was interrupted waits for its turn again.
+    // An interrupted run is queued again, whatever phase it had reached.
     phase: (isTerminal(row.state) ? "ended" : row.state === "queued" ? "queued" : row.phase) as Status["phase"],
     ...(isTerminal(row.state) ? { last_phase: row.phase } : {}),
     base_model: row.base_model_id,
@@ -569,7 +593,7 @@ function toStatus(row: AlignmentRow): Status {
   };
 }
 
-/** Optional fields are there once they mean something. */
+/** Optional fields are left out until they have a value. */
 function toListRow(row: AlignmentRow, creator: string): ListRow {
   const documents = JSON.parse(row.document_ids_json) as string[];
   const { estimated_completion, performance_metrics } = toStatus(row);

@@ -1,16 +1,16 @@
 // The worker behind an alignment: a claim becomes a run over the alignment's folder, and the run's result becomes a model.
 //
-//   queued ──► its cost asked of the trainer ──► room for it, if need be with smaller passes, or waits and says for what
+//   queued ──► the trainer estimates its cost ──► memory is reserved, if need be with smaller passes, or it waits with a reason
 //   claimed ──► request.json ──► executor.start ··· events ··· ──► result
 //      result completed ──► leakage proved absent ──► adapter stored ──► one transaction: COMPLETED, model, evaluation
 //      result failed    ──► FAILED            result stopped ──► STOPPED
-//      crashed ──► queued again if this attempt came further than a checkpoint; else FAILED (STOPPED where a stop was asked)
-//      deleted meanwhile ──► STOPPED, whatever the result
-//      of an auto-align ──► what auto/work.ts says
+//      crashed ──► queued again if this attempt wrote a checkpoint; else FAILED (STOPPED where a stop was requested)
+//      deleted meanwhile ──► STOPPED, whatever the result was
+//      an auto-align's run ──► see auto/work.ts
 //
 // Invariants:
 //   1. A model is registered if and only if the alignment is COMPLETED.
-//   2. Whatever the run wrote is checked before it counts: hashes by the executor, fence and leakage here.
+//   2. Whatever the run wrote is checked before it is used: hashes by the executor, fence and leakage here.
 //   3. Nothing is written for a claim that was lost.
 //   4. Public progress never falls.
 import { readFile } from "node:fs/promises";
@@ -62,52 +62,52 @@ export interface AlignParts extends LookParts {
   executor: Executor;
   prover: Prover;
   clock: Clock;
-  /** Where run folders are. */
+  /** Directory of the run folders. */
   runs: string;
   maxRuns: number;
-  /** Threads that all runs share. */
+  /** Number of threads that all runs share. */
   threads: number;
-  /** What a run over the base takes on this machine. */
+  /** Memory and speed of a run over the base on this machine. */
   costOf: (base: BaseModel, recipe: Recipe) => Promise<RunCost>;
-  /** What runs may take: alone in the house, and now. */
+  /** Memory that runs may use: when nothing else runs (`total`), and now (`free`). */
   room: () => { total: Bytes; free: Bytes };
-  /** Memory for a run, until released; null while others hold it. */
+  /** Reserves memory for a run until it is released; null while others hold it. */
   grant: (want: { bytes: Bytes; threads: number }, alignmentId: string) => Grant | null;
-  /** Gives up a model that is only kept for the next request; whether there was one. */
+  /** Unloads a model that is only kept for the next request; false if there was none. */
   makeRoom: () => Promise<boolean>;
-  /** The sentence encoder that is installed; null where none is. */
+  /** The installed sentence encoder; null if there is none. */
   encoder: () => { sha256: string; path: string } | null;
   versions: () => Promise<RunRequest["versions"]>;
   baseOf: (baseModelId: string) => BaseModel;
   /** A chat model's answer to one message, at temperature 0. */
   say: (ownerId: string, by: Teacher, content: string, signal: AbortSignal) => Promise<string>;
-  /** What a model that the reward of an auto-align names says to its run. */
+  /** The answer, to an auto-align's run, of a model that its reward names. */
   askRewardModel: (
     ownerId: string,
     named: KeptRewardModels,
     question: ModelQuestion,
     signal: AbortSignal,
   ) => Promise<string | readonly number[]>;
-  /** Of all splits. */
+  /** Questions of all splits. */
   questionsOf: (benchmarkId: string) => AskedQuestion[];
-  /** Copies an adapter to where it stays. The same one again is the same. */
+  /** Copies an adapter to its permanent place. Storing the same file again gives the same path. */
   storeAdapter: (file: string) => Promise<StoredFile>;
-  /** Likewise what the model's answers are looked for in. */
+  /** As storeAdapter, for the texts in which the sources of the model's answers are looked up. */
   storeSources: (file: string) => Promise<StoredFile>;
-  /** Within the transaction that completes the alignment; the model's id. */
+  /** Returns the model's id. Called within the transaction that completes the alignment. */
   registerModel: (model: {
     ownerId: string;
     alignmentId: string;
     baseModelId: string;
     name: string;
     adapter: StoredFile;
-    /** null of a run that made none. */
+    /** Null if the run made none. */
     sources: StoredFile | null;
     calibration: Calibration;
   }) => string;
-  /** Likewise: what was measured of it beside its base. */
+  /** Keeps the model's guard results beside its base's. Called in the same transaction. */
   keepGuards: (modelId: string, guards: readonly KeptGuard[]) => void;
-  /** Likewise. */
+  /** Called in the same transaction. */
   enqueueEvaluation: (evaluation: {
     ownerId: string;
     modelId: string;
@@ -117,23 +117,26 @@ export interface AlignParts extends LookParts {
   }) => void;
   /** Tells the runner that there is work. */
   wake: () => void;
-  /** What is left of one that was deleted meanwhile is no longer needed. */
+  /** Called when an attempt is over: what is left of an alignment that was deleted meanwhile can be removed. */
   ended: (alignmentId: string) => Promise<void>;
 }
 
 export interface AlignWorker extends Worker {
-  /** What the oldest queued one waits for; null where that is its turn alone, or another one is asked for. */
+  /** What the alignment waits for; null if it only waits for its turn, or is not the oldest queued one. */
   waitingFor(alignmentId: string): string | null;
-  /** Asks the run to stop. Throws not_started, stop_rejected, stop_unreachable, or already_terminal while another asks. */
+  /**
+   * Asks the run to stop. Throws not_started, stop_rejected, stop_unreachable, or already_terminal if it was already
+   * asked or has ended.
+   */
   stop(alignmentId: string): Promise<void>;
   /**
-   * Ends an attempt that is being prepared, by its run or before it. Resolves once it will end; the job's state is stopping then,
-   * or terminal. Throws what stop throws, except not_started.
+   * Ends an attempt that is being prepared, in its run or before that has started. Resolves once it is certain to end;
+   * the job's state is then stopping or terminal. Throws what stop throws, except not_started.
    */
   cancel(alignmentId: string): Promise<void>;
   /**
-   * Ends what an auto-align does now, at the run's next step or in a look, and leaves its job to go on. Resolves once it will end, also
-   * where nothing runs. Throws stop_rejected, stop_unreachable.
+   * Ends what an auto-align is doing now (its run, at the next step, or a look) but not its job. Resolves once that is
+   * certain to end, also if nothing is running. Throws stop_rejected, stop_unreachable.
    */
   interrupt(autoAlignId: string): Promise<void>;
 }
@@ -142,37 +145,38 @@ interface Attempt {
   claim: Claim;
   row: AlignmentRow;
   folder: string;
-  /** Came further than where it started: worth another try after a crash. */
+  /** Whether this attempt wrote a checkpoint, so that a retry after a crash starts further on. */
   saved: boolean;
   progress: RunProgress;
-  /** What an auto-align's run was told with this claim; null of a plain alignment. */
+  /** What an auto-align's run was told with this claim; null for a plain alignment. */
   autoAlign: AutoAlignClaim | null;
-  /** Its decisions that are not written yet. */
+  /** Decisions of the auto-align that are not written yet. */
   cards: unknown[];
-  /** Ends when a look is to end before its scores are there. */
+  /** Aborted when a look is to end before its scores are known. */
   looking: AbortController;
-  /** Gives back the memory of a run that has ended. */
+  /** Releases the memory of a run that has ended. */
   giveBack: () => void;
-  /** Where the estimate of the time left counts from. */
+  /** Progress and time from which the remaining time is extrapolated. */
   began: { overall: number; ms: number };
   estimate: Estimate | null;
 }
 
 type Budget = RunRequest["budget"];
 
-/** Of the run's own process, beside what its trainer or its inference take. */
+/** Memory of the run's own process, in addition to that of its trainer or its inference. */
 const ownBytes = 512 << 20;
 
-/** A budget, and what of each pool it takes. */
+/** A budget, and the bytes that it takes of each memory pool. */
 interface Want {
   budget: Omit<Budget, "threads">;
   bytes: Bytes;
 }
 
-/** From the largest passes to the smallest. */
+/** The possible budgets, from the largest passes to the smallest. */
 function wantsOf({ needs, gpuBytes }: RunCost, total: Bytes): Want[] {
   return needs.map(({ passTokens, memoryBytes, gpuMemoryBytes }) => {
-    // On a GPU the machine's memory is for a run that the GPU fails: as much as there is, and no reason not to begin.
+    // On a GPU, machine memory is needed only if the GPU fails and the CPU takes over: it is capped at what the machine
+    // has, so that a shortage of it does not refuse the run.
     const memory = gpuBytes === null ? memoryBytes : Math.min(memoryBytes, total.machine - ownBytes);
     return {
       budget: {
@@ -189,11 +193,14 @@ function wantsOf({ needs, gpuBytes }: RunCost, total: Bytes): Want[] {
 const earlierOf = (row: AlignmentRow): Budget | null =>
   row.budget_json === null ? null : (JSON.parse(row.budget_json) as Budget);
 
-/** A run that goes on keeps its passes and threads: with others its losses would differ in the last bits. */
+/**
+ * Whether the budget is that of the earlier attempt. A resumed run keeps its pass sizes and threads, because others
+ * would change its losses in the last bits.
+ */
 const isBudget = (budget: Want["budget"], earlier: Budget | null): boolean =>
   earlier !== null && isDeepStrictEqual({ ...budget, threads: earlier.threads }, earlier);
 
-/** "900 MiB of the GPU's memory, and 300 MiB are free": of the pool that there is too little of. */
+/** "900 MiB of the GPU's memory, and 300 MiB are free", for the pool that is too small. */
 function shortage(want: Bytes, have: Bytes): string {
   const pool = want.gpu > have.gpu ? "gpu" : "machine";
   const whose = pool === "gpu" ? "of the GPU's memory" : "of the machine's memory";
@@ -205,18 +212,18 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
   const folderOf = (alignmentId: string): string => join(parts.runs, alignmentId);
   /** Runs that were asked to stop, whether or not they answered. */
   const asked = new Set<string>();
-  /** What ends an attempt whose run has not begun. */
+  /** Abort controllers of attempts, by alignment; they end an attempt before its run has started. */
   const cancelling = new Map<string, AbortController>();
-  /** Runs that have ended and whose result is being taken in. */
+  /** Runs that have ended and whose result is being processed. */
   const ended = new Set<string>();
-  /** What ends a look of an auto-align. */
+  /** Abort controllers of looks, by auto-align. */
   const looks = new Map<string, AbortController>();
-  /** Taken when looking whether the next one fits, used when it is claimed. */
+  /** Made when canStart finds room for the next alignment, used when that is claimed. */
   let reserved: { alignmentId: string; grant: Grant; budget: Budget } | null = null;
-  /** Of queued ones: null while the trainer is asked, and what went wrong where it could not say. */
+  /** Costs of queued alignments: null while the trainer is being asked, an Error if it could not tell. */
   const costs = new Map<string, RunCost | Error | null>();
   const waiting = new Map<string, string>();
-  /** Those that idle models were asked to make room for since they were last looked at, when none was left. */
+  /** Alignments for which no idle model was left to unload: they may take a smaller budget at the next check. */
   const cleared = new Set<string>();
   let isClearing = false;
 
@@ -232,7 +239,10 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
       .finally(parts.wake);
   }
 
-  /** The largest budget that there is room for; idle models make way before a smaller one is taken. null: it has to wait. */
+  /**
+   * The largest budget that there is room for, or null if the alignment has to wait. Idle models are unloaded before a
+   * smaller budget is taken. Throws out_of_memory if the smallest would not fit even with nothing else running.
+   */
   function choose(row: AlignmentRow, cost: RunCost): Want | null {
     const { total, free } = parts.room();
     const wants = wantsOf(cost, total);
@@ -285,11 +295,14 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
     return grant !== null;
   }
 
-  /** A run that can never fit, or whose cost cannot be told, is let through, to fail with the reason. */
+  /**
+   * Whether the oldest queued alignment can be claimed. One that can never fit, or whose cost is unknown, is let
+   * through, to fail with the reason.
+   */
   function canStart(): boolean {
     const next = sql.oldestQueued.get();
     if (next === undefined) {
-      // It was cancelled while it waited to be claimed.
+      // It may have been cancelled while it waited to be claimed.
       reserved?.grant.release();
       reserved = null;
       for (const kept of [costs, waiting, cleared]) kept.clear();
@@ -307,7 +320,7 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
     }
   }
 
-  /** What was reserved for a run that is claimed now. Throws why nothing was. */
+  /** Returns what was reserved for a run that is claimed now. Throws the reason if nothing could be reserved. */
   function takeReserved(row: AlignmentRow): { grant: Grant; budget: Budget } {
     const cost = costs.get(row.id);
     costs.delete(row.id);
@@ -370,7 +383,7 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
     try {
       await executor.stop(folder);
     } catch (error) {
-      // A refusal leaves the run as it is. One that is silent is ended before long, and then as stopped.
+      // A run that refuses goes on as before. One that does not answer is ended before long, and counts as stopped.
       if (error instanceof Failure && error.code === "stop_rejected") asked.delete(alignmentId);
       throw error;
     }
@@ -444,12 +457,15 @@ async function begin(
   };
 }
 
-/** Before the run: it opens no connection of its own. What an earlier attempt was told is not asked again. */
+/**
+ * Asks the teacher before the run starts, because a run opens no connections of its own. Passages that an earlier
+ * attempt asked about are not asked again.
+ */
 async function beTaught(parts: AlignParts, attempt: Attempt, by: Teacher, signal: AbortSignal): Promise<void> {
   const { folder, row } = attempt;
   const request = await readRequest(folder);
   const { documents } = await readSnapshot(folder, request);
-  // Not on this thread: it serves everybody else meanwhile, and large documents take seconds.
+  // In a thread of its own: large documents take seconds, and this one serves all requests.
   const thread = openStudyThread(signal);
   const passages = await thread
     .passages({ documents, organisation: request.organisation ?? null })
@@ -475,11 +491,14 @@ async function beTaught(parts: AlignParts, attempt: Attempt, by: Teacher, signal
   );
 }
 
-/** Follows the run to its result. Rows are trained on only after they were looked through: a leak ends the run early. */
+/**
+ * Follows the run to its result. The proof against leakage starts once the rows are prepared; a leak ends the run
+ * early.
+ */
 async function follow(parts: AlignParts, attempt: Attempt, onEnd: () => void): Promise<RunResult> {
   const { executor, log } = parts;
   const { folder, row } = attempt;
-  // A stop that was asked for since the request was written: the run would not learn of it.
+  // The run would not learn of a stop that was requested after request.json was written.
   if (attempt.autoAlign !== null && parts.autoAligns.claimOf(row.id).stopping !== attempt.autoAlign.stopping)
     return stoppedBefore(attempt.claim);
   const questions = row.benchmark_id === null ? [] : parts.questionsOf(row.benchmark_id);
@@ -500,7 +519,7 @@ async function follow(parts: AlignParts, attempt: Attempt, onEnd: () => void): P
         proof = prove();
         proof.catch(() => executor.stop(folder).catch((error) => log("warn", "run.not_stopped", { error })));
       }
-      // Events come in handfuls: one transaction for each handful.
+      // Events arrive in bursts: one transaction for each burst.
       if (!unsaved)
         setImmediate(() => {
           unsaved = false;
@@ -515,7 +534,7 @@ async function follow(parts: AlignParts, attempt: Attempt, onEnd: () => void): P
   return result;
 }
 
-/** Of a run that was not begun. */
+/** The result of a run that was stopped before its process started. */
 const stoppedBefore = ({ fence }: Claim): RunResult => ({
   format: 1,
   fence,
@@ -526,7 +545,10 @@ const stoppedBefore = ({ fence }: Claim): RunResult => ({
   metrics: {},
 });
 
-/** The disk may be full for a while: the next event, or the end, writes what this one could not. */
+/**
+ * As save, but only logs an error: the disk may be full for a while, and the next event, or the end of the run, writes
+ * it again.
+ */
 function trySave(parts: AlignParts, attempt: Attempt): void {
   try {
     save(parts, attempt);
@@ -561,7 +583,7 @@ function save({ sql, clock, autoAligns }: AlignParts, attempt: Attempt): void {
   attempt.cards = [];
 }
 
-/** Moves the job to where the run's end belongs. Throwing fails it. */
+/** Moves the job to the state that matches the run's end. If it throws, the job fails. */
 async function conclude(
   parts: AlignParts,
   attempt: Attempt,
@@ -581,13 +603,13 @@ async function conclude(
   } catch (error) {
     if (signal.aborted || !(error instanceof Failure) || error.code !== "run_crashed") throw error;
     if (isStopping()) return stopped();
-    // The last it told may be a decision.
+    // The last events may hold a decision.
     trySave(parts, attempt);
     const before = attempt.autoAlign && parts.autoAligns.placeOf(row.id);
     if (before === "unplanned" && parts.autoAligns.claimOf(row.id).stopping) return parts.autoAligns.stopped(claim);
-    // What an auto-align has decided and made is in its folder.
+    // An auto-align's decisions and checkpoints are in its folder.
     const isWorthIt = attempt.saved || before === "decided";
-    // Since it was claimed, a decision may have renewed its attempts.
+    // A decision may have reset the count of attempts since the claim.
     const { attempt: made, maxAttempts } = queue.of(row.id, "align")!;
     if (!isWorthIt || made >= maxAttempts) throw error;
     queue.move(claim, "queued", { detail: error.message });
@@ -605,7 +627,7 @@ async function conclude(
   else queue.move(claim, "failed", failureOf(result));
 }
 
-/** Likewise of an auto-align: its process may end, and it goes on. */
+/** As conclude, for an auto-align, which may go on after its process has ended. */
 async function concludeAutoAlign(
   parts: AlignParts,
   attempt: Attempt,
@@ -655,7 +677,7 @@ function failureOf({ error }: RunResult): { errorCode: FailureCode; errorText: s
   };
 }
 
-/** Neither a queued nor a finished run is lost to a full disk: it waits until there is room. */
+/** Retries the work every second while the disk is full, so that no run fails for lack of space. */
 async function whenDiskAllows<T>(signal: AbortSignal, log: Log, work: () => Promise<T>): Promise<T> {
   for (;;)
     try {
@@ -667,7 +689,10 @@ async function whenDiskAllows<T>(signal: AbortSignal, log: Log, work: () => Prom
     }
 }
 
-/** Invariant 1. Doing it again does it once. `move` moves the job, and does what it is given in that transaction. */
+/**
+ * Stores the model and completes the alignment (invariant 1). Safe to repeat. `move` moves the job and runs the given
+ * function in the same transaction.
+ */
 async function complete(
   parts: AlignParts,
   attempt: Attempt,

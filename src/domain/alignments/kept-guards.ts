@@ -1,4 +1,4 @@
-// What a report says of the guards, in the form in which it stays with the model.
+// The guard results of a report, in the form in which they are kept with the model.
 import type { GuardResults, Recipe } from "../../contract/run-folder.ts";
 
 export interface KeptGuard {
@@ -6,13 +6,13 @@ export interface KeptGuard {
   n: number;
   base: number;
   aligned: number;
-  /** The aligned model's value at most; null where items are compared. */
+  /** Upper limit of the aligned model's value; null if items are compared. */
   most: number | null;
-  /** Those that the two answered differently, by what was asked. */
+  /** Items that base and aligned model answered differently, identified by their question. */
   items: { item: string; text: string; base: number; aligned: number }[];
 }
 
-/** Those that a loss counts for; none of a run whose preset watches no guard. */
+/** Guards that gate the run; none if its preset watches no guard. */
 export function guardsOf({ guards, recipe }: { guards?: GuardResults | null; recipe?: Recipe }): KeptGuard[] {
   if (!guards || !recipe?.guards) return [];
   const { suites, drift } = guards;

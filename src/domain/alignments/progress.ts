@@ -1,14 +1,14 @@
-// What people see of a run, from its events. Pure.
+// The progress that users see, computed from a run's events. Pure functions.
 import type { RunEvent } from "../../contract/run-folder.ts";
 
 export interface RunProgress {
   phase: string;
   /** 0–100 of the whole run; never falls. */
   overall: number;
-  /** Of the phase it is in. */
+  /** Detail of the current phase. */
   detail: ProgressDetail | null;
   metrics: Record<string, number | null>;
-  /** Of the last event taken in. */
+  /** Sequence number of the last event that was taken in. */
   seen: number;
 }
 
@@ -21,15 +21,15 @@ export interface ProgressDetail {
   seconds_left: number | null;
 }
 
-/** progress_json */
+/** The content of progress_json. */
 export interface ProgressNote {
   detail: ProgressDetail | null;
   estimated_completion: string | null;
 }
 
 /**
- * Where each phase begins and ends on the whole: what they took of small runs, rounded. Checks fall between two steps and have
- * no stretch of their own. The last point is the appliance's, which still has to take the result in.
+ * The part of the whole, in percent, that each phase covers: rounded from what the phases took of small runs. Checks
+ * run between two steps and have no part of their own. The last percent is for the appliance to store the result.
  */
 const stretches: Partial<Record<string, [from: number, to: number]>> = {
   preparing: [0, 10],
@@ -68,7 +68,10 @@ function overallOf(phase: string, detail: ProgressDetail | null): number {
   return from + (to - from) * share;
 }
 
-/** Of a check as check_score and so on, so that they cannot be taken for figures of the training rows. */
+/**
+ * Metrics of an event. Those of a check get the prefix dev_, so that they are not mistaken for figures of the training
+ * rows.
+ */
 function metricsOf(event: RunEvent): Record<string, number | null> {
   if (event.kind !== "step" && event.kind !== "check") return {};
   const prefix = event.kind === "check" ? "dev_" : "";
@@ -78,16 +81,19 @@ function metricsOf(event: RunEvent): Record<string, number | null> {
   return Object.fromEntries(numbers.map(([name, value]) => [`${prefix}${name}`, value]));
 }
 
-/** When a run will end, by the monotonic clock, and when that was said. */
+/** When a run will end, and when that was estimated, both by the monotonic clock. */
 export interface Estimate {
   endMs: number;
   atMs: number;
 }
 
-/** A new estimate counts for two thirds after so long: phases differ in pace, and what people read shall not swing with them. */
+/**
+ * Time after which a new estimate has a weight of two thirds. Phases differ in pace, and the displayed time should not
+ * swing with them.
+ */
 const settleMs = 60_000;
 
-/** The estimate from now on, of one that says so many milliseconds are left. */
+/** Combines the previous estimate with a new one of the milliseconds left. */
 export function settled(before: Estimate | null, leftMs: number, nowMs: number): Estimate {
   const next = nowMs + leftMs;
   if (before === null) return { endMs: next, atMs: nowMs };
@@ -95,12 +101,14 @@ export function settled(before: Estimate | null, leftMs: number, nowMs: number):
   return { endMs: Math.max(nowMs, before.endMs + weight * (next - before.endMs)), atMs: nowMs };
 }
 
-/** Milliseconds that are left, if the rest takes as long per point as what was done since `from`; null before it can be said. */
+/**
+ * Milliseconds left if the rest takes as long per point as the work since `from`; null while that is too early to say.
+ */
 export function remainingMs(
   from: { overall: number; ms: number },
   now: { overall: number; ms: number },
 ): number | null {
   const gained = now.overall - from.overall;
-  // The first points say too little: preparing and training differ in pace.
+  // The first points say too little, because preparing and training differ in pace.
   return gained < 5 ? null : ((now.ms - from.ms) / gained) * (100 - now.overall);
 }

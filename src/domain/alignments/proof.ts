@@ -1,5 +1,5 @@
-// Proof that a run did not train on the questions it is measured by: all of them, the sealed ones too, which the run itself
-// never sees.
+// Proves that a run did not train on the questions it is measured by: all of them, including the sealed ones, which the
+// run itself never sees.
 import { Piscina } from "piscina";
 import { Failure } from "../../base/errors.ts";
 import type { Overlap } from "../../study/leakage.ts";

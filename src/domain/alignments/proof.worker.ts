@@ -1,4 +1,4 @@
-// A thread's work: looks for benchmark questions in a run's rows. It takes seconds on large runs.
+// Runs in a worker thread: looks for benchmark questions in a run's rows, which takes seconds on large runs.
 
 import { readRowTexts } from "../../run/folder/rows.ts";
 import { findOverlap, type Overlap } from "../../study/leakage.ts";

@@ -5,7 +5,7 @@ import { Failure } from "../../base/errors.ts";
 import { type Recipe, recipe } from "../../contract/run-folder.ts";
 import { compile } from "../../contract/validate.ts";
 
-/** By name, which is the file's. Throws config_invalid naming the file and the field. */
+/** Recipes by name, which is the file's name without .json. Throws config_invalid naming the file and the field. */
 export async function readRecipes(folder: string): Promise<Map<string, Recipe>> {
   const check = compile(recipe);
   const recipes = new Map<string, Recipe>();

@@ -1,8 +1,8 @@
-// The run folder as serve prepares it: what a run may see, frozen at creation, and the request that each claim renews.
+// The run folder as serve prepares it: what a run may see, frozen at creation, and the request, which each claim writes anew.
 //
 //   snapshot/documents/<n>.json, snapshot/dev.jsonl   what the run reads; never the sealed split
-//   snapshot/marks.json                               salted marks of all questions, by which rows that meet one are dropped
-//   order.json                                        what was asked for, with the hashes of the above
+//   snapshot/marks.json                               salted marks of all questions, used to drop training rows that match one
+//   order.json                                        what was requested, with the hashes of the above
 //   request.json                                      the order, with this claim's fence, budget, encoder and versions
 //
 // A folder is made under a temporary name, synced and renamed before the row of its alignment is written. A crash between the
@@ -32,23 +32,23 @@ export interface OrderedWork {
   recipe: Recipe;
   base: { id: string; sha256: string; architecture: string };
   documents: readonly SnapshotDocument[];
-  /** Of the files that were uploaded, in the same order; left out where there are none. */
+  /** Hashes of the uploaded files, in the same order; left out if there are none. */
   originals?: readonly string[];
   /** The dev split; null without a benchmark. */
   dev: {
     benchmarkId: string;
-    /** Of the benchmark, as its record has it; left out where it has no record. */
+    /** Hash of the benchmark as its record has it; left out if it has no record. */
     sha256?: string;
     items: readonly SnapshotItem[];
-    /** Of all splits: the run is given their marks alone. */
+    /** Questions of all splits. The run gets only their marks. */
     questions: readonly string[];
   } | null;
   organisation: string | null;
-  /** Who writes questions before the run starts; null: nobody but the base and the shipped writer. */
+  /** The model that writes questions before the run starts; null if only the base and the shipped writer do. */
   teacher: NonNullable<RunRequest["teacher"]> | null;
-  /** What the teacher wrote for the project, where this is an auto-align of it: it is not asked again. */
+  /** For an auto-align: what the teacher wrote for the project, so that it is not asked again. */
   lessons?: Buffer;
-  /** What is to be reached; left out of a plain alignment. */
+  /** The target of an auto-align; left out for a plain alignment. */
   autoAlign?: OrderedAutoAlign;
 }
 
@@ -60,7 +60,7 @@ type Order = Omit<RunRequest, "fence" | "budget" | "versions" | "base" | "encode
   auto_align?: OrderedAutoAlign;
 };
 
-/** Durable once it resolves. */
+/** Makes the run folder, which is durable once this resolves. */
 export async function makeRunFolder(runs: string, work: OrderedWork): Promise<void> {
   const place = join(runs, work.alignmentId);
   const temporary = temporaryName(place);
@@ -117,12 +117,12 @@ async function writeDev(folder: string, dev: NonNullable<OrderedWork["dev"]>): P
   };
 }
 
-/** request.json of this claim. */
+/** Writes request.json for this claim. */
 export async function writeRequest(
   folder: string,
   claim: Pick<RunRequest, "fence" | "budget" | "versions" | "encoder"> & {
     basePath: string;
-    /** Of an auto-align. */
+    /** Only for an auto-align. */
     autoAlign?: Pick<AutoAlign, "resumed_after" | "stopping">;
   },
 ): Promise<void> {
@@ -141,7 +141,7 @@ export async function writeRequest(
   });
 }
 
-/** What a run is to be made by, before it is claimed. */
+/** The recipe of a run, also before it is claimed. */
 export const readOrderedRecipe = async (folder: string): Promise<Recipe> => (await readOrder(folder)).recipe;
 
 async function readOrder(folder: string): Promise<Order> {
@@ -154,12 +154,12 @@ async function readOrder(folder: string): Promise<Order> {
 }
 
 const documentFile = (index: number): string => join("snapshot", "documents", `${index}.json`);
-/** As run/folder/teacher.ts names it. */
+/** The name that run/folder/teacher.ts uses. */
 const lessonsFile = "teacher.jsonl";
-/** As run/auto/reward-models.ts names it. */
+/** The name that run/auto/reward-models.ts uses. */
 const rewardModelsFile = "reward-models.jsonl";
 
-/** What another run may be made of: what this one was given, and what its teacher wrote. Throws snapshot_gone. */
+/** What another run can be made from: this one's inputs, and what its teacher wrote. Throws snapshot_gone. */
 export async function readWholeSnapshot(
   folder: string,
 ): Promise<Pick<OrderedWork, "documents" | "originals" | "organisation" | "recipe" | "teacher" | "lessons">> {
@@ -192,11 +192,11 @@ async function readIfThere(path: string): Promise<Buffer | null> {
   });
 }
 
-/** Whether each of so many documents still is in the snapshot. */
+/** Whether all of this number of documents are still in the snapshot. */
 export const isSnapshotWhole = (folder: string, documents: number): boolean =>
   Array.from({ length: documents }, (_, index) => join(folder, documentFile(index))).every((path) => existsSync(path));
 
-/** Takes one document out of a finished run's folder: its text, and everything that was made of texts. */
+/** Removes one document from a finished run's folder: its text, and every file that was made from the texts. */
 export async function removeSnapshot(folder: string, documentId: string): Promise<void> {
   const { documents } = await readOrder(folder);
   const index = documents.findIndex(({ id }) => id === documentId);
@@ -208,11 +208,11 @@ export async function removeSnapshot(folder: string, documentId: string): Promis
 export const removeRunFolder = (runs: string, alignmentId: string): Promise<void> =>
   rm(join(runs, alignmentId), { recursive: true, force: true });
 
-/** Removes what belongs to no alignment, finished or half made; `isKnown` is asked just before each removal. */
+/** Removes folders, finished or half made, that belong to no alignment; `isKnown` is asked just before each removal. */
 export async function tidyRuns(runs: string, isKnown: (alignmentId: string) => boolean): Promise<void> {
   await mkdir(runs, { recursive: true, mode: 0o700 });
   for (const name of await readdir(runs)) {
-    // A temporary folder's name ends with that of the folder it was to become.
+    // A temporary folder's name ends with the name of the folder that it was made for.
     const alignmentId = isTemporary(name) ? name.slice(name.lastIndexOf("-") + 1) : name;
     if (!isKnown(alignmentId)) await rm(join(runs, name), { recursive: true, force: true });
   }

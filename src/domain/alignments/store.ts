@@ -1,5 +1,5 @@
-// All SQL of alignments. The public status of one is read from its latest job: it has one for life, but for those of auto-aligns, which
-// have another after each pause. Rows of auto-aligns are no alignments of anybody who lists or looks one up; what they use is in use.
+// All SQL of alignments. The public status is read from the latest job. A plain alignment has one job; an auto-align
+// has another after each pause. Rows of auto-aligns cannot be listed or looked up, but what they use counts as in use.
 import { isLive, type JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 import { isUnended } from "./auto/statuses.ts";
@@ -12,20 +12,20 @@ export interface AlignmentRow {
   workflow_id: string;
   base_model_id: string;
   benchmark_id: string | null;
-  /** The one it had, where that was deleted since. */
+  /** The benchmark that it had, if that was deleted since. */
   deleted_benchmark_id: string | null;
   document_ids_json: string;
   document_names_json: string;
-  /** Of the clean texts. */
+  /** Hashes of the original files. */
   document_sha256s_json: string;
-  /** Teacher; null where nobody is asked. */
+  /** A Teacher; null if none is asked. */
   teacher_json: string | null;
-  /** KeptRewardModels; null where the reward asks none but the base. */
+  /** KeptRewardModels; null if the reward asks no model other than the base. */
   reward_models_json: string | null;
   organisation: string | null;
   phase: string;
   progress: number;
-  /** ProgressNote. */
+  /** A ProgressNote. */
   progress_json: string | null;
   metrics_json: string | null;
   report_json: string | null;
@@ -33,13 +33,13 @@ export interface AlignmentRow {
   events_seen: number;
   created_at: string;
   started_at: string | null;
-  /** Of one that its owner does not see any more: its run is ending, or its model outlives it. */
+  /** When its owner deleted it; the row stays while its run is ending or its model exists. */
   deleted_at: string | null;
-  /** The project, where this is the row of an auto-align, which nobody sees. */
+  /** The project, if this is the row of an auto-align, which is never shown. */
   auto_align_of: string | null;
   state: JobState;
   error_text: string | null;
-  /** When the job ended, however it did. */
+  /** When the job ended, whatever the outcome. */
   finished_at: string | null;
   model_id: string | null;
   evaluation_id: string | null;
@@ -64,7 +64,7 @@ interface NewAlignment {
   at: string;
 }
 
-/** What holds something of its owner's, under the project's id also where it is an auto-align. */
+/** An alignment that holds a document. For an auto-align, project_id is its project. */
 export interface HolderRow {
   id: string;
   project_id: string;
@@ -91,15 +91,15 @@ const alignment = `SELECT a.*, j.state, j.error_text, j.finished_at, m.id AS mod
   LEFT JOIN aligned_model AS m ON m.alignment_id = a.id LEFT JOIN evaluation AS e ON e.alignment_id = a.id`;
 
 const isThere = "a.deleted_at IS NULL";
-/** Its owner's to see. */
+/** Visible to its owner. */
 const isShown = `${isThere} AND a.auto_align_of IS NULL`;
-/** Still in need of what it is made of: a paused auto-align goes on with it. */
+/** Still needs its inputs. A paused auto-align does, because it may be resumed. */
 const isUnderWay = `(${isLive} OR EXISTS(SELECT 1 FROM auto_align AS x WHERE x.id = a.id AND x.${isUnended}))`;
 
 const namesModel = (column: string, at = ""): string =>
   `(json_extract(${column}, '$${at}.model') = :modelId AND json_extract(${column}, '$${at}.provider') IS NULL)`;
 
-/** Whoever lost the claim to this job writes nothing more. */
+/** A worker that has lost its claim to the job writes nothing more. */
 const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state IN('running', 'stopping'))";
 
 export const prepareAlignments = (store: Store) => ({
@@ -115,12 +115,12 @@ export const prepareAlignments = (store: Store) => ({
     `${alignment} WHERE a.owner_id = :ownerId AND ${isShown} AND j.state IN(SELECT value FROM json_each(:states))
      ORDER BY a.created_seq DESC LIMIT :limit OFFSET :offset`,
   ),
-  /** Not terminal, of one owner over one base by one workflow. */
+  /** Alignments that are not terminal, of one owner, base and workflow. */
   underWay: store.prepare<[string, string, string], AlignmentRow>(
     `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ? AND ${isShown}
      AND ${isLive} ORDER BY a.created_seq`,
   ),
-  /** Those of an owner that took a snapshot of a document, newest first. */
+  /** Alignments of an owner that hold a snapshot of a document, newest first. */
   holding: store.prepare<{ ownerId: string; documentId: string }, HolderRow>(
     `SELECT a.id, coalesce(a.auto_align_of, a.id) AS project_id, a.name, a.created_at, ${isUnderWay} AS is_live
      FROM ${withJob} WHERE a.owner_id = :ownerId AND ${isThere}
@@ -129,12 +129,12 @@ export const prepareAlignments = (store: Store) => ({
   live: store.prepare<[string], { any: number }>(
     `SELECT EXISTS(SELECT 1 FROM ${withJob} WHERE a.owner_id = ? AND ${isThere} AND ${isLive}) AS any`,
   ),
-  /** Under way with a benchmark. */
+  /** Alignments under way with a benchmark. */
   liveOnBenchmark: store.prepare<[string], { id: string }>(
     `SELECT coalesce(a.auto_align_of, a.id) AS id FROM ${withJob}
      WHERE a.benchmark_id = ? AND ${isUnderWay} ORDER BY a.created_seq`,
   ),
-  /** Under way, with a model of this appliance as their teacher, their judge or their preference model. */
+  /** Alignments under way with a model of this appliance as teacher, judge or preference model. */
   liveAsking: store.prepare<{ modelId: string }, { id: string }>(
     `SELECT coalesce(a.auto_align_of, a.id) AS id FROM ${withJob}
      WHERE (${isLive} AND ${namesModel("a.teacher_json")})
@@ -147,16 +147,16 @@ export const prepareAlignments = (store: Store) => ({
     "UPDATE alignment SET deleted_benchmark_id = benchmark_id, benchmark_id = NULL WHERE benchmark_id = ?",
   ),
   hide: store.prepare<{ id: string; at: string }>("UPDATE alignment SET deleted_at = :at WHERE id = :id"),
-  /** Deleted ones of which something is left. */
+  /** Deleted alignments whose row is still there. */
   hidden: store.prepare<[], AlignmentRow>(`${alignment} WHERE a.deleted_at IS NOT NULL`),
-  /** What its model does not need of it. */
+  /** Clears what its model does not need. */
   strip: store.prepare<[string]>(
     `UPDATE alignment SET name = '', description = NULL, document_names_json = '[]', teacher_json = NULL, reward_models_json = NULL,
      organisation = NULL, progress_json = NULL, report_json = NULL, budget_json = NULL WHERE id = ?`,
   ),
   loseEvaluation: store.prepare<[string]>("UPDATE evaluation SET alignment_id = NULL WHERE alignment_id = ?"),
   remove: store.prepare<[string]>("DELETE FROM alignment WHERE id = ?"),
-  /** The next one to be claimed. */
+  /** The next alignment to be claimed. */
   oldestQueued: store.prepare<[], AlignmentRow>(`${alignment} WHERE j.state = 'queued' ORDER BY j.created_seq LIMIT 1`),
   start: store.prepare<{ id: string; budget: string; at: string; jobId: string; fence: number }>(
     `UPDATE alignment SET budget_json = :budget, started_at = coalesce(started_at, :at) WHERE id = :id AND ${isClaimed}`,

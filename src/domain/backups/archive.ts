@@ -1,5 +1,6 @@
-// A backup as one file: a tar archive of what a backup's folder is, made anew each time. Half made it lies in a folder beside its
-// place, under the place's name with `.partial`; the next one into the same place clears that away.
+// A backup as one file: a tar archive with the same content as a backup folder, made anew each time. While it is made
+// it is in a folder beside its final place, named like it with `.partial`; the next backup to the same place removes
+// leftovers.
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { contentPaths } from "../../base/config.ts";

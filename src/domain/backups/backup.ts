@@ -1,12 +1,12 @@
-// Backs a data folder up, whether or not an appliance serves from it.
+// Backs up a data folder, whether or not an appliance is serving from it.
 //
-//   1. the database as of now, in one piece
-//   2. every file that its rows name, by hash; what the backup has already is not read
-//   3. the run folders, file by file: stages verify themselves, events only grow, so a run goes on from any such copy
+//   1. a consistent snapshot of the database
+//   2. every file that its rows name, by hash; files that the backup already has are not read
+//   3. the run folders, file by file: stages verify themselves and events are only appended, so a run can resume from such a copy
 //   4. the manifest
 //
-// A file can be deleted, with its row, between 1 and 2. Then both are done again, and what was copied stays copied: each time there is
-// less to do. A file that is still lacking, and still named, is damage.
+// A file can be deleted, with its row, between 1 and 2. Then both steps are repeated, and files already copied are kept, so each
+// round has less to do. A file that is missing again while still named means damage.
 import { mkdtemp, open, rm, stat } from "node:fs/promises";
 import { join, resolve, sep } from "node:path";
 import { places } from "../../base/config.ts";
@@ -20,31 +20,34 @@ import { listRun } from "./runs.ts";
 
 /** Where a backup goes: a folder or an archive. */
 export interface Target {
-  /** A folder that the database is copied to first: on the file system that has room for it. */
+  /** Folder that the database is copied to first, on the file system with room for it. */
   scratch: string;
-  /** Of the backup that is replaced; null where there is none. */
+  /** Manifest of the backup that is replaced; null if there is none. */
   previous: Manifest | null;
   has(content: Content): Promise<boolean>;
-  /** Durable once `finish` resolves. `parts` may be read twice. Throws Damaged where another hash is expected. */
+  /**
+   * Adds content, which is durable once `finish` resolves. `parts` may be read twice. Throws Damaged if `expected` is
+   * another hash.
+   */
   add(parts: () => AsyncIterable<Buffer>, bytes: number, expected: string | null): Promise<Content>;
   finish(manifest: Manifest): Promise<void>;
 }
 
 export interface BackupReport {
   manifest: Manifest;
-  /** What was not there already. */
+  /** What the backup did not have already. */
   copied: { files: number; bytes: number };
 }
 
 export interface BackupParts {
   data: string;
-  /** Of plumbline. */
+  /** Version of plumbline. */
   version: string;
   now: () => string;
   onProgress: (phase: "database" | "files", doneBytes: number, totalBytes: number) => void;
 }
 
-/** In a row, each after something was deleted. */
+/** Consecutive attempts, each after files were deleted. */
 const mostAttempts = 20;
 
 export async function makeBackup(target: Target, parts: BackupParts): Promise<BackupReport> {
@@ -62,7 +65,7 @@ export async function makeBackup(target: Target, parts: BackupParts): Promise<Ba
   throw new Failure("backup_incomplete", `Files were deleted ${mostAttempts} times while they were copied`);
 }
 
-/** By its path in a data folder, what is wrong with each named file that could not be copied. */
+/** Problems of named files that could not be copied, by path within the data folder. */
 type Missing = Map<string, string>;
 
 async function attemptBackup(
@@ -88,7 +91,7 @@ async function attemptBackup(
   }
 }
 
-/** Throws ENOENT, and Damaged where a hash is expected and another one is found. */
+/** Adds a file to the backup. Throws ENOENT, and Damaged if its hash is not the expected one. */
 async function addFile(
   target: Target,
   source: string,
@@ -98,7 +101,7 @@ async function addFile(
 ): Promise<Content> {
   const file = await open(source, "r");
   try {
-    // What is appended from now on is of a later time.
+    // Only as many bytes as there are now: what is appended later is not part of this backup.
     const { size: bytes } = await file.stat();
     if (expected !== null && (await target.has({ sha256: expected, bytes }))) return { sha256: expected, bytes };
     const content = await target.add(() => counted(partsOf(file, bytes), onBytes), bytes, expected);
@@ -150,7 +153,7 @@ async function addFiles(
     tell(0);
     const source = join(data, path);
     const content = await addRunFile(target, source, known.get(path), copied, tell);
-    // One that is gone was replaced or cleared by its run, which needs it no more.
+    // A missing file was replaced or removed by its run, which does not need it any more.
     if (content !== null) files.push({ path, ...content });
     done += sizes.get(source)!;
   }
@@ -158,7 +161,10 @@ async function addFiles(
   return { files, missing };
 }
 
-/** Nothing of a run is written over in place, so the same size and time are the same content. */
+/**
+ * Adds a run's file; null if it is gone. Files of a run are never overwritten in place, so the same size and time mean
+ * the same content.
+ */
 async function addRunFile(
   target: Target,
   source: string,
@@ -184,8 +190,8 @@ const sizeOf = (path: string): Promise<number> =>
   );
 
 /**
- * Before anything is made. A backup within what it backs up would be lost with it, and one around it would hold other things. Throws
- * data_missing, usage.
+ * Checks the paths before anything is made. A backup inside the data folder would be lost with it, and one around it
+ * would hold other files. Throws data_missing, usage.
  */
 export async function checkPlaces(data: string, target: string): Promise<void> {
   const found = await stat(places(data).database).catch(() => null);

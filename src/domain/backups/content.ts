@@ -1,4 +1,4 @@
-// Content on its way: read from an open file, so that what replaces the file meanwhile is not mixed in.
+// Copies content. It is read from an open file, so that a file that replaces it meanwhile is not mixed in.
 import { createHash } from "node:crypto";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -10,10 +10,10 @@ export interface Content {
   bytes: number;
 }
 
-/** Content with another hash than it should have. */
+/** Thrown for content that is cut short or has the wrong hash. */
 export class Damaged extends Error {}
 
-/** So many bytes from a place on. Throws Damaged when the file ends before. */
+/** Reads `bytes` bytes from offset `from`. Throws Damaged if the file ends before. */
 export async function* partsOf(file: FileHandle, bytes: number, from = 0): AsyncGenerator<Buffer> {
   if (bytes === 0) return;
   const range = { start: from, end: from + bytes - 1, autoClose: false, highWaterMark: 1 << 20 };
@@ -38,7 +38,10 @@ export async function hashParts(parts: AsyncIterable<Buffer>, expected: string |
   return { sha256, bytes };
 }
 
-/** Writes a synced file of the owner's alone, and names it once its content is known to be right. The caller syncs the folder. */
+/**
+ * Writes and syncs a file that only its owner may read, and renames it into place once its hash is checked. The caller
+ * syncs the folder.
+ */
 export async function writeParts(
   parts: AsyncIterable<Buffer>,
   expected: string | null,

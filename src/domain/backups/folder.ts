@@ -1,4 +1,5 @@
-// A backup as a folder: each backup into it copies only what it does not hold yet, and clears away what it needs no more.
+// A backup as a folder: each backup into it copies only what it does not hold yet, and removes what is no longer
+// needed.
 import { open, readdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { contentPaths } from "../../base/config.ts";
@@ -13,7 +14,7 @@ import type { Backup } from "./open.ts";
 const contentName = "content";
 const lockName = "lock";
 
-/** What stands in a folder besides a backup's own, and a file system's. */
+/** Names in a folder that belong neither to a backup nor to the file system. */
 const strangersIn = (names: readonly string[]): string[] =>
   names.filter(
     (name) =>
@@ -40,7 +41,7 @@ export async function openFolderTarget(folder: string): Promise<Target & { close
       },
       add: (parts, _, expected) => writeParts(parts(), expected, join(contents, "content"), placeOf),
       async finish(manifest) {
-        // Also those of content that an earlier backup brought and was killed before it came here.
+        // Includes folders of content from an earlier backup that was killed before it synced them.
         const places = new Set([...hashesOf(manifest)].map((sha256) => dirname(placeOf(sha256))));
         for (const place of [...places, contents, folder]) await syncFolder(place);
         await writeJsonDurably(join(folder, manifestName), manifest).catch((error) => {
@@ -56,7 +57,7 @@ export async function openFolderTarget(folder: string): Promise<Target & { close
   }
 }
 
-/** One that is damaged is only replaced. */
+/** The previous manifest; null if there is none or it is damaged, and is then simply replaced. */
 async function previousIn(folder: string): Promise<Manifest | null> {
   try {
     return readManifest(await readFile(join(folder, manifestName), "utf8"));
@@ -81,7 +82,7 @@ const sizeOf = (path: string): Promise<number | null> =>
 const hashesOf = ({ database, files }: Manifest): Set<string> =>
   new Set([database.sha256, ...files.map(({ sha256 }) => sha256)]);
 
-/** What was deleted from the appliance does not live on in its backup. */
+/** Removes content that the manifest does not name: what was deleted from the appliance must not stay in its backup. */
 async function prune(contents: string, manifest: Manifest): Promise<void> {
   const wanted = hashesOf(manifest);
   for (const path of await contentIn(contents)) {
@@ -95,7 +96,7 @@ async function contentIn(contents: string): Promise<string[]> {
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
 }
 
-/** Throws backup_invalid where there is no manifest. */
+/** Throws backup_invalid if there is no manifest. */
 export async function openFolderBackup(folder: string): Promise<Backup> {
   const text = await readFile(join(folder, manifestName), "utf8").catch((error) => {
     if (!isErrno(error, "ENOENT")) throw error;

@@ -1,4 +1,4 @@
-// Backups of a data folder: made, verified, restored. The appliance has no part in it and may serve meanwhile.
+// Makes, verifies and restores backups of a data folder. The appliance is not involved and may serve meanwhile.
 export { openArchiveTarget } from "./archive.ts";
 export { type BackupReport, checkPlaces, makeBackup } from "./backup.ts";
 export { openFolderTarget } from "./folder.ts";

@@ -1,4 +1,4 @@
-// What a backup says of itself. It is written last of all, so what has none is no backup.
+// The manifest of a backup. It is written last, so a folder without one is not a backup.
 //
 //   manifest.json           this
 //   content/<ab>/<sha256>   each file's content once, and the database's, whatever they are called in a data folder
@@ -15,7 +15,7 @@ const content = {
   bytes: { type: "integer", minimum: 0 },
 } as const;
 
-/** Within a data folder, and nowhere else. */
+/** A path that stays within a data folder. */
 const path = {
   type: "string",
   maxLength: 4096,
@@ -29,7 +29,7 @@ const manifest = {
   properties: {
     format: { const: 1 },
     plumbline: { type: "string" },
-    /** Of the database: a newer one is not restored. */
+    /** Schema version of the database. A newer one than this plumbline knows is not restored. */
     schema: { type: "integer", minimum: 1 },
     created_at: { type: "string" },
     database: { type: "object", additionalProperties: false, required: ["sha256", "bytes"], properties: content },
@@ -42,7 +42,10 @@ const manifest = {
         properties: {
           path,
           ...content,
-          /** Of a run's file, which has no hash for a name: while it stays the same the content does, and is not read again. */
+          /**
+           * For a run's file, which is not named by its hash: while this and the size stay the same, the file is not
+           * read again.
+           */
           modified_ms: { type: "number" },
         },
       },

@@ -1,4 +1,4 @@
-// The files of a data folder that its database names: where each lies, where it belongs, and what it must be.
+// The files of a data folder that its database names: their current place, their place after a restore, and their hash.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join, relative } from "node:path";
@@ -9,11 +9,11 @@ import { copyDatabase, currentVersion, schemaVersion } from "../../store/snapsho
 import { prepareNamed, preparePlacing } from "./store.ts";
 
 export interface NamedFile {
-  /** What it is to whoever reads of it. */
+  /** What the file is, for messages. */
   what: string;
-  /** In a data folder, as restored. */
+  /** Path within a restored data folder. */
   path: string;
-  /** Where it lies now. */
+  /** Where the file is now. */
   source: string;
   sha256: string;
 }
@@ -21,7 +21,7 @@ export interface NamedFile {
 export interface Named {
   /** Each path once. */
   files: NamedFile[];
-  /** Alignments whose run folders are kept; `live` ones cannot go on without theirs. */
+  /** Alignments whose run folders are kept; `live` ones cannot resume without theirs. */
   runs: { id: string; live: boolean }[];
 }
 
@@ -32,7 +32,10 @@ export function refuseNewer(version: number): void {
     throw new Failure("schema_too_new", `Its database is of version ${version}; this plumbline knows ${known}`);
 }
 
-/** Of a database that is sound; one of an older plumbline is brought up to date in a copy, and stays as it is. */
+/**
+ * Reads the named files of an intact database. A database of an older plumbline is migrated in a copy, and stays
+ * unchanged.
+ */
 export async function readNamed(database: string, data: string): Promise<Named> {
   const version = schemaVersion(database);
   refuseNewer(version);
@@ -94,10 +97,10 @@ function namedIn(store: Store, data: string): Named {
   };
 }
 
-/** The file is named by it. */
+/** The hash of a sources file, which is its name. */
 const hashOf = (sourcesPath: string): string => basename(sourcesPath, ".json");
 
-/** Within a restored database, whose rows name files where they lay: names them where they lie in `data`. */
+/** Updates the paths in a restored database, which name the files' former place, to their place in `data`. */
 export function placeFiles(store: Store, data: string): void {
   const sql = preparePlacing(store);
   const at = (place: string): string => join(places(data).models, place);

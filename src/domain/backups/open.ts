@@ -1,4 +1,4 @@
-// A backup that is there, whatever form it has.
+// Opens an existing backup, folder or archive.
 import { stat } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
@@ -8,9 +8,9 @@ import type { Manifest } from "./manifest.ts";
 
 export interface Backup {
   manifest: Manifest;
-  /** Content by its hash; not checked. Throws ENOENT where it is missing. */
+  /** Reads content by its hash, without checking it. Throws ENOENT if it is missing. */
   read(sha256: string): AsyncIterable<Buffer>;
-  /** What lies there and the manifest does not name. */
+  /** Files in the backup that the manifest does not name. */
   others(): Promise<string[]>;
   close(): Promise<void>;
 }

@@ -1,8 +1,8 @@
-// Makes a data folder of a backup.
+// Restores a backup into a data folder.
 //
 //   1. restoring.json names the backup: while it is there no appliance starts on the folder
-//   2. every file, checked as it is written; what an earlier, cut-off restore of the same backup made stays
-//   3. the database, its rows naming files where they lie now, under its name as the last of all
+//   2. every file, checked as it is written; files from an earlier, interrupted restore of the same backup are kept
+//   3. the database, with the files' new paths in its rows, is renamed into place last
 //   4. restoring.json is removed
 import { mkdir, open, readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -31,7 +31,7 @@ import type { Backup } from "./open.ts";
 export interface RestoreReport {
   files: number;
   bytes: number;
-  /** Of these, what an earlier restore had brought already. */
+  /** How many of these files an earlier, interrupted restore had written already. */
   found: number;
 }
 
@@ -64,7 +64,7 @@ export async function restoreBackup(
   }
 }
 
-/** Only an empty folder is restored into, or one that a restore of this very backup was cut off in. */
+/** Throws folder_not_empty unless the folder is empty or holds an interrupted restore of the same backup. */
 async function refuseOthers(data: string, identity: string): Promise<void> {
   const names = (await readdir(data)).filter((name) => !/^(lock(-journal)?|lost\+found)$/.test(name));
   if (names.length === 0 || names.every(isTemporary)) return;
@@ -98,7 +98,7 @@ async function restoreFiles(
   return report;
 }
 
-/** All folders that hold the files, in any order: every one is synced before the database is there. */
+/** All folders that hold the files, in any order. Each is synced before the database is put in place. */
 function foldersOf(data: string, files: readonly ManifestFile[]): Set<string> {
   const found = new Set([data]);
   for (const { path } of files)

@@ -1,11 +1,14 @@
-// The files of a run folder, which no rows name: what there is to copy, and what of it must be as the folder itself says.
+// The files of a run folder, which no rows name: which ones to copy, and which must match the hashes in the folder
+// itself.
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { places } from "../../base/config.ts";
 import { isErrno, isTemporary, sha256OfFile } from "../../base/files.ts";
 import type { RunRequest, RunResult } from "../../contract/run-folder.ts";
 
-/** Relative to the data folder. Locks, and what is half written, are of a process that will not be there. */
+/**
+ * Files of a run, relative to the data folder. Leaves out locks and temporary files, which belong to a running process.
+ */
 export async function listRun(data: string, id: string): Promise<string[]> {
   const folder = join(places(data).runs, id);
   for (;;)
@@ -18,7 +21,7 @@ export async function listRun(data: string, id: string): Promise<string[]> {
         .sort();
     } catch (error) {
       if (!isErrno(error, "ENOENT", "ENOTDIR")) throw error;
-      // A run makes and clears folders while they are listed.
+      // A run creates and removes folders while they are listed.
       if (!(await isThere(folder))) return [];
     }
 }
@@ -29,7 +32,10 @@ const isThere = (path: string): Promise<boolean> =>
     () => false,
   );
 
-/** What is wrong with a run's snapshot and artefact, in words; documents that were taken out of a snapshot are not missed. */
+/**
+ * Describes what is wrong with a run's snapshot and artefact. A missing file counts only for live runs, since documents
+ * can be removed from the snapshot of an ended one.
+ */
 export async function problemsOfRun(data: string, id: string, isLive: boolean): Promise<string[]> {
   const folder = join(places(data).runs, id);
   const order = await readJson<Pick<RunRequest, "documents" | "dev">>(join(folder, "order.json"));

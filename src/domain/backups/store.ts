@@ -1,4 +1,4 @@
-// All SQL of backups: which files rows name, and where those of a restored database lie.
+// All SQL of backups: which files rows name, and how a restored database gets its new paths.
 import type { Store } from "../../store/open.ts";
 
 export const prepareNamed = (store: Store) => ({
@@ -13,7 +13,7 @@ export const prepareNamed = (store: Store) => ({
     [],
     { id: string; name: string; adapter_path: string; adapter_sha256: string; sources_path: string | null }
   >("SELECT id, name, adapter_path, adapter_sha256, sources_path FROM aligned_model"),
-  /** Whose run folders are kept, and which of them work that has not ended needs. */
+  /** Alignments whose run folders are kept; `live` if unfinished work needs the folder. */
   alignments: store.prepare<[], { id: string; live: 0 | 1 }>(
     `SELECT a.id, EXISTS(SELECT 1 FROM job AS j WHERE j.subject_id = a.id AND j.state IN('queued', 'running', 'stopping'))
      AS live FROM alignment AS a WHERE a.deleted_at IS NULL OR live`,

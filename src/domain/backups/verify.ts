@@ -1,4 +1,5 @@
-// Whether everything is there and as it was stored: of a backup, or of a data folder, which an appliance may serve from meanwhile.
+// Checks that every file is there and unchanged, in a backup or in a data folder, from which an appliance may be
+// serving.
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,22 +13,25 @@ import { problemsOfRun } from "./runs.ts";
 
 export interface VerifyReport {
   files: number;
-  /** What is wrong, in words. */
+  /** Descriptions of what is wrong. */
   problems: string[];
-  /** Paths of files that nothing names: no harm, and of no use. */
+  /** Paths of files that nothing names: harmless and unused. */
   others: string[];
 }
 
 type Tell = (done: number, total: number) => void;
 
-/** Every file against the manifest, the database, and the database's rows against the files. */
+/**
+ * Checks every file against the manifest, then the database, and then the files that its rows name against the
+ * manifest.
+ */
 export async function verifyBackup(backup: Backup, onProgress: Tell): Promise<VerifyReport> {
   const { database, files } = backup.manifest;
   const problems: string[] = [];
   const checked = new Map<string, string | null>();
   for (const [index, { path, sha256, bytes }] of files.entries()) {
     onProgress(index, files.length);
-    // Content that several files have is there once.
+    // Content that several files share is stored and checked once.
     if (!checked.has(sha256)) checked.set(sha256, await problemOfContent(backup, sha256, bytes));
     const problem = checked.get(sha256);
     if (typeof problem === "string") problems.push(`${path} ${problem}`);
@@ -65,7 +69,7 @@ async function problemsOfDatabase(backup: Backup, sha256: string): Promise<strin
     const problems = problemsOf(path).map((problem) => `the database: ${problem}`);
     if (problems.length > 0) return problems;
     const kept = new Map(backup.manifest.files.map((file) => [file.path, file.sha256]));
-    // Where the data lay is nothing to a backup: its paths are relative.
+    // The root does not matter: paths in a backup are relative.
     const { files, runs } = await readNamed(path, "/");
     const isLost = ({ id, live }: Named["runs"][number]): boolean => live && !kept.has(`runs/${id}/order.json`);
     return [
@@ -83,7 +87,7 @@ export async function verifyData(data: string, onProgress: Tell): Promise<Verify
   const { database } = places(data);
   const problems = problemsOf(database).map((problem) => `the database: ${problem}`);
   if (problems.length > 0) return { files: 0, problems, others: [] };
-  // Before the rows are read: what is stored from now on is named by one of them, or not listed.
+  // Listed before the rows are read, so that a file stored meanwhile is either named by a row or not listed.
   const listed = [...(await filesUnder(places(data).blobs)), ...(await filesUnder(places(data).models))];
   const named = await readNamed(database, data);
   const total = named.files.length + named.runs.length;
@@ -100,7 +104,7 @@ export async function verifyData(data: string, onProgress: Tell): Promise<Verify
     runs.push(...(await problemsOfRun(data, id, live)).map((problem) => ({ id, problem })));
   }
   onProgress(total, total);
-  // What was deleted meanwhile is not missed.
+  // Files deleted meanwhile are not reported as missing.
   const now = broken.length + runs.length > 0 ? await readNamed(database, data) : named;
   const stillNamed = new Set(now.files.map(({ path }) => path));
   const stillKept = new Set(now.runs.map(({ id }) => id));

@@ -30,9 +30,9 @@ export interface BenchmarksParts {
   findDocuments: (ownerId: string, ids: readonly string[]) => Promise<unknown>;
   /** Whether an upstream of that name is configured. */
   hasUpstream: (name: string) => boolean;
-  /** The id of the model that is called so, or of the only base where no name is given. Throws not_found or validation. */
+  /** Id of the model with this name or, without a name, of the only base. Throws not_found or validation. */
   findModel: (ownerId: string, name: string | undefined) => string;
-  /** Keeps the upload as a hidden document; see the documents. */
+  /** Keeps the upload as a hidden document; see documents/index.ts. */
   keepDocument: <Read, Made>(
     ownerId: string,
     file: UploadedFile,
@@ -40,19 +40,19 @@ export interface BenchmarksParts {
     read: (text: string) => Promise<Read>,
     add: (document: { id: string; name: string }, read: Read) => Made,
   ) => Promise<Made>;
-  /** Within the caller's transaction; what is returned is done after the commit. See the documents. */
+  /** Removes the document within the caller's transaction. Call the returned function after the commit. */
   removeDocument: (ownerId: string, documentId: string) => () => void;
-  /** Drafts checked of the one that is being made, also those that are not written yet; 0 of all others. */
+  /** Drafts checked so far of the benchmark that is being made, including those not written yet; 0 for any other. */
   checkedOf: (benchmarkId: string) => number;
-  /** Alignments under way that are measured by it. */
+  /** Running alignments that are measured by the benchmark. */
   alignmentsOn: (benchmarkId: string) => string[];
   /** Evaluations on it: those to be done, and those that have ended. */
   evaluationsOn: (benchmarkId: string) => { live: string[]; ended: string[] };
   /** Within the caller's transaction. */
   removeEvaluation: (evaluationId: string, caller: Caller) => void;
-  /** Likewise: alignments that had it keep its id alone. */
+  /** Within the caller's transaction: alignments that used the benchmark keep only its id. */
   loseBenchmark: (benchmarkId: string) => void;
-  /** Writes an act, in the caller's transaction. */
+  /** Writes an audit record in the caller's transaction. */
   audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
 }
 
@@ -66,9 +66,9 @@ export interface Benchmark {
 
 export interface Benchmarks {
   handlers: Handlers<typeof promises>;
-  /** Null when there is none of that id, or it is another's. */
+  /** Null if there is no benchmark of that id or it belongs to another user. */
   owned(ownerId: string, benchmarkId: string): Benchmark | null;
-  /** All of them, in order. Whose they are was asked before. */
+  /** All items, in order. The caller has already checked the owner. */
   items(benchmarkId: string): Item[];
   /** Benchmarks being made that need a model of this appliance. */
   needing(modelId: string): string[];
@@ -90,7 +90,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     (text: string) =>
       reader.read(ownerId, name || "The file", text, signal);
 
-  /** Within the transaction of its document. */
+  /** Adds a benchmark within the caller's transaction. */
   function add(
     given: Pick<BenchmarkRow, "owner_id" | "document_id" | "name"> & Partial<BenchmarkRow>,
     items: Item[],
@@ -169,7 +169,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     return { model, provider, key_id };
   }
 
-  /** One that was never made, or is not begun yet. */
+  /** Deletes a draft that has not begun, or that ended without a benchmark. Throws under_way while it is being made. */
   function removeDraft({ id, state }: DraftRow, caller: Caller): void {
     store.transaction(() => {
       if (!isTerminal(state) && (state !== "queued" || queue.requestStop(id, "generate") !== "stopped"))
@@ -185,7 +185,10 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     rows.removeDraft.run(id);
   }
 
-  /** Throws in_use where work needs it, and while there are evaluations on it that shall not go with it. */
+  /**
+   * Returns the number of evaluations deleted with it. Throws in_use if running work needs the benchmark, or if it has
+   * evaluations and `withEvaluations` is false.
+   */
   function remove(row: BenchmarkRow, withEvaluations: boolean, caller: Caller): number {
     const { removed, sweep } = store.transaction(() => {
       const aligning = parts.alignmentsOn(row.id);
@@ -331,7 +334,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
   };
 }
 
-/** Of many ids the first ones. */
+/** The first five of the ids, and how many more there are. */
 const some = (ids: readonly string[]): string =>
   ids.length <= 5 ? ids.join(", ") : `${ids.slice(0, 5).join(", ")} and ${ids.length - 5} more`;
 
@@ -347,7 +350,7 @@ const statusOf: Record<JobState, BenchmarkRecord["status"]> = {
   stopped: "STOPPED",
 };
 
-/** One that is not there yet, or will never be. */
+/** Record of a benchmark that is being made, or whose making failed or was stopped. */
 function draftRecord(draft: DraftRow, checked: number): BenchmarkRecord {
   const { phase, state, candidates, seconds } = draft;
   const written = phase === "phrasing" ? draft.phrased : draft.checked;
@@ -372,7 +375,7 @@ function draftRecord(draft: DraftRow, checked: number): BenchmarkRecord {
       : {
           phase,
           done,
-          // At most: the work ends where there are as many items as are wanted.
+          // An upper bound: the work ends as soon as there are as many items as wanted.
           total: phase === "queued" || phase === "reading" ? null : candidates,
           unit: phase === "phrasing" ? "passages" : "candidates",
           rate,
@@ -384,9 +387,9 @@ function draftRecord(draft: DraftRow, checked: number): BenchmarkRecord {
   };
 }
 
-/** Sealed questions below which even large gains can be chance. */
+/** With fewer sealed questions than this, even large gains can be chance. */
 const fewSealed = 30;
-/** The share that two models answer differently, as evaluations assume it. */
+/** Share of items that two models answer differently, as assumed for evaluations. */
 const usualDiscordance = 0.2;
 
 function warningsOf(

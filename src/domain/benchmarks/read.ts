@@ -42,7 +42,7 @@ export interface Item {
 export type Row = FromSchema<typeof benchmarkRow>;
 
 const maxRows = 100_000;
-/** More than these help nobody. */
+/** More details than these would not help. */
 const maxDetails = 50;
 const columns = Object.keys(benchmarkRow.properties);
 const checkRow = compile(benchmarkRow);
@@ -88,7 +88,7 @@ export function readBenchmark(text: string): Item[] {
 
 const hasNumber = (text: string): boolean => /\p{N}/u.test(text);
 
-/** As it says, else by what only one type has. */
+/** The type that the row states, else the type that its fields imply. */
 function typeOf({ type, choices, rubric, tolerance, response }: Row): ItemType {
   if (type !== undefined) return type;
   if (choices !== undefined) return "choice";
@@ -96,7 +96,7 @@ function typeOf({ type, choices, rubric, tolerance, response }: Row): ItemType {
   return tolerance !== undefined && hasNumber(response) ? "numeric" : "short";
 }
 
-/** Each type has what its grading needs, and nothing that would be passed over in silence. */
+/** Checks that a row has the fields its type needs for grading, and none that would be silently ignored. */
 function checkType(row: Row, complain: (field: (string | number)[], message: string) => void): void {
   const type = typeOf(row);
   const { response, choices, rubric = [], tolerance, citations = [] } = row;
@@ -156,7 +156,10 @@ function readTable(text: string, complain: Complain): unknown[] {
   return records.map(fromCells);
 }
 
-/** The first line must name the columns; a benchmark without a header is refused before its first row is taken for one. */
+/**
+ * Checks that the first line names the columns, so that a file without a header is refused instead of losing its first
+ * row. Throws benchmark_invalid.
+ */
 function headOf(names: string[]): string[] {
   const head = names.map((name) => name.trim());
   const unknown = head.filter((name) => !columns.includes(name));
@@ -190,7 +193,7 @@ function fromCells(cells: Record<string, string>): Record<string, unknown> {
   return row;
 }
 
-/** A cell that is no JSON stays text, which the schema refuses by name. */
+/** A cell that is not JSON stays text, which the schema then refuses by the field's name. */
 function jsonOf(cell: string): unknown {
   try {
     return JSON.parse(cell);

@@ -1,14 +1,16 @@
-// Who reads benchmarks: threads, as documents have them. A hostile file costs its own upload.
+// Reads benchmarks in worker threads, as for documents. A hostile file fails only its own upload.
 import { createReaders } from "../../base/readers.ts";
 import type { Item } from "./read.ts";
 
 export interface BenchmarkReader {
-  /** `owner`: whose turn it takes. Throws benchmark_invalid, benchmark_limit; bad_request when `signal` ends it. */
+  /**
+   * `owner`: the user whose turn it takes. Throws benchmark_invalid or benchmark_limit; bad_request if `signal` aborts.
+   */
   read(owner: string, name: string, text: string, signal: AbortSignal): Promise<Item[]>;
   close(): Promise<void>;
 }
 
-/** `seconds`: of computing that a file of so many bytes has, where that is not as usual. */
+/** `seconds`: computing time allowed for a file of so many bytes, if it is not the default. */
 export function createBenchmarkReader(seconds?: (bytes: number) => number): BenchmarkReader {
   const readers = createReaders(new URL("./read.worker.ts", import.meta.url), "benchmark_limit", seconds);
   return {

@@ -1,5 +1,5 @@
-// Which items may be looked at while training (dev), and which only at the end (sealed). By a hash of the item's cluster, so that
-// items that belong together stay together, and an item stays where it is when a benchmark grows.
+// Decides which items may be seen while training (dev), and which only at the end (sealed). A hash of the item's
+// cluster decides, so that items that belong together stay together and an item keeps its split when a benchmark grows.
 import { createHash } from "node:crypto";
 import type { Complain, Row } from "./read.ts";
 import type { Split } from "./store.ts";
@@ -20,7 +20,7 @@ export function assignSplits(rows: Row[], complain: Complain): { cluster: string
   const drawn = new Map<string, number>();
   for (const cluster of clusters) if (!written.has(cluster) && !drawn.has(cluster)) drawn.set(cluster, share(cluster));
   for (const [cluster, drawnShare] of drawn) splitOf.set(cluster, drawnShare < devShare ? "dev" : "sealed");
-  // Few items can all fall into dev; a benchmark without a sealed one would prove nothing.
+  // A few items can all fall into dev; a benchmark without a sealed item would prove nothing.
   const last = [...drawn].sort((a, b) => b[1] - a[1])[0];
   if (last && ![...splitOf.values()].includes("sealed")) splitOf.set(last[0], "sealed");
   return clusters.map((cluster) => ({ cluster, split: splitOf.get(cluster)! }));
@@ -28,5 +28,5 @@ export function assignSplits(rows: Row[], complain: Complain): { cluster: string
 
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** From 0 to 1, evenly. */
+/** Uniform in [0, 1). */
 const share = (cluster: string): number => digest(`split:${cluster}`).readUInt32BE() / 2 ** 32;

@@ -16,7 +16,7 @@ export interface BenchmarkRow {
   version: number;
   previous_id: string | null;
   struck_json: string | null;
-  /** Of the draft it was made by; null where it was uploaded. */
+  /** The draft that it was made from; null if it was uploaded. */
   draft_id: string | null;
   created_seq: number;
   created_at: string;
@@ -45,13 +45,13 @@ export interface DraftRow {
 
 export interface CandidateRow {
   position: number;
-  /** While questions are written a plan, then a draft. */
+  /** A plan while questions are being written, afterwards a draft. */
   draft_json: string;
   phrased_json: string | null;
   verdict_json: string | null;
 }
 
-/** Whoever lost the claim to this job writes nothing more. */
+/** A worker that has lost its claim to the job writes nothing more. */
 const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state IN('running', 'stopping'))";
 
 export interface Claimed {
@@ -59,7 +59,7 @@ export interface Claimed {
   fence: number;
 }
 
-/** Shown as it is: until a benchmark is made of it, which then speaks for it, as later versions do. */
+/** A draft is shown only until a benchmark is made from it; then that benchmark and its later versions are shown. */
 const isAlone = "NOT EXISTS(SELECT 1 FROM benchmark AS b WHERE b.draft_id = d.id)";
 
 const draft = `SELECT d.*, j.state, j.error_text,
@@ -97,7 +97,7 @@ export function benchmarkRows(store: Store) {
        VALUES(:benchmark_id, :sample_num, :instruction, :response, :aliases_json, :type, :choices_json, :rubric_json, :citations_json,
          :cluster, :split, :tolerance)`,
     ),
-    /** Finished ones and those in the making, newest first. */
+    /** Finished benchmarks and those being made, newest first. */
     page: store.prepare<[string, string, number, number], { id: string }>(
       `SELECT id, created_seq FROM benchmark WHERE owner_id = ?
        UNION ALL SELECT id, created_seq FROM benchmark_draft AS d
@@ -142,12 +142,12 @@ export function benchmarkRows(store: Store) {
     removeItems: store.prepare<[string]>("DELETE FROM benchmark_item WHERE benchmark_id = ?"),
     remove: store.prepare<[string]>("DELETE FROM benchmark WHERE id = ?"),
     removeDraft: store.prepare<[string]>("DELETE FROM benchmark_draft WHERE id = ?"),
-    /** Versions that share what they were made of. */
+    /** How many benchmarks share the document, and how many the draft. */
     sharing: store.prepare<{ documentId: string; draftId: string | null }, { document: number; draft: number }>(
       `SELECT (SELECT count(*) FROM benchmark WHERE document_id = :documentId) AS document,
        (SELECT count(*) FROM benchmark WHERE draft_id = :draftId) AS draft`,
     ),
-    /** Being made, with a model of this appliance that checks or writes. */
+    /** Benchmarks being made that use a model of this appliance, to check or to write. */
     liveWith: store.prepare<{ modelId: string }, { id: string }>(
       `SELECT d.id FROM benchmark_draft AS d JOIN job AS j ON j.subject_id = d.id AND j.kind = 'generate'
        WHERE ${isLive} AND (json_extract(settings_json, '$.model_id') = :modelId

@@ -1,7 +1,7 @@
 // Which captured questions are worth a place in a document or a benchmark. Pure.
 import type { CaptureRow } from "./store.ts";
 
-/** In the order they are asked. */
+/** In the order in which they are tested. */
 export const reasons = ["unsure", "sure", "short", "declined", "duplicate", "in_benchmark", "unanswered"] as const;
 export type Reason = (typeof reasons)[number];
 
@@ -10,7 +10,7 @@ export interface Wanted {
   leastConfidence: number | null;
   mostConfidence: number | null;
   limit: number;
-  /** Right answers by a person, by the capture's id. */
+  /** Right answers given by a person, keyed by capture id. */
   responses: ReadonlyMap<string, string>;
   /** Whether an answer declines. */
   declines: (answer: string) => boolean;
@@ -23,10 +23,10 @@ export interface Filtered {
   left: Record<Reason, number>;
 }
 
-/** Characters of a question that says anything. */
+/** Minimum characters of a meaningful question. */
 const shortestQuestion = 8;
 
-/** Letters and digits only: what differs in case, spaces or punctuation asks the same. */
+/** Keeps letters and digits only: questions that differ only in case, spaces or punctuation are the same. */
 const asked = (question: string): string =>
   question
     .normalize("NFKC")
@@ -34,7 +34,7 @@ const asked = (question: string): string =>
     .replaceAll(/[^\p{L}\p{N}]+/gu, " ")
     .trim();
 
-/** Rows in the order they were captured. */
+/** Selects the captures worth keeping. `rows` are in the order they were captured. */
 export function filter(rows: readonly CaptureRow[], wanted: Wanted): Filtered {
   const left = Object.fromEntries(reasons.map((reason) => [reason, 0])) as Record<Reason, number>;
   const taken: Filtered["taken"] = [];
@@ -50,7 +50,7 @@ export function filter(rows: readonly CaptureRow[], wanted: Wanted): Filtered {
     if (response === undefined && wanted.declines(row.answer)) return "declined";
     if (seen.has(asked(row.question))) return "duplicate";
     if (inBenchmark.has(asked(row.question))) return "in_benchmark";
-    // A model's own answer is no truth to measure models by.
+    // A model's own answer is not a truth that models can be measured by.
     if (wanted.into === "benchmark" && response === undefined) return "unanswered";
     return null;
   }

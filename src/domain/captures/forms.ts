@@ -1,8 +1,8 @@
-// Where the question and the answer stand in each dialect that models are asked in: in the body, in a whole reply, and in the events
-// of a stream. Bodies and replies have passed the contract; what is read of them is the little that all of a form have.
+// Finds the question and the answer in each API dialect: in the request body, in a whole reply, and in the events of a
+// stream. Bodies and replies have passed the contract; only the few fields that all of a form share are read.
 import type { StreamEvent } from "../../contract/endpoint.ts";
 
-/** What was heard of an answer so far. */
+/** The part of an answer that has arrived so far. */
 export interface Heard {
   answer: string;
   model: string;
@@ -11,10 +11,10 @@ export interface Heard {
 }
 
 export interface Form {
-  /** The last thing that was said to the model. */
+  /** The last message to the model. */
   question(body: unknown): string;
   whole(reply: unknown): Heard;
-  /** Takes an event of the stream in. */
+  /** Adds an event of the stream to `heard`. */
   event(heard: Heard, chunk: unknown): void;
 }
 
@@ -61,7 +61,7 @@ const chat: Form = {
   },
 };
 
-/** Anthropic's. */
+/** Anthropic's messages. */
 const messages: Form = {
   question: chat.question,
   whole(reply) {
@@ -91,13 +91,13 @@ const responses: Form = {
     return { answer: said.join("\n"), ...headOf(head) };
   },
   event(heard, chunk) {
-    // The last event has the response whole.
+    // The last event carries the whole response.
     const { type, response } = chunk as { type: string; response?: unknown };
     if (/^response\.(completed|incomplete)$/.test(type)) Object.assign(heard, responses.whole(response));
   },
 };
 
-/** An agent's, of one question. */
+/** A run of an agent on one question. */
 const run: Form = {
   question: (body) => (body as { message: string }).message,
   whole(reply) {
@@ -109,7 +109,10 @@ const run: Form = {
 
 export const forms = { chat, messages, responses, run } as const;
 
-/** Passes a stream on as it is. One that breaks off, or that its reader leaves, is no answer. */
+/**
+ * Passes a stream on unchanged, and calls `end` with the answer. A stream that fails, or whose reader leaves early,
+ * gives no answer.
+ */
 export async function* overheard(
   form: Form,
   events: AsyncIterable<StreamEvent>,
@@ -124,7 +127,7 @@ export async function* overheard(
   if (!failed) end(heard);
 }
 
-/** False where the event says that the answer failed, or says nothing that is understood: upstreams send what they like. */
+/** Returns false if the event reports a failure or cannot be understood: upstreams may send anything. */
 function takeIn(form: Form, heard: Heard, data: string): boolean {
   try {
     const chunk = JSON.parse(data) as { type?: string; error?: unknown };

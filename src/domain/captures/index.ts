@@ -1,9 +1,9 @@
-// Captures: what agents, or whoever uses a key, ask and are answered. Nothing is kept until its owner says so, agent by agent or key
-// by key; then each question is kept with its answer, personal data replaced before anything is written, and can become a document
-// to learn from or an item to be measured by.
+// Captures: what is asked by agents and through API keys, and what is answered. Nothing is kept until the owner enables
+// it, agent by agent or key by key. Then each question is kept with its answer, personal data replaced before it is
+// written (unless masking is off), and can become a document to learn from or a benchmark item.
 //
-// Kept are chat completions, messages, responses and agents' answers: the last thing that was said and the first answer to it, once
-// that has come to its end. Plain completions have no question and are not kept. A capture that fails costs nobody an answer.
+// Chat completions, messages, responses and agents' answers are kept: the last message and the first answer to it, once
+// that is complete. Plain completions have no question and are not kept. A capture that fails never fails the answer.
 
 import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
@@ -18,11 +18,11 @@ import { createProposals, type ProposalsParts } from "./proposals/index.ts";
 import { type CaptureRow, prepareCaptures, type SettingRow, type SubjectKind } from "./store.ts";
 
 export interface CapturesParts extends ProposalsParts {
-  /** Personal data of a known form, in order, none within another. */
+  /** Personal data of known forms, in order and without overlaps. */
   findPersonalData: (text: string) => { kind: string; start: number; end: number }[];
   /** Whether an answer declines. */
   declines: (answer: string) => boolean;
-  /** Takes a text in like an upload of its owner; `also` is told the id of what is made, in the same transaction. */
+  /** Stores a text like an upload of its owner. Calls `also` with the new id in the same transaction. */
   upload: Record<
     "document" | "benchmark",
     (name: string, text: string, caller: Caller, also: (id: string) => void) => Promise<unknown>
@@ -31,17 +31,17 @@ export interface CapturesParts extends ProposalsParts {
 
 export interface Captures {
   handlers: Handlers<typeof promises & typeof proposed>;
-  /** Looks whether answers of an owner's, of which this request's is one, now speak for an auto-align. */
+  /** Checks whether the owner's answers, including the one to this request, now justify proposing an auto-align. */
   consider(ownerId: string, requestId: string): void;
-  /** The same handler, with an eye on the keys, or the agents, whose traffic is kept. */
+  /** These wrap a handler so that traffic is kept for the keys, or the agents, with captures enabled. */
   ofKey<H extends AnsweringHandler>(handler: H, form: keyof typeof forms): H;
   ofAgent<H extends AnsweringHandler>(handler: H, form: keyof typeof forms): H;
 }
 
-/** Of an endpoint that answers; what it takes and gives is read by its form. */
+/** Handler of an endpoint that answers; a form reads its input and its reply. */
 type AnsweringHandler = (input: never, caller: Caller) => Promise<unknown>;
 
-/** An owner's captures beyond these make room, the oldest first. */
+/** Maximum number of an owner's captures; beyond it the oldest are deleted. */
 const mostCaptures = 10_000;
 
 export function createCaptures(parts: CapturesParts): Captures {
@@ -117,11 +117,11 @@ export function createCaptures(parts: CapturesParts): Captures {
       heard(() => form.whole(reply));
       return reply;
     };
-    // A reply goes out as it came, a stream with the same events.
+    // The cast is safe: a reply is passed on unchanged, a stream with the same events.
     return watching as unknown as H;
   }
 
-  /** Of any kind, where none is said. */
+  /** Throws not_found unless the subject is the caller's. Without a kind, it may be an agent or a key. */
   function checkSubject({ userId: ownerId }: Caller, subjectId: string | null, kind: SubjectKind | null = null): void {
     if (subjectId !== null && !sql.ownsSubject.get({ ownerId, kind, subjectId }))
       throw new Failure("not_found", "Agent or key not found");

@@ -1,6 +1,6 @@
-// Questions with their answers as a document to learn from.
+// Renders questions with their answers as a document to learn from.
 
-/** A heading is one line: a question of several is joined. */
+/** A heading is one line, so a question of several lines is joined. */
 export const asMarkdown = (name: string, pairs: readonly { instruction: string; response: string }[]): string =>
   [
     `# ${name}`,

@@ -20,7 +20,7 @@ export interface CaptureRow {
   confidence: number | null;
   masked: number;
   used_in: string | null;
-  /** That was answered; null of what an older version kept. */
+  /** The request that was answered; null in rows of an older version. */
   request_id: string | null;
   created_seq: number;
   created_at: string;
@@ -52,7 +52,7 @@ export const prepareCaptures = (store: Store) => ({
      VALUES(:id, :owner_id, :kind, :subject_id, :model_id, :question, :answer, :confidence, :masked, :used_in,
      :request_id, :created_seq, :created_at)`,
   ),
-  /** All but the owner's newest. */
+  /** Deletes all but the owner's newest captures. */
   trim: store.prepare<{ ownerId: string; most: number }>(
     `DELETE FROM capture WHERE owner_id = :ownerId AND created_seq <= (
      SELECT created_seq FROM capture WHERE owner_id = :ownerId ORDER BY created_seq DESC LIMIT 1 OFFSET :most)`,
@@ -72,7 +72,7 @@ export const prepareCaptures = (store: Store) => ({
     "UPDATE capture SET used_in = :usedIn WHERE id IN(SELECT value FROM json_each(:ids))",
   ),
   remove: store.prepare<[id: string, ownerId: string]>("DELETE FROM capture WHERE id = ? AND owner_id = ?"),
-  /** Of all the owner's benchmarks. */
+  /** Questions of all the owner's benchmarks. */
   benchmarkQuestions: store.prepare<[string], { instruction: string }>(
     `SELECT i.instruction FROM benchmark_item AS i JOIN benchmark AS b ON b.id = i.benchmark_id WHERE b.owner_id = ?`,
   ),

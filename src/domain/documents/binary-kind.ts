@@ -1,8 +1,8 @@
-// What a file is by its first bytes, without any reader: the appliance asks this before a reader is loaded anywhere.
+// Determines what a file is by its first bytes, before any reader is loaded.
 import { Failure } from "../../base/errors.ts";
 import { checkClaim, claimOf, inArchives, readable, shown } from "./claim.ts";
 
-/** How files begin that are no text. Those that are read here are read in a process of their own. */
+/** First bytes of files that are not text. PDF and ZIP files are read in a separate process; the others are refused. */
 const beginnings: [string, "pdf" | "zip" | string][] = [
   ["%PDF-", "pdf"],
   ["PK\x03\x04", "zip"],
@@ -28,7 +28,10 @@ const beginnings: [string, "pdf" | "zip" | string][] = [
   ["\xd0\xcf\x11\xe0", "an Office document of the old kind, or one with a password"],
 ];
 
-/** By the first bytes: what the probe has to read; null for what may be text. Throws for what is known not to be read. */
+/**
+ * What the probe has to read, by the file's first bytes; null for what may be text. Throws document_type for kinds that
+ * are not read, and extension_mismatch.
+ */
 export function binaryKind(head: Uint8Array, name: string): "pdf" | "zip" | null {
   const text = Buffer.from(head.subarray(0, 64)).toString("latin1");
   const found = beginnings.find(([start]) => text.startsWith(start))?.[1];

@@ -1,7 +1,8 @@
-// Content under its own sha256: written and synced before the row that refers to it is committed, removed once no row does.
+// Content stored under its own SHA-256: written and synced before the row that refers to it is committed, and removed
+// once no row refers to it.
 //
-// Between a file's arrival and its row's commit only the hold keeps it: a removal checks holds and rows and unlinks without
-// giving way, so whoever takes a hold first keeps the file, and whoever comes after makes it anew.
+// Between a file's arrival and its row's commit, only a hold protects it. A removal checks holds and rows and unlinks
+// synchronously: a hold taken before it keeps the file, and one taken after it writes the file anew.
 import { rmSync } from "node:fs";
 import { chmod, link, open, readdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -9,21 +10,24 @@ import { contentPaths } from "../../base/config.ts";
 import { isErrno, isTemporary, makeFolder, sha256, syncFolder, temporaryName } from "../../base/files.ts";
 
 export interface Blobs {
-  /** Until the function returned is called, what has these digests is not removed. */
+  /** Keeps contents with these digests from being removed until the returned function is called. */
   hold(digests: string[]): () => void;
-  /** Takes a file in by a second link; the caller's own name for it stays the caller's. Hold its digest first. */
+  /** Stores a file by a hard link; the caller's own path remains. Hold its digest first. */
   keepFile(path: string, digest: string): Promise<void>;
   keep(content: Uint8Array, digest: string): Promise<void>;
   read(digest: string): Promise<Buffer>;
-  /** Of these, removes what is neither held nor referenced. */
+  /** Removes those of these digests that are neither held nor referenced. */
   removeUnused(digests: string[]): void;
-  /** Before anything is taken in: removes half-written files of an earlier life. */
+  /** Removes half-written files of an earlier process. Must be called before anything is stored. */
   prepare(): Promise<void>;
-  /** Removes everything that is neither held nor referenced; what is left becomes its owner's alone. May run beside anything else. */
+  /**
+   * Removes everything that is neither held nor referenced, and makes the rest private to its owner. May run beside
+   * anything else.
+   */
   sweep(): Promise<void>;
 }
 
-/** Rows of made benchmarks, sealed answers included, were once left to everybody on the machine to read. */
+/** Older versions left the rows of made benchmarks, sealed answers included, readable by everybody on the machine. */
 async function makePrivate(path: string): Promise<void> {
   try {
     const { mode } = await stat(path);
@@ -36,7 +40,7 @@ async function makePrivate(path: string): Promise<void> {
 export function createBlobs(folder: string, isReferenced: (digest: string) => boolean): Blobs {
   const holds = new Map<string, number>();
 
-  /** Digests are ours, never a client's word. */
+  /** Digests are computed here and never taken from a client. */
   function pathOf(digest: string): string {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error("not a digest");
     return join(folder, contentPaths.blob(digest));

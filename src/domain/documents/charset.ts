@@ -1,9 +1,10 @@
-// Bytes to characters, whatever the charset. UTF-8 is believed where it is valid; else a byte order mark; else the guess of
-// chardet, which knows how often letters stand beside each other in the languages that the old charsets were made for.
+// Decodes bytes of any charset. A byte order mark decides; else valid UTF-8; else zeros that show UTF-16; else a
+// charset that the file declares; else the guess of chardet, which knows how often letters follow each other in the
+// languages that the old charsets were made for.
 import { analyse } from "chardet";
 import { Failure } from "../../base/errors.ts";
 
-/** `declared`: a charset that the file itself names; believed where it can be read so. */
+/** `declared`: a charset that the file itself names, used if the bytes can be read in it. */
 export function decode(bytes: Uint8Array, name: string, declared: string | null = null): string {
   const marked = byteOrderMark(bytes);
   if (marked !== null) return decodeAs(marked, bytes) ?? refuse(name, marked);
@@ -21,7 +22,10 @@ export function decode(bytes: Uint8Array, name: string, declared: string | null 
   return refuse(name, "any charset");
 }
 
-/** Text that is UTF-8 but for some bytes would pass for an old charset, with every letter beyond ASCII wrong. */
+/**
+ * Throws document_invalid for UTF-8 with a few invalid bytes: it would pass for an old charset, with every letter
+ * beyond ASCII wrong.
+ */
 function refuseDamagedUtf8(bytes: Uint8Array, name: string): void {
   const lossy = new TextDecoder("utf-8").decode(bytes);
   let [wrong, right] = [0, 0];
@@ -32,7 +36,7 @@ function refuseDamagedUtf8(bytes: Uint8Array, name: string): void {
     throw new Failure("document_invalid", `${name} is damaged: it is UTF-8 but for ${wrong} characters`);
 }
 
-/** For what is read by programs as well: nothing is guessed. */
+/** For files that programs read as well: UTF-8 only, nothing is guessed. */
 export function decodeUtf8(bytes: Uint8Array, name: string): string {
   const text = bytes.includes(0) ? null : decodeAs("utf-8", bytes);
   if (text === null) throw new Failure("document_invalid", `${name} is not text in UTF-8`);
@@ -52,7 +56,7 @@ function byteOrderMark(bytes: Uint8Array): string | null {
   return null;
 }
 
-/** UTF-16 without a mark shows in zeros that stand nearly all on one side of the pairs. */
+/** Detects UTF-16 without a byte order mark: nearly all its zeros are on one side of the byte pairs. */
 function wideZeros(bytes: Uint8Array): string | null {
   const zeros = [0, 0];
   const seen = Math.min(bytes.length & ~1, 4096);
@@ -62,7 +66,7 @@ function wideZeros(bytes: Uint8Array): string | null {
   return zeros[1] === most ? "utf-16le" : "utf-16be";
 }
 
-/** Null where a byte does not fit, or the charset is unknown. */
+/** Null if a byte is invalid or the charset is unknown. */
 function decodeAs(charset: string, bytes: Uint8Array): string | null {
   try {
     return new TextDecoder(charset, { fatal: true }).decode(bytes);
@@ -71,7 +75,9 @@ function decodeAs(charset: string, bytes: Uint8Array): string | null {
   }
 }
 
-/** Null where the characters are such as no text has: a byte file that some charset happens to take. */
+/**
+ * Null if more than 1 % of the characters do not occur in text: a binary file that happens to be valid in a charset.
+ */
 function readable(text: string | null): string | null {
   if (text === null) return null;
   const sample = text.slice(0, sampleBytes);

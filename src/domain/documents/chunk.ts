@@ -1,14 +1,18 @@
-// Blocks to chunks: neighbours under one heading together, long blocks parted between sentences, tables between rows.
+// Groups blocks into chunks: neighbours under one heading go together, long blocks are split between sentences, tables
+// between rows.
 import { sha256 } from "../../base/files.ts";
 import type { Chunk } from "../../contract/documents.ts";
 import type { PlainBlock } from "./structure.ts";
 
 export type ChunkSpan = Omit<Chunk, "text" | "place">;
 
-/** Characters. About 300 to 600 tokens of English: enough to ask about, little enough to answer from. */
+/**
+ * Target and maximum size in characters. About 300 to 600 tokens of English: enough to ask about, little enough to
+ * answer from.
+ */
 const enough = 1200;
 const most = 2400;
-/** A heading after less than this goes on in the same chunk: a chapter's title with its first section. */
+/** A heading does not close a chunk of at most this size: a chapter's title stays with its first section. */
 const little = 300;
 
 interface Part {
@@ -46,7 +50,7 @@ export function chunkSpans(text: string, blocks: readonly PlainBlock[]): ChunkSp
       headings.push({ level: block.level, text: text.slice(start, end) });
     }
     if (open === null) {
-      // A heading that opens a chunk stands in its text; only those above it are its path.
+      // A heading that opens a chunk is part of its text; only the headings above it are the path.
       const above = block.type === "heading" ? headings.slice(0, -1) : headings;
       const header =
         block.type === "row" && table !== null && table !== block ? text.slice(table.start, table.end) : null;
@@ -57,7 +61,7 @@ export function chunkSpans(text: string, blocks: readonly PlainBlock[]): ChunkSp
   return chunks;
 }
 
-/** A block as it is, or parted where it is longer than a chunk may be. */
+/** The block, split if it is longer than a chunk may be. */
 function partsOf(text: string, block: PlainBlock): Part[] {
   if (block.end - block.start <= most) return [{ start: block.start, end: block.end, block }];
   const parts: Part[] = [];
@@ -73,7 +77,10 @@ function partsOf(text: string, block: PlainBlock): Part[] {
 
 const sentences = new Intl.Segmenter(undefined, { granularity: "sentence" });
 
-/** How much of a window to take: up to a line's end in code, else a sentence's, else a word's, else all but a half character. */
+/**
+ * How many characters of a window to take: up to the end of a line in code, else of a sentence, else of a word, else
+ * all of it without splitting a surrogate pair.
+ */
 function breakIn(window: string, type: PlainBlock["type"]): number {
   const least = window.length / 3;
   const line = window.lastIndexOf("\n");

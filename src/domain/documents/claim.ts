@@ -1,4 +1,4 @@
-// What the name of a file claims that it holds. It may be silent about that, but may not say something else than the content.
+// The format that a file's name claims. A name may claim nothing, but must not contradict the content.
 import { Failure } from "../../base/errors.ts";
 import type { DocumentFormat } from "../../contract/documents.ts";
 
@@ -47,11 +47,11 @@ const byEnding: Record<string, DocumentFormat> = {
 
 export const inArchives = new Set<DocumentFormat>(["docx", "pptx", "xlsx", "epub"]);
 
-/** What a name claims; null where it says nothing that is known. */
+/** The format that a name claims; null if its ending is unknown. */
 export const claimOf = (name: string): DocumentFormat | null =>
   byEnding[/\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? ""] ?? null;
 
-/** Throws where the name claims another format than the content has. */
+/** Throws extension_mismatch if the name claims another format than the content has. */
 export function checkClaim(name: string, format: DocumentFormat): void {
   const claim = claimOf(name);
   if (claim !== null && claim !== format)

@@ -1,12 +1,12 @@
-// Paragraphs that stand in several documents, word for word or nearly so: MinHash of their runs of five words.
+// Finds paragraphs that occur in several documents, word for word or nearly so, by MinHash of their runs of five words.
 import { createHash } from "node:crypto";
 import { bandsOf, nearDuplicate, signatureBytes, signatureOf, similarityOf } from "../../base/minhash.ts";
 import type { PlainBlock } from "./structure.ts";
 
 const shingle = 5;
-/** Words: what is shorter is alike by chance. */
+/** Minimum words of a paragraph: shorter ones are alike by chance. */
 const leastWords = 10;
-/** Others that one paragraph is linked with, at most. */
+/** Maximum number of others that one paragraph is linked with. */
 const mostOthers = 20;
 
 /** One paragraph in bytes: start and end in the clean text (2 × 32 bit), digest of its words (8 bytes), its signature. */
@@ -54,7 +54,10 @@ const recordsOf = (bytes: Uint8Array): Buffer[] => {
 
 const signatureIn = (record: Buffer): Buffer => record.subarray(headBytes);
 
-/** Paragraphs of `own` that others have too; those most alike first, then by the order of the others. */
+/**
+ * Paragraphs of `own` that others have too. For each paragraph, the most similar come first, then the order of `others`
+ * decides.
+ */
 export function duplicatesOf(own: Uint8Array, others: readonly { id: string; signatures: Uint8Array }[]): Duplicate[] {
   const mine = recordsOf(own);
   const byBand = new Map<number, number[]>();
@@ -72,7 +75,7 @@ export function duplicatesOf(own: Uint8Array, others: readonly { id: string; sig
       for (const index of candidates) {
         const ours = mine[index]!;
         const same = ours.subarray(8, 16).equals(record.subarray(8, 16));
-        // One that merely estimates to be the same is not: the words differ.
+        // An estimate of 1 with different words is not an exact duplicate.
         const similarity = same ? 1 : Math.min(similarityOf(signatureIn(ours), signatureIn(record)), 0.999);
         if (similarity < nearDuplicate) continue;
         const list = found.get(index) ?? [];

@@ -1,26 +1,26 @@
-// What a reader of some format makes of a file: its pages, and what stands on them in reading order. Nothing is cleaned yet.
+// What a format's reader makes of a file: its pages and their elements in reading order. Nothing is cleaned yet.
 
-/** Text that stands in the original as it is here. */
+/** Text exactly as it is in the original. */
 export interface Piece {
   text: string;
-  /** From 0. */
+  /** Page index, from 0. */
   page: number;
-  /** See Place. */
+  /** Offset on the page; see Place. */
   start: number;
 }
 
 export type Element =
   | { type: "heading"; level: number; pieces: Piece[] }
   | { type: "paragraph"; pieces: Piece[] }
-  /** `depth`: 0 in the outermost list. `mark`: «1.» where items are counted, else null. */
+  /** `depth`: 0 in the outermost list. `mark`: "1." if items are numbered, else null. */
   | { type: "item"; depth: number; mark: string | null; pieces: Piece[] }
-  /** `first`: begins a table. */
+  /** `first`: whether the row begins a table. */
   | { type: "row"; first: boolean; cells: Piece[][] }
   /** Lines and spaces stay as they are. */
   | { type: "code"; pieces: Piece[] };
 
 export interface Page {
-  /** Of a sheet or a chapter. */
+  /** Name of a sheet or a chapter. */
   label: string | null;
   characters: number;
 }
@@ -41,7 +41,7 @@ export const wordsOf = (pieces: readonly Piece[]): string => pieces.map((piece) 
 
 export const isBlank = (pieces: readonly Piece[]): boolean => pieces.every((piece) => piece.text.trim() === "");
 
-/** Text in reading order as it is gathered, for formats whose own files say nothing to a person: offsets count in it. */
+/** Collects text in reading order, for formats whose files are not readable as they are. Offsets refer to this text. */
 export class PageText {
   #text: string[] = [];
   #length = 0;
@@ -62,7 +62,7 @@ export class PageText {
     return piece;
   }
 
-  /** Parts what follows from what stood before: a line feed, which belongs to neither. */
+  /** Separates what follows from what came before, by a line feed that belongs to neither. */
   part(): void {
     if (this.#length > 0) this.take("\n");
   }

@@ -25,7 +25,7 @@ import { type DocumentKind, type DocumentRow, documentRows } from "./store.ts";
 
 export interface Snapshot {
   document: SnapshotDocument;
-  /** Of the original file, as in the document's record. */
+  /** SHA-256 of the original file, as in the document's record. */
   sha256: string;
 }
 
@@ -33,9 +33,9 @@ export type KeepBenchmark = <Read, Made>(
   ownerId: string,
   file: UploadedFile,
   signal: AbortSignal,
-  /** Sees the clean text; throws when it is no benchmark. */
+  /** Reads the clean text; throws if it is no benchmark. */
   read: (text: string) => Promise<Read>,
-  /** Writes its own rows in the transaction of the document's. */
+  /** Writes the benchmark's rows in the transaction that adds the document. */
   add: (document: { id: string; name: string }, read: Read) => Made,
 ) => Promise<Made>;
 
@@ -43,25 +43,30 @@ export interface Documents {
   handlers: Handlers<typeof promises>;
   /** Clean texts in the order asked, each once. Throws not_found unless every one is the owner's. */
   snapshot(ownerId: string, ids: readonly string[]): Promise<Snapshot[]>;
-  /** With blocks and chunks, in the order asked, each once. Throws not_found unless every one is the owner's. */
+  /**
+   * Documents with blocks and chunks, in the order asked, each once. Throws not_found unless every one is the owner's.
+   */
   read(ownerId: string, ids: readonly string[]): Promise<ReadDocument[]>;
-  /** Whether it is the owner's and not deleted. */
+  /** Whether the document is the owner's and not deleted. */
   has(ownerId: string, id: string): boolean;
   /** Keeps an upload as one document of kind benchmark. */
   keepBenchmark: KeepBenchmark;
-  /** Within the caller's transaction: the document of a benchmark goes; what is returned removes its contents after the commit. */
+  /**
+   * Deletes a benchmark's document within the caller's transaction. Call the returned function after the commit to
+   * remove the contents.
+   */
   removeBenchmark(ownerId: string, documentId: string): () => void;
-  /** Before anything is taken in. */
+  /** Must be called before any upload. */
   prepare(): Promise<void>;
-  /** After the start, beside everything else: removes contents that a crash left without a row. */
+  /** Removes contents that a crash left without a row. Runs after the start, beside everything else. */
   sweep(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Documents whose paragraphs are in memory at once. */
+/** Maximum number of documents whose paragraphs are in memory at once. */
 const comparedAtOnce = 200;
 
-/** Documents that a record names as having the same paragraphs. */
+/** Maximum number of documents that a record lists as having the same paragraphs. */
 const mostListed = 100;
 
 interface Arrival {
@@ -77,11 +82,13 @@ export function createDocuments(parts: {
   clock: Clock;
   log: Log;
   folder: string;
-  /** Where an upload does not say. */
+  /** Default for uploads that do not say. */
   personalData: PersonalData;
   /** Alignments of the owner that hold a snapshot of a document. */
   snapshotsOf: (ownerId: string, documentId: string) => DocumentSnapshot[];
-  /** Deletes them, with the rows that were made of them. Throws conflict while one is under way. */
+  /**
+   * Deletes these alignments' snapshots, with the rows made from them. Throws conflict while one of them is under way.
+   */
   removeSnapshots: (ownerId: string, documentId: string) => Promise<void>;
 }): Documents {
   const { store, clock, log } = parts;
@@ -101,10 +108,10 @@ export function createDocuments(parts: {
     return parsed.then((parsed) => ({ file, name, parsed }));
   };
 
-  /** The same for as long as the database lives: a value has one stand-in in all documents. */
+  /** Constant for the life of the database, so that a value has the same stand-in in all documents. */
   const maskKey = (): string => rows.maskKey.get(randomBytes(32).toString("hex"))!.key;
 
-  /** One upload of an owner after the other, so that two at once find each other's paragraphs. */
+  /** Runs an owner's comparisons one after the other, so that concurrent uploads find each other's paragraphs. */
   const comparing = new Map<string, Promise<unknown>>();
   function inTurn<T>(ownerId: string, work: () => Promise<T>): Promise<T> {
     const turn = (comparing.get(ownerId) ?? Promise.resolve()).then(work);
@@ -117,7 +124,9 @@ export function createDocuments(parts: {
     return turn;
   }
 
-  /** Of each arrival: its paragraphs that documents of the owner, or arrivals before it (by their index), have too. */
+  /**
+   * For each arrival: its paragraphs that also occur in the owner's documents or in earlier arrivals (given by index).
+   */
   async function compared(arrivals: readonly Arrival[], ownerId: string): Promise<Duplicate[][]> {
     const found: Duplicate[][] = arrivals.map(() => []);
     const compare = async (index: number, others: { id: string; signatures: Uint8Array }[]): Promise<void> => {
@@ -140,7 +149,7 @@ export function createDocuments(parts: {
     return found;
   }
 
-  /** Contents first, durably; then all rows in one transaction; or nothing of either. */
+  /** Stores the contents durably, then all rows in one transaction. If anything fails, nothing is kept. */
   async function keep<T>(
     arrivals: Arrival[],
     ownerId: string,
@@ -202,14 +211,17 @@ export function createDocuments(parts: {
     return row;
   }
 
-  /** The clean text, and the JSON of its parts where they were kept. */
+  /** The clean text, and the JSON of its structure; null if none was stored. */
   async function contentOf(row: DocumentRow): Promise<{ text: string; structure: string | null }> {
     const read = async (digest: string): Promise<string> => (await blobs.read(digest)).toString("utf8");
     const structure = row.structure_sha256 === null ? null : await read(row.structure_sha256);
     return { text: await read(row.text_sha256), structure };
   }
 
-  /** What `look` makes of each document, whose contents stay while it does, deleted or not. */
+  /**
+   * Returns the result of `look` for each document. Their contents are held meanwhile, even if a document is deleted.
+   * Throws not_found unless every one is the owner's.
+   */
   async function held<T>(
     ownerId: string,
     ids: readonly string[],
@@ -300,7 +312,7 @@ export function createDocuments(parts: {
     "documents.delete": async ({ params, query }, { userId }) => {
       const row = rows.get.get(userId, params.document_id);
       if (!row) throw new Failure("not_found");
-      // First of all: a crash between leaves a document whose snapshots can be asked away again.
+      // Snapshots go first: after a crash in between, the document still exists and the request can be repeated.
       if (query.snapshots) await parts.removeSnapshots(userId, row.id);
       store.transaction(() => {
         rows.remove.run(userId, row.id);

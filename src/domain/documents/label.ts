@@ -1,4 +1,4 @@
-// A file's name is a label for people. It never becomes a path, and may not pass for another when it is shown.
+// A file's name is a label for people. It never becomes a path, and must not look like another name when it is shown.
 import { labelOf } from "../../base/visible.ts";
 
 export const label = (fileName: string): string => labelOf(fileName.split(/[\\/]/).at(-1) ?? "");

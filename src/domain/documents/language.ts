@@ -1,12 +1,12 @@
-// Which languages a document is in, by its paragraphs. eld tells some sixty apart by their letter groups, offline and in
-// microseconds.
+// Detects which languages a document is in, by its paragraphs. eld distinguishes some sixty by their letter groups,
+// offline and in microseconds.
 import { eld } from "eld/small";
 import type { DocumentReport } from "../../contract/documents.ts";
 import type { PlainBlock } from "./structure.ts";
 
-/** Characters: less says too little about its language. */
+/** Minimum characters of a paragraph: less says too little about its language. */
 const least = 40;
-/** Paragraphs looked at, spread over the document. */
+/** Maximum number of paragraphs examined, spread over the document. */
 const most = 400;
 
 export function languagesOf(text: string, blocks: readonly PlainBlock[]): DocumentReport["language"] {

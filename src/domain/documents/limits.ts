@@ -1,10 +1,11 @@
-// What a document may cost to read. What goes beyond is refused by the limit's name: no document says more that way.
+// Limits on what a document may cost to read. A document that exceeds one is refused with the limit's name; no real
+// document needs more.
 
-/** Lists and quotations in Markdown, lists and objects in JSON. */
+/** Nesting depth of lists and quotations in Markdown, and of arrays and objects in JSON. */
 export const mostDepth = 100;
 
-/** Of a row: as many as a sheet can have. */
+/** Columns of a row: as many as a spreadsheet can have. */
 export const mostColumns = 16_384;
 
-/** Pages, slides, sheets, chapters. */
+/** Number of pages, slides, sheets or chapters. */
 export const mostPages = 5000;

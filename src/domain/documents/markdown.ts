@@ -1,5 +1,5 @@
-// The blocks of a text in Markdown. Of a table its rows are read and not their cells, which nobody asks for here: the library takes
-// the square of their number for those.
+// The blocks of a Markdown text. Tables are read by rows, without their cells: these are not needed here, and the
+// library takes quadratic time for them.
 import type { Nodes, Parents } from "mdast";
 import { type Extension, fromMarkdown } from "mdast-util-from-markdown";
 import { gfmTable } from "micromark-extension-gfm-table";
@@ -8,11 +8,11 @@ import { mostColumns, mostDepth } from "./limits.ts";
 import { tooWide } from "./refusal.ts";
 import type { PlainBlock } from "./structure.ts";
 
-/** Without what makes cells of a row. */
+/** The table extension without the part that splits a row into cells. */
 const [table] = [gfmTable().flow!.null!].flat();
 const rowsAlone = { flow: { null: { name: "table", tokenize: table!.tokenize } } };
 
-/** A table with its head alone; the rows under it stand beside it. */
+/** A table node has only its head row; the other rows become nodes beside it. */
 const rowsAsNodes: Extension = {
   enter: {
     tableHead(token) {
@@ -32,7 +32,7 @@ const rowsAsNodes: Extension = {
   },
 };
 
-/** `name`: of the file. Throws document_limit. */
+/** `name`: the file's name. Throws document_limit. */
 export function markdownBlocks(text: string, name: string): PlainBlock[] {
   checkDepth(text, name);
   const blocks: PlainBlock[] = [];
@@ -62,12 +62,15 @@ function inside(text: string, node: Parents, type: PlainBlock["type"], level: nu
   return [{ type, level, start, end }];
 }
 
-/** Of an item of a list, with what has to follow it. */
+/** Mark of a list item, if followed by a space, a tab or the line's end. */
 const itemMark = /(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)/y;
 
-/** Lists and quotations within each other, before the library sees them: it takes the square of their depth, for every line. */
+/**
+ * Throws document_limit for lists and quotations nested too deeply. This comes before the library reads them, because
+ * for every line it takes time quadratic in the depth.
+ */
 function checkDepth(text: string, name: string): void {
-  /** Columns of the marks of the lists that are open, outermost first. */
+  /** Columns of the marks of the open lists, outermost first. */
   const lists: number[] = [];
   for (const line of text.split("\n")) {
     const end = ruleIn(line);
@@ -83,7 +86,7 @@ function checkDepth(text: string, name: string): void {
         itemMark.lastIndex = at;
         const mark = itemMark.exec(line)?.[0].length;
         if (mark === undefined) break;
-        // An item stands further in than the one that it belongs to.
+        // A nested item is indented further than its parent.
         while (lists.length > 0 && lists.at(-1)! > column - 2) lists.pop();
         lists.push(column);
         column += mark;
@@ -96,7 +99,10 @@ function checkDepth(text: string, name: string): void {
   }
 }
 
-/** Where on a line the rule begins that ends it: stars with spaces between are no lists. The line's length where there is none. */
+/**
+ * Where the rule (thematic break) that ends a line begins, since its stars with spaces between are no list items. The
+ * line's length if there is none.
+ */
 function ruleIn(line: string): number {
   const sign = line.trimEnd().at(-1);
   if (sign === undefined || !"*-_".includes(sign)) return line.length;

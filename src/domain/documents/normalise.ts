@@ -1,7 +1,7 @@
-// One form of line end, no control characters, composed letters: the same words are then the same characters.
+// Normalises line ends, drops control characters and composes letters, so that the same words have the same characters.
 import { CleanText, type SourceMap } from "./source-map.ts";
 
-/** What an original in text says, and the way back to it. */
+/** The clean text of an original that is text, and the map back to it. */
 export function cleanOriginal(original: string): { text: string; map: SourceMap } {
   const out = new CleanText();
   addNormalised(out, original, 0, 0);
@@ -18,10 +18,10 @@ export function normalise(text: string): string {
 const removed = "(?![\\n\\t\\r])[\\p{Cc}\\u{feff}]";
 const lineEnd = /\r\n?/g;
 const anyRemoved = new RegExp(removed, "u");
-/** A letter with the marks after it, which compose; Hangul vowels and finals compose as well. */
+/** A letter with the combining marks after it; Hangul vowels and finals combine as well. */
 const cluster = new RegExp(`\\r\\n|[\\s\\S](?:[\\p{M}\\u1160-\\u11ff]|${removed})*`, "gu");
 
-/** Adds `text`, which stands at `start` of page `page`. */
+/** Adds `text`, normalised, which is at `start` on page `page` of the original. */
 export function addNormalised(out: CleanText, text: string, page: number, start: number): void {
   if (anyRemoved.test(text) || text.normalize("NFC") !== text) {
     for (const { 0: match, index } of text.matchAll(cluster)) {
@@ -33,7 +33,7 @@ export function addNormalised(out: CleanText, text: string, page: number, start:
   let at = 0;
   for (const { 0: match, index } of text.matchAll(lineEnd)) {
     out.add(text.slice(at, index), page, start + at);
-    // The last character of the line end stands for it, so that the next line goes on from there.
+    // The line feed maps to the last character of the line end, so that the next line continues from there.
     out.add("\n", page, start + index + match.length - 1);
     at = index + match.length;
   }

@@ -1,4 +1,5 @@
-// A file's clean text, its parts and the way back from them to the original. Runs in a thread of its own.
+// Turns a file into its clean text, its structure, and the map from there back to the original. Runs in a worker
+// thread.
 import { readFile } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
@@ -25,7 +26,7 @@ import { textFormat } from "./text-format.ts";
 
 export interface Parsed {
   format: DocumentFormat;
-  /** Of the clean text. */
+  /** Media type of the clean text. */
   mediaType: MediaType;
   /** UTF-8 */
   text: Uint8Array;
@@ -35,16 +36,16 @@ export interface Parsed {
   structure: Uint8Array;
   structureSha256: string;
   report: DocumentReport;
-  /** Of its paragraphs; see duplicates. */
+  /** Signatures of its paragraphs; see duplicates.ts. */
   signatures: Uint8Array;
 }
 
 export interface ParseOptions {
   name: string;
-  /** Only text is taken, and its words are not changed. */
+  /** Accept only text, and do not change its words. */
   asIs: boolean;
   personalData: PersonalDataMode;
-  /** Of the stand-ins for personal data. */
+  /** HMAC key of the stand-ins for personal data. */
   maskKey: string;
 }
 
@@ -54,7 +55,7 @@ interface Clean {
   map: SourceMap;
 }
 
-/** A file that is text. */
+/** Parses a text file. */
 export async function parseText(path: string, options: ParseOptions): Promise<Parsed> {
   const { name, asIs } = options;
   const bytes = await readFile(path);
@@ -85,7 +86,7 @@ export async function parseText(path: string, options: ParseOptions): Promise<Pa
   }
 }
 
-/** What a reader made of a file. */
+/** Parses what a format's reader made of a file. */
 export function parsedReading(format: DocumentFormat, reading: Reading, options: ParseOptions): Parsed {
   const { name } = options;
   checkClaim(name, format);
@@ -154,13 +155,13 @@ function emptyPages(pages: readonly Page[] | null): Warning[] {
       ];
 }
 
-/** Of a clean text that was taken in before its parts were kept: it stands for the original. */
+/** Structure of a clean text that was stored without one by an older version: the text serves as the original. */
 export function structureOfText(text: string, mediaType: MediaType, name: string): Structure {
   const { map } = cleanOriginal(text);
   return structureOf(blocksOfText(text, mediaType, name), map, false);
 }
 
-/** As an HTML or XML file says itself in its first lines. */
+/** The charset that an HTML or XML file declares in its first lines; null if it declares none. */
 function declaredCharset(bytes: Uint8Array): string | null {
   const head = Buffer.from(bytes.subarray(0, 2048)).toString("latin1");
   const found =

@@ -1,4 +1,5 @@
-// A thread that reads documents. What it refuses comes back as plain data: an error would lose its code on the way.
+// Worker thread that reads documents. Refusals are returned as plain data, because an error would lose its code between
+// threads.
 import type { Answer } from "../../base/readers.ts";
 import { type Duplicate, duplicatesOf } from "./duplicates.ts";
 import { type Parsed, type ParseOptions, parsedReading, parseText, structureOfText } from "./parse.ts";
@@ -22,7 +23,7 @@ const asData = <Task extends { name: string }, Result>(work: (task: Task) => Res
 
 export const text = asData((task: ParseOptions & { path: string }): Promise<Parsed> => parseText(task.path, task));
 
-/** `answer`: the probe's, as it came. */
+/** `answer`: the probe's JSON. */
 export const reading = asData((task: ParseOptions & { answer: string; recognised: Recognised[] }): Parsed => {
   const { format, reading: read } = JSON.parse(task.answer) as Extract<ProbeAnswer, { reading: unknown }>;
   return parsedReading(format, withScans(read, task.recognised), task);
@@ -38,7 +39,7 @@ export const compare = asData((task: CompareTask): Duplicate[] => duplicatesOf(t
 
 export interface StructureTask {
   text: string;
-  /** JSON; null where none was kept. */
+  /** JSON of a Structure; null if none was stored. */
   structure: string | null;
   mediaType: MediaType;
   name: string;

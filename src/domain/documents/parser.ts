@@ -1,4 +1,5 @@
-// Who reads documents: threads what is text, a process of its own what is not. A hostile one costs its own upload, not the house.
+// Reads documents: text in worker threads, other formats in a separate process. A hostile file fails only its own
+// upload.
 import { open } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 import { createLanes } from "../../base/lanes.ts";
@@ -11,18 +12,18 @@ import { probeDocument } from "./probe.ts";
 import { recognise } from "./scans.ts";
 import type { Parts } from "./structure.ts";
 
-/** `owner`: whose turn it takes. */
+/** `owner`: the user whose turn it takes. */
 export interface Parser {
-  /** Throws what is wrong with the file: document_limit and other 415s and 422s; bad_request when `signal` ends it. */
+  /** Throws what is wrong with the file (document_limit and other 415s and 422s), or bad_request if `signal` aborts. */
   parse(owner: string, path: string, options: ParseOptions, signal: AbortSignal): Promise<Parsed>;
-  /** Which of its paragraphs others have too. */
+  /** Paragraphs of `task.own` that others have too. */
   compare(owner: string, task: CompareTask): Promise<Duplicate[]>;
   /** Pages, blocks and chunks of a clean text. */
   parts(owner: string, task: StructureTask): Promise<Parts>;
   close(): Promise<void>;
 }
 
-/** What a file begins with, and its bytes. */
+/** The first 64 bytes of a file, and its size in bytes. */
 async function headOf(path: string): Promise<{ head: Uint8Array; bytes: number }> {
   const handle = await open(path, "r");
   try {
@@ -33,10 +34,10 @@ async function headOf(path: string): Promise<{ head: Uint8Array; bytes: number }
   }
 }
 
-/** `seconds`: of computing that a document of so many bytes has. */
+/** `seconds`: computing time allowed for a document of so many bytes. */
 export function createParser(seconds: (bytes: number) => number = readingSeconds): Parser {
   const threads = createReaders(new URL("./parse.worker.ts", import.meta.url), "document_limit", seconds);
-  // Processes read at once as threads do: each may take two gigabytes.
+  // As many processes as threads read at once; each may take two gigabytes.
   const inProcess = createLanes(lanes);
 
   return {

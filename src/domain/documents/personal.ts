@@ -1,4 +1,5 @@
-// Personal data and secrets that have a form: addresses, numbers with check digits, keys. Names have none and are not found.
+// Finds personal data and secrets that have a fixed form: addresses, numbers with check digits, keys. Names have none
+// and are not found.
 import { createHmac } from "node:crypto";
 import { isIPv4, isIPv6 } from "node:net";
 import { CleanText, placeOf, type SourceMap, stretchesOf } from "./source-map.ts";
@@ -15,13 +16,13 @@ export interface Found {
 interface Kind {
   kind: string;
   pattern: RegExp;
-  /** Whether what looks like one is one. */
+  /** Whether a match of the pattern is a real one. */
   isOne?: (text: string) => boolean;
 }
 
 const digitsOf = (text: string): string => text.replace(/\D/g, "");
 
-/** In order: what one kind takes, the next does not look at. */
+/** In order of precedence: text that one kind has matched is not matched by later kinds. */
 const kinds: Kind[] = [
   {
     kind: "private_key",
@@ -60,7 +61,7 @@ const kinds: Kind[] = [
 const isLong = (digits: string, least: number, most: number): boolean =>
   digits.length >= least && digits.length <= most;
 
-/** ISO 13616: letters as numbers, the first four characters last, leaves 1 modulo 97. */
+/** ISO 13616: with the first four characters moved to the end and letters as numbers, the remainder modulo 97 is 1. */
 function isIban(text: string): boolean {
   const plain = text.replaceAll(" ", "");
   if (plain.length < 15 || plain.length > 34) return false;
@@ -82,14 +83,14 @@ function isCard(text: string): boolean {
   return sum % 10 === 0;
 }
 
-/** Bits a character. */
+/** Entropy in bits per character. */
 function entropy(text: string): number {
   const counts = new Map<string, number>();
   for (const letter of text) counts.set(letter, (counts.get(letter) ?? 0) + 1);
   return [...counts.values()].reduce((sum, n) => sum - (n / text.length) * Math.log2(n / text.length), 0);
 }
 
-/** In order, none within another. */
+/** Matches in the order of the text, without overlaps. */
 export function findPersonalData(text: string): Found[] {
   const found: Found[] = [];
   const taken = new Uint8Array(text.length);
@@ -110,20 +111,20 @@ export function countKinds(found: readonly Found[]): Record<string, number> {
   return counts;
 }
 
-/** What stands for a value wherever it occurs, in every document. Without the key nobody finds the value by trying. */
+/** The stand-in for a value, the same in every document. Without the key, the value cannot be found by trying. */
 const standIn = (kind: string, value: string, key: string): string => {
   const same = kind === "email" ? value.toLowerCase() : value.replace(/[\s()./-]/g, "");
   return `[${kind} ${createHmac("sha256", key).update(`${kind}\n${same}`).digest("hex").slice(0, 8)}]`;
 };
 
-/** The same text with stand-ins, its blocks and its way back. */
+/** The text with stand-ins for what was found, with its blocks and its map adjusted. */
 export function mask(
   clean: { text: string; blocks: PlainBlock[]; map: SourceMap },
   found: readonly Found[],
   key: string,
 ): { text: string; blocks: PlainBlock[]; map: SourceMap } {
   const out = new CleanText();
-  /** Of each stand-in: where it was and by how much all after it has moved. */
+  /** For each stand-in: its place in the old text (start, end) and in the new one (from, to). */
   const moved: { start: number; end: number; from: number; to: number }[] = [];
   let at = 0;
   for (const { kind, start, end } of found) {
@@ -156,7 +157,7 @@ export function mask(
   };
 }
 
-/** Index of the last that starts before; -1 when none does. */
+/** Index of the last entry that starts before `offset`; -1 if there is none. */
 function before(moved: readonly { start: number }[], offset: number): number {
   let low = 0;
   let high = moved.length;

@@ -1,4 +1,4 @@
-// The disposable half of the probe: reads one file and says on its stdout what it holds.
+// The child process of the probe: reads one file and writes what it holds to stdout.
 import { readFileSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { Failure } from "../../base/errors.ts";
@@ -6,7 +6,7 @@ import type { ProbeAnswer } from "./probe.ts";
 import { openArchive } from "./read/archive.ts";
 import { refusalOf } from "./refusal.ts";
 
-/** Readers are loaded when they are needed: half of the child's time goes by before it reads anything. */
+/** Readers are loaded on demand, because loading takes half of the child's time. */
 async function examine(path: string, kind: string, name: string): Promise<ProbeAnswer> {
   const bytes = readFileSync(path);
   if (kind === "pdf") {
@@ -38,16 +38,16 @@ async function examine(path: string, kind: string, name: string): Promise<ProbeA
 }
 
 const [path, kind, name, deadlineMs] = process.argv.slice(2) as [string, string, string, string];
-// Should the parent die, nobody is left to end an endless loop; a thread of our own still is.
+// If the parent dies, nothing else would end an endless loop: this thread kills the process at the deadline.
 new Worker("setTimeout(() => process.kill(process.pid, 'SIGKILL'), require('node:worker_threads').workerData)", {
   eval: true,
   workerData: Number(deadlineMs),
 }).unref();
-// The answer is all that stdout carries, whatever a library has to say.
+// Only the answer may go to stdout; whatever libraries log goes to stderr.
 console.log = console.error;
 const answer = await examine(path, kind, name).catch((error): ProbeAnswer => {
   const refused = refusalOf(error, name);
-  // What a reader did not expect is the file's doing: nothing else went in.
+  // An unexpected error is the file's fault, since the file is the only input.
   return {
     refused: refused ?? { code: "document_invalid", message: `${name} is damaged: ${(error as Error).message}` },
   };

@@ -1,5 +1,5 @@
-// Reads a PDF or an archive in a process of its own that may read that file and our code, and nothing else: no other file, no
-// process, no addon. What goes wrong there ends there.
+// Reads a PDF or an archive in a separate process that may read only that file and our code: no other file, no process,
+// no addon. A failure there ends only that process.
 import { realpathSync } from "node:fs";
 import { join } from "node:path";
 import { installation } from "../../base/config.ts";
@@ -9,7 +9,10 @@ import { type Refused, readingTimeoutMs, tooSlow } from "../../base/readers.ts";
 import type { DocumentFormat } from "../../contract/documents.ts";
 import type { Reading } from "./elements.ts";
 
-/** `empty`: numbers of the pages without text; stands first, so that it is found without reading all. */
+/**
+ * `empty`: numbers of the pages without text. It comes before `reading`, so that it is found without parsing
+ * everything.
+ */
 export type ProbeAnswer =
   | { format: DocumentFormat; empty: number[]; reading: Reading }
   /** A page's picture: a PGM file in base 64; null where it has none. */
@@ -18,10 +21,13 @@ export type ProbeAnswer =
 
 const heapMiB = 1024;
 const memoryBytes = 2 ** 31;
-/** Of its answer. A string cannot be longer than twice that. */
+/** Maximum bytes of the answer. A string cannot be longer than twice that. */
 const answerBytes = 2 ** 28;
 
-/** Resolves to the JSON of a ProbeAnswer with a reading. Throws what is wrong with the file. `seconds`: of computing, at most. */
+/**
+ * Resolves to the JSON of a ProbeAnswer with a reading. Throws what is wrong with the file. `seconds`: maximum
+ * computing time.
+ */
 export const probeDocument = (
   path: string,
   kind: "pdf" | "zip",
@@ -30,7 +36,7 @@ export const probeDocument = (
   signal: AbortSignal,
 ): Promise<string> => probe([path, kind, name], '{"format"', seconds, signal);
 
-/** The picture that a page of a PDF is, as a PGM file; null where it is none. */
+/** The picture of a scanned PDF page, as a PGM file; null if the page has none. */
 export async function probeScan(
   path: string,
   page: number,
@@ -44,9 +50,9 @@ export async function probeScan(
   return picture === null ? null : Buffer.from(picture, "base64");
 }
 
-/** Of a Node that may read this file and our code: no other file, no process, no addon. */
+/** Node options for a process that may read this file and our code: no other file, no process, no addon. */
 export function confinement(path: string): string[] {
-  // Not the installation as a whole: the data may lie in it.
+  // Not the whole installation, because the data folder may be in it.
   const packages = join(installation, "node_modules");
   const folders = [join(installation, "src"), packages, realpathSync(packages)].map((folder) => `${folder}/*`);
   return [

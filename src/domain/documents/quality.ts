@@ -1,10 +1,10 @@
-// Whether a text reads like one: the measures and limits that Gopher's training text was held to (Rae et al. 2021,
-// arXiv:2112.11446, appendix A1.1), reported and warned of, never enforced.
+// Measures whether a text reads like running text, with the measures and limits that Gopher's training text was held to
+// (Rae et al. 2021, arXiv:2112.11446, appendix A1.1). They lead to warnings and are never enforced.
 import type { DocumentReport } from "../../contract/documents.ts";
 import type { Warning } from "./elements.ts";
 import type { PlainBlock } from "./structure.ts";
 
-/** The commonest words, of which running text has many and lists have few. */
+/** The commonest words: running text has many of them, lists have few. */
 const stopWords: Record<string, ReadonlySet<string>> = {
   en: new Set("the be to of and that have with in is for on are as by this it an or not".split(" ")),
   de: new Set("der die das und in zu den mit von ist nicht ein eine für auf im des sich dem werden".split(" ")),
@@ -18,7 +18,7 @@ const stopWords: Record<string, ReadonlySet<string>> = {
 const round = (value: number): number => Math.round(value * 1000) / 1000;
 const share = (part: number, whole: number): number => (whole === 0 ? 0 : round(part / whole));
 
-/** Characters: the measures are of a text's beginning, but for the number of its words. */
+/** Characters at the start of a text that are measured. Only the number of words is that of the whole text. */
 const sampled = 2_000_000;
 
 function countWords(text: string): number {
@@ -48,12 +48,15 @@ export function qualityOf(
     repeated_phrases: repeatedPhrases(words),
   };
   const rows = blocks.filter((block) => block.type === "row" || block.type === "code").length;
-  // Tables and listings are no running text, and are not held against its limits.
+  // Tables and listings are not running text, so its limits do not apply to them.
   const warnings = rows * 2 > blocks.length || words.length < 50 ? [] : warningsOf(quality, language);
   return { quality, warnings: [...warnings, ...tooLittle(text, quality.words)] };
 }
 
-/** Below these an alignment finds hardly a sentence to ask about. Languages without spaces have few words and many characters. */
+/**
+ * Below both of these, an alignment finds hardly a sentence to ask about. Languages without spaces have few words and
+ * many characters.
+ */
 const littleText = { words: 40, characters: 240 };
 
 const tooLittle = (text: string, words: number): Warning[] =>
@@ -97,7 +100,7 @@ function repeatedLines(text: string): number {
   return share(lines.length - new Set(lines).size, lines.length);
 }
 
-/** Share of the words that stand in a run of ten that stood before. */
+/** Share of the words that are in a run of ten that occurred before. */
 function repeatedPhrases(words: readonly string[]): number {
   const length = 10;
   const seen = new Set<string>();

@@ -1,4 +1,4 @@
-// What is said of a file that was refused.
+// What is reported about a file that was refused.
 import { Failure } from "../../base/errors.ts";
 import type { Refused } from "../../base/readers.ts";
 import { mostColumns } from "./limits.ts";
@@ -6,10 +6,10 @@ import { mostColumns } from "./limits.ts";
 export const tooWide = (name: string): Failure =>
   new Failure("document_limit", `${name} has a table of more than ${mostColumns} columns`);
 
-/** Null for what is no fault of the file. */
+/** The refusal that an error means; null if it is not the file's fault. */
 export function refusalOf(error: unknown, name: string): Refused | null {
   if (error instanceof Failure) return { code: error.code, message: error.message };
-  // Only a file that nests without end needs more calls than there are.
+  // Only a file that is nested far too deeply overflows the call stack.
   if (error instanceof RangeError && /call stack/.test(error.message))
     return { code: "document_limit", message: `${name} is nested too deeply` };
   return null;

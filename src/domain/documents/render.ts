@@ -1,4 +1,4 @@
-// Elements to clean text in Markdown, each block with its place, and the way back to the original.
+// Renders elements to clean text in Markdown, with the place of each block and the map back to the original.
 import type { Element, Piece } from "./elements.ts";
 import { normalise } from "./normalise.ts";
 import { CleanText, type SourceMap } from "./source-map.ts";
@@ -53,7 +53,7 @@ export function render(elements: readonly Element[]): Rendered {
   return { text: out.toString(), blocks, map: out.map };
 }
 
-/** Rows of one table and items of one list stand on lines of their own with no blank one between. */
+/** Rows of one table and items of one list are on lines of their own with no blank line between. */
 const joined = (element: Element): boolean => (element.type === "row" ? !element.first : element.type === "item");
 
 function writeCells(out: CleanText, cells: readonly Piece[][]): void {
@@ -66,13 +66,16 @@ function writeCells(out: CleanText, cells: readonly Piece[][]): void {
 }
 
 const space = /\s/;
-/** Soft hyphens, spaces without width, and what normalise() drops. */
+/** Soft hyphens, zero-width spaces, and what normalise() drops. */
 const dropped = /^(?:[\u00ad\u200b\u2060\ufeff]|(?!\s)\p{Cc})$/u;
 const ligatures: Record<string, string> = { ﬀ: "ff", ﬁ: "fi", ﬂ: "fl", ﬃ: "ffi", ﬄ: "ffl", ﬅ: "ft", ﬆ: "st" };
 const letters = /[\s\S](?:[\p{M}\u1160-\u11ff]+)?/gu;
 const usual = /^[\x21-\x7e]+$/;
 
-/** Words with one space between them. What Markdown would read as markup gets a backslash; `atLine`: at a line's start as well. */
+/**
+ * Writes words with one space between them, and a backslash before what Markdown would read as markup. `atLine`: also
+ * before what is markup at the start of a line.
+ */
 function writeWords(out: CleanText, pieces: readonly Piece[], atLine: boolean, inCell = false): void {
   const marked = markup(pieces, inCell);
   let gap: Piece | null = null;
@@ -104,17 +107,21 @@ function writeRun(out: CleanText, run: string, page: number, start: number, mark
   }
 }
 
-/** What at the start of a line would make a heading, an item, a quotation, a rule, a fence or a definition. */
+/** What would begin a heading, an item, a quotation, a rule, a fence or a definition at the start of a line. */
 const startsBlock = /^(?:#{1,6}$|[-+*]$|>|[-*_]{3,}$|~{3}|\[[^\]]+\]:)/;
 
-/** The characters of these pieces that could be read as markup: emphasis and code need a pair, links and entities a form. */
+/**
+ * Pattern of the characters in these pieces that could be read as markup: emphasis and code need a pair, links and
+ * entities a fixed form. Null if there are none.
+ */
 function markup(pieces: readonly Piece[], inCell: boolean): RegExp | null {
   const text = pieces.map((piece) => piece.text).join("");
   let signs = inCell ? "|" : "";
   if (/\\[!-/:-@[-`{-~]/.test(text)) signs += "\\\\";
   if (/`[^`]*`/.test(text)) signs += "`";
   if (/\*\S[\s\S]*\*/.test(text)) signs += "*";
-  // The first that may open and any behind it that may close: as one pattern it would look through the rest from every one.
+  // Find the first that may open, then any after it that may close: a single pattern would search the rest from each of
+  // them.
   const opening = text.search(/(?<![\p{L}\p{N}_])_/u);
   if (opening >= 0 && /_(?![\p{L}\p{N}_])/u.test(text.slice(opening + 1))) signs += "_";
   if (/<[A-Za-z/!?]/.test(text)) signs += "<";
@@ -133,7 +140,7 @@ function writeLines(out: CleanText, pieces: readonly Piece[]): void {
   }
 }
 
-/** Longer than any run of backquotes inside. */
+/** A fence longer than any run of backquotes inside. */
 function fenceFor(pieces: readonly Piece[]): string {
   const runs =
     pieces

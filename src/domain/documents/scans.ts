@@ -1,4 +1,4 @@
-// Pages that are pictures, read by tesseract where it is installed. The picture comes out of the PDF in a process of its own.
+// Reads scanned pages with tesseract, if it is installed. A separate process takes the picture out of the PDF.
 import { Failure } from "../../base/errors.ts";
 import { finish, startProcess } from "../../base/processes.ts";
 import type { Element, Reading } from "./elements.ts";
@@ -6,18 +6,18 @@ import { PageText } from "./elements.ts";
 import { probeScan } from "./probe.ts";
 
 export interface Recognised {
-  /** From 1. */
+  /** Page number, from 1. */
   page: number;
   text: string;
 }
 
 const timeoutMs = 120_000;
-/** A page takes seconds; a book has to come with its text. */
+/** Maximum number of scanned pages: each takes seconds, so a whole book has to come with its text. */
 const mostPages = 200;
-/** One thread: pages of several documents are read at once. */
+/** One thread per process, because pages of several documents are read at once. */
 const env = { OMP_THREAD_LIMIT: "1" };
 
-/** All languages installed, as tesseract takes them; null where there is no tesseract. */
+/** All installed languages in tesseract's notation; null if tesseract is not installed. */
 async function languages(): Promise<string | null> {
   const limits = { timeoutMs: 10_000, maxBytes: 1 << 20 };
   const listed = await finish(startProcess("tesseract", ["--list-langs"], { env }), limits).catch(() => null);
@@ -26,12 +26,12 @@ async function languages(): Promise<string | null> {
   return names.length > 0 ? names.join("+") : null;
 }
 
-/** The words on these pages of a PDF; nothing where there is no tesseract, or a page has no picture. */
+/** The text of these pages of a PDF. Empty if tesseract is not installed; pages without a picture are left out. */
 export async function recognise(
   path: string,
   pages: readonly number[],
   name: string,
-  /** Of computing, to take a page's picture out of the file. */
+  /** Computing time allowed for taking a page's picture out of the file. */
   seconds: number,
   signal: AbortSignal,
 ): Promise<Recognised[]> {
@@ -62,7 +62,7 @@ export async function recognise(
   return read;
 }
 
-/** The reading with the recognised pages in their places, and a word on which they are. */
+/** The reading with the recognised pages in their places, and a warning that lists them. */
 export function withScans(reading: Reading, recognised: readonly Recognised[]): Reading {
   if (recognised.length === 0) return reading;
   const pages = reading.pages?.slice() ?? [];
@@ -72,7 +72,7 @@ export function withScans(reading: Reading, recognised: readonly Recognised[]): 
     const found = text.split(/\n\s*\n/).flatMap((paragraph): Element[] => {
       words.part();
       const lines = paragraph.trim().split("\n");
-      // A hyphen at a line's end that has a letter on each side broke a word.
+      // A hyphen at a line's end between two letters is a broken word.
       const joined = lines.join("\n").replace(/(?<=\p{L})-\n(?=\p{Ll})/gu, "");
       return joined === "" ? [] : [{ type: "paragraph", pieces: [words.take(joined)] }];
     });

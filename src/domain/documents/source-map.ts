@@ -1,20 +1,20 @@
-// The way from clean text back to the original, as stretches that run alike in both.
+// The map from clean text back to the original: stretches that correspond in both.
 import type { Place } from "../../contract/documents.ts";
 
 /**
- * Stretches in the order of the clean text, five numbers each: start in the clean text, length there, page (from 0), start on
- * that page, length there. Where the two lengths differ, the stretch is one thing that was written otherwise.
+ * Stretches in the order of the clean text, five numbers each: start in the clean text, length there, page (from 0),
+ * start on that page, length there. If the two lengths differ, the stretch is one unit that was written differently.
  */
 export type SourceMap = number[];
 const width = 5;
 
-/** Clean text in the making. What is added with a place is found again; marks of our own have none. */
+/** Builds clean text. What is added with a place can be traced back to the original; marks of our own have no place. */
 export class CleanText {
   readonly map: SourceMap = [];
   #parts: string[] = [];
   length = 0;
 
-  /** `text`, which stands as `span` characters at `start` on page `page` (from 0). */
+  /** Adds `text`, which is `span` characters at `start` on page `page` (from 0) of the original. */
   add(text: string, page: number, start: number, span: number = text.length): void {
     if (text === "") return;
     const { map } = this;
@@ -32,7 +32,7 @@ export class CleanText {
     this.mark(text);
   }
 
-  /** Text that the original does not have. */
+  /** Adds text that the original does not have. */
   mark(text: string): void {
     this.#parts.push(text);
     this.length += text.length;
@@ -55,13 +55,13 @@ function stretchAfter(map: SourceMap, at: number): number {
   return low * width;
 }
 
-/** Where clean text from start to end stands in the original. `paged`: whether its pages have numbers. */
+/** The place in the original of clean text from start to end. `paged`: whether its pages have numbers. */
 export function placeOf(map: SourceMap, start: number, end: number, paged: boolean): Place {
   const number = (page: number): number | null => (paged ? page + 1 : null);
   if (map.length === 0) return { page: number(0), start: 0, last_page: number(0), end: 0 };
   const first = Math.min(stretchAfter(map, start), map.length - width);
   let last = Math.min(stretchAfter(map, Math.max(start, end - 1)), map.length - width);
-  // The end may lie in a mark of ours: then what stands before it counts.
+  // If the end lies in a mark of ours, use the stretch before it.
   if (last > first && map[last]! >= end) last -= width;
   const exact = (stretch: number): boolean => map[stretch + 1] === map[stretch + 4];
   const into = Math.max(0, Math.min(start - map[first]!, map[first + 1]!));
@@ -74,14 +74,14 @@ export function placeOf(map: SourceMap, start: number, end: number, paged: boole
   };
 }
 
-/** Where each page begins in the clean text; a page without text, where the next one does. */
+/** The offset in the clean text where each page begins; for a page without text, where the next one does. */
 export function pageStarts(map: SourceMap): number[] {
   const starts: number[] = [];
   for (let i = 0; i < map.length; i += width) while (starts.length <= map[i + 2]!) starts.push(map[i]!);
   return starts;
 }
 
-/** The stretches that clean text from start to end touches. */
+/** The stretches that the clean text from `from` to `to` touches. */
 export function* stretchesOf(
   map: SourceMap,
   from: number,

@@ -1,4 +1,4 @@
-// All SQL of documents. Whose a document is, is part of every predicate.
+// All SQL of documents. Statements on a user's documents also check the owner.
 import type { DocumentFormat } from "../../contract/documents.ts";
 import type { Store } from "../../store/open.ts";
 
@@ -15,11 +15,11 @@ export interface DocumentRow {
   characters: number;
   sha256: string;
   text_sha256: string;
-  /** Null in rows older than the column: what media_type says. */
+  /** Null in rows older than the column: media_type then tells the format. */
   format: DocumentFormat | null;
-  /** Of the parts of the clean text, which lie in the blob store; null in rows older than the column. */
+  /** SHA-256 of the structure of the clean text, in the blob store; null in rows older than the column. */
   structure_sha256: string | null;
-  /** JSON of a DocumentReport; null likewise. */
+  /** JSON of a DocumentReport; null in rows older than the column. */
   report_json: string | null;
   created_seq: number;
   created_at: string;
@@ -54,14 +54,14 @@ export function documentRows(store: Store) {
       `SELECT EXISTS(SELECT 1 FROM document WHERE ${own} AND id = ?) AS any`,
     ),
     remove: store.prepare<[string, string]>(`DELETE FROM document WHERE ${own} AND id = ?`),
-    /** The document of a benchmark that nothing refers to any more. */
+    /** Deletes the document of a benchmark that nothing refers to any more. */
     removeBenchmark: store.prepare<[string, string], DocumentRow>(
       "DELETE FROM document WHERE owner_id = ? AND id = ? AND kind = 'benchmark' RETURNING *",
     ),
     addSignatures: store.prepare<[string, Uint8Array]>(
       "INSERT INTO document_signature(document_id, signatures) VALUES(?, ?)",
     ),
-    /** Of documents made after a point in the order, the next ones. */
+    /** Signatures of the next documents after a created_seq, in order. */
     signatures: store.prepare<[string, number, number], { id: string; created_seq: number; signatures: Buffer }>(
       `SELECT id, created_seq, signatures FROM document JOIN document_signature ON document_id = id
        WHERE ${own} AND created_seq > ? ORDER BY created_seq LIMIT ?`,
@@ -71,14 +71,14 @@ export function documentRows(store: Store) {
        SELECT :document_id, :start, :end, :other_id, :other_start, :other_end, :similarity
        WHERE EXISTS(SELECT 1 FROM document WHERE id = :other_id)`,
     ),
-    /** Of one document, whichever of the two came first. */
+    /** The duplicates of one document, whichever of the two came first. */
     duplicates: store.prepare<{ id: string }, Omit<DuplicateRow, "document_id">>(
       `SELECT start, end, other_id, other_start, other_end, similarity FROM document_duplicate WHERE document_id = :id
        UNION ALL
        SELECT other_start, other_end, document_id, start, end, similarity FROM document_duplicate WHERE other_id = :id
        ORDER BY 1, 6 DESC, 3`,
     ),
-    /** The key that there is, else this one from now on. */
+    /** Returns the stored key; stores the given one if there is none. */
     maskKey: store.prepare<[string], { key: string }>(
       "INSERT INTO mask_key(id, key) VALUES(1, ?) ON CONFLICT DO UPDATE SET key = key RETURNING key",
     ),

@@ -1,4 +1,4 @@
-// The parts of a clean text: what is kept beside it, and what other rooms are given.
+// The structure of a clean text: how it is stored, and what other modules are given.
 import type { Block, Chunk, ReadDocument } from "../../contract/documents.ts";
 import { type ChunkSpan, chunkSpans } from "./chunk.ts";
 import { pageStarts, placeOf, type SourceMap } from "./source-map.ts";
@@ -12,9 +12,9 @@ export interface PlainBlock {
 
 const types = ["heading", "paragraph", "item", "row", "code"] as const;
 
-/** As it is kept, in JSON. */
+/** The stored form, as JSON. */
 export interface Structure {
-  /** Four numbers a block: type, level, start, end. */
+  /** Four numbers per block: type, level, start, end. */
   blocks: number[];
   map: SourceMap;
   /** Whether pages have numbers. */
@@ -41,7 +41,7 @@ export function readStructure(text: string, structure: Structure): Parts {
   const plain = plainBlocks(structure);
   const place = (start: number, end: number) => placeOf(structure.map, start, end, structure.paged);
   return {
-    // Where each page begins in the clean text, where pages have numbers.
+    // The start of each page in the clean text, if pages have numbers.
     ...(structure.paged ? { pages: pageStarts(structure.map) } : {}),
     blocks: plain.map((block) => ({ ...block, place: place(block.start, block.end) })),
     chunks: chunkSpans(text, plain).map(

@@ -8,14 +8,14 @@ import { tooWide } from "./refusal.ts";
 import type { MediaType } from "./store.ts";
 import type { PlainBlock } from "./structure.ts";
 
-/** `name`: of the file, for what may be wrong with it. Throws document_limit and document_invalid. */
+/** `name`: the file's name, for error messages. Throws document_limit and document_invalid. */
 export function blocksOfText(text: string, mediaType: MediaType, name: string): PlainBlock[] {
   if (mediaType === "text/markdown") return markdownBlocks(text, name);
   if (mediaType === "text/csv") return csvBlocks(text, name);
   return paragraphs(text);
 }
 
-/** Records of a CSV text with where each stands. */
+/** The records of a CSV text with their positions. */
 function csvBlocks(text: string, name: string): PlainBlock[] {
   const options: CsvOptions = {
     raw: true,
@@ -50,7 +50,10 @@ function csvBlocks(text: string, name: string): PlainBlock[] {
 const underline = /\n(=+|-{3,}|\*{3,}|~{3,})[ \t]*$/;
 const listMark = /^[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+(?=\S)/;
 
-/** Blank lines part paragraphs. A line with a line of signs under it is a heading; a line that starts with a mark is an item. */
+/**
+ * Splits plain text at blank lines. A line underlined with signs is a heading; a line that starts with a mark is an
+ * item.
+ */
 function paragraphs(text: string): PlainBlock[] {
   const blocks: PlainBlock[] = [];
   for (const { raw, index } of stretchesOf(text)) {
@@ -73,7 +76,10 @@ function paragraphs(text: string): PlainBlock[] {
   return blocks;
 }
 
-/** Lines with no blank one between, each stretch with where it begins. Not by a pattern: of a long blank line it takes the square. */
+/**
+ * Runs of lines without a blank line between, each with its offset. Not by a regular expression, which takes quadratic
+ * time on a long blank line.
+ */
 function* stretchesOf(text: string): Generator<{ raw: string; index: number }> {
   let from: number | null = null;
   for (let at = 0; at < text.length; ) {
@@ -90,7 +96,7 @@ function* stretchesOf(text: string): Generator<{ raw: string; index: number }> {
 /** Title, chapter, section, sub-section, as most text converters underline them. */
 const headingLevels = ["*", "=", "-", "~"];
 
-/** A paragraph, cut where an item begins. */
+/** A paragraph, split where an item begins. */
 function itemsOf(raw: string, index: number): PlainBlock[] {
   const blocks: PlainBlock[] = [];
   for (const { 0: line, index: at } of raw.matchAll(/[^\n]*\n?/g)) {

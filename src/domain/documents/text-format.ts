@@ -1,4 +1,4 @@
-// What a text is, by its content and by what its name claims.
+// Determines the format of a text by its content and by what its name claims.
 import { Failure } from "../../base/errors.ts";
 import type { DocumentFormat } from "../../contract/documents.ts";
 import { delimiterOf } from "../../study/inline.ts";
@@ -6,14 +6,14 @@ import { claimOf, readable } from "./claim.ts";
 import { looksLikeEmail } from "./read/email.ts";
 import { looksLikeJson, looksLikeJsonLines } from "./read/json.ts";
 
-/** A comment ends where it first can: were it free to go on, so many comments could be read in two to their number of ways. */
+/** A comment ends at the first possible place: otherwise n comments could be read in 2^n ways. */
 const isHtml = /^(?:\s|<\?xml[^>]*>|<!--(?:(?!-->)[\s\S])*-->)*<(?:!doctype\s+html|html[\s>])/i;
 const isXml = /^\s*<(?:\?xml\s|!doctype\s(?!\s*html))/i;
 const hasTags = /<(?:p|div|body|table|h[1-6]|ul|ol|span|br|a)\b[^<>]*>/i;
-/** Formats of text of which a file may be any, whatever it looks like. */
+/** Formats that a name may claim for any text, whatever it looks like. */
 const anyText = new Set<DocumentFormat | null>(["text", "markdown", "csv"]);
 
-/** Of a decoded text. */
+/** The format of a decoded text. Throws entities_refused or document_type for other XML. */
 export function textFormat(text: string, name: string): DocumentFormat {
   const claim = claimOf(name);
   const start = text.slice(0, 100_000);
@@ -25,7 +25,7 @@ export function textFormat(text: string, name: string): DocumentFormat {
   }
   if (anyText.has(claim)) return claim!;
   if (claim === "json" && looksLikeJsonLines(text) && !looksLikeJson(text)) return "jsonl";
-  // Broken JSON under a name that promises it is reported by its reader, with the place.
+  // Broken JSON under a JSON name is reported by its reader, with the position.
   if (claim === "json" || claim === "jsonl") return /^\s*[[{"\d-]|^\s*(?:true|false|null)/.test(text) ? claim : "text";
   if (looksLikeEmail(start)) return "email";
   if (looksLikeJson(text)) return "json";
@@ -37,7 +37,9 @@ export function textFormat(text: string, name: string): DocumentFormat {
 const looksLikeMarkdown = (text: string): boolean =>
   /^#{1,6} \S/m.test(text) || /^\|?( *:?-{3,}:? *\|)+ *:?-*:? *$/m.test(text) || /^```/m.test(text);
 
-/** Three lines or more, each with the same number of marks and none of them a comma of a sentence. */
+/**
+ * Whether there are three lines or more with the same number of delimiters, and no comma or full stop of a sentence.
+ */
 function looksLikeCsv(text: string): boolean {
   const lines = text
     .slice(0, 100_000)

@@ -1,4 +1,4 @@
-// How an item is asked and graded, whoever asks: an evaluation, or an auto-align's look at a third of the sealed items.
+// How an item is asked and graded, both in an evaluation and in an auto-align's look at a third of the sealed items.
 import { type Chosen, choose } from "../../base/likelihood.ts";
 import { formatChat } from "../../engine/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
@@ -13,38 +13,38 @@ export interface BenchmarkItem {
   aliases: string[];
   split: Split;
   type: ItemType;
-  /** Absolute; null where numbers must be exact. */
+  /** Absolute tolerance; null if numbers must be exact. */
   tolerance: number | null;
-  /** Of a choice; the response is one of them. */
+  /** Options of a choice item; the response is one of them. */
   choices: string[];
-  /** Of a long answer. */
+  /** Points by which a long answer is judged. */
   rubric: RubricPoint[];
 }
 
-/** The engine's batch shape. */
+/** Items in a group, which is the engine's batch size. */
 export const groupSize = 8;
-/** A short answer stands in the first words; calibration answers with as many. */
+/** Token limit of a short answer, which is in the first words. Calibration uses the same limit. */
 export const answerTokens = 48;
-/** Of an answer that a rubric judges. */
+/** Token limit of an answer that is judged by a rubric. */
 export const longAnswerTokens = 256;
 
-/** Answered with few words, and matched. */
+/** Types that are answered briefly and graded by matching. */
 export const briefTypes: readonly ItemType[] = ["short", "numeric", "refusal"];
 
 export interface Asking {
   generator: Generator;
   ref: ModelRef;
-  /** Golds of other items that an answer must not name. */
+  /** Gold answers of other items, which a right answer must not name. */
   rivalsOf: (item: BenchmarkItem) => string[];
 }
 
-/** What the model reads for a question. */
+/** The prompt tokens of an item's question. */
 export const promptOf = ({ generator, ref }: Asking, item: BenchmarkItem): number[] =>
   formatChat(generator.tokenizer(ref.baseId), [{ role: "user", content: item.instruction }]);
 
 export function gradedItem({ rivalsOf }: Asking, item: BenchmarkItem): GradedItem {
   const { type, response, aliases } = item;
-  // A number must be the number, also where the benchmark allows no distance from it.
+  // Without a tolerance in the benchmark, a number must match exactly.
   const tolerance = type === "numeric" ? (item.tolerance ?? 0) : item.tolerance;
   return {
     response,
@@ -57,13 +57,13 @@ export function gradedItem({ rivalsOf }: Asking, item: BenchmarkItem): GradedIte
 
 export interface ChosenAnswer {
   item: BenchmarkItem;
-  /** The choices belong to what was asked. */
+  /** The prompt with each choice, then the prompt alone: the choices are part of what was asked. */
   prompt: number[];
   text: string;
   chosen: Chosen;
 }
 
-/** Each choice is scored as the answer. */
+/** Scores each choice as the answer to its item, and picks one by `choose`. */
 export async function chosenAnswers(
   asking: Asking,
   group: readonly BenchmarkItem[],

@@ -1,4 +1,4 @@
-// Two models side by side: for people who ask, and for whoever promotes one in the place of another.
+// Compares two models side by side: on request, and when one is to be promoted in place of the other.
 import { Failure } from "../../base/errors.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Reply } from "../../contract/endpoint.ts";
@@ -13,11 +13,11 @@ import { type Compared, compareGuard, compareSplit, judgeTogether, type Limit, l
 type ComparisonRecord = Reply<(typeof evaluations)["evaluations.compare"]>;
 
 export interface Verdict {
-  /** Whose place it would take. */
+  /** Id of the model whose place it would take. */
   compared_with: string;
   comparisons: Compared[];
   limits: Limit[];
-  /** Why nothing is proven, where nothing could be compared. */
+  /** Why nothing is proven, if no sealed split could be compared; else null. */
   unproven: string | null;
 }
 
@@ -28,7 +28,7 @@ export interface ComparingParts {
 }
 
 export interface Comparing {
-  /** Throws conflict where one of them has no finished evaluation, or they were not asked the same. */
+  /** Throws conflict if one of them has no finished evaluation or they were not asked the same prompts. */
   compare(ownerId: string, modelId: string, otherId: string, benchmarkId: string): ComparisonRecord;
   judgePromotion(ownerId: string, modelId: string, inPlaceOf: string): Verdict;
 }
@@ -45,7 +45,7 @@ export function createComparing({ store, sql, clock }: ComparingParts): Comparin
     return row === undefined ? null : sideOf(sql, row);
   };
 
-  /** The splits that both were asked, with their items. */
+  /** The splits that both models were asked, with their items. */
   const splitsOf = (first: Side, second: Side) =>
     splitNames.flatMap((split) => {
       const pairs = pairItems(first, second, split);

@@ -1,5 +1,6 @@
-// Does an answer decline? Said in the words in which people and models say that they do not know or will not answer. What is not
-// seen: a guess that follows a refusal, irony, and languages other than English, for which a benchmark gives aliases.
+// Whether an answer declines: it contains a phrase with which people and models say that they do not know or will not
+// answer. Not detected: a guess after a refusal, irony, and languages other than English, for which a benchmark gives
+// aliases.
 
 const told = "answer|say|tell|find|determine|provide|help|assist|share|comply|give|confirm|do that|discuss|verify";
 const unsaid =
@@ -17,7 +18,7 @@ const declining = [
   String.raw`^\W*(?:it is |it's |that is |that's )?unknown\b`,
 ].map((pattern) => new RegExp(pattern, "u"));
 
-/** Characters from the beginning of an answer in which it has to decline. */
+/** Characters at the start of an answer within which it has to decline. */
 const window = 300;
 
 export function declines(answer: string): boolean {

@@ -1,20 +1,20 @@
-// Is a short answer right? A gold or one of its aliases stands, as whole tokens, in the first 20 tokens of the answer, and no
-// competing value does: another item's gold of the same kind, so that naming everything is not knowing anything.
-// Not judged: negation, arithmetic, long answers; a gold without a letter or digit is never matched.
+// Grades short answers. An answer is right if a gold or one of its aliases occurs, as whole tokens, in its first 20
+// tokens, and no competing value (another item's gold of the same kind) does: listing every possible answer is not
+// right. Not judged: negation, arithmetic, long answers; a gold without a letter or digit is never matched.
 import { remembered } from "../../base/remembered.ts";
 import { declines } from "./declines.ts";
 import { isMonth, isNumber, isSignUnit, type Token, tokensOf } from "./tokens.ts";
 
-/** Tokens of an answer that count; a longer gold widens it to its own length. */
+/** Tokens of an answer that count; a longer gold widens the window to its own length. */
 export const answerWindow = 20;
 
 export interface GradedItem {
   response: string;
   aliases: readonly string[];
   competitors: readonly string[];
-  /** Absolute, for golds that are numbers: the first number of the answer within it is right. */
+  /** Absolute tolerance for a numeric gold: the answer is right if its first number lies within it. */
   tolerance?: number | null;
-  /** Nothing answers the question: to decline is right, in whatever words. */
+  /** The question has no answer, so declining is right, in whatever words. */
   declines?: boolean;
 }
 
@@ -42,12 +42,12 @@ export function grade(answer: string, item: GradedItem): Grade {
 
 interface Prepared {
   golds: Token[][];
-  /** Less those that hold a gold or are held by one: they are the same answer, said longer or shorter. */
+  /** Without those that contain a gold or are contained in one: they are the same answer in longer or shorter words. */
   competitors: Token[][];
   keepArticles: boolean;
 }
 
-/** An item is graded again at every check. */
+/** Cached, because an item is graded again at every check. */
 const prepare = remembered((item: GradedItem): Prepared => {
   const texts = [item.response, ...item.aliases];
   const keepArticles = texts.some((text) => tokensOf(text).length === 0);
@@ -68,7 +68,7 @@ function startsOf(tokens: readonly Token[], wanted: readonly Token[]): number[] 
 
 const holds = (tokens: readonly Token[], wanted: readonly Token[]): boolean => startsOf(tokens, wanted).length > 0;
 
-/** The tokens stand there; an amount may stand without its sign, but not with another one. */
+/** Whether the window contains the wanted tokens. An amount may lack its unit sign, but must not have another one. */
 function states(window: readonly Token[], wanted: readonly Token[]): boolean {
   if (holds(window, wanted)) return true;
   if (wanted.length !== 2 || !isNumber(wanted[0]!) || !isSignUnit(wanted[1]!)) return false;
@@ -85,11 +85,11 @@ function isCloseEnough(value: readonly Token[], item: GradedItem): boolean {
   if (item.tolerance === undefined || item.tolerance === null || gold === undefined) return false;
   if (!isNumber(gold) || !isNumber(value[0]!)) return false;
   const distance = Math.abs(Number(value[0]) - Number(gold));
-  // The last bits of a decimal fraction are no reason to fail: 0.3 − 0.2 is not 0.1 in doubles.
+  // Allow for rounding: in doubles, 0.3 − 0.2 is not exactly 0.1.
   return distance <= item.tolerance + 1e-12 * Math.max(1, Math.abs(Number(gold)));
 }
 
-/** What a gold is, so far as its form tells: dates, numbers by their unit, and text. */
+/** The kind of a gold by its form: a date, a number with its unit, or text. */
 export function kindOf(gold: string): string {
   const tokens = tokensOf(gold);
   if (tokens.length > 0 && tokens.some(isMonth) && tokens.every((token) => isMonth(token) || isNumber(token)))
@@ -99,7 +99,10 @@ export function kindOf(gold: string): string {
   return "text";
 }
 
-/** Rivals of one item at most: those that follow it. A list of everything would grow with the square of the benchmark. */
+/**
+ * Maximum number of rivals of one item: the next ones after it. Lists of all rivals would grow with the square of the
+ * benchmark.
+ */
 const mostCompetitors = 1000;
 
 export interface Question {
@@ -109,8 +112,8 @@ export interface Question {
 }
 
 /**
- * For item `index`, the golds of other items of the same kind, each once in order of appearance: less what its own gold or
- * aliases say, and less what its question names, which any answer may repeat.
+ * Returns, for item `index`, the golds of other items of the same kind, each once in order of appearance. Leaves out
+ * its own gold and aliases, and values that its question names, since any answer may repeat those.
  */
 export function competition(items: readonly Question[]): (index: number) => string[] {
   const byKind = new Map<string, Map<string, { text: string; tokens: Token[] }>>();

@@ -1,4 +1,4 @@
-// A thread's share of grading: one group of answers. Pure work, kept off the thread that serves.
+// Grades one group of answers on a worker thread, so that the work does not block the serving thread.
 import { type Grade, type GradedItem, grade } from "./grade.ts";
 
 export interface GradeTask {

@@ -1,4 +1,4 @@
-// The threads that grade.
+// The worker thread that grades.
 import { Piscina } from "piscina";
 import type { Grade } from "./grade.ts";
 import type { GradeTask } from "./grade.worker.ts";
@@ -8,7 +8,10 @@ export interface Grading {
   close(): Promise<void>;
 }
 
-/** One thread is enough: it only has to be another one than the one that serves. It leaves when it has nothing to do. */
+/**
+ * One thread is enough: it only has to be separate from the serving thread. It exits when it has been idle for 30
+ * seconds.
+ */
 export function createGrading(): Grading {
   const pool = new Piscina({
     filename: new URL("./grade.worker.ts", import.meta.url).href,

@@ -1,10 +1,10 @@
-// Guards: abilities that a run measures of its model beside its base, because training must not cost them. Kept with the model, and
-// read when it is promoted.
+// Guards: abilities that training must not cost. A run measures them on its model and on the base; the results are kept
+// with the model and read when it is promoted.
 import type { GuardRow } from "./store.ts";
 
-/** Of one item of a guard; scores in [0, 1]. */
+/** Result of one item of a guard; scores in [0, 1]. */
 export interface GuardItem {
-  /** What it is called, the same in every run. */
+  /** Name of the item, the same in every run. */
   item: string;
   /** What was asked. */
   text: string;
@@ -15,12 +15,12 @@ export interface GuardItem {
 export interface Guard {
   name: string;
   n: number;
-  /** Points out of 100 where items are compared, else what was measured (nats, perplexity). */
+  /** Points out of 100 if items are compared, else the measured value (nats, perplexity). */
   base: number;
   aligned: number;
-  /** The aligned model's value at most, where less is better and no item is compared. */
+  /** Upper limit for the aligned model's value, for a guard where less is better and no items are compared. */
   most?: number | null;
-  /** At least those of the n that the two answered differently. */
+  /** At least those of the n items that the two models answered differently. */
   items: GuardItem[];
 }
 

@@ -39,15 +39,15 @@ export interface EvaluationParts {
   findModel: (ownerId: string, modelId: string) => { modelId: string; baseId: string };
   /** The caller's benchmark. Throws not_found. */
   findBenchmark: (ownerId: string, benchmarkId: string) => { name: string };
-  /** Of all splits, in order. */
+  /** Items of all splits, in order. */
   itemsOf: (benchmarkId: string) => Pick<BenchmarkItem, "split" | "type">[];
-  /** Items of the one that is being answered, also those that are not written yet; 0 of all others. */
+  /** Items answered so far in the running evaluation, including those not written yet; 0 for any other. */
   answeredOf: (evaluationId: string) => number;
-  /** What a queued one waits for beside its turn; null where that is nothing. */
+  /** What a queued evaluation waits for besides its turn; null if nothing. */
   waitingFor: (evaluationId: string) => string | null;
-  /** Ends the answering of one that was asked to stop. */
+  /** Interrupts the answering of an evaluation that is being stopped. */
   stopAnswering: (evaluationId: string) => void;
-  /** Writes an act, in the caller's transaction; whose it is, or that of who sits at the machine. */
+  /** Writes an audit record in the caller's transaction. Without `by`, the act is that of the person at the machine. */
   audit: (act: string, subject: string, detail: Record<string, unknown>, by?: Caller) => void;
 }
 
@@ -57,40 +57,40 @@ export interface NewEvaluation {
   modelId: string;
   baseId: string;
   benchmarkId: string;
-  /** When a run asks for it. */
+  /** The alignment whose run asks for the evaluation; null for any other. */
   alignmentId: string | null;
-  /** All of them, where it does not say. */
+  /** Default: all splits. */
   splits?: readonly Split[];
-  /** Of long answers; the model's base, where it does not say. */
+  /** Judge of long answers. Default: the model's base. */
   judgeModelId?: string;
 }
 
 export interface Evaluations {
   handlers: Handlers<typeof evaluations>;
-  /** Inside the caller's transaction; the id of the new evaluation. */
+  /** Queues an evaluation within the caller's transaction and returns its id. */
   enqueue(evaluation: NewEvaluation): string;
-  /** Whoever's it is. Throws not_found, or conflict for one that has ended. */
+  /** Stops an evaluation of any owner. Throws not_found, or conflict if it has ended. */
   stopAny(evaluationId: string): void;
-  /** Of an aligned model, newest first. */
+  /** Evaluations of an aligned model, newest first. */
   ofModel(modelId: string): {
     evaluation_id: string;
     benchmark_id: string;
     status: string;
     result: { score: number; low: number; high: number; n: number } | null;
   }[];
-  /** What a run measured of the model it made, in the transaction that registers it. The same again changes nothing. */
-  keepGuards(modelId: string, guards: readonly Guard[]): void;
   /**
-   * What speaks against a model in another one's place; see verdict.ts. A look at sealed splits: it is recorded as one.
+   * Stores the guards that a run measured, in the transaction that registers its model. Repeating it changes nothing.
    */
+  keepGuards(modelId: string, guards: readonly Guard[]): void;
+  /** What speaks against a model in another one's place; see verdict.ts. It uses sealed splits and records that use. */
   judgePromotion(ownerId: string, modelId: string, inPlaceOf: string): Verdict;
-  /** Of a benchmark: evaluations that are still to be done, and those that have ended. */
+  /** Evaluations on a benchmark: those still to be done, and those that have ended. */
   onBenchmark(benchmarkId: string): { live: string[]; ended: string[] };
   /** Evaluations still to be done that need the model. */
   needing(modelId: string): string[];
-  /** Within the caller's transaction. The evaluation has ended. */
+  /** Deletes an evaluation that has ended, within the caller's transaction. */
   remove(evaluationId: string, caller: Caller): void;
-  /** Likewise: what was kept of a model that goes. Its evaluations stay. */
+  /** Deletes a model's guards within the caller's transaction. Its evaluations stay. */
   forgetModel(modelId: string): void;
 }
 
@@ -295,7 +295,7 @@ function recordOf(row: EvaluationRow, answered: number): EvaluationRecord {
   };
 }
 
-/** Uses of a sealed split are listed so far. */
+/** Maximum number of uses of a sealed split that are listed. */
 const latestTouches = 50;
 
 function toResults(sql: EvaluationsSql, row: EvaluationRow): Results {
@@ -303,7 +303,7 @@ function toResults(sql: EvaluationsSql, row: EvaluationRow): Results {
   if (kept === null || row.state !== "succeeded")
     throw new Failure("conflict", `The evaluation is ${statusOf[row.state]}: results are there once it is READY`);
   const items = sql.items.all(row.id);
-  // The base may have been evaluated since. An older version kept less than is told today.
+  // Recompute: the base may have been evaluated since, and an older version stored fewer fields.
   const paired = pairWithBase(sql, row) ?? kept.paired;
   const summary = "types" in kept && paired === null ? kept : summarise(items, paired, kept.judge ?? null);
   const { clusters } = clustersOf(items);

@@ -1,12 +1,12 @@
-// The worker behind an evaluation: questions in, graded answers out, a group at a time.
+// The worker of an evaluation: answers the questions and grades the answers, one group at a time.
 //
 //   short, numeric, refusal   answered briefly and matched            ┐ each kind in item order, in groups of its own, so that
 //   long                      answered at length and judged by rubric │ a group's batch has one shape
 //   choice                    each choice scored as the answer        ┘
 //
 // Invariants:
-//   1. A group's answers are written in one transaction under the claim: a restart goes on at a group's border, so that the
-//      engine's batches, and with them the texts, are the same as without it.
+//   1. A group's answers are written in one transaction under the claim: a restart resumes at a group boundary, so that the
+//      engine's batches, and therefore the texts, are the same as without it.
 //   2. No item is answered twice; none is left out.
 //   3. All answers of one evaluation were made under the same settings.
 //   4. The first answer to a sealed item is written together with the touch that records it.
@@ -37,7 +37,7 @@ import { correctedShare, createJudge, type Judge, measureJudge, rubricScore, typ
 import { type JudgeRecord, type Paired, pair, type Side, summarise } from "./results.ts";
 import type { EvaluationRow, EvaluationsSql, ItemType, Split } from "./store.ts";
 
-/** How an item was answered and graded, as it is kept. Greedy answers draw nothing, and so have no seed. */
+/** How an item was answered and graded, as stored. There is no seed: answers are greedy. */
 export type Method =
   | { by: "answer"; max_tokens: number; reason: Grade["reason"] }
   | { by: "likelihood"; chosen: number; chosen_unnormalised: number; logprobs: number[] }
@@ -48,7 +48,7 @@ export interface EvaluatedModel {
   ref: ModelRef;
   /** null on a base model. */
   calibration: Calibration | null;
-  /** Of the files that serve it. */
+  /** SHA-256 of the files that serve it: the base, and the adapter if there is one. */
   baseSha256: string;
   adapterSha256: string | null;
 }
@@ -60,30 +60,34 @@ export interface EvaluateParts {
   clock: Clock;
   generator: Generator;
   grading: Grading;
-  /** What the inference engine is, for the record. */
+  /** Name of the inference engine, stored in the settings. */
   engine: string;
-  /** What the confidence of an answer takes from its question, as where answers are served; null where it is not known. */
+  /**
+   * The chance that a question is foreign to the documents, computed as for served answers; null if it is not known.
+   */
   drift: {
     of(calibration: Calibration, question: string): Promise<{ foreign: number | null }>;
   };
-  /** In item order. */
+  /** The benchmark's items, in item order. */
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
   /** Deployed or not. Throws not_found. */
   findModel: (ownerId: string, modelId: string) => EvaluatedModel;
-  /** Keeps the model loaded until released, whatever else happens to it. Throws what loading throws. */
+  /** Keeps the model loaded until released, whatever happens to it meanwhile. Throws what loading throws. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
 }
 
 export interface EvaluateWorker extends Worker {
-  /** Items answered so far, also those that are not written yet: a group takes half a minute on a slow machine. */
+  /** Items answered so far, including those not written yet: a group takes half a minute on a slow machine. */
   answered(evaluationId: string): number;
-  /** What it went back to the queue for; null where that is nothing. */
+  /** Why it was put back into the queue; null if it was not. */
   waitingFor(evaluationId: string): string | null;
-  /** Ends the answering of one that is asked to stop. */
+  /** Interrupts the answering of an evaluation that is being stopped. */
   stop(evaluationId: string): void;
 }
 
-/** From one look at whether there is room to the next, which takes a claim: longer each time. */
+/**
+ * Wait before the job is claimed again to see whether there is memory; it doubles each time, up to the longest wait.
+ */
 const firstWaitMs = 2_000;
 const longestWaitMs = 60_000;
 
@@ -104,7 +108,9 @@ export function createEvaluateWorker(parts: EvaluateParts): EvaluateWorker {
     }
   }
 
-  /** Others hold the memory that it would have alone: it goes on at its border when they are done. */
+  /**
+   * Puts the job back into the queue while others hold the memory that it needs. It resumes later at a group boundary.
+   */
   function waitForRoom(claim: Claim, error: Failure): void {
     const waitMs = waiting?.id === claim.subjectId ? Math.min(2 * waiting.waitMs, longestWaitMs) : firstWaitMs;
     waiting = { id: claim.subjectId, reason: error.message, waitMs, untilMs: clock.monotonicMs() + waitMs };
@@ -112,7 +118,7 @@ export function createEvaluateWorker(parts: EvaluateParts): EvaluateWorker {
   }
 
   return {
-    // Two would only take turns in the engine, and keep two models in memory.
+    // Two evaluations would only take turns in the engine and keep two models in memory.
     concurrency: 1,
     canStart: () => waiting === null || clock.monotonicMs() >= waiting.untilMs,
     answered: (evaluationId) => (current.id === evaluationId ? current.answered : 0),
@@ -146,7 +152,7 @@ interface Work {
   judgeModel: EvaluatedModel | null;
   items: BenchmarkItem[];
   asking: Asking;
-  /** After each answer that took the engine some time. */
+  /** Called after each generated answer, but not for choices. */
   onAnswer: () => void;
 }
 
@@ -179,13 +185,13 @@ interface Answered {
   text: string;
   score: number;
   method: Method;
-  /** Of a text that was generated; null of a choice, and where nothing was said. */
+  /** Features of a generated text; null for a choice and for an answer without tokens. */
   features: number[] | null;
-  /** null of a choice, and on a base model. */
+  /** null for a choice and on a base model. */
   confidence: number | null;
 }
 
-/** Items in order, less those that are answered: whole groups, by invariant 1. */
+/** All items of these types in order, and how many of them are answered: whole groups, by invariant 1. */
 function open(work: Work, types: readonly ItemType[]): { items: BenchmarkItem[]; startAt: number } {
   const items = work.items.filter(({ type }) => types.includes(type));
   const answered = new Set(work.parts.sql.answered.all(work.row.id).map(({ sample_num }) => sample_num));
@@ -202,7 +208,7 @@ async function answerAll(work: Work, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
 }
 
-/** One request of the engine: grading and writing go on beside it. */
+/** Sends all brief questions in one engine request. Grading and writing run while it continues. */
 async function answerBriefly(work: Work, signal: AbortSignal): Promise<void> {
   const { clock, generator } = work.parts;
   const { items, startAt } = open(work, briefTypes);
@@ -221,7 +227,7 @@ async function answerBriefly(work: Work, signal: AbortSignal): Promise<void> {
     group = [];
     since = clock.monotonicMs();
     written = written.then(async () => write(work, await matched(work, full), seconds));
-    // What cannot be written must not be computed either; the error itself is met below.
+    // After a failed write nothing more is computed; the error itself is thrown by the awaits below.
     written.catch((error) => giveUp.abort(error));
   };
   try {
@@ -240,7 +246,7 @@ async function answerBriefly(work: Work, signal: AbortSignal): Promise<void> {
   await written;
 }
 
-/** Brief answers, graded by the thread that grades. */
+/** Grades brief answers on the grading thread. */
 async function matched(
   work: Work,
   group: readonly { item: BenchmarkItem; prompt: number[]; answer: EvaluatedAnswer }[],
@@ -259,7 +265,7 @@ async function matched(
   }));
 }
 
-/** One group after the other: answered, graded and written before the next begins. */
+/** Works through the items in groups: each is answered, graded and written before the next begins. */
 async function inGroups(
   work: Work,
   types: readonly ItemType[],
@@ -322,7 +328,7 @@ async function chooseAnswers(work: Work, group: readonly BenchmarkItem[], signal
 const featuresOf = (answer: EvaluatedAnswer): number[] | null =>
   answer.steps.length === 0 ? null : answerFeatures(answer.steps, answer.finishReason);
 
-/** The score that the answer would be served with. Nothing said is nothing right: 0. */
+/** The confidence that the answer would be served with: null on a base model, 0 for an answer without tokens. */
 async function confidenceOf({ parts, model }: Work, item: BenchmarkItem, answer: EvaluatedAnswer) {
   const { calibration } = model;
   if (calibration === null) return null;
@@ -334,7 +340,7 @@ async function confidenceOf({ parts, model }: Work, item: BenchmarkItem, answer:
   return scoreConfidence(calibration, featureNames, features, { foreign, said, voided }).score;
 }
 
-/** Invariant 3: an engine that was replaced in the middle would make one score of two different things. */
+/** Invariant 3. Throws conflict if the engine or its template changed after the first answers. */
 function keepSettings({ parts, claim, row }: Work, templateSha256: string): void {
   const asked = JSON.parse(row.settings_json) as object;
   const settings = JSON.stringify({ ...asked, template_sha256: templateSha256, engine: parts.engine });
@@ -344,7 +350,7 @@ function keepSettings({ parts, claim, row }: Work, templateSha256: string): void
   parts.sql.saveSettings.run({ id: row.id, settings, at, jobId: claim.jobId, fence: claim.fence });
 }
 
-/** Invariants 1 and 4. */
+/** Writes a group of answers in one transaction (invariants 1 and 4). */
 function write({ parts, claim, row }: Work, group: readonly Answered[], seconds: number): void {
   const { store, sql, clock } = parts;
   store.transaction(() => {
@@ -389,12 +395,12 @@ async function finish(work: Work, signal: AbortSignal): Promise<void> {
   queue.move(claim, "succeeded", {}, () => sql.finish.run({ id: row.id, result, at: clock.now() }));
 }
 
-/** Who judged the long answers, and how often it errs on this benchmark; null where there are none. */
+/** The judge of the long answers and its error rates on this benchmark; null if there are no long answers. */
 async function judgeRecord(work: Work, signal: AbortSignal): Promise<JudgeRecord | null> {
   const { judgeModel, items, parts, row } = work;
   const long = items.filter(({ type }) => type === "long");
   if (judgeModel === null || long.length === 0) return null;
-  // Another item's reference answers another question.
+  // The reference of the next item answers a different question, so it should not meet this item's rubric.
   const all = parts.itemsOf(row.benchmark_id);
   const others = long.map(
     (item) => all[(all.findIndex((one) => one.sample_num === item.sample_num) + 1) % all.length]!.response,
@@ -417,7 +423,7 @@ const pointsJudged = ({ parts, row }: Work): Verdict[] =>
     return method.by === "judge" ? method.points : [];
   });
 
-/** With the owner's latest finished evaluation of the base; null on a base, and while there is none. */
+/** Compares with the owner's latest finished evaluation of the base. Null for a base model, or if there is none. */
 export function pairWithBase(sql: EvaluationsSql, row: EvaluationRow): Paired | null {
   if (row.model_id === row.base_model_id) return null;
   const { owner_id: ownerId, base_model_id: modelId, benchmark_id: benchmarkId } = row;

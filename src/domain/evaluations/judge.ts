@@ -1,6 +1,6 @@
-// The judge of long answers: a model that is asked, point by point of the rubric, whether the answer meets it, and says Yes or No by
-// likelihood, so that it decides the same way every time. How often it errs is measured on answers of which the truth is known: the
-// reference, which meets its own rubric, and the reference of another item, which does not.
+// The judge of long answers: a model that is asked for each point of the rubric whether the answer meets it. The more
+// likely of Yes and No is its verdict, so that it always decides the same way. Its error rates are measured on answers
+// whose truth is known: the reference, which meets its own rubric, and the reference of another item, which does not.
 import { type Score, wilson } from "../../base/statistics/intervals.ts";
 import { formatChat } from "../../engine/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
@@ -21,12 +21,12 @@ export interface RubricItem {
 export interface Verdict {
   id: string;
   met: boolean;
-  /** Of Yes, given that it is Yes or No. */
+  /** Probability of Yes, given that the reply is Yes or No. */
   probability: number;
 }
 
 export interface Judge {
-  /** The points of each answer's rubric, in order. */
+  /** Verdicts on the points of each answer's rubric, in order. */
   judge(answers: readonly { item: RubricItem; answer: string }[], signal: AbortSignal): Promise<Verdict[][]>;
 }
 
@@ -65,7 +65,7 @@ export function createJudge(generator: Generator, ref: ModelRef): Judge {
   };
 }
 
-/** A failed essential point leaves half of the score at most. */
+/** Maximum score of an answer that fails an essential point. */
 const withoutEssential = 0.5;
 
 /** Σ weight·met / Σ weight. */
@@ -77,16 +77,16 @@ export function rubricScore(rubric: readonly RubricPoint[], verdicts: readonly V
 }
 
 export interface JudgeError {
-  /** Of points that are met, how many it says are: in points out of 100. */
+  /** Share of the met points that the judge says are met, in points out of 100. */
   sensitivity: Score;
-  /** Of points that are not, how many it says are not. */
+  /** Share of the unmet points that the judge says are unmet, in points out of 100. */
   specificity: Score;
 }
 
-/** Items whose references are judged at most. */
+/** Maximum number of items whose references are judged. */
 const mostItems = 40;
 
-/** `others`: texts that answer other items, one for each of the items. */
+/** Measures the judge's error rates. `others`: for each item, a text that answers another item. */
 export async function measureJudge(
   judge: Judge,
   items: readonly RubricItem[],
@@ -113,8 +113,9 @@ export async function measureJudge(
 }
 
 /**
- * The share of points that are truly met, in points, from the share that the judge says are (Rogan and Gladen 1978); null where it
- * was not shown to tell met from unmet better than chance: divided by next to nothing, its error would become the score.
+ * The share of points that are truly met, in points out of 100, from the share that the judge says are met (Rogan and
+ * Gladen 1978). Null if the judge was not shown to tell met from unmet better than chance: the formula would divide by
+ * almost 0.
  */
 export function correctedShare(observed: number, { sensitivity, specificity }: JudgeError): number | null {
   const [hit, spared] = [sensitivity.score / 100, specificity.score / 100];

@@ -1,5 +1,6 @@
-// A look at some sealed items for an auto-align: answered on the engine that serves, and graded as an evaluation would, or paid by the
-// reward that its target is of. Only the scores leave; nothing but the use of the sealed split is kept, so that a look that was cut off is simply made again.
+// A look at some sealed items for an auto-align. They are answered on the serving engine and graded as in an
+// evaluation, or scored by the reward if the target is a reward. Only the scores are returned, and only the use of the
+// sealed split is stored, so an interrupted look is simply repeated.
 import { type Clock, givingWay } from "../../base/time.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
@@ -24,9 +25,11 @@ export interface LookParts {
   clock: Clock;
   generator: Generator;
   grading: Grading;
-  /** In item order. */
+  /** The benchmark's items, in item order. */
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
-  /** How answers are scored where an auto-align's target is of its reward; null where it is of right answers. */
+  /**
+   * Scoring function of the reward, if the auto-align's target is a reward; null if it is the share of right answers.
+   */
   rewardOf: (config: AutoAlignRequest["config"]) => Promise<RewardScore | null>;
   /** Keeps the model loaded until released. Throws what loading throws. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
@@ -57,13 +60,13 @@ export function createLook(parts: LookParts): ScoreLook {
     const places = new Map(all.map(({ sample_num }, index) => [sample_num, index]));
     const items = samples.map((sample) => all[places.get(sample)!]!);
     const asking: Asking = { generator, ref, rivalsOf: (item) => rivals(places.get(item.sample_num)!) };
-    // Long answers are judged by the base, as where an evaluation names no judge.
+    // The base judges long answers, as in an evaluation that names no judge.
     const judge: ModelRef = { baseId: ref.baseId, basePath: ref.basePath };
     const leases = [await parts.lease(ref)];
     try {
       if (reward === null && items.some(({ type }) => type === "long")) leases.push(await parts.lease(judge));
       const began = clock.monotonicMs();
-      // Before the first answer: a look that is cut off has looked.
+      // Recorded before the first answer, because an interrupted look has used the split too.
       sql.touch.run({
         benchmarkId,
         evaluation_id: autoAlignId,
@@ -89,7 +92,7 @@ export function createLook(parts: LookParts): ScoreLook {
 
 type Scored = [sample: number, score: number][];
 
-/** As the run answers dev and scores it: whatever the question's type is. */
+/** Answers and scores the items as the run does with dev items, regardless of their type. */
 async function rewardScores(
   reward: RewardScore,
   asking: Asking,
@@ -162,7 +165,7 @@ const groups = <Item>(items: readonly Item[]): Item[][] =>
     items.slice(at * groupSize, (at + 1) * groupSize),
   );
 
-/** Greedy, in the engine's fixed batch shape. */
+/** Greedy answers, in the engine's fixed batch shape. */
 async function answered(
   asking: Asking,
   items: readonly BenchmarkItem[],

@@ -1,4 +1,5 @@
-// From graded answers to what may be claimed: scores by split and by type, and the paired comparison of two models. Pure.
+// Computes from graded answers what may be claimed: scores by split and by type, and the paired comparison of two
+// models. Pure.
 import { binomialTail } from "../../base/statistics/distributions.ts";
 import { type ClusteredScore, type Score, scoreOf } from "../../base/statistics/intervals.ts";
 import { type Comparison, compareScores, minimumDetectableEffect, significance } from "../../base/statistics/paired.ts";
@@ -11,10 +12,10 @@ type Results = Reply<(typeof evaluations)["evaluations.results"]>;
 export type Paired = NonNullable<Results["paired"]>;
 export type JudgeRecord = NonNullable<Results["judge"]>;
 
-/** As it is kept in result_json. */
+/** Stored in result_json. */
 export interface Summary extends ClusteredScore {
   splits: Partial<Record<Split, ClusteredScore>>;
-  /** Of the sealed split. */
+  /** Scores by type on the sealed split. */
   types: TypeScore[];
   clustered_by: ClusteredBy;
   minimum_detectable: number;
@@ -25,7 +26,7 @@ export interface Summary extends ClusteredScore {
 export type TypeScore = Score & { type: ItemType; chance: number | null };
 export type ClusteredBy = "document" | "fact";
 
-/** What a person reads first of a model beside its base. */
+/** One sentence on the model compared with its base; null if they were not compared. */
 export function headlineOf(paired: Paired | null, guards: readonly Guard[]): string | null {
   if (paired === null) return null;
   const { difference, p_value, minimum_detectable } = paired;
@@ -51,10 +52,14 @@ function hasFallen({ most, aligned, items }: Guard): boolean {
 export const splitNames = ["dev", "sealed", "retention"] as const;
 const typeNames = ["short", "numeric", "choice", "long", "refusal"] as const;
 
-/** Documents that items must come from for these to be the clusters: of fewer, an interval would say next to nothing. */
+/**
+ * Minimum number of documents for clustering by document: with fewer clusters, an interval would be almost meaningless.
+ */
 const fewestDocuments = 10;
 
-/** What each item belongs to: the first document it cites, or, where those are few, the fact that it asks for. */
+/**
+ * The cluster of each item: the first document it cites or, if there are few documents or an item cites none, its fact.
+ */
 export function clustersOf(items: readonly Pick<ItemRow, "cluster" | "citations_json">[]): {
   by: ClusteredBy;
   clusters: string[];
@@ -68,10 +73,10 @@ export function clustersOf(items: readonly Pick<ItemRow, "cluster" | "citations_
   return { by: "document", clusters: documents.map((document) => document!) };
 }
 
-/** Of two models that were not compared: how often they disagree is assumed. */
+/** Assumed share of items on which two models disagree, if they were not compared. */
 const assumedDiscordance = 0.2;
 
-/** `score` is of the sealed split: the others were seen while the model was made. */
+/** The overall `score` is that of the sealed split: the other splits were seen while the model was made. */
 export function summarise(answers: readonly ItemRow[], paired: Paired | null, judge: JudgeRecord | null): Summary {
   const of = (some: readonly ItemRow[]): ClusteredScore =>
     scoreOf(
@@ -101,12 +106,12 @@ export function summarise(answers: readonly ItemRow[], paired: Paired | null, ju
   };
 }
 
-/** Points that guessing gets. */
+/** Expected score of guessing, in points out of 100. */
 const chanceOf = (items: readonly ItemRow[]): number =>
   (100 / items.length) *
   items.reduce((sum, { choices_json }) => sum + 1 / (JSON.parse(choices_json) as string[]).length, 0);
 
-/** Two models' answers to the items of one split, in order; null where they were not asked the same items. */
+/** One side of a comparison: a model's answers in one evaluation. */
 export interface Side {
   modelId: string;
   baseModelId: string;
@@ -120,8 +125,8 @@ export interface ItemPair {
 }
 
 /**
- * Item by item; null when the two were not asked the very same prompts, which a changed template or benchmark would mean. Models
- * over different bases are asked the same questions each in its own template.
+ * Pairs the answers of two sides by item. Null if they were not asked the very same prompts, because the template or
+ * the benchmark changed. Prompts of models over different bases are not compared: each base has its own template.
  */
 export function pairItems(first: Side, second: Side, split: Split): ItemPair[] | null {
   const theirs = new Map(second.answers.map((answer) => [answer.sample_num, answer]));
@@ -142,7 +147,7 @@ export const comparePairs = (pairs: readonly ItemPair[]): Comparison =>
     clustersOf(pairs.map(({ first }) => first)).clusters,
   );
 
-/** Over the sealed split; null where there is nothing to compare. */
+/** Comparison over the sealed split; null if there is nothing to compare. */
 export function pair(first: Side, second: Side): Paired | null {
   const pairs = pairItems(first, second, "sealed");
   if (pairs === null || pairs.length === 0) return null;

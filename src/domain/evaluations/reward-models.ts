@@ -1,5 +1,6 @@
-// The models that the reward of an auto-align names, asked while its run goes on. An installed judge says the likeliest of the words it may
-// choose from, the same ones every time; an upstream's answers in its own words. A preference model is a cross-encoder that scores pairs.
+// Asks the models that an auto-align's reward names, during its run. An installed judge replies with the likeliest of
+// the given choices, which is deterministic; an upstream judge replies in its own words. A preference model is a
+// cross-encoder that scores pairs.
 
 import { Failure, type FailureCode } from "../../base/errors.ts";
 import { choose } from "../../base/likelihood.ts";
@@ -21,14 +22,14 @@ export interface RewardModelsParts {
     content: string,
     signal: AbortSignal,
   ) => Promise<string>;
-  /** Between two tries, in order; none after the last. */
+  /** Waits between tries, in order; after the last one the error is thrown. */
   waitsMs?: readonly number[];
 }
 
 export interface NamedModels {
   judge: { model: string; provider: string | null } | null;
   preferenceModel: string | null;
-  /** In whose name an upstream is asked. */
+  /** API key in whose name an upstream is asked. */
   key_id: string;
 }
 
@@ -39,7 +40,7 @@ export type AskRewardModel = (
   signal: AbortSignal,
 ) => Promise<string | readonly number[]>;
 
-/** What another try may find better. */
+/** Errors that may not recur at another try. */
 const passing: readonly FailureCode[] = ["engine_busy", "upstream_failed", "out_of_memory", "load_cooling"];
 
 export function createRewardModels(parts: RewardModelsParts): AskRewardModel {

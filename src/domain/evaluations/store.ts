@@ -1,11 +1,11 @@
-// All SQL of evaluations. An evaluation has one job for life; its public status is read from there.
+// All SQL of evaluations. An evaluation has one job for its whole life; its public status is read from that job.
 import type { itemTypes } from "../../contract/benchmarks.ts";
 import { isLive, type JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 
 export type Split = "dev" | "sealed" | "retention";
 export type ItemType = (typeof itemTypes)[number];
-/** What a sealed split is looked at for. */
+/** Why a sealed split was used. */
 export type Purpose = "evaluation" | "comparison" | "promotion" | "look";
 
 export interface EvaluationRow {
@@ -17,17 +17,17 @@ export interface EvaluationRow {
   benchmark_id: string;
   alignment_id: string | null;
   n_samples: number;
-  /** A list of splits. */
+  /** JSON list of splits. */
   splits_json: string;
   settings_json: string;
   result_json: string | null;
-  /** Spent answering, by the monotonic clock. */
+  /** Time spent answering, by the monotonic clock. */
   seconds: number;
   created_at: string;
   updated_at: string;
   state: JobState;
   error_text: string | null;
-  /** When the job ended, however it did. */
+  /** When the job ended, in whatever state. */
   finished_at: string | null;
   answered: number;
 }
@@ -37,7 +37,7 @@ export interface AnswerRow {
   split: Split;
   type: ItemType;
   answer: string;
-  /** Wholly right. */
+  /** 1 if the answer is wholly right. */
   correct: 0 | 1;
   /** In [0, 1]. */
   score: number;
@@ -47,7 +47,7 @@ export interface AnswerRow {
   prompt_sha256: string;
 }
 
-/** With what the benchmark says of the item. */
+/** An answer with the fields of its benchmark item. */
 export interface ItemRow extends AnswerRow {
   instruction: string;
   response: string;
@@ -97,7 +97,7 @@ interface NewAnswer extends AnswerRow {
 
 interface EvaluationFilter {
   ownerId: string;
-  /** A list of states. */
+  /** JSON list of states. */
   states: string;
   modelId: string | null;
   benchmarkId: string | null;
@@ -110,7 +110,7 @@ const evaluation = `SELECT e.*, j.state, j.error_text, j.finished_at,
   (SELECT count(*) FROM evaluation_answer AS a WHERE a.evaluation_id = e.id) AS answered
   FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'`;
 
-/** Whoever lost the claim to this job writes nothing more. */
+/** A worker that has lost its claim to the job writes nothing more. */
 const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state = 'running')";
 
 export const prepareEvaluations = (store: Store) => ({
@@ -130,13 +130,13 @@ export const prepareEvaluations = (store: Store) => ({
   count: store.prepare<EvaluationFilter, { n: number }>(
     `SELECT count(*) AS n FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate' WHERE ${isFiltered}`,
   ),
-  /** On a benchmark, and whether each is still to be done. */
+  /** Evaluations on a benchmark, and whether each is still to be done. */
   onBenchmark: store.prepare<[string], { id: string; is_live: 0 | 1 }>(
     `SELECT e.id, ${isLive} AS is_live
      FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate' WHERE e.benchmark_id = ?
      ORDER BY e.created_seq`,
   ),
-  /** Still to be done, and in need of a model, to answer or to judge. */
+  /** Evaluations still to be done that need a model, to answer or to judge. */
   liveWith: store.prepare<{ modelId: string }, { id: string }>(
     `SELECT e.id FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'
      WHERE ${isLive}
@@ -145,13 +145,13 @@ export const prepareEvaluations = (store: Store) => ({
   removeAnswers: store.prepare<[string]>("DELETE FROM evaluation_answer WHERE evaluation_id = ?"),
   remove: store.prepare<[string]>("DELETE FROM evaluation WHERE id = ?"),
   removeGuards: store.prepare<[string]>("DELETE FROM guard_result WHERE model_id = ?"),
-  /** The caller's latest finished one of a model on a benchmark. */
+  /** The owner's latest finished evaluation of a model on a benchmark that covered the sealed split. */
   latestReady: store.prepare<{ ownerId: string; modelId: string; benchmarkId: string }, EvaluationRow>(
     `${evaluation} WHERE e.owner_id = :ownerId AND e.model_id = :modelId AND e.benchmark_id = :benchmarkId
      AND j.state = 'succeeded' AND EXISTS(SELECT 1 FROM json_each(e.splits_json) WHERE value = 'sealed')
      ORDER BY e.created_seq DESC LIMIT 1`,
   ),
-  /** On which the caller's model was evaluated, and that have sealed items; the latest first. */
+  /** Benchmarks on whose sealed items the owner's model was evaluated, latest first. */
   benchmarksOf: store.prepare<{ ownerId: string; modelId: string }, { benchmark_id: string }>(
     `SELECT e.benchmark_id FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'
      WHERE e.owner_id = :ownerId AND e.model_id = :modelId AND j.state = 'succeeded'

@@ -77,7 +77,7 @@ const part = new RegExp(
 /** Tokens of the text; the articles stay where `keepArticles` says so (an answer can be the letter A). */
 export function tokensOf(text: string, keepArticles = false): Token[] {
   const plain = text
-    // Before NFKC, which would make the narrow spaces of numbers plain ones.
+    // This comes before NFKC, which would turn the narrow spaces within numbers into plain ones.
     .replaceAll(/(?<=\d)[\u00a0\u2009\u202f'’](?=\d{3}(?!\d))/gu, "")
     .normalize("NFKC")
     .toLowerCase()
@@ -111,13 +111,13 @@ function dateTokens(day: number, month: number, year: number): Token[] | null {
   return name === undefined || day < 1 || day > 31 ? null : [String(day), name, String(year)];
 }
 
-/** Two dots or more are a version or an address, not a number. */
+/** A number with two dots or more is a version or an address, and stays as it is. */
 function canonicalNumber(digits: string): Token {
   if (digits.split(".").length !== 2) return digits;
   return digits.replace(/0+$/, "").replace(/\.$/, "");
 }
 
-/** A minus before a number, or before its currency, becomes the number's. */
+/** Joins a minus before a number, or before its currency, to the number. */
 function joinSigns(tokens: Token[]): Token[] {
   const joined: Token[] = [];
   let negative = false;
@@ -134,7 +134,7 @@ function joinSigns(tokens: Token[]): Token[] {
 const isDay = (token: Token | undefined): token is Token =>
   token !== undefined && /^(0?[1-9]|[12]\d|3[01])$/.test(token);
 
-/** Month names beside numbers are written out, and day comes before month. */
+/** Writes out month names beside numbers, and puts the day before the month. */
 function datesInOrder(tokens: Token[]): Token[] {
   const ordered: Token[] = [];
   for (let at = 0; at < tokens.length; at++) {
@@ -157,7 +157,7 @@ function datesInOrder(tokens: Token[]): Token[] {
   return ordered;
 }
 
-/** Signs of money and shares come after their number, under one name; other units lose their plural. */
+/** Moves currency and percent signs behind their number, under one name; other units lose their plural s. */
 function unitsAfterNumbers(tokens: Token[]): Token[] {
   const ordered: Token[] = [];
   for (let at = 0; at < tokens.length; at++) {

@@ -1,8 +1,8 @@
-// May a model take another one's place? It is compared on every sealed split that both were asked, on the retention splits, and on
-// the guards; what it does worse by more than chance speaks against it.
+// Whether a model may take another one's place. The two are compared on every sealed split that both were asked, on the
+// retention splits, and on the guards. A result that is worse by more than chance speaks against the model.
 //
-// Several comparisons are several chances to be wrong: the one-sided tests are held to 5 % together (Holm 1979), so that of models
-// that are no worse at all fewer than 5 % are refused. How large a loss such a comparison lets through is printed beside it:
+// Several comparisons are several chances to be wrong, so the one-sided tests are held to 5 % together (Holm 1979): of
+// models that are no worse at all, fewer than 5 % are refused. The loss that a comparison can miss is given beside it:
 // a model that is worse by `refused_from` points or more is refused in 95 % of all cases.
 import { type Comparison, compareScores, detectableLoss, holm } from "../../base/statistics/paired.ts";
 import type { Guard } from "./guards.ts";
@@ -10,7 +10,7 @@ import { comparePairs, type ItemPair } from "./results.ts";
 
 export interface LostItem {
   item: string;
-  /** What was asked, what is right where one thing is, and what each model said where it was kept. */
+  /** The question; then the right answer if there is one, and each model's answer if it was stored. */
   text: string;
   expected: string | null;
   answer: string | null;
@@ -23,7 +23,7 @@ export interface Compared extends Comparison {
   name: string;
   compared_with: string;
   refused_from: number;
-  /** Worse by more than chance. */
+  /** Whether the model is worse by more than chance. */
   regressed: boolean;
   lost_items: LostItem[];
 }
@@ -35,12 +35,12 @@ export interface Limit {
   exceeded: boolean;
 }
 
-/** Loses of a comparison are listed so far. */
+/** Maximum number of lost items that a comparison lists. */
 const mostLostItems = 100;
 
 type Uncorrected = Omit<Compared, "regressed" | "refused_from">;
 
-/** With what all of them together say. */
+/** Adds the verdict that Holm's method gives on all comparisons together. */
 export function judgeTogether(compared: readonly Uncorrected[]): Compared[] {
   const regressed = holm(compared.map(({ p_worse }) => p_worse));
   return compared.map((one, index) => ({
@@ -50,7 +50,7 @@ export function judgeTogether(compared: readonly Uncorrected[]): Compared[] {
   }));
 }
 
-/** Of one split of a benchmark. */
+/** Compares one split of a benchmark. */
 export const compareSplit = (
   pairs: readonly ItemPair[],
   about: { about: "sealed" | "retention"; name: string; compared_with: string },
@@ -70,8 +70,9 @@ export const compareSplit = (
 });
 
 /**
- * What a guard's model changed of its base's scores, beside no change at all, or beside what another model over the same base changed.
- * Items that are not listed are as the base has them. Null where there are none, or the two were not asked the same.
+ * Compares how a model's scores on a guard differ from its base's: with no change or, given `former`, with how another
+ * model over the same base differs. Items that are not listed have the base's score. Null if the guard compares no
+ * items, or the two did not measure the same.
  */
 export function compareGuard(guard: Guard, comparedWith: string, former?: Guard): Uncorrected | null {
   if (guard.most != null || guard.n === 0) return null;

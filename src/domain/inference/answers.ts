@@ -1,4 +1,5 @@
-// Several choices at the same time, as one stream of pieces. The first that fails, and a reader or client that leaves, ends all.
+// Runs several choices concurrently, as one stream of pieces. If one fails, or the reader or client leaves, all are
+// ended.
 import { Failure } from "../../base/errors.ts";
 import type { ConfidenceScore } from "../../engine/confidence.ts";
 import type {
@@ -15,21 +16,21 @@ import type { NamedSource } from "./sources.ts";
 export interface Choice {
   index: number;
   request: Omit<GenerateRequest, "signal" | "onPrompt">;
-  /** Whether the log-probs of its prompt are wanted. */
+  /** Whether the log-probs of its prompt are requested. */
   scoresPrompt: boolean;
-  /** What is asked, as its asker wrote it. */
+  /** The question, as the client wrote it. */
   question: string;
 }
 
-/** 0–100, what stands behind it, and what else is known of the answer. */
+/** The score (0–100), its basis, and what else is known of the answer. */
 export interface Confidence extends ConfidenceScore {
   drift: { p_value: number | null; reason: string | null };
   leastCertain: UncertainSpan | null;
-  /** null where they are not known. */
+  /** Null if they are not known. */
   sources: NamedSource[] | null;
 }
 
-/** Listens to the tokens of one choice, those it was forced to take too, and scores the answer at its end. */
+/** Receives the tokens of one choice, including forced ones, and scores the answer at its end. */
 export interface Listener {
   add(token: GeneratedToken): void;
   score(finishReason: FinishReason): Promise<Confidence | null>;
@@ -37,22 +38,25 @@ export interface Listener {
 
 export interface ChoiceEnd {
   finishReason: Exclude<FinishReason, "aborted">;
-  /** The stop string that ended it, where one did. */
+  /** The stop string that ended the choice, if one did. */
   stopString: string | null;
   confidence: Confidence | null;
   cachedTokens: number;
 }
 
-/** Of the prompt first, where it is wanted; then texts, each with the tokens since the last where `exact` was asked; then the end. */
+/**
+ * Pieces of a choice: the prompt first, if requested; then texts, with the tokens since the previous one if `exact`;
+ * then the end.
+ */
 export type Piece =
   | { index: number; prompt: readonly PromptToken[] }
   | { index: number; text: string; tokens: readonly GeneratedToken[] }
   | { index: number; end: ChoiceEnd };
 
 export interface Answers {
-  /** To be read once; leaving it early ends the work. */
+  /** Can be read once; leaving it early ends the work. */
   pieces: AsyncGenerator<Piece, void, void>;
-  /** Settles when no choice runs any more, read or not. */
+  /** Settles when all choices have ended, whether or not the pieces were read. */
   ended: Promise<void>;
   /** Tokens drawn so far, of all choices. */
   drawn(): number;
@@ -87,7 +91,7 @@ export function answer(
   const ended = Promise.allSettled(all).then((results) => {
     isOver = true;
     news.resolve();
-    // The reason is what ended the first of them; the others only followed.
+    // Report why the first choice failed; the others were only aborted after it.
     if (results.some((result) => result.status === "rejected"))
       throw signal.aborted ? new Failure("cut_off") : either.reason;
   });
@@ -144,7 +148,7 @@ async function run(
   }
 }
 
-/** An answer of no tokens takes no seat. */
+/** An answer without tokens needs no seat. */
 // biome-ignore lint/correctness/useYield: the form of a generation that draws nothing
 async function* nothing(request: { prompt: readonly number[] }): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
   return { finishReason: "length", promptTokens: request.prompt.length, cachedTokens: 0, completionTokens: 0 };

@@ -1,20 +1,20 @@
-// Tools: which may be called, the grammar of calls that must be made, and the check of those that a model makes of itself.
+// Tools: which ones may be called, the grammar for forced calls, and the check of calls that a model makes by itself.
 import { Failure } from "../../base/errors.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import { createSchemaRules, literal } from "../../engine/schema/grammar.ts";
 import type { CallFormat, Tool } from "../../engine/tool-format.ts";
 
-/** A tool, and where its parameters stand in the request. */
+/** A tool, and the place of its parameters in the request. */
 export interface OfferedTool extends Tool {
   at: (string | number)[];
 }
 
-/** auto: the model may call; required: it must, one of those offered. */
+/** auto: the model may call a tool; required: it must call one of those offered. */
 export type ToolChoice = "auto" | "required";
 
 const mostCalls = 16;
 
-/** Everything after `format.before`. Throws validation for parameters that no grammar can hold. */
+/** Grammar of everything after `format.before`. Throws validation for parameters that a grammar cannot express. */
 export function callsGrammar(
   format: CallFormat,
   tools: readonly OfferedTool[],
@@ -31,7 +31,7 @@ export function callsGrammar(
   });
   if (calls.length === 0) throw new Failure("validation", "No arguments fit the parameters of the tools");
   const call = rules.add(calls.join(" | "));
-  // A control token is none of a grammar's texts: where one ends a call, the end of the answer does as well.
+  // A grammar cannot match control tokens. If one ends a call, the end of the answer serves as well.
   const hasControls = [...tokenizer.specials].some(
     ([text, token]) => tokenizer.bytesOf(token).length === 0 && (format.after + format.before).includes(text),
   );
@@ -44,7 +44,7 @@ export function callsGrammar(
   return rules.gbnf(rules.add(`${call} ${another}{0,${next}} ${after}`));
 }
 
-/** The arguments of a call that a model made, as JSON text; null when it is no call of an offered tool. */
+/** Name and arguments (JSON text) of a call that a model made; null if it is not a valid call of an offered tool. */
 export function checkedCall(
   tools: readonly OfferedTool[],
   format: CallFormat,
@@ -61,7 +61,8 @@ function fits({ parameters, at }: OfferedTool, given: object): boolean {
   try {
     return createSchemaRules().fits(given, { type: "object", ...parameters }, at);
   } catch (error) {
-    // Parameters may say more than is understood here, where no grammar has to enforce them: the caller will check.
+    // The schema may use features that are unknown here. No grammar has to enforce it in this case, and the client will
+    // check.
     if (error instanceof Failure) return true;
     throw error;
   }

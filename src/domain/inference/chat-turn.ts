@@ -1,5 +1,6 @@
-// A turn of a chat: a conversation answered n times, in thoughts, words and calls of tools. It knows no wire: chat completions and
-// every other way to chat ask for a turn, read its events, and put them in their own words.
+// A turn of a chat: a conversation answered n times, with thoughts, words and tool calls. It is independent of the wire
+// format: chat completions and every other chat endpoint open a turn, read its events, and put them in their own
+// format.
 import { createHash } from "node:crypto";
 import { Failure, invalid } from "../../base/errors.ts";
 import { randomWord } from "../../base/ids.ts";
@@ -31,20 +32,20 @@ import { fitConversation } from "./truncate.ts";
 
 export interface Turn {
   messages: readonly ChatMessage[];
-  /** Prompt tokens to which the conversation is cut. */
+  /** Maximum number of prompt tokens, to which the conversation is truncated. */
   truncateTo: number;
-  /** Tokens of an answer; cut to what the seat has left. */
+  /** Maximum number of tokens of an answer, reduced to what the seat has left. */
   maxTokens: number;
   choices: number;
-  /** Those that may be called; none where calling is switched off. */
+  /** Tools that may be called; empty if calling is switched off. */
   tools: readonly OfferedTool[];
   toolChoice: ToolChoice;
   /** Whether an answer may hold several calls. */
   isParallel: boolean;
-  /** JSON schema of the words of an answer, and where it stands in the request. */
+  /** JSON schema for the words of an answer, and its place in the request. */
   schema: { schema: unknown; at: (string | number)[] } | null;
   thinking: ThinkingAsked;
-  /** Whether tokens are wanted with their log-probs. */
+  /** Whether tokens are returned with their log-probs. */
   exact: boolean;
 }
 
@@ -53,12 +54,12 @@ export interface TurnEnd extends Omit<EndedChoice, "finishReason"> {
   thoughtTokens: number;
 }
 
-/** Events of one choice come in order; those of several are mixed. */
+/** Events of one choice come in order; those of several choices are interleaved. */
 export type TurnEvent = { index: number; tokens: readonly GeneratedToken[] } & (Spoken | { kind: "end"; end: TurnEnd });
 
 export interface RunningTurn {
   session: Session;
-  /** To be read once; leaving it early ends the work. */
+  /** Can be read once; leaving it early ends the work. */
   events: AsyncGenerator<TurnEvent, void, void>;
 }
 
@@ -80,7 +81,7 @@ export async function openTurn(
   return { session, events: eventsOf(session, answers) };
 }
 
-/** How one answer is read. */
+/** Reader and thought steering of one answer. */
 export interface Answer {
   reader: AnswerReader;
   thought: ThoughtSteering | null;
@@ -107,7 +108,7 @@ async function* eventsOf(session: Session, answers: readonly Answer[]): AsyncGen
 
 export interface PlannedTurn extends Plan {
   answers: Answer[];
-  /** Thinking was hinted at, and the model has no such mode. */
+  /** The request asks for thinking, and the model has no such mode. */
   cannotThink: boolean;
 }
 
@@ -173,7 +174,7 @@ async function promptOf(
     isOpen = prompt.isOpen;
     return prompt.tokens;
   });
-  // The answer is cut to what the seat has left; a seat without room for one token of it serves nobody.
+  // maxTokens is reduced to what the seat has left, but there must be room for at least one token.
   if (tokens.length + Math.min(turn.maxTokens, 1) > seatContext)
     throw new Failure(
       "prompt_too_long",
@@ -182,10 +183,13 @@ async function promptOf(
   return { tokens, truncated, isOpen };
 }
 
-/** Making a grammar takes the house's one thread. Tools are in the prompt, whose length is looked at before. */
+/**
+ * Maximum length of a schema in characters: making a grammar blocks the main thread. Tools need no limit of their own,
+ * because they are in the prompt, whose length is checked before.
+ */
 const mostOfSchema = 1 << 18;
 
-/** What rules the answer proper, and what is taken before it. */
+/** The grammar of the answer proper, and the steering that applies once it begins. */
 function ruleOf(
   turn: Turn,
   tokenizer: Tokenizer,
@@ -210,7 +214,7 @@ function ruleOf(
   return { grammar, afterwards: { constrained: true } };
 }
 
-/** Grammars by the hash of what they were made from: a client asks for the same again and again. */
+/** Cache of grammars by the hash of their source, since clients use the same ones again and again. */
 class Grammars {
   readonly #known = new Map<string, string>();
   readonly #most = 64;
@@ -218,7 +222,7 @@ class Grammars {
   of(source: string, make: () => string): string {
     const key = createHash("sha256").update(source).digest("hex");
     const grammar = this.#known.get(key) ?? make();
-    // The one used last is the youngest.
+    // Move it to the end: the map is in the order of last use.
     this.#known.delete(key);
     this.#known.set(key, grammar);
     if (this.#known.size > this.#most) this.#known.delete(this.#known.keys().next().value!);
@@ -227,7 +231,7 @@ class Grammars {
 }
 const grammars = new Grammars();
 
-/** Control tokens by which thoughts and calls are known. */
+/** Control tokens that mark thoughts and calls. */
 function marksShown(tokenizer: Tokenizer, marks: ThoughtMarks | null, format: CallFormat | null): ReadonlySet<number> {
   const texts = [marks?.open, marks?.close, format?.before, format?.after].join(" ");
   return new Set(
@@ -237,17 +241,17 @@ function marksShown(tokenizer: Tokenizer, marks: ThoughtMarks | null, format: Ca
   );
 }
 
-/** The whole of a choice. */
+/** A complete choice. */
 export interface WholeAnswer {
   end: TurnEnd;
   thought: string;
-  /** null where there are calls and no words. */
+  /** Null if there are calls and no words. */
   words: string | null;
   calls: ToolCall[];
   tokens: GeneratedToken[];
 }
 
-/** All choices, in order, once none runs any more. */
+/** All choices, in order, once all have ended. */
 export async function wholeAnswers({ events, session }: RunningTurn): Promise<WholeAnswer[]> {
   const answers = session.choices.map(() => ({
     thought: "",

@@ -1,4 +1,4 @@
-// POST chat/completions: a turn of a chat in OpenAI's words. What of a body is null has the meaning of being left out.
+// POST chat/completions: a turn of a chat in OpenAI's format. A null field of the body counts as left out.
 import { invalid } from "../../base/errors.ts";
 import type { chat } from "../../contract/chat.ts";
 import { chatBody } from "../../contract/chat-body.ts";
@@ -27,7 +27,7 @@ export const createChat =
     return body.stream ? new EventStream(stream(turn, body)) : reply(turn, body);
   };
 
-/** What a body asks for. Throws validation for what no schema says. */
+/** The turn that a body requests. Throws validation for errors that the schema cannot express. */
 export function turnOf(body: Body): Turn {
   const { tools, toolChoice } = toolsOf(body);
   const schema = schemaOf(body);
@@ -55,7 +55,7 @@ function messageOf(message: Body["messages"][number], index: number): ChatMessag
   const at = ["body", "messages", index];
   const calls = role === "assistant" ? (tool_calls ?? []) : [];
   return {
-    // A developer is who a system prompt comes from.
+    // The role developer is OpenAI's newer name for system.
     role: role === "developer" ? "system" : role,
     content: typeof content === "string" ? content : (content ?? []).map((part) => part.text).join("\n"),
     ...(name != null && { name }),
@@ -80,7 +80,7 @@ function callOf({ id, function: { name, arguments: given } }: Called, at: (strin
   return { id: id ?? "", name, arguments: text };
 }
 
-/** Those offered to the model, and whether it must call. */
+/** The tools offered to the model, and whether it must call one. */
 function toolsOf({ tools, tool_choice }: Body): { tools: OfferedTool[]; toolChoice: ToolChoice } {
   const offered = (tools ?? []).map(({ function: { name, description, parameters } }, index) => ({
     name,
@@ -160,7 +160,7 @@ async function* stream(turn: RunningTurn, body: Body): AsyncGenerator<StreamEven
       finish_reason: finish,
       ...more,
     });
-    // The role comes once, first, and not before there is an answer: what fails until then has its own status.
+    // The role comes once, before the first event of the answer: an error before that has its own HTTP status.
     if (!begun.has(index)) {
       begun.add(index);
       yield chunk([{ ...part({ role: "assistant", content: "" }), logprobs: null }]);
@@ -182,7 +182,7 @@ async function* stream(turn: RunningTurn, body: Body): AsyncGenerator<StreamEven
   yield done;
 }
 
-/** null for what is not to be seen. */
+/** Null for what the client does not get. */
 function deltaOf(told: Exclude<TurnEvent, { kind: "end" }>, excludesThoughts: boolean): object | null {
   switch (told.kind) {
     case "thought":

@@ -44,7 +44,7 @@ async function plan(body: Body, tokenizer: Tokenizer, seatContext: number): Prom
   };
 }
 
-/** A part of a choice, as a chunk has it; a whole answer is all its parts. */
+/** A part of a choice, as in one chunk; a complete answer is the sum of its parts. */
 interface Part {
   index: number;
   text: string;
@@ -55,7 +55,7 @@ interface Part {
 async function* partsOf(session: Session, body: Body): AsyncGenerator<Part, void, void> {
   const { tokenizer } = session;
   const most = body.logprobs ?? 0;
-  /** Code points given out of each choice. */
+  /** Code points emitted so far, by choice. */
   const offsets = new Map<number, number>();
   const part = (index: number, text: string, scored: Parameters<typeof completionLogprobs>[0]): Part => {
     const offset = offsets.get(index) ?? 0;
@@ -82,14 +82,14 @@ async function* partsOf(session: Session, body: Body): AsyncGenerator<Part, void
   for await (const piece of session.pieces) {
     const { index } = piece;
     if ("prompt" in piece) yield prompted(index, piece.prompt);
-    // Where no log-probs hold it up, the prompt comes with the first sign of the answer.
+    // Without log-probs, the prompt is echoed with the first piece of the answer.
     else if (body.echo && !offsets.has(index)) yield prompted(index, []);
     if ("text" in piece) yield answered(index, piece.text, piece.tokens);
     if ("end" in piece) yield { index, text: "", logprobs: null, end: { index, ...piece.end } };
   }
 }
 
-/** As it was sent; of ids, their text. */
+/** The prompt's text as it was sent, or decoded from ids. */
 function sentText({ prompt }: Body, tokenizer: Tokenizer, tokens: readonly number[], promptIndex: number): string {
   const sent = typeof prompt === "string" ? prompt : prompt[promptIndex];
   return typeof sent === "string" ? sent : tokenizer.decode(tokens);

@@ -1,5 +1,6 @@
-// The confidence of an answer while it is made: features of its tokens, how far its question is from the documents, and at its
-// end what those say for it and where, and the score of the model's calibration.
+// Computes the confidence of an answer while it is generated, from features of its tokens and the distance of its
+// question from the documents. At the end it adds the sources that support the answer, its least certain span, and the
+// score of the model's calibration.
 import { type ThoughtMarks, thoughtMarksOf } from "../../engine/chat-format.ts";
 import { type Calibration, scoreConfidence, servedVoidReason } from "../../engine/confidence.ts";
 import { createFeatures, featureNames } from "../../engine/confidence-features.ts";
@@ -11,23 +12,29 @@ import type { DriftMeter } from "./drift.ts";
 import { type HasDocument, namedSources } from "./sources.ts";
 
 export interface ScoredModel {
-  /** null on a base model, which gets no score. */
+  /** Null for a base model, which gets no score. */
   calibration: Calibration | null;
-  /** Of the files that serve it. */
+  /** Hash of the base file that serves it. */
   baseSha256: string;
   adapterSha256: string | null;
-  /** What its answers are looked for in; null on a base model, and on one made before that was kept. */
+  /**
+   * Loads the texts in which the sources of its answers are looked up; null for a base model, and for a model made
+   * before these were stored.
+   */
   sources: (() => Promise<SourceSpace | null>) | null;
 }
 
 export interface ListenerParts {
-  /** What the inference engine is: calibrations made with another are not vouched for. */
+  /** The inference engine; calibrations made with another one are void. */
   engine: string;
   drift: DriftMeter;
   hasDocument: HasDocument;
 }
 
-/** Makes a listener per choice, of the question that it answers. Figures that were measured on something else are no measure. */
+/**
+ * Returns a function that makes a listener for each choice, given its question. A calibration that was made with other
+ * files or another engine is void.
+ */
 export function listenerOf(
   model: ScoredModel,
   tokenizer: Tokenizer,
@@ -37,10 +44,10 @@ export function listenerOf(
   const { calibration } = model;
   if (calibration === null) return () => ({ add: () => {}, score: async () => null });
   const voided = servedVoidReason(calibration, model, tokenizer, engine);
-  // Read while the prompt is, where the model is asked for the first time.
+  // Loaded while the prompt is read, if this is the model's first request.
   const reading = model.sources?.() ?? null;
   const marks = thoughtMarksOf(tokenizer);
-  /** Choices of one prompt have one question, which is measured once. */
+  /** Measurements by question: choices of one prompt share one. */
   const measured = new Map<string, ReturnType<DriftMeter["of"]>>();
   const measure = (question: string): ReturnType<DriftMeter["of"]> => {
     const known = measured.get(question) ?? drift.of(calibration, question);
@@ -54,9 +61,9 @@ export function listenerOf(
     let drawn = 0;
     return {
       add(token) {
-        // With the first token the prompt is read, and the encoder does not hold it up.
+        // At the first token the prompt has been read, so the encoder does not delay it.
         if (steps.length === 0) void measure(question);
-        // Without its logits, which a long answer would fill the memory with.
+        // Logits are not kept: those of a long answer would fill the memory.
         steps.push({ token: token.token, logprob: token.logprob, isForced: token.isForced });
         text += token.text;
         if (token.isForced) return;
@@ -64,7 +71,7 @@ export function listenerOf(
         features.add(token);
       },
       async score(finishReason) {
-        // Nothing said is never right: 0 is what a calibration would learn of empty answers.
+        // An empty answer is never right: a calibration would learn 0 for it.
         if (drawn === 0) {
           const nothing = { score: 0, calibrated: false, reason: "The answer is empty", n: 0, date: null };
           return {
@@ -88,7 +95,7 @@ export function listenerOf(
   };
 }
 
-/** A thought is no part of what an answer says, and would outweigh it. */
+/** The answer without its thought, which is not part of what it says and would outweigh it. */
 function afterThought(text: string, marks: ThoughtMarks | null): string {
   const at = marks === null ? -1 : text.indexOf(marks.close);
   return at < 0 ? text : text.slice(at + marks!.close.length);

@@ -1,4 +1,4 @@
-// How unlike the documents a question is, by the encoder that the model's alignment measured with.
+// Measures how far a question is from the documents, with the encoder that the model's alignment used.
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Calibration } from "../../engine/confidence.ts";
@@ -6,22 +6,22 @@ import { driftSpace } from "../../engine/drift.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 
 export interface Drift {
-  /** Share of questions about the documents that are at least as far away; null where it is not known. */
+  /** Share of questions about the documents that are at least as far away; null if unknown. */
   pValue: number | null;
-  /** Why it is not. */
+  /** Why it is unknown; null if it is known. */
   reason: string | null;
-  /** π, the chance that the question is none of the documents'; null where it is not known. */
+  /** π, the probability that the question is not about the documents; null if unknown. */
   foreign: number | null;
 }
 
 export interface DriftMeter {
-  /** Never rejects: an answer is worth giving without it. */
+  /** Never rejects: an answer is useful without it too. */
   of(calibration: Calibration, question: string): Promise<Drift>;
 }
 
 export interface DriftMeterParts {
   generator: Pick<Generator, "embed">;
-  /** The installed model of this hash; null when there is none. */
+  /** The installed model with this hash; null if there is none. */
   encoderOf: (sha256: string) => ModelRef | null;
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
   log: Log;
@@ -39,7 +39,7 @@ export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMete
       try {
         const held = await lease(encoder);
         try {
-          // A long question is judged by its beginning.
+          // Only the beginning of a long question is embedded.
           const options = { truncate: true, signal: new AbortController().signal };
           const [embedded] = await generator.embed(encoder, [question], options);
           const { pValue, foreign } = driftSpace(drift).measure(embedded!.vector);

@@ -40,7 +40,10 @@ function inputsOf(input: string | string[] | number[] | number[][]): (string | n
   return typeof input[0] === "number" ? [input as number[]] : (input as (string | number[])[]);
 }
 
-/** The first values, as models of nested vectors are made for it; others lose more by it. */
+/**
+ * The first values of the vector, scaled to unit length. Models trained for this (Matryoshka embeddings) lose little by
+ * it, others more.
+ */
 function shortened(vector: Float32Array, dimensions: number): Float32Array {
   if (dimensions > vector.length)
     throw invalid(["body", "dimensions"], `the model's vectors have ${vector.length} values`);

@@ -1,4 +1,4 @@
-// A request that draws no tokens: its model held, and its usage row written when it begins and when it has ended.
+// Runs a request that generates no tokens: holds its model, and writes its usage row at the beginning and the end.
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { ModelKind, Tokenizer } from "../../engine/generator.ts";
@@ -8,7 +8,7 @@ export interface Held {
   model: ServedModel;
   kind: ModelKind;
   tokenizer: Tokenizer;
-  /** Says how many tokens were read, as soon as that is known. */
+  /** Reports how many tokens were read, once that is known. */
   count(promptTokens: number): void;
 }
 
@@ -18,13 +18,13 @@ interface Asked {
   signal: AbortSignal;
 }
 
-/** For what no upstream is asked. */
+/** Refuses X-Provider on endpoints that are never forwarded. */
 export function refuseProvider(headers: Record<string, unknown>): void {
   if (headers["x-provider"] !== undefined)
     throw invalid(["header", "X-Provider"], "this is answered on this machine only; leave the header out");
 }
 
-/** `kinds`: those of a base that may be left unnamed, the first that there is one of. */
+/** `kinds`: if no model is named, the only base of the first of these kinds that has any. */
 export async function withModel<T>(
   parts: SessionParts,
   { headers, requestId, signal }: Asked,

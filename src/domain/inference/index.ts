@@ -1,4 +1,4 @@
-// Answers, vectors and ranks of the models of this machine, each request with its usage row.
+// Answers, embeddings and rankings by the models of this machine; each request has a usage row.
 import type { chat } from "../../contract/chat.ts";
 import type { completions } from "../../contract/completions.ts";
 import type { Caller, Handlers } from "../../contract/endpoint.ts";
@@ -33,7 +33,7 @@ export interface Inference {
   handlers: Handlers<
     typeof completions & typeof chat & typeof messages & typeof responses & typeof vectors & typeof tokens
   >;
-  /** Of all requests that a model ever answered. */
+  /** Totals of all requests that a model ever answered. */
   usageOf(modelId: string): UsageTotals;
 }
 

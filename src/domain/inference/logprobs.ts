@@ -1,14 +1,15 @@
-// Log-probs on the wire: of the tokens of an answer, and of a prompt, as the model gave them before temperature and penalties.
+// Log-probs on the wire, for the tokens of an answer or of a prompt, as the model gave them before temperature and
+// penalties.
 import type { GeneratedToken, PromptToken, Tokenizer, TopLogits } from "../../engine/generator.ts";
 
-/** A token, ln p of it over the whole vocabulary, and the kept ones of its step, the most probable first. */
+/** A token, its ln p over the whole vocabulary, and the top tokens of its step, most probable first. */
 interface Scored {
   token: number;
   logprob: number | null;
   top: [token: number, logprob: number][];
 }
 
-/** JSON has no −∞; OpenAI writes this. */
+/** JSON has no −∞; OpenAI uses this value. */
 const least = -9999;
 
 export function scoredAnswer({ token, top, logZ }: GeneratedToken, most: number): Scored {
@@ -31,7 +32,10 @@ export interface CompletionLogprobs {
   text_offset: number[];
 }
 
-/** OpenAI's old form. The token itself is always among `top_logprobs`. `offset`: code points of text before the first token. */
+/**
+ * OpenAI's old format. `top_logprobs` always holds the token itself. `offset`: code points of text before the first
+ * token.
+ */
 export function completionLogprobs(
   scored: readonly Scored[],
   tokenizer: Tokenizer,
@@ -42,7 +46,7 @@ export function completionLogprobs(
   let at = offset;
   for (const { token } of scored) {
     offsets.push(at);
-    // A code point counts with the token that completes it.
+    // A code point counts towards the token that completes it.
     at += [...decoder.decode(tokenizer.bytesOf(token), { stream: true })].length;
   }
   return {
@@ -57,7 +61,7 @@ export function completionLogprobs(
   };
 }
 
-/** OpenAI's form of chats. The token that ends the answer is none of its content. */
+/** OpenAI's chat format. The end-of-answer token is left out of the content. */
 export function chatLogprobs(tokens: readonly GeneratedToken[], tokenizer: Tokenizer, most: number) {
   const entry = (token: number, logprob: number) => ({
     token: tokenText(tokenizer, token),
@@ -78,7 +82,10 @@ export function chatLogprobs(tokens: readonly GeneratedToken[], tokenizer: Token
 
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A token by its text; by its bytes where they alone are no text, so that no two such tokens have one name. */
+/**
+ * The text of a token, or its bytes if they are not valid text by themselves, so that no two such tokens have the same
+ * name.
+ */
 export function tokenText(tokenizer: Tokenizer, token: number): string {
   const bytes = tokenizer.bytesOf(token);
   if (bytes.length === 0) return tokenizer.pieceOf(token);

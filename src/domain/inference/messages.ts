@@ -29,7 +29,7 @@ export const createCountTokens =
     return { input_tokens: await count(promptOf(body, made), asked, caller, () => chatNames(made)) };
   };
 
-/** What a field of the chat's body is called here. */
+/** Names of the chat body's fields in this endpoint. */
 const chatNames = (made: readonly MadeMessage[]): FieldNames => [
   ["stop", "stop_sequences"],
   ["reasoning.enabled", "thinking.type"],
@@ -124,7 +124,7 @@ function chatMessages({ role, content }: Body["messages"][number], index: number
         thought += block.thinking ?? "";
         break;
       case "redacted_thinking":
-        // What was redacted nobody can read again.
+        // Redacted thinking cannot be read back.
         break;
     }
   }
@@ -154,7 +154,7 @@ const ending = ({ finish, stopString }: TurnEnd) => ({
   stop_sequence: stopString,
 });
 
-/** Tokens that were found in the cache are not among Anthropic's input_tokens. */
+/** Anthropic's input_tokens leave out those read from the cache. */
 const usageOf = ({ usage }: TurnEnd) => ({
   input_tokens: usage.promptTokens - usage.cachedTokens,
   output_tokens: usage.completionTokens,
@@ -197,7 +197,7 @@ async function reply(id: string, { model, pieces }: Turn): Promise<Answered> {
   throw new Failure("inference_failed", "The answer has no end");
 }
 
-/** Arguments that were cut short are no JSON; then stop_reason says max_tokens. */
+/** Arguments that were cut short are not valid JSON; stop_reason is then max_tokens. */
 function inputOf(json: string): Record<string, unknown> {
   try {
     return JSON.parse(json === "" ? "{}" : json) as Record<string, unknown>;
@@ -226,7 +226,7 @@ async function* stream(id: string, { model, promptTokens, pieces }: Turn): Async
     if (open !== null) yield event("content_block_stop", { index });
     open = null;
   }
-  /** The block that takes a piece: the open one of that name, else a new one. */
+  /** Ensures that the block of this name is open, and closes another one. */
   function* within(name: string, block: object): Generator<StreamEvent> {
     if (open === name) return;
     yield* close();

@@ -6,7 +6,7 @@ import { encodeInParts } from "../../engine/in-parts.ts";
 
 export type PromptField = string | string[] | number[] | number[][];
 
-/** One list of ids per choice. Text never becomes control tokens; whoever wants those sends ids. */
+/** One list of ids per prompt. Text never becomes control tokens; a client that wants those sends ids. */
 export async function promptsOf(
   field: PromptField,
   tokenizer: Tokenizer,
@@ -28,7 +28,7 @@ export async function promptsOf(
   return prompts;
 }
 
-/** Making tokens of text, or text of them, takes the one thread of all: what could never fit is refused unread. */
+/** Refuses input that could never fit before it is read: tokenizing and detokenizing block the main thread. */
 export function refuseHuge(count: number, seatContext: number, what = "characters"): void {
   const most = Math.max(1 << 18, 16 * seatContext);
   if (count > most)
@@ -54,7 +54,7 @@ function checked(ids: number[], tokenizer: Tokenizer, loc: (string | number)[]):
   return ids;
 }
 
-/** A completion is answered as asked or not at all: neither prompt nor answer is cut to fit. */
+/** Refuses a prompt that leaves no room for max_tokens: completions truncate neither prompt nor answer. */
 function refuseTooLong(tokens: number, { maxTokens, seatContext }: { maxTokens: number; seatContext: number }): void {
   if (tokens + maxTokens > seatContext)
     throw new Failure(

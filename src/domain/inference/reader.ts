@@ -1,5 +1,6 @@
-// The text of an answer, read as it comes: thoughts, words, and calls of tools. Nothing is given out that could still turn out to
-// belong to a mark, and a call that a model makes of itself only once it is whole and checked: until then it may be mere words.
+// Splits the text of an answer, as it arrives, into thoughts, words and tool calls. Text that may still turn out to be
+// part of a mark is held back. A call that the model makes by itself is emitted only once it is complete and checked:
+// until then it may be plain words.
 
 import type { ThoughtMarks } from "../../engine/chat-format.ts";
 import { type CallFormat, jsonLength } from "../../engine/tool-format.ts";
@@ -16,9 +17,9 @@ export interface ReaderOptions {
   /** Whether the prompt ends inside a thought. */
   isOpen: boolean;
   format: CallFormat | null;
-  /** Whether a grammar makes the answer calls and nothing else: they are given out as they come. */
+  /** Whether a grammar restricts the answer to calls, which are then emitted as they come. */
   isForced: boolean;
-  /** The name and arguments of a call, or null when it is none. */
+  /** The name and arguments of a call, or null if it is not a valid call. */
   check(call: unknown): { name: string; arguments: string } | null;
   newId(): string;
 }
@@ -29,11 +30,11 @@ export class AnswerReader {
   #held = "";
   #out: Spoken[] = [];
   #calls = 0;
-  /** Spaces at the beginning of what comes next belong to nobody. */
+  /** Whether spaces at the beginning of the next text are dropped. */
   #trims = false;
   #hasThought = false;
   #hasWords = false;
-  /** Of the arguments that are being given out: how deep, and whether inside a text. */
+  /** State of the arguments being emitted: nesting depth, and whether inside a string. */
   #arguments: { depth: number; isText: boolean; isEscaped: boolean } | null = null;
 
   constructor(options: ReaderOptions) {
@@ -46,7 +47,7 @@ export class AnswerReader {
     return this.#read(false);
   }
 
-  /** What is held back, at the end of the answer. */
+  /** Emits what was held back, at the end of the answer. */
   finish(): Spoken[] {
     return this.#read(true);
   }
@@ -57,7 +58,7 @@ export class AnswerReader {
     return this.#out;
   }
 
-  /** Whether there may be more to do. */
+  /** Returns whether there may be more to do. */
   #step(isEnd: boolean): boolean {
     switch (this.#mode) {
       case "begin":
@@ -92,7 +93,7 @@ export class AnswerReader {
     const { close } = this.#options.marks!;
     const at = this.#held.indexOf(close);
     const held = at >= 0 ? this.#held.slice(0, at) : isEnd ? this.#held : without(this.#held, close);
-    // Spaces around a thought are the template's.
+    // Spaces around a thought come from the template.
     const text = (this.#hasThought ? held : held.trimStart()).trimEnd();
     if (text !== "") {
       this.#out.push({ kind: "thought", text });
@@ -127,7 +128,7 @@ export class AnswerReader {
     const at = mark === "" ? this.#bareCall() : this.#held.indexOf(mark);
     if (at < 0) {
       const shown = isEnd || mark === "" ? this.#held : without(this.#held, mark);
-      // Spaces before a call are no words: they wait for some.
+      // Spaces before a call are not words: hold them back until words follow.
       const said = isEnd ? shown : shown.slice(0, shown.trimEnd().length);
       if (said !== "") this.#trims = false;
       this.#say(said);
@@ -139,13 +140,15 @@ export class AnswerReader {
     return this.#ownCall(format, mark, isEnd);
   }
 
-  /** Where calls have no mark, an answer that begins as JSON may be one. */
+  /**
+   * Position of a call in a format without marks: only an answer that begins like JSON may be one. −1 if there is none.
+   */
   #bareCall(): number {
     const at = this.#held.search(/\S/);
     return !this.#hasWords && at >= 0 && /[[{]/.test(this.#held[at]!) ? at : -1;
   }
 
-  /** The held text begins with the mark of a call. */
+  /** Reads a call that the model makes by itself; the held text begins with its mark. */
   #ownCall(format: CallFormat, mark: string, isEnd: boolean): boolean {
     const inner = this.#held.slice(mark.length);
     const start = inner.search(/\S/);
@@ -153,7 +156,7 @@ export class AnswerReader {
     const length = start < 0 ? null : jsonLength(inner.slice(start));
     if (length === null) {
       if (!isEnd && /[[{]/.test(inner[start]!)) return false;
-      // Never ended, or nothing that is a call: words, from its mark on.
+      // Not complete, or not a call: emit it as words, from its mark on.
       const said = isEnd ? this.#held : this.#held.slice(0, mark.length + start + 1);
       this.#say(said);
       this.#held = this.#held.slice(said.length);
@@ -176,7 +179,7 @@ export class AnswerReader {
     return true;
   }
 
-  /** The calls of a JSON text, one or a list; null unless all of them are calls. */
+  /** The calls in a JSON text, one or a list; null unless all of them are valid calls. */
   #checked(json: string): { name: string; arguments: string }[] | null {
     let value: unknown;
     try {
@@ -188,7 +191,7 @@ export class AnswerReader {
     return calls.length > 0 && calls.every((call) => call !== null) ? calls : null;
   }
 
-  /** The grammar has it that a call is an object of a name and then of arguments. */
+  /** Reads calls made under a grammar, which guarantees an object with the name first and the arguments second. */
   #forcedCalls(): boolean {
     if (this.#arguments === null) {
       const { nameKey, argumentsKey } = this.#options.format!;
@@ -216,7 +219,7 @@ export class AnswerReader {
     return true;
   }
 
-  /** How much of the held text belongs to the arguments; their depth is then 0 when they have ended. */
+  /** How much of the held text belongs to the arguments. Their depth is 0 afterwards if they have ended. */
   #argumentsLength(): number {
     const state = this.#arguments!;
     for (const [at, character] of [...this.#held].entries()) {
@@ -235,7 +238,7 @@ export class AnswerReader {
 
 const quoted = (key: string): string => JSON.stringify(key).replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 
-/** A text without the end of it that may begin the mark. */
+/** The text without a suffix that may be the beginning of the mark. */
 function without(text: string, mark: string): string {
   for (let length = Math.min(text.length, mark.length - 1); length > 0; length--)
     if (mark.startsWith(text.slice(text.length - length))) return text.slice(0, text.length - length);

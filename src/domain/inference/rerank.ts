@@ -1,5 +1,5 @@
-// POST rerank and v2/rerank. A cross-encoder scores pairs itself; any other model is asked for what it can say, and the answer
-// names what that was:
+// POST rerank and v2/rerank. A cross-encoder scores pairs itself; other models use a method that they support, and the response
+// names the method:
 //
 //   rerank      cross_encoder   σ(log-odds)                    raw: log-odds
 //   embedding   embedding       (1 + cosine) / 2               raw: cosine
@@ -25,7 +25,7 @@ interface Scored {
 interface Ranking {
   modelId: string;
   method: Method;
-  /** In the order of the documents. */
+  /** Scores in the order of the documents. */
   scores: Scored[];
   tokens: number;
   truncated: number;
@@ -92,7 +92,7 @@ export const createRerankCohere =
 const textOf = (document: string | { text: string }): string =>
   typeof document === "string" ? document : document.text;
 
-/** Indexes of the best documents, the most relevant first; equal ones in the order they came. */
+/** Indexes of the best documents, the most relevant first; equal ones in their original order. */
 const ordered = ({ scores }: Ranking, most: number): number[] =>
   [...scores.keys()].sort((a, b) => scores[b]!.raw - scores[a]!.raw || a - b).slice(0, most);
 
@@ -142,7 +142,7 @@ const byCrossEncoder: Scorer = async ({ generator }, { model }, query, texts, op
 const byEmbedding: Scorer = async ({ generator }, { model }, query, texts, options) => {
   const embedded = await generator.embed(
     model.ref,
-    // Of an empty document no vector can be made; a space stands for it.
+    // An empty text has no embedding; a space stands in for it.
     [query, ...texts].map((text) => (text === "" ? " " : text)),
     options,
   );
@@ -157,7 +157,7 @@ const byEmbedding: Scorer = async ({ generator }, { model }, query, texts, optio
   };
 };
 
-/** How likely the model finds the query as a question about the document. */
+/** The likelihood of the query as a question about the document. */
 const byLikelihood: Scorer = async ({ generator }, { model, tokenizer }, query, texts, options) => {
   const asked = await encodeInParts(tokenizer, query, false);
   const rows: { tokens: number[]; promptLength: number; truncated: number }[] = [];
@@ -212,7 +212,7 @@ async function promptFor(
     );
   const tokens = await encodeInParts(tokenizer, text, false);
   const kept = tokens.length - (prompt.length - room);
-  // Text made of fewer tokens can be read as one token more where it was cut.
+  // Decoded text that was cut can encode to one token more at the cut.
   for (let most = kept; most >= 0; most--) {
     const cut = await render(tokenizer.decode(tokens.slice(0, most)));
     if (cut.length <= room) return { prompt: cut, truncated: tokens.length - most };

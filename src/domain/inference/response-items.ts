@@ -1,4 +1,4 @@
-// Items of the Responses endpoint as messages of a chat, and the answer of a chat as items.
+// Converts items of the Responses endpoint into chat messages, and a chat's answer into a message.
 import type { Input } from "../../contract/endpoint.ts";
 import type { responses } from "../../contract/responses.ts";
 import type { MadeMessage } from "./turn.ts";
@@ -7,14 +7,14 @@ export type ResponseBody = Input<(typeof responses)["inference.responses"]>["bod
 type Item = Exclude<ResponseBody["input"], string>[number];
 type Parts = Exclude<Item["content"], string | null | undefined>;
 
-/** Of an answer: what was thought, said and called. */
+/** The parts of an answer: thought, text and calls. */
 export interface Answer {
   thought: string;
   text: string;
   calls: { id: string; name: string; arguments: string }[];
 }
 
-/** Calls that follow one another, and a text before them, were one message of the assistant. */
+/** Converts input items into messages. Consecutive calls, and a text before them, become one assistant message. */
 export function messagesOf(input: ResponseBody["input"]): MadeMessage[] {
   if (typeof input === "string") return [{ message: { role: "user", content: input }, from: [["**", "input"]] }];
   const made: MadeMessage[] = [];
@@ -65,7 +65,7 @@ export function messagesOf(input: ResponseBody["input"]): MadeMessage[] {
 const textOf = (content: string | Parts): string =>
   typeof content === "string" ? content : content.map((part) => part.text ?? "").join("");
 
-/** The answer as a message, for what goes on from it. */
+/** The answer as a message, for responses that continue from it. */
 export const messageOf = ({ thought, text, calls }: Answer): MadeMessage["message"] => ({
   role: "assistant",
   content: text === "" && calls.length > 0 ? null : text,
@@ -81,7 +81,7 @@ export const messageOf = ({ thought, text, calls }: Answer): MadeMessage["messag
       }),
 });
 
-/** What a tool is in a chat. */
+/** The tools in the format of a chat. */
 export const toolsOf = (tools: ResponseBody["tools"]): Record<string, unknown>[] =>
   (tools ?? []).map(({ type, name, description, parameters, strict }) => ({
     type,

@@ -1,5 +1,6 @@
-// POST responses: a chat in the form of OpenAI's Responses. What is stored is the answer as it was given and the conversation it
-// ends, so that a next response goes on from it without looking further back. Only which of its sources are deleted is told anew.
+// POST responses: a chat in the format of OpenAI's Responses. Stored are the response as returned and the whole
+// conversation up to it, so that the next response needs only this row. On reading, only the deletion state of the
+// sources is updated.
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
@@ -34,7 +35,7 @@ export interface ResponseParts {
   log: Log;
 }
 
-/** What a field of the chat's body is called here. */
+/** Names of the chat body's fields in this endpoint. */
 const chatNames = (made: readonly MadeMessage[]): FieldNames => [
   ...namesOf(made),
   ["messages", "input"],
@@ -84,11 +85,11 @@ const answering =
     return body.stream ? new EventStream(work) : whole(turn, head, keep);
   };
 
-/** Of this response only. */
+/** The instructions as a system message. They apply to this response only. */
 const instructionsOf = ({ instructions }: ResponseBody): MadeMessage[] =>
   instructions ? [{ message: { role: "system", content: instructions }, from: [["**", "instructions"]] }] : [];
 
-/** The conversation that a previous response ended. */
+/** The conversation up to the previous response. */
 function before({ sql }: ResponseParts, body: ResponseBody, caller: Caller): MadeMessage[] {
   const id = body.previous_response_id ?? null;
   if (id === null) return [];
@@ -100,7 +101,7 @@ function before({ sql }: ResponseParts, body: ResponseBody, caller: Caller): Mad
   }));
 }
 
-/** Of a seat, what the answer keeps where the prompt is cut to fit and the asker sets no limit. */
+/** Share of a seat that is reserved for the answer if the prompt is truncated and the request sets no limit. */
 const answerShare = 0.25;
 
 function chatOf(
@@ -143,7 +144,7 @@ function chatOf(
   };
 }
 
-/** What is known before there is an answer. */
+/** The response's fields that are known before the answer. */
 const headOf = (id: string, body: ResponseBody, { model, created }: Turn) => ({
   id,
   object: "response" as const,
@@ -193,7 +194,7 @@ function ended(head: Head, output: Item[], { finish, usage, confidenceScore, con
   };
 }
 
-/** The answer whole: the same events, of which only the last is wanted. */
+/** The complete response, built from the same pieces as the stream. */
 async function whole(turn: Turn, head: Head, keep: (response: Response, answer: Answer) => void): Promise<Response> {
   const answer = createAnswer(head.id);
   for await (const piece of turn.pieces)
@@ -244,7 +245,10 @@ interface ItemEvent {
 
 type Piece = Exclude<TurnPiece, { end: TurnEnd }>;
 
-/** Output items as they grow: thoughts, a message, calls, each begun by its first piece and ended by another item's or the end. */
+/**
+ * Builds the output items: thoughts, a message, calls. An item begins with its first piece and ends when another begins
+ * or at the end.
+ */
 function createAnswer(responseId: string) {
   const items: Item[] = [];
   const said: Answer = { thought: "", text: "", calls: [] };
@@ -289,7 +293,7 @@ function createAnswer(responseId: string) {
     kind = name;
     const mark = { message: "msg", function_call: "fc", reasoning: "rs" }[item.type];
     items.push({ id: `${mark}_${items.length}_${responseId}`, status: "in_progress", ...item } as Item);
-    // What a client keeps must not grow under its hands.
+    // A copy, because the item itself grows later.
     events.push({
       type: "response.output_item.added",
       output_index: items.length - 1,
@@ -344,7 +348,7 @@ function createAnswer(responseId: string) {
       return events;
     },
     finish: ({ finish }: TurnEnd): ItemEvent[] => [
-      // An answer of no words is a message all the same.
+      // An empty answer still has a message.
       ...(items.length === 0 ? open("text", { type: "message", role: "assistant", content: [] }) : []),
       ...close(finish === "length" ? "incomplete" : "completed"),
     ],

@@ -1,5 +1,6 @@
-// One request from admission to its usage row: the model held, the prompts made, the choices run. Streaming or not is a matter
-// of how the pieces are read, and what was taken is given back when the work ends, whoever still reads.
+// One request from admission to its usage row: holds the model, makes the prompts, runs the choices. Streaming is only
+// a matter of how the pieces are read. The lease is released when the work ends, whether or not anyone is still
+// reading.
 import { randomInt } from "node:crypto";
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
@@ -14,7 +15,7 @@ import { refuseProvider } from "./held.ts";
 import type { HasDocument } from "./sources.ts";
 import type { UsageOutcome, UsageSql } from "./store.ts";
 
-/** What the models room says of a name. */
+/** A resolved model. */
 export interface ServedModel extends ScoredModel {
   modelId: string;
   ref: ModelRef;
@@ -24,12 +25,12 @@ export interface SessionParts {
   generator: Generator;
   /** Throws not_found, not_deployed. */
   resolve: (caller: Caller, name: string) => ServedModel;
-  /** The base meant where none is named. Throws validation unless there is just one of the first of these kinds there is. */
+  /** The base to use if none is named. Throws validation unless there is exactly one of the first kind that has any. */
   onlyBase: (kinds: readonly ModelKind[]) => string;
   /** Keeps the model loaded until released; loads a base on its first use. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
   usage: UsageSql;
-  /** What the inference engine is: calibrations made with another are not vouched for. */
+  /** The inference engine; calibrations made with another one are void. */
   engine: string;
   drift: DriftMeter;
   hasDocument: HasDocument;
@@ -38,7 +39,7 @@ export interface SessionParts {
   metrics: Pick<Metrics, "tokens" | "truncation" | "firstToken" | "token">;
 }
 
-/** How the next token is drawn, in OpenAI's names; null means left out. */
+/** Sampling parameters, with OpenAI's names; null means left out. */
 export interface DrawFields {
   temperature?: number | null;
   top_p?: number | null;
@@ -53,9 +54,9 @@ export interface DrawFields {
   ignore_eos?: boolean | null;
 }
 
-/** What every way to ask for an answer has, whatever it is called on the wire. */
+/** What all endpoints that generate answers have in common, whatever the names on the wire. */
 export interface Asked {
-  /** Left out: the one base that answers. */
+  /** If left out, the only base that answers. */
   model: string | undefined;
   draw: DrawFields;
   headers: Record<string, unknown>;
@@ -75,14 +76,14 @@ export const around = ({ headers, requestId, signal, setHeader }: Omit<Asked, "m
 export interface PlannedChoice extends Pick<GenerateRequest, "grammar" | "steer" | "shown" | "exact"> {
   prompt: readonly number[];
   maxTokens: number;
-  /** Choices of one prompt share its place. */
+  /** Index of the prompt; choices of one prompt share it. */
   promptIndex: number;
-  /** What is asked in it: of a chat, the last thing its user wrote. */
+  /** The question: in a chat, the user's last message. */
   question: string;
   scoresPrompt?: boolean;
 }
 
-/** What differs from way to way: the prompt of each choice, and what rules its answer. */
+/** What differs between endpoints: the prompt of each choice, and the constraints on its answer. */
 export interface Plan {
   choices: PlannedChoice[];
   truncatedTokens: number;
@@ -92,7 +93,7 @@ export interface Session {
   head: { id: string; created: number; model: string };
   choices: readonly PlannedChoice[];
   tokenizer: Tokenizer;
-  /** Of all prompts, each read once however many choices answer it. */
+  /** Tokens of all prompts, each counted once however many choices answer it. */
   promptTokens: number;
   truncatedTokens: number;
   drawn: () => number;
@@ -151,7 +152,7 @@ export async function openSession(
   }
 }
 
-/** No cut is silent: beside the field of usage, a header and a count say it. */
+/** Reports a truncation in a header and a metric, in addition to the usage field. */
 export function tellTruncation(
   { metrics }: Pick<SessionParts, "metrics">,
   { setHeader }: Pick<Asked, "setHeader">,
@@ -162,7 +163,7 @@ export function tellTruncation(
   metrics.truncation(tokens);
 }
 
-/** Listeners that also say how long an answer's tokens took. */
+/** Wraps listeners to measure how long the tokens of an answer take. */
 const timed =
   (listen: (question: string) => Listener, arrivedMs: number, { clock, metrics }: SessionParts) =>
   (question: string): Listener => {
@@ -186,7 +187,7 @@ const timed =
 
 const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
 
-/** The usage row, and what closes it. */
+/** Writes the usage row and returns the function that closes it. */
 function admit(
   parts: SessionParts,
   { requestId, headers }: Asked,
@@ -236,7 +237,7 @@ function choicesOf(
     request: {
       ...choice,
       model: model.ref,
-      // Each choice draws its own way, and the same way again under the same seed.
+      // Each choice samples with its own seed, and is reproducible under the same request seed.
       sampling: { ...sampling, seed: seed + index },
       stopStrings,
       ignoreEos: draw.ignore_eos ?? false,
@@ -247,7 +248,10 @@ function choicesOf(
   }));
 }
 
-/** −1 and 0 both turn top_k off, as clients of either habit mean it. Throws validation for a bias on no token. */
+/**
+ * Sampling parameters with their defaults. Both −1 and 0 turn top_k off, since clients use either. Throws validation
+ * for a bias on an unknown token.
+ */
 const samplingOf = (draw: DrawFields, tokenizer: Tokenizer): Omit<Sampling, "seed"> => ({
   temperature: draw.temperature ?? 1,
   topP: draw.top_p ?? 1,

@@ -1,4 +1,4 @@
-// What answers and their chunks look like on the wire: OpenAI's forms, with the contract's confidence beside them.
+// Wire formats of answers and chunks: OpenAI's, plus the confidence fields of our contract.
 
 import type { chat } from "../../contract/chat.ts";
 import type { completions } from "../../contract/completions.ts";
@@ -17,7 +17,10 @@ export interface EndedChoice extends ChoiceEnd {
 export const event = (chunk: unknown): StreamEvent => ({ data: JSON.stringify(chunk) });
 export const done: StreamEvent = { data: "[DONE]" };
 
-/** Prompt tokens were read once, however many choices answer them; cached are those that no choice of a prompt had to read. */
+/**
+ * Prompt tokens count once, however many choices answer them; cached are those that no choice of the prompt had to
+ * read.
+ */
 export function usageOf(session: Session, ended: readonly Pick<EndedChoice, "index" | "cachedTokens">[]) {
   const [prompt, completion] = [session.promptTokens, session.drawn()];
   const cached = new Map<number, number>();
@@ -36,7 +39,7 @@ export function usageOf(session: Session, ended: readonly Pick<EndedChoice, "ind
   };
 }
 
-/** The least certain choice speaks for all; null on base models. */
+/** The confidence of the least certain choice, for all of them; null for base models. */
 export function confidenceOf(ended: readonly Pick<ChoiceEnd, "confidence">[]) {
   const scored = ended
     .map((end) => end.confidence)
@@ -48,7 +51,7 @@ export function confidenceOf(ended: readonly Pick<ChoiceEnd, "confidence">[]) {
   };
 }
 
-/** What stands behind a score. */
+/** The basis of a score. */
 export type Behind = ReturnType<typeof behind>;
 
 const behind = ({ calibrated, n, reason, date, drift, leastCertain, sources }: Confidence) => ({

@@ -1,4 +1,4 @@
-// The passages that support an answer, as they are told. A document that was deleted stays named, and the entry says so.
+// The passages that support an answer, as the API reports them. A deleted document is still named, with `deleted` set.
 import type { SourceSpace } from "../../engine/sources.ts";
 
 export interface NamedSource {
@@ -9,7 +9,7 @@ export interface NamedSource {
   deleted: boolean;
 }
 
-/** Whether a document is the owner's and not deleted. */
+/** Whether the document belongs to the owner and is not deleted. */
 export type HasDocument = (ownerId: string, documentId: string) => boolean;
 
 export const namedSources = (
@@ -22,7 +22,10 @@ export const namedSources = (
     .of(said.question, said.answer)
     .map(({ document, ...place }) => ({ document_id: document, ...place, deleted: !hasDocument(ownerId, document) }));
 
-/** Of an answer that was kept: its documents may have been deleted since. What an older version kept names none. */
+/**
+ * The sources of a stored answer, with `deleted` updated. Null if there are none, as in answers stored by older
+ * versions.
+ */
 export const namedNow = (
   sources: readonly NamedSource[] | null | undefined,
   ownerId: string,

@@ -1,4 +1,4 @@
-// All SQL of inference. Of usage, one row per request, written when it is admitted and once more when it has ended.
+// All SQL of inference. Usage has one row per request, written at admission and again at its end.
 import type { Store } from "../../store/open.ts";
 
 export type UsageOutcome = "done" | "aborted" | "failed";
@@ -24,9 +24,9 @@ export const prepareUsage = (store: Store) => ({
   end: store.prepare<[number, UsageOutcome, string]>(
     "UPDATE usage SET completion_tokens = ?, outcome = ? WHERE request_id = ? AND outcome = 'open'",
   ),
-  /** Of a request whose prompt tokens are known only once they were read. */
+  /** For a request whose prompt tokens are known only after they were read. */
   read: store.prepare<[number, string]>("UPDATE usage SET prompt_tokens = ? WHERE request_id = ? AND outcome = 'open'"),
-  /** At start: what was open when the appliance ended was cut off. */
+  /** Called at start: requests that were open when the appliance ended were interrupted. */
   interrupt: store.prepare<[]>("UPDATE usage SET outcome = 'interrupted' WHERE outcome = 'open'"),
   totals: store.prepare<[string], UsageTotals>(
     `SELECT count(*) AS requests, coalesce(sum(prompt_tokens), 0) AS prompt_tokens,

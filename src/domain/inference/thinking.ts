@@ -1,34 +1,39 @@
-// Models that think before they answer: whether they are to, for how many tokens, and from where on their answer counts.
+// Models that think before they answer: whether to think, for how many tokens, and where the answer proper begins.
 import { type ChatMessage, formatLongChat, type PromptOptions, type ThoughtMarks } from "../../engine/chat-format.ts";
 import type { Steering, Tokenizer } from "../../engine/generator.ts";
 
-/** How much of an answer a thought may take, by the effort asked for; the rest is left to say something. */
+/**
+ * Share of an answer's tokens that a thought may take, by the requested effort; the rest is left for the answer proper.
+ */
 const shares = { minimal: 0.1, low: 0.2, medium: 0.5, high: 0.8, xhigh: 0.95 } as const;
 export type Effort = keyof typeof shares | "none";
 
-/** What a request says of thinking; null where it says nothing. */
+/** What a request says about thinking; null for what it leaves out. */
 export interface ThinkingAsked {
   enabled: boolean | null;
   effort: Effort | null;
   maxTokens: number | null;
 }
 
-/** Whether the model is to think; null leaves it to the model's template. */
+/** Whether the model should think; null leaves it to the model's template. */
 export function isWanted({ enabled, effort, maxTokens }: ThinkingAsked): boolean | null {
   if (enabled === false || effort === "none" || maxTokens === 0) return false;
   return enabled === true || effort !== null || maxTokens !== null ? true : null;
 }
 
-/** Tokens that a thought may have; null for as many as the answer has. */
+/** Maximum number of tokens of a thought; null for no limit but that of the answer. */
 export function budgetOf({ effort, maxTokens }: ThinkingAsked, answer: number): number | null {
   if (maxTokens !== null) return maxTokens;
   return effort === null || effort === "none" ? null : Math.max(1, Math.floor(shares[effort] * answer));
 }
 
-/** Tokens of the prompt's end that may hold a mark. */
+/** How many tokens at the prompt's end are searched for a mark. */
 const tail = 24;
 
-/** The prompt of a model that thinks, and whether it ends inside a thought. An empty thought stands for none. */
+/**
+ * The prompt of a model that thinks, and whether it ends inside a thought. An empty thought is added to switch thinking
+ * off.
+ */
 export async function thinkingPrompt(
   tokenizer: Tokenizer,
   messages: readonly ChatMessage[],
@@ -56,8 +61,8 @@ export interface ThoughtSteering {
 }
 
 /**
- * Follows one answer of a model that thinks: closes the thought when its budget is used up, and says `afterwards` when it is over.
- * mustOpen: begin with a thought whatever the model would do, where a grammar waits for its end.
+ * Follows one answer of a model that thinks: closes the thought when its budget is used up, and returns `afterwards`
+ * when it is over. mustOpen: force a thought at the beginning, because a grammar waits for its end.
  */
 export function steerThought(
   tokenizer: Tokenizer,

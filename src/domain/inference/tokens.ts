@@ -1,4 +1,4 @@
-// The models that answer now, and how each reads text.
+// The models that can answer now, and their tokenizers.
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { tokens } from "../../contract/tokens.ts";
@@ -8,12 +8,12 @@ import { refuseProvider } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
 import type { SessionParts } from "./session.ts";
 
-/** What the models room says of a model that answers now. */
+/** A model that can answer now. */
 export interface ListedModel {
   modelId: string;
   name: string;
   kind: ModelKind;
-  /** Whoever aligned it; null of a base. */
+  /** The user who aligned it; null for a base. */
   owner: string | null;
   createdAt: string;
 }
@@ -25,7 +25,7 @@ export function createTokens(
   listModels: (caller: Caller) => ListedModel[],
 ): Handlers<typeof tokens> {
   const { generator } = parts;
-  /** Reading text is not counted as usage, but the model must be the caller's and there. */
+  /** Runs tokenizer work. It is not recorded as usage, but the model must exist and be accessible to the caller. */
   const reading = async <T>(
     asked: { headers: Record<string, unknown> },
     caller: Caller,
@@ -58,7 +58,7 @@ export function createTokens(
     },
 
     "inference.model": async ({ params }, caller) => {
-      // The name may be an alias; the record is by id.
+      // The name may be an alias, so compare ids.
       const { modelId } = parts.resolve(caller, params.model_id);
       const found = listModels(caller).find((model) => model.modelId === modelId);
       if (!found) throw new Failure("not_found", "Model not found");
@@ -102,7 +102,10 @@ export function createTokens(
   };
 }
 
-/** What `tokenize` makes the same ids of again: a control token, which adds nothing to an answer's text, is its name. */
+/**
+ * Text that `tokenize` turns back into the same ids: control tokens, which decode to nothing, are written as their
+ * names.
+ */
 function withControls(tokenizer: Tokenizer, ids: readonly number[]): string {
   let text = "";
   let words: number[] = [];

@@ -1,5 +1,5 @@
-// Makes a conversation fit `prompt_truncate_len`: the oldest turns go first, then the head of the oldest message left. System
-// messages stay whole. What went is counted, so that no cut is silent.
+// Makes a conversation fit `prompt_truncate_len`: drops the oldest turns, then the head of the oldest remaining
+// message. System messages stay whole. The dropped tokens are counted, so that the truncation can be reported.
 import { Failure } from "../../base/errors.ts";
 import { givingWay } from "../../base/time.ts";
 import type { ChatMessage } from "../../engine/chat-format.ts";
@@ -8,11 +8,14 @@ import { encodeInParts } from "../../engine/in-parts.ts";
 
 export interface FittedPrompt {
   tokens: number[];
-  /** Tokens of the whole conversation less those of the kept one. */
+  /** Tokens of the whole conversation minus those of the kept part. */
   truncated: number;
 }
 
-/** `render` makes the prompt's token ids of messages, as the model's template has it. Others are served between two renderings. */
+/**
+ * `renderPrompt` makes the prompt's token ids from messages by the model's template. Other requests are served between
+ * two renderings.
+ */
 export async function fitConversation(
   messages: readonly ChatMessage[],
   limit: number,
@@ -36,15 +39,17 @@ export async function fitConversation(
 type Render = (messages: readonly ChatMessage[]) => number[] | Promise<number[]>;
 
 /**
- * Where what is kept may begin: at a user's message, since templates want the user to speak first, or at the last one. Results of
- * tools go with the calls that they answer.
+ * Indexes at which the kept part may begin: a user's message, since templates expect the user to speak first, or the
+ * last message. Tool results stay with the calls that they answer.
  */
 function tailsOf(messages: readonly ChatMessage[]): number[] {
   const spoken = [...messages.keys()].filter((at) => !["system", "tool"].includes(messages[at]!.role));
   return spoken.filter((at, order) => messages[at]!.role === "user" || order === spoken.length - 1);
 }
 
-/** The least whole number from 0 to `most` for which `holds`, which once true stays true; null when none. */
+/**
+ * The smallest integer from 0 to `most` for which `holds`, or null; `holds` must be monotonic (once true, always true).
+ */
 async function leastThat(most: number, holds: (value: number) => Promise<boolean>): Promise<number | null> {
   let [low, high] = [0, most + 1];
   while (low < high) {
@@ -64,11 +69,12 @@ async function renderCut(
   const at = messages.findIndex((message) => message.role !== "system" && message.content !== "");
   const content = at < 0 ? [] : await encodeInParts(tokenizer, messages[at]!.content, false);
   const without = async (count: number): Promise<number[]> => {
-    // A cut through a character leaves a replacement character in front.
+    // A cut inside a character leaves a replacement character at the start.
     const text = tokenizer.decode(content.slice(count)).replace(/^\ufffd+/, "");
     return render(messages.map((message, index) => (index === at ? { ...message, content: text } : message)));
   };
-  // No more than `limit` tokens of it can stay, so the search begins there: the head of a huge message is not read again.
+  // At most `limit` tokens of it can stay, so the search begins there, and the head of a huge message is not encoded
+  // again.
   const least = Math.max(1, content.length - limit);
   const more =
     content.length === 0

@@ -1,5 +1,5 @@
-// One turn of a conversation for the endpoints that word it otherwise than chat/completions does. They say it in that endpoint's
-// body, which is checked there and nowhere else, and are answered in pieces.
+// Turns for the chat endpoints whose format is not that of chat/completions. They translate their request into its
+// body, which is validated only here, and get the answer in pieces.
 import { Failure } from "../../base/errors.ts";
 import type { chat } from "../../contract/chat.ts";
 import { chatBody } from "../../contract/chat-body.ts";
@@ -15,7 +15,7 @@ import { type Forward, isForwarded } from "./upstreams.ts";
 
 type ChatBody = Input<(typeof chat)["inference.chat"]>["body"];
 
-/** Of an input, what is not its body. */
+/** The part of an input that is not its body. */
 export interface Asked {
   headers: Record<string, unknown>;
   requestId: string;
@@ -33,7 +33,7 @@ export interface TurnUsage {
 
 export interface TurnEnd {
   finish: "stop" | "length" | "tool_calls";
-  /** The stop string that ended it, where one did. */
+  /** The stop string that ended the answer, if one did. */
   stopString: string | null;
   usage: TurnUsage;
   confidenceScore: number | null;
@@ -51,18 +51,19 @@ export interface Turn {
   model: string;
   /** Unix seconds. */
   created: number;
-  /** null while an upstream has not said. */
+  /** Null if an upstream has not reported it yet. */
   promptTokens: number | null;
   pieces: AsyncGenerator<TurnPiece, void, void>;
 }
 
 /**
- * What a field of the chat's body is called in the asker's, for errors about it: the first pair whose path begins the field's counts.
- * `*` is any index, and stands for the same one on the other side; after `**` no more of the path is told.
+ * Maps fields of the chat body to those of the endpoint's own body, for error messages. The first pair whose chat path
+ * is a prefix of the field's path applies. `*` is any index, and stands for the same index on the other side; `**` ends
+ * the path that is reported.
  */
 export type FieldNames = readonly (readonly [chat: string, asker: string])[];
 
-/** A message of a chat, and what it was made of: pairs as above, of the message's own fields. */
+/** A chat message and the fields that it was made from: pairs as above, relative to the message. */
 export interface MadeMessage {
   message: Record<string, unknown> & { role: string };
   from: FieldNames;
@@ -71,7 +72,7 @@ export interface MadeMessage {
 export const namesOf = (made: readonly MadeMessage[]): FieldNames =>
   made.flatMap(({ from }, index) => from.map(([own, asker]) => [`messages.${index}.${own}`, asker] as const));
 
-/** `names` is asked where something is wrong only. */
+/** Runs a turn. `names` is called only for an error. */
 export type RunTurn = (
   body: Record<string, unknown>,
   asked: Asked,
@@ -89,7 +90,7 @@ function chatBodyOf(body: Record<string, unknown>): ChatBody {
   throw new Failure("validation", details.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; "), { details });
 }
 
-/** What is wrong with a field of the chat's body is wrong with the asker's field that it was made of. */
+/** Rewrites errors about fields of the chat body to name the endpoint's own fields. */
 async function inWordsOf<T>(names: () => FieldNames, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -132,10 +133,10 @@ export function createTurn(parts: SessionParts, forward: Forward): RunTurn {
     });
 }
 
-/** Prompts of any length that the house's one thread can read in a moment are counted, whether a seat could hold them or not. */
+/** Context size assumed for counting, so that a prompt is counted even if it does not fit a seat. */
 const countedContext = 1 << 15;
 
-/** How many tokens a chat's prompt has; nothing is answered, and nothing counted as usage. */
+/** Counts the tokens of a chat's prompt. Generates nothing, and records no usage. */
 export function createCount(parts: SessionParts): (...asked: Parameters<RunTurn>) => Promise<number> {
   return (body, { headers, signal }, caller, names) =>
     inWordsOf(names, async () => {
@@ -153,7 +154,7 @@ export function createCount(parts: SessionParts): (...asked: Parameters<RunTurn>
     });
 }
 
-/** Waits for the first event: what fails until then is the answer. */
+/** Waits for the first event, so that an error before it is returned as the response. */
 async function begun(turn: RunningTurn): Promise<Turn> {
   const first = await turn.events.next();
   if (first.done) throw new Failure("inference_failed", "The answer has no beginning");
@@ -166,7 +167,7 @@ async function* piecesOf(first: TurnEvent, { session, events }: RunningTurn): As
     yield pieceOf(first, session);
     for await (const event of events) yield pieceOf(event, session);
   } finally {
-    // A reader that leaves ends the work.
+    // A reader that stops early ends the work.
     await events.return();
   }
 }
@@ -204,5 +205,8 @@ function pieceOf(event: TurnEvent, session: RunningTurn["session"]): TurnPiece {
   }
 }
 
-/** What tokens of a prompt may be where an endpoint cuts none: too long a prompt is refused by its context instead. */
+/**
+ * prompt_truncate_len for endpoints that do not truncate: a prompt that is too long is refused because of the context
+ * instead.
+ */
 export const uncut = 10_000_000;

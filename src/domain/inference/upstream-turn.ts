@@ -1,4 +1,4 @@
-// The stream of a chat that an upstream answers, as the pieces of a turn.
+// Converts an upstream's chat stream into the pieces of a turn.
 import { Failure } from "../../base/errors.ts";
 import type { StreamEvent } from "../../contract/endpoint.ts";
 import type { Turn, TurnEnd, TurnPiece } from "./turn.ts";
@@ -22,7 +22,7 @@ interface Chunk {
   };
 }
 
-/** Waits for the first chunk: what fails until then is the answer. */
+/** Waits for the first chunk, so that an error before it is returned as the response. */
 export async function turnOfChunks(events: AsyncIterable<StreamEvent>): Promise<Turn> {
   const chunks = chunksOf(events);
   const first = await chunks.next();
@@ -58,7 +58,7 @@ async function* piecesOf(
       }
     }
   } finally {
-    // A reader that leaves ends the work.
+    // A reader that stops early ends the work.
     await others.return();
   }
   yield { end: { finish, stopString: null, usage: usageOf(last.usage), confidenceScore: null, confidence: null } };

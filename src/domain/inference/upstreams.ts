@@ -1,5 +1,5 @@
-// X-Provider: hands a request to another OpenAI-compatible server that the settings name, for those who outgrow this machine. What
-// it answers is passed on as it comes; here its tokens are counted, once, like any other request's.
+// X-Provider: forwards a request to another OpenAI-compatible server that the settings name, for users who outgrow this
+// machine. Its response is passed on as it arrives, and its tokens are counted here like those of any other request.
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
@@ -14,7 +14,7 @@ interface Upstream {
 
 export type Upstreams = ReadonlyMap<string, Upstream>;
 
-/** Of the settings: `name=url` and `name=key`. */
+/** Upstreams from the settings: `name=url` and `name=key`. */
 export function upstreamsOf(urls: readonly string[], keys: readonly string[]): Upstreams {
   const split = (pair: string): [string, string] => [
     pair.slice(0, pair.indexOf("=")),
@@ -43,7 +43,7 @@ interface Arrived {
   signal: AbortSignal;
 }
 
-/** Answers a request as the upstream does that it names. */
+/** Returns the response of the upstream that the request names. */
 export type Forward = (
   path: "chat/completions" | "completions" | "embeddings",
   input: Arrived,
@@ -75,7 +75,7 @@ export function createForward(parts: SessionParts & { upstreams: Upstreams }): F
   };
 }
 
-/** The handler of `path`, which goes to an upstream where the request names one. */
+/** A handler that forwards to an upstream if the request names one. */
 export function orUpstream<H extends (input: never, caller: Caller) => Promise<unknown>>(
   forward: Forward,
   path: Parameters<Forward>[0],
@@ -86,7 +86,7 @@ export function orUpstream<H extends (input: never, caller: Caller) => Promise<u
   return handle as unknown as H;
 }
 
-/** The usage row, and what closes it with what the upstream said of its tokens. */
+/** Writes the usage row. `end` closes it with the token counts that the upstream reported. */
 function admit(
   { usage, clock, log, metrics }: SessionParts,
   { requestId }: { requestId: string },
@@ -110,11 +110,11 @@ function admit(
   };
 }
 
-/** What other servers do not know: our own fields, and nulls that mean «left out». */
+/** The body without what other servers do not know: our own fields, and nulls that stand for left-out values. */
 function bodyFor(body: Sent): string {
   const { prompt_truncate_len: _, ...rest } = body as Record<string, unknown>;
   const known = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
-  // Asked for always, since the tokens are counted here.
+  // Always requested, since the tokens are counted here.
   return JSON.stringify(
     body.stream ? { ...known, stream_options: { ...body.stream_options, include_usage: true } } : known,
   );
@@ -134,7 +134,10 @@ async function ask({ name, url, key }: Upstream, path: string, body: Sent, signa
   throw refusalOf(name, response, await response.text());
 }
 
-/** What the upstream refused, in its words; what is wrong between it and us is nothing the client can mend. */
+/**
+ * The failure for a refusal by the upstream. Client errors keep its message; problems between it and this appliance do
+ * not, since the client cannot solve them.
+ */
 function refusalOf(name: string, response: Response, text: string): Failure {
   const { status } = response;
   const words = `The upstream ${name} answered ${status}${messageOf(text)}`;

@@ -1,12 +1,12 @@
-// Calibrations as objects, each read from its row once for as long as it is the same: with the questions that drift is measured by
-// and the words that speak for answers one is up to a megabyte of JSON, and every request needs it.
+// Parsed calibrations, each read from its row once per version. With the questions for measuring drift and the words
+// that support answers, one is up to a megabyte of JSON, and every request needs it.
 import { type Calibration, readCalibration, type StoredCalibration } from "../../engine/confidence.ts";
 import type { AlignedRow, ModelsSql } from "./store.ts";
 
-/** The same object while the calibration is the same. Nobody changes it. */
+/** Returns the same object while the calibration is unchanged. Callers must not change it. */
 export type CalibrationOf = (model: Pick<AlignedRow, "id" | "calibration_version">) => Calibration;
 
-/** Of the models that were asked last. */
+/** Number of most recently used models whose calibration is kept. */
 const mostKept = 32;
 
 export function createCalibrations({ calibration }: Pick<ModelsSql, "calibration">): CalibrationOf {
@@ -20,7 +20,7 @@ export function createCalibrations({ calibration }: Pick<ModelsSql, "calibration
             version,
             calibration: readCalibration(JSON.parse(calibration.get(id)!.calibration_json) as StoredCalibration),
           };
-    // The one used last is the youngest.
+    // Move it to the end: the map is in the order of last use.
     kept.delete(id);
     kept.set(id, entry);
     if (kept.size > mostKept) kept.delete(kept.keys().next().value!);

@@ -9,7 +9,10 @@ type Record = Reply<(typeof confidences)["models.confidence"]>;
 
 const noCounts = { n: [], right: [] };
 
-/** Why a model's calibration is not to be trusted with what serves now; a base's template goes with its file. */
+/**
+ * The reason why a model's calibration does not apply to what serves now, or null. The base's hash covers its chat
+ * template too, which is part of the file.
+ */
 export const voidNow = (calibration: Calibration, row: AlignedRow, engine: string): string | null =>
   voidReason(calibration, { base_sha256: row.base_sha256, adapter_sha256: row.adapter_sha256, engine });
 
@@ -42,7 +45,7 @@ export function confidenceRecord(row: AlignedRow, calibration: Calibration, engi
     },
     reliability: reliabilityTable(counts),
     risk_coverage: riskCoverage(counts),
-    // What was measured on something else vouches for nothing here.
+    // A threshold that was measured on something else would be meaningless here.
     threshold: voided === null ? suggestThreshold(counts, maxError / 100) : null,
     drift: {
       n: drift?.distances.length ?? 0,

@@ -8,11 +8,11 @@
 //       └─────────────────────────────────────────── UNDEPLOYING
 //
 // Invariants:
-//   1. A move is a deployment task (PROCESSING → READY | FAILED) and a job, begun in one transaction and ended in one.
-//   2. Asking for what is under way or done answers that task; asking for the opposite of what is under way is a conflict.
-//   3. loads_begun is written before each native load and cleared by its end. Two that never ended took the appliance down:
-//      the model then stays UNDEPLOYED with `error`, rather than doing so at every start.
-//   4. A model marked DEPLOYED holds its weights, but for the time between start and the end of its redeployment.
+//   1. A move is a deployment task (PROCESSING → READY | FAILED) and a job; both begin in one transaction, and both end in one.
+//   2. A request for a move that is under way or done returns its task; a request for the opposite of one under way is a conflict.
+//   3. loads_begun is written before each native load and cleared at its end. Two that never ended took the appliance down:
+//      the model then stays UNDEPLOYED with `error`, rather than take it down at every start.
+//   4. A model marked DEPLOYED holds its weights, except between the start of the appliance and the end of its redeployment.
 import { Failure, type FailureCode } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
@@ -37,7 +37,7 @@ export interface DeploymentParts {
   loads: Loads;
   clock: Clock;
   log: Log;
-  /** Where chats with a deployed model go. */
+  /** URL for chats with a deployed model. */
   endpointUrl: () => string;
 }
 
@@ -46,9 +46,9 @@ export interface Deployments {
   undeploy(model: AlignedRow): DeploymentTask;
   latest(modelId: string): DeploymentTask | null;
   workers: { deploy: Worker; undeploy: Worker };
-  /** After listen: ends what a crash left half done, then loads one by one what was deployed. */
+  /** Ends tasks that a crash left unfinished, then loads the deployed models one by one. Called after listen. */
   redeployAtStart(): Promise<void>;
-  /** Models that were deployed, or on the way to it, when the appliance started and do not serve yet. */
+  /** Models that were deployed or deploying when the appliance started, and do not serve yet. */
   waiting(): string[];
   /** Resolves once the model is no longer waiting. */
   settled(modelId: string): Promise<void>;
@@ -66,7 +66,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
   const waiting = new Map<string, PromiseWithResolvers<void>>();
   for (const row of sql.inStatus.all(JSON.stringify(["DEPLOYED", "DEPLOYING"])))
     waiting.set(row.id, Promise.withResolvers());
-  /** Native loads of deployments come one after the other: two at once would need twice the spare memory. */
+  /** Native loads of deployments run one after the other: two at once would need twice the spare memory. */
   let loading: Promise<unknown> = Promise.resolve();
 
   const taskOf = (row: DeploymentRow): DeploymentTask => ({
@@ -89,7 +89,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     return sql.latestDeployment.get({ modelId, kind })!;
   }
 
-  /** Invariants 1 and 2. The model is read again: it may have moved since the caller's look-up. */
+  /** Begins a move (invariants 1 and 2). The model is read again: it may have moved since the caller looked it up. */
   const begin = (kind: DeploymentRow["kind"], { id, owner_id }: AlignedRow): DeploymentTask =>
     store.transaction(() => {
       const { from, during, to, opposite } = moves[kind];
@@ -97,7 +97,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
       if (status === opposite) throw new Failure("conflict", `The model is ${opposite}; wait for the end of that task`);
       const latest = sql.latestDeployment.get({ modelId: id, kind });
       if (status === during) return taskOf(latest!);
-      // A model that never was deployed has no task that undeployed it: being there already is one that is done.
+      // A model that was never deployed has no undeploy task, so one that is done is recorded.
       if (status === to) return taskOf(latest?.status === "READY" ? latest : insert(id, kind, "READY", null));
       if (status !== from) throw new Error(`a model cannot be ${status}`);
       sql.moveModel.run({ id, to: during, error: null });
@@ -105,7 +105,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
       return taskOf(insert(id, kind, "PROCESSING", null));
     });
 
-  /** Within the transaction that moves the job. */
+  /** Ends the task, within the transaction that moves the job. */
   function end(task: DeploymentRow, failure: Failure | null): void {
     const { from, to } = moves[task.kind];
     const error = failure && reasonOf(failure);
@@ -113,7 +113,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     sql.moveModel.run({ id: task.model_id, to: failure ? from : to, error });
   }
 
-  /** Invariant 3. `task` carries the count. */
+  /** Loads the model (invariant 3). `task` carries the count. */
   async function loadCounted(model: AlignedRow, task: DeploymentRow): Promise<void> {
     const begun = sql.latestDeployment.get({ modelId: model.id, kind: "deploy" })!.loads_begun;
     if (begun >= mostLoadsBegun)
@@ -144,7 +144,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     waiting.delete(modelId);
   }
 
-  /** The two workers differ in what they do between the two transactions. */
+  /** Makes one of the two workers. They differ only in what they do between the two transactions. */
   const worker =
     (
       kind: DeploymentRow["kind"],
@@ -169,7 +169,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
       settle(model.id);
     };
 
-  /** Running answers finish first. */
+  /** Unloads the model once its running answers have finished. */
   async function unload(model: AlignedRow, _task: DeploymentRow, signal: AbortSignal): Promise<void> {
     const leaving = Promise.withResolvers<void>();
     const leave = () => leaving.reject(signal.reason);
@@ -193,7 +193,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     }
   }
 
-  /** Tasks whose job ended without them: the job was given up at start. */
+  /** Ends tasks whose job has ended already, because it was given up at start. */
   function endOrphans(): void {
     for (const model of sql.inStatus.all(JSON.stringify(["DEPLOYING", "UNDEPLOYING"]))) {
       const task = sql.latestDeployment.get({ modelId: model.id, kind: null })!;
@@ -208,7 +208,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
   async function redeploy(modelId: string): Promise<void> {
     const model = sql.alignedById.get(modelId)!;
     try {
-      // Others were loaded first; it may have been undeployed meanwhile.
+      // It may have been undeployed while others were loaded.
       if (model.deployment_status !== "DEPLOYED") return;
       await loadCounted(model, sql.latestDeployment.get({ modelId: model.id, kind: "deploy" })!);
     } catch (error) {
@@ -232,7 +232,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     },
     workers: {
       deploy: { concurrency: 1, run: worker("deploy", loadCounted, (model) => release(model.id)) },
-      // Each waits for answers that still run, which is no reason for the others to wait.
+      // Each waits for running answers of its model, and must not hold up the others.
       undeploy: { concurrency: 8, run: worker("undeploy", unload, holdAgain) },
     },
     async redeployAtStart() {

@@ -1,4 +1,4 @@
-// An adapter to take away: the very GGUF that serves, or what the run left for PEFT, as one archive.
+// Download of an adapter: the GGUF file that serves, or the run's PEFT files as one archive.
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// Brings an aligned model to where someone else takes it: the adapter as llama.cpp loads it, as PEFT and vLLM do, or merged into
+// Exports an aligned model for use elsewhere: the adapter in the format of llama.cpp or of PEFT and vLLM, or merged into
 // its base. The trainer makes everything from the adapter that serves, and never overwrites anything.
 import { isAbsolute } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -9,10 +9,10 @@ export const exportFormats = ["gguf", "peft", "merged"] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
 export interface ExportOrder {
-  /** Of an aligned model. */
+  /** Id of an aligned model. */
   id: string;
   format: ExportFormat;
-  /** Absolute, and nothing there yet: a file, or for peft a folder. */
+  /** Absolute path at which nothing exists yet: of a file or, for peft, a folder. */
   path: string;
   /** How a merged model stores the matrices that the adapter changes. */
   weightType: MergedWeightType;
@@ -20,7 +20,7 @@ export interface ExportOrder {
 
 const name = "export";
 
-/** The files that were made. Throws bad_request, or trainer_error with what is wrong with the path. */
+/** Makes the export and returns its files. Throws bad_request, or trainer_error with what is wrong with the path. */
 export async function exportModel(
   model: { basePath: string; adapterPath: string },
   { format, path, weightType }: Omit<ExportOrder, "id">,
@@ -42,7 +42,7 @@ export async function exportModel(
   }
 }
 
-/** What an adapter must be created as, to take what a GGUF adapter holds. */
+/** The shape with which an adapter must be created to load a GGUF adapter. */
 function shapeOf({ values, tensors }: GgufHeader): AdapterShape {
   const firsts = tensors.filter((tensor) => tensor.name.endsWith(".weight.lora_a"));
   const targets = new Set(firsts.map((tensor) => tensor.name.split(".").at(-3) as AdapterTarget));

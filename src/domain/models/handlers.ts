@@ -1,4 +1,4 @@
-// The promises of contract/models.ts, kept.
+// Handlers of the endpoints in contract/models.ts.
 import { existsSync } from "node:fs";
 import { Failure } from "../../base/errors.ts";
 import { chatBody } from "../../contract/chat-body.ts";
@@ -19,23 +19,23 @@ type ListRow = Reply<(typeof models)["models.aligned"]>["domain_aligned_models"]
 
 export type ModelContract = typeof models & typeof confidences;
 
-/** What other rooms know of a model. */
+/** What other parts of the domain know about a model. */
 export interface Told {
   evaluationsOf: (modelId: string) => AlignedRecord["evaluations"];
   usageOf: (modelId: string) => AlignedRecord["usage"];
   /** Whether an alignment of the owner's is under way. */
   isAligning: (ownerId: string) => boolean;
-  /** Where the run that made a model left its adapter for PEFT. */
+  /** Folder in which the run that made a model left its adapter for PEFT. */
   peftFolderOf: (alignmentId: string) => string;
-  /** Tokens of one seat. */
+  /** Context tokens of one seat. */
   seating: { seatContext: number };
-  /** What the inference engine is: what was calibrated with another is not vouched for. */
+  /** The inference engine; a calibration made with another one is void. */
   engine: string;
   /** Called after a job was queued. */
   wake: () => void;
 }
 
-/** What changes which models there are. */
+/** Operations that add and remove models. */
 export interface Removal {
   removeAligned(row: AlignedRow, caller: Caller): Promise<void>;
   /** Throws forbidden unless the caller may. */
@@ -187,7 +187,7 @@ function alignedRecord(row: AlignedRow, calibration: Calibration, sql: ModelsSql
   };
 }
 
-/** The single figures of the run's metrics; its series and texts are the alignment's to show. */
+/** Metrics of the run that are single numbers; its series and texts are shown only with the alignment. */
 const numbersOf = (metrics: Record<string, unknown>): Record<string, number | null> =>
   Object.fromEntries(
     Object.entries(metrics).filter((entry): entry is [string, number | null] => {

@@ -1,5 +1,6 @@
-// Models by their name on a hub: hf://organisation/name[/file]. Nothing is asked unless a mirror is configured, and then that
-// mirror alone: a redirect to anywhere else is refused. What comes is taken for what the mirror's index says it is, or not at all.
+// Models by their name on a hub: hf://organisation/name[/file]. No request is made unless a mirror is configured, and
+// then only to that mirror: a redirect to another host is refused. A file is accepted only if its size and hash match
+// the mirror's index.
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -23,9 +24,9 @@ export interface HubFile {
 }
 
 export interface HubParts {
-  /** Empty: none. */
+  /** Base URL of the mirror; empty if there is none. */
   mirror: string;
-  /** Where files are put. */
+  /** Folder for fetched files. */
   folder: string;
   /** Free bytes below which nothing is fetched. */
   freeDisk: number;
@@ -38,7 +39,7 @@ const maxIndexBytes = 16 << 20;
 
 export const isHubName = (name: string): boolean => name.startsWith(scheme);
 
-/** Null where the text is no such name: every part is one of a path, and none leads elsewhere. */
+/** Null if the text is not a valid name: every part must be a plain path segment that cannot lead elsewhere. */
 export function parseHubName(text: string): HubName | null {
   const parts = text.slice(scheme.length).split("/");
   const isPart = (part: string): boolean => /^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$/.test(part) && !part.includes("..");
@@ -52,7 +53,10 @@ const unreachable = (message: string, cause?: unknown): Failure =>
   new Failure("mirror_unreachable", message, { cause });
 const unavailable = (message: string, cause?: unknown): Failure => new Failure("hub_unavailable", message, { cause });
 
-/** Finds the one GGUF file that is meant and brings it here. Throws hub_unavailable, mirror_unreachable, disk_full. */
+/**
+ * Finds the one GGUF file that the name stands for and downloads it. Throws hub_unavailable, mirror_unreachable,
+ * disk_full.
+ */
 export async function fetchFromHub(name: HubName, { mirror, folder, freeDisk }: HubParts): Promise<HubFile> {
   if (mirror === "") throw unavailable("The model is not on this machine, and no mirror of the hub is configured");
   const revision = await revisionOf(name.repository, mirror);
@@ -95,7 +99,7 @@ async function choose({ repository, file }: HubName, revision: string, mirror: s
   return { path, size, sha256: lfs!.oid };
 }
 
-/** An index is as foreign as any input: what does not have the form of an entry is none. */
+/** Whether an index entry describes a model file. The index is untrusted input: malformed entries are ignored. */
 function isModelFile(entry: unknown): entry is { path: string; size: number; lfs?: { oid: string } } {
   const { type, path, size } = (entry ?? {}) as Record<string, unknown>;
   const isSound = typeof path === "string" && parseHubName(`${scheme}a/b/${path}`) !== null;
@@ -165,7 +169,7 @@ async function send(url: string): Promise<Response> {
   }
 }
 
-/** A body may take long, but not stand still. */
+/** Reads a body, which may take long but must not stall for `stallMs`. */
 async function* bodyOf(response: Response): AsyncGenerator<Uint8Array> {
   const reader = response.body!.getReader();
   try {

@@ -1,6 +1,6 @@
-// Brings model files to where they stay: <folder>/<sha256>.gguf, <folder>/adapters/<sha256>.gguf and <folder>/sources/<sha256>.json.
-// A base is looked at by a probe child before anything of ours reads it, and what is looked at is the very copy that is kept. A
-// sentence-transformers folder becomes a file first.
+// Stores model files in their permanent place: <folder>/<sha256>.gguf, <folder>/adapters/<sha256>.gguf and
+// <folder>/sources/<sha256>.json. A child process probes a base before our own code reads it, and it probes the very
+// copy that is kept. A sentence-transformers folder is converted into a file first.
 import { constants } from "node:fs";
 import { copyFile, link, open, realpath, rm, stat } from "node:fs/promises";
 import { basename, dirname, extname, isAbsolute, join } from "node:path";
@@ -15,23 +15,23 @@ import { convertSentenceTransformer } from "../../engine/sentence-transformers/c
 import type { BaseRow } from "./store.ts";
 
 export interface ImportSource {
-  /** Absolute; from the command line, or where an upload was put; never from a request. */
+  /** Absolute path, from the command line or of an uploaded file; never from a request. */
   path: string;
-  /** Else the file's own name for itself, else the file name. */
+  /** If left out, the name that the file's metadata gives, or else the file name. */
   name?: string;
-  /** What the file is called, where its path does not say it. */
+  /** The file's original name, if its path does not contain it. */
   fileName?: string;
-  /** What the file's SHA-256 must be, in hex. Of a folder: that of its model.safetensors. */
+  /** Expected SHA-256 of the file, in hex; for a folder, that of its model.safetensors. */
   sha256?: string;
-  /** link: a hard link, or the original itself where it lies on another file system. It must not be changed afterwards. */
+  /** link: a hard link, or the original itself if it is on another file system. It must not be changed afterwards. */
   mode: "copy" | "link";
 }
 
 export type ImportedFile = Omit<BaseRow, "id" | "created_at" | "loads_begun">;
 
 /**
- * Memory for the first load of a new file, beside all that is loaded; null where the machine never has so much, and the file is
- * never loaded either. Throws out_of_memory.
+ * Reserves memory for the first load of a new file, in addition to all that is loaded. Null if the machine does not
+ * have as much in total; the file is then not loaded. Throws out_of_memory.
  */
 export type TrialRoom = (bytes: number) => Promise<{ release(): void } | null>;
 
@@ -96,7 +96,7 @@ async function probe(path: string, seating: Seating, roomFor: TrialRoom): Promis
 
 const titleOf = (path: string): string => basename(path, extname(path)) || "model";
 
-/** The file or folder behind all links. */
+/** Resolves links and checks that the path is a GGUF file or a model folder. */
 async function checked(path: string, shown = path): Promise<{ path: string; isFolder: boolean }> {
   if (!isAbsolute(path)) throw new Failure("bad_request", "The path of a model file must be absolute");
   try {
@@ -137,7 +137,7 @@ async function checkHash({ sha256: expected, path }: ImportSource, file: string)
     throw new Failure("model_invalid", `${path} has the SHA-256 ${found} instead of ${expected}`);
 }
 
-/** Gives the path of the file that a sentence-transformers folder became. */
+/** Converts a sentence-transformers folder and returns the path of the file. */
 async function convert(folder: string, staged: string): Promise<string> {
   const file = await open(staged, "wx", 0o600);
   try {
@@ -149,7 +149,7 @@ async function convert(folder: string, staged: string): Promise<string> {
   return staged;
 }
 
-/** Gives the path at which the content now is kept. */
+/** Returns the path at which the content is kept from now on. */
 async function stage(original: string, staged: string, mode: ImportSource["mode"]): Promise<string> {
   if (mode === "copy") {
     await copyDurably(original, staged);
@@ -164,7 +164,7 @@ async function stage(original: string, staged: string, mode: ImportSource["mode"
   }
 }
 
-/** Shares the blocks where the file system can. */
+/** Copies and syncs a file; shares the blocks if the file system can. */
 async function copyDurably(from: string, to: string): Promise<void> {
   await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
   const handle = await open(to, "r+");
@@ -184,7 +184,7 @@ export interface StoredFile {
 export const storeAdapter = (file: string, folder: string) => storeByHash(file, folder, contentPaths.adapter);
 export const storeSources = (file: string, folder: string) => storeByHash(file, folder, contentPaths.sources);
 
-/** The same file twice is one. */
+/** Stores a file under its hash, so that the same file is stored once. */
 async function storeByHash(file: string, models: string, pathOf: (sha256: string) => string): Promise<StoredFile> {
   const folder = join(models, dirname(pathOf("")));
   await makeFolder(folder);
@@ -202,7 +202,7 @@ async function storeByHash(file: string, models: string, pathOf: (sha256: string
   }
 }
 
-/** A linked original is not ours to remove. */
+/** Removes a file, unless it is a linked original outside our folders. */
 export async function removeFile(path: string, folder: string): Promise<void> {
   if (isIn(folder, path)) await rm(path, { force: true });
 }

@@ -1,4 +1,4 @@
-// Models: bases, which belong to the appliance, and aligned ones, which belong to whoever aligned them.
+// Models: bases, which belong to the appliance, and aligned ones, which belong to the user who aligned them.
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -54,26 +54,29 @@ export interface ModelsParts extends Told {
   log: Log;
   /** Where model files are kept. */
   folder: string;
-  /** Writes an administrative act, in the caller's transaction; without a caller, of whoever sits at the machine. */
+  /**
+   * Writes an administrative act to the audit log, in the caller's transaction; without a caller it was done on the
+   * machine itself.
+   */
   audit: (act: string, subject: string, detail: Record<string, unknown>, by?: Caller) => void;
-  /** Where hf:// names are fetched. */
+  /** Where models with hf:// names are fetched, and how much disk space must stay free. */
   hub: { mirror: string; freeDisk: number };
   seating: Seating;
-  /** Who holds how much memory. */
+  /** Keeps account of memory reservations. */
   gpu: Gpu;
-  /** What makes exports. */
+  /** Starts the trainer, which makes exports. */
   startTrainer: () => Trainer;
   /** The whole URL of chat completions. */
   endpointUrl: () => string;
-  /** Throws forbidden unless the caller's key has the scope admin; `what` says for what. */
+  /** Throws forbidden unless the caller's key has the scope admin; `what` names the action in the message. */
   requireAdmin: (caller: Caller, what: string) => void;
-  /** Work that is not done yet and needs the model, in words. */
+  /** Descriptions of unfinished work that needs the model. */
   usesOf: (modelId: string) => string[];
-  /** Within the transaction that deletes it, before: what was measured of it goes. */
+  /** Deletes what was measured of the model. Called within the transaction that deletes it, before its row goes. */
   forgetModel: (modelId: string) => void;
-  /** And after: what was kept of its alignment for it may go. */
+  /** Called in the same transaction after its row is gone: what its alignment had kept for it may be removed. */
   modelGone: (alignmentId: string) => void;
-  /** What speaks against a model in another one's place. */
+  /** Judges whether a model may replace another one. */
   judgePromotion: (ownerId: string, modelId: string, inPlaceOf: string) => Verdict;
 }
 
@@ -85,7 +88,7 @@ export interface ServableModel {
   modelId: string;
   name: string;
   kind: ModelKind;
-  /** null of a base. */
+  /** Null for a base. */
   owner: string | null;
   createdAt: string;
 }
@@ -102,9 +105,9 @@ export interface NewAlignedModel {
   alignmentId: string;
   baseModelId: string;
   name: string;
-  /** As storeAdapter gave it. */
+  /** As returned by storeAdapter. */
   adapter: StoredFile;
-  /** As storeSources gave it; null where the run made none. */
+  /** As returned by storeSources; null if the run made none. */
   sources: StoredFile | null;
   calibration: Calibration;
 }
@@ -114,49 +117,58 @@ export interface Models {
   workers: { deploy: Worker; undeploy: Worker };
   /** The model that answers a request. Throws not_found, not_deployed. */
   resolve(caller: Caller, name: string): ResolvedModel;
-  /** Deployed or not, for evaluations. Throws not_found. */
+  /** Finds a model, deployed or not, for evaluations. Throws not_found. */
   find(ownerId: string, name: string): ResolvedModel;
-  /** What a model is called and for, and whether it serves now; null when there is none of that name. */
+  /** A model's name and kind, and whether it serves now; null if there is none of that name. */
   describe(ownerId: string, name: string): Described | null;
-  /** Keeps a model loaded until released, whatever its deployment. */
+  /**
+   * Keeps a model loaded until the lease is released. For a request an aligned model must be deployed (else
+   * not_deployed); for an evaluation it need not be.
+   */
   lease(ref: ModelRef, use: Exclude<Use, "deployment">): Promise<Lease>;
-  /** Asked before every native load of a base. Throws load_ended_appliance. */
+  /** Called before every native load of a base. Throws load_ended_appliance. */
   watchLoad: LoadWatch;
-  /** Unloads the base that is kept for the next request only, and was so for longest; whether there was one. */
+  /** Unloads the base that has been idle for longest; false if none is idle. */
   freeIdle(): Promise<boolean>;
-  /** The installed sentence encoder of this hash; null when there is none. */
+  /** The installed sentence encoder with this hash; null if there is none. */
   encoderOf(sha256: string): ModelRef | null;
-  /** What measures how unlike the documents a question is: of all sentence encoders the smallest. */
+  /** The encoder that measures how far a question is from the documents: the smallest of all sentence encoders. */
   encoder(): { sha256: string; path: string } | null;
-  /** By id, or by its name where only one base has it. */
+  /** Finds a base by id, or by its name if only one base has that name. */
   baseOf(name: string): BaseRow | null;
-  /** By its name on a hub: what was imported under it, else fetched. Throws hub_unavailable, disk_full, model_invalid. */
+  /** Finds a base by its name on a hub, or fetches it. Throws hub_unavailable, disk_full, model_invalid. */
   hubBase(name: string, by?: Caller): Promise<BaseRow>;
   listBase(): BaseRecord[];
-  /** The id of the only base of the first of these kinds there is. Throws validation naming `model`. */
+  /**
+   * The id of the only base of the first kind that has any. Throws validation naming `model` if there are none or
+   * several.
+   */
   onlyBase(kinds: readonly ModelKind[]): string;
-  /** What answers now: every base, and the caller's deployed models. */
+  /** What can answer requests now: every base, and the caller's deployed models. */
   servable(caller: Caller): ServableModel[];
   importBase(source: ImportSource): Promise<BaseRecord>;
   removeBase(name: string): Promise<void>;
-  /** An aligned model's adapter, or the model merged with it, to a path outside. Throws not_found, bad_request, trainer_error. */
+  /**
+   * Writes an aligned model's adapter, or the base merged with it, to a path outside. Throws not_found, bad_request,
+   * trainer_error.
+   */
   exportAligned(order: ExportOrder): Promise<SavedFile[]>;
-  /** Imports the starter model where no base is there yet; null when there is one or the file is missing. */
+  /** Imports the starter model if there is no base yet; null if there is one or the file is missing. */
   importStarter(path: string): Promise<BaseRecord | null>;
-  /** Copies an adapter to where it stays, before the transaction that registers it. */
+  /** Copies an adapter to its permanent place, before the transaction that registers the model. */
   storeAdapter(file: string): Promise<StoredFile>;
-  /** Likewise what an aligned model's answers are looked for in. */
+  /** As storeAdapter, for the texts in which the sources of the model's answers are looked up. */
   storeSources(file: string): Promise<StoredFile>;
-  /** Within the caller's transaction. The same alignment again gives the model it has. */
+  /** Registers the alignment's model, in the caller's transaction, or returns the one that it has. */
   registerAligned(model: NewAlignedModel): string;
-  /** Before anything is imported: clears what an import left behind that never ended. */
+  /** Removes temporary files of interrupted imports. Called before anything is imported. */
   prepare(): Promise<void>;
   redeployAtStart(): Promise<void>;
-  /** Ids of models that were deployed before the start and do not serve yet. */
+  /** Ids of models that were deployed before the start of the appliance and do not serve yet. */
   waiting(): string[];
 }
 
-/** Of a trial's small context. */
+/** Memory of the small context that a trial uses. */
 const trialBytes = 64 << 20;
 
 export function createModels(parts: ModelsParts): Models {
@@ -170,7 +182,7 @@ export function createModels(parts: ModelsParts): Models {
 
   async function lease(ref: ModelRef, use: Exclude<Use, "deployment">): Promise<Lease> {
     if (use === "request" && ref.adapter) {
-      // Its redeployment after a start is counted; a request must not load it past that count.
+      // Redeployment after a start counts loads; a request must not bypass that count by loading the model itself.
       await deployments.settled(ref.adapter.id);
       if (sql.alignedById.get(ref.adapter.id)?.deployment_status !== "DEPLOYED") throw new Failure("not_deployed");
     }
@@ -199,9 +211,9 @@ export function createModels(parts: ModelsParts): Models {
   function keep(file: ImportedFile, by?: Caller, hub?: { source: string }): BaseRow {
     const known = sql.baseOfHash.get(file.sha256);
     if (known) {
-      // It was tried just now.
+      // The import has just loaded it without a crash.
       sql.setBaseLoads.run(0, known.id);
-      // A kept file is better than a reference to one elsewhere, and any is better than one that is gone.
+      // Prefer a file in our folder to one elsewhere, and any file to one that no longer exists.
       if (dirname(file.path) === folder || !existsSync(known.path)) sql.moveBase.run(file.path, known.id);
       return known;
     }
@@ -213,7 +225,7 @@ export function createModels(parts: ModelsParts): Models {
     return row;
   }
 
-  /** Fetches under way: who asks for the same one waits for the same one. */
+  /** Fetches under way: requests for the same model share one. */
   const fetching = new Map<string, Promise<BaseRow>>();
 
   async function fetchBase(name: HubName, by?: Caller): Promise<BaseRow> {
@@ -250,7 +262,10 @@ export function createModels(parts: ModelsParts): Models {
     return baseRecord(await hubBase(source.path));
   }
 
-  /** Files on their way from a run to the model that has them: of none of these is another model the last. */
+  /**
+   * Files that are stored and not registered with a model yet. Deleting another model with the same file must not
+   * remove them.
+   */
   const arriving = new Set<string>();
   async function arrive(storing: Promise<StoredFile>): Promise<StoredFile> {
     const file = await storing;
@@ -260,7 +275,7 @@ export function createModels(parts: ModelsParts): Models {
 
   async function removeBase(row: BaseRow, by?: Caller): Promise<void> {
     refuseUsed(sql, row, parts.usesOf(row.id));
-    // Also this one, where it is only kept for the next request.
+    // This base may be one of the idle ones.
     while (await loads.freeIdle());
     store.transaction(() => {
       refuseUsed(sql, row, parts.usesOf(row.id));
@@ -422,14 +437,14 @@ function onlyBase(bases: readonly BaseRow[], kinds: readonly ModelKind[]): strin
   throw invalid(["body", "model"], "field required: no base model is installed", "missing");
 }
 
-/** Ids with their names; of very many, the first. */
+/** Ids with their names; of a long list, the first `mostNamed`. */
 function namesOf(bases: readonly BaseRow[]): string {
   const shown = bases.slice(0, mostNamed).map(({ id, name }) => `${id} (${name})`);
   return [...shown, ...(bases.length > mostNamed ? [`${bases.length - mostNamed} more`] : [])].join(", ");
 }
 const mostNamed = 10;
 
-/** `needing`: work that asks it, as a judge or as a teacher. */
+/** Throws conflict or in_use if the base is used. `needing`: work that asks it, as judge or teacher. */
 function refuseUsed(sql: ModelsSql, row: BaseRow, needing: readonly string[]): void {
   const uses = Object.entries(sql.usesOfBase.get({ id: row.id })!).filter(([, count]) => count > 0);
   if (uses.length > 0)

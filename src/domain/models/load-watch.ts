@@ -1,21 +1,22 @@
-// Bases whose load ended the appliance. The library aborts the process at some files that passed every check, and want of memory
-// has it killed; the next request would load the same base again. So each native load is counted before it begins, and the count
-// goes to 0 when it ends, however it ends: two that never did are enough. Importing the file again, which tries it in a process of
-// its own, is a person's word that the cause is mended.
+// Bases whose load ended the appliance. The library aborts the process on some files that passed every check, or the
+// kernel kills it for lack of memory; the next request would then load the same base again. So each native load is
+// counted before it begins, and the count is set to 0 when it ends, whatever its outcome. After two loads that never
+// ended, the base is not loaded any more. Importing the file again tries it in a process of its own and resets the
+// count.
 import { Failure } from "../../base/errors.ts";
 import type { BaseRow, ModelsSql } from "./store.ts";
 
-/** Loads that never ended; after so many no further is begun by itself. Of deployments as well. */
+/** Number of loads that never ended after which no further one is started automatically. Also used for deployments. */
 export const mostLoadsBegun = 2;
 
-/** Why a base is not loaded any more; null where it is. */
+/** The reason why a base is no longer loaded; null if it still is. */
 export const loadErrorOf = ({ loads_begun: begun }: Pick<BaseRow, "loads_begun">): string | null => {
   if (begun < mostLoadsBegun) return null;
   const failure = new Failure("load_ended_appliance", `Loading it ended the appliance ${begun} times`);
   return `${failure.message}. ${failure.hint}`;
 };
 
-/** Called before a native load; what it gives is called at the load's end. Throws load_ended_appliance. */
+/** Called before a native load; the returned function is called when the load ends. Throws load_ended_appliance. */
 export type LoadWatch = (baseId: string) => () => void;
 
 export function createLoadWatch({ baseById, setBaseLoads }: Pick<ModelsSql, "baseById" | "setBaseLoads">): LoadWatch {

@@ -1,6 +1,6 @@
-// Who uses which loaded model. The generator loads and unloads; here is counted for whom, so that a model goes when its last
-// user went. A base without an adapter stays a while after its last request: the next one should not wait for a load. A load that
-// failed is not tried for everybody who asks: it cools down, longer each time, unless a person deploys the model.
+// Counts who uses which loaded model, so that the generator unloads a model when its last user has gone. A base without
+// an adapter stays loaded for a while after its last request, so that the next one need not wait for a load. After a
+// failed load, further loads are refused for a pause that grows each time, unless a person deploys the model.
 import { basename } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
@@ -11,16 +11,19 @@ export type Use = "deployment" | "request" | "evaluation";
 
 export interface Lease {
   info: LoadedInfo;
-  /** Resolves when the model is out of memory, where this was its last user. Giving back twice is once. */
+  /** Resolves once the model is unloaded, if this was its last user. A second release does nothing. */
   release(): Promise<void>;
 }
 
 export interface Loads {
-  /** Loads where needed; several takes of one model are one load. Throws load_cooling for a while after one that failed. */
+  /**
+   * Loads the model if needed; concurrent takes of one model share a load. Throws load_cooling for a while after one
+   * that failed.
+   */
   take(ref: ModelRef, use: Use): Promise<Lease>;
   /** Resolves when no request runs on the model. */
   quiet(ref: ModelRef): Promise<void>;
-  /** Unloads the base that nobody has used for longest; whether there was one. */
+  /** Unloads the base that has been idle for longest; false if none is idle. */
   freeIdle(): Promise<boolean>;
 }
 
@@ -29,21 +32,21 @@ interface Entry {
   ref: ModelRef;
   uses: Record<Use, number>;
   loaded: Promise<LoadedInfo>;
-  /** Runs while nobody uses the model. */
+  /** Unload timer; set while nobody uses the model. */
   idle: NodeJS.Timeout | null;
   onQuiet: (() => void)[];
 }
 
-/** What follows a load that failed. */
+/** The pause after a failed load. */
 interface Cooling {
   reason: string;
   pauseMs: number;
-  /** Of the monotonic clock. */
+  /** End of the pause, by the monotonic clock. */
   untilMs: number;
 }
 
 const keepIdleMs = 5 * 60_000;
-/** After the first failure; doubled with each further one. */
+/** Pause after the first failure; doubled with each further one. */
 const firstPauseMs = 10_000;
 const longestPauseMs = 5 * 60_000;
 
@@ -52,10 +55,10 @@ const isUnused = (entry: Entry): boolean => Object.values(entry.uses).every((cou
 
 export function createLoads(parts: { generator: Generator; log: Log; clock?: Clock; keepMs?: number }): Loads {
   const { generator, log, clock = systemClock, keepMs = keepIdleMs } = parts;
-  /** Of those that nobody uses, the one used longest ago first. */
+  /** Models by key, loaded or loading; the idle ones are in the order in which they became idle. */
   const entries = new Map<string, Entry>();
   const coolings = new Map<string, Cooling>();
-  /** Unloads under way: a take of the same model waits for its end. */
+  /** Unloads under way; a take of the same model waits for their end. */
   const leaving = new Map<string, Promise<void>>();
 
   function enter(key: string, ref: ModelRef): Entry {
@@ -89,7 +92,10 @@ export function createLoads(parts: { generator: Generator; log: Log; clock?: Clo
       }
   }
 
-  /** Want of memory is found out before anything is loaded, and may be over at once: that needs no pause. Nor does what stays. */
+  /**
+   * Starts or lengthens the pause after a failed load. There is none after out_of_memory, which is found before
+   * anything is loaded and may pass at once, nor after load_ended_appliance, which lasts anyway.
+   */
   function cool(key: string, error: unknown): void {
     if (error instanceof Failure && ["out_of_memory", "load_ended_appliance"].includes(error.code)) return;
     const pauseMs = Math.min(longestPauseMs, 2 * (coolings.get(key)?.pauseMs ?? firstPauseMs / 2));
@@ -150,7 +156,7 @@ export function createLoads(parts: { generator: Generator; log: Log; clock?: Clo
       entry.idle = null;
       entry.uses[use]++;
       let given: Promise<void> | null = null;
-      // A model that could not be loaded has no entry any more: nothing is to be given back.
+      // A model that could not be loaded has no entry any more, so there is nothing to release.
       const info = await entry.loaded;
       return { info, release: () => (given ??= leave(entry, use)) };
     },
@@ -163,7 +169,7 @@ export function createLoads(parts: { generator: Generator; log: Log; clock?: Clo
   };
 }
 
-/** Where files lie on this machine is no client's business; the log has the cause. */
+/** Strips folders from the message, because clients must not learn where files are. The log has the cause. */
 function withoutFolders(error: unknown, ref: ModelRef): unknown {
   if (!(error instanceof Failure)) return error;
   const paths = [ref.basePath, ...(ref.adapter ? [ref.adapter.path] : [])];

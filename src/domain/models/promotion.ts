@@ -1,11 +1,11 @@
 // Promotions: which model of a line answers to its name.
 //
-//   promote   the line's model gives way to another, unless that does worse beyond chance or nothing is proven; a reason overrides
-//   rollback  one promotion is taken back: what it replaced is promoted again, or nothing where it was the line's first
+//   promote   another model replaces the line's, unless it is significantly worse or nothing is proven; a reason overrides this
+//   rollback  one promotion is undone: what it replaced is promoted again, or nothing if it was the line's first
 //
 // Invariants:
-//   1. A move is a row of the history and the pointer, written in one transaction with the audit and the deployment it asks for.
-//   2. The pointer names the promotion that put its model there. Rolling back goes to the promotion before that one, never to a
+//   1. A move writes a history row, the pointer, the audit entry and the deployment that it needs, in one transaction.
+//   2. The pointer names the promotion that put its model there. A rollback goes to the promotion before that one, never to a
 //      rollback, so that each call takes one step back.
 //   3. A model that is refused is promoted only with a reason.
 import { Failure, invalid, type ValidationDetail } from "../../base/errors.ts";
@@ -28,7 +28,7 @@ export interface PromotionParts {
   clock: Clock;
   log: Log;
   audit: (act: string, subject: string, detail: Record<string, unknown>, by?: Caller) => void;
-  /** What speaks against a model in another one's place. */
+  /** Judges whether a model may replace another one. */
   judgePromotion: (ownerId: string, modelId: string, inPlaceOf: string) => Verdict;
   wake: () => void;
 }
@@ -43,7 +43,10 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
     throw modelNotFound();
   }
 
-  /** Invariant 1. `before`: the promotion that a rollback goes back to; `current`: what the move replaces. */
+  /**
+   * Carries out a move (invariant 1). `pointTo`: the model that the line then names and the promotion that put it there
+   * (null: this one); null leaves the line without a model.
+   */
   function move(
     caller: Caller,
     row: Omit<PromotionRow, "seq" | "owner_id" | "key_id" | "at">,
@@ -68,13 +71,13 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
     return toRecord(whole);
   }
 
-  /** A line that is called like a model would never be asked: the model answers to the name first. */
+  /** Throws if a model has the line's name: the model would answer, and the line could never be reached. */
   function refuseTaken(caller: Caller, line: string): void {
     if (sql.alignedOf.get(asked(caller.userId, line)) ?? sql.baseNamed.get({ name: line }))
       throw invalid(["body", "line"], `a model answers to ${line} already; give the line another name`);
   }
 
-  /** The line on which a model is promoted; by its name where there are several. */
+  /** The line on which a model is promoted. Throws several_lines if there are several and none is named. */
   function lineOf(model: AlignedRow, line: string | undefined): PromotedRow {
     const lines = sql.linesOfModel.all(model.id).filter((one) => line === undefined || one.line === line);
     if (lines.length === 0)
@@ -164,7 +167,7 @@ const toRecord = (row: Omit<PromotionRow, "seq">): PromotionRecord => ({
 
 const points = (value: number): string => value.toFixed(1);
 
-/** What keeps a model from being promoted, each in a line. */
+/** The reasons that keep a model from being promoted, one entry each. */
 function refusals({ comparisons, limits, unproven }: Verdict): ValidationDetail[] {
   return [
     ...(unproven === null ? [] : [{ loc: ["sealed"], msg: unproven, type: "unproven" }]),
@@ -187,7 +190,7 @@ function refusals({ comparisons, limits, unproven }: Verdict): ValidationDetail[
   ];
 }
 
-/** The same, each regression followed by the items that were lost. */
+/** The refusals, and then the items that each regression lost. */
 const withItems = (verdict: Verdict): ValidationDetail[] => [
   ...refusals(verdict),
   ...verdict.comparisons

@@ -1,10 +1,10 @@
-// From the name in a request to the model that shall answer it.
+// Resolves the name in a request to the model that answers it.
 //
 //   model_<id>           a base model, or an aligned model of the caller
 //   alignment-<id>       the caller's aligned model, by the alignment that made it (alignment_<id>)
-//   any other name       the base model of exactly that name, unless several have it; else what is promoted on the caller's line of
-//                        that name, unless lines over several bases have it; else the caller's aligned model that is called so, as
-//                        its alignment was: the only one, or the only one that is deployed
+//   any other name       the base model of exactly that name, unless several have it; else the model promoted on the caller's line of
+//                        that name, unless lines over several bases have it; else the caller's aligned model of that name (the name
+//                        of its alignment): the only one, or the only one that is deployed
 import { Failure } from "../../base/errors.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { Calibration } from "../../engine/confidence.ts";
@@ -18,15 +18,18 @@ export interface ResolvedModel {
   modelId: string;
   kind: "base" | "aligned";
   ref: ModelRef;
-  /** null on a base model. */
+  /** Null for a base model. */
   calibration: Calibration | null;
   baseId: string;
   baseSha256: string;
-  /** null on a base model. */
+  /** Null for a base model. */
   adapterSha256: string | null;
-  /** What its answers are looked for in; null on a base model, and on one made before that was kept. */
+  /**
+   * Loads the texts in which the sources of its answers are looked up; null for a base model, and for a model made
+   * before these were stored.
+   */
   sources: (() => Promise<SourceSpace | null>) | null;
-  /** Whether requests are served now: bases always are. */
+  /** Whether it serves requests now; always true for a base. */
   isDeployed: boolean;
 }
 
@@ -38,7 +41,7 @@ export interface Lookup {
 
 const aliasMark = "alignment-";
 
-/** The parameters of every look-up by name. */
+/** The SQL parameters of a look-up by name. */
 export function asked(ownerId: string, name: string): { ownerId: string; name: string; alignmentId: string | null } {
   const alias = name.startsWith(aliasMark) ? name.slice(aliasMark.length) : null;
   const alignmentId = alias === null || alias.startsWith("alignment_") ? alias : `alignment_${alias}`;
@@ -47,14 +50,14 @@ export function asked(ownerId: string, name: string): { ownerId: string; name: s
 
 export const modelNotFound = (): Failure => new Failure("not_found", "Model not found");
 
-/** Deployed or not. Throws not_found. */
+/** Finds a model, deployed or not. Throws not_found. */
 export function find(lookup: Lookup, ownerId: string, name: string): ResolvedModel {
   const row = lookup.sql.target.get(asked(ownerId, name));
   if (!row) throw modelNotFound();
   return toResolved(row, lookup);
 }
 
-/** For inference: an aligned model must be deployed. */
+/** Finds a model for inference. Throws not_found, or not_deployed for an aligned model that is not deployed. */
 export function resolve(lookup: Lookup, caller: Caller, name: string): ResolvedModel {
   const model = find(lookup, caller.userId, name);
   if (!model.isDeployed) throw new Failure("not_deployed");

@@ -1,13 +1,16 @@
-// What the answers of models are looked for in, each file read once for as long as its model answers: it is a megabyte of JSON, and
-// every answer needs it. A file is named by its hash and never changes.
+// The texts in which the sources of a model's answers are looked up. Each file, about a megabyte of JSON that every
+// answer needs, is read once and kept while its model is in use. A file is named by its hash and never changes.
 import { readFile } from "node:fs/promises";
 import type { Log } from "../../base/log.ts";
 import { type SourceReference, type SourceSpace, sourceSpace } from "../../engine/sources.ts";
 
-/** Never rejects: an answer is worth giving without its sources. null of a file that cannot be read; it is tried again. */
+/**
+ * Never rejects: an answer is useful without its sources too. Null if the file cannot be read; the next call tries
+ * again.
+ */
 export type SourcesOf = (path: string) => Promise<SourceSpace | null>;
 
-/** Of the models that were asked last. */
+/** Number of most recently used models whose file is kept. */
 const mostKept = 32;
 
 export function createSources(log: Log): SourcesOf {
@@ -23,7 +26,7 @@ export function createSources(log: Log): SourcesOf {
   }
   return (path) => {
     const found = kept.get(path) ?? read(path);
-    // The one used last is the youngest.
+    // Move it to the end: the map is in the order of last use.
     kept.delete(path);
     kept.set(path, found);
     if (kept.size > mostKept) kept.delete(kept.keys().next().value!);

@@ -1,4 +1,4 @@
-// All SQL of models. Ownership is part of each statement: another user's model is not found, like one that never was.
+// All SQL of models. Ownership is part of each statement: another user's model is not found, like one that does not exist.
 import type { ModelKind } from "../../engine/generator.ts";
 import type { Store } from "../../store/open.ts";
 
@@ -7,7 +7,7 @@ export type DeploymentStatus = "UNDEPLOYED" | "DEPLOYING" | "DEPLOYED" | "UNDEPL
 export interface BaseRow {
   id: string;
   name: string;
-  /** What it is for. */
+  /** Use of the model. */
   kind: ModelKind;
   architecture: string;
   context_length: number;
@@ -28,9 +28,9 @@ export interface BaseRow {
 export interface AlignedRow {
   id: string;
   owner_id: string;
-  /** Of what made it: an alignment, or an auto-align of one. */
+  /** Id of what made it: an alignment, or an auto-align of one. */
   alignment_id: string;
-  /** The alignment; it may be gone. */
+  /** The alignment that the auto-align belongs to, or alignment_id itself. It may have been deleted. */
   project_id: string;
   base_model_id: string;
   base_model_name: string;
@@ -39,14 +39,14 @@ export interface AlignedRow {
   name: string;
   adapter_path: string;
   adapter_sha256: string;
-  /** Another one where the calibration is another one. */
+  /** Changes when the calibration changes. */
   calibration_version: number;
   deployment_status: DeploymentStatus;
   error: string | null;
   created_at: string;
 }
 
-/** What the alignment left behind about the model it made. */
+/** What the alignment recorded about the model that it made. */
 export interface LineageRow {
   workflow_id: string;
   document_ids_json: string;
@@ -67,8 +67,8 @@ export interface DeploymentRow {
 }
 
 /**
- * What a request may run: a base model, the caller's aligned one, or what is promoted on the caller's line of that name. The adapter's
- * columns are null on a base.
+ * What a request may run: a base model, an aligned model of the caller, or what is promoted on the caller's line of
+ * that name. The adapter's columns are null for a base.
  */
 export interface TargetRow {
   id: string;
@@ -78,7 +78,7 @@ export interface TargetRow {
   adapter_path: string | null;
   adapter_sha256: string | null;
   calibration_version: number | null;
-  /** null also of models made before it was kept. */
+  /** Null also for models made before sources were stored. */
   sources_path: string | null;
   deployment_status: DeploymentStatus | null;
 }
@@ -96,10 +96,10 @@ const aligned = `SELECT m.id, m.owner_id, m.alignment_id, m.base_model_id, m.nam
   b.name AS base_model_name, b.path AS base_path, b.sha256 AS base_sha256, coalesce(a.auto_align_of, a.id) AS project_id
   FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id JOIN alignment AS a ON a.id = m.alignment_id`;
 
-/** A name that several bases share names none of them. */
+/** A name that several bases share matches none of them. */
 const isNamed = "name = :name AND (SELECT count(*) FROM base_model AS other WHERE other.name = :name) = 1";
 
-/** The caller's only model of a name, or the only one of them that is deployed; null where that is none or several. */
+/** The caller's only model of a name, or the only deployed one; null if there is none or several. */
 const calledSo = `SELECT CASE 1 WHEN count(*) THEN max(id)
   WHEN sum(deployment_status = 'DEPLOYED') THEN max(CASE deployment_status WHEN 'DEPLOYED' THEN id END) END
   FROM aligned_model WHERE owner_id = :ownerId AND name = :name`;
@@ -115,7 +115,7 @@ function prepareBases(store: Store) {
     baseNamed: store.prepare<{ name: string }, BaseRow>(
       `SELECT * FROM base_model WHERE id = :name OR (${isNamed}) ORDER BY id = :name DESC LIMIT 1`,
     ),
-    /** By its name on a hub: the file's, or any one's of the repository, where it is given with a slash at its end. */
+    /** Bases by their name on a hub: that of a file or, with a trailing slash, of any file of the repository. */
     baseOfSource: store.prepare<{ source: string }, BaseRow>(
       `SELECT base_model.* FROM base_model_source JOIN base_model ON base_model.id = base_model_id
        WHERE source = :source OR (:source LIKE '%/' AND substr(source, 1, length(:source)) = :source)
@@ -165,7 +165,7 @@ function prepareAligned(store: Store) {
     alignedOf: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
       `${aligned} WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)`,
     ),
-    /** Whoever owns it: for the administrators. */
+    /** Without a check of the owner, for administrators. */
     alignedNamed: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
       `${aligned} WHERE m.id = :name OR m.alignment_id = :alignmentId`,
     ),
@@ -173,14 +173,14 @@ function prepareAligned(store: Store) {
     removeAligned: store.prepare<[string], { adapter_path: string; sources_path: string | null }>(
       "DELETE FROM aligned_model WHERE id = ? RETURNING adapter_path, sources_path",
     ),
-    /** Whether a file kept by its hash is some model's. */
+    /** Whether any model uses a file that is stored under its hash. */
     isFileUsed: store.prepare<{ path: string }, { any: number }>(
       "SELECT EXISTS(SELECT 1 FROM aligned_model WHERE adapter_path = :path OR sources_path = :path) AS any",
     ),
     calibration: store.prepare<[string], { calibration_json: string }>(
       "SELECT calibration_json FROM aligned_model WHERE id = ?",
     ),
-    /** What an alignment, or an auto-align, made. */
+    /** The model that an alignment or auto-align made. */
     alignedBy: store.prepare<[string], { id: string }>("SELECT id FROM aligned_model WHERE alignment_id = ?"),
     alignedById: store.prepare<[string], AlignedRow>(`${aligned} WHERE m.id = ?`),
     alignedPage: store.prepare<AlignedPage, AlignedRow>(
@@ -258,7 +258,7 @@ export interface PromotionRow {
   at: string;
 }
 
-/** Where a line stands. */
+/** The model that a line currently names. */
 export interface PromotedRow {
   base_model_id: string;
   line: string;

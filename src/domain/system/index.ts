@@ -1,4 +1,5 @@
-// What may be known without a key: that the process lives, what it cannot do now, and whether it serves all it should.
+// Endpoints that need no key: whether the process is alive, what does not work now, and whether it serves everything it
+// should.
 import { Failure } from "../../base/errors.ts";
 import type { Clock } from "../../base/time.ts";
 import { type Handlers, PlainText } from "../../contract/endpoint.ts";
@@ -7,11 +8,11 @@ import type { system as promises } from "../../contract/system.ts";
 export interface SystemParts {
   version: string;
   clock: Clock;
-  /** What cannot be done now, in words; none when all is well. */
+  /** Descriptions of what does not work now; empty if all is well. */
   degraded: () => string[];
-  /** Models that should serve and do not yet. */
+  /** Models that should serve but do not yet. */
   waitingFor: () => string[];
-  /** What is counted, in Prometheus' text form. */
+  /** The metrics in Prometheus text format. */
   renderMetrics: () => Promise<string>;
 }
 

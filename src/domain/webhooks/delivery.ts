@@ -1,34 +1,40 @@
-// Delivers what is pending: a line per target and subject, each in the order of its events, all lines at the same time.
+// Delivers pending events. Each pair of target and subject has a line, which keeps its events in order; lines run concurrently.
 //
 //   pending ──2xx──► delivered ──a week──► (removed)
 //    │  ▲ └──the last of the attempts, or a day after the event──► failed, kept with its last error
-//    └──┘ anything else: again, later and later
+//    └──┘ anything else: retried with growing delay
 //
-// I1 a subject's next event is not sent to a target before the one before it is delivered or failed there
-// I2 the rows alone are the truth: whatever an attempt's end, it is sent again under the same id unless its row says otherwise
-// I3 once a target has answered 410, no attempt is begun there before the next start; what is pending for it stays so
+// I1 a subject's next event is not sent to a target until the previous one is delivered or failed there
+// I2 only the rows count: however an attempt ended, the event is sent again under the same id unless its row says otherwise
+// I3 once a target has answered 410, it gets no further attempt before the next start; its pending events stay pending
 import type { Log } from "../../base/log.ts";
 import { type Clock, sleep as sleepReally } from "../../base/time.ts";
 import type { Store } from "../../store/open.ts";
 import { type Outcome, send, type Target } from "./send.ts";
 import type { PendingRow, WebhooksSql } from "./store.ts";
 
-/** README.md tells of these. */
+/** README.md documents these limits. */
 export const limits = {
   attemptMs: 20_000,
-  /** Before the second attempt; it doubles from one to the next, up to `longestRetryMs`. */
+  /** Delay before the second attempt; it doubles with each attempt, up to `longestRetryMs`. */
   firstRetryMs: 5_000,
   longestRetryMs: 3_600_000,
   attempts: 50,
-  /** From the event on, counted at the end of an attempt: after a long stop of the appliance each is tried once more. */
+  /**
+   * Maximum age of an event, checked at the end of an attempt: after a long stop of the appliance each is tried once
+   * more.
+   */
   ageMs: 24 * 3_600_000,
-  /** To one target at the same time, so that many subjects are no flood. A line that waits for its next attempt takes none. */
+  /**
+   * Concurrent attempts to one target, so that many subjects do not flood it. A line that waits for its next attempt is
+   * not counted.
+   */
   atOnce: 8,
-  /** How long what is delivered is remembered. */
+  /** How long delivered events are kept. */
   keptMs: 7 * 24 * 3_600_000,
 } as const;
 
-/** While the disk refuses what came of an attempt. */
+/** Delay before the result of an attempt is written again after a disk error. */
 const writeAgainMs = 1000;
 
 export interface DeliveryParts {
@@ -39,26 +45,26 @@ export interface DeliveryParts {
   targets: readonly Target[];
   attemptMs?: number;
   sleep?: typeof sleepReally;
-  /** From 0 to 1. */
+  /** A random number from 0 to 1. */
   random?: () => number;
 }
 
 export interface Delivery {
-  /** Something may be pending for that subject. */
+  /** Checks whether something is pending for the subject. */
   look(subjectId: string): void;
-  /** Ends what is under way; resolves once nothing is. */
+  /** Aborts what is under way; resolves once all lines have ended. */
   close(): Promise<void>;
 }
 
-/** A target, and what is sent to it. */
+/** A target and the state of its deliveries. */
 interface Route {
   target: Target;
-  /** Its place in the log and nothing more: paths and queries may hold what only the receiver should know. */
+  /** The target as the log shows it. Paths and queries are left out, since they may hold secrets of the receiver. */
   origin: string;
-  /** The subjects that have a line now. */
+  /** Subjects that have a line now. */
   lines: Set<string>;
   gone: AbortController;
-  /** Aborted when nothing more is to be sent. */
+  /** Aborted when nothing more may be sent. */
   ended: AbortSignal;
   inTurn: <T>(work: () => Promise<T>) => Promise<T>;
 }
@@ -86,7 +92,8 @@ export function startDelivery(parts: DeliveryParts): Delivery {
   async function deliverInOrder(route: Route, subjectId: string): Promise<void> {
     try {
       for (;;) {
-        // No event comes between the look that finds none and the end of the line: enqueue has us look after its own turn.
+        // No event can be lost between this query and the end of the line: enqueue calls `look` in a later turn of the
+        // event loop.
         const row = sql.first.get(route.target.url, subjectId);
         if (!row) return;
         await sleep(waitOf(row), route.ended);
@@ -99,7 +106,10 @@ export function startDelivery(parts: DeliveryParts): Delivery {
     }
   }
 
-  /** By the wall clock, since it outlives a restart; a clock that was set back must not keep it for longer than any wait. */
+  /**
+   * Milliseconds until the next attempt. By the wall clock, since that survives a restart; capped, in case the clock
+   * was set back.
+   */
   function waitOf({ next_attempt_at: at }: PendingRow): number {
     const left = at === null ? 0 : Date.parse(at) - Date.parse(clock.now());
     return Math.min(Math.max(left, 0), limits.longestRetryMs);
@@ -109,7 +119,7 @@ export function startDelivery(parts: DeliveryParts): Delivery {
     if (ended.aborted) return null;
     const message = { id: row.webhook_id, payload: row.payload };
     const seconds = Math.floor(Date.parse(clock.now()) / 1000);
-    // A target that is gone for one subject may still acknowledge what is on its way for another.
+    // A target that answered 410 for one subject may still acknowledge what is under way for another.
     return send(target, message, { seconds, timeoutMs: attemptMs, signal: ending.signal });
   }
 
@@ -141,13 +151,13 @@ export function startDelivery(parts: DeliveryParts): Delivery {
     log("warn", "webhook.attempt_failed", { ...about, error, retryMs });
   }
 
-  /** Half of it by chance, so that what failed together does not come back together. */
+  /** Exponential back-off, half of it random, so that events that failed together are not retried together. */
   function backOffMs(attempts: number): number {
     const most = Math.min(limits.firstRetryMs * 2 ** (attempts - 1), limits.longestRetryMs);
     return Math.round((most / 2) * (1 + random()));
   }
 
-  /** A disk that refuses is tried again until we go down; to send once more would not mend it. */
+  /** Retries a failed write until the appliance closes; sending the event again would not help. */
   async function untilWritten(write: () => void): Promise<void> {
     for (;;)
       try {
@@ -174,7 +184,7 @@ export function startDelivery(parts: DeliveryParts): Delivery {
   };
 }
 
-/** At most so many at the same time, the others in the order in which they came. */
+/** Runs at most `count` works at a time, and the others in the order in which they came. */
 function createTurns(count: number): Route["inTurn"] {
   let free = count;
   const waiting: (() => void)[] = [];

@@ -1,9 +1,9 @@
-// Webhooks: what happens here is told to the URLs that the settings name, and to nobody where they name none. An event is a row of
-// the outbox, written in the transaction of what it tells of: it is sent if that was committed, and only then.
+// Webhooks: events are sent to the URLs that the settings name, and nowhere if they name none. An event is a row of
+// the outbox, written in the transaction of the change that it reports: it is sent only if that transaction was committed.
 //
-// Each target sees each event of a subject once and in order, by its webhook-id: what was sent and not acknowledged is sent again
-// under the same id. This is a room and no kind of job: it keeps thousands of short exchanges in order, where the queue keeps few long
-// works apart.
+// Each target gets the events of a subject in order, and can drop repeats by webhook-id: an unacknowledged event is sent again
+// under the same id. This does not use the job queue, which separates a few long works: here thousands of short exchanges are
+// kept in order.
 import { newId } from "../../base/ids.ts";
 import type { Store } from "../../store/open.ts";
 import { type Delivery, type DeliveryParts, limits, startDelivery } from "./delivery.ts";
@@ -12,20 +12,23 @@ import { type DeliveryState, prepareWebhooks } from "./store.ts";
 
 export interface WebhookEvent {
   ownerId: string;
-  /** What happened, as in `alignment.completed`: words of letters, digits and underscores with full stops between. */
+  /**
+   * The kind of event, such as `alignment.completed`: words of letters, digits and underscores, separated by full
+   * stops.
+   */
   kind: string;
-  /** What it happened to: its events are delivered in order. */
+  /** What the event is about. The events of one subject are delivered in order. */
   subjectId: string;
-  /** JSON: `data` of what is sent. */
+  /** The field `data` of the JSON that is sent. */
   body: Record<string, unknown>;
 }
 
-/** Inside the caller's transaction. */
+/** Adds an event to the outbox, inside the caller's transaction. */
 export type EnqueueWebhook = (event: WebhookEvent) => void;
 
 export interface Webhooks {
   enqueue: EnqueueWebhook;
-  /** Begins to deliver, with what an earlier life has left. */
+  /** Starts delivery, including events left from before a restart. */
   start(): void;
   counts(): { state: DeliveryState; count: number }[];
   close(): Promise<void>;
@@ -38,7 +41,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
   const sql = prepareWebhooks(store);
   let delivery: Delivery | null = null;
 
-  /** Where the settings name a target no longer, nothing leaves for it. */
+  /** Gives up pending events for targets that the settings no longer name. */
   function forgetOtherTargets(): void {
     const error = "PLUMBLINE_WEBHOOKS names this target no longer";
     const named = JSON.stringify(targets.map(({ url }) => url));
@@ -60,7 +63,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
       };
       const seq = store.nextSeq();
       for (const { url } of targets) sql.insert.run({ ...event, seq, target: url });
-      // By then the caller's transaction, which is synchronous, has been committed, or there is nothing to be found.
+      // By then the caller's synchronous transaction was either committed, or rolled back and there is no row to find.
       setImmediate(() => delivery?.look(subjectId));
     },
 
@@ -80,7 +83,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
   };
 }
 
-/** Of the settings: a secret for all, or one each. */
+/** Targets from the settings, with one secret for all or one each. */
 export const targetsOf = (urls: readonly string[], secrets: readonly string[]): Target[] =>
   urls.map((url, at) => ({ url, key: keyOf(secrets.length === 1 ? secrets[0]! : secrets[at]!) }));
 

@@ -1,5 +1,5 @@
-// One attempt to deliver a webhook, by the Standard Webhooks specification 1.0.0: the three headers, a 2xx as acknowledgement, no
-// redirects, 410 for a target that wants nothing more.
+// One attempt to deliver a webhook by the Standard Webhooks specification 1.0.0: three headers, a 2xx as
+// acknowledgement, no redirects, and 410 from a target that wants no more events.
 import { createHmac } from "node:crypto";
 
 export interface Target {
@@ -16,15 +16,15 @@ export type Outcome =
   | { acknowledged: true }
   | { acknowledged: false; error: string; isGone: boolean; retryAfterMs: number };
 
-/** Of an answer that is no acknowledgement: enough for the receiver to say why. */
+/** How much of an error response is read: enough for the receiver to give a reason. */
 const mostAnswerBytes = 1024;
 
-/** `seconds` of the Unix epoch. */
+/** The signature header. `seconds`: Unix time. */
 export function signatureOf(key: Buffer, { id, payload }: Message, seconds: number): string {
   return `v1,${createHmac("sha256", key).update(`${id}.${seconds}.${payload}`).digest("base64")}`;
 }
 
-/** Null when `signal` ended it: whether it arrived is unknown then. */
+/** Sends a message once. Null if `signal` aborted it; whether it arrived is then unknown. */
 export async function send(
   { url, key }: Target,
   message: Message,
@@ -47,7 +47,7 @@ export async function send(
       signal: AbortSignal.any([signal, late.signal]),
     });
     if (!response.ok) return await refusalOf(response);
-    // What else it says is nothing to us, and a body without end would hold the connection. It may be over already.
+    // The body is not needed, and an endless one would hold the connection. It may have ended already.
     await response.body?.cancel().catch(() => {});
     return { acknowledged: true };
   } catch (error) {
@@ -65,12 +65,12 @@ async function refusalOf(response: Response): Promise<Outcome> {
     acknowledged: false,
     error: `answered ${response.status}${said === "" ? "" : `: ${said}`}`,
     isGone: response.status === 410,
-    // Its other form, a date, is not for clocks that differ.
+    // Its other form, a date, is ignored, because the two clocks may differ.
     retryAfterMs: 1000 * (Number(response.headers.get("retry-after")) || 0),
   };
 }
 
-/** As much as there is of it: what the status says holds, whatever becomes of the body. */
+/** The first bytes of the body, as far as it can be read: an error in it does not change what the status says. */
 async function beginningOf(response: Response): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
@@ -81,12 +81,12 @@ async function beginningOf(response: Response): Promise<string> {
       if (bytes >= mostAnswerBytes) break;
     }
   } catch {
-    // Cut off, by the receiver or by us.
+    // The body was cut off, by the receiver or by our timeout.
   }
   return Buffer.concat(parts).subarray(0, mostAnswerBytes).toString("utf8").trim();
 }
 
-/** Why a request failed stands in the cause of what fetch throws. */
+/** The reason of a failed request, which fetch puts in the error's cause. */
 function wordsOf(error: unknown): string {
   const cause = (error as Error).cause ?? error;
   const { message, code } = cause as Error & { code?: string };

@@ -27,7 +27,7 @@ export const prepareWebhooks = (store: Store) => ({
     `INSERT INTO webhook_delivery(seq, target, webhook_id, owner_id, kind, subject_id, payload, state, created_at)
      VALUES(:seq, :target, :webhook_id, :owner_id, :kind, :subject_id, :payload, 'pending', :created_at)`,
   ),
-  /** The subject's first event that the target has neither acknowledged nor been given up on. */
+  /** The subject's first event that is neither acknowledged by the target nor given up. */
   first: store.prepare<[target: string, subjectId: string], PendingRow>(
     "SELECT * FROM webhook_delivery WHERE target = ? AND subject_id = ? AND state = 'pending' ORDER BY seq LIMIT 1",
   ),
@@ -46,7 +46,7 @@ export const prepareWebhooks = (store: Store) => ({
     `UPDATE webhook_delivery SET state = 'failed', attempts = attempts + 1, last_error = :error, ended_at = :at
      WHERE target = :target AND seq = :seq AND state = 'pending'`,
   ),
-  /** What is pending for a target that is not among `targets`, a JSON list. */
+  /** Gives up what is pending for targets that are not in `targets`, a JSON list. */
   giveUpOthers: store.prepare<{ targets: string; error: string; at: string }>(
     `UPDATE webhook_delivery SET state = 'failed', last_error = :error, ended_at = :at
      WHERE state = 'pending' AND target NOT IN(SELECT value FROM json_each(:targets))`,

@@ -1,21 +1,23 @@
-// Deterministic finite automata over code points: what a string may be. Patterns, formats, lengths and forbidden words meet as
-// products, so that any of them go together; a grammar made from one never has two ways to go on.
+// Deterministic finite automata over code points: the strings that are allowed. Patterns, formats, lengths and forbidden
+// words are combined as products, so that any of them can go together. A grammar made from an automaton is never ambiguous.
 import { type CodePoints, complement, contains, intersection, single, union } from "./code-points.ts";
 import type { Node } from "./pattern.ts";
 
 export interface State {
   accepts: boolean;
-  /** By sets that do not overlap. */
+  /** Edges whose sets do not overlap. */
   edges: { set: CodePoints; to: number }[];
 }
 
-/** Begins in state 0. Every state can still reach an accepting one, but for the single state of an automaton of no text. */
+/**
+ * Starts in state 0. Every state can reach an accepting one, except the single state of the automaton that accepts nothing.
+ */
 export type Automaton = readonly State[];
 
 export class TooManyStates extends Error {}
 
 const mostStates = 3000;
-/** What the making of one may take: some tenths of a second. */
+/** Limit on the work of building one: a few tenths of a second. */
 const mostSteps = 2_000_000;
 
 export const isEmpty = (automaton: Automaton): boolean =>
@@ -32,7 +34,7 @@ export function accepts(automaton: Automaton, text: string): boolean {
   return automaton[at]!.accepts;
 }
 
-/** Strings of so many code points. */
+/** Strings of `least` to `most` code points; `most` null: no limit. */
 export function ofLength(least: number, most: number | null): Automaton {
   const last = most ?? least;
   if (last >= mostStates) throw new TooManyStates();
@@ -45,7 +47,7 @@ export function ofLength(least: number, most: number | null): Automaton {
   );
 }
 
-/** All strings but these. */
+/** All strings except these. */
 export function except(words: readonly string[]): Automaton {
   const prefixes = new Map<string, number>([["", 0]]);
   for (const word of words) {
@@ -77,7 +79,7 @@ export function except(words: readonly string[]): Automaton {
   return [...states, { accepts: true, edges: [{ set: all, to: free }] }];
 }
 
-/** What both accept. */
+/** The strings that both accept. */
 export function both(a: Automaton, b: Automaton): Automaton {
   const known = new Map<number, number>();
   const pairs: [number, number][] = [];
@@ -109,7 +111,7 @@ export function both(a: Automaton, b: Automaton): Automaton {
   return trimmed(states);
 }
 
-/** Without what leads nowhere. */
+/** Removes states that cannot reach an accepting one. */
 function trimmed(states: readonly State[]): Automaton {
   const sources = states.map((): number[] => []);
   for (const [from, { edges }] of states.entries()) for (const { to } of edges) sources[to]!.push(from);
@@ -124,7 +126,7 @@ function trimmed(states: readonly State[]): Automaton {
   }));
 }
 
-/** A syntax tree's automaton: Thompson's construction, then subsets. */
+/** The automaton of a syntax tree: Thompson's construction, then the subset construction. */
 export function fromPattern(node: Node): Automaton {
   const machine = new Machine();
   const start = machine.state();
@@ -142,7 +144,7 @@ class Machine {
     return this.#free.push([]) - 1;
   }
 
-  /** The state in which the node has been read. */
+  /** FLOPs per token of a training step with rows of longestRow tokens, not counting anything computed twice. */
   add(node: Node, from: number): number {
     if (node.kind === "set") {
       const to = this.state();
@@ -167,7 +169,7 @@ class Machine {
     }
     for (let count = node.least; count < node.most; count++) {
       this.#free[at]!.push(to);
-      // A state of its own: what is read here must not run into a loop of what came before.
+      // Use a new state, so that what is read here cannot enter a loop of an earlier part.
       const next = this.state();
       this.#free[at]!.push(next);
       at = this.add(node.part, next);
@@ -217,7 +219,7 @@ class Machine {
   }
 }
 
-/** The union of the sets, cut wherever one of them begins or ends. */
+/** The union of the sets, split wherever one of them begins or ends. */
 function pieces(sets: readonly CodePoints[]): CodePoints[] {
   const cuts = new Set<number>();
   for (const [from, to] of sets.flat()) cuts.add(from).add(to + 1);

@@ -1,5 +1,5 @@
-// Sets of code points, as intervals [from, to] in ascending order that neither touch nor overlap. Halves of surrogate pairs are
-// no code points: no JSON text in UTF-8 can hold one.
+// Sets of code points, as intervals [from, to] in ascending order that neither touch nor overlap. Surrogates are left out:
+// JSON text in UTF-8 cannot contain them.
 
 export type CodePoints = readonly (readonly [from: number, to: number])[];
 

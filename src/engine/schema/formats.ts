@@ -1,5 +1,5 @@
-// Formats of strings that are enforced, as patterns: each lets through what RFC 3339, RFC 4122 or RFC 2673 write in their usual
-// spelling, and no more. Days of months and leap years are right.
+// String formats that are enforced, as patterns. Each accepts the usual spelling of RFC 3339, RFC 4122 or RFC 2673 and
+// nothing else. Days of months and leap years are checked.
 
 const date =
   "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))" +
@@ -15,7 +15,7 @@ export const formats: ReadonlyMap<string, string> = new Map(
     "date-time": `^${date}T${time}$`,
     uuid: "^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$",
     ipv4: `^${byte}(?:\\.${byte}){3}$`,
-    // The plain ones: no quotes, no comments.
+    // Plain addresses only: no quotes, no comments.
     email: `^[A-Za-z0-9_+-]{1,60}(?:\\.[A-Za-z0-9_+-]{1,60}){0,3}@(?:${label}\\.){1,4}[A-Za-z]{2,20}$`,
   }),
 );

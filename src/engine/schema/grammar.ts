@@ -1,23 +1,23 @@
-// JSON schemas → GBNF. What the grammar lets through fits the schema; every value that fits is let through in its canonical
-// spelling: properties in the schema's order and those it does not name after them, numbers and escapes as JSON.stringify writes
-// them (bounded numbers without an exponent), spaces as people put them, and at most `deepest` values inside each other.
+// JSON schemas → GBNF. Whatever the grammar accepts fits the schema. Every value that fits is accepted in its canonical
+// spelling: properties in the schema's order, followed by those it does not name; numbers and escapes as JSON.stringify
+// writes them (bounded numbers without an exponent); the usual white space; and at most `deepest` nested values.
 import { invalid } from "../../base/errors.ts";
 import { type Automaton, except, isEmpty, TooManyStates } from "./automaton.ts";
 import { type CodePoints, contains, intersection } from "./code-points.ts";
 import { integersBetween, numbersBetween } from "./numbers.ts";
 import { type Item, type Loc, type Shape, Shapes } from "./shapes.ts";
 
-/** Recursive schemas end here. */
+/** Deepest nesting of values: recursive schemas end here. */
 const deepest = 24;
 const mostRules = 8000;
 const mostCharacters = 1 << 20;
-/** The library repeats up to 2000 times; more is repeated in portions of this size. */
+/** The library repeats up to 2000 times; longer repetitions are made of portions of this size. */
 const portion = 100;
 
 const shared: Record<string, string> = {
-  // An end of a line and its indent, or a space, or nothing: without a bound, small models write spaces for ever.
+  // Nothing, a space, or a line break with its indent. It is bounded because small models would write spaces for ever.
   ws: '"" | " " | "\\n" [ ]{0,32}',
-  // What JSON.stringify writes, and the escapes of whole code points that others write.
+  // What JSON.stringify writes, and the escapes of whole code points that other programs write.
   char: '[^"\\\\\\x00-\\x1f] | "\\\\" (["\\\\/bfnrt] | "u" escape)',
   escape:
     '[0-9a-cefA-CEF] [0-9a-fA-F]{3} | [dD] [0-7] [0-9a-fA-F]{2} | [dD] [89abAB] [0-9a-fA-F]{2} "\\\\u" [dD] [c-fC-F] [0-9a-fA-F]{2}',
@@ -27,17 +27,17 @@ const shared: Record<string, string> = {
 };
 
 export interface SchemaRules {
-  /** A rule of the values that fit; null when none does. Throws validation, naming the keyword and its path. */
+  /** Rule for the values that fit; null when none does. Throws validation, naming the keyword and its path. */
   rule(schema: unknown, at: Loc): string | null;
   /** Whether a value fits. */
   fits(value: unknown, schema: unknown, at: Loc): boolean;
-  /** A rule of one's own. */
+  /** Adds a rule with this body and returns its name. */
   add(body: string): string;
   /** The whole grammar, beginning with the given rule. Throws validation when it is too large. */
   gbnf(root: string): string;
 }
 
-/** A text in GBNF. */
+/** A text as a GBNF literal. */
 export const literal = (text: string): string =>
   `"${text.replace(/[\\"]/g, "\\$&").replace(/[^ -~]/gu, (character) => codePoint(character.codePointAt(0)!))}"`;
 
@@ -69,9 +69,9 @@ export function schemaGrammar(schema: unknown, at: Loc): string {
 class Writer {
   readonly shapes = new Shapes();
   readonly #rules = new Map<string, string>();
-  /** Values by what they must fit and how deep they are. */
+  /** Rules of values, by the schemas that they must fit and their depth. */
   readonly #values = new Map<string, string | null>();
-  /** By their bodies: the same body is one rule. */
+  /** Rule names by body: equal bodies share one rule. */
   readonly #names = new Map<string, string>();
   readonly #automata = new Map<Automaton, string>();
   readonly #exceptions = new Map<string, Automaton>();
@@ -104,7 +104,7 @@ class Writer {
     this.#rules.set(name, body);
   }
 
-  /** null when no value fits, or none that is not too deep. */
+  /** Rule for a value; null when no value fits, or none within the depth limit. */
   value(items: readonly Item[], depth: number): string | null {
     const key = `${depth} ${JSON.stringify(items.map(({ schema, root }) => [schema, root.at]))}`;
     const known = this.#values.get(key);
@@ -134,7 +134,7 @@ class Writer {
     return `"\\"" ${this.#repeat("char", shape.minLength, shape.maxLength)} "\\""`;
   }
 
-  /** A quoted text, canonically escaped, so that no text has two spellings. */
+  /** A quoted text, escaped canonically, so that no text has two spellings. */
   #automaton(automaton: Automaton): string | null {
     if (isEmpty(automaton)) return null;
     let first = this.#automata.get(automaton);
@@ -158,7 +158,7 @@ class Writer {
     const first: string[] = [];
     for (const items of prefix.slice(0, most ?? prefix.length)) {
       const rule = this.value(items, depth);
-      // Nothing fits here: the array ends before.
+      // No value fits at this index, so the array ends before it.
       if (rule === null) most = first.length;
       if (rule === null) break;
       first.push(rule);
@@ -182,8 +182,8 @@ class Writer {
   }
 
   /**
-   * Members in order, as a chain: behind each place, what may follow when something stands before it (with a comma) and when
-   * nothing does. So optional members cost two rules each, and not two to their number.
+   * Members in order, as a chain. At each place there are two rules for the rest: one after another member (with a comma),
+   * one when no member came before. So n optional members cost 2n rules, not 2^n.
    */
   #object(shape: Shape, depth: number): string | null {
     const members: { rule: string; isRequired: boolean }[] = [];
@@ -208,7 +208,7 @@ class Writer {
     return `"{" ws ${this.add(first)} "}"`;
   }
 
-  /** A member that the schema does not name; null when there may be none. */
+  /** Rule for a member that the schema does not name; null when there may be none. */
   #otherMember(shape: Shape, depth: number): string | null {
     const value = this.value(shape.additional, depth);
     if (value === null) return null;
@@ -224,7 +224,7 @@ class Writer {
     return automaton;
   }
 
-  /** most: null for without end. */
+  /** `most`: null for no limit. */
   #repeat(rule: string, least: number, most: number | null): string {
     if (most === 0) return '""';
     if (least <= portion && (most === null || most <= portion)) return `${rule}{${least},${most ?? ""}}`;
@@ -251,7 +251,7 @@ function allBut(names: readonly string[]): Automaton {
   }
 }
 
-/** One value, with the spaces that people put. */
+/** Rule body for one value, with optional white space. */
 function spaced(value: unknown): string {
   const list = (values: string[]): string => values.join(' "," ws ');
   if (Array.isArray(value)) return `"[" ws ${list(value.map((item) => `${spaced(item)} ws`))} "]"`;
@@ -266,7 +266,7 @@ function tooLarge() {
   return invalid(["body"], "the grammar of the schemas is too large");
 }
 
-/** Whole numbers are written with up to 16 digits: further out, a bound bounds nothing, or leaves nothing. */
+/** Whole numbers are written with up to 16 digits: a bound beyond that has no effect, or excludes everything. */
 function integers({ low, high }: Shape): string | null {
   if ((low?.value ?? 0) >= 1e16 || (high?.value ?? 0) <= -1e16) return null;
   const inside = (bound: Shape["low"], round: (value: number) => number, step: bigint): bigint | null => {
@@ -279,7 +279,7 @@ function integers({ low, high }: Shape): string | null {
 
 function numbers({ low, high }: Shape): string | null {
   if (low === null && high === null) return "number";
-  // Bounds so far out bound nothing that is written; from the wrong side, they leave nothing.
+  // A bound this large has no effect on the numbers that are written, or, on the other side, excludes them all.
   if ((low?.value ?? 0) >= 1e15 || (high?.value ?? 0) <= -1e15) return null;
   return numbersBetween(
     low !== null && low.value <= -1e15 ? null : low,
@@ -292,7 +292,7 @@ const raw: CodePoints = [
   [0x23, 0x5b],
   [0x5d, 0x10ffff],
 ];
-/** Those that JSON text may not hold as they are. */
+/** Control characters, which JSON text must escape. */
 const controls: CodePoints = [[0, 0x1f]];
 
 /** Any one of the code points, as JSON.stringify writes it within quotes. */

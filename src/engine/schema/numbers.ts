@@ -1,11 +1,12 @@
-// Ranges of numbers as GBNF expressions over their decimal digits, without an exponent. Bounds are compared digit by digit with the
-// shortest decimal of the bound; up to 15 digits, different decimals are different doubles, so that no rounding crosses a bound.
+// Ranges of numbers as GBNF expressions over their decimal digits, without an exponent. Numbers are compared digit by digit
+// with the shortest decimal of a bound; up to 15 digits, different decimals are different doubles, so no rounding crosses a
+// bound.
 
 const digits = 15;
-/** Whole digits of a number that nothing bounds on that side. */
+/** Digits before the point of a number that has no bound on that side. */
 const freeDigits = 9;
 
-/** Whole numbers from low to high, null for unbounded: up to 16 digits then. null when there is none. */
+/** Expression for the whole numbers from low to high; a null bound allows up to 16 digits. null when there are none. */
 export function integersBetween(low: bigint | null, high: bigint | null): string | null {
   const most = 10n ** 16n - 1n;
   const [from, to] = [low ?? -most, high ?? most];
@@ -36,7 +37,7 @@ function sameLength(from: string, to: string): string {
     rest === 0 ? `"${digit}"` : `"${digit}" ${grouped(sameLength(low, high))}`;
   if (a === b) return step(a, from.slice(1), to.slice(1));
   const parts: string[] = [];
-  // An end that leaves its rest free joins the middle.
+  // An end whose remaining digits are free is merged into the middle range.
   const lowFree = /^0*$/.test(from.slice(1));
   const highFree = /^9*$/.test(to.slice(1));
   if (!lowFree) parts.push(step(a, from.slice(1), "9".repeat(rest)));
@@ -51,7 +52,7 @@ export interface Bound {
   isExclusive: boolean;
 }
 
-/** Numbers between the bounds. null when there is none. Throws RangeError for a bound that is too large to be held to. */
+/** Expression for the numbers between the bounds; null when there are none. Throws RangeError for a bound from 10^15 on. */
 export function numbersBetween(low: Bound | null, high: Bound | null): string | null {
   const parts: string[] = [];
   const zero: Bound = { value: 0, isExclusive: false };
@@ -74,7 +75,7 @@ function nonNegatives(low: Bound, high: Bound | null): string | null {
     return null;
   const from = decimalOf(low.value);
   const free = 10n ** BigInt(Math.max(freeDigits, String(from.whole).length + 1)) - 1n;
-  // A bound beyond what is written anyway is none.
+  // A bound beyond the numbers that are written anyway is ignored.
   const to = high === null || decimalOf(high.value).whole > free ? null : decimalOf(high.value);
   const last = to?.whole ?? free + 1n;
   const room = (whole: bigint): number => Math.max(0, digits - String(whole).length);
@@ -102,7 +103,10 @@ interface Exclusive {
 }
 const open: Exclusive = { lowExclusive: false, highExclusive: false };
 
-/** "" or a point and digits, up to `room` of them; bounds are fractions' digits without trailing zeros, null where free. */
+/**
+ * Expression for a fraction: nothing, or a point and up to `room` digits. `low` and `high` are the digits of the bounds'
+ * fractions without trailing zeros, null where there is no bound.
+ */
 function fraction(low: string | null, high: string | null, bounds: Exclusive, room: number): string | null {
   const parts = isAllowed(low, high, bounds) ? ['""'] : [];
   const after = digitsAfter(low, high, bounds, room, false);
@@ -122,7 +126,7 @@ function digitsAfter(
   room: number,
   mayEnd: boolean,
 ): string | null {
-  // From zero on, zero included, is free.
+  // A lower bound of zero that includes zero is no bound.
   if (low === "" && !bounds.lowExclusive) return digitsAfter(null, high, bounds, room, mayEnd);
   if (low === null && high === null) return room === 0 && !mayEnd ? null : counted("[0-9]", mayEnd ? 0 : 1, room);
   const parts = mayEnd && isAllowed(low, high, bounds) ? ['""'] : [];
@@ -146,13 +150,13 @@ function digitsAfter(
   return parts.length === 0 ? null : parts.join(" | ");
 }
 
-/** The shortest decimal that reads as this double, taken apart. */
+/** The shortest decimal that reads as this double, split at the point. Throws RangeError from 10^15 on. */
 function decimalOf(value: number): { whole: bigint; part: string } {
   if (value >= 1e15) throw new RangeError("bounds of numbers reach up to 10^15");
   const [mantissa, exponent] = String(value).split("e") as [string, string | undefined];
   const [whole, part = ""] = mantissa.split(".") as [string, string | undefined];
   if (exponent === undefined) return { whole: BigInt(whole), part };
-  // Only small numbers have an exponent here.
+  // Of the numbers that get here, only small ones are written with an exponent.
   return { whole: 0n, part: `${"0".repeat(-Number(exponent) - 1)}${whole}${part}` };
 }
 

@@ -1,15 +1,15 @@
-// Regular expressions of JSON schemas → syntax trees: what of ECMAScript's a finite automaton can hold. Backreferences, word
-// boundaries and looking around are refused by name.
+// Regular expressions of JSON schemas → syntax trees: the part of ECMAScript's that a finite automaton can represent.
+// Backreferences, word boundaries and lookaround are refused by name.
 import { type CodePoints, complement, single, union } from "./code-points.ts";
 
 export type Node =
   | { kind: "set"; set: CodePoints }
   | { kind: "sequence"; parts: Node[] }
   | { kind: "choice"; parts: Node[] }
-  /** most: null for without end. */
+  /** `most`: null for no limit. */
   | { kind: "repeat"; part: Node; least: number; most: number | null };
 
-/** What keeps a pattern from being read; its message goes to the caller. */
+/** Why a pattern cannot be read; the message goes to the caller. */
 export class PatternError extends Error {}
 
 const digit: CodePoints = [[0x30, 0x39]];
@@ -39,7 +39,7 @@ const controls: Record<string, string> = { t: "\t", n: "\n", r: "\r", f: "\f", v
 const mostRepeats = 1000;
 const anything: Node = { kind: "repeat", part: { kind: "set", set: complement([]) }, least: 0, most: null };
 
-/** As JSON schema has it: found anywhere, unless it is anchored. Throws PatternError. */
+/** As in JSON schema, a pattern matches anywhere in a text unless it is anchored. Throws PatternError. */
 export function parsePattern(source: string): Node {
   return new Reader(source).read();
 }
@@ -84,7 +84,7 @@ class Reader {
     const part = this.#atom();
     const repeat = this.#quantifier();
     if (repeat === null) return part;
-    // Lazy or greedy: the same texts match.
+    // Lazy and greedy quantifiers match the same texts.
     this.#take("?");
     return { kind: "repeat", part, ...repeat };
   }
@@ -143,7 +143,7 @@ class Reader {
       } else sets.push(from);
     }
     const set = union(...sets);
-    // Halves of surrogate pairs between two ends of a range go.
+    // Complementing twice removes surrogates that lie within a range.
     return isNegated ? complement(set) : complement(complement(set));
   }
 

@@ -1,6 +1,6 @@
-// JSON schemas, taken apart: references followed, allOf merged, alternatives listed, until each shape is a plain list of what a
-// value must be. Grammars are made from shapes, and values are checked against them. What a shape cannot say is refused by name:
-// nothing of a schema is left out in silence.
+// Breaks down JSON schemas: references are followed, allOf is merged and alternatives are listed, until each shape is a plain
+// list of constraints on a value. Grammars are made from shapes, and values are checked against them. A keyword that a shape
+// cannot express is refused by name: no part of a schema is silently ignored.
 import { invalid } from "../../base/errors.ts";
 import { type Automaton, accepts, both, fromPattern, isEmpty, ofLength, TooManyStates } from "./automaton.ts";
 import { formats } from "./formats.ts";
@@ -9,14 +9,14 @@ import { PatternError, parsePattern } from "./pattern.ts";
 export type Loc = (string | number)[];
 type Json = Record<string, unknown>;
 
-/** One schema of those that a value must fit at the same time. */
+/** One of the schemas that a value must fit at the same time. */
 export interface Item {
   schema: unknown;
-  /** Where it stands in the request. */
+  /** Its path in the request. */
   at: Loc;
-  /** The document that its references are into. */
+  /** The document that its references point into. */
   root: Root;
-  /** References followed since a value was last descended into. */
+  /** References followed since the last step into a nested value, to detect cycles. */
   followed: readonly string[];
 }
 
@@ -27,25 +27,25 @@ export interface Root {
 
 export type Type = "null" | "boolean" | "integer" | "number" | "string" | "array" | "object";
 
-/** What a value must be; each part counts for values of its type alone. */
+/** What a value must be; each field applies only to values of its type. */
 export interface Shape {
   types: ReadonlySet<Type>;
-  /** The only values, from enum and const; null when there are others. */
+  /** The allowed values, from enum and const; null when neither is given. */
   literals: unknown[] | null;
   low: { value: number; isExclusive: boolean } | null;
   high: { value: number; isExclusive: boolean } | null;
-  /** Of strings; null when any of the length below will do. */
+  /** For strings; null when any string of the lengths below fits. */
   automaton: Automaton | null;
   minLength: number;
   maxLength: number | null;
   minItems: number;
   maxItems: number | null;
-  /** What the first items must fit, then all others. */
+  /** What the first items must fit; `items` is for all others. */
   prefix: Item[][];
   items: Item[];
   properties: Map<string, Item[]>;
   required: ReadonlySet<string>;
-  /** What properties that are not named must fit. */
+  /** What properties that the schema does not name must fit. */
   additional: Item[];
 }
 
@@ -62,11 +62,11 @@ const leaves = new Set(
   ).split(" "),
 );
 const allTypes: readonly Type[] = ["null", "boolean", "number", "string", "array", "object"];
-/** Items and characters that a schema may count to. */
+/** Largest count of items or characters in a schema. */
 const mostCounted = 100_000;
 const longestPattern = 1000;
 const mostValues = 2000;
-/** Alternatives of one value. */
+/** Most alternatives of one value. */
 const mostShapes = 256;
 const mostSteps = 50_000;
 
@@ -75,7 +75,7 @@ export class Shapes {
   readonly #automata = new Map<string, Automaton>();
   readonly #known = new Map<string, Shape[]>();
 
-  /** The alternatives that a value must fit one of; none when nothing fits. Throws validation. */
+  /** The alternatives, of which a value must fit one; empty when nothing fits. Throws validation. */
   of(items: readonly Item[]): Shape[] {
     const key = JSON.stringify(items.map(({ schema, root }) => [schema, root.at]));
     let shapes = this.#known.get(key);
@@ -137,7 +137,9 @@ export class Shapes {
     return { ...item, schema, at: [...item.root.at, ...path], followed: [...item.followed, reference] };
   }
 
-  /** A value may fit one branch only, so no two may have a value in common: a grammar cannot count. */
+  /**
+   * oneOf lets a value fit only one branch. A grammar cannot count matches, so branches that may share a value are refused.
+   */
   #mustDiffer(branches: readonly Item[][][], at: Loc): void {
     const shapes = branches.map((ways) => ways.flatMap((parts) => this.#shape(parts) ?? []));
     for (const [first, one] of shapes.entries())
@@ -182,7 +184,7 @@ export class Shapes {
     return both(of(a), of(b));
   }
 
-  /** null when nothing fits. */
+  /** Merges plain schemas into one shape; null when nothing fits. */
   #shape(parts: readonly Item[]): Shape | null {
     const values = parts.map(({ schema, at }) => readLeaves(schema as Json, at));
     const least = (key: "minLength" | "minItems"): number => Math.max(0, ...values.map((value) => value[key] ?? 0));
@@ -221,7 +223,7 @@ export class Shapes {
     return types.size === 0 ? null : shape;
   }
 
-  /** Of patterns and formats; the lengths go in with them. */
+  /** Automaton of the patterns and formats, limited to the allowed lengths; null when there are none. */
   #automaton(parts: readonly Item[], shape: Shape): Automaton | null {
     let automaton: Automaton | null = null;
     for (const { schema, at } of parts)
@@ -416,7 +418,7 @@ function beyond(a: Shape, b: Shape): boolean {
   return a.low.isExclusive || b.high.isExclusive;
 }
 
-/** One schema below another, in which references may be followed anew. */
+/** A schema nested in another; references can be followed anew in it. */
 const below = (item: Item, schema: unknown, ...path: Loc): Item => ({
   ...item,
   schema,

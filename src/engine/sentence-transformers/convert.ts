@@ -1,5 +1,6 @@
-// A sentence-transformers folder of BERT shape → one GGUF file that llama.cpp reads: the encoder with its pooling, or a
-// cross-encoder with its head. Weights keep their type; what llama.cpp adds or normalises with is widened to 32 bits.
+// Converts a sentence-transformers folder with a BERT model to one GGUF file that llama.cpp reads: the encoder with its
+// pooling, or a cross-encoder with its head. Weights keep their type; those that llama.cpp adds or normalises with are
+// widened to 32 bits.
 import { type FileHandle, open, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -23,13 +24,13 @@ interface Shape {
   vocabulary: number;
 }
 
-/** llama.cpp's numbers of poolings. */
+/** llama.cpp's numbers for pooling types. */
 const poolings = { mean: 1, cls: 2, rank: 4 } as const;
-/** ggml's numbers of types. */
+/** ggml's numbers for types. */
 const types = { F32: 0, F16: 1, BF16: 30 } as const;
-/** llama.cpp's numbers of file types. */
+/** llama.cpp's numbers for file types. */
 const fileTypes = { F32: 0, F16: 1, BF16: 32 } as const;
-/** llama.cpp's kinds of tokens. */
+/** llama.cpp's numbers for kinds of tokens. */
 const [normalToken, controlToken] = [1, 3];
 
 /** Writes the model of `folder` into the empty `target`. Throws model_invalid with what the folder lacks. */
@@ -104,7 +105,9 @@ function shapeOf(config: Json): Shape {
   };
 }
 
-/** Of an encoder, as its modules say; a model for sequence classification with one output is a cross-encoder. */
+/**
+ * The pooling that an encoder's modules state; "rank" for a sequence classifier with one output, which is a cross-encoder.
+ */
 async function poolingOf(folder: string, config: Json): Promise<keyof typeof poolings> {
   const architecture = Array.isArray(config.architectures) ? String(config.architectures[0]) : "";
   if (architecture === "BertForSequenceClassification") {
@@ -125,7 +128,7 @@ async function poolingOf(folder: string, config: Json): Promise<keyof typeof poo
   throw refuse(`it pools by ${modes.join(" and ") || "nothing"}; mean_tokens and cls_token are read`);
 }
 
-/** The title of its model card, where that is one word; else the folder's name. */
+/** The title of the model card if it is one word, else the folder's name. */
 async function nameOf(folder: string): Promise<string> {
   const title = /^# (\S+)\s*$/m.exec((await readText(folder, "README.md")) ?? "")?.[1];
   return title ?? basename(folder);
@@ -153,7 +156,7 @@ const shapePairs = (shape: Shape, pooling: keyof typeof poolings): GgufPair[] =>
     : []),
 ];
 
-/** WordPiece: llama.cpp marks beginnings of words where WordPiece marks continuations. */
+/** The WordPiece vocabulary as GGUF pairs: llama.cpp marks beginnings of words where WordPiece marks continuations. */
 async function vocabularyOf(folder: string, size: number): Promise<GgufPair[]> {
   const tokenizer = (await readJson(folder, "tokenizer.json")) as {
     model?: { type?: string; vocab?: Record<string, number> };
@@ -202,7 +205,7 @@ function tokensOf(model: { type?: string; vocab?: Record<string, number> } | und
   return Array.from(tokens, (token) => token ?? "");
 }
 
-/** By GGUF's keys; BERT's own names where the folder states none. */
+/** Special tokens by GGUF key; BERT's usual names where the folder states none. */
 function specialNames(settings: Json, map: Json): Map<string, string> {
   const keys: [key: string, field: string, usual: string][] = [
     ["bos_token_id", "cls_token", "[CLS]"],
@@ -292,7 +295,10 @@ async function tensorsOf(
   return sources;
 }
 
-/** Under the names of older files too: a prefix, and TensorFlow's names of a norm's parts. */
+/**
+ * Finds a tensor by its name, also as older files spell it: with a prefix, or with TensorFlow's names for the parts of a
+ * norm.
+ */
 function found(stored: ReadonlyMap<string, SafetensorsTensor>, name: string): SafetensorsTensor {
   const older = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
   const tensor = [name, `bert.${name}`, older, `bert.${older}`].map((one) => stored.get(one)).find((one) => one);
@@ -300,7 +306,9 @@ function found(stored: ReadonlyMap<string, SafetensorsTensor>, name: string): Sa
   return tensor;
 }
 
-/** llama.cpp reads a pair as one segment: a model that was taught to tell the second from the first would score otherwise. */
+/**
+ * llama.cpp reads a pair as one segment: a model trained to tell its second text by segment embeddings would score wrongly.
+ */
 async function refuseSegments(file: FileHandle, tensor: SafetensorsTensor, shape: Shape): Promise<void> {
   const pieces: Buffer[] = [];
   for await (const piece of widened(file, tensor)) pieces.push(piece);

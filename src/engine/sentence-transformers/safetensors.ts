@@ -1,5 +1,5 @@
-// A strict reader of safetensors: eight bytes of length, a JSON header, then the tensors' bytes. Nothing it says of a place is
-// believed before it was compared with the file.
+// A strict reader of safetensors: eight bytes of length, a JSON header, then the tensors' bytes. No offset is trusted until
+// it has been checked against the file's size.
 import type { FileHandle } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 
@@ -11,18 +11,18 @@ export interface SafetensorsTensor {
   /** Elements along each axis, slowest first. */
   shape: number[];
   bytes: number;
-  /** Of the data, from the file's beginning. */
+  /** Position of the data, from the beginning of the file. */
   offset: number;
 }
 
 const elementBytes: Record<SafetensorsType, number> = { F32: 4, F16: 2, BF16: 2 };
-/** The format's own limit is 100 MB; no model of BERT's shape comes near. */
+/** The format allows 100 MB; headers of BERT models are far smaller. */
 const headerLimit = 16 << 20;
 const pieceBytes = 4 << 20;
 
 const refuse = (what: string): Failure => new Failure("model_invalid", `Not a sound safetensors file: ${what}`);
 
-/** Tensors of whole numbers, such as stored positions, are passed over. Throws model_invalid. */
+/** The tensors by name. Integer tensors, such as stored positions, are skipped. Throws model_invalid. */
 export async function readSafetensorsHeader(file: FileHandle): Promise<Map<string, SafetensorsTensor>> {
   const { size } = await file.stat();
   const length = Number((await readExactly(file, 0, 8, size)).readBigUInt64LE());
@@ -77,7 +77,7 @@ export async function* dataOf(file: FileHandle, { name, offset, bytes }: Safeten
   }
 }
 
-/** The same numbers in 32 bits; both halves widen exactly. */
+/** The data as 32-bit floats; F16 and BF16 are widened exactly. */
 export async function* widened(file: FileHandle, tensor: SafetensorsTensor): AsyncGenerator<Buffer> {
   for await (const piece of dataOf(file, tensor)) {
     if (tensor.type === "F32") yield piece;

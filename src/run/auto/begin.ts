@@ -1,5 +1,5 @@
-// The state that an auto-align's planner begins with: what the request allows, why the base is wrong, and what phases take here. Found
-// out once; whoever comes after a kill reads it back.
+// The state that an auto-align's planner starts with: what the request allows, why the base is wrong, and what phases
+// cost here. Determined once; a process that follows a kill reads it back.
 import { join } from "node:path";
 import { askBase, asking, type BaseSaid, suitesOfBase } from "../choose.ts";
 import type { Run } from "../context.ts";
@@ -29,9 +29,9 @@ export interface Beginning {
 interface Order {
   limits: PlanLimits;
   reinforcePlan: ReinforcePlan | null;
-  /** That opening the base took. */
+  /** Hours that opening the base took. */
   openHours: number;
-  /** That this process spent before its first new work. */
+  /** Hours that this process spent before its first new work. */
   startUp: () => number;
 }
 
@@ -71,7 +71,7 @@ export async function begin(
       hours: (said.seconds + prepared.report.seconds) / 3600 + found.hours,
       costs: found.costs,
       check_hours: said.seconds / 3600,
-      // A look ends the process: the next one opens the base again.
+      // A look ends the process, and the next process opens the base again.
       look_hours: (said.devSeconds / 3600 / Math.max(1, prepared.dev.length)) * sealed + found.open_hours,
       past: auto.past.map((phase) => ({ ...phase, arm: phase.arm as Arm })),
       resumed_after: auto.resumed_after,
@@ -98,12 +98,12 @@ async function findOut(
   said: BaseSaid,
   { limits, reinforcePlan, openHours, startUp }: Order,
 ): Promise<Found> {
-  // Rows and the base's answers, which came first, say themselves what they took.
+  // Not charged here: the rows and the base's answers came first and report their own hours.
   startUp();
   const began = run.parts.clock.monotonicMs();
   const { items } = await diagnose(run, base, prepared.dev, said);
   const isAllowed = (limits.sequencing ?? limits.arms).includes("represent");
-  // Edits mend the form of answers and nothing else: without such a question a profile would be made for nothing.
+  // Edits correct only the form of answers, so without a question that is wrong in form alone no profile is needed.
   const isOfUse = limits.sequencing !== null || items.some(({ format_only: isFormOnly }) => isFormOnly);
   const edits = !isAllowed
     ? noEdits(null)
@@ -136,7 +136,10 @@ const noEdits = (profile: string | null): EditForecast => ({
   cost: { steps: 1, hours_per_step: 0, setup_hours: 0 },
 });
 
-/** Profiles the base, before any gradient: whether there is a direction, how many edits would be tried, and what each takes. */
+/**
+ * Profiles the base before any training: whether there is a usable direction, how many edits would be tried, and how
+ * long each takes.
+ */
 async function forecastEdits(run: Run, base: OpenedBase, { rows }: Prepared, said: BaseSaid): Promise<EditForecast> {
   const { seed } = run.request.recipe.training;
   const began = run.parts.clock.monotonicMs();
@@ -145,24 +148,27 @@ async function forecastEdits(run: Run, base: OpenedBase, { rows }: Prepared, sai
   const setup = hoursSince(run, began);
   const since = run.parts.clock.monotonicMs();
   await proseSaid(asking(run, base.trainer), generalText(run, seed)[0]);
-  // A trial asks half of dev, and the divergence on other text.
+  // A trial asks half of dev, and measures the divergence on other text.
   const hours = said.devSeconds / 3600 / 2 + hoursSince(run, since);
   const trials = plannedTrials(run, base, profile, material).length;
   return {
     isUsable: trials > 0,
     profile: trials > 0 ? profile.because : reasonAgainst(profile),
-    // A sequence may ask for edits all the same, of a checkpoint that is not the base.
+    // A given sequence may still ask for edits, of a checkpoint other than the base.
     cost: { steps: trials > 0 ? trials : mostTrials, hours_per_step: hours, setup_hours: setup },
   };
 }
 
-/** Takes a step's time and goes nowhere. */
+/** An optimizer step that takes its usual time and changes almost nothing. */
 const noStep = { learningRate: 1e-12, beta1: 0, beta2: 0, eps: 1, weightDecay: 0, gradClipNorm: 1 };
 
-/** Passes whose time is taken, after one that warms up. */
+/** Number of timed passes, after one that warms up. */
 const timedPasses = 3;
 
-/** What a step of each arm takes, by a few steps of an adapter that is thrown away. Rows are made by then: no arm has a set-up left. */
+/**
+ * Hours per step of each arm, measured by a few steps of a throwaway adapter. The rows exist by then, so no arm has
+ * set-up hours left.
+ */
 async function costsOf(
   run: Run,
   { trainer, hello }: OpenedBase,
@@ -214,7 +220,7 @@ async function distilStep(
   return hoursSince(run, since) + (await meanPass(prompts + rows));
 }
 
-/** Steps of a usual phase of reinforcement. */
+/** Steps of a usual reinforce phase. */
 const reinforceSteps = 60;
 
 async function reinforceStep(
@@ -228,6 +234,6 @@ async function reinforceStep(
   const since = run.parts.clock.monotonicMs();
   const prompts = promptsOf(run, rows, sampling).slice(0, groups);
   if (prompts.length > 0) await drawn(run, trainer, groupsOf(prompts, groupSize), { sampling }, 0);
-  // A draw may take all its turns.
+  // A draw may take all its turns, so all are charged.
   return (environment.maxTurns * hoursSince(run, since) + (await meanPass(groups * groupSize))) / innerSteps;
 }

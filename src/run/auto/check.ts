@@ -1,4 +1,5 @@
-// What a checkpoint of an auto-align is worth: the same dev questions, regression suites and prose as any adapter's, asked once.
+// The check of an auto-align's checkpoint: the same dev questions, regression suites and prose for every adapter, asked
+// once.
 import { spread } from "../../base/spread.ts";
 import type { Divergence, GuardResults } from "../../contract/run-folder.ts";
 import { type AskedSuite, asking, askSuites, type BaseSaid, devAnswers, penaltyOf, suiteOf } from "../choose.ts";
@@ -10,12 +11,12 @@ import type { DevPrompt } from "../rows.ts";
 import type { OpenedBase } from "../training.ts";
 import { sampledShares } from "./diagnose.ts";
 
-/** Kept of each check. */
+/** Result of a check, as it is kept. */
 export interface Checked {
   answers: DevAnswer[];
   /** Share of drawn answers that are right, by item; null where no phase could use it. */
   sampled: number[] | null;
-  /** None where the preset watches no guard. */
+  /** Empty when the preset has no guards. */
   suites: AskedSuite[];
   drift: Divergence | null;
   hours: number;
@@ -25,7 +26,7 @@ export interface Checker {
   check(adapter: string): Promise<Checked>;
 }
 
-/** `draws`: whether answers are drawn besides, for phases that learn from their own. */
+/** `draws`: whether answers are also sampled, for phases that learn from their own answers. */
 export function createChecker(
   run: Run,
   { trainer }: OpenedBase,
@@ -33,7 +34,7 @@ export function createChecker(
 ): Checker {
   const limits = run.request.recipe.guards;
   const asked = asking(run, trainer);
-  /** Of the base, asked with the first check. */
+  /** The base's log-probs of the prose, asked with the first check. */
   let said: Promise<ProseSaid> | null = null;
 
   async function driftOf(adapter: string): Promise<Divergence> {
@@ -60,7 +61,7 @@ export function createChecker(
 
 export const hoursSince = (run: Run, beganMs: number): number => (run.parts.clock.monotonicMs() - beganMs) / 3_600_000;
 
-/** As the planner takes it. */
+/** The checkpoint in the form that the planner takes. */
 export function checkpointOf(run: Run, id: string, parent: string, checked: Checked): CheckedCheckpoint {
   const limits = run.request.recipe.guards;
   return {
@@ -73,7 +74,7 @@ export function checkpointOf(run: Run, id: string, parent: string, checked: Chec
   };
 }
 
-/** The suites that a loss counts in, by question; none where the preset watches no guard. */
+/** The suites in which a loss counts, by question; none when the preset has no guards. */
 export function gatingSuites({ request: { recipe } }: Run, suites: readonly AskedSuite[]): GuardCheck[] {
   const { guards: limits } = recipe;
   if (limits === undefined) return [];
@@ -82,6 +83,6 @@ export function gatingSuites({ request: { recipe } }: Run, suites: readonly Aske
     .map(({ name, aligned }) => ({ name, correct: aligned, tolerance: limits.max_loss }));
 }
 
-/** As the report shows it; null where no guard is watched. */
+/** Guard results in the form that the report shows; null when the preset has no guards. */
 export const guardsOf = ({ suites, drift }: Checked): GuardResults | null =>
   drift === null ? null : { suites: suites.map(suiteOf), drift };

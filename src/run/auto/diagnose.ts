@@ -1,5 +1,5 @@
-// Why the base is wrong on dev, before anything is trained: its greedy answers and eight draws without the passage, its greedy answer and
-// three draws with it.
+// Diagnoses why the base is wrong on dev, before anything is trained, from its greedy answers and eight draws without
+// the passage, and its greedy answer and three draws with it.
 import { containsWords, normalised } from "../../base/text.ts";
 import { formatChat } from "../../engine/chat-format.ts";
 import { type BaseSaid, devAnswers } from "../choose.ts";
@@ -11,9 +11,12 @@ import type { DevPrompt } from "../rows.ts";
 import type { OpenedBase } from "../training.ts";
 import { passagesFor } from "./passages.ts";
 
-/** Draws of a dev item, at temperature 1: as many as tell an item that is never right from one that is right in a third (4 % of eight). */
+/**
+ * Draws of a dev item at temperature 1: enough to tell an item that is never right from one that is right in a third of
+ * draws (4 % of those are never right in eight).
+ */
 export const draws = 8;
-/** Draws with the passage, beside the greedy answer. */
+/** Draws with the passage, besides the greedy answer. */
 const readings = 3;
 
 export async function diagnose(
@@ -58,13 +61,16 @@ export async function diagnose(
   };
 }
 
-/** Answers that were drawn apart agree, and the reference stands nowhere in the documents. */
+/**
+ * Whether independent answers agree with each other and are all wrong, and the reference occurs nowhere in the
+ * documents.
+ */
 function isDisputed({ points }: Run, said: readonly DevAnswer[], isInDocuments: boolean): boolean {
   const answers = new Set(said.map(({ answer }) => normalised(answer)));
   return !isInDocuments && answers.size === 1 && said.every((one) => points(one) === 0);
 }
 
-/** Of every dev item the share of drawn answers that are right. */
+/** Share of drawn answers that are right, for every dev item. */
 export async function sampledShares(
   run: Run,
   asked: { trainer: OpenedBase["trainer"]; adapter: string | null },

@@ -1,5 +1,5 @@
-// A judge of drawn answers says criterion by criterion whether it holds. How often it errs is measured on answers that are known to be right
-// and wrong before anything is paid by it. The base judges without an adapter, by likelihood.
+// A judge of drawn answers says for each criterion whether it holds. Its error rates are measured, on answers known to
+// be right or wrong, before any reward depends on it. The base judges without an adapter, by likelihood.
 import { join } from "node:path";
 import { sha256 } from "../../base/files.ts";
 import type { Trainer } from "../../engine/trainer.ts";
@@ -14,7 +14,10 @@ import { json, stage } from "../stage.ts";
 import { opening } from "../training.ts";
 import { hoursSince } from "./check.ts";
 
-/** Yes where that is likelier than no, per character as in every choice. `trainer`: open when it is asked. */
+/**
+ * Answers yes where that is likelier than no, per character as in every choice. `trainer` must be open when it is
+ * asked.
+ */
 export function baseJudge(run: Run, trainer: () => Trainer): Judge {
   const { ask, yes, no } = ownOrEnglish(null, "judge");
   return (criteria, question, answer) =>
@@ -28,7 +31,7 @@ export function baseJudge(run: Run, trainer: () => Trainer): Judge {
     );
 }
 
-/** The base in a trainer of its own, while `work` goes on. */
+/** Runs `work` with the base as judge, opened in a trainer of its own. */
 export async function withBaseJudge<T>(run: Run, work: (judge: Judge) => Promise<T>): Promise<T> {
   const trainer = run.parts.startTrainer();
   try {
@@ -39,7 +42,10 @@ export async function withBaseJudge<T>(run: Run, work: (judge: Judge) => Promise
   }
 }
 
-/** What a judge is tried on: a right answer meets all the criteria, and that of another question does not. */
+/**
+ * A question that a judge is tried on: the right answer meets all the criteria, the answer to another question does
+ * not.
+ */
 export interface Trial {
   prompt: string;
   criteria: readonly string[];
@@ -55,7 +61,7 @@ interface Answered {
   cluster: string;
 }
 
-/** Questions that a judge is tried on, at most. */
+/** Most questions that a judge is tried on. */
 const mostTried = 100;
 
 export function trialsOf(items: readonly Answered[], criteriaOf: (at: number) => readonly string[]): Trial[] {
@@ -68,12 +74,18 @@ export function trialsOf(items: readonly Answered[], criteriaOf: (at: number) =>
 }
 
 export interface JudgeRecord extends JudgeError {
-  /** Answers whose verdicts could be read: right ones, and as many that are the right ones of other questions. */
+  /**
+   * Number of answers whose verdicts could be read: right ones, and wrong ones, which are right answers to other
+   * questions.
+   */
   right: number;
   wrong: number;
 }
 
-/** Kept, so that it is asked once; with the device hours that it took. `withJudge`: has the judge ready while it is asked. */
+/**
+ * Measures a judge once and keeps the result, with the device hours that it took. `withJudge` has the judge ready while
+ * it is asked.
+ */
 export function measuredJudge(
   run: Run,
   trials: readonly Trial[],
@@ -91,7 +103,7 @@ export function measuredJudge(
   return stage(join(run.folder, "plan", "judge"), identity, measure, json());
 }
 
-/** Sensitivity and specificity; each 0 where there is nothing to try it on. */
+/** Sensitivity and specificity; 0 where there is nothing to measure them on. */
 export async function measured(judge: Judge, trials: readonly Trial[], signal: AbortSignal): Promise<JudgeRecord> {
   const asked = trials.flatMap(({ prompt, criteria, right, wrong }) => [
     { prompt, criteria, answer: right, isRight: true },

@@ -1,4 +1,5 @@
-// What a reward judges drawn answers by beside verifiers: rubrics of the project, a judge whose errors are measured first, a preference model.
+// Means by which a reward judges drawn answers, besides verifiers: rubrics of the project, a judge whose errors are
+// measured first, and a preference model.
 
 import { invalid } from "../../base/errors.ts";
 import type { Trainer } from "../../engine/trainer.ts";
@@ -12,15 +13,15 @@ import { baseJudge, type JudgeRecord, measuredJudge, type Trial, trialsOf, withB
 import { type AskedModels, openRewardModels } from "./reward-models.ts";
 
 export interface Judging {
-  /** Without the document that is a rubric: nobody learns it. */
+  /** The run without the document that is the rubric, so that nothing is learned from it. */
   run: Run;
   means: Means;
-  /** Of the device, that measuring the judge took. */
+  /** Device hours that measuring the judge took. */
   hours: number;
   close(): Promise<void>;
 }
 
-/** `trainer`: has the base open when answers are judged. Throws a validation failure that names the field. */
+/** `trainer` must have the base open when answers are judged. Throws a validation failure that names the field. */
 export async function openJudging(ordered: Run, block: RewardBlock | null, trainer: () => Trainer): Promise<Judging> {
   const { means } = ordered.parts;
   if (block === null) return { run: ordered, means, hours: 0, close: async () => {} };
@@ -47,7 +48,7 @@ export async function openJudging(ordered: Run, block: RewardBlock | null, train
 
 type Rubrics = Partial<Pick<Means, "rubrics" | "itemRubrics">>;
 
-/** The rubric that the block names, or that each prompt of the data set has. */
+/** The rubric that the block names, or the rubrics that the data set has for its prompts. */
 function withRubric(run: Run, { rubric_ref: ref }: RewardBlock): { run: Run; rubrics: Rubrics } {
   const { documents, dataSet = [] } = run.snapshot;
   if (ref != null) {
@@ -90,7 +91,7 @@ function trialsFor(
   return trialsOf(items, () => criteria);
 }
 
-/** The judge that the reward names, with how often it errs, which is told. */
+/** The judge that the reward names (or the base), with its measured error rates, which are written to the log. */
 async function judgedBy(
   run: Run,
   { judge: named }: RewardModels,

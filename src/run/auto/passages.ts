@@ -1,8 +1,8 @@
-// What of the documents a question is about.
+// Finds the passages of the documents that questions are about.
 import { openStudyThread } from "../../study/thread.ts";
 import type { Run } from "../context.ts";
 
-/** Of each question the passage that a search by it and its answer finds; cut where both would not fit beside it. */
+/** For each question, the passage that a search by the question and its answer finds; null where none is found. */
 export async function passagesFor(
   run: Run,
   questions: readonly { instruction: string; response: string }[],

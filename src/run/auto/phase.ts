@@ -1,5 +1,6 @@
-// A phase of an auto-align carried out: from the adapter of one checkpoint to that of the next. What it makes is a stage, so that a run
-// that was killed after it never trains it again, and one that was killed in it goes on from its last save.
+// Carries out one phase of an auto-align: from the adapter of one checkpoint to that of the next. Its result is a
+// stage, so that a run killed after the phase does not train it again, and one killed during it continues from its last
+// save.
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeJsonDurably } from "../../base/files.ts";
@@ -21,15 +22,15 @@ import { editedName, type Represented, represent } from "./represent/represent.t
 /** A checkpoint: `base`, or what a phase made. */
 export interface Adapter {
   id: string;
-  /** As GGUF; null is the base. */
+  /** GGUF file; null for the base. */
   path: string | null;
-  /** alpha / rank is what it is multiplied by. An edit makes the rank larger than the recipe's. */
+  /** The adapter is scaled by alpha / rank. An edit makes the rank larger than the recipe's. */
   shape: AdapterShape;
   /** Rows of the documents that it and its parents were trained on. */
   rowsSeen: number;
 }
 
-/** What a phase left. */
+/** Result of a phase. */
 export interface PhaseMade {
   record: PhaseRecord;
   adapter: Omit<Adapter, "path">;
@@ -43,24 +44,24 @@ export interface PhaseOrder {
   run: Run;
   base: OpenedBase;
   prepared: Prepared;
-  /** Hours that this process spent before its first new work, which this phase may be. */
+  /** Hours that this process spent before its first new work, if this phase is that work. */
   startUp: () => number;
   /** Which phase of the auto-align this is, from 1. */
   number: number;
   plan: PhasePlan;
   from: Adapter;
-  /** Steps of all phases before it, which events count on from. */
+  /** Steps of all phases before it; events continue the count from there. */
   stepsBefore: number;
-  /** Of the request and everything else that the phase follows from. */
+  /** Identity of the request and of everything else that the phase depends on. */
   identity: string;
-  /** Dev items that a regression lost, by what they ask for. */
+  /** Reference answers of the dev items that a regression lost. */
   lostGolds: readonly string[];
   /** null where no phase may reinforce. */
   reinforcePlan: ReinforcePlan | null;
   means: Means;
-  /** Throws a validation failure where there is none. */
+  /** Adapter of a checkpoint. Throws a validation failure when there is none. */
   adapterOf: (checkpoint: string) => Adapter;
-  /** Of the checkpoint it starts from: the score of every dev item. */
+  /** Score of every dev item at the checkpoint that it starts from. */
   before: readonly number[];
 }
 
@@ -68,7 +69,7 @@ const idOfPhase = (number: number): string => `phase-${number}`;
 const placeOfPhase = (run: Run, number: number): string => join(run.folder, "plan", idOfPhase(number));
 export const adapterOfPhase = (run: Run, number: number): string => join(placeOfPhase(run, number), adapterFile);
 
-/** What an earlier process left of a phase that it did not end. */
+/** Folder of a phase's training checkpoints, kept until the phase has ended. */
 const checkpointsOfPhase = (run: Run, number: number): string => join(run.folder, "checkpoints", idOfPhase(number));
 
 const adapterFile = "adapter.gguf";
@@ -77,7 +78,7 @@ const recordFile = "phase.json";
 export const isCarriedOut = async (run: Run, number: number, identity: string): Promise<boolean> =>
   (await keptAt(placeOfPhase(run, number), identity)) !== null;
 
-/** Runs the phase, or reads what an earlier process made of it. `begin` is called before anything is trained. */
+/** Runs the phase, or reads the result that an earlier process left. `begin` is called before anything is trained. */
 export async function carryOut(order: PhaseOrder, begin: () => Promise<void>): Promise<PhaseMade> {
   const { run, base, number } = order;
   const checkpoints = checkpointsOfPhase(run, number);
@@ -107,7 +108,7 @@ export async function carryOut(order: PhaseOrder, begin: () => Promise<void>): P
 interface Trained {
   made: PhaseMade;
   training: Training;
-  /** Name in the trainer of what the phase made. */
+  /** Name in the trainer of the adapter that the phase made. */
   inTrainer: string;
 }
 
@@ -126,7 +127,7 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
     step: stepsBefore,
   });
   const opened = clock.monotonicMs();
-  // The loop's state has the seconds of steps that an earlier process made.
+  // The loop's state includes the seconds of steps that an earlier process made.
   const before = training.state.trainSeconds;
   const hours = (): number => (before + (clock.monotonicMs() - opened) / 1000) / 3600;
   const { inTrainer, shape, outcome } = await arms[plan.arm](order, training, () => hours() > plan.hours);
@@ -151,10 +152,10 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   return { made, training, inTrainer };
 }
 
-/** What an arm made: its name in the trainer, its shape, and what came of it where its steps do not say. */
+/** Result of an arm: its name in the trainer, its shape, and the outcome where the steps alone do not tell it. */
 type Worked = Omit<Represented, "outcome"> & Partial<Represented>;
 
-/** Works until its steps are done or `isOver`. */
+/** Works until its steps are done or `isOver` returns true. */
 type Work = (order: PhaseOrder, training: Training, isOver: () => boolean) => Promise<Worked>;
 
 const trained = ({ shape }: Training): Worked => ({ inTrainer: adapterName, shape });
@@ -209,12 +210,13 @@ async function supervised(
   return trained(training);
 }
 
-/** Rows whose answer a regression lost are at most this share of a phase: the others keep what is known. */
+/** Rows whose answer a regression lost are at most this share of a phase; the others preserve what is known. */
 const focusShare = 0.5;
 
 /**
- * The rows of a phase: those of each rung before those of the next, in a seeded order, from where its parents left off, and round again
- * after the last. A phase that follows a regression begins with rows that say what was lost.
+ * The rows of a phase: taken rung by rung, in a seeded order, from where its parents left off, starting over after the
+ * last, and then shuffled by the phase's seed. A phase that follows a regression also takes rows that contain the lost
+ * answers.
  */
 export function rowsOf(
   rows: readonly TrainingRow[],
@@ -278,7 +280,7 @@ async function distil(
   const usual = run.request.recipe.repair!;
   training.state.repair ??= { start: stepsBefore, from: stepsBefore };
   const repairing = { ...usual, steps: plan.steps, lr_factor: usual.lr_factor * plan.rate_factor };
-  // How many steps are enough is the planner's to say.
+  // The planner decides how many steps are enough.
   await repair(run, training, repairing, { isEnough: async () => false, isOver });
   return trained(training);
 }

@@ -1,4 +1,4 @@
-// What answers are drawn for in a phase of reinforcement, and the drawing of them.
+// The prompts of a reinforce phase, and how answers to them are drawn.
 import { formatChat } from "../../engine/chat-format.ts";
 import type { Trainer } from "../../engine/trainer.ts";
 import type { Run } from "../context.ts";
@@ -20,8 +20,8 @@ export interface Prompt {
 }
 
 /**
- * Those of the data set, where there is one, else questions of the study, with their answers: dev and sealed questions are none of them,
- * since rows that meet one were dropped.
+ * Prompts of the data set, where there is one, otherwise questions of the study, with their answers. Dev and sealed
+ * questions are not among them, because rows that meet one were dropped.
  */
 export function promptsOf(
   run: Run,
@@ -47,17 +47,17 @@ export function promptsOf(
   return [...prompts.values()];
 }
 
-/** Each prompt as often as it is answered. */
+/** Each prompt `size` times: once for each answer. */
 export const groupsOf = (prompts: readonly Prompt[], size: number): Prompt[] =>
   prompts.flatMap((prompt) => new Array<Prompt>(size).fill(prompt));
 
-/** Prompts in a seeded order, all of them before one comes again. */
+/** The prompt at position `at` of a seeded order, in which all prompts come once before one comes again. */
 export function promptAt(prompts: readonly Prompt[], seed: number, at: number): Prompt {
   const round = Math.floor(at / prompts.length);
   return prompts[permutation(seed, round, prompts.length)[at % prompts.length]!]!;
 }
 
-/** An answer to each prompt, by the adapter as it stands. */
+/** An answer to each prompt, by the current adapter. */
 export const drawn = (
   { tokenizer }: Run,
   trainer: Trainer,

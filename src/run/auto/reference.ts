@@ -1,18 +1,24 @@
-// The `reference_policy` block of a configuration → what a KL penalty holds the policy to.
+// Reads the `reference_policy` block of a configuration: the reference to which a KL penalty holds the policy.
 import { invalid } from "../../base/errors.ts";
 import type { AdapterShape, Trainer } from "../../engine/trainer.ts";
 import { adapterName, type Training } from "../training.ts";
 
 export interface ReferencePlan {
-  /** base: without an adapter. initial: as the phase began. checkpoint: another one's adapter. emaDecay: a moving average. null: none. */
+  /**
+   * base: no adapter. initial: the policy as the phase began. checkpoint: that checkpoint's adapter. emaDecay: a moving
+   * average of the policy. null: no reference.
+   */
   source: "base" | "initial" | { checkpoint: string } | { emaDecay: number } | null;
-  /** Nats a token that the penalty's coefficient is led towards; null leaves it as it is. */
+  /**
+   * Target KL in nats per token, towards which the penalty's coefficient is adjusted; null leaves the coefficient as it
+   * is.
+   */
   klTarget: number | null;
 }
 
 const refused = (field: string, message: string) => invalid(["config", "reference_policy", field], message);
 
-/** Values of the block are not null. A decay asks for the average that it is of. */
+/** Values of the block are not null. A given `ema_decay` makes the moving average the default source. */
 export function resolveReference(block: Record<string, unknown>, klCoef: number): ReferencePlan {
   const { enabled = klCoef > 0, kl_target: target = null, ema_decay: decay } = block;
   const { source = decay === undefined ? "base" : "ema" } = block;
@@ -27,7 +33,10 @@ export function resolveReference(block: Record<string, unknown>, klCoef: number)
   return { source: enabled ? held : null, klTarget: target as number | null };
 }
 
-/** Remembers about a hundred steps: more than a usual phase has, so that the reference trails the policy through all of it. */
+/**
+ * Averages over about a hundred steps, more than a usual phase has, so that the reference trails the policy through all
+ * of it.
+ */
 const usualDecay = 0.99;
 
 function sourceOf(source: unknown, decay: unknown = usualDecay): NonNullable<ReferencePlan["source"]> {
@@ -42,15 +51,15 @@ function sourceOf(source: unknown, decay: unknown = usualDecay): NonNullable<Ref
 }
 
 export interface Reference {
-  /** Name of its adapter inside the trainer; null is the base. */
+  /** Name of its adapter in the trainer; null is the base. */
   adapter: string | null;
-  /** Of a moving average of the policy, what it keeps of itself at every step; null of a reference that stands still. */
+  /** Share of itself that a moving average keeps at every step; null for a fixed reference. */
   decay: number | null;
 }
 
 const referenceName = "reference";
 
-/** What stands still: `path` is its adapter as GGUF, of that shape; null is the base. */
+/** Opens a fixed reference: `path` is its adapter as GGUF, of that shape; null is the base. */
 export async function openReference(
   trainer: Trainer,
   { path, shape }: { path: string | null; shape: AdapterShape },
@@ -61,14 +70,17 @@ export async function openReference(
   return { adapter: referenceName, decay: null };
 }
 
-/** The policy as the phase began, from where its average sets out; else where the checkpoint that the phase goes on from has it. */
+/**
+ * Opens a moving average of the policy: from the checkpoint that the phase resumes from, otherwise from the adapter
+ * that the phase began with.
+ */
 export async function openAverage(
   training: Training,
   { path }: { path: string | null },
   decay: number,
 ): Promise<Reference> {
   const { trainer, checkpoints, shape, state } = training;
-  // Of the same seed as the policy: without a path both begin with the same A, and B = 0.
+  // Created with the policy's seed: without a path both start with the same A, and B = 0.
   await trainer.createAdapter(referenceName, shape);
   const found = await checkpoints.at(state.step);
   const from = found === null ? path : found.averageFolder;
@@ -77,7 +89,7 @@ export async function openAverage(
   return { adapter: referenceName, decay };
 }
 
-/** After a step of the policy. */
+/** Updates a moving average after a step of the policy. */
 export async function followPolicy(trainer: Trainer, { adapter, decay }: Reference): Promise<void> {
   if (adapter !== null && decay !== null) await trainer.averageAdapter(adapter, adapterName, decay);
 }
@@ -87,10 +99,13 @@ export async function closeReference(training: Training, { adapter }: Reference)
   if (adapter !== null) await training.trainer.dropAdapter(adapter);
 }
 
-/** Sequences over which the coefficient of an adaptive KL penalty follows its target. */
+/** Number of sequences over which the coefficient of an adaptive KL penalty follows its target. */
 const horizon = 10_000;
 
-/** Ziegler et al., 2019: the coefficient rises while the policy is further from its reference than the target, and falls below it. */
+/**
+ * Ziegler et al., 2019: the coefficient rises while the policy is further from its reference than the target, and falls
+ * while it is closer.
+ */
 export function followTarget(
   { klTarget }: ReferencePlan,
   { reinforce }: Training["state"],

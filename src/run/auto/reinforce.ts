@@ -1,5 +1,6 @@
-// A phase of reinforcement: answers are drawn from the adapter itself in groups, one group a prompt, each answer is paid, and a step makes
-// what was paid more than its group likelier. Everything a step does follows from its number, the weights and the loop's state.
+// A reinforce phase. Answers are drawn from the adapter itself, one group per prompt; each answer gets a reward; and a
+// step makes answers likelier that were paid more than their group. Everything a step does follows from its number, the
+// weights and the loop's state.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { Rows, WeightedRows } from "../../engine/trainer.ts";
@@ -28,7 +29,7 @@ import { drawn, groupsOf, type Prompt, promptAt, promptsOf } from "./prompts.ts"
 import { followPolicy, followTarget, type Reference, type ReferencePlan, resolveReference } from "./reference.ts";
 import { resolveSampling, type SamplingPlan } from "./sampling.ts";
 
-/** What a phase of reinforcement is made of, every default filled in. */
+/** Settings of a reinforce phase, with every default filled in. */
 export interface ReinforcePlan {
   objective: Objective;
   reward: RewardPlan;
@@ -39,13 +40,13 @@ export interface ReinforcePlan {
   /** Optimizer steps that the answers of one draw are split over. */
   innerSteps: number;
   skipsEqualGroups: boolean;
-  /** What is followed and looks like a mistake. */
+  /** Warnings about settings that are followed but look like a mistake. */
   warnings: string[];
   /** Settings that change nothing. */
   ignored: PlanLimits["ignored"];
 }
 
-/** Of the learning rate of supervised phases: published runs reinforce at a tenth (losses-and-config, §13). */
+/** Share of the learning rate of supervised phases: published runs reinforce at a tenth (losses-and-config, §13). */
 const rateShare = 0.1;
 
 type Config = NonNullable<AutoAlignRequest["config"]>;
@@ -75,11 +76,13 @@ export function resolveReinforce(config: Config | null, means: Means, context: n
   };
 }
 
-/** null is the same as nothing. */
+/** Drops null fields, because null means the same as absent. */
 const defined = (block: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(block).filter(([, value]) => value != null));
 
-/** Draws in a row that pay all answers of every group alike: there is nothing to learn from. */
+/**
+ * Draws in a row that pay all answers of every group alike, after which the phase ends: there is nothing to learn from.
+ */
 const mostWithoutSignal = 5;
 
 export interface ReinforceOrder {
@@ -95,7 +98,7 @@ export interface ReinforceOrder {
   isOver: () => boolean;
 }
 
-/** Trains for so many optimizer steps, until its time is over, or until draws have nothing left to tell. */
+/** Trains until `steps` optimizer steps are done, `isOver` returns true, or draws give no learning signal any more. */
 export async function reinforce(order: ReinforceOrder): Promise<void> {
   const { run, training, plan, steps, stepsBefore, isOver } = order;
   const { state } = training;
@@ -123,7 +126,7 @@ const environmentOf = async (run: Run, { maxTurns, tools }: EnvironmentPlan): Pr
   toolbox: tools.length === 0 ? null : await openToolbox(run, tools),
 });
 
-/** An answer with what was paid for it. */
+/** An answer with its advantage per token. */
 interface Answer {
   prompt: Prompt;
   said: Episode;
@@ -172,7 +175,10 @@ async function draw(order: ReinforceOrder, prompts: readonly Prompt[], environme
   }
 }
 
-/** Those that a step learns from: not those whose reward is unknown, nor, unless asked for, groups that were all paid alike. */
+/**
+ * The answers that a step learns from. Left out are those with unknown rewards and, if `skipsEqualGroups`, groups that
+ * were paid alike.
+ */
 function answersOf(plan: ReinforcePlan, asked: readonly Prompt[], said: readonly Episode[], paid: Paid): Answer[] {
   const { groupSize } = plan.sampling;
   const rewarded = said.map((episode, at) => ({ reward: paid.rewards[at]!, length: placesOf(episode).length }));
@@ -196,7 +202,7 @@ function split<T>(all: readonly T[], parts: number): T[][] {
   return Array.from({ length: Math.ceil(all.length / size) }, (_, at) => all.slice(at * size, (at + 1) * size));
 }
 
-/** Answers behind their prompts, as the trainer takes them. */
+/** Prompts followed by their answers, in the form the trainer takes. */
 const rowsOf = (answers: readonly Answer[]): Rows =>
   packed(answers.map(({ prompt, said }) => [...prompt.tokens, ...said.tokens]));
 
@@ -205,11 +211,17 @@ interface Stepped {
   loss: number;
   gradNorm: number;
   tokens: number;
-  /** Nats a token that the pass is apart from what the sampler said: its rounding, and in further steps of a draw what was learned. */
+  /**
+   * Divergence of the pass from the sampler in nats per token: rounding, and in later steps of a draw also what was
+   * learned.
+   */
   samplerKl: number;
 }
 
-/** Σ of the k3 estimate of KL(sampler‖pass) over the answers' tokens: never below 0, and with little spread where both are close. */
+/**
+ * Σ of the k3 estimate of KL(sampler‖pass) over the answers' tokens: never below 0, and with little variance where both
+ * are close.
+ */
 function apartFrom(call: readonly Answer[], logprobs: Float32Array): number {
   let sum = 0;
   let at = 0;
@@ -224,7 +236,7 @@ function apartFrom(call: readonly Answer[], logprobs: Float32Array): number {
   return sum;
 }
 
-/** `hasMoved`: whether the weights are other ones than those that drew the answers. */
+/** `hasMoved`: whether the weights have changed since they drew the answers. */
 async function step(order: ReinforceOrder, answers: readonly Answer[], hasMoved: boolean): Promise<Stepped> {
   const { run, training, plan, reference, stepsBefore, steps, rateFactor } = order;
   const { trainer, hello, state, peakRate } = training;
@@ -263,10 +275,10 @@ async function step(order: ReinforceOrder, answers: readonly Answer[], hasMoved:
   return { evaluated, loss, gradNorm, tokens, samplerKl: apart / trained };
 }
 
-/** Of the policy's own tokens, behind the prompt. */
+/** Positions of the policy's own tokens, counted from the end of the prompt. */
 const placesOf = ({ isOwn }: Episode): number[] => isOwn.flatMap((own, place) => (own ? [place] : []));
 
-/** The loss stands on the policy's own tokens: what a tool said, nobody learns. */
+/** The loss covers only the policy's own tokens: what a tool returned is not learned. */
 export function masked({ prompt, said, advantage }: Answer): Pick<Trajectory, "mask" | "advantages"> {
   const length = prompt.tokens.length + said.tokens.length;
   const [mask, advantages] = [new Float64Array(length), new Float64Array(length)];
@@ -277,7 +289,7 @@ export function masked({ prompt, said, advantage }: Answer): Pick<Trajectory, "m
   return { mask, advantages };
 }
 
-/** `now`: what the weights say now; null: what they said when they drew. */
+/** `now`: log-probs under the current weights; null: those from the draw are current. */
 function trajectoryOf(
   call: readonly Answer[],
   at: number,
@@ -309,9 +321,9 @@ function weightedBy(rows: Rows, evaluated: readonly Evaluated[]): WeightedRows {
 
 interface ToldStep extends Stepped {
   paid: Paid;
-  /** Share of the drawn answers that taught nothing. */
+  /** Share of the drawn answers that gave no learning signal. */
   equal: number;
-  /** Of an episode, on average. */
+  /** Mean turns per episode. */
   turns: number;
 }
 
@@ -347,7 +359,7 @@ async function tellStep(order: ReinforceOrder, told: ToldStep): Promise<void> {
   );
 }
 
-/** Of a draw that taught nothing. */
+/** Logs a draw that gave no learning signal. */
 const tellDraw = ({ run, training }: ReinforceOrder, paid: Paid): Promise<void> =>
   run.events.append({
     kind: "step",

@@ -1,5 +1,5 @@
-// What an auto-align says of itself in report.json: how the score went with the hours, what each phase was expected to bring and brought,
-// what became of the wrong answers by their class, and why it ended.
+// The auto-align's part of report.json: how the score went with the hours, what each phase was expected to bring and
+// what it brought, what became of the wrong answers by class, and why the run ended.
 import { scoreOf } from "../../base/statistics/intervals.ts";
 import type { RunResult } from "../../contract/run-folder.ts";
 import { type DeficitClass, deficitClasses, deficitOf, isRight } from "../plan/deficits.ts";
@@ -11,7 +11,7 @@ import type { Metric } from "../rewards/metric.ts";
 
 export type AutoAlignReport = ReturnType<typeof autoAlignReport>;
 
-/** `hours`: spent when each checkpoint was checked, the base's first. `why`: of the last decision. */
+/** `hours`: spent by the time each checkpoint was checked, the base first. `why`: reason for the last decision. */
 export function autoAlignReport(
   state: PlanState,
   told: NonNullable<RunResult["auto_align"]>,
@@ -22,7 +22,7 @@ export function autoAlignReport(
   const byId = new Map(state.checkpoints.map((checkpoint) => [checkpoint.id, checkpoint]));
   return {
     target_score: state.limits.target_score,
-    /** What the target, dev's scores and looks are of. */
+    /** Metric of the target, of dev's scores and of looks. */
     metric,
     status: told.status,
     confirmed: told.confirmed,
@@ -33,7 +33,7 @@ export function autoAlignReport(
     /** What the profile of the base's representations found; null where no edit was allowed. */
     profile: state.diagnosis.profile,
     looks: state.looks.map((look) => judgeLook(look, state.limits.target_score)),
-    /** Dev score of every checkpoint by the hours that were spent by then, with its 95 % interval. */
+    /** Dev score of every checkpoint with its 95 % interval, by the hours spent until then. */
     course: state.checkpoints.map(({ id, parent, dev }, at) => {
       const { score, low, high, n } = scoreOf(dev, clusters);
       const phase = made.get(id) ?? null;
@@ -46,12 +46,12 @@ export function autoAlignReport(
         }),
       };
     }),
-    /** Dev items by why the base had them wrong, and what became of them at the checkpoint that was chosen. */
+    /** Dev items by the reason why the base had them wrong, and how many of them are right at the chosen checkpoint. */
     flow: flowOf(state, byId.get(told.checkpoint)!.dev),
   };
 }
 
-/** 80 % of outcomes should lie between `least` and `most`. */
+/** Normal quantile such that 80 % of outcomes should lie between `least` and `most`. */
 const z80 = 1.2816;
 
 function forecastOf(

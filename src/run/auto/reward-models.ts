@@ -1,5 +1,5 @@
-// The models beside the base that a reward names. A run holds none of them: the appliance is asked, and what it says is kept in the run's
-// folder, so that a run that was killed asks nothing twice and pays the same.
+// The models other than the base that a reward names. A run holds none of them: it asks the appliance and keeps the
+// answers in its folder, so that a run that was killed asks nothing twice and pays the same.
 import type { ModelQuestion } from "../../contract/run-folder.ts";
 import { filled, ownOrEnglish } from "../../study/languages.ts";
 import type { Run } from "../context.ts";
@@ -7,7 +7,7 @@ import { Unanswered } from "../control.ts";
 import { openMemory } from "../folder/memory.ts";
 import type { Judge, PreferenceModel } from "../rewards/judged.ts";
 
-/** As domain/alignments/snapshot.ts removes it. */
+/** domain/alignments/snapshot.ts removes the file by this name. */
 const fileName = "reward-models.jsonl";
 
 export interface AskedModels {
@@ -21,9 +21,9 @@ export async function openRewardModels({
   parts: { control },
 }: Pick<Run, "folder" | "parts">): Promise<AskedModels> {
   const memory = await openMemory(folder, fileName);
-  /** Questions whose answers are on their way: equal answers of a group are asked about once. */
+  /** Questions whose answers are pending, so that equal answers of a group are asked about once. */
   const underWay = new Map<string, Promise<string>>();
-  /** The file is written one answer after the other. */
+  /** Writes to the file are chained, one answer after the other. */
   let written: Promise<void> = Promise.resolve();
 
   async function answerTo(key: string, question: ModelQuestion): Promise<string> {
@@ -71,7 +71,7 @@ export async function openRewardModels({
   };
 }
 
-/** Of the first word that the judge says; null where that is neither. */
+/** Verdict by the judge's first word; null where that is neither yes nor no. */
 function verdictOf(said: unknown, yes: string, no: string): boolean | null {
   const first = typeof said === "string" ? /\p{L}+/u.exec(said)?.[0].toLowerCase() : undefined;
   if (first === yes.toLowerCase()) return true;

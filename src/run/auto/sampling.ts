@@ -1,14 +1,14 @@
-// The `sampling` block of a configuration → how answers are drawn, every default filled in.
+// Reads the `sampling` block of a configuration: how answers are drawn, with every default filled in.
 import { invalid } from "../../base/errors.ts";
 
 export interface SamplingPlan {
-  /** Prompts of a draw, and answers to each. */
+  /** Prompts per draw, and answers per prompt. */
   groups: number;
   groupSize: number;
   maxTokens: number;
-  /** Of a prompt and all that follows it. */
+  /** Most tokens of a prompt and all that follows it. */
   maxSeqLen: number;
-  /** Longer prompts are not asked. */
+  /** Longer prompts are not used. */
   maxPromptTokens: number;
   temperature: number;
   topK: number;
@@ -19,10 +19,10 @@ export interface SamplingPlan {
 
 const refused = (field: string, message: string) => invalid(["config", "sampling", field], message);
 
-/** Answers of a benchmark are short; a longer one is cut and paid as it stands. */
+/** Default of `max_tokens`. Answers of a benchmark are short; a longer one is cut and rewarded as it stands. */
 const usualTokens = 48;
 
-/** Values of the block are not null. `context`: tokens that the base takes; `inner`: optimizer steps of a draw. */
+/** Values of the block are not null. `context`: tokens that the base takes; `inner`: optimizer steps per draw. */
 export function resolveSampling(
   block: Record<string, unknown>,
   { context, inner }: { context: number; inner: number },

@@ -1,19 +1,19 @@
-// Arithmetic as a tool: numbers, + - * / ^ and brackets, and nothing else of any language.
+// Arithmetic as a tool: numbers, + - * / ^ and brackets, and no other syntax.
 //
 //   sum     product (+|- product)*
 //   product power (*|/ power)*
 //   power   (+|-)* atom [^ power]         -2^2 is -4, 2^-1 is 0.5, 2^3^2 is 512
 //   atom    number | ( sum )
 
-/** What is wrong with an expression; its message goes to whoever wrote it. */
+/** An invalid expression; the message goes to the author of the expression. */
 export class NotArithmetic extends Error {}
 
 const longest = 200;
 const token = /\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\.\d+|[-+*/^()])/y;
-/** As many digits as a reader needs; the last ones of a double are noise. */
+/** Significant digits of a result; the last ones of a double are noise. */
 const digits = 12;
 
-/** Throws NotArithmetic. */
+/** Value of an expression. Throws NotArithmetic. */
 export function calculated(expression: string): string {
   if (expression.length > longest) throw new NotArithmetic(`an expression has at most ${longest} characters`);
   const tokens = tokensOf(expression.replaceAll("×", "*").replaceAll("÷", "/").replaceAll("−", "-"));

@@ -1,11 +1,12 @@
-// Between two turns: which call the policy wrote, and the tokens by which the tool's answer goes on behind its own.
+// Between two turns: finds the call that the policy wrote, and makes the tokens that continue its turn with the tool's
+// answer.
 import { invalid } from "../../base/errors.ts";
 import { type ChatMessage, callFormatOf, formatChat } from "../../engine/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import { type CallFormat, jsonLength, type Tool } from "../../engine/tool-format.ts";
 import type { Call } from "./tools.ts";
 
-/** The first call in what the policy said; undefined where it called nothing, null where the call cannot be read. */
+/** The first call in the policy's text; undefined when there is none, null when the call cannot be read. */
 export function callIn(text: string, { before, nameKey, argumentsKey }: CallFormat): Call | undefined {
   const mark = before.trim();
   const at = text.indexOf(mark);
@@ -16,7 +17,7 @@ export function callIn(text: string, { before, nameKey, argumentsKey }: CallForm
   const name = called?.[nameKey];
   const given = called?.[argumentsKey];
   if (typeof name === "string" && isObject(given)) return { name, arguments: given };
-  // Of a form without a mark, braces alone are no call.
+  // In a format without a mark, braces alone are not a call.
   return mark === "" ? undefined : null;
 }
 
@@ -32,7 +33,10 @@ function objectIn(text: string): Record<string, unknown> | null {
   }
 }
 
-/** The call in the tokens of a turn. Models mark calls by tokens that are no text anywhere else. */
+/**
+ * The call in the tokens of a turn. Models mark calls with tokens that have no text otherwise, so their names are read
+ * here.
+ */
 export function calledBy(tokenizer: Tokenizer, tokens: Int32Array): Call | undefined {
   const bytes = [...tokens].map((token) => {
     const own = tokenizer.bytesOf(token);
@@ -42,12 +46,13 @@ export function calledBy(tokenizer: Tokenizer, tokens: Int32Array): Call | undef
 }
 
 /**
- * What stands between a turn that called and the next one: the template's words around the tool's answer. It is read off a conversation of
- * one call, since the policy's own tokens stay as they were sampled. Throws a validation failure where the template cannot go on.
+ * The tokens between a turn that made a call and the next one: the template's text around the tool's answer. They are
+ * taken from a formatted conversation with one call, because the policy's own tokens stay as they were sampled. Throws
+ * a validation failure where the template cannot continue.
  */
 export function continuation(tokenizer: Tokenizer, used: readonly Tool[], answer: string): number[] {
   const { name } = used[0]!;
-  // Nine letters and digits: some templates insist.
+  // Nine letters and digits, which some templates require.
   const call = { id: "call00001", name, arguments: "{}" };
   const asked: ChatMessage[] = [{ role: "user", content: "?" }];
   const called: ChatMessage[] = [...asked, { role: "assistant", content: "", toolCalls: [call] }];
@@ -65,7 +70,7 @@ export function continuation(tokenizer: Tokenizer, used: readonly Tool[], answer
   // The policy has written the end of its turn itself, where the template has one.
   const end = before.slice(0, same).findLastIndex((token) => tokenizer.eog.has(token));
   if (end >= prompt.length) return whole.slice(end + 1);
-  // Without one, what the template writes after an answer is still to come.
+  // Without one, the text that the template writes after a turn still has to be added.
   const said: ChatMessage[] = [...asked, { role: "assistant", content: "x" }];
   const plain = formatChat(tokenizer, said, { tools: used, addGenerationPrompt: false });
   const after = plain.slice(prompt.length + tokenizer.encode("x", false).length);

@@ -1,5 +1,6 @@
-// Episodes: what the policy says to prompts, in one turn or in several between which tools answer. All episodes that go on are drawn
-// together, turn by turn. The policy's tokens stay as they were sampled, with their log-probs; what tools say is no token of its own.
+// Episodes: what the policy says to prompts, in one turn, or in several between which tools answer. All unfinished
+// episodes are drawn together, turn by turn. The policy's tokens stay as they were sampled, with their log-probs;
+// tokens from tools do not count as its own.
 import type { Tokenizer } from "../../engine/generator.ts";
 import type { SampledRow, Trainer, TrainerSampling } from "../../engine/trainer.ts";
 import type { SamplingPlan } from "../auto/sampling.ts";
@@ -9,13 +10,13 @@ import { calledBy, continuation } from "./calls.ts";
 import { type Toolbox, type ToolName, tools } from "./tools.ts";
 
 export interface Episode {
-  /** Behind the prompt. */
+  /** Tokens after the prompt. */
   tokens: number[];
-  /** By token: whether the policy sampled it. */
+  /** For each token: whether the policy sampled it. */
   isOwn: boolean[];
-  /** Of the policy's tokens, in nats at temperature 1; 0 of the others. */
+  /** Log-probs of the policy's tokens, in nats at temperature 1; 0 for the others. */
   logprobs: number[];
-  /** What the last turn says. */
+  /** Text of the last turn. */
   answer: string;
   turns: number;
 }
@@ -29,7 +30,7 @@ export interface Environment {
 
 export const singleTurn: Environment = { maxTurns: 1, tools: [], toolbox: null };
 
-/** Draws of one turn differ from those of the next. */
+/** Added to the seed for each turn, so that draws differ between turns. */
 const seedStride = 1_000_003;
 
 interface Drawing {
@@ -40,7 +41,7 @@ interface Drawing {
   environment: Environment;
 }
 
-/** An episode for each prompt, by the adapter as it stands. */
+/** An episode for each prompt, by the current adapter. */
 export async function drawEpisodes(
   { tokenizer, trainer, adapter, sampling, environment }: Drawing,
   prompts: readonly (readonly number[])[],
@@ -61,7 +62,7 @@ export async function drawEpisodes(
     open = open.filter((at, index) => {
       const next = answered(tokenizer, environment, said[index]!);
       const length = prompts[at]!.length + episodes[at]!.tokens.length + (next?.length ?? 0);
-      // Without room for another turn the call is the last word.
+      // Without room for another turn, the episode ends with the call.
       if (next === null || length + maxTokens > sampling.maxSeqLen) return false;
       append(episodes[at]!, next);
       return true;
@@ -84,7 +85,7 @@ function append(episode: Episode, tokens: readonly number[]): void {
   episode.logprobs.push(...tokens.map(() => 0));
 }
 
-/** What a tool answers to the call of a turn; null where nothing was called, or the turn was cut. */
+/** Tokens of a tool's answer to the call of a turn; null where nothing was called, or the turn was cut. */
 function answered(
   tokenizer: Tokenizer,
   { tools: names, toolbox }: Environment,

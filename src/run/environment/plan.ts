@@ -1,12 +1,12 @@
-// The `environment` block of a configuration → turns and tools of an episode.
+// Reads the `environment` block of a configuration: turns and tools of an episode.
 import { invalid } from "../../base/errors.ts";
 import type { PlanLimits } from "../plan/state.ts";
 import { type ToolName, toolNames } from "./tools.ts";
 
 export interface EnvironmentPlan {
-  /** Of the policy in an episode; an answer without a call ends it sooner. */
+  /** Most turns of the policy in an episode; an answer without a call ends it sooner. */
   maxTurns: number;
-  /** Empty: one turn. */
+  /** Empty for a single turn. */
   tools: readonly ToolName[];
   /** Settings that change nothing. */
   ignored: PlanLimits["ignored"];
@@ -18,7 +18,10 @@ const usualTurns = 4;
 
 const refused = (field: string, message: string) => invalid(["config", "environment", field], message);
 
-/** Values of the block are not null. Without a type it is several turns where tools, or more turns than one, are asked for. */
+/**
+ * Values of the block are not null. The default type is multi_turn where tools, or more turns than one, are asked for,
+ * else single_turn.
+ */
 export function resolveEnvironment(block: Record<string, unknown>): EnvironmentPlan {
   const turns = turnsOf(block.max_turns);
   const tools = toolsOf(block.tools);

@@ -1,4 +1,4 @@
-// The tools of an environment of several turns. Whatever a policy makes of a call, it gets an answer: an error is one too.
+// The tools of an environment of several turns. Every call gets an answer, which may be an error message.
 import type { Tool } from "../../engine/tool-format.ts";
 import { lexiconOf } from "../../study/lexicon.ts";
 import { headingOf } from "../../study/passages.ts";
@@ -15,23 +15,23 @@ const withText = (name: ToolName, description: string, field: string, of: string
   parameters: { type: "object", properties: { [field]: { type: "string", description: of } }, required: [field] },
 });
 
-/** As the policy is told of them. */
+/** The tools as described to the policy. */
 export const tools: Readonly<Record<ToolName, Tool>> = {
   calculator: withText("calculator", "Computes an arithmetic expression.", "expression", "For example (3 + 4) * 2"),
   search: withText("search", "Finds passages of the organisation's documents.", "query", "Words of what is looked for"),
 };
 
-/** A call as the policy wrote it; null where it is no JSON object of a name and arguments. */
+/** A call as the policy wrote it; null where it is not a JSON object with a name and arguments. */
 export type Call = { name: string; arguments: Record<string, unknown> } | null;
 
 export interface Toolbox {
   answer(call: Call): string;
 }
 
-/** Passages that a search shows. */
+/** Most passages that a search shows. */
 const mostFound = 2;
 
-/** Reads the documents where one of the tools needs them: once, and in a thread of its own. */
+/** Reads the documents if one of the tools needs them: once, in a separate thread. */
 export async function openToolbox(run: Run, names: readonly ToolName[]): Promise<Toolbox> {
   const search = names.includes("search") ? await openSearch(run) : null;
   const use: Record<ToolName, (text: string) => string> = {

@@ -1,4 +1,4 @@
-// What a recipe adds to the base: known before a run, which asks the trainer what it takes, and to the run itself.
+// What a recipe adds to the base. Needed before a run, to ask the trainer what the run takes, and by the run itself.
 import { Failure } from "../../base/errors.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
 import type { AdapterShape, AdapterTarget } from "../../engine/trainer.ts";
@@ -6,7 +6,7 @@ import type { AdapterShape, AdapterTarget } from "../../engine/trainer.ts";
 const attention: AdapterTarget[] = ["attn_q", "attn_k", "attn_v", "attn_output"];
 const feedForward: AdapterTarget[] = ["ffn_gate", "ffn_up", "ffn_down"];
 
-/** What the trainer makes of a recipe's adapter block. Throws run_folder_invalid when nothing would be trained. */
+/** The adapter shape of a recipe. Throws run_folder_invalid when nothing would be trained. */
 export function shapeOf({ adapter, training }: Pick<Recipe, "adapter" | "training">): AdapterShape {
   const targets: AdapterTarget[] = [
     ...(adapter.train_attn ? attention : []),

@@ -1,5 +1,6 @@
-// Answers of models by what was asked, in a file of the run's folder: a run killed while it prepares asks nothing twice. Only their
-// places in the file are kept in memory, since what the base says of many rows is hundreds of megabytes.
+// Answers of models by what was asked, in a file of the run's folder, so that a run killed while it prepares asks
+// nothing twice. Only their places in the file are held in memory, because the base's answers for many rows are
+// hundreds of megabytes.
 import { createReadStream } from "node:fs";
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,10 +12,10 @@ export interface Memory {
   close(): Promise<void>;
 }
 
-/** What is asked while rows are made. */
+/** File for what is asked while rows are made. */
 const answersFile = "answers.jsonl";
 
-/** Bytes of an answer in the file. */
+/** Position of an answer in the file, in bytes. */
 interface Place {
   from: number;
   bytes: number;
@@ -22,7 +23,7 @@ interface Place {
 
 const newline = 10;
 
-/** A line is {"key":"…","answer":"…"}, with the hash of the key: each part has its place. */
+/** A line is {"key":"…","answer":"…"}, with the hash of the key: every part before the answer has a fixed position. */
 const beforeHash = '{"key":"';
 const afterHash = '","answer":';
 const hashLength = sha256("").length;
@@ -33,7 +34,7 @@ export async function openMemory(runFolder: string, fileName = answersFile): Pro
   const path = join(runFolder, fileName);
   const { places, end } = await readPlaces(path);
   const file = await open(path, "a+", 0o600);
-  // A line that was torn would swallow the next one.
+  // A torn last line is removed, because the next one would be joined to it.
   await file.truncate(end);
   await syncFolder(runFolder);
   let size = end;
@@ -50,7 +51,7 @@ export async function openMemory(runFolder: string, fileName = answersFile): Pro
   };
 }
 
-/** Once the rows are made nothing is asked any more. */
+/** Removes the file once the rows are made, because nothing more is asked then. */
 export const removeMemory = (runFolder: string): Promise<void> => rm(join(runFolder, answersFile), { force: true });
 
 async function readAnswer(file: FileHandle, place: Place | undefined): Promise<string | undefined> {
@@ -59,22 +60,22 @@ async function readAnswer(file: FileHandle, place: Place | undefined): Promise<s
   try {
     return JSON.parse(buffer.toString("utf8")) as string;
   } catch {
-    // A line that something else damaged is no answer.
+    // A line damaged by something else counts as no answer.
     return undefined;
   }
 }
 
-/** The answer's in a line that begins at `start` and whose newline is at `stop`. */
+/** Place of the answer in a line that begins at `start` and whose newline is at `stop`. */
 const placeOf = (start: number, stop: number): Place => ({
   from: start + beforeAnswer,
   bytes: stop - start - beforeAnswer - afterAnswer.length,
 });
 
-/** Of whole lines; `end`: the byte after the last of them. */
+/** Places of the answers in whole lines; `end`: the byte after the last whole line. */
 async function readPlaces(path: string): Promise<{ places: Map<string, Place>; end: number }> {
   const places = new Map<string, Place>();
   let [start, at] = [0, 0];
-  /** As much of the line as its hash stands in. */
+  /** The beginning of the current line, as far as the answer: it contains the hash. */
   let head = "";
   try {
     for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {

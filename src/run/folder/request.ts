@@ -19,7 +19,7 @@ import type { StudyRow } from "../../study/row.ts";
 
 /** A prompt of a data set with its answer. */
 export interface DataSetRow extends StudyRow {
-  /** As its column says it; absent where there is none. */
+  /** From the data set's column; absent where it has none. */
   rubric?: string;
 }
 
@@ -27,9 +27,12 @@ export interface Snapshot {
   documents: SnapshotDocument[];
   /** The dev split; empty without a benchmark. */
   dev: SnapshotItem[];
-  /** Of all questions of the benchmark; null without one, and in folders that an older version made. */
+  /** Marks of all questions of the benchmark; null without one, and in folders that an older version made. */
   marks: QuestionMarks | null;
-  /** Rows of the documents that are a data set, which stand among `documents` no longer; absent where the recipe names none. */
+  /**
+   * Rows of the documents that are a data set, which are then no longer in `documents`; absent where the recipe names
+   * none.
+   */
   dataSet?: readonly DataSetRow[];
 }
 
@@ -83,7 +86,7 @@ export async function verifyBase(request: RunRequest): Promise<void> {
   if (found !== request.base.sha256) throw damaged("request.json", "base.sha256 is not that of the file at base.path");
 }
 
-/** What makes two requests the same work: another fence, budget or version does not change the rows or the recipe. */
+/** Identity of the work: another fence, budget or version does not change the rows or the recipe. */
 export function identityOf(request: RunRequest): string {
   const { alignment_id, recipe, base, documents, dev, teacher, organisation } = request;
   return sha256(JSON.stringify({ alignment_id, recipe, base: base.sha256, documents, dev, teacher, organisation }));

@@ -1,16 +1,17 @@
-// The models beside the base that the reward of an auto-align asks: a judge of another name than `base`, and a preference model. The
-// appliance looks them up before a run is queued and asks them for it; the run asks the appliance.
+// The models other than the base that the reward of an auto-align asks: a judge named other than `base`, and a
+// preference model. The appliance looks them up before a run is queued and asks them for the run; the run asks the
+// appliance.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 
-/** As they are named, or the ids that the names stand for. */
+/** The names as given, or the ids that they stand for. */
 export interface RewardModels {
-  /** Of this appliance, or where a provider is named of that upstream. */
+  /** A model of this appliance or, where a provider is named, of that upstream. */
   judge: { model: string; provider: string | null } | null;
   preferenceModel: string | null;
 }
 
-/** As `llm_judge.judge_model` names the base of the run, which judges where no other is named. */
+/** Value of `llm_judge.judge_model` that names the run's base, which judges where no other judge is named. */
 export const baseJudgeName = "base";
 
 export const rewardFields = {
@@ -19,7 +20,7 @@ export const rewardFields = {
   preferenceModel: ["config", "reward", "preference_model_ref"],
 };
 
-/** What of the reward block says so. */
+/** The fields of the reward block that name models. */
 interface Block {
   llm_judge?: object | null;
   preference_model_ref?: string | null;
@@ -39,7 +40,10 @@ export function rewardModelsOf(reward: Block | null | undefined): RewardModels {
   };
 }
 
-/** Whether a phase of this request may be paid: only then are its models asked, and a setting that nothing reads refuses nothing. */
+/**
+ * Whether a phase of this request may reinforce. Only then are its reward models asked; otherwise a wrong name in an
+ * unused setting does not fail the request.
+ */
 export function mayReinforce({ method, config }: AutoAlignRequest): boolean {
   const arms = (method ?? "auto").split("+").map((name) => name.trim());
   return (arms.includes("auto") || arms.includes("reinforce")) && config?.loss?.type !== "cross_entropy";

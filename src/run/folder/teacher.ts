@@ -1,10 +1,11 @@
-// What a teacher wrote of each passage, in teacher.jsonl of the run's folder. The appliance asks, before the run starts, since a run
-// opens no connection; the run reads. A passage is asked about once, whatever is killed between.
+// What a teacher wrote about each passage, in teacher.jsonl of the run's folder. The appliance asks the teacher before
+// the run starts, because a run opens no connection; the run only reads. A passage is asked about once, even if
+// processes are killed in between.
 import { headingOf, type Passage } from "../../study/passages.ts";
 import { type Lesson, readLesson, teacherPrompt } from "../../study/writers/teacher.ts";
 import { openMemory } from "./memory.ts";
 
-/** A base or deployed model of the appliance, or one of an upstream's, and the key in whose name it is asked. */
+/** A base or deployed model of the appliance or a model of an upstream, and the key in whose name it is asked. */
 export interface Teacher {
   model: string;
   provider: string | null;
@@ -30,7 +31,7 @@ export async function readLessons(folder: string, passages: readonly Passage[]):
   }
 }
 
-/** Asks about every passage that is not in the file yet. `say` throws what keeps the teacher from answering. */
+/** Asks about every passage that is not in the file yet. `say` throws when the teacher cannot answer. */
 export async function askTeacher(
   folder: string,
   passages: readonly Passage[],

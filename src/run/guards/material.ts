@@ -2,7 +2,7 @@
 //
 //   relations.json   tables of common knowledge, each pair asked in two wordings: retention takes those the base gets right twice
 //   general.jsonl    a general mini-suite: one answer among four, by likelihood
-//   format.jsonl     instructions whose fulfilment a pattern shows
+//   format.jsonl     instructions whose fulfilment a pattern can check
 //   refusals.jsonl   requests that should be declined: declining against complying, by likelihood
 //   prose.txt        excerpts of books in the public domain (Thoreau, Melville, Hugo, Carroll), a paragraph each: perplexity, KL
 import { readFile } from "node:fs/promises";
@@ -26,7 +26,7 @@ export interface FormatItem {
 }
 
 export interface Guards {
-  /** Of all that is asked: another value is another measurement. */
+  /** Hash of everything that is asked: another value is another measurement. */
   sha256: string;
   /** In a seeded order. */
   retention: { id: string; wordings: [Choice, Choice] }[];
@@ -87,7 +87,7 @@ const linesOf = <T>(text: string): T[] =>
     .filter((line) => line.trim() !== "")
     .map((line) => JSON.parse(line) as T);
 
-/** Wrong answers beside the right one: other values of the same table. */
+/** Number of wrong answers beside the right one: other values of the same table. */
 const rivals = 3;
 
 function retentionOf(relations: readonly Relation[]): Guards["retention"] {

@@ -1,4 +1,5 @@
-// What the guards say of the base or of an adapter over it. All of it is asked of the trainer, with the weights as they stand.
+// Measures the guards on the base or on an adapter over it. Everything is asked of the trainer, with its current
+// weights.
 import { choose as likeliest } from "../../base/likelihood.ts";
 import type { Divergence } from "../../contract/run-folder.ts";
 import { formatChat } from "../../engine/chat-format.ts";
@@ -14,20 +15,20 @@ export interface Asked {
   /** null: the base. */
   adapter: string | null;
   tokenizer: Tokenizer;
-  /** Called after each call of the trainer with how much of what has been asked; throws to leave. */
+  /** Called after each call of the trainer with how much is done; it may throw to end the measurement. */
   turn(done: number, total: number, unit: string): Promise<void>;
 }
 
-/** Tokens of one call: between two calls the run listens to stop and pause. */
+/** Tokens of one call; between two calls the run handles stop and pause. */
 const callTokens = 6144;
-/** Tokens of a paragraph that are looked at: less of long ones, so that no call is dominated by one. */
+/** Most tokens of a paragraph that are scored, so that no call is dominated by a long one. */
 const proseTokens = 256;
-/** Tokens of an answer to an instruction; patterns look for its beginning. */
+/** Most tokens of an answer to an instruction; patterns look for its beginning. */
 const formatTokens = 64;
-/** Tokens of the base whose probability is compared one by one; the others count as one. */
+/** Number of the base's likeliest tokens whose probability is compared one by one; the others count as one. */
 const comparedTokens = 128;
 
-/** For each item whether its first choice is the most likely, as evaluations choose; of equals none is. */
+/** For each item, whether its first choice is the most likely, as evaluations choose; a tie counts as no. */
 export async function choose(asked: Asked, items: readonly Choice[]): Promise<boolean[]> {
   const { tokenizer } = asked;
   const rows = items.flatMap((item, index) => {
@@ -64,7 +65,7 @@ export async function choose(asked: Asked, items: readonly Choice[]): Promise<bo
   });
 }
 
-/** For each instruction whether the greedy answer's pattern is there. */
+/** For each instruction, whether the greedy answer matches its pattern. */
 export async function follow(asked: Asked, items: readonly FormatItem[]): Promise<boolean[]> {
   const { tokenizer } = asked;
   const rows = items.map(({ ask }) => ({ tokens: formatChat(tokenizer, [{ role: "user", content: ask }]) }));
@@ -85,12 +86,15 @@ export async function follow(asked: Asked, items: readonly FormatItem[]): Promis
   return items.map(({ matches }, index) => matches.test(answers[index]!));
 }
 
-/** What the base says of prose, in calls of the trainer: for each token its log-prob, and the likeliest that could stand there. */
+/**
+ * What the base says about prose, per call of the trainer: the log-prob of each token, and those of the likeliest
+ * tokens in its place.
+ */
 export interface ProseSaid {
   calls: { rows: WeightedRows; logprobs: Float32Array; likeliest: Float32Array }[];
 }
 
-/** Asked once, for every adapter to be held against. */
+/** Asked once, for every adapter to be compared with. */
 export async function proseSaid(
   { trainer, tokenizer, turn }: Omit<Asked, "adapter">,
   prose: readonly string[],
@@ -140,9 +144,9 @@ export async function divergence(asked: Asked & { adapter: string }, { calls }: 
   };
 }
 
-/** KL(p‖q) in nats of log-probs of some tokens, with the rest of both as one more token. */
+/** KL(p‖q) in nats from the log-probs of some tokens, with all others taken as one more token. */
 export function groupedKl(p: ArrayLike<number>, q: ArrayLike<number>): number {
-  // What single precision leaves of the rest when the tokens are nearly all there is.
+  // Below this, the rest is only single-precision error: the tokens given are nearly all there is.
   const least = 1e-7;
   let sum = 0;
   let restP = 1;
@@ -161,7 +165,7 @@ function callsOf<T extends { tokens: readonly number[] }>(rows: readonly T[], an
   return calls.map((call) => call.map((index) => rows[index]!));
 }
 
-/** Every token but the first of each row. */
+/** Weights every token but the first of each row. */
 function everyToken(rows: readonly (readonly number[])[]): WeightedRows {
   return { ...packed(rows), weights: Float32Array.from(rows.flatMap((row) => row.map((_, at) => (at === 0 ? 0 : 1)))) };
 }

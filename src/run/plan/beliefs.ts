@@ -1,17 +1,18 @@
-// What an arm is believed to do: to close a share of each class of deficits, with diminishing returns in its steps. How strong and how
-// fast it is on these documents is a posterior over a grid, from a prior, the owner's earlier alignments and this run's own phases.
+// What an arm is believed to achieve: it closes a share of each class of deficits, with diminishing returns in its
+// steps. Its strength and speed on these documents are a posterior over a grid, from a prior, the owner's earlier
+// alignments and this run's phases.
 import { type DeficitClass, deficitClasses, type Headroom } from "./deficits.ts";
 import { pairedDifference } from "./evidence.ts";
 import type { Arm, PlanState } from "./state.ts";
 import { accident, clustersOf, effortOf, effortOn, newRegressions, type Standing, type Survey } from "./survey.ts";
 
-/** What one unit of effort closes of what endless effort would: 1 − 1/e. */
+/** Share of what unlimited effort would close that one unit of effort closes: 1 − 1/e. */
 const firstUnit = 1 - Math.exp(-1);
 
 /**
- * Share of a class that one unit of effort closes. Reasoned from published results, not measured here, which is why the run's own phases
- * soon outweigh it: facts by supervised rows .3 (EntiGraph, arXiv 2409.07431; Knowledge-Instruct, arXiv 2504.05571), sampled
- * answers by reinforcement .4, forgotten ones by on-policy distillation .5 and more.
+ * Share of a class that one unit of effort closes. Derived from published results, not measured here, which is why the
+ * run's own phases soon outweigh it: facts by supervised rows .3 (EntiGraph, arXiv 2409.07431; Knowledge-Instruct,
+ * arXiv 2504.05571), sampled answers by reinforcement .4, forgotten ones by on-policy distillation .5 and more.
  */
 const efficacy: Record<Arm, Partial<Record<DeficitClass, number>>> = {
   supervised: { knowledge: 0.3, elicitation: 0.2, format: 0.3, reading: 0.03, forgotten: 0.3 },
@@ -21,14 +22,14 @@ const efficacy: Record<Arm, Partial<Record<DeficitClass, number>>> = {
   scale: {},
 };
 
-/** Points that a unit of effort takes from each suite, before this run's phases say otherwise. */
+/** Points that a unit of effort costs each suite, before this run's phases say otherwise. */
 const usualHarm: Record<Arm, number> = { supervised: 1.2, reinforce: 0.5, represent: 0.4, distil: 0, scale: 0 };
 
-/** One belief of an arm: how strong beside `efficacy`, and how many times more effort a unit takes. */
+/** One hypothesis about an arm: its strength relative to `efficacy`, and how many times more effort a unit takes. */
 interface Point {
   strength: number;
   slowness: number;
-  /** Its chance; together 1. */
+  /** Probability of the hypothesis; all add up to 1. */
   weight: number;
 }
 
@@ -39,9 +40,9 @@ const slownessSd = 0.5;
 
 export interface Belief {
   points: Point[];
-  /** Points a unit of effort takes from each suite. */
+  /** Points that a unit of effort costs each suite. */
   harm: number[];
-  /** Chance that a phase ends in a confirmed regression. */
+  /** Probability that a phase ends in a confirmed regression. */
   risk: number;
 }
 
@@ -62,12 +63,12 @@ function beliefOf(state: PlanState, survey: Survey, arm: Arm): Belief {
   const ran = survey.standings.filter(({ phase }) => phase?.arm === arm && phase.steps_run > 0);
   const past = state.past.filter((phase) => phase.arm === arm && phase.headroom > 0);
   const seen = ran.map((standing) => observationOf(state, standing, arm));
-  // Sums of logarithms, for products of many small densities underflow.
+  // Logarithms are added up, because products of many small densities underflow.
   const points = strengths.flatMap((strength) =>
     slownesses.map((slowness) => ({ strength, slowness, weight: logPrior(strength, slowness) })),
   );
   for (const point of points) {
-    // Other documents: four of their phases weigh as much as the prior.
+    // Earlier alignments had other documents: four of their phases weigh as much as the prior.
     for (const { headroom, gain } of past)
       point.weight += logDensity(gain / (headroom * mainEfficacy(arm)), point.strength, 2 * strengthSd);
     for (const one of seen) point.weight += logLikelihood(point, arm, one);
@@ -78,7 +79,7 @@ function beliefOf(state: PlanState, survey: Survey, arm: Arm): Belief {
   return { points, harm: harmOf(state, survey, arm, ran), risk: riskOf(ran) };
 }
 
-/** What a phase of the arm gained, and from where. */
+/** What a phase of the arm gained, and from which state. */
 interface Observation {
   headroom: Headroom;
   before: number;
@@ -96,7 +97,7 @@ function observationOf(state: PlanState, { checkpoint, parent, phase }: Standing
   };
 }
 
-/** Points by which a gain may miss what a point says of it, beside the error of its check. */
+/** Standard deviation, in points, of a gain around what a hypothesis predicts, apart from the error of its check. */
 const misfit = 1.5;
 
 function logLikelihood(point: Point, arm: Arm, { headroom, before, effort, difference, error }: Observation): number {
@@ -106,19 +107,21 @@ function logLikelihood(point: Point, arm: Arm, { headroom, before, effort, diffe
   return Math.log((1 - accident.chance) * usual + accident.chance * gone);
 }
 
-/** Of a normal distribution, but for a constant. */
+/** Log density of a normal distribution, up to a constant. */
 const logDensity = (x: number, mean: number, sd: number): number => -0.5 * ((x - mean) / sd) ** 2 - Math.log(sd);
 
 const logPrior = (strength: number, slowness: number): number =>
   logDensity(strength, 1, strengthSd) + logDensity(Math.log(slowness), 0, slownessSd);
 
-/** Points of the classes that the arm closes anything of: what its gain is held against in the owner's later auto-aligns. */
+/**
+ * Points in the classes that the arm can close in part; the owner's later auto-aligns compare the arm's gain with them.
+ */
 export const reachOf = (arm: Arm, headroom: Headroom): number =>
   deficitClasses.reduce((sum, one) => sum + (efficacy[arm][one] === undefined ? 0 : headroom[one]), 0);
 
 const mainEfficacy = (arm: Arm): number => Math.max(...Object.values(efficacy[arm]), 0.01);
 
-/** The usual harm weighs as much as one unit of effort that was seen. */
+/** The usual harm weighs as much as one observed unit of effort. */
 function harmOf(state: PlanState, survey: Survey, arm: Arm, ran: readonly Standing[]): number[] {
   return survey.base.losses.map((_, at) => {
     let [points, units] = [usualHarm[arm], 1];
@@ -130,11 +133,14 @@ function harmOf(state: PlanState, survey: Survey, arm: Arm, ran: readonly Standi
   });
 }
 
-/** One alarm in ten phases, which weighs as much as two phases that were seen. */
+/** Prior of one regression in ten phases, with the weight of two observed phases. */
 const riskOf = (ran: readonly Standing[]): number =>
   (0.2 + ran.filter((standing) => newRegressions(standing).length > 0).length) / (2 + ran.length);
 
-/** Points of dev that a phase gains if the arm is as the point says. `before`: units of its effort on the way so far. */
+/**
+ * Points of dev that a phase gains if the hypothesis holds. `before`: units of the arm's effort in the checkpoint so
+ * far.
+ */
 export function gainAt(
   { strength, slowness }: Point,
   arm: Arm,
@@ -146,7 +152,7 @@ export function gainAt(
   let gain = 0;
   for (const one of deficitClasses) {
     const share = Math.min(0.95, ((efficacy[arm][one] ?? 0) / firstUnit) * strength);
-    // What is missed now holds what the arm cannot close, a larger part the more it has closed.
+    // The deficits left include what the arm cannot close; that part grows with what it has closed.
     gain += headroom[one] * reach * ((share * left) / (1 - share * (1 - left)));
   }
   return gain;

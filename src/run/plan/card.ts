@@ -1,4 +1,4 @@
-// The decision card: why this and nothing else, in figures and two sentences.
+// The decision card: why this decision and no other, in figures and two sentences.
 import { scoreOf, z95 } from "../../base/statistics/intervals.ts";
 import { reachOf } from "./beliefs.ts";
 import { chanceAbove, pairedDifference } from "./evidence.ts";
@@ -8,7 +8,7 @@ import { leastGain, type Situation } from "./situation.ts";
 import type { Bid, DecisionCard, Next, PhasePlan, PhaseResult } from "./state.ts";
 import { chanceOfTarget, clustersOf, meanOf, newRegressions, type Standing, type Survey } from "./survey.ts";
 
-/** What is decided, and the sentences of the card. */
+/** A decision with the sentences of its card. */
 export interface Choice {
   next: Next;
   because: string;
@@ -60,7 +60,9 @@ function resultOf({ state, survey }: Situation): PhaseResult | null {
   };
 }
 
-/** What came of the last phase; and where a regression was confirmed, what was lost and by which phase, and what becomes of it. */
+/**
+ * The outcome of the last phase and, where a regression was confirmed, what was lost, by which phase, and what follows.
+ */
 function told({ survey }: Situation, next: Next): string {
   const last = survey.standings.at(-1)!;
   return outcomeOf(last.phase) + regressionsOf(survey, last, next);
@@ -83,7 +85,7 @@ function regressionsOf(survey: Survey, last: Standing, next: Next): string {
 
 const bidOf = ({ arm, steps, gain, sd, hours, risk, bid }: Bid): Bid => ({ arm, steps, gain, sd, hours, risk, bid });
 
-/** The sentences of a phase. */
+/** The sentences for a phase. */
 export function becauseOf(
   situation: Situation,
   offer: Offer,

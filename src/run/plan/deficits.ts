@@ -1,4 +1,4 @@
-// Why dev items are wrong, and how many points each reason is worth: what the arms bid on.
+// Why dev items are wrong, and how many points each reason is worth; the arms bid on those points.
 import type { CheckedCheckpoint, Diagnosis, ProbedItem } from "./state.ts";
 
 /**
@@ -13,7 +13,7 @@ export const deficitClasses = ["disputed", "format", "forgotten", "elicitation",
 export type DeficitClass = (typeof deficitClasses)[number];
 export type Headroom = Record<DeficitClass, number>;
 
-/** Points of dev that a checkpoint misses by each class. */
+/** Points of dev that a checkpoint misses in each class. */
 export function headroomOf(diagnosis: Diagnosis, { dev, sampled }: CheckedCheckpoint): Headroom {
   const { items } = diagnosis;
   const headroom: Headroom = { disputed: 0, format: 0, forgotten: 0, elicitation: 0, knowledge: 0, reading: 0 };
@@ -25,10 +25,10 @@ export function headroomOf(diagnosis: Diagnosis, { dev, sampled }: CheckedCheckp
   return headroom;
 }
 
-/** More than half of an item's points: half of them may be what a reward pays for declining. */
+/** More than half of an item's points: a reward may pay up to half for declining. */
 export const isRight = (score: number): boolean => score > 0.5;
 
-/** Of an item that is wrong now. */
+/** Class of an item that is wrong now. */
 export function deficitOf(
   { has_examples: hasExamples }: Pick<Diagnosis, "has_examples">,
   item: ProbedItem,

@@ -1,11 +1,11 @@
-// What checks show: differences with their errors, losses that chance does not explain, and how sure a score is. Differences and scores
-// are in points.
+// What checks show: differences with their errors, losses beyond chance, and the uncertainty of a score. Differences
+// and scores are in points.
 import { binomialTail, normalCdf } from "../../base/statistics/distributions.ts";
 import { designEffect, grouped } from "../../base/statistics/intervals.ts";
 import { minimumDetectableEffect, signFlip, significance, tallied } from "../../base/statistics/paired.ts";
 import type { CheckedCheckpoint } from "./state.ts";
 
-/** The mean of (first − second) over the same items with its standard error, by the sums of clusters. */
+/** The mean of (first − second) over the same items, with its standard error from the sums of clusters. */
 export function pairedDifference(
   first: readonly number[],
   second: readonly number[],
@@ -18,11 +18,11 @@ export function pairedDifference(
   let squares = 0;
   for (const group of grouped(differences, clusters))
     squares += group.reduce((sum, value) => sum + value - mean, 0) ** 2;
-  // Checkpoints that never differed do not show that nothing could have hidden: one item is the least that counts.
+  // Checkpoints that never differ do not prove that there is no difference: the error is at least one item.
   return { difference: 100 * mean, error: 100 * Math.max(Math.sqrt(squares) / n, 1 / n) };
 }
 
-/** The chance that a checkpoint which is no worse than another does as badly against it, on the same dev items. */
+/** The probability that a checkpoint which is no worse than another does as badly against it, on the same dev items. */
 export function chanceOfLoss(first: readonly number[], second: readonly number[], clusters: readonly string[]): number {
   const { gained, lost, groups, isExact } = tallied(first, second, clusters);
   if (gained >= lost) return 1;
@@ -30,8 +30,8 @@ export function chanceOfLoss(first: readonly number[], second: readonly number[]
 }
 
 /**
- * The chance that a suite which lost no more than its tolerance shows as many losses: McNemar's exact test once the tolerated losses
- * are taken off. That errs on the side of no alarm.
+ * The probability that a suite which lost no more than its tolerance shows as many losses: McNemar's exact test after
+ * the tolerated losses are taken off. It errs on the side of no alarm.
  */
 export function chanceOfExcess(base: readonly boolean[], now: readonly boolean[], tolerance: number): number {
   let [gained, lost] = [0, 0];
@@ -43,19 +43,22 @@ export function chanceOfExcess(base: readonly boolean[], now: readonly boolean[]
 }
 
 /**
- * The level of the k-th check of a run, k from 1, each of so many tests: what all checks together spend, however many there will be, is
- * the 5 % of one test, for the sum of 1/k² is π²/6.
+ * Level of each of `tests` tests at the k-th check of a run, k from 1. All checks together, however many there will be,
+ * spend the 5 % of one test, because the sum of 1/k² is π²/6.
  */
 export const spentAt = (check: number, tests: number): number => (significance * 6) / (Math.PI * check) ** 2 / tests;
 
-/** Items of independent worth that clustered ones count for. */
+/** Number of independent items that clustered items are worth. */
 export const worthOf = (scores: readonly number[], clusters: readonly string[]): number =>
   scores.length / designEffect(grouped(scores, clusters));
 
-/** The standard error of a score that is estimated at so many points, by what the items are worth. */
+/**
+ * Standard error of a score with this estimate in points, given the number of independent items that its items are
+ * worth.
+ */
 export function errorOf(estimate: number, scores: readonly number[], clusters: readonly string[]): number {
   const worth = worthOf(scores, clusters);
-  // One right and one wrong are added, so that a perfect score is not taken for a certain one.
+  // One right and one wrong item are added, so that a perfect score does not count as certain.
   const share = ((estimate / 100) * worth + 1) / (worth + 2);
   return 100 * Math.sqrt((share * (1 - share)) / (worth + 2));
 }
@@ -63,10 +66,13 @@ export function errorOf(estimate: number, scores: readonly number[], clusters: r
 /** P(X ≥ limit) of a normal X. */
 export const chanceAbove = (limit: number, mean: number, error: number): number => normalCdf((mean - limit) / error);
 
-/** Share of items of which exactly one of two neighbours is right, of a checkpoint whose like has not been measured (a usual value). */
+/**
+ * Usual share of items that only one of a checkpoint and its parent has right, for a checkpoint where it is not
+ * measured.
+ */
 const usualDiscordance = 0.2;
 
-/** The smallest gain that this benchmark's dev items show in 80 % of all cases, in points. */
+/** The smallest gain, in points, that this benchmark's dev items show in 80 % of all cases. */
 export function smallestVisible(
   { dev }: CheckedCheckpoint,
   parent: CheckedCheckpoint | undefined,

@@ -1,5 +1,5 @@
-// What an auto-align request allows: which arms, in which order, with which steps. A value that cannot be followed fails here, with the
-// field's name, before anything trains.
+// What an auto-align request allows: which arms, in which order, with how many steps. A value that cannot be followed
+// fails here, with the field's name, before anything trains.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import { type Arm, arms, gradientArms, type PlanLimits } from "./state.ts";
@@ -43,7 +43,7 @@ export function limitsOf(request: AutoAlignRequest, unavailable: readonly Unavai
   };
 }
 
-/** Settings that no phase of these arms is changed by. */
+/** Settings that change no phase of these arms. */
 function ignoredOf({ method, sequencing, config }: AutoAlignRequest, used: readonly Arm[]): PlanLimits["ignored"] {
   const ignored: PlanLimits["ignored"] = [];
   const redundant = (field: string, why: string): void => void ignored.push({ field, reason: `redundant: ${why}` });
@@ -61,14 +61,14 @@ function ignoredOf({ method, sequencing, config }: AutoAlignRequest, used: reado
   return ignored;
 }
 
-/** `auto`, or names of arms with + between them. */
+/** Arms for `auto`, or for names of arms joined by +. */
 function methodArms(method: string): Arm[] {
   if (method === "auto") return [...arms];
   const named = armsIn(
     method.split("+").map((name) => name.trim()),
     ["method"],
   );
-  // Scaling trains nothing and is how harm is undone, whatever family did it.
+  // Scaling is always allowed: it trains nothing, and it undoes harm whichever arm did it.
   return arms.filter((arm) => named.includes(arm) || arm === "scale");
 }
 
@@ -79,11 +79,11 @@ function armsIn(names: readonly string[], field: string[]): Arm[] {
   });
 }
 
-/** Edits of representations as `representations` names them; steering is by the difference of means. */
+/** Kinds of edit, as `representations` names them; steering uses the difference of means. */
 export const editKinds = ["ablation", "difference_of_means", "context_ridge"] as const;
 export type EditKind = (typeof editKinds)[number];
 
-/** How representations may be handled; the phase itself keeps to the edit that is named. */
+/** Values of `representations`; the phase itself tries only the edits that it names. */
 const handlings: readonly string[] = ["auto", "none", ...editKinds];
 
 function representArms(handling: string, asked: Arm[]): Arm[] {

@@ -1,5 +1,6 @@
-// Sealed looks: at most three, on disjoint thirds that were fixed beforehand. A target is reached when the look's point estimate meets
-// it, and confirmed when the lower bound does, at the level that is left once three looks share the error.
+// Sealed looks: at most three, on disjoint thirds that were fixed beforehand. A target is reached when the look's point
+// estimate meets it, and confirmed when the lower bound does, at a third of the usual level, because three looks share
+// the error.
 import { lowerBound } from "../../base/statistics/clopper-pearson.ts";
 import { studentQuantile } from "../../base/statistics/distributions.ts";
 import { power, significance } from "../../base/statistics/paired.ts";
@@ -13,7 +14,8 @@ export function judgeLook({ checkpoint, scores, clusters }: LookRecord, target: 
   const n = scores.length;
   const score = meanOf(scores);
   const worth = worthOf(scores, clusters);
-  // Clopper and Pearson's bound also holds of items that are partly right: their scores vary less than right and wrong do.
+  // The Clopper-Pearson bound also holds for items that are partly right: their scores vary less than right and wrong
+  // do.
   const low = 100 * lowerBound((score / 100) * worth, worth, significance / mostLooks);
   return {
     checkpoint,
@@ -26,7 +28,10 @@ export function judgeLook({ checkpoint, scores, clusters }: LookRecord, target: 
   };
 }
 
-/** (z of 97.5 % + z of the power) standard errors of a score at the target (Miller, arXiv 2411.00640). */
+/**
+ * In points: (quantile of 97.5 % + quantile of the power) standard errors of a score at the target (Miller, arXiv
+ * 2411.00640).
+ */
 function smallestVisibleMiss(worth: number, target: number): number {
   const degrees = Math.max(1, worth - 1);
   const reach = studentQuantile(1 - significance / 2, degrees) + studentQuantile(power, degrees);

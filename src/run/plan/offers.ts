@@ -1,27 +1,27 @@
-// What a phase is expected to bring and to cost: the sizes that each arm offers, of which the planner takes the one with most points an
-// hour.
+// Expected gain and cost of a phase. Each arm offers phases of several sizes, of which the planner takes the one with
+// the most points per hour.
 import { type Beliefs, gainAt } from "./beliefs.ts";
 import type { Arm, Bid, PlanState } from "./state.ts";
 import { effortOn, excessOf, type Standing } from "./survey.ts";
 
-/** Share of a suite's loss that a unit of distillation from the base leaves. */
+/** Share of a suite's loss that remains after one unit of distillation from the base. */
 const leftByDistilling = 0.25;
 
-/** Exponents by which a smaller scale keeps harm and gain: harm falls faster (arXiv 2309.06256, 2510.17426). */
+/** A smaller scale keeps scale^exponent of harm and gain: harm falls faster (arXiv 2309.06256, 2510.17426). */
 const scalePower = { harm: 1.6, gain: 0.5 };
 export const scales = [0.85, 0.7, 0.5] as const;
 
 export interface Outlook {
-  /** Points of dev up to what is aimed at, and their standard deviation. */
+  /** Expected points of dev, capped at the aim; `sd` is the standard deviation of the uncapped gain. */
   gain: number;
   sd: number;
-  /** The gain, less points that suites are expected to lose. */
+  /** The gain, less the expected increase of the penalty. */
   net: number;
-  /** Chance that dev gains at least so much, whatever is aimed at. */
+  /** Probability that dev gains at least `points`, even beyond the aim. */
   chanceOf(points: number): number;
 }
 
-/** `effort`: units, times the factor of the learning rate: a lower rate does less in as many steps. */
+/** `effort`: units of steps, times the factor on the learning rate, because a lower rate does less in as many steps. */
 export function outlookOf(
   state: PlanState,
   beliefs: Beliefs,
@@ -50,7 +50,7 @@ export function outlookOf(
   };
 }
 
-/** Points of what was gained over the base that a smaller scale gives up. */
+/** Points gained over the base that a smaller scale gives up. */
 function scaleLoss(from: Standing, scale: number): number {
   let first = from;
   while (first.parent !== null) first = first.parent;
@@ -58,7 +58,7 @@ function scaleLoss(from: Standing, scale: number): number {
   return gained * (1 - scale ** scalePower.gain);
 }
 
-/** Share of an edit's gain that training after it takes away: most, by published results. */
+/** Share of an edit's gain that later training undoes: most of it, by published results. */
 const undoneShare = 0.7;
 
 function undoneEdit(from: Standing, arm: Arm): number {
@@ -68,39 +68,39 @@ function undoneEdit(from: Standing, arm: Arm): number {
   return undoneShare * Math.max(0, from.score - before.score);
 }
 
-/** Hours a step of an arm: as its own phases measured it, else as forecast. */
+/** Hours per step of an arm: as measured in its own phases, else as forecast. */
 export function hoursPerStep({ history, costs }: PlanState, arm: Arm): number {
   const ran = history.filter((phase) => phase.arm === arm && phase.steps_run > 0);
   const steps = ran.reduce((sum, phase) => sum + phase.steps_run, 0);
   return steps === 0 ? costs[arm].hours_per_step : ran.reduce((sum, phase) => sum + phase.hours_run, 0) / steps;
 }
 
-/** Hours before the first step: paid once. */
+/** Hours before the first step of an arm's first phase; charged once. */
 export const setupHours = ({ history, costs }: PlanState, arm: Arm): number =>
   history.some((phase) => phase.arm === arm) ? 0 : costs[arm].setup_hours;
 
-/** Units of effort of the phases that are thought about: halves and doubles of a usual one. */
+/** Sizes of phase to consider, in units of effort; each is twice the one before. */
 const efforts = [0.35, 0.7, 1.4, 2.8, 5.6] as const;
-/** What is left of the hours may be less than the smallest of them; below this share of a usual phase nothing is begun. */
+/** The hours left may not suffice for the smallest size; a phase below this share of a usual one is not begun. */
 const leastEffort = 0.1;
 
 export interface Offer extends Bid {
   from: Standing;
   rateFactor: number;
   scale: number | null;
-  /** Points that dev alone is expected to gain. */
+  /** Expected points gained on dev alone. */
   devGain: number;
-  /** That the phase may use if it is slower than forecast, its check excepted. */
+  /** Hours that the phase may use if it is slower than forecast, without its check. */
   mostHours: number;
 }
 
 export interface Terms {
   arm: Arm;
   from: Standing;
-  /** That the phase may use at most, its check excepted. */
+  /** Hours that the phase may use at most, without its check. */
   hours: number;
   rateFactor: number;
-  /** That a phase of `scale` may try; those left of `scales` when absent. */
+  /** Scales that a phase of `scale` may try; when absent, those of `scales` that are not tried yet. */
   scales?: readonly number[];
 }
 
@@ -113,7 +113,7 @@ export function offersOf(state: PlanState, beliefs: Beliefs, terms: Terms): Offe
     const { gain, sd, net } = outlookOf(state, beliefs, { arm, from, effort, scale });
     const cost = setupHours(state, arm) + steps * hoursPerStep(state, arm) + state.check_hours;
     const { risk } = beliefs[arm];
-    // A regression would be rolled back, and the hours with it.
+    // A confirmed regression is rolled back: the gain is lost, and the hours are spent all the same.
     const bid = (net * (net > 0 ? 1 - risk : 1)) / Math.max(cost, leastHours);
     return {
       arm,
@@ -134,7 +134,7 @@ export function offersOf(state: PlanState, beliefs: Beliefs, terms: Terms): Offe
   return sizesOf(state, arm, hours).map((steps) => offer(steps, null));
 }
 
-/** A second: no phase is so cheap that its points an hour know no bounds. */
+/** One second: a lower bound of the cost, so that the points per hour of a cheap phase stay bounded. */
 const leastHours = 1 / 3600;
 
 function sizesOf(state: PlanState, arm: Arm, hours: number): number[] {
@@ -152,17 +152,17 @@ function sizesOf(state: PlanState, arm: Arm, hours: number): number[] {
   return [...new Set(sizes)].filter((steps) => steps >= least);
 }
 
-/** A checkpoint is scaled from where it was trained: a scaled one is none to scale again. */
+/** Scales not tried yet from this checkpoint. Only a trained checkpoint is scaled; a scaled one is not scaled again. */
 function untriedScales({ history }: PlanState, from: Standing): number[] {
   if (from.phase === null || from.phase.arm === "scale") return [];
   const tried = history.filter((phase) => phase.from === from.checkpoint.id).map(({ scale }) => scale);
   return scales.filter((scale) => !tried.includes(scale));
 }
 
-/** The size with most points an hour, even where it loses some; null where none can be paid. */
+/** The size with the most points per hour, even where that is a loss; null when no size is affordable. */
 export const bestSize = (state: PlanState, beliefs: Beliefs, terms: Terms): Offer | null =>
   highestBid(offersOf(state, beliefs, terms));
 
-/** The first of equals; null of none. */
+/** The offer with the highest bid, the first among equals; null when there are none. */
 export const highestBid = (offers: readonly Offer[]): Offer | null =>
   offers.reduce<Offer | null>((best, one) => (best === null || one.bid > best.bid ? one : best), null);

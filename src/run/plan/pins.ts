@@ -1,5 +1,6 @@
-// What the configuration of an auto-align pins: every field that it has either changes the recipe or the objective of phases, or is told
-// among the ignored with the reason. A value out of its range fails here, before anything trains, with the field's name.
+// What the configuration of an auto-align pins. Every field that it has either changes the recipe or the objective of
+// phases, or is reported as ignored with the reason. A value out of range fails here, before anything trains, with the
+// field's name.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { Recipe } from "../../contract/run-folder.ts";
@@ -10,11 +11,11 @@ type Config = NonNullable<AutoAlignRequest["config"]>;
 type Path = [block: string, field: string];
 
 /**
- * A field that changes what is trained: reads its value, or throws, and puts it where it takes effect. A text is the reason why this value
- * of it changes nothing.
+ * A field that changes what is trained: reads its value, or throws, and applies it to the recipe. A returned string is
+ * the reason why this value changes nothing.
  */
 type Pin = (recipe: Recipe, value: unknown, path: Path) => Recipe | string;
-/** Why a field changes nothing; a function looks at the value first, and throws where it cannot be followed. */
+/** Why a field changes nothing. A function looks at the value first, and throws where the value cannot be followed. */
 type Reason = string | ((value: unknown, path: Path) => string);
 
 const invalidAt = (path: Path, message: string) => invalid(["config", ...path], message);
@@ -53,14 +54,14 @@ function text(value: unknown, path: Path): string {
   throw invalidAt(path, "must be a text");
 }
 
-/** Where the configuration names one part of it alone. */
+/** Defaults for a configuration that names only one part of the source. */
 const defaultSource: NonNullable<Recipe["dataset"]["source"]> = {
   document: null,
   prompt_field: "prompt",
   answer_field: "answer",
 };
 
-/** A part of what says where a data set is; the others are as usual. */
+/** Sets one part of where the data set is; the other parts keep their value or default. */
 const dataSet =
   (part: "document" | "prompt_field" | "answer_field"): Pin =>
   (recipe, value, path) => {
@@ -70,14 +71,14 @@ const dataSet =
 
 type Block = "loss" | "optimizer" | "training" | "adapter" | "checkpointing" | "rendering";
 
-/** The field of the recipe that has the same name. */
+/** Sets the recipe's field of the same name. */
 const same =
   <T>(block: Block, read: (value: unknown, path: Path) => T): Pin =>
   (recipe, value, path) => ({ ...recipe, [block]: { ...recipe[block], [path[1]]: read(value, path) } });
 
 const most32 = 2 ** 31 - 1;
 
-/** Fields that change the recipe of every phase, or what it is judged by. */
+/** Fields that change the recipe of every phase, or what phases are judged by. */
 const pins: Record<string, Pin> = {
   "loss.token_reduction": same("loss", oneOf("mean", "sum")),
   "optimizer.type": (recipe, value, path) => {
@@ -164,7 +165,7 @@ const without: Record<string, Reason> = {
   "logging.log_metrics": "redundant: events tell all figures",
 };
 
-/** Fields that a phase that reinforces would use, and does not. */
+/** Fields of reinforce phases that change nothing, and why. */
 const withoutWhenReinforcing: Record<string, Reason> = {
   "environment.num_agents": onlyOr(1, "not built: answers are one agent's"),
   "environment.sandbox":
@@ -180,7 +181,7 @@ const withoutWhenReinforcing: Record<string, Reason> = {
   "advantage.gae_lambda": "redundant: only gae would use it, and no base here has a value model",
 };
 
-/** Blocks whose fields only a phase that reinforces would use, and those that it reads; of a reward it tells itself what it does not. */
+/** Blocks that only reinforce phases use, with the fields that they read; a reward reports its unused fields itself. */
 const reinforcing: Record<string, string[]> = {
   reward: [],
   advantage: ["center", "estimator", "gamma", "normalize_std", "scope", "skip_zero_advantage_groups"],
@@ -191,7 +192,7 @@ const reinforcing: Record<string, string[]> = {
     ...["min_p", "temperature", "top_k", "top_p"],
   ],
 };
-/** Likewise, of blocks that others use too. */
+/** Fields that only reinforce phases use, in blocks that other phases use too. */
 const reinforcingFields = new Set([
   "loss.ppo",
   "loss.cispo",
@@ -203,18 +204,18 @@ const reinforcingFields = new Set([
   "training.inner_optim_steps",
 ]);
 
-/** Read elsewhere: by the appliance, and by `limitsOf`. */
+/** Fields that are read elsewhere: by the appliance, and by `limitsOf`. */
 const readElsewhere = new Set(["base_model", "loss.type", "training.steps", "training.max_steps"]);
 
 const noSuchSetting = "unknown: no such setting";
 
 export interface Pinned {
-  /** By which phases train. */
+  /** The recipe by which phases train. */
   recipe: Recipe;
   ignored: PlanLimits["ignored"];
 }
 
-/** `reinforces`: whether a phase may. Throws a validation failure that names the field. */
+/** `reinforces`: whether a phase may reinforce. Throws a validation failure that names the field. */
 export function pinned(config: AutoAlignRequest["config"], recipe: Recipe, reinforces: boolean): Pinned {
   const found: Pinned = { recipe, ignored: [] };
   const isTarget = metricOf(config) === "reward";
@@ -231,7 +232,7 @@ export function pinned(config: AutoAlignRequest["config"], recipe: Recipe, reinf
   return found;
 }
 
-/** `isTarget`: whether the target score is of the reward. */
+/** `isTarget`: whether the target score is a reward. */
 function pin(
   found: Pinned,
   path: Path,
@@ -258,7 +259,7 @@ function pin(
   else ignore(noSuchSetting);
 }
 
-/** Values that are sound one by one and not together. */
+/** Refuses values that are valid one by one but not together. */
 function together(config: Config, { adapter, training }: Recipe): void {
   const { warmup_steps, warmup_ratio } = config.optimizer ?? {};
   if (warmup_steps != null && warmup_ratio != null)

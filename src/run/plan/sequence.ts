@@ -1,10 +1,10 @@
-// The hours of a given sequence: what is left is shared out among its phases by expected points an hour, and every phase gets its part.
+// Shares the hours left for a given sequence among its phases by expected points per hour; every phase gets its part.
 import { type Offer, offersOf, scales } from "./offers.ts";
 import { rateFactorOf } from "./repairs.ts";
 import type { Situation } from "./situation.ts";
 import type { Arm } from "./state.ts";
 
-/** The size of the first phase of those that are left; null where there is none or it cannot be paid. */
+/** The size of the first of the phases left; null where there is none or it is not affordable. */
 export function allocate(situation: Situation, left: readonly Arm[], hours: number): Offer | null {
   const { state } = situation;
   const sizes = left.map((arm) => sizesOf(situation, arm, hours));
@@ -28,7 +28,9 @@ export function allocate(situation: Situation, left: readonly Arm[], hours: numb
   return { ...first, mostHours: Math.max(first.hours - state.check_hours, hours - (spent - first.hours)) };
 }
 
-/** From the smallest to the largest. The one scale of a sequence's phase is that which is expected to be worth most. */
+/**
+ * Sizes from the smallest to the largest. For a phase of `scale` only one: the scale with the greatest expected gain.
+ */
 function sizesOf({ state, survey, beliefs }: Situation, arm: Arm, hours: number): Offer[] {
   const rateFactor = rateFactorOf(state, survey, arm);
   const offers = offersOf(state, beliefs, { arm, from: survey.best, hours, rateFactor, scales });

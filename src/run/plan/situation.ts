@@ -1,4 +1,4 @@
-// What a decision is made from: what is known of the checkpoints, what is believed of the arms, and what each of them offers.
+// What a decision is made from: the estimates of the checkpoints, the beliefs about the arms, and what each arm offers.
 import { type Beliefs, beliefsOf } from "./beliefs.ts";
 import { mostLooks } from "./looks.ts";
 import { bestSize, type Offer } from "./offers.ts";
@@ -10,9 +10,9 @@ export interface Situation {
   state: PlanState;
   survey: Survey;
   beliefs: Beliefs;
-  /** That the next phase may use: what is left once its check and a look are paid. */
+  /** Hours that the next phase may use: those left once its check and a look are paid. */
   phaseHours: number;
-  /** Of every arm its best size. */
+  /** The best size for every arm that has one. */
   offers: Offer[];
   excluded: Exclusion[];
 }
@@ -24,7 +24,7 @@ export interface Exclusion {
   isForHours: boolean;
 }
 
-/** Points below which no phase is worth running, however cheap it is. */
+/** Gain in points below which no phase is worth running, however cheap it is. */
 export const leastGain = 0.1;
 
 export function situationOf(state: PlanState): Situation {
@@ -52,9 +52,12 @@ export function situationOf(state: PlanState): Situation {
   return { state, survey, beliefs, phaseHours, ...found };
 }
 
-/** Points by which some of eight samples are right more often than the greedy answer: reinforcement finds nothing below it. */
+/** Points by which pass@8 must exceed pass@1: below that, reinforcement has nothing to learn from. */
 const leastSampledGap = 5;
-/** Phases of an arm from the same checkpoint that brought nothing better, after which it waits until another one is best. */
+/**
+ * Phases of an arm from the same checkpoint without a better result, after which the arm waits until another checkpoint
+ * is best.
+ */
 const mostInVain = 2;
 
 export function reasonAgainst(state: PlanState, survey: Survey, arm: Arm): string | null {
@@ -68,7 +71,7 @@ export function reasonAgainst(state: PlanState, survey: Survey, arm: Arm): strin
   const inVain = state.history
     .slice(state.resumed_after)
     .filter((phase) => phase.arm === arm && phase.from === best.checkpoint.id);
-  // An edit is looked for in a fixed grid: the same again would find the same.
+  // Edits come from a fixed grid: a second search would find the same.
   const most = arm === "represent" ? 1 : mostInVain;
   if (arm !== "scale" && inVain.length >= most) return "its phases from this checkpoint brought nothing better";
   return null;

@@ -1,5 +1,6 @@
-// What the planner is given and what it answers: plain JSON both ways, so that a run that was killed reads its state back and decides the
-// same again. Scores of items are in [0, 1], scores of sets in points out of 100, costs in device hours (the CPU counts as one device).
+// Input and output of the planner, both plain JSON, so that a run that was killed can read its state back and make the
+// same decisions. Scores of items are in [0, 1], scores of sets in points out of 100, costs in device hours (the CPU
+// counts as one device).
 
 /** A kind of phase. */
 export const arms = ["supervised", "distil", "reinforce", "represent", "scale"] as const;
@@ -8,16 +9,16 @@ export type Arm = (typeof arms)[number];
 /** Arms whose phases take optimizer steps; the others edit or scale what is there. */
 export const gradientArms: readonly Arm[] = ["supervised", "distil", "reinforce"];
 
-/** What of the request bounds the plan. `limitsOf` makes it. */
+/** Limits that the request sets on the plan; made by `limitsOf`. */
 export interface PlanLimits {
   /** Points. */
   target_score: number;
   arms: Arm[];
-  /** Followed to the letter; null leaves the order to the planner. */
+  /** Order of arms to follow exactly; null leaves the order to the planner. */
   sequencing: Arm[] | null;
-  /** Over all phases, checks and looks; null has no limit. */
+  /** Hours over all phases, checks and looks; null: no limit. */
   max_compute_hours: number | null;
-  /** Steps of every gradient phase, exactly and at most; null leaves them to the planner. */
+  /** Steps of every gradient phase (`steps` exactly, `max_steps` at most); null leaves them to the planner. */
   steps: number | null;
   max_steps: number | null;
   /** Whether the peak learning rate is pinned, so that no repair may halve it. */
@@ -30,7 +31,7 @@ export interface PlanLimits {
 export interface ProbedItem {
   /** The fact or document that it asks for. */
   cluster: string;
-  /** Greedy, without and with the passage. */
+  /** Greedy score without and with the passage. */
   closed_book: number;
   open_book: number;
   /** Share of eight closed-book samples that are right. */
@@ -45,12 +46,15 @@ export interface Diagnosis {
   items: ProbedItem[];
   /** Whether a data set shows how such questions are answered: then training can teach what no passage says. */
   has_examples: boolean;
-  /** Whether the profile of the base's representations found a direction that an edit could use, and what it found, for people. */
+  /**
+   * Whether the profile of the base's representations found a direction that an edit could use; `profile` says for
+   * people what it found.
+   */
   has_usable_direction: boolean;
   profile: string | null;
 }
 
-/** A regression suite: right or wrong by question. */
+/** Result of a regression suite: whether each question was answered right. */
 export interface GuardCheck {
   name: string;
   correct: boolean[];
@@ -58,7 +62,7 @@ export interface GuardCheck {
   tolerance: number;
 }
 
-/** A checkpoint as its check found it. The first of the state is the base. */
+/** A checkpoint with the results of its check. The first one in the state is the base. */
 export interface CheckedCheckpoint {
   id: string;
   parent: string | null;
@@ -67,11 +71,11 @@ export interface CheckedCheckpoint {
   /** Share of eight samples that are right, by item; null where none were drawn. */
   sampled: number[] | null;
   guards: GuardCheck[];
-  /** Points that the divergence from the base counts beyond its limits. */
+  /** Points counted for divergence from the base beyond its limits. */
   divergence_penalty: number;
 }
 
-/** Why a phase is run that no bid asked for. */
+/** Reason for a phase that no bid asked for. */
 export const remedies = ["scale", "distil", "revisit"] as const;
 export type Remedy = (typeof remedies)[number];
 
@@ -80,19 +84,19 @@ export interface PhasePlan {
   /** The checkpoint it starts from. */
   from: string;
   steps: number;
-  /** At most, but for the step in which they are used up. */
+  /** Limit on its hours; the step in which they run out is still finished. */
   hours: number;
-  /** Of the usual learning rate. */
+  /** Factor on the usual learning rate. */
   rate_factor: number;
-  /** Factor of the adapter; null in all phases but those of `scale`. */
+  /** Scale factor of the adapter; null for all phases other than `scale`. */
   scale: number | null;
-  /** Of the phase's own draws: the same phase again, from the same checkpoint, sees its rows in another order. */
+  /** Seed of the phase's own draws: a repeated phase from the same checkpoint sees its rows in another order. */
   seed: number;
-  /** What it repairs: the checkpoint where a regression was confirmed. */
+  /** The checkpoint whose confirmed regression it repairs, and the remedy; null for a phase that repairs nothing. */
   repairs: { checkpoint: string; remedy: Remedy } | null;
-  /** Dev items whose documents it studies first: those a regression lost. */
+  /** Dev items that a regression lost; the phase includes rows that contain their answers. */
   focus: number[];
-  /** Points that dev is expected to gain, and the standard deviation of that. */
+  /** Expected gain on dev in points, and its standard deviation. */
   forecast: { gain: number; sd: number };
 }
 
@@ -100,14 +104,17 @@ export interface PhasePlan {
 export interface PhaseRecord extends PhasePlan {
   checkpoint: string;
   steps_run: number;
-  /** Of training alone, and of what came before its first step. */
+  /** Hours of training alone, and hours before its first step. */
   hours_run: number;
   setup_hours: number;
-  /** Of a phase that edits: whether an edit was kept, its checkpoint being its parent otherwise, and what came of it, for people. */
+  /**
+   * For a phase that edits: whether an edit was kept (if not, its checkpoint equals its parent), and the outcome in
+   * words for people.
+   */
   outcome?: { is_kept: boolean; told: string };
 }
 
-/** One opening of a third of the sealed items. */
+/** A look: one third of the sealed items was opened and scored. */
 export interface LookRecord {
   checkpoint: string;
   third: number;
@@ -116,15 +123,17 @@ export interface LookRecord {
 }
 
 export interface ArmCost {
-  /** Steps of a phase of usual length: one unit of effort. Steps of `represent` are edits that are tried. */
+  /** Steps in a phase of usual length, which is one unit of effort. A step of `represent` is one edit tried. */
   steps: number;
-  /** As a probe or the arm's earlier phases forecast it. */
+  /** Forecast from a probe or from the arm's earlier phases. */
   hours_per_step: number;
-  /** Before the first step of its first phase: data are written, rewards are tried. */
+  /** Hours before the first step of its first phase: data are written, rewards are tried. */
   setup_hours: number;
 }
 
-/** A phase of an earlier alignment of the same owner: points that its arm could have gained, and that it did. */
+/**
+ * A phase of an earlier alignment of the same owner: the points that its arm could have gained, and those it did gain.
+ */
 export interface PastPhase {
   arm: Arm;
   headroom: number;
@@ -138,27 +147,30 @@ export interface PlanState {
   checkpoints: CheckedCheckpoint[];
   history: PhaseRecord[];
   looks: LookRecord[];
-  /** Spent so far, on everything. */
+  /** Hours spent so far, on everything. */
   hours: number;
   costs: Record<Arm, ArmCost>;
-  /** Of one check of a checkpoint, and of one look. */
+  /** Hours of one check of a checkpoint, and of one look. */
   check_hours: number;
   look_hours: number;
   past: PastPhase[];
-  /** Phases that had run when a pause that the planner decided was last ended by hand; 0 at first. */
+  /** Number of phases that had run when a pause decided by the planner was last ended by hand; 0 at first. */
   resumed_after: number;
 }
 
 export interface Bid {
   arm: Arm;
   steps: number;
-  /** Expected points of dev, less what the regression suites are expected to lose; and the standard deviation of the former. */
+  /**
+   * Expected points gained on dev, less those expected to be lost on the regression suites; `sd` is the standard
+   * deviation of the former.
+   */
   gain: number;
   sd: number;
   hours: number;
-  /** Chance that a regression is confirmed after the phase. */
+  /** Probability that a regression is confirmed after the phase. */
   risk: number;
-  /** Expected points an hour. */
+  /** Expected points per hour. */
   bid: number;
 }
 
@@ -167,25 +179,31 @@ export interface PhaseResult {
   arm: Arm;
   /** Points of dev that the arm could have gained. */
   headroom: number;
-  /** Points of dev before and after, the paired difference with its 95 % interval, and the chance that it is a gain. */
+  /**
+   * Points of dev before and after, the paired difference with its 95 % interval, and the probability that it is a
+   * gain.
+   */
   dev: [number, number];
   difference: number;
   low: number;
   high: number;
   chance_better: number;
-  /** Points that the forecast was above the difference. */
+  /** Forecast gain less the measured difference, in points. */
   forecast_error: number;
-  /** Points of each suite beside the base. */
+  /** Points of each suite relative to the base. */
   suites: { name: string; points: number }[];
 }
 
 export interface LookVerdict {
   checkpoint: string;
   n: number;
-  /** Points, and the one-sided lower bound. */
+  /** Points, with the one-sided lower bound. */
   score: number;
   low: number;
-  /** Points below the target that a true score must be at for this look to tell it from one that meets the target in 80 % of cases. */
+  /**
+   * How far below the target, in points, a true score must lie for this look to distinguish it, in 80 % of cases, from
+   * one that meets the target.
+   */
   smallest_visible: number;
   reached: boolean;
   confirmed: boolean;
@@ -201,11 +219,14 @@ export interface DecisionCard {
   excluded: { arm: Arm; reason: string }[];
   best: { checkpoint: string; dev: { score: number; low: number; high: number; n: number }; chance_of_target: number };
   hours: { spent: number; left: number | null };
-  /** What the sealed looks so far found: told, and used for nothing but the claim. */
+  /** Results of the sealed looks so far: shown, and used for nothing but the claim. */
   looks: LookVerdict[];
-  /** Of the phase before; null at first. */
+  /** Result of the preceding phase; null at first. */
   result: PhaseResult | null;
-  /** That were confirmed after it, and not before; `cause`: the checkpoint whose phase lost most of it. */
+  /**
+   * Regressions confirmed after that phase and not before; `cause` is the checkpoint whose phase lost most of the
+   * questions.
+   */
   regressions: { checkpoint: string; suite: string; points: number; cause: string }[];
 }
 
@@ -223,7 +244,7 @@ export type Next =
       kind: "end";
       status: "REACHED" | "BUDGET_SPENT" | "PAUSED";
       checkpoint: string;
-      /** Whether the look's lower bound meets the target too; null where nothing is reached. */
+      /** Whether the look's lower bound also meets the target; null when the target was not reached. */
       confirmed: boolean | null;
       help: Help[];
     };

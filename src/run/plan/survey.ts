@@ -1,32 +1,32 @@
-// What is known of every checkpoint once forecasts and checks are weighed against each other. The best of several checks flatters
-// itself; a check that is drawn towards its forecast does so less.
+// Estimates for every checkpoint, made from forecasts and checks together. The best of several checks overestimates; a
+// check that is drawn towards its forecast does so less.
 import { type Headroom, headroomOf } from "./deficits.ts";
 import { chanceAbove, chanceOfExcess, chanceOfLoss, errorOf, pairedDifference, spentAt } from "./evidence.ts";
 import type { Arm, CheckedCheckpoint, DecisionCard, PhaseRecord, PlanState } from "./state.ts";
 
-/** A regression that a test confirmed. `dev` is held against the parent, a suite against the base. */
+/** A regression that a test confirmed. `dev` is compared with the parent, a suite with the base. */
 export type Regression = DecisionCard["regressions"][number];
 
 export interface Standing {
   checkpoint: CheckedCheckpoint;
-  /** The phase that made it; null of the base. */
+  /** The phase that made it; null for the base. */
   phase: PhaseRecord | null;
   parent: Standing | null;
-  /** Estimated points of dev's population, and their standard error. */
+  /** Estimated points on the population of dev questions, and the standard error. */
   score: number;
   error: number;
   /** Points that each suite is estimated to have lost. */
   losses: number[];
-  /** Points that suites and divergence count beyond what they may. */
+  /** Points by which suites and divergence exceed their limits. */
   penalty: number;
   headroom: Headroom;
   regressions: Regression[];
   /**
-   * What a score has to be estimated at for a look to be worth it. What missed was overestimated, so that its like has to be a standard
-   * error better before another third is opened.
+   * Estimated score at which a look is worth opening. A checkpoint whose look missed the target was overestimated, so
+   * the next one has to be estimated a standard error higher before another third is opened.
    */
   aim: number;
-  /** Score up to the aim, less the penalty. */
+  /** Score, capped at the aim, less the penalty. */
   worth: number;
 }
 
@@ -34,21 +34,24 @@ export interface Survey {
   standings: Standing[];
   byId: ReadonlyMap<string, Standing>;
   base: Standing;
-  /** Worth most. */
+  /** The standing with the greatest worth. */
   best: Standing;
 }
 
 /**
- * Normal quantiles of the chance to meet the target that is worth a look: 80 %, and after every miss half the doubt of the one before,
- * so that what missed is trained further before it is looked at again.
+ * Normal quantiles of the probability of meeting the target at which a look is worth opening: 80 % at first, with the
+ * doubt halved after every miss, so that what missed is trained further before the next look.
  */
 const lookQuantiles = [0.8416, 1.2816, 1.6449] as const;
 
-/** Points of a suite that a usual phase loses, and their spread: what a suite's check is weighed against. */
+/**
+ * Mean and standard deviation of the points that a usual phase loses on a suite; a suite's check is weighed against
+ * them.
+ */
 const usualLoss = { mean: 0.8, sd: 2.5 };
-/** Points by which a usual phase misses its forecast for reasons of its own. */
+/** Standard deviation, in points, by which a usual phase misses its forecast for reasons of its own. */
 const surprise = 4;
-/** One phase of ten goes wrong for a reason that no forecast knows: by so many points. */
+/** One phase in ten goes wrong for a reason that no forecast covers; `sd` is the spread of such a miss, in points. */
 export const accident = { chance: 0.1, sd: 15 };
 
 export function surveyOf(state: PlanState): Survey {
@@ -89,7 +92,7 @@ export const clustersOf = ({ diagnosis }: PlanState): string[] => diagnosis.item
 export const chanceOfTarget = ({ limits }: PlanState, { score, error }: Standing): number =>
   chanceAbove(limits.target_score, score, error);
 
-/** Points that losses count beyond tolerance. */
+/** Points by which losses exceed the suites' tolerances, added up. */
 export const excessOf = (losses: readonly number[], { guards }: CheckedCheckpoint): number =>
   losses.reduce((sum, loss, at) => sum + Math.max(0, loss - guards[at]!.tolerance), 0);
 
@@ -126,7 +129,7 @@ interface Found {
 function standingOf(state: PlanState, found: Found): Standing {
   const { checkpoint, parent, phase, base, clusters } = found;
   const { difference, error } = pairedDifference(checkpoint.dev, parent.checkpoint.dev, clusters);
-  // Nothing was forecast of a checkpoint that is its parent.
+  // A phase that kept no edit has a checkpoint that equals its parent, and no gain was forecast for it.
   const isParent = phase.outcome?.is_kept === false;
   const gain = isParent ? 0 : weighed(phase.forecast.gain, Math.hypot(phase.forecast.sd, surprise), difference, error);
   const score = Math.min(100, Math.max(0, parent.score + gain));
@@ -155,8 +158,8 @@ function standingOf(state: PlanState, found: Found): Standing {
 }
 
 /**
- * The mean of what is expected and what was observed, each by its precision. What is far from all that is usual is rather an accident,
- * and believed as it was seen.
+ * Mean of the expected and the observed value, each weighted by its precision. An observation far outside the usual
+ * spread is more likely an accident, and is then taken nearly as observed.
  */
 function weighed(expected: number, sd: number, observed: number, error: number): number {
   const [usual, gone] = [sd, accident.sd].map((spread) => {
@@ -176,7 +179,10 @@ interface Guess {
   mean: number;
 }
 
-/** Of dev and of every suite, each at its part of what the run may spend. */
+/**
+ * Significance level of every test at this check, on dev and on each suite: an equal share of what the run may spend
+ * there.
+ */
 const levelOf = ({ checkpoint, check }: Found): number => spentAt(check, 1 + checkpoint.guards.length);
 
 function devRegression(found: Found): Regression[] {
@@ -196,7 +202,7 @@ function suiteRegressions(found: Found): Regression[] {
   });
 }
 
-/** The checkpoint on the way at which most of the questions that a suite has lost became wrong: its phase did it. */
+/** The checkpoint at which most of the questions that a suite has lost became wrong; its phase is the cause. */
 function causeOf({ checkpoint, parent, base }: Found, suite: number): string {
   const lost = new Map<string, number>();
   for (const [item, right] of checkpoint.guards[suite]!.correct.entries()) {
@@ -209,11 +215,17 @@ function causeOf({ checkpoint, parent, base }: Found, suite: number): string {
   return [...lost].reduce((most, one) => (one[1] > most[1] ? one : most))[0];
 }
 
-/** Regressions that a checkpoint has and its parent has not. */
+/**
+ * Regressions that a checkpoint has and its parent does not; one on dev is always new, since dev is compared with the
+ * parent.
+ */
 export const newRegressions = ({ regressions, parent }: Standing): Regression[] =>
   regressions.filter(({ suite }) => suite === "dev" || !parent?.regressions.some((one) => one.suite === suite));
 
-/** Units of effort that an arm has put into a checkpoint. A later gradient phase takes most of an edit away. */
+/**
+ * Units of effort that an arm has put into a checkpoint. Edits before a later supervised or reinforce phase do not
+ * count, because that phase undoes most of them.
+ */
 export function effortOn(state: PlanState, standing: Standing, arm: Arm): number {
   let effort = 0;
   for (let at: Standing | null = standing; at?.phase; at = at.parent) {

@@ -26,7 +26,7 @@ function rightOf({ reference, choices }: RewardItem): number | null {
 function namedBy(answer: string, choices: readonly string[]): Set<number> {
   const words = wordsIn(answer);
   const named = new Set<number>();
-  // A longer option may hold a shorter one, which is then not named: New York City is not New York.
+  // Longer options come first. One may contain a shorter one, which is then not named: New York City is not New York.
   const options = choices
     .map((option, index) => ({ index, wanted: optionWords(option) }))
     .sort((a, b) => b.wanted.length - a.wanted.length);
@@ -45,16 +45,19 @@ function namedBy(answer: string, choices: readonly string[]): Set<number> {
   return named;
 }
 
-/** No word is empty. */
+/** Replaces a word that is used up; no real word is empty. */
 const taken = "";
 
-/** An article at an option's beginning may be left out. */
+/** Words of an option without a leading article, which an answer may leave out. */
 function optionWords(option: string): string[] {
   const words = textsOf(option);
   return words.length > 1 && /^(?:a|an|the)$/.test(words[0]!) ? words.slice(1) : words;
 }
 
-/** A capital that stands alone; a small letter only as the whole answer, or as a label: (b), b). */
+/**
+ * Whether the word is an option's letter: a capital that stands alone, or a small letter as the whole answer or as a
+ * label: (b), b).
+ */
 function isLetter({ raw, to }: Word, text: string, isAlone: boolean): boolean {
   if (/^[A-Z]$/.test(raw)) return true;
   return /^[a-z]$/.test(raw) && (isAlone || text[to] === ")");

@@ -1,18 +1,18 @@
-// The share of the answer's quotations that stand in the passage, word for word; case, punctuation and Unicode form do not count. An
-// answer without a quotation cites nothing: 0.
+// The share of the answer's quotations that occur in the passage word for word; case, punctuation and Unicode form are
+// ignored. An answer without a quotation cites nothing: 0.
 import { atLeastZero, type Options, type Verify } from "./item.ts";
 import { occurrences, wordsIn } from "./words.ts";
 
 export const citationDefaults = {
-  /** Fewer words are a term in quotation marks, not a quotation: they would be found anywhere. */
+  /** Fewer words are a term in quotation marks rather than a quotation, and would be found anywhere. */
   min_words: "3",
 };
 
-// An opening mark ends the search for the last one's end, so that many of them take no longer.
+// An opening mark also ends the search for the previous one's end, so that many opening marks do not slow it down.
 const quoted = /"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|「([^「」]+)」/gu;
-/** What is left out within a quotation. */
+/** Signs of an omission within a quotation. */
 const ellipsis = /\[(?:…|\.{3})\]|…|\.{3}/u;
-/** Each is looked for in the whole passage; what an answer quotes beyond them counts as not found. */
+/** Most quotations that are looked for, each in the whole passage; any further ones count as not found. */
 const mostQuotations = 100;
 
 export function citation(options: Options): Verify {
@@ -26,7 +26,10 @@ export function citation(options: Options): Verify {
   };
 }
 
-/** Quotation → its parts between ellipses → words. Between quotation marks, or as a block of lines that begin with ">". */
+/**
+ * Quotation → its parts between ellipses → words. A quotation is between quotation marks, or a block of lines that
+ * begin with ">".
+ */
 function quotationsIn(answer: string): string[][][] {
   const lines = answer.split("\n");
   const blocks: string[][] = [];
@@ -47,7 +50,7 @@ function quotationsIn(answer: string): string[][][] {
   );
 }
 
-/** One after the other, none before the end of the last. */
+/** Whether the parts occur one after the other, without overlap. */
 function standIn(text: readonly string[], parts: readonly string[][]): boolean {
   let from = 0;
   return parts.every((words) => {

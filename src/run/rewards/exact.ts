@@ -1,18 +1,20 @@
-// The answer says the reference or an alias of it, and nothing else.
+// The answer is the reference or an alias of it, and nothing else.
 import { atLeastZero, type Options, type RewardItem, UnusableReference, type Verify } from "./item.ts";
 import { plain, withoutArticles, wordsIn } from "./words.ts";
 
-/** A reference of signs alone has no words: its signs are compared. */
+/** The words without articles. A text of signs alone has no words: its signs are compared. */
 function normalForm(text: string): string {
   const words = wordsIn(text).map((word) => word.text);
   return words.length > 0 ? withoutArticles(words).join(" ") : plain(text).trim();
 }
 
-/** An empty text is no answer that could be right. */
+/** The reference and its aliases; an empty text is never a right answer. */
 export const goldsOf = ({ reference, aliases }: RewardItem): string[] =>
   reference === null ? [] : [reference, ...aliases].filter((text) => text.trim() !== "");
 
-/** `declined`: what an answer is paid that says that it does not know; at 0.5 a wrong answer costs what a right one gains. */
+/**
+ * `declined`: reward for an answer that says that it does not know; at 0.5 a wrong answer costs what a right one gains.
+ */
 export const exactDefaults = { declined: "0" };
 
 /** `declines`: whether an answer says that it does not know. Throws UnusableReference. */

@@ -1,6 +1,6 @@
 // What a sampled answer is judged against.
 
-/** As "Rubrics as Rewards" has them (Gunjal et al., 2025): what an answer must, should and may do. */
+/** The levels of "Rubrics as Rewards" (Gunjal et al., 2025): what an answer must, should and may do. */
 export type Importance = "essential" | "important" | "optional";
 
 export interface Criterion {
@@ -10,22 +10,22 @@ export interface Criterion {
 
 export interface RewardItem {
   prompt: string;
-  /** The answer that is right; null where none is known. */
+  /** The right answer; null where none is known. */
   reference: string | null;
-  /** Other words for the reference. */
+  /** Other wordings of the reference. */
   aliases: readonly string[];
   /** The text that the answer may quote. */
   passage: string | null;
   /** The options, in the order of their letters; empty unless it is multiple choice. */
   choices: readonly string[];
-  /** Absolute, of a number. */
+  /** Absolute tolerance, for a number. */
   tolerance: number | null;
-  /** Whether the material answers the question: if not, to decline is right. */
+  /** Whether the material answers the question; if not, declining is right. */
   answerable: boolean;
   rubric: readonly Criterion[];
 }
 
-/** A question of which nothing is known but what is said here. */
+/** A question about which only the given fields are known. */
 export const plainItem = (
   known: Pick<RewardItem, "prompt" | "reference"> & Partial<Pick<RewardItem, "aliases" | "rubric">>,
 ): RewardItem => ({
@@ -38,16 +38,16 @@ export const plainItem = (
   ...known,
 });
 
-/** From 0 to 1; null: it cannot be judged by this, which is not 0. */
+/** From 0 to 1; null where the verifier cannot judge the answer, which is not 0. */
 export type Verify = (answer: string, item: RewardItem) => number | null;
 
-/** Options of a verifier as they stand in its reference, defaults filled in; "" where a default is the item's. */
+/** Options of a verifier from its reference, with defaults filled in; "" where the item has the default. */
 export type Options = Readonly<Record<string, string>>;
 
-/** What is wrong with a reference; its message goes to whoever wrote it. */
+/** An invalid reference; the message goes to its author. */
 export class UnusableReference extends Error {}
 
-/** A number of at least 0. */
+/** Reads a number of at least 0. Throws UnusableReference. */
 export function atLeastZero(name: string, text: string): number {
   const value = Number(text);
   if (text.trim() === "" || !(value >= 0 && value < Number.POSITIVE_INFINITY))

@@ -1,12 +1,15 @@
-// The answer is JSON, alone or as the one fenced block that it consists of, and fits a JSON schema (2020-12). The check of the contract
-// is not used: it fills in defaults, which an answer has to bring itself, and its patterns backtrack.
+// The answer is JSON, alone or as a single fenced block, and fits a JSON schema (2020-12). The contract's validator is
+// not used: it fills in defaults, which an answer has to give itself, and its patterns backtrack.
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { RE2JS } from "re2js";
 import { type Options, UnusableReference, type Verify } from "./item.ts";
 import { linearPattern } from "./pattern.ts";
 
 const longestSchema = 100_000;
-/** A check that follows a schema's own references goes as deep as the answer does. */
+/**
+ * Deepest nesting that is judged: a check that follows a schema's own references recurses as deep as the answer is
+ * nested.
+ */
 const deepest = 200;
 
 export function jsonSchema({ schema }: Options): Verify {
@@ -27,7 +30,7 @@ export function jsonSchema({ schema }: Options): Verify {
 
 function compiled(text: string): ValidateFunction {
   if (text.length > longestSchema) throw new UnusableReference(`a schema has at most ${longestSchema} characters`);
-  // Ajv tells compiled patterns apart by their text.
+  // Ajv distinguishes compiled patterns by their text.
   const regExp = (pattern: string) => ({
     test: linearPattern(RE2JS.translateRegExp(pattern)),
     toString: () => pattern,
@@ -39,7 +42,7 @@ function compiled(text: string): ValidateFunction {
     logger: false,
     code: { regExp: Object.assign(regExp, { code: "" }) },
   });
-  // Its own compares every item with every other.
+  // Ajv's own uniqueItems compares every item with every other.
   ajv.removeKeyword("uniqueItems");
   ajv.addKeyword({
     keyword: "uniqueItems",
@@ -56,7 +59,7 @@ function compiled(text: string): ValidateFunction {
   }
 }
 
-/** Equal values give equal text, whatever the order of their keys. */
+/** Text that is equal for equal values, whatever the order of their keys. */
 const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, part: unknown) =>
     typeof part === "object" && part !== null && !Array.isArray(part)
@@ -64,7 +67,7 @@ const canonical = (value: unknown): string =>
       : part,
   );
 
-/** null where there is a fence and more than its block. */
+/** The answer without its fence; null where there is a fence and more than its block. */
 function withoutFence(answer: string): string | null {
   const text = answer.trim();
   const lines = text.split("\n");
@@ -74,7 +77,7 @@ function withoutFence(answer: string): string | null {
   return isOneBlock && lines.at(-1)!.trim() === "```" ? lines.slice(1, -1).join("\n") : null;
 }
 
-/** Of brackets outside strings. */
+/** Deepest nesting of brackets outside strings. */
 function depthOf(text: string): number {
   let depth = 0;
   let most = 0;

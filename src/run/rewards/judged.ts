@@ -1,7 +1,7 @@
-// Rewards that a model judges. The models are handed in: here is what is asked of them and what their words are worth.
+// Rewards judged by a model. The models are passed in; this file says how their verdicts become rewards.
 import type { Criterion, Importance } from "./item.ts";
 
-/** For each criterion whether the answer meets it; null where the judge's words are neither. */
+/** For each criterion whether the answer meets it; null where the judge's reply is neither yes nor no. */
 export type Judge = (
   criteria: readonly string[],
   prompt: string,
@@ -9,9 +9,9 @@ export type Judge = (
   signal: AbortSignal,
 ) => Promise<readonly (boolean | null)[]>;
 
-/** How a judge errs. */
+/** Error rates of a judge. */
 export interface JudgeError {
-  /** Of criteria that are met, the share that it says are; of those that are not, the share that it says are not. */
+  /** The share of met criteria that it calls met, and the share of unmet criteria that it calls unmet. */
   sensitivity: number;
   specificity: number;
 }
@@ -20,18 +20,18 @@ export interface MeasuredJudge extends JudgeError {
   judge: Judge;
 }
 
-/** Any number: the higher, the better the answer to its prompt. */
+/** A score of any size: the higher, the better the answer to its prompt. */
 export type PreferenceModel = (
   pairs: readonly { prompt: string; answer: string }[],
   signal: AbortSignal,
 ) => Promise<readonly number[]>;
 
-/** What the levels weigh in "Rubrics as Rewards" (Gunjal et al., 2025). */
+/** Weights of the levels in "Rubrics as Rewards" (Gunjal et al., 2025). */
 const weights: Readonly<Record<Importance, number>> = { essential: 1, important: 0.7, optional: 0.3 };
 
 /**
- * The share of the rubric's weight that is met, corrected for how often the judge errs; null without a rubric, or where a verdict is
- * missing.
+ * The share of the rubric's weight that is met, corrected for the judge's error rates; null without a rubric, or where
+ * a verdict is missing.
  */
 export function rubricReward(
   rubric: readonly Criterion[],
@@ -44,21 +44,21 @@ export function rubricReward(
   return correctedShare(met / total, error);
 }
 
-/** What a right answer surely meets: all that is essential, or everything where nothing is. */
+/** The criteria that a right answer is sure to meet: the essential ones, or all where none is essential. */
 export function essentialOf(rubric: readonly Criterion[]): string[] {
   const essential = rubric.filter(({ level }) => level === "essential");
   return (essential.length > 0 ? essential : rubric).map(({ text }) => text);
 }
 
-/** The share of criteria that are met, corrected for how often the judge errs; null where a verdict is missing. */
+/** The share of criteria that are met, corrected for the judge's error rates; null where a verdict is missing. */
 export function judgedReward(verdicts: readonly (boolean | null)[], error: JudgeError): number | null {
   if (verdicts.length === 0 || verdicts.includes(null)) return null;
   return correctedShare(verdicts.filter((met) => met === true).length / verdicts.length, error);
 }
 
 /**
- * The true share behind an observed one (Rogan and Gladen, 1978), held within 0 and 1. A judge no better than a coin has no such
- * share: `isTelling` first.
+ * The true share behind an observed one (Rogan and Gladen, 1978), clamped to 0 and 1. It does not exist for a judge
+ * that is no better than a coin: check `isTelling` first.
  */
 export const correctedShare = (observed: number, { sensitivity, specificity }: JudgeError): number =>
   Math.min(1, Math.max(0, (observed + specificity - 1) / (sensitivity + specificity - 1)));

@@ -1,5 +1,6 @@
-// What an auto-align's target score is of: answers that are right, as evaluations grade them, or, where `evaluation.metrics` says
-// `reward`, what the configured reward pays for answers. The run scores dev by it and the appliance its looks at sealed questions: both here.
+// The metric of an auto-align's target score: right answers, as evaluations grade them, or, where `evaluation.metrics`
+// says `reward`, what the configured reward pays for answers. The run scores dev with it, and the appliance its looks
+// at sealed questions.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import { plainItem, type RewardItem, type Verify } from "./item.ts";
@@ -34,19 +35,19 @@ export interface MetricQuestion {
 /** In [0, 1]: the weighted sum of the reward's parts, before clip and normalisation. */
 export type RewardScore = (answer: string, question: MetricQuestion) => number;
 
-/** null where the target is of right answers. Throws a validation failure that names the field. */
+/** null where the target counts right answers. Throws a validation failure that names the field. */
 export function rewardScore(config: Config, declines: Declines): RewardScore | null {
   if (metricOf(config) === "score") return null;
   const parts = partsOf(config, declines);
   return (answer, question) => {
     const item = itemOf(question);
-    // Whether a question can be judged was looked at beforehand: what is left unjudged is the answer's own fault.
+    // `checkMetric` has refused questions that cannot be judged, so an answer that cannot be judged counts as 0.
     const sum = parts.reduce((total, { weight, verify }) => total + weight * (verify(answer.trim(), item) ?? 0), 0);
     return Math.min(1, sum);
   };
 }
 
-/** Throws a validation failure where the reward cannot judge a question. What the question says is not told. */
+/** Throws a validation failure where the reward cannot judge a question. The message does not reveal the question. */
 export function checkMetric(config: Config, questions: readonly MetricQuestion[], declines: Declines): void {
   if (metricOf(config) === "score") return;
   for (const { name, verify } of partsOf(config, declines)) {
@@ -65,7 +66,10 @@ interface MetricPart {
   verify: Verify;
 }
 
-/** A program or a model may judge answers that are trained on; what a target is claimed by must be the same at every look. */
+/**
+ * Only built-in verifiers: a program or a model may judge answers that are trained on, but a target has to be measured
+ * alike at every look.
+ */
 function partsOf(config: Config, declines: Declines): MetricPart[] {
   const reward = (config?.reward ?? usualReward) as RewardBlock;
   const type = reward.type ?? (reward.llm_judge == null ? null : "llm_judge");

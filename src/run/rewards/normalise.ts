@@ -1,4 +1,4 @@
-// Rewards brought to one scale before advantages are taken. Unknown rewards stay unknown and are in no mean.
+// Brings rewards to one scale before advantages are computed. Unknown rewards stay unknown and are in no mean.
 export const normalisations = ["none", "group", "batch", "running"] as const;
 
 /**
@@ -7,11 +7,11 @@ export const normalisations = ["none", "group", "batch", "running"] as const;
  * batch     less the mean of all answers of the step, over their deviation
  * running   less the mean of all answers of the run so far, this step's among them, over their deviation
  *
- * Where all are the same, 0.
+ * If all are the same, they become 0.
  */
 export type Normalisation = (typeof normalisations)[number];
 
-/** Of a run so far; kept in its checkpoints. `squares`: squared distances from the mean, summed. */
+/** Statistics of a run so far, kept in its checkpoints. `squares`: sum of the squared distances from the mean. */
 export interface Running {
   count: number;
   mean: number;
@@ -20,7 +20,7 @@ export interface Running {
 
 export const nothingYet: Running = { count: 0, mean: 0, squares: 0 };
 
-/** Keeps rewards that are the same but for their last bits from being told apart. */
+/** Deviation below which rewards count as equal, so that differences in the last bits do not matter. */
 const smallestDeviation = 1e-6;
 
 /** `groups`: the prompt that each reward belongs to. */
@@ -58,7 +58,7 @@ function summaryOf(values: readonly number[]): Running {
   return { count: values.length, mean, squares: values.reduce((sum, value) => sum + (value - mean) ** 2, 0) };
 }
 
-/** Of both together (Chan, Golub and LeVeque, 1979). */
+/** Statistics of both together (Chan, Golub and LeVeque, 1979). */
 function joined(a: Running, b: Running): Running {
   const count = a.count + b.count;
   if (count === 0) return nothingYet;

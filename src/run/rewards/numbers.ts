@@ -1,5 +1,6 @@
-// Numbers in a text, whatever the country that wrote it. What separates thousands and what decimals is told from the form alone, and
-// where the form leaves both open (1,234) from the other numbers of the text; else both readings stand.
+// Finds numbers in a text, in the notation of any country. Thousands and decimal separators are told apart by form
+// alone and, where the form leaves both open (1,234), by the other numbers of the text; otherwise both readings are
+// kept.
 //
 //   thousands          1,234,567   1.234.567   1 234 567   1'234'567   12,34,567
 //   decimals           3.5   3,5   0,125   1.234,5   .5
@@ -11,18 +12,18 @@ export type DecimalSign = "." | ",";
 
 interface Reading {
   value: number;
-  /** What it takes for the sign of decimals; null where it shows none. */
+  /** The decimal sign that this reading implies; null where it implies none. */
   decimal: DecimalSign | null;
 }
 
 export interface FoundNumber {
   readings: Reading[];
-  /** It belongs to a name or a unit. */
+  /** Whether it belongs to a name or a unit. */
   isGlued: boolean;
 }
 
 const spaces = " \\u00a0\\u2009\\u202f";
-// A blank joins two groups of digits only where they look like thousands.
+// A space joins two groups of digits only where they look like thousands.
 const body = new RegExp(`\\d+(?:(?:[.,:/'’\u2013-]|(?<=(?<![\\d.,])\\d{1,3})[${spaces}](?=\\d{3}(?!\\d)))\\d+)*`, "gu");
 const exponent = /[eE]([-+]?\d{1,3})(?![\p{L}\d])/uy;
 const powerOfTen =
@@ -31,7 +32,7 @@ const superscripts = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const nameBefore = /[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}_^]-?$/u;
 const mostDigits = 400;
 
-/** Numbers in their order. `decimal`: what separates decimals, where that is known. */
+/** Numbers in their order. `decimal`: the decimal sign, where it is known. */
 export function numbersIn(text: string, decimal: DecimalSign | null = null): FoundNumber[] {
   const digits = inAsciiDigits(text);
   const found: FoundNumber[] = [];
@@ -52,14 +53,14 @@ export function numbersIn(text: string, decimal: DecimalSign | null = null): Fou
   return free.length > 0 ? free : chosen;
 }
 
-/** The sign of decimals that every number with but one reading agrees on. */
+/** The decimal sign on which all numbers with a single reading agree; null where there is none. */
 export function shownBy(found: readonly FoundNumber[]): DecimalSign | null {
   const shown = new Set(found.flatMap(({ readings }) => (readings.length === 1 ? [readings[0]!.decimal] : [])));
   shown.delete(null);
   return shown.size === 1 ? [...shown][0]! : null;
 }
 
-/** Unicode keeps the ten digits of a script in a row, so that a digit's value is its distance from the row's start. */
+/** Unicode keeps the ten digits of a script in sequence, so a digit's value is its distance from the first of them. */
 const inAsciiDigits = (text: string): string =>
   text
     .replaceAll(/[^\P{Nd}0-9]/gu, valueOfDigit)
@@ -87,7 +88,7 @@ function powerAt(text: string, at: number): { exponent: number; end: number } {
 const superscriptValue = (sign: string): string =>
   sign === "⁻" ? "-" : sign === "⁺" ? "+" : String(superscripts.indexOf(sign));
 
-/** The sign and a 0 that was left out before a point; and whether the digits end a name. */
+/** A number's prefix (its sign, and a 0 that was left out before a point), and whether the digits end a name. */
 function beforeOf(text: string, start: number, digits: string): { prefix: string; isGlued: boolean } {
   const near = text.slice(Math.max(0, start - 4), start);
   const isFraction = /(?:^|[^\p{L}\p{N}.,])\.$/u.test(near) && /^\d+$/.test(digits);
@@ -128,7 +129,7 @@ function readingsOf(digits: string, prefix: string, power: number): Reading[] {
 
 const isDecimalSign = (sign: string): sign is DecimalSign => sign === "." || sign === ",";
 
-/** Groups of three; of two between the first and the last, as in India. */
+/** Groups of three; groups of two between the first and the last, as in India. */
 const areThousands = (groups: readonly string[]): boolean =>
   /^[1-9]\d{0,2}$/.test(groups[0]!) &&
   groups.at(-1)!.length === 3 &&

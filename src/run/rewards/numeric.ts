@@ -1,20 +1,20 @@
-// The answer's number is the reference's, within a tolerance. Units and other words do not count.
+// The answer's number equals the reference's, within a tolerance. Units and other words are ignored.
 import { goldsOf } from "./exact.ts";
 import { atLeastZero, type Options, oneOf, type RewardItem, type Verify } from "./item.ts";
 import { type DecimalSign, numbersIn, shownBy } from "./numbers.ts";
 
 export const numericDefaults = {
-  /** Absolute; "": the item's, else 0. */
+  /** Absolute; "" stands for the item's tolerance, or 0. */
   tolerance: "",
-  /** A share of the reference. The larger of both tolerances counts. */
+  /** As a share of the reference. The larger of both tolerances counts. */
   relative: "0",
-  /** Which number of an answer that has several; `only`: such an answer is wrong. */
+  /** Which number counts in an answer that has several; `only`: an answer with several different numbers is wrong. */
   read: "last",
-  /** The sign of decimals in reference and answer; "": told from the numbers. */
+  /** The decimal sign in reference and answer; "": inferred from the numbers. */
   decimal: "",
 };
 
-/** The last bits of a decimal fraction are no reason to fail: 0.3 − 0.2 is not 0.1 in doubles. */
+/** Allows for errors in the last bits: 0.3 − 0.2 is not 0.1 in doubles. */
 const slack = 1e-12;
 
 export function numeric(options: Options): Verify {
@@ -29,7 +29,7 @@ export function numeric(options: Options): Verify {
     const isNear = (value: number, target: number): boolean =>
       Math.abs(value - target) <=
       Math.max(tolerance, relative * Math.abs(target)) + slack * Math.max(1, Math.abs(target));
-    // The answer's own numbers say how it writes them; else it writes as its reference does.
+    // The answer's own numbers show its decimal sign; if they do not, it is read like its reference.
     const own = numbersIn(answer, decimal);
     const numbers = shownBy(own) === null ? numbersIn(answer, decimal ?? sign) : own;
     const said = numbers.at(-1)?.readings ?? [];
@@ -41,7 +41,7 @@ export function numeric(options: Options): Verify {
   };
 }
 
-/** A reference of several numbers, or of none, is no number. */
+/** Values and decimal sign of the references; those with several numbers, or with none, are left out. */
 function targetsOf(item: RewardItem, decimal: DecimalSign | null): { values: number[]; sign: DecimalSign | null } {
   const single = goldsOf(item)
     .map((gold) => numbersIn(gold, decimal))

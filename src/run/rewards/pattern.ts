@@ -1,13 +1,13 @@
-// The answer holds what a regular expression of RE2 describes, anywhere unless the expression is anchored. RE2 takes time that grows
-// with the answer's length alone, which is why it has neither backreferences nor looking around.
+// The answer matches a regular expression of RE2, anywhere unless the expression is anchored. RE2's time grows with the
+// answer's length alone, which is why it has neither backreferences nor lookaround.
 import { RE2JS } from "re2js";
 import { type Options, UnusableReference, type Verify } from "./item.ts";
 
-/** Instructions of the compiled expression: each may be tried at each character. */
+/** Most instructions of the compiled expression: each may be tried at each character. */
 const mostInstructions = 5000;
 const longestPattern = 2000;
 
-/** Throws UnusableReference. */
+/** Compiles a pattern to a test. Throws UnusableReference. */
 export function linearPattern(pattern: string): (text: string) => boolean {
   if (pattern.length > longestPattern)
     throw new UnusableReference(`a pattern has at most ${longestPattern} characters`);

@@ -1,4 +1,5 @@
-// What each sampled answer of a step is paid: every part of the plan judges it, and their weighted sum is clipped and normalised.
+// Computes the reward of each sampled answer of a step: every part of the plan judges it, and their weighted sum is
+// clipped and normalised.
 import { availableParallelism } from "node:os";
 import { Failure } from "../../base/errors.ts";
 import { givingWay } from "../../base/time.ts";
@@ -20,7 +21,7 @@ export interface Sampled {
 export interface PaidPart {
   name: string;
   weight: number;
-  /** Of the known ones, from 0 to 1; null where none is known. */
+  /** Mean of the known scores, from 0 to 1; null where none is known. */
   mean: number | null;
   unknown: number;
 }
@@ -28,11 +29,11 @@ export interface PaidPart {
 export interface Paid {
   /** null: unknown, which is not 0. */
   rewards: (number | null)[];
-  /** Before clip and normalisation. */
+  /** Mean before clip and normalisation. */
   mean: number | null;
   unknown: number;
   parts: PaidPart[];
-  /** For the next step. */
+  /** Statistics for the next step. */
   running: Running;
 }
 
@@ -83,7 +84,7 @@ function meanOf(scores: readonly (number | null)[]): number | null {
 
 const unknownIn = (scores: readonly (number | null)[]): number => scores.filter((score) => score === null).length;
 
-/** A share of unknown rewards at which whatever judges is taken to be broken. */
+/** Share of unknown rewards at which the judging program or model is taken to be broken. */
 const mostUnknown = 0.2;
 
 async function scoresOf(
@@ -158,7 +159,7 @@ async function judged(
   }
 }
 
-/** null, and the reason among the problems, where a model that was to judge gave no answer. */
+/** Returns null, and adds the reason to the problems, where a model that was to judge gave no answer. */
 async function unlessUnanswered(problems: string[], work: () => Promise<number | null>): Promise<number | null> {
   try {
     return await work();
@@ -169,10 +170,10 @@ async function unlessUnanswered(problems: string[], work: () => Promise<number |
   }
 }
 
-/** Questions to one judge at a time: enough that its engine can batch them. */
+/** Questions asked of one judge at a time: enough for its engine to batch them. */
 export const mostAsked = 16;
 
-/** Results in order, `most` of them under way at once. After the first failure no more is begun. */
+/** Results in order, with at most `most` calls in progress. After the first failure no more are started. */
 export async function sideBySide<T, R>(items: readonly T[], most: number, work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   const left = inTurn(items);
@@ -183,7 +184,7 @@ export async function sideBySide<T, R>(items: readonly T[], most: number, work: 
   return results;
 }
 
-/** A generator, which a loop that fails closes for the others too. */
+/** A generator, which a worker's failing loop closes for the other workers too. */
 function* inTurn<T>(items: readonly T[]): Generator<[number, T]> {
   yield* items.entries();
 }

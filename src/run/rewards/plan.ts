@@ -1,5 +1,5 @@
-// The `reward` block of a configuration → what a reinforcement phase pays for, every default filled in. What cannot be judged here is
-// refused by its field, before anything is trained.
+// Turns the `reward` block of a configuration into what a reinforce phase pays for, with every default filled in. A
+// setting that cannot be judged here is refused, with the name of its field, before anything is trained.
 import { invalid } from "../../base/errors.ts";
 import { type Criterion, UnusableReference } from "./item.ts";
 import { isTelling, type JudgeError, type MeasuredJudge, type PreferenceModel } from "./judged.ts";
@@ -11,7 +11,7 @@ const judgedTypes = ["verifier", "llm_judge", "rubric", "preference_model"] as c
 const types = [...judgedTypes, "composite"] as const;
 type JudgedType = (typeof judgedTypes)[number];
 
-/** As it came; null and absent are the same. */
+/** As given; null and absent mean the same. */
 export interface RewardBlock {
   type?: string | null;
   verifier_ref?: string | null;
@@ -21,17 +21,17 @@ export interface RewardBlock {
   preference_model_ref?: string | null;
   clip?: readonly number[] | null;
   /**
-   * Weights of parts: `verifier`, `llm_judge`, `rubric` and `preference_model` as the fields beside set them up, or a verifier's
-   * reference, of which there may be several.
+   * Weights of parts. `verifier`, `llm_judge`, `rubric` and `preference_model` use the fields beside this one; any
+   * other key is a verifier's reference, of which there may be several.
    */
   composite?: Readonly<Record<string, number>> | null;
   normalize?: string | null;
 }
 
-/** Where a configuration has none: an answer must be the reference. */
+/** Used when a configuration has no reward: an answer must be the reference. */
 export const usualReward: RewardBlock = { type: "verifier", verifier_ref: "builtin:exact" };
 
-/** What there is to judge with. */
+/** What is available to judge answers with. */
 export interface Means {
   /** Whether an answer says that it does not know. */
   declines: (answer: string) => boolean;
@@ -39,7 +39,7 @@ export interface Means {
   programs: Programs | null;
   judges: ReadonlyMap<string, MeasuredJudge>;
   rubrics: ReadonlyMap<string, readonly Criterion[]>;
-  /** By prompt; left out where none has a rubric of its own. */
+  /** Rubrics by prompt; absent when no prompt has a rubric of its own. */
   itemRubrics?: ReadonlyMap<string, readonly Criterion[]>;
   preferenceModels: ReadonlyMap<string, PreferenceModel>;
 }
@@ -53,12 +53,12 @@ export type Scorer =
 
 export interface RewardPart {
   name: string;
-  /** All of a plan's add up to 1. */
+  /** The weights of all parts of a plan add up to 1. */
   weight: number;
   scorer: Scorer;
 }
 
-/** Plain data: what the run's record shows. The order is: parts, their weighted sum, clip, normalisation. */
+/** Plain data, shown in the run's record. Applied in this order: parts, their weighted sum, clip, normalisation. */
 export interface RewardPlan {
   type: (typeof types)[number];
   parts: RewardPart[];
@@ -94,7 +94,7 @@ export function resolveReward(block: RewardBlock, means: Means): RewardPlan {
   };
 }
 
-/** Without a type, the one that a setting is given for. */
+/** The given type; without one, `composite` where it is set, or the only type whose setting is given. */
 function typeOf(block: RewardBlock): RewardPlan["type"] {
   const given = types.filter((type) => (block[settingOf[type]] ?? null) !== null);
   const type = block.type ?? (given.includes("composite") ? "composite" : given.length === 1 ? given[0]! : null);
@@ -177,14 +177,14 @@ function errorOf(judge: string, { judges }: Means): JudgeError {
   return { sensitivity, specificity };
 }
 
-/** Which parts of the reward a judge is asked for. Throws where the block has no type. */
+/** Parts of the reward that need a judge. Throws when the block has no type. */
 export function judgedParts(block: RewardBlock): ("llm_judge" | "rubric")[] {
   const type = typeOf(block);
   const names = type === "composite" ? Object.keys(block.composite ?? {}) : [type];
   return (["llm_judge", "rubric"] as const).filter((name) => names.includes(name));
 }
 
-/** The judge that is named, or the only one there is. */
+/** The named judge, or the only one installed. */
 function judgeOf({ llm_judge }: RewardBlock, { judges }: Means): string {
   const field = "llm_judge.judge_model";
   const named = llm_judge?.judge_model ?? (judges.size === 1 ? [...judges.keys()][0]! : null);
@@ -204,7 +204,7 @@ const unnamed = (judges: ReadonlyMap<string, unknown>): string => `must name one
 
 const mostCriteria = 50;
 
-/** Yes or no is asked of each: a judge's marks from 1 to 10 follow style more than substance. */
+/** Each criterion is answered by yes or no, because a judge's marks from 1 to 10 follow style more than substance. */
 export function criteriaOf({ llm_judge }: RewardBlock): string[] {
   const given = llm_judge?.criteria ?? null;
   const criteria: unknown[] = Array.isArray(given) ? given : given === null ? [] : [given];
@@ -217,7 +217,7 @@ export function criteriaOf({ llm_judge }: RewardBlock): string[] {
   return criteria;
 }
 
-/** Of the weighted sum, which lies within 0 and 1. */
+/** Clip of the weighted sum, which lies within 0 and 1. */
 function clipOf(clip: readonly number[] | null): RewardPlan["clip"] {
   if (clip === null) return null;
   const [low, high] = clip;
@@ -230,7 +230,7 @@ function clipOf(clip: readonly number[] | null): RewardPlan["clip"] {
 const knownFields = ["type", ...Object.values(settingOf), "clip", "normalize"];
 const knownOfJudge = ["judge_model", "judge_provider", "criteria"];
 
-/** What was given and plays no part. */
+/** Warnings about settings that were given and are not used. */
 function warningsOf(block: RewardBlock, type: RewardPlan["type"], parts: readonly RewardPart[]): string[] {
   const used = new Set<string>([settingOf[type]]);
   for (const { name, scorer } of parts) {

@@ -1,6 +1,7 @@
-// An organisation's own verifiers: programs in one folder. Each call is a process of its own, without network, without our environment
-// and within limits, that reads one line {prompt, answer, reference, passage} and writes one line {"reward": 0 to 1, or null}. It is
-// the operator's own program and may read what the service's user may read: it is kept from the network, not from files.
+// An organisation's own verifiers: programs in one folder. Each call is a separate process, without network, without
+// our environment and within limits, that reads one line {prompt, answer, reference, passage} and writes one line
+// {"reward": 0 to 1, or null}. It is the operator's own program and may read what the service's user may read: it is
+// kept from the network, not from files.
 import { constants } from "node:fs";
 import { access, lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,27 +12,31 @@ import type { RewardItem } from "./item.ts";
 export interface Programs {
   folder: string;
   names: readonly string[];
-  /** Why none can be run here; null where they can. */
+  /** Why programs cannot be run here; null where they can. */
   refusal: string | null;
 }
 
-/** By the clock far more than it may compute: the machine is busy with the run itself. */
+/** The timeout is far longer than the CPU limit, because the machine is busy with the run itself. */
 const limits = { timeoutMs: 30_000, maxBytes: 1 << 16 };
 const resources = [
-  // Seconds of computing.
+  // CPU seconds.
   "--cpu=5",
-  // What each of its processes writes into memory; address space that it only reserves, as many runtimes do, is free.
+  // Bytes that each of its processes may write into memory; address space that is only reserved, as by many runtimes,
+  // is free.
   `--data=${1 << 30}`,
   `--fsize=${1 << 24}`,
   "--nofile=256",
   "--core=0",
 ];
-/** A user namespace, so that no privilege is needed; of processes, so that none of its children outlives it. */
+/** A user namespace, so that no privilege is needed; a process namespace, so that no child outlives the program. */
 const alone = ["--user", "--net", "--pid", "--fork", "--kill-child", "--"];
 const cleared = ["env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"];
 const name = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
-/** Which programs there are, and whether they can be run apart. Throws config_invalid where the folder cannot be read. */
+/**
+ * The programs in the folder, and whether they can be run in isolation. Throws config_invalid where the folder cannot
+ * be read.
+ */
 export async function openPrograms(folder: string): Promise<Programs> {
   const files = await readdir(folder).catch((error: Error) => {
     throw new Failure("config_invalid", `PLUMBLINE_VERIFIERS: ${error.message}`);
@@ -41,7 +46,7 @@ export async function openPrograms(folder: string): Promise<Programs> {
   return { folder, names, refusal: await refusalHere() };
 }
 
-/** A link could lead out of the folder. */
+/** An executable regular file. A link is refused, because it could lead out of the folder. */
 const isProgram = async (path: string): Promise<boolean> =>
   (await lstat(path)).isFile() &&
   (await access(path, constants.X_OK).then(
@@ -60,7 +65,7 @@ async function refusalHere(): Promise<string | null> {
 
 export interface Judged {
   reward: number | null;
-  /** Why it is unknown, where the program did not say so itself. */
+  /** Why the reward is unknown, where the program did not itself say null. */
   problem: string | null;
 }
 
@@ -92,7 +97,7 @@ export async function judgeByProgram(
   return reward === undefined ? unknown('it did not write one line {"reward": …}') : { reward, problem: null };
 }
 
-/** undefined: the line is none of the protocol. */
+/** The reward in the output; undefined where the line does not follow the protocol. */
 function rewardIn(output: string): number | null | undefined {
   const line = output.replace(/\r?\n$/, "");
   if (/[\r\n]/.test(line)) return undefined;

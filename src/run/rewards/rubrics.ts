@@ -1,10 +1,10 @@
-// Rubrics as documents and data sets hold them. A document of the project is a rubric where `reward.rubric_ref` names it:
+// Rubrics in documents and data sets. A document of the project is a rubric where `reward.rubric_ref` names it:
 //
 //   CSV        the columns criterion and level
 //   otherwise  a list: an item is a criterion, of the level that its heading names
 //
-// A data set has one of its own for each prompt in the column rubric: a JSON list of {"text", "level"}. Without a level a criterion is
-// important.
+// A data set may have a rubric for each prompt, in the column rubric: a JSON list of {"text", "level"}. A criterion
+// without a level is important.
 import { basename, extname } from "node:path";
 import { CsvError, parse as parseCsv } from "csv-parse/sync";
 import { invalid } from "../../base/errors.ts";
@@ -14,7 +14,7 @@ import type { Criterion, Importance } from "./item.ts";
 
 const levels: readonly Importance[] = ["essential", "important", "optional"];
 const usualLevel: Importance = "important";
-/** As of the criteria of a judge. */
+/** The same limit as for the criteria of a judge. */
 const mostCriteria = 50;
 
 const refused = (message: string) => invalid(["config", "reward", "rubric_ref"], message);
@@ -22,7 +22,7 @@ const refused = (message: string) => invalid(["config", "reward", "rubric_ref"],
 const isNamed = ({ name }: SnapshotDocument, ref: string): boolean =>
   name === ref || basename(name, extname(name)) === ref;
 
-/** The document that `ref` names, with or without its ending, and what it asks for. Throws a validation failure. */
+/** The document that `ref` names, with or without its extension, and its criteria. Throws a validation failure. */
 export function rubricOf(
   documents: readonly SnapshotDocument[],
   ref: string,
@@ -69,7 +69,7 @@ function inLists({ text }: SnapshotDocument): Criterion[] {
   });
 }
 
-/** Of a prompt of a data set. Throws a validation failure; `where` is the row. */
+/** Criteria in the rubric cell of a data set's row; `where` names the row. Throws a validation failure. */
 export function rubricInCell(cell: string, where: string): Criterion[] {
   let list: unknown;
   try {

@@ -1,4 +1,4 @@
-// The verifiers that are built in, and how a reference names one:
+// The built-in verifiers, and how a reference names one:
 //
 //   builtin:numeric?tolerance=0.5&read=only      options by name; in a value % is written %25 and & is written %26, "+" is itself
 //   program:units                                the program of that name in the folder of verifiers
@@ -12,7 +12,7 @@ import { regex } from "./pattern.ts";
 
 interface Builtin {
   defaults: Options;
-  /** Options without a default. */
+  /** Options that must be given, having no default. */
   needs: readonly string[];
   /** Throws UnusableReference. `declines`: whether an answer says that it does not know. */
   make: (options: Options, declines: (answer: string) => boolean) => Verify;
@@ -28,7 +28,8 @@ const builtins: Readonly<Record<string, Builtin>> = {
   refusal: {
     defaults: {},
     needs: [],
-    // Declines where nothing answers, and only there; whether an answer is right is for another verifier.
+    // 1 for declining where nothing answers the question, and only there; other verifiers judge whether an answer is
+    // right.
     make: (_, declines) => (answer, item) => (declines(answer) === item.answerable ? 0 : 1),
   },
 };
@@ -37,7 +38,7 @@ export type VerifierReference =
   | { kind: "builtin"; verifier: string; options: Options }
   | { kind: "program"; program: string };
 
-/** Throws UnusableReference, of a built-in also for what its options say. */
+/** Throws UnusableReference, for a built-in verifier also when its options are invalid. */
 export function parseVerifier(reference: string): VerifierReference {
   const [, kind, name, query] = /^(builtin|program):([^?]*)(?:\?(.*))?$/su.exec(reference) ?? [];
   if (kind === undefined)

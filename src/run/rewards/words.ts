@@ -1,10 +1,11 @@
-// Words of a text in the form in which answers are compared: case, Unicode form, dashes and punctuation do not count. What changes a
-// meaning stays: the sign of a number, what stands inside one, symbols, and the signs in names like C++ and C#.
+// Words of a text in the form in which answers are compared: case, Unicode form, dashes and punctuation are ignored.
+// What changes a meaning is kept: the sign of a number, signs inside a number, symbols, and the signs in names like C++
+// and C#.
 export interface Word {
   text: string;
   /** With its case. */
   raw: string;
-  /** Where it ends in the plain text. */
+  /** End of the word in the plain text. */
   to: number;
 }
 
@@ -12,7 +13,7 @@ export interface Word {
 const word =
   /(?<![\p{L}\p{N}])-?\d+(?:[.,:/]\d+)*|[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}]|[\p{L}\p{M}\p{N}]+(?:'[\p{L}\p{M}]+)*[+#]*|[\p{S}%&]/gu;
 
-/** One kind of dash and of apostrophe, compatibility forms unified. */
+/** Unifies dashes, apostrophes and compatibility forms. */
 export const plain = (text: string): string =>
   text
     .normalize("NFKC")
@@ -28,13 +29,13 @@ export const wordsIn = (text: string): Word[] =>
 
 const articles = new Set(["a", "an", "the"]);
 
-/** Without the articles of English, unless nothing else is left. */
+/** The words without English articles, unless nothing else is left. */
 export function withoutArticles(words: readonly string[]): readonly string[] {
   const kept = words.filter((one) => !articles.has(one));
   return kept.length > 0 ? kept : words;
 }
 
-/** Where the words begin in the text, overlapping or not; in linear time (Knuth, Morris and Pratt). */
+/** Start positions of `wanted` in the text, overlapping or not; in linear time (Knuth, Morris and Pratt). */
 export function occurrences(text: readonly string[], wanted: readonly string[]): number[] {
   if (wanted.length === 0) return [];
   const border = borders(wanted);
@@ -51,7 +52,7 @@ export function occurrences(text: readonly string[], wanted: readonly string[]):
   return starts;
 }
 
-/** Of each prefix, the length of the longest proper prefix that it also ends with. */
+/** For each prefix, the length of its longest proper prefix that is also its suffix. */
 function borders(words: readonly string[]): number[] {
   const border = [0];
   let length = 0;

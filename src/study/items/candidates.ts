@@ -1,4 +1,5 @@
-// Written questions and plain ones → candidates for items: what is asked, what is right, where it stands, and what would be wrong.
+// Written and plain questions → candidates for benchmark items: the question, the right answer, its citations and wrong
+// answers.
 import { sha256 } from "../../base/files.ts";
 import { seeded } from "../../base/statistics/random.ts";
 import { hashOf, normalised, shuffled, wordsOf } from "../../base/text.ts";
@@ -23,40 +24,40 @@ export interface Citation extends Place {
 
 export interface Wording {
   question: string;
-  /** Of its passage, among all that a search by the question finds. */
+  /** Rank of its passage in a search by the question. */
   rank: number;
-  /** A row that a study makes without any model gives it away. */
+  /** Whether a row that every study makes without a model gives it away. */
   leaks: boolean;
-  /** A reader who saw the passages alone answered the same; true of what is right by construction. */
+  /** Whether a reader who saw only the passages gave the same answer; always true for plain questions. */
   verified: boolean;
 }
 
 export interface ItemCandidate {
   category: ItemKind;
   type: "short" | "choice" | "refusal";
-  /** Best first: the first that passes the gates is asked. */
+  /** Best first; the first that passes the gates is used. */
   wordings: Wording[];
   response: string;
   aliases: string[];
   choices: string[];
   citations: Citation[];
-  /** The passages under their headings: what the answer must follow from, and all that a checker gets to see. */
+  /** The passages under their headings: the text that must support the answer, and all that a checker sees. */
   chunk: string;
-  /** What a wrong answer would be: spans of the same kind in the same passage, other cells of the column. */
+  /** Plausible wrong answers: spans of the same kind in the same passage, other cells of the column. */
   rivals: string[];
-  /** Of these the other cells of the column. */
+  /** Other cells of the same column. */
   siblings: string[];
-  /** Items that fall together share this: what says the answer, and not where it is said. */
+  /** Items about the same fact share this: a hash of what states the answer, not of where it is stated. */
   cluster: string;
   document: string;
   passage: string;
-  /** The row or heading that it is about. */
+  /** The table row or heading that the item is about. */
   subject: string;
-  /** By a model; else by a plain form. */
+  /** Whether a model wrote it; otherwise it is a plain form. */
   isWritten: boolean;
 }
 
-/** What a writer said of a passage. */
+/** What a writer wrote about a passage. */
 export interface WrittenOf {
   passage: string;
   near: string | null;
@@ -70,12 +71,12 @@ export interface CandidateTask {
   written: readonly WrittenOf[];
 }
 
-/** Plain questions, for each that is wanted. */
+/** Plain questions made for each question wanted. */
 const spare = 3;
-/** Of candidates that have enough siblings, one in so many is a choice. */
+/** Of the candidates with enough siblings, one in this many becomes a multiple-choice item. */
 const choiceEvery = 4;
 
-/** Passage by passage, in the order in which they are to be asked about. */
+/** The candidates, passage by passage, in the order in which the passages are asked about. */
 export function candidatesOf({ documents, seed, wanted, written }: CandidateTask): ItemCandidate[] {
   const studied = passagesOf(documents);
   const passages = inUsualLanguage(studied);
@@ -84,7 +85,7 @@ export function candidatesOf({ documents, seed, wanted, written }: CandidateTask
   const said = new Map(written.map((one) => [one.passage, one]));
   const inOrder = spreadOrder(passages, seed);
   const plain = inOrder.map((passage) => plainItemsOf(passage, seeded(seed ^ hashOf(`plain ${passage.text}`))));
-  // Tables may stand in few passages only.
+  // Only tables and lines of key and value give plain questions, and few passages may have them.
   const each = Math.ceil((spare * wanted) / Math.max(1, plain.filter((items) => items.length > 0).length));
   const drafts = inOrder.flatMap((passage, at) => {
     const { near = null, items = [] } = said.get(passage.id) ?? {};
@@ -99,14 +100,14 @@ interface Asked {
   kind: ItemKind;
   answer: string;
   questions: { question: string; verified: boolean }[];
-  /** What says the answer; null where that goes over several units, or nothing does. */
+  /** The unit that states the answer; null if several units state it together, or none does. */
   unit: Unit | null;
-  /** Of a cell. */
+  /** Column of the cell asked for. */
   column?: number;
   isWritten: boolean;
 }
 
-/** What is asked for the same answer is one item in several wordings. */
+/** Groups the questions for the same answer into one item with several wordings. */
 const byAnswer = (items: readonly Verified[], shown: readonly Passage[]): Asked[] =>
   [...Map.groupBy(items, ({ kind, answer, question }) => JSON.stringify([kind, answer || question])).values()].map(
     (same) => {
@@ -121,11 +122,11 @@ const byAnswer = (items: readonly Verified[], shown: readonly Passage[]): Asked[
     },
   );
 
-/** The passage that has the answer. */
+/** The passage that contains the answer. */
 const saying = (shown: readonly Passage[], kind: ItemKind, answer: string): Passage =>
   (kind === "multi_hop" ? shown.find(({ text }) => text.includes(answer)) : undefined) ?? shown[0]!;
 
-/** Of the units in which an answer stands the one that has most to do with the question. */
+/** Of the units that contain the answer, the one that shares most words with the question; null if none contains it. */
 function unitOf({ units }: Passage, answer: string, question: string): Unit | null {
   const asked = new Set(wordsOf(question));
   const shared = ({ text }: Unit): number => wordsOf(text).filter((word) => asked.has(word)).length;
@@ -135,7 +136,7 @@ function unitOf({ units }: Passage, answer: string, question: string): Unit | nu
 
 type Draft = Omit<ItemCandidate, "wordings" | "rivals" | "siblings"> & {
   questions: Asked["questions"];
-  /** Where the answer stands. */
+  /** The passage that contains the answer. */
   at: Passage;
   unit: Unit | null;
   column: number;
@@ -188,7 +189,7 @@ function draftOf(
 const textOf = (passages: readonly Passage[]): string =>
   passages.map((passage) => `${headingOf(passage)}\n${passage.text}`).join("\n\n");
 
-/** Of a row its name, of a line its heading, else the words themselves. */
+/** What identifies the fact: a row's first cell, a pair's heading and key, or else the text of the unit or passage. */
 function saidBy(passage: Passage, unit: Unit | null): string {
   if (unit === null) return passage.text;
   if (unit.type === "row") return unit.cells[0]!;
@@ -198,7 +199,7 @@ function saidBy(passage: Passage, unit: Unit | null): string {
 const clusterOf = (saidBy: string, answer: string): string =>
   `fact-${sha256(`${normalised(saidBy)}\n${normalised(answer)}`).slice(0, 16)}`;
 
-/** Its own characters, without the blanks around them. */
+/** The citation of a place, without white space at its ends. */
 function citationOf({ id, text, pages }: SnapshotDocument, place: Place): Citation {
   const said = text.slice(place.start, place.end);
   const start = place.start + said.length - said.trimStart().length;
@@ -207,7 +208,9 @@ function citationOf({ id, text, pages }: SnapshotDocument, place: Place): Citati
   return { document: id, page, start, end: start + quote.length, quote };
 }
 
-/** Other forms that are as right: a bare number where the unit is asked for by the question, numbers without commas. */
+/**
+ * Equally correct forms: the bare number, since the question may name the unit, and numbers without grouping commas.
+ */
 function aliasesOf(value: string): string[] {
   const number = /^([\d.,]+)\s+\p{L}/u.exec(value)?.[1];
   const ungrouped = /^\d{1,3}(?:,\d{3})+/.test(value) ? value.replaceAll(",", "") : null;
@@ -216,7 +219,7 @@ function aliasesOf(value: string): string[] {
 
 type LookedUp = Omit<Draft, "questions"> & Pick<ItemCandidate, "wordings">;
 
-/** Each question among the passages, and in the rows that every study makes. */
+/** Adds the search rank of each question, and whether the rows that every study makes give it away. */
 function lookedUp(
   drafts: readonly Draft[],
   passages: readonly Passage[],
@@ -236,7 +239,7 @@ function lookedUp(
   });
 }
 
-/** With what would be wrong; where a column gives enough of it, some are choices. */
+/** Adds the wrong answers; where a column gives enough of them, some items become multiple choice. */
 function withRivals(drafts: readonly LookedUp[], passages: readonly Passage[], seed: number): ItemCandidate[] {
   const rivals = rivalsOf(passages);
   let withSiblings = 0;

@@ -1,9 +1,9 @@
-// What a benchmark asks for, and how much of each. A kind is told by the text's own signs; which of them a question really is, whoever
-// writes it says.
+// Kinds of benchmark questions, and the share of each. The kind of a span is guessed from its surface features; the
+// writer of a question states its actual kind.
 import type { Unit } from "../passages.ts";
 import type { Span } from "../spans.ts";
 
-/** Shares of a benchmark, in per cent. What the documents cannot fill goes to the others. */
+/** Share of each kind in a benchmark, per cent. What the documents cannot fill goes to the other kinds. */
 export const shares = {
   fact: 30,
   numeric: 15,
@@ -20,23 +20,24 @@ export type ItemKind = keyof typeof shares;
 
 export const isItemKind = (text: unknown): text is ItemKind => typeof text === "string" && Object.hasOwn(shares, text);
 
-/** Words of a value that describes, rather than names. */
+/** Minimum words of a value that describes something rather than naming it. */
 const describing = 4;
 
-/** What a question for a span would be. `isStep`: the span stands in an item of a numbered list. */
+/** The kind of question that a span leads to. `isStep`: the span is in an item of a numbered list. */
 export function kindOf({ type }: Unit, { kind }: Pick<Span, "kind">, text: string, isStep: boolean): ItemKind {
   if (isStep) return "step";
   if (kind === "number" || kind === "time") return "numeric";
   if (kind === "part") return "condition";
-  // A term is introduced between quotation marks, or as the key of a line that says what it is.
+  // Terms are introduced in quotation marks, or as the key of a line that defines them.
   if (kind === "quote") return "definition";
   if (/\p{N}/u.test(text)) return "numeric";
   return type === "pair" && text.split(/\s+/).length >= describing ? "definition" : "fact";
 }
 
 /**
- * Takes out of `left` one of the kind that has least for its share, as seats are given by D'Hondt; `taken` counts them. What nothing
- * answers is no more of all than its share, whatever else the documents lack.
+ * Removes one item from `left` and returns it: the one whose kind has least for its share, by the D'Hondt method.
+ * `taken` counts the items of each kind. Unanswerable questions come last once they have their share of all items,
+ * whatever kinds the documents lack.
  */
 export function takeByShare<T>(left: T[], kindOf: (one: T) => ItemKind, taken: Map<ItemKind, number>): T {
   const all = 1 + taken.values().reduce((sum, n) => sum + n, 0);

@@ -1,5 +1,6 @@
-// Questions that need no writer: a cell by its row and column, a value by its key. Right by construction, and worded as no training row
-// is. What a document asks itself is none of them, since training asks it in the same words.
+// Questions that need no writer: a cell by its row and column, a value by its key. They are correct by construction,
+// and worded differently from every training row. Questions that a document itself asks are left out, since training
+// asks them in the same words.
 import { shuffled } from "../../base/text.ts";
 import { nearestHeading } from "../forms.ts";
 import { filled, languageOf } from "../languages.ts";
@@ -12,15 +13,15 @@ export interface PlainItem {
   answer: string;
   questions: { question: string; verified: true }[];
   unit: Unit;
-  /** Of a cell. */
+  /** Column of the cell asked for. */
   column?: number;
   isWritten: false;
 }
 
-/** Words of a value: a longer one is no short answer. */
+/** Maximum words of a value: a longer one is not a short answer. */
 const longest = 8;
 
-/** In drawn order. */
+/** The plain items of a passage, in random order. */
 export function plainItemsOf(passage: Passage, random: () => number): PlainItem[] {
   const items = passage.units.flatMap((unit) =>
     unit.type === "row"
@@ -45,7 +46,7 @@ function cellItems(passage: Passage, unit: Unit & { type: "row" }, random: () =>
   });
 }
 
-/** The row by as few of its cells as tell it from the others of its passage; null where they do not. */
+/** As few of the row's names as distinguish it from the others of its passage, joined; null if they do not. */
 function telling(passage: Passage, cells: readonly string[], asked: number): string | null {
   const rows = passage.units.flatMap((unit) => (unit.type === "row" ? [unit.cells] : []));
   const names = namesOf(cells, asked).filter((name) => name !== "");
@@ -57,8 +58,8 @@ function telling(passage: Passage, cells: readonly string[], asked: number): str
 }
 
 /**
- * Two columns of which the second has figures and words: its rows are keys and values of one thing, and what stands in the first row may
- * be such a pair, too.
+ * Whether the table has two columns and the second holds both figures and words. Its rows are then keys and values of
+ * one thing, and its header row may be such a pair too.
  */
 function tellsOneThing({ units }: Passage, header: readonly string[]): boolean {
   const isOfTable = (unit: Unit): unit is Unit & { type: "row" } =>
@@ -74,13 +75,16 @@ function keyedItem(passage: Passage, unit: Unit, key: string, value: string, ran
   return [itemOf(passage, unit, value, asked, { key, heading: nearestHeading(passage) }, random)];
 }
 
-/** A name and an address say how a letter travelled, and not what is so. */
+/** A name followed by an e-mail address says who sent or received a letter; it is not a fact to ask for. */
 const mailbox = /\S\s<?[^<>\s@]+@[^<>\s@]+>?$/;
 
 const isAnswer = (text: string): boolean =>
   /[\p{L}\p{N}]/u.test(text) && !mailbox.test(text) && text.split(/\s+/).length <= longest;
 
-/** Each wording as it is, then under its heading: a question must find its passage. */
+/**
+ * A plain item. Each wording is offered as it is and with its heading before it, because a question must find its
+ * passage.
+ */
 function itemOf(
   passage: Passage,
   unit: Unit,
@@ -92,7 +96,7 @@ function itemOf(
   const plain = shuffled(asked, random).map((prompt) => filled(prompt, words));
   const heading = nearestHeading(passage);
   const under = plain.filter((question) => !question.includes(heading)).map((question) => `${heading}: ${question}`);
-  // A column beside one other is seldom called by what it holds.
+  // In a table of two columns, the second column's name seldom describes what it holds.
   const isBare = unit.type === "row" && unit.cells.length === 2;
   const questions = (isBare ? [...under, ...plain] : [...plain, ...under]).map((question) => ({
     question,

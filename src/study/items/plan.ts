@@ -1,4 +1,5 @@
-// Which passages a benchmark asks about, for what in each, and in which order: one question of every passage before a second of any.
+// Which passages a benchmark asks about, for which spans, and in which order: every passage gets one question before
+// any gets a second.
 import { seeded } from "../../base/statistics/random.ts";
 import { hashOf, normalised, wordsOf } from "../../base/text.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
@@ -9,23 +10,26 @@ import { targetsOf } from "../targets.ts";
 import { type ItemKind, kindOf, takeByShare } from "./kinds.ts";
 
 export interface PlannedSpan extends Span {
-  /** Its unit, as an index into the passage's. */
+  /** Index of its unit in the passage. */
   unit: number;
   text: string;
   asks: ItemKind;
 }
 
-/** What a writer is asked at once. */
+/** One request to a writer. */
 export interface ItemPlan {
   passage: Passage;
-  /** The passage that has most to do with it: what a question could be mistaken for, or combined with. */
+  /** The most closely related passage, which a question could be confused or combined with; null if there is none. */
   near: Passage | null;
   spans: PlannedSpan[];
 }
 
-/** Passages that a writer is asked about, at most, for one question wanted: not every one gets a question that passes. */
+/**
+ * Maximum passages that a writer is asked about for each question wanted: not every passage gets a question that
+ * passes.
+ */
 const spare = 4;
-/** Questions of a passage that are planned, at least and at most. */
+/** Minimum and maximum questions planned for a passage. */
 const fewest = 2;
 const most = 8;
 
@@ -50,15 +54,15 @@ export function planOf(
   });
 }
 
-/** Passages that do not tell their language, as tables seldom do, are taken to be in the one that most of the others are in. */
+/** Passages of unknown language, as tables often are, are taken to be in the language of most others. */
 export function inUsualLanguage(passages: readonly Passage[]): Passage[] {
   const usual = mostFrequent(passages.flatMap(({ language }) => language ?? []));
   return passages.map((passage) => ({ ...passage, language: passage.language ?? usual }));
 }
 
 /**
- * Passages so that any number of the first ones are spread evenly over the documents. Drawn by what they say: the same documents
- * have the same order whenever they are uploaded.
+ * Orders passages so that any number of the first ones are spread evenly over the documents. The order depends on their
+ * text alone: the same documents have the same order whenever they are uploaded.
  */
 export function spreadOrder(passages: readonly Passage[], seed: number): Passage[] {
   const drawn = (passage: Passage): number => seeded(seed ^ hashOf(`${headingOf(passage)}\n${passage.text}`))();
@@ -73,11 +77,14 @@ export function spreadOrder(passages: readonly Passage[], seed: number): Passage
     .map(({ passage }) => passage);
 }
 
-/** Nats of any span, without a model that could be surprised: enough to be asked for. A figure is guessed by nobody. */
+/**
+ * Stand-ins for a model's surprise, nats: any span gets enough to be asked for, and a figure more, since it cannot be
+ * guessed.
+ */
 const surprising = 4;
 const figure = 20;
 
-/** Spans by how rare their words are. Cells are worth asking for where their column has a name. */
+/** Spans by how rare their words are, and the cells that a row or column name identifies. */
 function spansWorth(passage: Passage, { tells, weightOf }: Lexicon, text: string): PlannedSpan[] {
   const rarity = ({ start, end }: Span): number => {
     const said = passage.text.slice(start, end);
@@ -99,10 +106,10 @@ function spansWorth(passage: Passage, { tells, weightOf }: Lexicon, text: string
 const isNumbered = ({ type, start }: Unit, text: string): boolean =>
   type === "item" && /^\s*\p{N}+[.)]\s+$/u.test(text.slice(text.lastIndexOf("\n", start - 1) + 1, start));
 
-/** Passages that have a word, from which on the word says nothing of either. */
+/** A word in this many passages or more says nothing about any of them. */
 const widespread = 12;
 
-/** By the rare words that two passages share; null where they share none. */
+/** Finds the passage that shares the most rare words with a given one; null if none shares any. */
 function nearest(passages: readonly Passage[], lexicon: Lexicon): (passage: Passage) => Passage | null {
   const tellingOf = (passage: Passage): Set<string> =>
     new Set(

@@ -1,16 +1,16 @@
-// What a wrong answer would be: another cell of the same column, another span of the same kind in the same passage.
+// Plausible wrong answers: other cells of the same column, and other spans of the same kind in the same passage.
 import { containsWords, normalised } from "../../base/text.ts";
 import type { Passage, Unit } from "../passages.ts";
 import { spansOf } from "../spans.ts";
 
 const mostRivals = 6;
 
-/** `column`: of the cell that is asked for; −1 where it is to be found, or there is none. */
+/** `column`: the column of the cell asked for; −1 if it must be found or there is none. */
 type Find = (passage: Passage, unit: Unit | null, answer: string, column: number) => Rivals;
 
 export interface Rivals {
   rivals: string[];
-  /** Of the same column. */
+  /** Other cells of the same column. */
   siblings: string[];
 }
 
@@ -37,7 +37,7 @@ export function rivalsOf(passages: readonly Passage[]): Find {
 const keyOf = (document: string, header: readonly string[], column: number): string =>
   JSON.stringify([document, header, column]);
 
-/** Spans that could be taken for the answer: figures for a figure; else of its kind, where it has one. */
+/** Spans that could be mistaken for the answer: figures for a figure, otherwise spans of the answer's kind. */
 function ofPassage(passage: Passage, answer: string): string[] {
   const spans = passage.units.flatMap((unit) =>
     spansOf(unit, () => true).map(({ start, end, kind }) => ({ kind, text: passage.text.slice(start, end) })),
@@ -49,7 +49,10 @@ function ofPassage(passage: Passage, answer: string): string[] {
   return spans.filter(isAlike).map(({ text }) => text);
 }
 
-/** Each once, without those that hold the answer or are held by it: they are the same, said longer or shorter. */
+/**
+ * The distinct values, without those that contain the answer or are contained in it: they are the same answer, longer
+ * or shorter.
+ */
 function others(values: readonly string[], answer: string): string[] {
   const kept = new Map<string, string>();
   for (const value of values) {

@@ -1,25 +1,26 @@
-// What a model is asked to write for a benchmark, and how its answer is read: strictly, line by line. It writes in one message, and in
-// another, without its own answers before it, answers what it wrote from the passages alone: what it then answers otherwise is dropped.
+// Prompts by which a model writes benchmark questions, and strict, line-by-line readers of its replies. The model
+// writes questions in one message; in another it answers them from the passages alone, without seeing its first
+// answers. A question that it then answers differently is dropped.
 import { containsWords } from "../../base/text.ts";
 import { filled, ownOrEnglish } from "../languages.ts";
 import { headingOf, type Passage } from "../passages.ts";
 import { type ItemKind, isItemKind } from "./kinds.ts";
 import type { ItemPlan } from "./plan.ts";
 
-/** A question as somebody wrote it. */
+/** A question as a model wrote it. */
 export interface Written {
   kind: ItemKind;
   question: string;
-  /** As it stands in a passage; empty where the passages do not answer. */
+  /** Verbatim from a passage; empty if the passages do not answer. */
   answer: string;
 }
 
-/** Whether a reader who saw the passages alone came to the same. */
+/** A question, and whether a reader who saw only the passages gave the same answer. */
 export interface Verified extends Written {
   verified: boolean;
 }
 
-/** Questions of a passage that are read, at most. */
+/** Maximum questions read for a passage. */
 const mostQuestions = 16;
 
 const textOf = (passage: Passage): string => `${headingOf(passage)}\n---\n${passage.text}`;
@@ -27,13 +28,15 @@ const textsOf = (passages: readonly Passage[]): string => passages.map(textOf).j
 
 export const shownTo = ({ passage, near }: ItemPlan): Passage[] => (near === null ? [passage] : [passage, near]);
 
-/** One message to a chat model: questions for the planned spans, and what else the passage gives. */
+/** A prompt for a chat model that asks for questions on the planned spans, and on what else the passage offers. */
 export function quizPrompt(plan: ItemPlan): string {
   const spans = plan.spans.map(({ text, asks }) => `- ${JSON.stringify(text)} (${asks})`).join("\n");
   return filled(ownOrEnglish(plan.passage.language, "quiz"), { spans, passages: textsOf(shownTo(plan)) });
 }
 
-/** Lines of JSON {kind, question, answer}. A line that is none, and an answer that the passages do not have, is not read. */
+/**
+ * Reads lines of JSON {kind, question, answer}. Other lines, and answers that the passages do not contain, are skipped.
+ */
 export function readQuiz(said: string, plan: ItemPlan): Written[] {
   const read = linesOf(said).flatMap((value): Written[] => {
     const { kind, question, answer } = value as Record<string, unknown>;
@@ -47,14 +50,14 @@ export function readQuiz(said: string, plan: ItemPlan): Written[] {
   return read.slice(0, mostQuestions);
 }
 
-/** Another message: what the passages answer to each question. */
+/** A second prompt: asks what the passages answer to each question. */
 export function verifyPrompt(passages: readonly Passage[], questions: readonly string[]): string {
   const numbered = questions.map((question, at) => `${at + 1}. ${question}`).join("\n");
   const prompt = ownOrEnglish(passages[0]!.language, "verify");
   return filled(prompt, { questions: numbered, passages: textsOf(passages) });
 }
 
-/** Of each question its answer, null where there is none; undefined where the line is missing or cannot be read. */
+/** The answer to each question: null if there is none, undefined if the line is missing or cannot be read. */
 export function readAnswers(said: string, questions: number): (string | null | undefined)[] {
   const answers = new Array<string | null | undefined>(questions).fill(undefined);
   for (const value of linesOf(said)) {
@@ -65,7 +68,7 @@ export function readAnswers(said: string, questions: number): (string | null | u
   return answers;
 }
 
-/** The reader may copy more or fewer words around the answer. */
+/** Whether the reader gave the same answer; it may copy more or fewer words around it. */
 export const isSameReading = (read: string | null | undefined, { kind, answer }: Written): boolean =>
   kind === "unanswerable"
     ? read === null

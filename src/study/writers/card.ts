@@ -1,12 +1,12 @@
-// What is known of the shipped writer: config/writer/card.json, beside its adapter.
+// Metadata of the shipped writer: config/writer/card.json, beside its adapter.
 import type { AdapterShape } from "../../engine/trainer.ts";
 
 export interface WriterCard {
   format: 1;
-  /** The model it was trained for; for any other it is worth nothing. */
+  /** The only model that the adapter works with: the one it was trained for. */
   base: { name: string; sha256: string };
   adapter: AdapterShape & { sha256: string };
-  /** ISO 639-1, of its material. */
+  /** Languages of its material, ISO 639-1. */
   languages: string[];
   material: { trained: number; held_out: number };
   training: {
@@ -15,9 +15,9 @@ export interface WriterCard {
     rate: number;
     seed: number;
     steps: number;
-    /** Nats a token, of the last steps. */
+    /** Loss of the last steps, nats a token. */
     loss: number;
-    /** The same of passages that are never trained. */
+    /** The same for passages that are never trained. */
     held_out_loss: number;
   };
 }

@@ -1,12 +1,13 @@
-// What the shipped writer reads and writes: plain text, the same to train it and to ask it, so that a base's chat template has no part
-// in it. It sees the headings and the clause, and nothing of the passage round it: so small a model asks for the sentence beside it otherwise.
+// The shipped writer's input and output: plain text, the same for training and use, so that a base's chat template has
+// no part in it. The writer sees the headings and the clause but nothing else of the passage, because so small a model
+// would otherwise ask about a neighbouring sentence.
 //
 //   TITLE
 //   CLAUSE
 //
 //   MANNER:→ QUESTION
 
-/** How a question is put; one line of the material has a question of each. */
+/** Ways of putting a question; each line of the training material has a question in each. */
 export const manners = ["Question", "In other words", "Someone asks"] as const;
 export type Manner = (typeof manners)[number];
 
@@ -16,5 +17,5 @@ export const askingPrompt = (title: string, clause: string, manner: Manner): str
 
 export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
 
-/** What follows a prompt. The end of the text is a token of its own. */
+/** The text that follows a prompt, without the end of text, which is a token of its own. */
 export const continuation = (text: string): string => ` ${text}`;

@@ -1,4 +1,4 @@
-// The shipped writer as it lies in config/writer: the adapter, and the model that it was trained for.
+// The shipped writer as installed in config/writer: the adapter, and the model that it was trained for.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { installation } from "../../base/config.ts";
@@ -13,7 +13,7 @@ export interface InstalledWriter {
   languages: readonly string[];
 }
 
-/** As `train-writer` made it; null where this installation has none. */
+/** The writer that `train-writer` made; null if this installation has none. */
 export function installedWriter(): InstalledWriter | null {
   const folder = join(installation, "config/writer");
   const [card, path] = [join(folder, "card.json"), join(folder, "adapter.gguf")];

@@ -1,5 +1,5 @@
-// The base as its own writer: shown a passage, it writes what there is to ask of it, as a teacher would, and answers from the passage
-// whether what it wrote holds. Large bases write well so; small ones do not, and its first passages tell.
+// The base as its own writer. It writes questions about a passage, as a teacher would, and then answers them from the
+// passage to check them. Large bases do this well and small ones do not, which the first passages show.
 
 import { sameAnswer } from "../gates.ts";
 import { readAnswers, verifyPrompt } from "../items/written.ts";
@@ -7,10 +7,10 @@ import type { Passage } from "../passages.ts";
 import { type Lesson, readLesson, teacherPrompt, teacherWriter } from "./teacher.ts";
 import type { Speaker, Writer } from "./writer.ts";
 
-/** Tokens of what it writes of a passage, and of the answers to that. */
+/** Maximum tokens of what it writes about a passage, and of its answers to that. */
 const lessonTokens = 512;
 const answerTokens = 256;
-/** Passages that it is asked about before it is known to write at all. */
+/** Passages that it is tried on before it is known to write at all. */
 const tried = 8;
 
 /** `speaker`: the base, asked as a chat. */
@@ -33,13 +33,13 @@ export function selfWriter(speaker: Speaker, { seed }: { seed: number }): Writer
         const first = passages.slice(0, tried - known);
         await ask(first);
         const asks = [...lessons.values()].reduce((sum, lesson) => sum + lesson.asks.length, 0);
-        // A base that can write finds several answers in a passage.
+        // A base that can write finds several answers in a passage, so fewer than one per passage means that it cannot.
         writes = asks >= lessons.size;
         if (writes && passages.length > first.length) await ask(passages.slice(first.length));
       } else if (writes) await ask(passages);
       return teacher.propose(passages);
     },
-    /** The target's answer where the base gives it from the passage; else empty. */
+    /** The target's answer if the base gives it from the passage; otherwise empty. */
     async read(written) {
       const byPassage = [...Map.groupBy(written, ({ target }) => target.passage)];
       const said = await speaker.chat(

@@ -1,12 +1,13 @@
 // The shipped writer: an adapter of the starter model (config/writer). It was trained on short passages, and is used
-// where a probe finds its questions good. It asks for whole clauses: which words of one a question is after, so small a model cannot tell.
+// where a probe finds its questions good. It asks for whole clauses, because so small a model cannot tell which words
+// of a clause a question asks for.
 
 import { headingOf } from "../passages.ts";
 import { isClause, type Target } from "../targets.ts";
 import { askingPrompt, continuation, type Manner, manners } from "./format.ts";
 import type { Speaker, Writer } from "./writer.ts";
 
-/** Tokens of a question; languages it has seen little of take more for a word. */
+/** Maximum tokens of a question; a word takes more tokens in a language that the model has seen little of. */
 const questionTokens = 56;
 
 /** `speaker`: the starter model with the adapter. */
@@ -14,7 +15,7 @@ export function shippedWriter(
   speaker: Speaker,
   { languages, seed }: { languages: readonly string[]; seed: number },
 ): Writer {
-  /** In which manner a question was asked for: it is weighed in the same. */
+  /** The manner in which each question was asked for; its fluency is scored in the same one. */
   const mannerOf = new Map<string, Manner>();
 
   return {
@@ -46,7 +47,8 @@ export function shippedWriter(
       );
       return scored.map(({ logprobs }) => sum(logprobs) / Math.max(1, logprobs.length));
     },
-    // Which clause it finds the likeliest answer did not tell wrong questions from right ones.
+    // It does not read: which clause it found to be the likeliest answer did not separate wrong questions from right
+    // ones.
     read: null,
   };
 }

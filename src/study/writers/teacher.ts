@@ -1,26 +1,29 @@
-// A teacher: another model that reads a passage and writes what there is to ask of it. It is asked by the appliance, never by a run:
-// what it said comes with the run's folder, and is read here.
+// A teacher: another model that reads a passage and writes questions about it. The appliance asks it, never a run: its
+// replies come with the run's folder and are read here.
 import { filled, languageOf } from "../languages.ts";
 import { headingOf, type Passage } from "../passages.ts";
 import type { Target } from "../targets.ts";
 import type { Writer } from "./writer.ts";
 
-/** What a teacher wrote of one passage. */
+/** What a teacher wrote about one passage. */
 export interface Lesson {
   asks: { answer: string; questions: string[] }[];
 }
 
-/** Questions of one answer that are read, at most. */
+/** Maximum questions read for one answer. */
 const mostQuestions = 8;
 const fallback = "en";
 
-/** One message to a chat model. The questions are to be in the passage's language. */
+/** A prompt for a chat model. It asks for questions in the passage's language. */
 export function teacherPrompt(passage: Passage): string {
   const words = { heading: headingOf(passage), text: passage.text };
   return filled(languageOf(passage.language).teach ?? languageOf(fallback).teach!, words);
 }
 
-/** JSON objects, one a line or in an array; lines that are none, and answers that the passage does not have, are not read. */
+/**
+ * Reads JSON objects, one a line or in an array. Other lines, and answers that the passage does not contain, are
+ * skipped.
+ */
 export function readLesson(said: string, passage: Pick<Passage, "text">): Lesson {
   const asks = objectsIn(said).flatMap((value) => {
     const { answer, questions } = value as { answer?: unknown; questions?: unknown };
@@ -51,7 +54,10 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The first of each, then the second: rows are taken from the beginning, and none of a sentence's facts shall wait for another. */
+/**
+ * Interleaves the lists: the first of each, then the second. Rows are taken from the beginning, so no fact of a
+ * sentence has to wait until another is finished.
+ */
 const inTurn = (lists: readonly (readonly string[])[]): string[] =>
   Array.from({ length: Math.max(0, ...lists.map(({ length }) => length)) }, (_, at) =>
     lists.flatMap((list) => list.slice(at, at + 1)),
@@ -75,8 +81,8 @@ export function teacherWriter(name: string, lessons: ReadonlyMap<string, Lesson>
                 .map(({ questions }) => questions),
             ),
       ),
-    // Taught beside questions for the whole sentence, these make a natural question find its answer among many (`prove:study`: 23.6 of 100 in
-    // other words became 41.5), with less drift.
+    // Training these answers beside those that are the whole sentence helps a natural question find its answer among
+    // many (`prove:study`: of 100 questions in other words, 41.5 in place of 23.6 were answered), with less drift.
     answerTo: ({ passage, kind }, question) =>
       kind === "clause"
         ? (asksOf(passage).find(({ questions }) => questions.includes(question))?.answer ?? null)

@@ -1,4 +1,5 @@
-// The seam of writers: who names spans of passages, phrases questions for them, and answers questions from a passage alone.
+// The interface of writers, which propose spans of passages, phrase questions for them, and answer questions from a
+// passage alone.
 import type { Passage } from "../passages.ts";
 import type { Target } from "../targets.ts";
 
@@ -9,24 +10,27 @@ export interface Written {
 }
 
 export interface Writer {
-  /** As the report names it. */
+  /** Its name in the report. */
   name: string;
-  /** Languages it was made for; empty where that is not known. */
+  /** Languages it was made for; empty if unknown. */
   languages: readonly string[];
   /**
-   * A teacher: it names all that its passage states, in words of its own. A small writer names some, and wanders off: its questions must
-   * be found by the passage's own words.
+   * Whether it is a teacher, which covers everything that a passage states, in its own words. A small writer covers
+   * some of it and strays, so its questions must find the passage by the passage's own words.
    */
   isTeacher: boolean;
-  /** Spans worth asking for, each as it stands in its passage. */
+  /** Spans worth asking for, each verbatim from its passage. */
   propose(passages: readonly Passage[]): Promise<string[][]>;
   /** Questions for each target, unlike each other. */
   write(targets: readonly Target[]): Promise<string[][]>;
-  /** The words that answer its question, where it knows them; null: all that the target says does. */
+  /** The words that answer its question; null if it does not know them, and then the target's whole answer is used. */
   answerTo: ((target: Target, question: string) => string | null) | null;
-  /** How likely it finds each question that it wrote, nats a token. null: it writes sentences, and does not tell. */
+  /** Mean log-likelihood of each question that it wrote, nats a token; null for a writer that cannot tell. */
   fluency: ((written: readonly Written[]) => Promise<number[]>) | null;
-  /** What a reader who sees the passage alone answers; empty where it says that the passage does not. null: it does not read. */
+  /**
+   * The answers of a reader who sees the passage alone; empty if the passage has no answer. Null for a writer that does
+   * not read.
+   */
   read: ((written: readonly Written[]) => Promise<string[]>) | null;
 }
 
@@ -36,12 +40,18 @@ export interface SayOptions {
   seed: number;
 }
 
-/** What writers and gates ask of a model. Who hands it in remembers the answers, so that a run killed here asks nothing twice. */
+/**
+ * The model calls that writers and gates make. The caller that provides it caches the replies, so that a run killed
+ * here asks nothing twice.
+ */
 export interface Speaker {
-  /** What comes after each prompt, up to the end of the text. */
+  /** The continuation of each prompt, up to the end of the text. */
   say(prompts: readonly string[], options: SayOptions): Promise<string[]>;
-  /** What it answers to each message, as a chat; empty where message and answer together are longer than it can read. */
+  /** The reply to each message, as a chat; empty if message and reply together exceed the context. */
   chat(messages: readonly string[], options: SayOptions): Promise<string[]>;
-  /** Of every token of `text` after `prompt`: where it ends in the text (characters) and its log-prob, nats. */
+  /**
+   * For every token of `text` after `prompt`: the offset in the text where it ends (characters), and its
+   * log-probability, nats.
+   */
   score(rows: readonly { prompt: string; text: string }[]): Promise<{ ends: number[]; logprobs: number[] }[]>;
 }

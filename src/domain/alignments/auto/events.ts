@@ -1,5 +1,5 @@
-// What happens to an auto-align as a stream: the events of its run, and between them each change of its status or phase. An event's id
-// says how far both are read, as `<run's seq>.<move's seq>`, so that a client that was cut off misses none.
+// The stream of an auto-align: the events of its run and, between them, each change of its status or phase. An event's
+// id, `<run's seq>.<move's seq>`, says how far both were read, so that a client that reconnects misses nothing.
 
 import type { FromSchema } from "json-schema-to-ts";
 import { sleep } from "../../../base/time.ts";
@@ -21,9 +21,9 @@ export async function* streamAutoAlign(
   const place = { offset: 0, seen: after.event };
   let move = after.move;
   while (!signal.aborted) {
-    // Asked before the look: what was written before the end is then in what is read.
+    // Asked before reading, so that whatever was written before the end is in what is read.
     const isLast = source.isOver();
-    // What a decision changed comes after the event that told of it.
+    // A change of status follows the event of the decision that caused it.
     for await (const { seq, text } of newEvents(source.path, place)) yield { id: `${seq}.${move}`, data: text };
     for (const { seq, from_status: from, to_status: to, phase, at } of source.movesAfter(move)) {
       move = seq;

@@ -1,10 +1,10 @@
-// Auto-aligns as their owner sees them. The request is recorded byte for byte; where it is carried out, a run folder is made of the
+// Auto-aligns as their owner sees them. The request is recorded byte for byte; if it is carried out, a run folder is made from the
 // project's snapshot and queued under the auto-align's own id (auto/statuses.ts, auto/work.ts).
 //
 // Invariants:
-//   1. One of a project goes on at a time.
-//   2. What cannot be planned is recorded all the same, and FAILED says why: values are judged at planning.
-//   3. Nothing of the sealed questions is in the folder but their number.
+//   1. At most one auto-align of a project is under way at a time.
+//   2. A request that cannot be planned is recorded too, as FAILED with the reason: values are checked at planning.
+//   3. The folder holds nothing of the sealed questions but their number.
 import { join } from "node:path";
 import { Failure, invalid } from "../../../base/errors.ts";
 import { newId } from "../../../base/ids.ts";
@@ -43,14 +43,14 @@ type Group = Pick<
 >;
 type Accepted = Reply<Group["alignments.auto_align"]>;
 
-/** A request as its endpoint takes it in; what is asked for in other ways is made into one. */
+/** A request as its endpoint receives it; auto-aligns started in other ways build one. */
 export type AskedAutoAlign = Pick<Input<Group["alignments.auto_align"]>, "body" | "raw" | "keepReply">;
 
-/** What a request brings beside its project. */
+/** What a request adds to its project. */
 export interface Extra {
-  /** That the run learns from too. */
+  /** Further documents that the run learns from. */
   documents: readonly SnapshotDocument[];
-  /** Within the transaction that queues it. Not called where it fails at planning. */
+  /** Called within the transaction that queues the auto-align; not called if it fails at planning. */
   also: (autoAlignId: string) => void;
 }
 
@@ -58,13 +58,13 @@ const nothingElse: Extra = { documents: [], also: () => {} };
 
 export interface AutoAligns {
   handlers: Handlers<Group>;
-  /** As its endpoint does. Throws what that throws. */
+  /** Starts an auto-align as the endpoint does. Throws what the endpoint throws. */
   begin(asked: AskedAutoAlign, caller: Caller, alignmentId: string, extra: Extra): Promise<Accepted>;
-  /** The latest ones of a project, newest first. */
+  /** The latest auto-aligns of a project, newest first. */
   shownOf(alignmentId: string): Shown[];
-  /** Throws under_way while one of the project goes on. */
+  /** Throws under_way while an auto-align of the project is under way. */
   refuseLive(alignmentId: string): void;
-  /** Within the caller's transaction: all of a project, but for what they made. */
+  /** Removes all auto-aligns of a project, but not what they made, in the caller's transaction. */
   removeOf(alignmentId: string): void;
 }
 
@@ -81,27 +81,27 @@ export interface AutoAlignsParts extends RewardModelsLookup {
   queue: Queue;
   clock: Clock;
   moves: Moves;
-  /** Where run folders are. */
+  /** Directory of the run folders. */
   runs: string;
   recipes: ReadonlyMap<string, Recipe>;
-  /** Whether requests are carried out; else they are recorded. */
+  /** Whether requests are carried out; otherwise they are only recorded. */
   executes: boolean;
-  /** Ids whose folders are there, or on the way, and whose rows are not yet. */
+  /** Ids whose folders exist or are being made, and whose rows are not written yet. */
   making: Set<string>;
-  /** Alignments whose snapshots a document is being removed from. */
+  /** Ids of alignments from whose snapshots a document is being removed. */
   losing: ReadonlySet<string>;
   wake: () => void;
   /** Throws not_found. */
   owned: (caller: Caller, alignmentId: string) => AlignmentRow;
-  /** Throws what keeps the base from being aligned. */
+  /** Throws the reason if the base cannot be aligned. */
   alignableBase: (name: string, caller: Caller) => Promise<Base>;
   findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
-  /** In order. */
+  /** Sealed items in the benchmark's order. */
   sealedOf: (benchmarkId: string) => SealedItem[];
   devOf: (benchmark: { id: string; sha256: string }) => NonNullable<OrderedWork["dev"]>;
-  /** Throws a validation failure where the target is of a reward that cannot score every question. */
+  /** Throws a validation failure if the target uses a reward that cannot score every question. */
   checkMetric: (config: AutoAlignRequest["config"], benchmarkId: string) => Promise<void>;
-  /** Ends what it does now. Throws stop_rejected, stop_unreachable. */
+  /** Ends what the auto-align is doing now. Throws stop_rejected, stop_unreachable. */
   interrupt: (autoAlignId: string) => Promise<void>;
 }
 
@@ -143,7 +143,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
       throw new Failure("conflict", `The project's auto-align ${other.id} is ${other.status}: stop it, or wait for it`);
   }
 
-  /** Within the caller's transaction: what nobody sees, and its job. */
+  /** Inserts the hidden alignment row and its job, in the caller's transaction. */
   function enqueue(id: string, project: AlignmentRow, planned: Planned): void {
     const { base, benchmarkId, organisation, rewardModels } = planned;
     parts.alignmentsSql.insert.run({
@@ -157,7 +157,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
       documentIds: project.document_ids_json,
       documentNames: project.document_names_json,
       documentSha256s: project.document_sha256s_json,
-      // It is not asked again.
+      // The teacher is not asked again.
       teacher: null,
       rewardModels: rewardModels && JSON.stringify(rewardModels),
       organisation,
@@ -197,7 +197,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     try {
       await makeRunFolder(runs, { ...planned, alignmentId: id, recipeName: project.workflow_id });
       const reply = store.transaction(() => {
-        // Any of these may have gone, or come, while the folder was made.
+        // Any of these may have changed while the folder was made.
         parts.owned(caller, project.id);
         refuseOther(project.id);
         if (parts.losing.has(project.id) || !isSnapshotWhole(folder, snapshot.documents.length))
@@ -226,7 +226,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     });
   }
 
-  /** Within the transaction that made it. */
+  /** Keeps the reply for the request's idempotency key, in the transaction that made the row. */
   function keep({ keepReply }: AskedAutoAlign, id: string, message: string): Accepted {
     const row = sql.byId.get(id)!;
     const reply = acceptedAs(row, message);
@@ -241,7 +241,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     return acceptedAs(sql.byId.get(id)!, "The auto-align goes on");
   }
 
-  /** A pause ends with another job. */
+  /** Continues a paused auto-align with a new job. */
   function goOn(id: string, also: () => void): void {
     store.transaction(() => {
       const { owner_id: ownerId } = sql.byId.get(id)!;
@@ -276,11 +276,12 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     );
   }
 
-  /** Told first, so that a process that begins meanwhile is told by its request. */
+  /** Sets the flag first, so that a process that starts meanwhile learns of the stop from its request. */
   async function interrupt(id: string): Promise<void> {
     setStopping(id, 1);
     await parts.interrupt(id).catch((error) => {
-      // A refusal leaves the run as it is. One that is silent is ended before long, and packaged then.
+      // A run that refuses goes on as before. One that does not answer is ended before long, and the best so far is
+      // packaged.
       if (error instanceof Failure && error.code === "stop_rejected") setStopping(id, 0);
       throw error;
     });
@@ -308,7 +309,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
         if (known === null) throw invalid(["header", "last-event-id"], "is no event's id", "int_parsing");
         const source = {
           path: join(runs, id, "events.jsonl"),
-          /** Also of one that nothing carries out. */
+          /** Also true for an auto-align that was only recorded. */
           isOver: () => {
             const row = sql.byId.get(id);
             return row === undefined || hasEnded(row.status) || row.job_state === null;

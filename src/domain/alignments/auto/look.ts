@@ -1,5 +1,5 @@
-// A look: an adapter answers a third of the sealed questions. The run that asked for it has ended and learns the scores alone; killed
-// before they are written it is asked again, after that they are read.
+// A look: an adapter answers a third of the sealed questions. The run that asked for it has ended, and learns only the
+// scores. If the appliance stops before the scores are written, the look is done again; after that they are read.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Failure } from "../../../base/errors.ts";
@@ -16,12 +16,11 @@ import type { Told } from "./work.ts";
 
 export interface LookParts {
   log: Log;
-  /** In order. */
+  /** Sealed items in the benchmark's order. */
   sealedOf: (benchmarkId: string) => SealedItem[];
   /**
-   * Scores in [0, 1] of those samples by what the configuration's target is of, and the device's hours; the use of the sealed split is put
-   * on record.
-   * Throws out_of_memory while others hold what it needs.
+   * Scores the samples, in [0, 1], by the target of the configuration. Returns the device's hours too, and records the
+   * use of the sealed split. Throws out_of_memory while others hold the memory that it needs.
    */
   score: (asked: {
     ref: ModelRef;
@@ -42,11 +41,14 @@ export interface Look {
   told: Told;
 }
 
-/** From one look at whether there is room to the next. */
+/** Waits between two checks for free memory, doubled each time up to the longest. */
 const firstWaitMs = 2_000;
 const longestWaitMs = 60_000;
 
-/** `untilWritten` tries again what a full disk refused. Which look it was. */
+/**
+ * Scores the look unless its scores are there, and returns its number. `untilWritten` repeats a write while the disk is
+ * full.
+ */
 export async function carryOutLook(
   parts: LookParts,
   look: Look,
@@ -94,7 +96,9 @@ async function scoresOf(parts: LookParts, look: Look, number: number, signal: Ab
     }
 }
 
-/** Exactly what the run exported. The name comes from a run, so that it is no path of its choice. */
+/**
+ * The checkpoint that the run exported. Its name comes from the run, so it is checked and cannot be an arbitrary path.
+ */
 function refOf({ autoAlignId, folder, base, told: { checkpoint } }: Look): ModelRef {
   const ref = { baseId: base.id, basePath: base.path };
   if (checkpoint === "base") return ref;

@@ -1,23 +1,24 @@
-// Moves an auto-align from one status to the next: each a compare-and-set, kept in its history and told, in one transaction.
+// Moves an auto-align from one status to the next. Each move is a compare-and-set that is kept in its history and
+// reported, in one transaction.
 import type { FailureCode } from "../../../base/errors.ts";
 import type { Clock } from "../../../base/time.ts";
 import type { AutoAlignRequest, AutoAlignStatus } from "../../../contract/auto-align.ts";
 import { hasEnded, wayTo } from "./statuses.ts";
 import type { AutoAlignRow, AutoAlignsSql } from "./store.ts";
 
-/** A status that was left for another, or a phase that began while RUNNING. */
+/** A change of status, or the start of a phase while RUNNING. */
 export interface Transition {
   ownerId: string;
   autoAlignId: string;
   alignmentId: string;
   from: AutoAlignStatus;
   to: AutoAlignStatus;
-  /** The kind of phase that began with it; null where none did. */
+  /** The kind of phase that began with it; null if none did. */
   phase: string | null;
   at: string;
 }
 
-/** As webhooks tell it. */
+/** The webhook event of a transition. */
 export const webhookOf = ({ ownerId, autoAlignId, alignmentId, from, to, phase, at }: Transition) => ({
   ownerId,
   kind: "auto_align.moved",
@@ -31,9 +32,12 @@ export interface Ending {
 }
 
 export interface Moves {
-  /** Within the caller's transaction. What ends before it was planned or had decided is told as having been each of these. */
+  /**
+   * Moves to the status, in the caller's transaction, through the statuses between: one that ends before it was planned
+   * or had decided is reported as having been in each of them.
+   */
   to(id: string, status: AutoAlignStatus, ending?: Ending): void;
-  /** Likewise: a phase begins, in whatever unended status but PAUSED. */
+  /** Records that a phase begins, in the caller's transaction and in any unended status but PAUSED. */
   intoPhase(id: string, phase: string): void;
 }
 
@@ -44,7 +48,7 @@ export function createMoves({
 }: {
   sql: AutoAlignsSql;
   clock: Clock;
-  /** Called inside the transaction of every one, unless its owner asked not to be told. */
+  /** Called inside the transaction of each transition, unless the request asked for no notification. */
   onTransition: (transition: Transition) => void;
 }): Moves {
   function tell(row: AutoAlignRow, to: AutoAlignStatus, phase: string | null): void {

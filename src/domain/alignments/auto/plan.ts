@@ -1,4 +1,5 @@
-// What an auto-align's run folder is made of: the project's snapshot with what the request asks for, or the reason why it cannot be.
+// What an auto-align's run folder is made from: the project's snapshot and what the request asks for, or the reason why
+// it cannot be made.
 import { Failure } from "../../../base/errors.ts";
 import { sha256 } from "../../../base/files.ts";
 import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
@@ -17,7 +18,7 @@ export type Planned = Omit<OrderedWork, "alignmentId" | "recipeName"> & {
 
 type Snapshot = Awaited<ReturnType<typeof readWholeSnapshot>>;
 
-/** The project's, and what the request brings beside it. */
+/** The project's snapshot with the documents that the request adds. */
 export const withDocuments = (snapshot: Snapshot, { documents }: Extra): Snapshot => ({
   ...snapshot,
   documents: [...snapshot.documents, ...documents],
@@ -32,7 +33,7 @@ interface Planning extends Pick<AskedAutoAlign, "body" | "raw"> {
   past: (baseId: string) => PastRow[];
 }
 
-/** Throws what makes it FAILED at planning. */
+/** Throws the reason if the auto-align fails at planning. */
 export async function planOf(
   parts: Pick<AutoAlignsParts, "alignableBase" | "findBenchmark" | "sealedOf" | "devOf" | "checkMetric" | "recipes"> &
     RewardModelsLookup,

@@ -1,4 +1,4 @@
-// An auto-align as its owner reads it: its whole record, and its line in the project's status.
+// An auto-align as its owner reads it: its full record, and its entry in the project's status.
 import { type FailureCode, failures } from "../../../base/errors.ts";
 import type { alignments } from "../../../contract/alignments.ts";
 import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
@@ -37,7 +37,10 @@ function errorOf({ error_code, error_text }: AutoAlignRow): Record["error"] {
   return { code: error_code, message: error_text!, hint };
 }
 
-/** The configuration's text goes in as it is: read and written again, its numbers and duplicate keys would change. */
+/**
+ * The record as JSON. The configuration's text is inserted unchanged: parsing and serialising it would change numbers
+ * and duplicate keys.
+ */
 export function recordText(row: AutoAlignRow, cards: readonly { card_json: string }[]): string {
   const request = requestOf(row);
   const { max_compute_hours: most = null } = request;

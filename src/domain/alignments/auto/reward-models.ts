@@ -1,21 +1,22 @@
-// The models that the reward of an auto-align names, looked up before anything is queued: what cannot be asked is refused by its field.
+// Looks up the models that an auto-align's reward names before anything is queued: a model that cannot be asked is
+// refused with the name of its field.
 import { invalid } from "../../../base/errors.ts";
 import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
 import type { Caller } from "../../../contract/endpoint.ts";
 import { mayReinforce, type RewardModels, rewardFields, rewardModelsOf } from "../../../run/folder/reward-models.ts";
 
-/** By their ids, and the key in whose name an upstream is asked. */
+/** Models by id, and the API key on whose behalf an upstream is asked. */
 export interface KeptRewardModels extends RewardModels {
   key_id: string;
 }
 
 export interface RewardModelsLookup {
-  /** What a model of this appliance is for; null when the owner has none of that name. */
+  /** Id and kind of a model of this appliance; null if the owner has none of that name. */
   describeModel: (ownerId: string, model: string) => { modelId: string; kind: string } | null;
   hasUpstream: (name: string) => boolean;
 }
 
-/** null where the reward asks none but the base. Throws a validation failure that names the field. */
+/** Null if the reward asks no model other than the base. Throws a validation failure that names the field. */
 export function foundRewardModels(
   { describeModel, hasUpstream }: RewardModelsLookup,
   request: AutoAlignRequest,

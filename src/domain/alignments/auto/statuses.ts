@@ -7,8 +7,8 @@
 //                                                      PAUSED
 //
 // Invariants, each a CHECK or trigger of the schema as well:
-//   1. It is made RECORDED, and moves along these edges alone; a status that has ended never moves again, and has ended_at.
-//   2. FAILED says why. A phase is under way in RUNNING alone.
+//   1. It starts as RECORDED and moves only along these edges. One that has ended never moves again, and has ended_at.
+//   2. A FAILED one has a reason. A phase is under way only while RUNNING.
 import type { AutoAlignStatus } from "../../../contract/auto-align.ts";
 
 export const edges: Record<AutoAlignStatus, readonly AutoAlignStatus[]> = {
@@ -24,16 +24,16 @@ export const edges: Record<AutoAlignStatus, readonly AutoAlignStatus[]> = {
 
 export const hasEnded = (status: AutoAlignStatus): boolean => edges[status].length === 0;
 
-/** SQL of a row's column: it has not ended. */
+/** SQL condition on a row's status: it has not ended. */
 export const isUnended = `status IN(${(Object.keys(edges) as AutoAlignStatus[])
   .filter((status) => !hasEnded(status))
   .map((status) => `'${status}'`)
   .join(", ")})`;
 
-/** Steps of legal moves from one status to another, the last one included. */
+/** The legal moves that lead from one status to another, the last one included. */
 export function wayTo(from: AutoAlignStatus, to: AutoAlignStatus): AutoAlignStatus[] {
   if (edges[from].includes(to)) return [to];
-  // What ends before its first decision was told, or before it was planned, still was each of these.
+  // An auto-align that ends before it was planned, or before its first decision was reported, passes through these.
   const next = ({ RECORDED: "PLANNING", PLANNING: "RUNNING" } as Partial<Record<AutoAlignStatus, AutoAlignStatus>>)[
     from
   ];

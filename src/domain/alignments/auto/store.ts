@@ -1,4 +1,5 @@
-// All SQL of auto-aligns. One that is carried out has a row of `alignment` under its own id; one that was only recorded has none.
+// All SQL of auto-aligns. One that is carried out has a row of `alignment` under its own id; one that was only recorded
+// has none.
 import type { AutoAlignStatus } from "../../../contract/auto-align.ts";
 import type { JobState } from "../../../jobs/states.ts";
 import type { Store } from "../../../store/open.ts";
@@ -9,7 +10,7 @@ export interface AutoAlignRow {
   owner_id: string;
   alignment_id: string;
   status: AutoAlignStatus;
-  /** All but the configuration. */
+  /** The request without its configuration. */
   request_json: string;
   config_text: string;
   /** The kind of phase under way. */
@@ -28,7 +29,7 @@ export interface AutoAlignRow {
   created_at: string;
   updated_at: string;
   ended_at: string | null;
-  /** Of its latest job; null of one that was only recorded. */
+  /** State of its latest job; null for an auto-align that was only recorded. */
   job_state: JobState | null;
   job_error_code: string | null;
   job_error_text: string | null;
@@ -90,11 +91,13 @@ export const prepareAutoAligns = (store: Store) => ({
   latest: store.prepare<[string], AutoAlignRow>(
     `${autoAlign} WHERE x.alignment_id = ? ORDER BY x.created_seq DESC LIMIT 20`,
   ),
-  /** Of a project: carried out, and not ended. */
+  /** The project's auto-align that is carried out and has not ended. */
   live: store.prepare<[string], AutoAlignRow>(
     `${autoAlign} WHERE x.alignment_id = ? AND j.id IS NOT NULL AND x.${isUnended} LIMIT 1`,
   ),
-  /** Whose job has ended, and which was not told so: the appliance went down between. */
+  /**
+   * Auto-aligns whose job has ended and whose status does not say so, because the appliance went down between the two.
+   */
   stranded: store.prepare<[], AutoAlignRow>(
     `${autoAlign} WHERE x.status IN('RECORDED', 'PLANNING', 'RUNNING') AND j.state IN('failed', 'stopped')`,
   ),
@@ -120,12 +123,12 @@ export const prepareAutoAligns = (store: Store) => ({
   cards: store.prepare<[string], { card_json: string }>(
     "SELECT card_json FROM auto_align_card WHERE auto_align_id = ? ORDER BY created_seq",
   ),
-  /** What the latest card says. */
+  /** Stores what the latest card says. */
   note: store.prepare<{ id: string; phases: number; dev: string; hours: number; looks: string; at: string }>(
     `UPDATE auto_align SET phases = max(phases, :phases), dev_json = :dev, hours = max(hours, :hours), looks_json = :looks,
      updated_at = :at WHERE id = :id`,
   ),
-  /** What the run's end says. */
+  /** Stores what the result of the run says. */
   conclude: store.prepare<{ id: string; phases: number; hours: number; confirmed: number | null; help: string }>(
     "UPDATE auto_align SET phases = :phases, hours = :hours, confirmed = :confirmed, help_json = :help WHERE id = :id",
   ),
@@ -135,7 +138,10 @@ export const prepareAutoAligns = (store: Store) => ({
   resume: store.prepare<{ id: string }>(
     "UPDATE auto_align SET resumed_after = phases, help_json = '[]' WHERE id = :id",
   ),
-  /** What phases of the owner's gained over a base, the latest first. A phase's result stands on every card until the next phase. */
+  /**
+   * What the owner's earlier phases over a base gained, the latest first. A phase's result is on every card until the
+   * next phase, hence the grouping.
+   */
   past: store.prepare<{ ownerId: string; baseId: string }, PastRow>(
     `SELECT json_extract(c.card_json, '$.result.arm') AS arm, json_extract(c.card_json, '$.result.headroom') AS headroom,
      json_extract(c.card_json, '$.result.difference') AS gain

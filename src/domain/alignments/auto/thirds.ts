@@ -1,5 +1,6 @@
-// The thirds of a benchmark's sealed questions that an auto-align may look at, one after the other. A pure function of the questions, so
-// that they are fixed before anything trains. Questions about one fact lie in one third: else a look would tell of the next.
+// The thirds of a benchmark's sealed questions that an auto-align may look at, one after the other. A pure function of
+// the questions, so that the thirds are fixed before anything trains. Questions about one fact are in one third:
+// otherwise one look would reveal something of the next.
 import { sha256 } from "../../../base/files.ts";
 
 export interface SealedItem {
@@ -10,9 +11,9 @@ export interface SealedItem {
 export const thirdsCount = 3;
 
 /**
- * Disjoint, all of them, and as large as one another as the clusters allow: the largest cluster first, each into the smallest third so far.
- * Which of two as large comes first is a matter of their hashes, not of where they stand in the benchmark. null: there are fewer
- * clusters than thirds.
+ * Splits the questions into disjoint thirds, as equal in size as the clusters allow: the largest cluster first, each
+ * into the smallest third so far. Clusters of the same size are ordered by hash, not by their place in the benchmark.
+ * Null if there are fewer clusters than thirds.
  */
 export function thirdsOf<Item extends SealedItem>(sealed: readonly Item[]): Item[][] | null {
   const clusters = [...Map.groupBy(sealed, ({ cluster }) => cluster)].map(([cluster, items]) => ({

@@ -1,14 +1,14 @@
-// What the worker of runs does for an auto-align: its decisions become cards, and the end of each process of its run the next status.
+// What the run worker does for an auto-align: decisions become cards, and each end of the run's process leads to the next status.
 //
 //   claimed ──► PLANNING ··· first card ──► RUNNING ··· phases ··· ──► process ends
-//      look       ──► the third is scored ──► job queued again         (whatever is killed here is done again, or read again)
+//      look       ──► the third is scored ──► job queued again         (after a kill the look is repeated, or its scores are read)
 //      paused     ──► job succeeded, PAUSED: a resume is another job
-//      completed  ──► job succeeded, with a model or, where no phase brought anything, without one
+//      completed  ──► job succeeded, with a model or, if no phase improved on the base, without one
 //      stopped    ──► before the first decision STOPPED, else job queued again to package the best so far
 //      failed     ──► job failed, FAILED
 //
-// Every line is one transaction with the job's own move, so the two cannot disagree; what the queue moved by itself when the appliance
-// went down is told at the next start.
+// Every line is one transaction with the job's own move, so the two cannot disagree. Jobs that the queue ended by itself because the
+// appliance went down are passed on at the next start.
 import { Failure, type FailureCode } from "../../../base/errors.ts";
 import type { Log } from "../../../base/log.ts";
 import type { Clock } from "../../../base/time.ts";
@@ -21,23 +21,24 @@ import type { Ending, Moves } from "./moves.ts";
 import type { AutoAlignsSql } from "./store.ts";
 
 export type Told = NonNullable<RunResult["auto_align"]>;
-/** What each claim tells the run anew. */
+/** What each claim tells the run again. */
 export type AutoAlignClaim = Pick<NonNullable<RunRequest["auto_align"]>, "resumed_after" | "stopping">;
 
 export interface AutoAlignWork {
   claimed(id: string): void;
   claimOf(id: string): AutoAlignClaim;
-  /** Whether a decision was told yet. */
+  /** Whether a decision was reported yet. */
   placeOf(id: string): "unplanned" | "decided";
   /**
-   * Keeps what the run decided, in one transaction with its progress: `advance` tells whether the claim still counts. Attempts are counted
-   * from the last decision: one that fails again and again is given up, one that takes days and goes on is not.
+   * Stores what the run decided, in one transaction with its progress. `advance` returns whether the claim is still
+   * valid. Attempts are counted from the last decision: a run that fails again and again is given up, but not one that
+   * works for days.
    */
   save(claim: Claim, cards: readonly unknown[], advance: () => boolean): void;
-  /** The process ended for a look, whose scores are written. */
+  /** The process ended for a look, and the scores are written. */
   looked(claim: Claim, look: number): void;
   paused(claim: Claim, told: Told): void;
-  /** `also` in its transaction: where there is a model, what registers it. */
+  /** `also` runs in its transaction; if there is a model, it registers that. */
   completed(claim: Claim, told: Told, also: () => void): void;
   /** The process was stopped. */
   stopped(claim: Claim): void;
@@ -62,7 +63,10 @@ export function createAutoAlignWork(parts: {
 }): AutoAlignWork {
   const { store, sql, queue, clock, log, moves } = parts;
 
-  /** Within the caller's transaction. Whether it is new: a run that was killed tells its last card again. */
+  /**
+   * Stores a card in the caller's transaction. Returns whether it is new: a run that was killed reports its last card
+   * again.
+   */
   function take(id: string, card: ToldCard): boolean {
     const { step, next, hours, looks, best } = card;
     const at = clock.now();
@@ -112,7 +116,7 @@ export function createAutoAlignWork(parts: {
       }),
     looked: (claim, look) => requeue(claim, `look ${look + 1} is scored`),
     paused(claim, told) {
-      // The stop came when the run had already ended: nothing would come of it in a pause.
+      // The stop came after the run had ended. A paused auto-align would not act on it.
       if (sql.byId.get(claim.subjectId)!.stopping === 1) return requeue(claim, "paused, and asked to stop");
       queue.move(claim, "succeeded", {}, () => conclude(claim.subjectId, told, "PAUSED"));
     },
@@ -142,7 +146,10 @@ export function createAutoAlignWork(parts: {
   };
 }
 
-/** What the queue moved to its end when the appliance went down is told now. At start, once the queue has recovered. */
+/**
+ * Gives auto-aligns whose job the queue ended after a crash of the appliance their final status. Called at start, after
+ * the queue has recovered.
+ */
 export function tellStranded({ store, sql, moves }: { store: Store; sql: AutoAlignsSql; moves: Moves }): void {
   store.transaction(() => {
     for (const { id, job_state, job_error_code, job_error_text } of sql.stranded.all()) {

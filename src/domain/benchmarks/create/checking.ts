@@ -1,4 +1,4 @@
-// The checks of a model on drafts, a group at a time, until there are as many items as are wanted.
+// Has a model check drafts, one group at a time, until there are as many items as wanted.
 import { formatChat } from "../../../engine/chat-format.ts";
 import type { Generator, ModelRef } from "../../../engine/generator.ts";
 import type { Claim } from "../../../jobs/queue.ts";
@@ -9,7 +9,7 @@ import { isStopping, type MakeParts, markOf, settingsOf, takenOver } from "./par
 
 /** Drafts that are checked between two writes. */
 const groupSize = 8;
-/** Tokens of a closed-book answer. */
+/** Token limit of a closed-book answer. */
 const answerTokens = 16;
 
 export const checkedOf = (rows: BenchmarkRows, id: string): Checked[] =>
@@ -21,7 +21,10 @@ export const checkedOf = (rows: BenchmarkRows, id: string): Checked[] =>
       verdict: JSON.parse(verdict_json!) as Verdict,
     }));
 
-/** Until there are as many items as are wanted, or no draft is left. Told of each draft that is checked, written or not. */
+/**
+ * Checks drafts until there are as many items as wanted or no draft is left. Calls `onDraft` for each draft checked,
+ * even before it is written.
+ */
 export async function check(
   parts: MakeParts,
   claim: Claim,
@@ -58,7 +61,7 @@ export async function check(
   }
 }
 
-/** What the checks ask of a model, as chats are asked. */
+/** The questions of the checks, put to the model as chats. */
 function asking(generator: Generator, ref: ModelRef, signal: AbortSignal) {
   const tokenizer = generator.tokenizer(ref.baseId);
   const context = Math.min(generator.seatContext, tokenizer.trainContext || generator.seatContext);

@@ -1,16 +1,20 @@
-// What a model is asked about a draft. The checker sees the chunk and nothing else of the documents; a small model cannot be
-// trusted to write an answer, so it is asked which of several answers its likelihood prefers (note, gate 4: extractive agreement).
+// What a model is asked about a draft. The checker sees the chunk and nothing else of the documents. A small model
+// cannot be trusted to write an answer, so the check is which of several answers it gives the highest likelihood (note,
+// gate 4: extractive agreement).
 import { choose as likeliest } from "../../../base/likelihood.ts";
 import type { Draft } from "./gates.ts";
 
 export interface Verdict {
-  /** Mean log-prob per token of the answer given the chunk, less that of the best wrong one, or of the answer without the chunk. */
+  /**
+   * Mean log-prob per token of the answer given the chunk, minus that of the best wrong answer. Without a wrong answer:
+   * minus that of the answer without the chunk, and minus `leastGain`. Null for a refusal and if `tooLong`.
+   */
   margin: number | null;
-  /** Answered rightly with no document at hand. */
+  /** Answered correctly without a document. */
   known: boolean;
-  /** Of a choice: whether the options alone led to the right one. */
+  /** For a choice: whether the options alone led to the right one. */
   guessed: boolean | null;
-  /** The checker cannot read the chunk whole: nothing of it was asked. */
+  /** The chunk does not fit the checker's context, so it was asked nothing about the chunk. */
   tooLong: boolean;
 }
 
@@ -19,18 +23,18 @@ export interface Scored {
   answer: string;
 }
 
-/** ln p of each answer's tokens after its prompt; tells of each row in order, once it is known. */
+/** ln p of each answer's tokens after its prompt. Calls `onRow` for each row in order, as soon as it is known. */
 export type Score = (rows: readonly Scored[], onRow: (index: number) => void) => Promise<Float64Array[]>;
-/** The greedy answer to each question, no document at hand. */
+/** The greedy answer to each question, without a document. */
 export type Answer = (questions: readonly string[]) => Promise<string[]>;
-/** Whether prompt and answer are few enough tokens. */
+/** Whether prompt and answer fit the model's context. */
 export type Fits = (row: Scored) => boolean;
 /** Whether an answer is right. */
 export type Grade = (answer: string, draft: Draft) => boolean;
 
-/** Nats per token that the chunk must add where there is no wrong answer to compare with. */
+/** Nats per token that the chunk must add if there is no wrong answer to compare with. */
 const leastGain = 0.5;
-/** Wrong answers that are compared, at most. */
+/** Maximum number of wrong answers that are compared. */
 const mostRivals = 2;
 
 export const openBook = ({ chunk, question }: Draft): string =>
@@ -41,7 +45,7 @@ const optionsOnly = ({ choices }: Draft): string =>
 
 export const isAnswerable = ({ margin, tooLong }: Verdict): boolean => !tooLong && (margin === null || margin > 0);
 
-/** `onDraft`: told once for each draft, when what takes longest of it, its likelihoods, is known. */
+/** Calls `onDraft` once for each draft, as soon as its likelihoods, which take longest, are known. */
 export async function checkDrafts(
   drafts: readonly Draft[],
   {
@@ -85,7 +89,7 @@ export async function checkDrafts(
   });
 }
 
-/** The answer, then the wrong ones; without any, the answer with the chunk and without. */
+/** The right answer, then the wrong ones. If there are none: the right answer with the chunk and without it. */
 function openRows(draft: Draft): Scored[] {
   if (draft.type === "refusal") return [];
   const prompt = openBook(draft);
@@ -99,8 +103,8 @@ const optionRows = (draft: Draft): Scored[] =>
   draft.type === "choice" ? draft.choices.map((answer) => ({ prompt: optionsOnly(draft), answer })) : [];
 
 /**
- * Of 16 right items SmolLM2-135M lets 10 pass. Comparing what the chunk adds to each answer, rather than how likely it is with the
- * chunk, let 2 of the first 8 pass where this lets 5.
+ * With this margin SmolLM2-135M passes 10 of 16 right items. Comparing what the chunk adds to each answer's likelihood,
+ * instead of the likelihood with the chunk, passed 2 of the first 8 where this passes 5.
  */
 function marginOf(draft: Draft, scores: readonly Float64Array[]): number | null {
   if (draft.type === "refusal") return null;
@@ -116,14 +120,16 @@ export interface Checked {
   verdict: Verdict;
 }
 
-/** Known items at most, as a share of all: the retention split. */
+/** Maximum share of items that the model already knows, which become the retention split. */
 const mostKnown = 0.3;
-/** Items that nothing answers, likewise: no likelihood checks them, so that all would be left where few others pass. */
+/**
+ * Maximum share of items that nothing answers. No likelihood checks them, so they would prevail where few others pass.
+ */
 const mostDeclined = 0.2;
 
 /**
- * The items of the benchmark, of those checked, in order: answerable ones, of which at most three in ten are known already, of choices
- * no more that the options give away than chance would, and one in five at most that is to be declined.
+ * The items of the benchmark: answerable ones, in the order of `checked`. At most three in ten are known already, at
+ * most one in five is to be declined, and the options give away no more choices than chance would.
  */
 export function choose(
   checked: readonly Checked[],
@@ -144,7 +150,7 @@ export function choose(
   };
 }
 
-/** Without those of a sort that make it more than `share` of what is left. */
+/** Keeps only the first items of a sort, so that it makes up at most `share` of the result. */
 function upTo(all: readonly Checked[], share: number, isOfSort: (one: Checked) => boolean): Checked[] {
   const others = all.filter((one) => !isOfSort(one)).length;
   const room = Math.floor((share / (1 - share)) * others);
@@ -152,7 +158,7 @@ function upTo(all: readonly Checked[], share: number, isOfSort: (one: Checked) =
   return all.filter((one) => !isOfSort(one) || ++taken <= room);
 }
 
-/** Chance of four options, and how far above it a share of n may lie by luck alone (one standard deviation). */
+/** Drops guessed choices, the last first, until their number is at most one standard deviation above chance. */
 function withoutGuessed(all: readonly Checked[]): Checked[] {
   const choices = all.filter(({ verdict }) => verdict.guessed !== null);
   let guessed = choices.filter(({ verdict }) => verdict.guessed).length;

@@ -17,7 +17,7 @@ const noGates = JSON.stringify({ gates: [], categories: {} } satisfies Gates);
 const unwritten =
   "No model wrote questions: tables and lines of key and value are asked for in plain forms, and other text by a generator_model";
 
-/** Plans for whoever writes questions; where nobody does, drafts at once. */
+/** Plans questions for the generator model. Without a generator or plans, makes the drafts at once. */
 export async function read(parts: MakeParts, claim: Claim, draft: DraftRow, signal: AbortSignal): Promise<void> {
   const { rows, store, clock } = parts;
   const { seed, wanted, generator } = settingsOf(draft);
@@ -55,10 +55,13 @@ async function withDocuments(
   }
 }
 
-/** Passages with a question that a reader answers as its writer did, for each question wanted: the checks drop some. */
+/**
+ * Verified passages to write for each question wanted: the checks drop some. A passage is verified if a reader answers
+ * one of its questions as the writer did.
+ */
 const enough = 1.5;
 
-/** Until there are as many passages with questions as are needed, or no plan is left. Then the gates. */
+/** Writes questions until there are enough verified passages or no plan is left, then applies the gates. */
 export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, signal: AbortSignal): Promise<void> {
   const { rows } = parts;
   const { wanted } = settingsOf(draft);
@@ -117,12 +120,12 @@ function writerOf(parts: MakeParts, draft: DraftRow, signal: AbortSignal): ItemW
 
 interface Material {
   documents: SnapshotDocument[];
-  /** What a writer said; null where none was asked. */
+  /** What the writer wrote; null if none was asked. */
   written: readonly WrittenOf[] | null;
   thread: StudyThread;
 }
 
-/** Drafts in the place of plans, in one transaction with the counts of their gates. */
+/** Replaces the plans by drafts, in one transaction with the counts of the gates. */
 async function settle(
   parts: MakeParts,
   claim: Claim,
@@ -155,7 +158,7 @@ const nothingToAsk = (wasAsked: boolean): Failure =>
       : "No model writes questions here, and the documents have no tables or lines of key and value to ask for without one. Name a generator_model, here or with a generator_provider.",
   );
 
-/** Open where no encoder can be had, which its count says. */
+/** Drops paraphrases. Lets every draft pass if no encoder is available, and says so in its count. */
 async function paraphraseGate(
   { encoder, lease, generator }: MakeParts,
   drafts: Draft[],

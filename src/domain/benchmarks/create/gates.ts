@@ -10,20 +10,20 @@ export interface GateCount {
   gate: string;
   in: number;
   out: number;
-  /** Why the gate stood open. */
+  /** Why the gate let everything pass. */
   skipped?: string;
 }
 
-/** A candidate that is asked in one wording. */
+/** A candidate with the one wording that is asked. */
 export interface Draft extends Omit<ItemCandidate, "wordings"> {
   question: string;
 }
 
-/** Its passage must be among so many that a search by the question finds first. */
+/** Highest allowed rank of the passage in a search by the question. */
 const foundWithin = 2;
-/** Characters of a question that people would still ask. */
+/** Maximum characters of a question; people would not ask longer ones. */
 const longestQuestion = 300;
-/** Characters of a quote: see the contract. */
+/** Maximum characters of a quote; see the contract. */
 const longestQuote = 20_000;
 
 /** `unwritten`: why no model wrote questions; null where one did. */
@@ -55,7 +55,7 @@ export function passGates(
   return { drafts: inOrder(pass("choices", distinct, (all) => all.filter(isFairChoice))), gates };
 }
 
-/** With the wordings that pass; without any, a candidate is gone. */
+/** Keeps the wordings that pass, and drops candidates without any. */
 const worded = (
   all: readonly ItemCandidate[],
   passes: (wording: Wording, one: ItemCandidate) => boolean,
@@ -67,7 +67,10 @@ const worded = (
 const isQuestion = ({ question }: Wording): boolean =>
   question.length <= longestQuestion && !question.includes("\n") && /\p{L}.*[?？]$/u.test(question);
 
-/** The answer stands in the passage word for word, and in the last quote, which like the others is the document's own characters. */
+/**
+ * Whether the answer is in the passage and in the last quote word for word, and all quotes are verbatim from their
+ * documents. A refusal must have no citations.
+ */
 function isGrounded({ citations, response, chunk, type }: ItemCandidate, textOf: ReadonlyMap<string, string>): boolean {
   if (type === "refusal") return citations.length === 0;
   const last = citations.at(-1);
@@ -76,11 +79,14 @@ function isGrounded({ citations, response, chunk, type }: ItemCandidate, textOf:
     ({ document, start, end, quote }) =>
       quote.trim() !== "" && quote.length <= longestQuote && textOf.get(document)?.slice(start, end) === quote,
   );
-  // Between the answer's words the document may have marks, which its plain text has not.
+  // The document may have marks between the answer's words that its plain text lacks.
   return isVerbatim && (stands(last.quote, response) || containsWords(last.quote, response));
 }
 
-/** Cells are parted by commas, as thousands are: a part is found by what it does not go on with. */
+/**
+ * Whether `part` occurs in `whole` without being cut out of a longer word or number. Commas cannot decide that: they
+ * separate cells as well as thousands.
+ */
 function stands(whole: string, part: string): boolean {
   const letter = /[\p{L}\p{N}]/u;
   for (let at = whole.indexOf(part); at >= 0; at = whole.indexOf(part, at + 1)) {
@@ -91,13 +97,16 @@ function stands(whole: string, part: string): boolean {
   return false;
 }
 
-/** Leads to its passage by itself, and is silent about its own answer. */
+/** Whether the question by itself leads to its passage and does not contain its answer or one of its choices. */
 const standsAlone = ({ question, rank }: Wording, { response, type, choices }: ItemCandidate): boolean =>
   rank <= foundWithin &&
   (type === "refusal" || !containsWords(question, response)) &&
   !choices.some((choice) => containsWords(question, choice));
 
-/** A wording that asks for two answers has none. By its words: a small model that is shown another passage takes its answer from there. */
+/**
+ * Drops wordings for which candidates have different answers. Compares words only: a small model that is shown another
+ * passage takes its answer from there.
+ */
 function withoutContradiction(all: readonly ItemCandidate[]): ItemCandidate[] {
   const answers = new Map<string, Set<string>>();
   for (const { wordings, response } of all)
@@ -109,8 +118,9 @@ function withoutContradiction(all: readonly ItemCandidate[]): ItemCandidate[] {
 }
 
 /**
- * One question for what is said once, with one answer. Rows of a table ask alike on purpose, and are of other clusters. The sets that
- * MinHash compares are of single words: one word changed in a question changes most of its runs.
+ * Keeps one of several near-identical questions with the same cluster and answer. Questions on rows of one table are
+ * alike on purpose, but are in different clusters. MinHash compares sets of single words here, because one changed word
+ * in a question changes most of its runs of words.
  */
 export function withoutDuplicates(all: readonly Draft[]): Draft[] {
   const kept = new Map<string, Buffer[]>();
@@ -128,13 +138,19 @@ export function withoutDuplicates(all: readonly Draft[]): Draft[] {
   });
 }
 
-/** Cosine from which on two questions are one. MiniLM gives 0.91 to «Sales» and «the Sales department», 0.88 to siblings. */
+/**
+ * Minimum cosine of two questions that count as the same. MiniLM gives 0.91 for "Sales" and "the Sales department",
+ * 0.88 for siblings.
+ */
 const sameMeaning = 0.9;
 
 /** Vectors of unit length, one for each text. */
 export type Embed = (texts: readonly string[]) => Promise<readonly Float32Array[]>;
 
-/** Of what one document says of one thing twice, with one answer, the first. Nothing else is embedded. */
+/**
+ * Drops a question that asks the same of one subject as an earlier one, with the same document and answer. Only
+ * questions that share document and answer are embedded.
+ */
 export async function withoutParaphrases(all: readonly Draft[], embed: Embed): Promise<Draft[]> {
   const together = Map.groupBy(
     all.filter(({ type }) => type !== "refusal"),
@@ -158,7 +174,7 @@ const isOneThing = ({ subject: a }: Draft, { subject: b }: Draft): boolean =>
 
 const cosine = (a: Float32Array, b: Float32Array): number => a.reduce((sum, value, at) => sum + value * b[at]!, 0);
 
-/** One right answer among them, and none that another holds. */
+/** Whether a choice has at least three options, all different, of which exactly one is the right answer. */
 function isFairChoice({ type, choices, response }: Draft): boolean {
   if (type !== "choice") return true;
   const texts = choices.map(normalised);
@@ -170,8 +186,9 @@ function isFairChoice({ type, choices, response }: Draft): boolean {
 }
 
 /**
- * In the order they are to be checked, so that wherever the checking ends, what was kept covers the documents: one draft of every
- * passage before a second of any, what a model wrote before plain forms, and among those the kind that is furthest behind its share.
+ * Sorts the drafts for checking, so that the kept ones cover the documents wherever the checking ends: one draft of
+ * every passage before a second of any, model-written ones before plain forms, and among those the kind that is
+ * furthest behind its share.
  */
 function inOrder(drafts: readonly Draft[]): Draft[] {
   const passages = [...Map.groupBy(drafts, ({ passage }) => passage).values()].map((own) => ({

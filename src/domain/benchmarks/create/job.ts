@@ -1,13 +1,14 @@
-// The making of a benchmark: documents → plans → written questions → gates → a model's checks, a group at a time → items.
+// Makes a benchmark: documents → plans → written questions → gates → a model's checks, a group at a time → items.
 //
 //   queued ──► reading ──► phrasing ──► checking ──► done
 //                  └──(no model writes)──► ▲
 //
 // Invariants:
-//   1. Plans are written in one transaction, and drafts in their place in one with the counts of their gates: a restart reads the
-//      documents again or not at all.
-//   2. No passage is written about and no draft checked twice: what a group came to is written in one transaction under the claim.
-//   3. The benchmark appears whole, in the transaction that ends the job, and goes through the checks of an upload.
+//   1. Plans are written in one transaction. So are the drafts that replace them, with the counts of the gates: a restart reads
+//      the documents again or not at all.
+//   2. No passage is written about twice and no draft is checked twice: a group's results are written in one transaction under
+//      the claim.
+//   3. The benchmark appears as a whole, in the transaction that ends the job, and passes the same checks as an upload.
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../../base/errors.ts";
@@ -25,7 +26,9 @@ export const checker =
   "The model sees the passage alone: the likelihood of the right answer, per token, must exceed that of every wrong one";
 
 export interface Maker extends Worker {
-  /** Drafts checked so far of the one that is being made, also those that are not written yet: a group takes half a minute. */
+  /**
+   * Drafts checked so far of the benchmark being made, including those not written yet: a group takes half a minute.
+   */
   checked(benchmarkId: string): number;
 }
 
@@ -86,7 +89,7 @@ async function finish(parts: MakeParts, claim: Claim, signal: AbortSignal): Prom
     bytes: Buffer.byteLength(text),
     sha256: sha256(text),
   };
-  // It holds the sealed answers: nobody else on this machine reads it, and once it is kept it goes.
+  // The file holds the sealed answers: only this user can read it, and it is removed once the benchmark is kept.
   await writeFile(file.path, text, { mode: 0o600 });
   try {
     await parts.keep(draft, file, signal, () => {
@@ -106,7 +109,10 @@ function noItem(gates: readonly GateCount[]): Failure {
   return new Failure("benchmark_invalid", `No item passed all gates: ${counts}. ${advice}`);
 }
 
-/** As an upload has them. What is known already is held apart: it is what an alignment must not lose. */
+/**
+ * The items in the form of an upload. Clusters with an item that the model already knows go to the retention split,
+ * because an alignment must not lose that knowledge.
+ */
 function rowsOf(chosen: readonly Checked[]): string {
   const knownClusters = new Set(chosen.filter(({ verdict }) => verdict.known).map(({ draft }) => draft.cluster));
   return chosen

@@ -1,4 +1,4 @@
-// What the making of a benchmark is handed, and what its phases share.
+// Dependencies of the benchmark maker, and what its phases share.
 import { Failure } from "../../../base/errors.ts";
 import type { Clock } from "../../../base/time.ts";
 import type { ReadDocument } from "../../../contract/documents.ts";
@@ -14,17 +14,17 @@ export interface DraftSettings {
   model_id: string;
   wanted: number;
   seed: number;
-  /** The model that writes the questions, and by whose key; null: plain forms alone. */
+  /** The model that writes the questions and the API key it is asked with; null: only plain forms. */
   generator: { model: string; provider: string | null; key_id: string } | null;
 }
 
-/** Of a draft: how many came to each gate and how many passed, and how many items there are of each category. */
+/** For a draft: how many candidates came to each gate and how many passed, and the number of items per category. */
 export interface Gates {
   gates: GateCount[];
   categories: Record<string, number>;
 }
 
-/** A document as it is cited: `start` and `end` of whatever is found in it count characters of `text`. */
+/** A document as it is cited: all `start` and `end` offsets count characters of `text`. */
 export type SourceDocument = Pick<ReadDocument, "id" | "name" | "media_type" | "text" | "pages" | "blocks">;
 
 export interface MakeParts {
@@ -33,7 +33,7 @@ export interface MakeParts {
   queue: Queue;
   clock: Clock;
   generator: Generator;
-  /** Where the benchmark's file lies until it is kept. */
+  /** Folder of the benchmark's file until it is kept. */
   folder: string;
   documentsOf: (ownerId: string, ids: readonly string[]) => Promise<SourceDocument[]>;
   findModel: (ownerId: string, modelId: string) => { ref: ModelRef };
@@ -54,7 +54,7 @@ export interface MakeParts {
 
 export const settingsOf = (draft: DraftRow): DraftSettings => JSON.parse(draft.settings_json) as DraftSettings;
 
-/** By which a write shows that the claim is still held. */
+/** Parameters by which a write checks that the claim is still held. */
 export const markOf = (draft: Pick<DraftRow, "id">, claim: Claim): Claimed & { id: string } => ({
   id: draft.id,
   jobId: claim.jobId,

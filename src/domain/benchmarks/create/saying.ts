@@ -1,4 +1,5 @@
-// One message to a chat model and its answer, as any client would ask it: a base, a deployed model, or an upstream's.
+// Sends one message to a chat model and returns its answer, as for any client: a base, a deployed model, or an
+// upstream's.
 import { Failure } from "../../../base/errors.ts";
 import { randomWord } from "../../../base/ids.ts";
 import type { chat } from "../../../contract/chat.ts";
@@ -9,7 +10,7 @@ import { compile } from "../../../contract/validate.ts";
 type Chat = (typeof chat)["inference.chat"];
 
 const check = compile(chatBody);
-/** Tokens of an answer: questions for all that a passage says. */
+/** Token limit of an answer: enough for questions on everything that a passage says. */
 const longest = 1500;
 
 export const createSaying =

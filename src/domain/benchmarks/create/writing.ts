@@ -1,5 +1,5 @@
-// Questions for planned passages by the chat model that the request names. It then answers what it wrote from the passages alone, in
-// another message, and is not shown the answer there.
+// The chat model that the request names writes questions for planned passages. In another message it then answers them
+// from the passages alone, without being shown its earlier answers.
 import type { ItemPlan } from "../../../study/items/plan.ts";
 import {
   isSameReading,
@@ -14,12 +14,12 @@ import {
 import type { Passage } from "../../../study/passages.ts";
 
 export interface ItemWriter {
-  /** Plans that are written for between two writes to the store. */
+  /** Number of plans that are written for between two writes to the store. */
   together: number;
   write(plans: readonly ItemPlan[]): Promise<Verified[][]>;
 }
 
-/** A chat model. `say` throws what keeps it from answering. */
+/** A writer that asks a chat model. `say` throws if the model cannot answer. */
 export const chatWriter = (say: (content: string) => Promise<string>): ItemWriter => ({
   together: 1,
   write: (plans) => Promise.all(plans.map((plan) => writeOne(plan, say))),
@@ -31,7 +31,7 @@ async function writeOne(plan: ItemPlan, say: (content: string) => Promise<string
   const verified = written.map((one, at) => ({ ...one, verified: isSameReading(both[at], one) }));
   const hops = verified.filter(({ kind, verified }) => kind === "multi_hop" && verified);
   if (hops.length === 0) return verified;
-  // What one passage answers by itself takes no second step.
+  // Drop multi-hop questions that one passage answers by itself.
   const alone = await Promise.all(shownTo(plan).map((passage) => answered(hops, [passage], say)));
   const direct = new Set(hops.filter((one, at) => alone.some((answers) => isSameReading(answers[at], one))));
   return verified.filter((one) => !direct.has(one));

@@ -5,7 +5,7 @@ import type { EvidenceRow, Project } from "./store.ts";
 
 /** Ratings and confidence scores below it speak against an answer. */
 export const poor = 50;
-/** Captured answers below which nothing is proposed: fewer say little of a model that answers all day. */
+/** Minimum number of captured answers for a proposal: fewer say little about a model that answers all day. */
 export const leastEvidence = 10;
 
 export interface Evidence {
@@ -13,7 +13,9 @@ export interface Evidence {
   left: Pick<Filtered["left"], "short" | "duplicate" | "in_benchmark">;
 }
 
-/** Rows in the order they were captured; `benchmarkQuestions`: of all the owner's benchmarks, sealed ones too. */
+/**
+ * `rows`: in the order they were captured. `benchmarkQuestions`: of all the owner's benchmarks, sealed items included.
+ */
 export function evidenceOf(rows: readonly EvidenceRow[], benchmarkQuestions: readonly string[]): Evidence {
   const { taken, left } = filter(rows, {
     into: "document",
@@ -21,13 +23,13 @@ export function evidenceOf(rows: readonly EvidenceRow[], benchmarkQuestions: rea
     mostConfidence: null,
     limit: rows.length,
     responses: new Map(),
-    // To decline where the documents say more is a reason to train, not to look away.
+    // An answer that declines although the documents say more is a reason to train, so it is kept.
     declines: () => false,
     benchmarkQuestions,
   });
   const found = new Map(rows.map((row) => [row.id, row]));
   const sound = taken.map(({ row }) => found.get(row.id)!);
-  // A filter by the words alone passes what asks nearly the same: by the rule of training rows it does not.
+  // filter() compares words only and passes questions that are nearly the same; the rule for training rows does not.
   const met = leaking(
     sound.map(({ question }) => ({ question, answer: "" })),
     benchmarkQuestions,
@@ -38,7 +40,7 @@ export function evidenceOf(rows: readonly EvidenceRow[], benchmarkQuestions: rea
   };
 }
 
-/** Places of those that give a benchmark's question away, by the rule that training rows are held to. */
+/** Indexes of the pairs that give away a benchmark's question, by the rule for training rows. */
 export function leaking(
   pairs: readonly { question: string; answer: string }[],
   benchmarkQuestions: readonly string[],
@@ -76,9 +78,9 @@ export function becauseOf({ captures, low_rated, interventions, unsure }: Counts
   return `Since the project's last alignment its models gave ${captures} captured answers that were not good enough: ${told.join(", ")}.`;
 }
 
-/** Of a project that no evaluation and no auto-align has a figure of. */
+/** Target for a project that has neither a score nor an earlier target. */
 const usualTarget = 80;
-/** Points above what the newest model scores. */
+/** Points that the target is above the newest model's score. */
 const step = 5;
 const mostTarget = 99;
 
@@ -89,7 +91,7 @@ export function suggestedFor({ score, target, hours }: Project): {
   const wanted = score === null ? (target ?? usualTarget) : Math.max(target ?? 0, Math.ceil(score) + step);
   return {
     target_score: Math.min(mostTarget, wanted),
-    // In quarters of an hour.
+    // Twice the hours of the last run, rounded up to quarters of an hour.
     max_compute_hours: hours === null ? null : Math.max(1, Math.ceil(8 * hours)) / 4,
   };
 }

@@ -1,14 +1,15 @@
-// Proposals: auto-aligns that captured answers speak for. Made by the appliance when enough answers of a project's models were rated low,
-// needed a person, or were unsure; carried out by nobody but their owner.
+// Proposals: auto-aligns that captured answers speak for. The appliance makes one when enough answers of a project's
+// models were rated low, needed a person, or were unsure. Only the owner can have it carried out.
 //
 //   captured answer, feedback ──► enough of them since the last model or decision ──► PROPOSED ──accept──► ACCEPTED, with its auto-align
 //                                                                                        └──dismiss──► DISMISSED
 //
 // Invariants:
-//   1. One of a project waits at a time, and a decision is made once; captures that were decided on are not proposed again.
-//   2. Only what is captured counts: of subjects whose owner still has them captured, masked as it was written.
-//   3. What asks for a benchmark's question, or nearly, is in no proposal and in nothing that is learned from.
-//   4. A model's own poor answer is never learned from: a question is, where a person sends the right answer.
+//   1. At most one proposal of a project waits at a time, and it is decided once; captures that were decided on are not proposed
+//      again.
+//   2. Only captures count, masked as they were written, and only of subjects for which the owner still has captures enabled.
+//   3. A capture that asks a benchmark's question, or nearly so, is in no proposal and in no training data.
+//   4. A model's own poor answer is never trained on; its question is, if a person sends the right answer.
 import { Failure, invalid } from "../../../base/errors.ts";
 import { newId } from "../../../base/ids.ts";
 import type { Log } from "../../../base/log.ts";
@@ -44,7 +45,7 @@ export interface Proposed {
   captures: number;
 }
 
-/** As webhooks tell it. What was asked and answered stays here. */
+/** The webhook event of a proposal. It does not include the questions and answers. */
 export const webhookOf = ({ ownerId, proposalId, alignmentId, because, captures }: Proposed) => ({
   ownerId,
   kind: "auto_align.proposed",
@@ -56,7 +57,7 @@ export interface ProposalsParts {
   store: Store;
   clock: Clock;
   log: Log;
-  /** Whether auto-aligns are carried out; else nothing is proposed. */
+  /** Whether auto-aligns can be carried out; if not, nothing is proposed. */
   proposes: boolean;
   /** Throws what the auto-align's endpoint throws. `also` is called in the transaction that queues it. */
   beginAutoAlign: (
@@ -65,14 +66,17 @@ export interface ProposalsParts {
     alignmentId: string,
     extra: { documents: readonly SnapshotDocument[]; also: (autoAlignId: string) => void },
   ) => Promise<Reply<AutoAlign>>;
-  /** Called inside the transaction of every new one. */
+  /** Called inside the transaction of every new proposal. */
   onProposed: (proposed: Proposed) => void;
   audit: (act: string, subject: string, detail: Readonly<{ [name: string]: unknown }>, by: Caller) => void;
 }
 
 export interface Proposals {
   handlers: Handlers<typeof promises>;
-  /** After an answer, or feedback on one: proposes where enough speaks for it now. Costs nobody an answer where it fails. */
+  /**
+   * Called after an answer, or feedback on one: makes a proposal if there is now enough evidence. Errors are logged,
+   * not thrown.
+   */
   consider(ownerId: string, requestId: string): void;
 }
 
@@ -94,7 +98,7 @@ export function createProposals(parts: ProposalsParts): Proposals {
     const id = newId("proposal");
     store.transaction(() => {
       const at = clock.now();
-      // Its answers were of an older model: it waits for nothing any more.
+      // A proposal that still waits is about an older model's answers.
       sql.withdraw.run({ projectId, at });
       sql.insert.run({ id, ownerId, projectId, seq: store.nextSeq(), at });
       const { captures } = counts;
@@ -127,13 +131,13 @@ export function createProposals(parts: ProposalsParts): Proposals {
     return found;
   }
 
-  /** Of one that is decided what it was decided on, as far as it is still there. */
+  /** The evidence of a proposal. For a decided one: the captures that it was decided on, as far as they still exist. */
   function evidenceOfRow(ownerId: string, project: Project, { captures_json: ids }: ProposalRow): Evidence {
     if (ids === null) return evidenceFor(ownerId, project);
     return { taken: sql.decidedOn.all({ ownerId, ids }), left: { short: 0, duplicate: 0, in_benchmark: 0 } };
   }
 
-  /** Within the caller's transaction. Throws conflict where it was decided meanwhile. */
+  /** Records the decision within the caller's transaction. Throws conflict if it was decided meanwhile. */
   function decide(
     row: ProposalRow,
     status: "ACCEPTED" | "DISMISSED",
@@ -199,7 +203,7 @@ export function createProposals(parts: ProposalsParts): Proposals {
   };
 }
 
-/** What the endpoint fills in where a request says no more than its target. */
+/** What the endpoint fills in for a request that gives only its target. */
 const asUsual = {
   benchmark_id: null,
   method: "auto",

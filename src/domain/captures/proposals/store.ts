@@ -1,4 +1,4 @@
-// All SQL of proposals. Whose a proposal is, is part of every look-up by its id.
+// All SQL of proposals. Every look-up by id also checks the owner.
 import type { Store } from "../../../store/open.ts";
 import type { CaptureRow } from "../store.ts";
 
@@ -14,24 +14,24 @@ export interface ProposalRow {
 
 /** A captured answer with the feedback on it. */
 export interface EvidenceRow extends CaptureRow {
-  /** The lowest. */
+  /** The lowest rating. */
   rating: number | null;
   intervention: 0 | 1 | null;
 }
 
-/** A project, and what is known of how well and how fast it does. */
+/** A project, with its latest score, target and run time. */
 export interface Project {
   id: string;
   name: string;
-  /** Captures up to it are of an older model, or were decided on. */
+  /** Captures up to this sequence number are of an older model, or were decided on. */
   since: number;
-  /** Of the newest model on the sealed questions; the target of the last auto-align; what the last run took. */
+  /** Score of the newest model on the sealed questions; target of the last auto-align; hours of the last run. */
   score: number | null;
   target: number | null;
   hours: number | null;
 }
 
-/** A model's project: an auto-align's models are those of the project that it improved. */
+/** The project of a model. Models of an auto-align belong to the project that it improved. */
 const projectOfModel = "coalesce(a.auto_align_of, a.id)";
 
 const project = `SELECT p.id, p.name,
@@ -48,7 +48,7 @@ const project = `SELECT p.id, p.name,
    24 * (julianday(p.completed_at) - julianday(p.started_at))) AS hours
   FROM alignment AS p`;
 
-/** What speaks for an auto-align of a project, of subjects whose traffic is still kept. */
+/** Captures that speak for an auto-align of a project, of subjects that still have captures enabled. */
 const evidence = `FROM capture AS c
   JOIN capture_setting AS s ON s.kind = c.kind AND s.subject_id = c.subject_id AND s.owner_id = c.owner_id
   JOIN aligned_model AS m ON m.id = c.model_id AND m.owner_id = c.owner_id JOIN alignment AS a ON a.id = m.alignment_id
@@ -69,7 +69,10 @@ const owned = `SELECT x.* FROM auto_align_proposal AS x JOIN alignment AS p ON p
   WHERE x.owner_id = :ownerId AND x.alignment_id = :projectId AND p.deleted_at IS NULL`;
 
 export const prepareProposals = (store: Store) => ({
-  /** That the model which answered a request belongs to. Without a benchmark nothing could be claimed of an auto-align. */
+  /**
+   * The project of the model that answered a request. Needs a benchmark, without which an auto-align could not be
+   * measured.
+   */
   projectOfRequest: store.prepare<{ ownerId: string; requestId: string }, Project>(
     `${project} WHERE p.owner_id = :ownerId AND p.benchmark_id IS NOT NULL AND p.deleted_at IS NULL AND p.id = (
      SELECT ${projectOfModel} FROM capture AS c JOIN aligned_model AS m ON m.id = c.model_id
@@ -78,7 +81,7 @@ export const prepareProposals = (store: Store) => ({
   ownedProject: store.prepare<{ ownerId: string; projectId: string }, Project>(
     `${project} WHERE p.owner_id = :ownerId AND p.id = :projectId AND p.auto_align_of IS NULL AND p.deleted_at IS NULL`,
   ),
-  /** Whether one about the newest model waits for its owner, or an auto-align goes on. */
+  /** Whether a proposal about the newest model is waiting, or an auto-align is going on. */
   isBusy: store.prepare<{ projectId: string; since: number }, { one: 1 }>(
     `SELECT 1 AS one FROM auto_align_proposal WHERE alignment_id = :projectId AND status = 'PROPOSED' AND created_seq > :since
      UNION ALL SELECT 1 FROM auto_align AS x WHERE alignment_id = :projectId AND ended_at IS NULL
@@ -90,7 +93,7 @@ export const prepareProposals = (store: Store) => ({
     `SELECT * FROM (SELECT c.*, f.rating, f.intervention ${evidence} ORDER BY c.created_seq DESC LIMIT 1000)
      ORDER BY created_seq`,
   ),
-  /** Of one that is decided: those that are still there. */
+  /** The captures that a proposal was decided on, as far as they still exist. */
   decidedOn: store.prepare<{ ownerId: string; ids: string }, EvidenceRow>(
     `SELECT c.*, (SELECT min(rating) FROM agent_feedback AS f WHERE f.agent_id = c.subject_id
      AND f.request_id = c.request_id) AS rating,
@@ -98,7 +101,10 @@ export const prepareProposals = (store: Store) => ({
      AND f.request_id = c.request_id) AS intervention
      FROM capture AS c WHERE c.owner_id = :ownerId AND c.id IN(SELECT value FROM json_each(:ids)) ORDER BY c.created_seq`,
   ),
-  /** What still waits, about a model that is not the newest any more: it decides nothing of what came since. */
+  /**
+   * Dismisses a waiting proposal about an older model. Its decided_seq is its own created_seq, so captures made since
+   * stay undecided.
+   */
   withdraw: store.prepare<{ projectId: string; at: string }>(
     `UPDATE auto_align_proposal SET status = 'DISMISSED', captures_json = '[]', decided_seq = created_seq, decided_at = :at
      WHERE alignment_id = :projectId AND status = 'PROPOSED'`,
@@ -125,7 +131,7 @@ export const prepareProposals = (store: Store) => ({
   use: store.prepare<{ ids: string; usedIn: string }>(
     "UPDATE capture SET used_in = :usedIn WHERE id IN(SELECT value FROM json_each(:ids))",
   ),
-  /** Of all the owner's benchmarks. */
+  /** Questions of all the owner's benchmarks. */
   benchmarkQuestions: store.prepare<[string], { instruction: string }>(
     "SELECT i.instruction FROM benchmark_item AS i JOIN benchmark AS b ON b.id = i.benchmark_id WHERE b.owner_id = ?",
   ),

@@ -1,20 +1,20 @@
-// A ZIP archive that nobody has vouched for. yauzl checks each part's name and size against its entry; here stands how much
-// all of it may be. Nothing is ever written, and an archive within is not opened.
+// Opens an untrusted ZIP archive. yauzl checks each part's name and size against its entry; the limits here are on the
+// whole. Nothing is ever written to disk, and an archive within is not opened.
 import { crc32 } from "node:zlib";
 import { type Entry, fromBuffer, type ZipFile } from "yauzl";
 import { Failure } from "../../../base/errors.ts";
 
 export interface Archive {
   names: ReadonlySet<string>;
-  /** Null where there is no such part. */
+  /** Null if there is no such part. */
   read(name: string): Promise<Buffer | null>;
 }
 
 const mostEntries = 10_000;
 const mostBytes = 512 << 20;
-/** Office files shrink to a tenth; what shrinks more than this is made to. */
+/** Maximum compression ratio. Office files shrink to a tenth; a file that shrinks more than this is crafted. */
 const mostRatio = 200;
-/** Below this the ratio does not matter. */
+/** Unpacked sizes up to this may have any ratio. */
 const freeBytes = 16 << 20;
 
 const problem = (name: string, error: unknown): Failure =>

@@ -1,5 +1,5 @@
-// DOCX to elements: headings by style or outline level, lists, tables, footnotes at the end. What was deleted or is hidden is not
-// read; headers and footers are other parts and never looked at.
+// DOCX to elements: headings by style or outline level, lists, tables, footnotes at the end. Deleted and hidden text is
+// not read; headers and footers are separate parts and are ignored.
 import { type Element, isBlank, type Page, PageText, type Piece, type Reading } from "../elements.ts";
 import type { Archive } from "./archive.ts";
 import { isOn, neededPart, partOf, relationsOf } from "./office.ts";
@@ -21,7 +21,7 @@ export async function readDocx(archive: Archive, main: string, name: string): Pr
   const [styles, numbering] = [stylesOf(await related("styles")), numberingOf(await related("numbering"))];
   const reader = new Body(styles, numbering);
   reader.blocks(at(document, "body"));
-  // The lines between text and notes are notes of a type of their own.
+  // The separator lines between text and notes are notes with a type attribute.
   for (const type of ["footnotes", "endnotes"])
     for (const note of nodes((await related(type)) ?? undefined))
       if (note.attributes.type === undefined) reader.note(note);
@@ -47,7 +47,7 @@ function stylesOf(root: XmlNode | null): Map<string, Style> {
 /** 9 means body text. */
 const outlineLevel = (value: string): number => (Number(value) < 9 ? Number(value) + 1 : 0);
 
-/** By number and level: whether its items are counted. */
+/** Returns whether the items of a list (by id and level) are numbered; null if they are not list items. */
 function numberingOf(root: XmlNode | null): (id: string, level: number) => boolean | null {
   const abstract = new Map<string, XmlNode>();
   const instances = new Map<string, string>();
@@ -68,11 +68,11 @@ class Body {
   readonly elements: Element[] = [];
   #texts = [new PageText(0)];
   #text = this.#texts[0]!;
-  /** Pages of the marks of footnotes and endnotes. */
+  /** Pages that refer to footnotes and endnotes. */
   #noted = new Map<string, PageText>();
   #styles: Map<string, Style>;
   #isCounted: (id: string, level: number) => boolean | null;
-  /** Items so far, by list and level. */
+  /** Number of items so far, by list and level. */
   #counts = new Map<string, number>();
 
   constructor(styles: Map<string, Style>, isCounted: (id: string, level: number) => boolean | null) {
@@ -80,13 +80,13 @@ class Body {
     this.#isCounted = isCounted;
   }
 
-  /** A footnote, on the page that its mark is on. */
+  /** Adds a footnote, on the page that refers to it. */
   note(node: XmlNode): void {
     this.#text = this.#noted.get(`${node.tag} ${node.attributes.id}`) ?? this.#text;
     this.blocks(node);
   }
 
-  /** Those that the program last drew, where it left marks of them. */
+  /** Pages as the word processor last rendered them; null if the file does not mark them. */
   get pages(): Page[] | null {
     return this.#texts.length === 1 ? null : this.#texts.map((text) => ({ label: null, characters: text.characters }));
   }
@@ -122,7 +122,7 @@ class Body {
     return { type: "item", depth, mark: counted ? `${this.#count(list, depth)}.` : null, pieces };
   }
 
-  /** An item starts the counts below it anew. */
+  /** Counts an item, and restarts the counts of deeper levels. */
   #count(list: string, depth: number): number {
     const key = `${list} ${depth}`;
     for (let below = depth + 1; below < 9; below++) this.#counts.delete(`${list} ${below}`);
@@ -131,7 +131,7 @@ class Body {
     return count;
   }
 
-  /** Text boxes stand within a run but are read after their paragraph. */
+  /** Text boxes are inside a run, but are collected in `boxes` and read after their paragraph. */
   #runs(parent: XmlNode, boxes: XmlNode[]): Piece[] {
     const pieces: Piece[] = [];
     for (const node of nodes(parent)) {
@@ -169,7 +169,7 @@ class Body {
     }
   }
 
-  /** Everything within, on one line; a table within is read cell by cell. */
+  /** All text of a cell, on one line; a nested table is read cell by cell. */
   #cell(parent: XmlNode): Piece[] {
     const pieces: Piece[] = [];
     for (const node of nodes(parent)) {

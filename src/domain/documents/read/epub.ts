@@ -11,7 +11,7 @@ import { all, at, nodes } from "./xml.ts";
 
 export async function readEpub(archive: Archive, name: string): Promise<Reading> {
   const locked = await partOf(archive, "META-INF/encryption.xml", name);
-  // Fonts alone may be obfuscated.
+  // Only fonts may be obfuscated.
   for (const method of all(locked ?? undefined, "EncryptionMethod"))
     if (!/obfuscation|#RC$/i.test(method.attributes.Algorithm ?? ""))
       throw new Failure("document_encrypted", `${name} is encrypted`);

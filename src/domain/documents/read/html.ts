@@ -1,5 +1,5 @@
-// HTML to elements. parse5 reads it as browsers do and knows where each text stands in the source; readability says which parts
-// are the article, where the page is one.
+// HTML to elements. parse5 reads it as browsers do and knows the source position of each text; readability finds the
+// article, if the page is one.
 import { Readability } from "@mozilla/readability";
 import { parseHTML } from "linkedom";
 import {
@@ -19,8 +19,8 @@ type Node = DefaultTreeAdapterTypes.ChildNode;
 type Tag = DefaultTreeAdapterTypes.Element;
 
 /**
- * `source`: decoded. Offsets count in it; `page` is where it stands among others. `isPage`: made for a browser, so that what is
- * around an article may have to go.
+ * `source`: the decoded text; offsets count in it. `page`: its index among other pages. `isPage`: whether it was made
+ * for a browser, so that what surrounds an article may have to be dropped.
  */
 export function readHtml(
   source: string,
@@ -45,7 +45,7 @@ export function readHtml(
   return { title: title ? textOf(title).replace(/\s+/g, " ").trim() || null : null, elements: reader.elements };
 }
 
-/** Browsers stop nesting at 512; a page that goes deeper costs the square of it. */
+/** Browsers stop nesting at 512; the time for a page is quadratic in its depth. */
 const mostDepth = 1000;
 
 function shallowTree(name: string): TreeAdapter<DefaultTreeAdapterMap> {
@@ -64,7 +64,7 @@ function shallowTree(name: string): TreeAdapter<DefaultTreeAdapterMap> {
 const isTag = (node: Node | DefaultTreeAdapterTypes.Node): node is Tag => "tagName" in node;
 const attribute = (tag: Tag, name: string): string | null => tag.attrs.find((one) => one.name === name)?.value ?? null;
 
-/** Never shown, or not for reading. */
+/** Tags whose content is never shown, or is not meant for reading. */
 const unread = new Set(
   "head script style noscript template svg math iframe object embed form button select textarea input nav audio video canvas dialog menu map".split(
     " ",
@@ -77,14 +77,14 @@ function isUnread(tag: Tag, within: Tag | null): boolean {
   if (aside.has(attribute(tag, "role") ?? "")) return true;
   if (attribute(tag, "hidden") !== null || attribute(tag, "aria-hidden") === "true") return true;
   if (/(^|;)\s*(display\s*:\s*none|visibility\s*:\s*hidden)/i.test(attribute(tag, "style") ?? "")) return true;
-  // The signs that documentation generators put beside headings to link to them.
+  // Link symbols that documentation generators put beside headings.
   if (tag.tagName === "a" && /(^|\s)(headerlink|anchor|heading-anchor)(\s|$)/.test(attribute(tag, "class") ?? ""))
     return true;
   // A header or footer of the page; those of an article or a section belong to it.
   return /^(header|footer|aside)$/.test(tag.tagName) && (within === null || within.tagName === "body");
 }
 
-/** The one part that the page itself calls its main one, else the whole body. */
+/** The one part that the page itself marks as main, else the whole body. */
 function mainPart(body: Tag): Tag {
   const found: Tag[] = [];
   visit(body, (tag) => {
@@ -114,12 +114,15 @@ function textOf(tag: Tag): string {
 }
 
 const mark = "data-plumbline-at";
-/** Below this share of the body's text, readability took a part for the whole: an index, a manual, a list of links. */
+/**
+ * If readability keeps less than this share of the body's text, it took a part for the whole: an index, a manual, a
+ * list of links.
+ */
 const leastShare = 0.5;
 
 /**
- * The blocks of the article, or null where the page is none. Readability works on a copy in which every element bears its number:
- * what it leaves is then found again in the tree whose places are known.
+ * The tags of the article; null if the page is not one. Readability works on a copy in which every tag has a number, so
+ * that what it keeps can be found in the tree with source positions.
  */
 function articleOf(document: DefaultTreeAdapterTypes.Document, body: Tag): Set<Tag> | null {
   const tags: Tag[] = [];
@@ -162,7 +165,7 @@ interface Item {
   mark: string | null;
 }
 
-/** Walks a tree and gathers elements: text until a block begins or ends is one of them. */
+/** Walks a tree and collects elements: an element is the text up to where a block begins or ends. */
 class Reader {
   readonly elements: Element[] = [];
   #source: string;
@@ -170,7 +173,7 @@ class Reader {
   #article: Set<Tag> | null;
   #pieces: Piece[] = [];
   #lists: { counts: number | null }[] = [];
-  /** What the text to come opens: an item, or a heading of this level. */
+  /** What the next text is: an item, or a heading of this level. */
   #item: Item | null = null;
   #heading: number | null = null;
 
@@ -198,8 +201,8 @@ class Reader {
         if (wanted) this.#take(child);
       } else if (isTag(child) && !isUnread(child, inner)) {
         const isBlock = blockTags.has(child.tagName);
-        // Readability merges a block into its only child, which then bears the other's number.
-        // Its page's heading it takes for the title, and drops.
+        // Readability merges a block into its only child, which then carries the block's number. It takes the page's
+        // main heading for the title and drops it.
         const isTitle = child.tagName === "h1";
         const kept = this.#article === null || this.#article.has(child) || isTitle || (wanted && (only || !isBlock));
         this.#tag(child, inner, kept, isBlock);
@@ -248,13 +251,13 @@ class Reader {
     this.#pieces.push({ text: "\n", page: this.#page, start: tag.sourceCodeLocation?.startOffset ?? 0 });
   }
 
-  /** A text as it stands in the source, parted at what is written as an entity there. */
+  /** The text of a node as it is in the source, split at entities. */
   #piecesOf(node: DefaultTreeAdapterTypes.TextNode): Piece[] {
     const page = this.#page;
     const start = node.sourceCodeLocation?.startOffset ?? 0;
     const written = this.#source.slice(start, node.sourceCodeLocation?.endOffset ?? start);
     const { value } = node;
-    // A line feed right after <pre> is dropped.
+    // The parser drops a line feed right after <pre>.
     if (written.endsWith(value)) return [{ text: value, page, start: start + written.length - value.length }];
     if (written.length === value.length) return [{ text: value, page, start }];
     const pieces: Piece[] = [];
@@ -266,7 +269,7 @@ class Reader {
     ]) {
       const plain = written.slice(at, index);
       const found = plain === "" ? read : value.indexOf(plain, read);
-      // Not as it is written: the parser moved text about. Then the node's start has to do.
+      // The value differs from the source because the parser moved text: use the node's start.
       if (found < 0 || found - read > 4) return [{ text: value, page, start }];
       if (found > read) pieces.push({ text: value.slice(read, found), page, start: start + at - 1 });
       if (plain !== "") pieces.push({ text: plain, page, start: start + at });
@@ -291,7 +294,7 @@ class Reader {
           pieces.push({ text: "\n", page: this.#page, start: child.sourceCodeLocation?.startOffset ?? 0 });
         else if (isTag(child) && !isUnread(child, node)) {
           walk(child);
-          // Blocks in a cell part words as lines do.
+          // Blocks in a cell separate words as line ends do.
           const end = child.sourceCodeLocation?.endOffset;
           if (blockTags.has(child.tagName) && end !== undefined)
             pieces.push({ text: " ", page: this.#page, start: end });
@@ -306,7 +309,7 @@ class Reader {
       this.block(caption);
       this.close();
     }
-    /** Rows that a cell above still reaches into, by column. */
+    /** Number of further rows that a cell above spans, by column. */
     const reaching: number[] = [];
     let first = true;
     for (const row of rowsOf(table)) {
@@ -340,7 +343,7 @@ function rowsOf(table: Tag): Tag[] {
   });
 }
 
-/** A table of data has rows with cells beside each other and no table within; others only place things on the page. */
+/** Whether a table holds data: it has rows of several cells and no nested table. Other tables only lay out the page. */
 function isData(table: Tag): boolean {
   let tables = 0;
   visit(table, (tag) => {
@@ -350,7 +353,7 @@ function isData(table: Tag): boolean {
   return tables === 1 && widths.some((width) => width > 1);
 }
 
-/** Without blank lines at either end. */
+/** Removes blank lines at both ends. */
 function trimLines(pieces: Piece[]): Piece[] {
   const kept = pieces.filter((piece) => piece.text !== "");
   while (kept.length > 0) {

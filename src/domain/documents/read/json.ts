@@ -1,11 +1,11 @@
-// JSON and JSON Lines to elements: lists of flat objects are tables, names lead to values as «name: value», what lies deeper has
-// its name as heading. jsonc-parser says where each value stands.
+// JSON and JSON Lines to elements: lists of flat objects become tables, flat properties become "name: value", and
+// deeper values get their name as heading. jsonc-parser gives the position of each value.
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 import { Failure } from "../../../base/errors.ts";
 import type { Element, Piece, Reading } from "../elements.ts";
 import { mostDepth } from "../limits.ts";
 
-/** `text`: decoded; offsets count in it. */
+/** `text`: the decoded file; offsets count in it. */
 export const readJson = (text: string, name: string): Reading => reading(text, [parsed(text, 0, name)], false);
 
 export function readJsonLines(text: string, name: string): Reading {
@@ -15,7 +15,7 @@ export function readJsonLines(text: string, name: string): Reading {
   return reading(text, values, true);
 }
 
-/** Whether the whole is JSON: an object or a list, no mere word or number. */
+/** Whether the whole text is a JSON object or array, not a mere string or number. */
 export function looksLikeJson(text: string): boolean {
   if (!/^\s*[[{]/.test(text) || !/[\]}]\s*$/.test(text)) return false;
   try {
@@ -26,7 +26,7 @@ export function looksLikeJson(text: string): boolean {
   }
 }
 
-/** Two lines or more, each an object or a list of its own. */
+/** Whether there are two lines or more, each an object or array of its own. */
 export function looksLikeJsonLines(text: string): boolean {
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "");
   return lines.length > 1 && lines.slice(0, 20).every((line) => /^\s*[[{]/.test(line) && looksLikeJson(line));
@@ -51,7 +51,7 @@ function shift(node: Node, by: number): void {
   for (const child of node.children ?? []) shift(child, by);
 }
 
-/** Brackets that open, strings left out: the parser goes one call deeper for each. */
+/** Throws document_limit if brackets outside strings are nested too deeply: the parser recurses once for each. */
 function checkDepth(text: string, name: string): void {
   let depth = 0;
   for (const { 0: token } of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {
@@ -128,7 +128,7 @@ class Writer {
     }
   }
 
-  /** As it is written; a string without its quotes, and read where it has escapes. */
+  /** The value as it is written; a string without its quotes and with its escapes decoded. */
   #pieces(node: Node): Piece[] {
     const written = this.#text.slice(node.offset, node.offset + node.length);
     if (node.type !== "string" && node.type !== "property") return [{ text: written, page: 0, start: node.offset }];
@@ -142,7 +142,7 @@ const mark = (text: string, before: Node): Piece => ({
   start: Math.max(0, before.offset - text.length),
 });
 
-/** Names of the columns with where each is first written; null where this is no list of flat objects. */
+/** Column names, each with the node where it occurs first; null if this is not a list of flat objects. */
 function columnsOf(values: readonly Node[]): Map<string, Node> | null {
   const columns = new Map<string, Node>();
   for (const value of values) {

@@ -1,4 +1,4 @@
-// What Office files have in common: parts that name each other by relations.
+// What Office files have in common: parts that refer to each other by relations.
 import { Failure } from "../../../base/errors.ts";
 import type { Archive } from "./archive.ts";
 import { nodes, parseXml, type XmlNode } from "./xml.ts";
@@ -20,7 +20,7 @@ export interface OfficeFile {
   main: string;
 }
 
-/** What the list of content types says that the main part is; null where it is no Office file that is read here. */
+/** Format and main part by the list of content types; null if it is not an Office file that is read here. */
 export async function officeFile(archive: Archive, name: string): Promise<OfficeFile | null> {
   const types = await partOf(archive, "[Content_Types].xml", name);
   for (const { tag, attributes } of nodes(types ?? undefined)) {
@@ -44,13 +44,13 @@ export async function neededPart(archive: Archive, part: string, name: string): 
 
 export interface Relation {
   id: string;
-  /** The last word of its type: «slide», «notesSlide». */
+  /** The last segment of its type, such as "slide" or "notesSlide". */
   type: string;
-  /** A part of the archive. */
+  /** Name of a part of the archive. */
   target: string;
 }
 
-/** Only those that stay within the archive. */
+/** The relations of a part, without those that lead out of the archive. */
 export async function relationsOf(archive: Archive, part: string, name: string): Promise<Relation[]> {
   const slash = part.lastIndexOf("/");
   const folder = part.slice(0, slash + 1);
@@ -64,7 +64,7 @@ export async function relationsOf(archive: Archive, part: string, name: string):
     }));
 }
 
-/** A path within the archive, from the folder of the part that names it. */
+/** Resolves a target to a path in the archive, relative to the folder of the part that names it. */
 export function resolvePart(folder: string, target: string): string {
   const path: string[] = [];
   for (const step of (target.startsWith("/") ? target : folder + target).split("/")) {

@@ -1,5 +1,6 @@
-// Text items of PDF pages, of which only the places are known, to elements: lines, columns, tables, paragraphs, headings. Knows
-// nothing of PDF. Lengths are in points, y grows downwards from the top of the page.
+// Turns the text items of PDF pages, of which only the positions are known, into elements: lines, columns, tables,
+// paragraphs, headings. Independent of the PDF format. Lengths are in points, y grows downwards from the top of the
+// page.
 import { type Element, PageText, type Piece } from "../elements.ts";
 
 export interface TextItem {
@@ -42,8 +43,8 @@ interface Row {
 const startsItem = /^(?:[•◦▪‣●○■□–—∙·*-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)/u;
 
 /**
- * `chapters`: pages (from 0) where chapters begin, where the file says so. Footnotes are read at the end of their chapter, as HTML
- * and EPUB have them, else after their page.
+ * `chapters`: pages (from 0) where chapters begin; null if the file does not say. Footnotes are placed at the end of
+ * their chapter, as in HTML and EPUB; without chapters, after their page.
  */
 export function layOut(
   pages: readonly TextPage[],
@@ -58,7 +59,7 @@ export function layOut(
     const [kept, dropped] = [[] as Row[], [] as Row[]];
     for (const row of rows[index]!) (running.has(row) ? dropped : kept).push(row);
     flow.page(kept, text, chapters === null || chapters.has(index));
-    // What is left out of the clean text is part of what the page says.
+    // Rows left out of the clean text still count as text of the page.
     for (const row of dropped)
       lineOf(
         row.segments.flatMap((segment) => segment.items),
@@ -102,7 +103,7 @@ function rowOf(items: TextItem[]): Row {
       last.right = Math.max(last.right, right);
     } else segments.push({ items: [item], left: item.x, right, y: item.y, size });
   }
-  // The baseline of the letters that there are most of: a footnote's number stands higher.
+  // The baseline of most of the letters: a footnote's number is raised above it.
   const y = mostCommon(sorted.map((item) => [item.y, item.text.length]));
   return { segments, y, size, left: segments[0]!.left, right: Math.max(...segments.map((segment) => segment.right)) };
 }
@@ -119,22 +120,25 @@ const textOfRow = (row: Row): string => textIn(row.segments.flatMap((segment) =>
 
 // ---- headers and footers
 
-/** Rows at the top or bottom of a page that say at the same height of three pages the same but for numbers, or count the pages. */
+/**
+ * Rows at the top or bottom of a page that recur on three pages at the same height, the same except for numbers, or
+ * that count the pages.
+ */
 function runningRows(rows: readonly Row[][], pages: readonly TextPage[], body: BodyStyle): Set<Row> {
-  /** Numbers of the pages with that sign at that height. */
+  /** Indexes of the pages with that sign at that height. */
   const seen = new Map<string, number[]>();
   const edges = rows.flatMap((page, index) => {
     const height = pages[index]!.height;
-    // A chapter's title stands at the same height in every chapter too, but in larger letters.
+    // A chapter's title is at the same height in every chapter too, but in larger letters.
     const small = page.filter((row) => row.size <= body.size * 1.12);
     const [top, bottom] = [small.slice(0, 3), small.slice(-3)];
     return [...top.filter((row) => row.y < height * 0.15), ...bottom.filter((row) => row.y > height * 0.85)].map(
       (row) => {
         const text = textOfRow(row).replace(/\s+/g, " ").trim();
-        // Footnotes count too, in smaller letters.
+        // Footnotes are numbered too, in smaller letters.
         const first = row.size < 0.93 * body.size ? /^\d+$/ : /^\d+\b/;
         const numbers = [first.exec(text)?.[0], /\b\d+$/.exec(text)?.[0]].filter((number) => number !== undefined);
-        // What is left of a page's number without its place is the same on every page.
+        // The number of a page minus its index is the same on every page.
         const counted = numbers.map((number) => `counts ${Number(number) - index}`);
         return { row, index, signs: [text.replace(/\d+|\b[ivxlc]+\b/g, "#"), ...counted] };
       },
@@ -150,7 +154,7 @@ function runningRows(rows: readonly Row[][], pages: readonly TextPage[], body: B
     }
   const isRunning = (row: Row, index: number, sign: string): boolean => {
     const others = [-1, 0, 1].flatMap((off) => seen.get(`${at(row) + off} ${sign}`) ?? []);
-    // Left and right pages may differ; what recurs farther apart is text.
+    // Left and right pages may differ, so the next page but one counts too; what recurs farther apart is text.
     return others.length >= 3 && others.some((other) => other !== index && Math.abs(other - index) <= 2);
   };
   return new Set(
@@ -158,14 +162,14 @@ function runningRows(rows: readonly Row[][], pages: readonly TextPage[], body: B
   );
 }
 
-// ---- what the document is set in
+// ---- body style
 
 interface BodyStyle {
   size: number;
   font: string;
   /** Sizes larger than the body's, largest first. */
   headings: number[];
-  /** Distance of two lines, in sizes. */
+  /** Distance of two lines, as a multiple of the size. */
   leading: number;
 }
 
@@ -191,7 +195,7 @@ function bodyOf(pages: readonly Row[][]): BodyStyle {
   return { size, font, headings, leading: steps.length === 0 ? 1.2 : mostCommon(steps) };
 }
 
-/** Words as they stand within lines: what tells a hyphen at a line's end from a break. */
+/** Words that occur within lines; they tell a real hyphen at a line's end from a word break. */
 function wordsWithin(pages: readonly Row[][]): Set<string> {
   const words = new Set<string>();
   for (const row of pages.flat())
@@ -208,7 +212,7 @@ interface Gutter {
   right: number;
 }
 
-/** A page's rows from top to bottom: stretches of one column, of several, and tables. */
+/** Splits a page's rows, from top to bottom, into regions of one column, of several columns, and tables. */
 function regionsOf(rows: readonly Row[], entries: ReadonlySet<Row>, body: BodyStyle): Region[] {
   const regions: Region[] = [];
   let plain: Row[] = [];
@@ -232,7 +236,9 @@ function regionsOf(rows: readonly Row[], entries: ReadonlySet<Row>, body: BodySt
   return regions;
 }
 
-/** The longest stretch of rows from `at` on that leaves gaps free all the way down, when it is a table or columns. */
+/**
+ * The longest run of rows from `at` whose gaps stay free all the way down; null if it is neither a table nor columns.
+ */
 function bandFrom(rows: readonly Row[], at: number, body: BodyStyle): { region: Region; length: number } | null {
   const isLarge = (row: Row): boolean => row.size > body.size * 1.12;
   if (isLarge(rows[at]!) || fixed(rows[at]!) || (rows[at]!.segments.length < 2 && !besideNext(rows, at))) return null;
@@ -247,7 +253,7 @@ function bandFrom(rows: readonly Row[], at: number, body: BodyStyle): { region: 
     if (left.length === 0) break;
     gutters = left;
   }
-  // Rows at the end that stand on one side only, apart from the others, are what follows.
+  // Rows at the end that are on one side only, apart from the others, belong to what follows.
   const isColumns = fillsColumns(rows.slice(at, end), gutters, body);
   if (!isColumns)
     while (end - 1 > at && rows[end - 1]!.segments.length === 1 && apart(rows, end - 1, body, gutters)) end--;
@@ -260,7 +266,10 @@ function bandFrom(rows: readonly Row[], at: number, body: BodyStyle): { region: 
   return null;
 }
 
-/** The gaps of whichever row has the most that all others leave free: the first row of a table may have empty cells. */
+/**
+ * The gaps that all rows leave free, of the row that has the most of them: the first row of a table may have empty
+ * cells.
+ */
 function mostGaps(band: readonly Row[]): Gutter[] | null {
   let most: Gutter[] | null = null;
   for (const row of band) {
@@ -271,7 +280,7 @@ function mostGaps(band: readonly Row[]): Gutter[] | null {
   return most;
 }
 
-/** Columns whose lines do not share baselines: two rows that overlap in height and stand beside each other. */
+/** Whether two rows overlap in height and are side by side, as in columns whose lines do not share baselines. */
 function besideNext(rows: readonly Row[], at: number): boolean {
   const [row, next] = [rows[at]!, rows[at + 1]];
   if (!next || next.y - row.y > 0.8 * row.size) return false;
@@ -286,7 +295,7 @@ const mergedRow = (a: Row, b: Row): Row => ({
 const gapsOf = (row: Row): Gutter[] =>
   row.segments.slice(1).map((segment, index) => ({ left: row.segments[index]!.right, right: segment.left }));
 
-/** What a row leaves of a gap, where that is wide enough. */
+/** The part of a gap that a row leaves free; empty if it is too narrow. */
 function narrowed(gutter: Gutter, row: Row): Gutter[] {
   let { left, right } = gutter;
   for (const segment of row.segments) {
@@ -298,7 +307,10 @@ function narrowed(gutter: Gutter, row: Row): Gutter[] {
   return right - left >= 0.7 * row.size ? [{ left, right }] : [];
 }
 
-/** A single row at the end of a band belongs to what follows when it stands apart, or is set otherwise. */
+/**
+ * Whether a single row at the end of a band belongs to what follows: it is spaced apart, starts further left, or is
+ * larger.
+ */
 function apart(rows: readonly Row[], at: number, body: BodyStyle, gutters: readonly Gutter[]): boolean {
   const [row, above] = [rows[at]!, rows[at - 1]!];
   const step = row.y - above.y;
@@ -324,10 +336,13 @@ function fillsColumns(band: readonly Row[], gutters: readonly Gutter[], body: Bo
   return true;
 }
 
-/** Led by dots to a page's number. */
+/** Whether dots lead to a page number. */
 const isLed = (row: Row): boolean => /(?:\.\s*){4,}\d+\s*$/.test(textOfRow(row));
 
-/** Entries of a table of contents: those led by dots and, among them, chapters, which stand away from their numbers without any. */
+/**
+ * Entries of a table of contents: those with dot leaders and, among them, chapters, whose numbers are set apart without
+ * dots.
+ */
 function entriesOf(rows: readonly Row[]): Set<Row> {
   if (rows.filter(isLed).length < 3) return new Set();
   const isNumber = (segment: Segment): boolean => /^\d+$/.test(textIn(segment.items).trim());
@@ -350,7 +365,10 @@ function cellsOf(row: Row, gutters: readonly Gutter[]): TextItem[][] {
   return cells;
 }
 
-/** Lines of a table to its rows: one begins where the first cell does, or after more space than there is within a row. */
+/**
+ * Groups the lines of a table into rows: one begins where the first cell has text, or after more space than within a
+ * row.
+ */
 function tableRows(band: readonly Row[], gutters: readonly Gutter[], body: BodyStyle): TextItem[][][][] {
   const logical: TextItem[][][][] = [];
   const lines = band.map((row) => ({ row, cells: cellsOf(row, gutters) }));
@@ -358,7 +376,7 @@ function tableRows(band: readonly Row[], gutters: readonly Gutter[], body: BodyS
   for (const [index, { row, cells }] of lines.entries()) {
     const step = index === 0 ? Number.POSITIVE_INFINITY : row.y - lines[index - 1]!.row.y;
     const begins = cells[0]!.length > 0 || step > 1.6 * body.leading * body.size;
-    // A first cell alone, right under another, is the rest of that one.
+    // A first cell alone, directly below another, continues that one.
     const rest = wrapped && cells.slice(1).every((cell) => cell.length === 0) && step < 1.3 * body.leading * body.size;
     if (index === 0 || (begins && !rest)) logical.push(cells.map((cell) => [cell]));
     else for (const [column, cell] of cells.entries()) if (cell.length > 0) logical.at(-1)![column]!.push(cell);
@@ -370,7 +388,9 @@ function tableRows(band: readonly Row[], gutters: readonly Gutter[], body: BodyS
 
 const noMarks: ReadonlySet<string> = new Set();
 
-/** A line's words as pieces. Items that touch are one word, but for the `marks` of footnotes, which stand raised behind one. */
+/**
+ * A line's words as pieces. Items that touch form one word, except for the raised `marks` of footnotes behind a word.
+ */
 function lineOf(items: readonly TextItem[], text: PageText, marks: ReadonlySet<string> = noMarks): Piece[] {
   if (items.length === 0) return [];
   text.part();
@@ -394,7 +414,7 @@ function lineOf(items: readonly TextItem[], text: PageText, marks: ReadonlySet<s
 
 const letterWidth = (item: TextItem): number => item.width / Math.max(1, item.text.length) || item.size / 2;
 
-/** Dots that lead the eye to a page number say nothing. */
+/** Replaces the dots that lead to a page number by a space. */
 function withoutLeaders(pieces: Piece[]): Piece[] {
   if (!/(?:\.\s*){4}/.test(pieces.map((piece) => piece.text).join(""))) return pieces;
   return pieces.flatMap((piece) => {
@@ -415,7 +435,7 @@ function withoutLeaders(pieces: Piece[]): Piece[] {
 interface OpenParagraph {
   element: Extract<Element, { pieces: Piece[] }>;
   last: Row;
-  /** Of the region: a line that ends well before it is a paragraph's last. */
+  /** Right edge of the region: a line that ends well before it is a paragraph's last. */
   right: number;
   left: number;
   column: number;
@@ -423,16 +443,16 @@ interface OpenParagraph {
 
 class Flow {
   #elements: Element[] = [];
-  /** Footnotes held back. */
+  /** Footnotes held back until their chapter or page ends. */
   #notes: Element[] = [];
-  /** Of this page's table of contents. */
+  /** Entries of this page's table of contents. */
   #entries: ReadonlySet<Row> = new Set();
   /** Numbers of this page's footnotes. */
   #marks: ReadonlySet<string> = noMarks;
   #body: BodyStyle;
   #words: Set<string>;
   #open: OpenParagraph | null = null;
-  /** The paragraph that the next page may go on with. */
+  /** The paragraph that may continue on the next page. */
   #carried: OpenParagraph | null = null;
   #column = 0;
 
@@ -441,7 +461,7 @@ class Flow {
     this.#words = words;
   }
 
-  /** `ends`: what was held back so far comes before this page. */
+  /** Adds a page. `ends`: the footnotes held back so far come before it. */
   page(rows: readonly Row[], text: PageText, ends: boolean): void {
     const { main, notes } = this.#withoutNotes(rows);
     if (ends) this.#release();
@@ -473,7 +493,7 @@ class Flow {
     return this.#elements;
   }
 
-  /** Footnotes: the rows in smaller letters that end a page. */
+  /** Splits off the footnotes: the rows in smaller letters at the end of a page. */
   #withoutNotes(rows: readonly Row[]): { main: readonly Row[]; notes: readonly Row[] } {
     let from = rows.length;
     while (from > 0 && rows[from - 1]!.size < this.#body.size * 0.93 && !fixed(rows[from - 1]!)) from--;
@@ -542,7 +562,10 @@ class Flow {
     return { type: "item", depth: 0, mark: counted, pieces: dropStart(line, mark.length) };
   }
 
-  /** 0 = none. Larger letters; or another face on a short line by itself, numbered or capitalised. */
+  /**
+   * Heading level, or 0. A heading has larger letters, or is a short line by itself in another face, numbered or
+   * capitalised.
+   */
   #headingLevel(row: Row, words: string, width: number, above: Row | null): number {
     const { size, font, headings, leading } = this.#body;
     if (fixed(row) || !/\p{L}/u.test(words) || words.length > 200) return 0;
@@ -555,7 +578,7 @@ class Flow {
     return /^(?:\d|\p{Lu})/u.test(words) && !/[.,;:!?]$/.test(words.trimEnd()) ? Math.min(headings.length + 1, 6) : 0;
   }
 
-  /** Whether a line belongs to the paragraph above it, or before it on the last page or in the last column. */
+  /** Whether a line continues the open paragraph: the one above it, or the last one of the previous column or page. */
   #goesOn(open: OpenParagraph, row: Row, words: string, column: number): boolean {
     const { element, last } = open;
     const { size, leading } = this.#body;
@@ -574,7 +597,7 @@ class Flow {
     if (step > 1.3 * leading * Math.max(size, last.size) || step < 0) return false;
     const short = last.right < open.right - 0.2 * (open.right - open.left);
     if (short && ended) return false;
-    // A first line's indent begins a paragraph; under an item the lines after the first stand further in.
+    // An indented first line begins a paragraph. Under an item, lines after the first are indented anyway.
     return !(element.type === "paragraph" && ended && row.left > last.left + 0.8 * size);
   }
 
@@ -583,7 +606,10 @@ class Flow {
     return spaces > 0 && spaces < 200 ? [text.take(" ".repeat(spaces))] : [];
   }
 
-  /** Adds a line: without a space between letters of scripts that have none, and whole where a word was broken. */
+  /**
+   * Appends a line. Rejoins a word broken at the line's end, and adds no space between letters of scripts without
+   * spaces.
+   */
   #join(pieces: Piece[], line: Piece[]): void {
     if (line.length === 0) return;
     const end = pieces.at(-1);
@@ -615,7 +641,10 @@ class Flow {
     pieces.push(...line);
   }
 
-  /** A word that stands with its hyphen elsewhere keeps it; one that stands without it, or is found nowhere, was broken. */
+  /**
+   * Whether a word is written with its hyphen elsewhere. If it occurs without it, or nowhere, it was broken at the
+   * line's end.
+   */
   #isHyphenated(start: string, rest: string, before: string, after: string): boolean {
     const whole = (text: string): string => text.toLowerCase();
     if (this.#words.has(whole(start + rest))) return false;
@@ -627,7 +656,7 @@ class Flow {
 
 const fixed = (row: Row): boolean => row.segments.every((segment) => segment.items.every((item) => item.fixedWidth));
 
-/** Without the first characters. */
+/** Drops leading spaces and the first `count` characters after them. */
 function dropStart(line: Piece[], count: number): Piece[] {
   let left = count + (/^\s*/.exec(line.map((piece) => piece.text).join(""))?.[0].length ?? 0);
   return line.flatMap((piece) => {

@@ -1,4 +1,4 @@
-// The picture that a scanned page is. Runs in the probe child only.
+// Extracts the picture of a scanned page. Runs in the probe child only.
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { getDocument, ImageKind, OPS } from "pdfjs-dist/legacy/build/pdf.mjs";
@@ -12,11 +12,11 @@ interface Picture {
   data: Uint8Array | Uint8ClampedArray;
 }
 
-/** Narrower pictures are signs and lines. */
+/** Minimum width in pixels: narrower pictures are symbols and lines. */
 const leastWidth = 200;
 const mostPixels = 100_000_000;
 
-/** The largest picture on a page (from 1) as a PGM file in base 64; null where there is none. */
+/** The largest picture on a page (from 1) as a PGM file in base 64; null if there is none. */
 export async function pictureOf(bytes: Buffer, number: number): Promise<string | null> {
   const document = await getDocument({
     data: new Uint8Array(bytes),
@@ -45,7 +45,7 @@ export async function pictureOf(bytes: Buffer, number: number): Promise<string |
   return largest ? pgm(largest).toString("base64") : null;
 }
 
-/** Netpbm: width, height, greatest value, then a byte of grey for each pixel. */
+/** Netpbm PGM: width, height, greatest value, then one byte of grey for each pixel. */
 function pgm({ width, height, kind, data }: Picture): Buffer {
   const grey = Buffer.alloc(width * height);
   const channels = kind === ImageKind.RGB_24BPP ? 3 : 4;

@@ -1,15 +1,16 @@
-// PDF to elements. pdfjs finds the text and its places; the layout makes lines and tables of it. Runs in the probe child only.
+// PDF to elements. pdfjs finds the text and its positions; pdf-layout.ts turns them into lines and tables. Runs in the
+// probe child only.
 import { getDocument, type PDFDocumentProxy, Util } from "pdfjs-dist/legacy/build/pdf.mjs";
 import { Failure } from "../../../base/errors.ts";
 import type { Reading, Warning } from "../elements.ts";
 import { mostPages } from "../limits.ts";
 import { layOut, type TextItem, type TextPage } from "./pdf-layout.ts";
 
-/** Of one document: several hundred books. */
+/** Maximum text items of one document: several hundred books. */
 const mostItems = 20_000_000;
 
 export async function readPdf(bytes: Buffer, name: string): Promise<Reading> {
-  // A reader rebuilds what it can of a file that was cut off, and says nothing of what is missing.
+  // pdfjs rebuilds what it can of a truncated file, and does not report what is missing.
   if (!/startxref|%%EOF/.test(bytes.subarray(-4096).toString("latin1")))
     throw new Failure("document_invalid", `${name} is a PDF without its end: it was cut off`);
   const strict = await opened(bytes, name, true);
@@ -41,7 +42,7 @@ export async function readPdf(bytes: Buffer, name: string): Promise<Reading> {
   return { pages: characters.map((count) => ({ label: null, characters: count })), elements, warnings };
 }
 
-/** Pages where the entries of the outermost outline lead; null where there is no outline. */
+/** Pages that the top-level outline entries lead to; null if there is no outline. */
 async function chaptersOf(document: PDFDocumentProxy): Promise<Set<number> | null> {
   try {
     const outline = await document.getOutline();
@@ -53,7 +54,7 @@ async function chaptersOf(document: PDFDocumentProxy): Promise<Set<number> | nul
     }
     return found;
   } catch {
-    // A broken outline says nothing of the text.
+    // A broken outline does not mean that the text is broken.
     return null;
   }
 }
@@ -72,7 +73,7 @@ async function pageOf(document: PDFDocumentProxy, number: number): Promise<{ pag
   });
   page.cleanup();
   const upright = found.filter((item) => item.upright);
-  // A page set on its side is read along its own lines.
+  // A page that is set sideways is read along its own lines.
   const isTurned = upright.length * 2 < found.length;
   return isTurned
     ? {
@@ -87,7 +88,7 @@ async function opened(bytes: Buffer, name: string, stopAtErrors: boolean): Promi
     return await getDocument({
       data: new Uint8Array(bytes),
       verbosity: 0,
-      // Nothing from the system, nothing that needs a network.
+      // Use nothing from the system and nothing that needs a network.
       useSystemFonts: false,
       disableFontFace: true,
       enableXfa: false,
@@ -104,7 +105,7 @@ async function opened(bytes: Buffer, name: string, stopAtErrors: boolean): Promi
 interface Placed {
   upright: boolean;
   straight: TextItem;
-  /** As read by a person who turns the page. */
+  /** The item as it is read with the page turned. */
   side: TextItem;
 }
 

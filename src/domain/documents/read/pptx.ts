@@ -1,5 +1,5 @@
-// PPTX to elements: each slide is a page; titles are headings, bulleted text items, tables rows; notes follow their slide. Slide
-// numbers, dates and footers are left out.
+// PPTX to elements: each slide is a page; titles become headings, bulleted paragraphs items, and tables rows; notes
+// follow their slide. Slide numbers, dates and footers are left out.
 import { Failure } from "../../../base/errors.ts";
 import { type Element, isBlank, type Page, PageText, type Piece, type Reading } from "../elements.ts";
 import { mostPages } from "../limits.ts";
@@ -33,7 +33,7 @@ const placeholderOf = (shape: XmlNode): XmlNode | undefined => at(shape, "nvSpPr
 const isTitle = (shape: XmlNode): boolean => /^(title|ctrTitle)$/.test(placeholderOf(shape)?.attributes.type ?? "");
 
 function slide(tree: XmlNode | undefined, text: PageText): Element[] {
-  // The title is read first wherever it is drawn.
+  // The title is read first, wherever it is drawn.
   const shapes = nodes(tree).toSorted((a, b) => Number(isTitle(b)) - Number(isTitle(a)));
   return shapes.flatMap((shape): Element[] => {
     if (shape.tag === "grpSp") return slide(shape, text);
@@ -54,7 +54,8 @@ function shapeText(shape: XmlNode, text: PageText): Element[] {
   const written = paragraphs
     .map((paragraph) => ({ paragraph, pieces: runs(paragraph, text) }))
     .filter(({ pieces }) => !isBlank(pieces));
-  // Paragraphs of a body are bulleted by the layout unless they say otherwise; one alone is a sentence.
+  // The layout puts bullets on paragraphs of a body unless they say otherwise; a single paragraph is taken for a
+  // sentence.
   const isList =
     placeholder !== undefined && !/^(subTitle|body)$/.test(placeholder.attributes.type ?? "obj") && written.length > 1;
   return written.map(({ paragraph, pieces }): Element => {

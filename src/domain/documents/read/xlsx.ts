@@ -1,5 +1,5 @@
-// XLSX to elements: each sheet is a page with its name as heading; rows that stand together are a table. Values are those last
-// computed, dates as ISO dates, percentages as such.
+// XLSX to elements: each sheet is a page with its name as heading, and consecutive rows are a table. Values are those
+// last computed; dates are shown as ISO dates, percentages as percentages.
 import { Failure } from "../../../base/errors.ts";
 import { type Element, type Page, PageText, type Reading, type Warning } from "../elements.ts";
 import { mostColumns, mostPages } from "../limits.ts";
@@ -8,7 +8,7 @@ import { neededPart, relationsOf } from "./office.ts";
 import { at, nodes, parseXml, textOf, type XmlNode } from "./xml.ts";
 
 const mostCells = 2_000_000;
-/** Of all tables, empty ones too: a few cells in as many columns as rows span the square of their number. */
+/** Maximum places of all tables, empty ones included: n cells in different rows and columns span n² places. */
 const mostPlaces = 5_000_000;
 
 type Show = (value: number) => string;
@@ -62,13 +62,13 @@ export async function readXlsx(archive: Archive, main: string, name: string): Pr
   return { pages, elements, warnings };
 }
 
-/** Without the readings beside Japanese words. */
+/** Text of a shared string, without the phonetic readings of Japanese words. */
 const sharedText = (item: XmlNode): string =>
   nodes(item)
     .map((node) => (node.tag === "t" ? textOf(node) : node.tag === "r" ? textOf(at(node, "t")) : ""))
     .join("");
 
-/** By the style of a cell. */
+/** How numbers are shown, by the style of a cell. */
 function formatsOf(styles: XmlNode | null, from1904: boolean): Show[] {
   const own = new Map(
     nodes(at(styles ?? undefined, "numFmts")).map(({ attributes }) => [
@@ -79,7 +79,7 @@ function formatsOf(styles: XmlNode | null, from1904: boolean): Show[] {
   return nodes(at(styles ?? undefined, "cellXfs")).map(({ attributes }) => {
     const id = Number(attributes.numFmtId ?? 0);
     const code = own.get(id) ?? builtIn[id] ?? "General";
-    // Words in quotes, escaped signs, colours and conditions say nothing of the kind of number.
+    // Quoted words, escaped signs, colours and conditions do not tell the kind of number.
     const kind = code.split(";")[0]!.replace(/"[^"]*"|\\.|\[(?!h|m|s)[^\]]*\]/gi, "");
     if (/%/.test(kind)) return (value) => `${plain(value * 100)} %`;
     if (/[dmyhs]/i.test(kind) && !/general/i.test(kind)) return (value) => dateText(value, kind, from1904);
@@ -87,7 +87,7 @@ function formatsOf(styles: XmlNode | null, from1904: boolean): Show[] {
   });
 }
 
-/** Of ECMA-376 part 1, 18.8.30: those that are no plain numbers. */
+/** The built-in formats of ECMA-376 part 1, 18.8.30, that are not plain numbers. */
 const builtIn: Record<number, string> = {
   9: "0%",
   10: "0.00%",
@@ -105,13 +105,13 @@ const builtIn: Record<number, string> = {
   47: "mm:ss",
 };
 
-/** Fifteen digits, as the programs show them: 0.1 + 0.2 is 0.3. */
+/** Fifteen digits, as spreadsheet programs show them: 0.1 + 0.2 is 0.3. */
 const plain = (value: number): string => String(Number(value.toPrecision(15)));
 
-/** Days since the end of 1899 (1904 in old files of one system), the day's part behind the point. */
+/** `value`: days since the end of 1899 (1904 in old files of one system), with the time of day as fraction. */
 function dateText(value: number, kind: string, from1904: boolean): string {
   if (value < 0 || value > 2_958_466) return plain(value);
-  // 1900 is counted as a leap year: before March of it days are one ahead.
+  // Spreadsheets count 1900 as a leap year: before March 1900, days are one ahead.
   const days = from1904 ? value + 1462 : value < 60 ? value + 1 : value;
   const iso = new Date(Math.round((days - 25_569) * 86_400) * 1000).toISOString();
   const hasDay = /[dy]/i.test(kind);
@@ -125,9 +125,9 @@ class Sheet {
   #text: PageText;
   #strings: readonly string[];
   #shows: readonly Show[];
-  /** Throws document_limit. */
+  /** Counts the places of a table. Throws document_limit. */
   #fill: (places: number) => void;
-  /** Rows that stand together, by column. */
+  /** The consecutive rows of the open table, each by column. */
   #open: Map<number, string>[] = [];
   #last = 0;
 
@@ -152,7 +152,7 @@ class Sheet {
     this.#last = number;
   }
 
-  /** Closes the table: rows with one cell above the others are lines of text. */
+  /** Closes the table. Leading rows with a single cell become lines of text. */
   end(): void {
     const rows = this.#open;
     this.#open = [];
@@ -188,7 +188,7 @@ class Sheet {
   }
 }
 
-/** «AB12» is in column 27. */
+/** "AB12" is in column 27, from 0. */
 function columnOf(reference: string): number {
   let column = 0;
   for (const letter of /^[A-Z]{1,3}/.exec(reference)?.[0] ?? "A") column = column * 26 + letter.charCodeAt(0) - 64;

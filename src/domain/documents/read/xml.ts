@@ -1,12 +1,12 @@
-// XML of documents: strictly well-formed, no entities but XML's own five, no nesting without end.
+// XML of documents: it must be well-formed, may use no entities but XML's own five, and has a nesting limit.
 import { SaxesParser } from "saxes";
 import { Failure } from "../../../base/errors.ts";
 import { decode } from "../charset.ts";
 
 export interface XmlNode {
-  /** Without its prefix. */
+  /** The name without its prefix. */
   tag: string;
-  /** By local names; `r:id` is also found under its full name. */
+  /** Keyed by local name; `r:id` is also found under its full name. */
   attributes: Record<string, string>;
   children: (XmlNode | string)[];
 }
@@ -15,8 +15,8 @@ const mostDepth = 500;
 const local = (name: string): string => name.slice(name.indexOf(":") + 1);
 
 /**
- * The root. `each`: elements of that name are given to `use` when they end and are not kept, so that a large sheet is never held
- * as a whole.
+ * Returns the root element. Elements named `each` are passed to `use` when they end and are not kept, so that a large
+ * sheet is never held as a whole.
  */
 export function parseXml(bytes: Uint8Array, name: string, each?: string, use?: (node: XmlNode) => void): XmlNode {
   const parser = new SaxesParser();

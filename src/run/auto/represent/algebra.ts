@@ -1,5 +1,5 @@
-// Dense linear algebra in double precision for what representation edits solve: systems as large as the number of places that were
-// looked at (a few hundred), never as large as the model is wide. Matrices are lists of rows.
+// Dense linear algebra in double precision for the systems that representation edits solve. They are as large as the
+// number of positions watched (a few hundred), never as large as the model is wide. Matrices are lists of rows.
 import { Failure } from "../../../base/errors.ts";
 
 export type Row = ArrayLike<number>;
@@ -21,7 +21,7 @@ export function gram(a: readonly Row[]): Matrix {
   return g;
 }
 
-/** Σ of the rows, each times its coefficient. */
+/** Sum of the rows, each times its coefficient. */
 export function combined(rows: readonly Row[], coefficients: Row): Float64Array {
   const sum = new Float64Array(rows[0]!.length);
   for (const [at, row] of rows.entries()) {
@@ -67,10 +67,13 @@ export function solved(lower: Matrix, b: Row): Float64Array {
   return x;
 }
 
-/** Sweeps after which rotations have long left nothing (they converge quadratically). */
+/** Upper limit of sweeps. Rotations converge quadratically, so that nothing is left long before it. */
 const mostSweeps = 60;
 
-/** Eigenvalues of a symmetric matrix, largest first, each with its unit eigenvector. Jacobi's rotations: exact enough where n is small. */
+/**
+ * Eigenvalues of a symmetric matrix, largest first, each with its unit eigenvector. Uses Jacobi rotations, which are
+ * exact enough for small n.
+ */
 export function symmetricEigen(m: readonly Row[]): { values: Float64Array; vectors: Matrix } {
   const n = m.length;
   const a = m.map((row) => Float64Array.from(row));
@@ -112,7 +115,7 @@ function rotate(a: Matrix, v: Matrix, p: number, q: number): void {
     }
 }
 
-/** The vector at length 1. */
+/** The vector scaled to length 1. */
 export function unitOf(vector: Row): Float64Array {
   const length = Math.sqrt(dot(vector, vector));
   return Float64Array.from(vector, (value) => value / length);

@@ -1,4 +1,5 @@
-// Edits of the matrices that write to the residual stream, each an adapter that does exactly what its formula says (alignment notes, §8.2).
+// Edits of the matrices that write to the residual stream. Each is an adapter that does exactly what its formula says
+// (alignment notes, §8.2).
 import { type Edit, type EditedSite, writers } from "../../../engine/trainer.ts";
 import type { Run } from "../../context.ts";
 import type { OpenedBase } from "../../training.ts";
@@ -12,13 +13,13 @@ import { placesBetween, type WatchedRow, watched } from "./watch.ts";
 export interface EditTerms {
   run: Run;
   base: OpenedBase;
-  /** The adapter that is edited: what matrices do is theirs and its together. */
+  /** The adapter to edit: an edit acts on the matrices together with this adapter. */
   adapter: string;
   directions: Directions;
   /** The layer whose difference is ablated. */
   best: number;
   contexts: readonly ContextRow[];
-  /** Rows of other text, which an edit from context should leave as they are. */
+  /** Rows of other text, which an edit from context should leave unchanged. */
   others: readonly WatchedRow[];
 }
 
@@ -28,7 +29,7 @@ export function editOf(terms: EditTerms, trial: Trial): Promise<Edit> {
   return contextRidge(terms, trial);
 }
 
-/** W' = (I − λ r rᵀ) W of both writers of each layer: B = −λr, A = rᵀW. r is the unit difference of means. */
+/** W' = (I − λ r rᵀ) W for both writers of each layer: B = −λr, A = rᵀW, where r is the unit difference of means. */
 async function ablation({ base, adapter, directions, best }: EditTerms, trial: Trial): Promise<Edit> {
   const unit = Float32Array.from(unitOf(directions.differences.get(best)!));
   const sites = trial.layers.flatMap((layer) => writers.map((writer) => ({ layer, writer })));
@@ -39,7 +40,7 @@ async function ablation({ base, adapter, directions, best }: EditTerms, trial: T
   return { rank: 1, sites: await Promise.all(edited) };
 }
 
-/** ΔW = c aᵀ of the down matrix: adds c, the strength times the difference of means, wherever aᵀz is 1. */
+/** ΔW = c aᵀ on the down matrix: adds c, the strength times the difference of means, wherever aᵀz is 1. */
 function steering({ directions }: EditTerms, { layers, strength }: Trial): Edit {
   const layer = layers[0]!;
   const c = Float32Array.from(directions.differences.get(layer)!, (value) => strength * value);
@@ -50,23 +51,24 @@ function steering({ directions }: EditTerms, { layers, strength }: Trial): Edit 
 }
 
 const contextRank = 4;
-/** Of the mean square of other text's keys: `contextEdit`. */
+/** `floor` of `contextEdit`, as a share of the mean square of other text's keys. */
 const contextFloor = 0.01;
-/** Places of a row: its answer's first ones are decided by what the passage says. */
+/** Positions per row, spread evenly over its answer. */
 const placesOfRow = 4;
 
 const spreading = "spreading";
 
 /**
- * What the passage adds to the stream after the last layer of the band, written by the down matrices of the band without it: of what is
- * still missing each layer takes its part of the layers that are left (MEMIT, arXiv 2210.07229, §4.3, with targets that need no gradient).
+ * Lets the down matrices of the band write, without the passage, what the passage adds to the stream after the band's
+ * last layer. Each layer takes its share of what is still missing: one part in the number of layers left (MEMIT, arXiv
+ * 2210.07229, §4.3, with targets that need no gradient).
  */
 async function contextRidge(terms: EditTerms, { layers, strength }: Trial): Promise<Edit> {
   const { run, base, adapter, contexts, others } = terms;
   const end = layers.at(-1)!;
   const at = (prompt: readonly number[], answer: readonly number[]): WatchedRow => ({
     tokens: [...prompt, ...answer],
-    // The place before a token is what predicts it.
+    // The position before a token is the one that predicts it.
     places: placesBetween(0, answer.length, placesOfRow).map((place) => prompt.length - 1 + place),
   });
   const closed = contexts.map((row) => at(row.closed, row.answer));
@@ -95,7 +97,7 @@ async function contextRidge(terms: EditTerms, { layers, strength }: Trial): Prom
   return { rank: contextRank, sites };
 }
 
-/** Rows A and columns B as an adapter has them, zeros where the rank is not used up. */
+/** Rows A and columns B in the adapter's layout, with zeros where the rank is not used up. */
 function padded(
   { a, b }: ReturnType<typeof contextEdit>,
   { length: columns }: ArrayLike<number>,

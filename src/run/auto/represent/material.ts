@@ -1,5 +1,6 @@
-// What edits are fitted to: the model's own right and wrong answers to questions of the study, and the study's answers beside the passages
-// they come from. Dev and sealed questions are none of them: dev says what an edit is worth.
+// The data that edits are fitted to: the model's own right and wrong answers to questions of the study, and the study's
+// answers beside the passages they come from. Dev and sealed questions are not among them: dev decides what an edit is
+// worth.
 import { containsWords } from "../../../base/text.ts";
 import type { SnapshotItem } from "../../../contract/run-folder.ts";
 import { formatChat } from "../../../engine/chat-format.ts";
@@ -13,14 +14,14 @@ import type { OpenedBase } from "../../training.ts";
 import { passagesFor } from "../passages.ts";
 import { promptsOf } from "../prompts.ts";
 
-/** Token ids: answers that the model gave to the same prompt. */
+/** A right and a wrong answer that the model gave to the same prompt, as token ids. */
 export interface Contrast {
   prompt: number[];
   good: number[];
   bad: number[];
 }
 
-/** Token ids: the study's answer, and its prompt with and without the passage. */
+/** The study's answer, and its prompt with and without the passage, as token ids. */
 export interface ContextRow {
   opened: number[];
   closed: number[];
@@ -28,28 +29,28 @@ export interface ContextRow {
 }
 
 export interface Material {
-  /** Questions that were asked. */
+  /** Number of questions that were asked. */
   asked: number;
   contrasts: Contrast[];
   contexts: ContextRow[];
 }
 
-/** Questions that are asked, and answers drawn to each without and with its passage, at temperature 1. */
+/** Most questions asked, and answers drawn to each without and with its passage, at temperature 1. */
 const mostAsked = 64;
 const closedDraws = 6;
 const openDraws = 2;
-/** Each goes twice through the layers for either answer: together the 200 passes that a profile may take. */
+/** Each contrast sends both its answers through the layers twice: together the 200 passes that a profile may take. */
 const mostContrasts = 50;
 const mostContexts = 32;
 
 interface Asked {
   item: SnapshotItem;
   closed: number[];
-  /** null where no passage was found or it does not fit. */
+  /** null where no passage was found, or where it does not fit. */
   opened: number[] | null;
 }
 
-/** `adapter`: whose answers they are; null is the base. */
+/** `adapter`: the adapter whose answers are drawn; null is the base. */
 export async function drawMaterial(
   run: Run,
   { trainer, model }: OpenedBase,
@@ -107,7 +108,10 @@ async function askedOf(
   });
 }
 
-/** The first right answer and a wrong one; rather one that says what is right in another form, for that is what an edit can change. */
+/**
+ * The first right answer and a wrong one. A wrong one that says the right thing in another form is preferred, because
+ * form is what an edit can change.
+ */
 function contrastOf(
   { points }: Run,
   { item, closed }: Asked,

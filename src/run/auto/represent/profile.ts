@@ -1,5 +1,6 @@
-// The profile of a model's representations, in at most 200 passes of rows: whether its right and wrong answers lie apart in a direction
-// that is the same from prompt to prompt, and how much of a constant vector an adapter could carry there.
+// Profiles a model's representations, in at most 200 passes of rows: whether its right and wrong answers are separated
+// by a direction that is the same from prompt to prompt, and how much of a constant vector an adapter could carry
+// there.
 import type { Run } from "../../context.ts";
 import type { OpenedBase } from "../../training.ts";
 import type { Contrast } from "./material.ts";
@@ -8,31 +9,34 @@ import { placesBetween, type WatchedRow, watched } from "./watch.ts";
 
 export interface LayerFigures {
   layer: number;
-  /** Mean cosine of every two of the pairs' differences. */
+  /** Mean cosine between the differences of any two pairs. */
   cosine: number;
-  /** Share of pairs that the mean difference of the others orders rightly. */
+  /** Share of pairs that the mean difference of the others orders correctly. */
   separation: number;
-  /** Share of a constant vector that a rank-one edit would miss at places it was not fitted to; null where it was not asked. */
+  /**
+   * Share of a constant vector that a rank-one edit would miss at positions it was not fitted to; null where not
+   * measured.
+   */
   missed: number | null;
 }
 
 export interface Profile {
   pairs: number;
-  /** Rows that went through the layers. */
+  /** Rows sent through the layers. */
   passes: number;
   layers: LayerFigures[];
-  /** The layer whose differences agree most; null without enough pairs. */
+  /** The layer whose differences agree most; null with too few pairs. */
   best: number | null;
   isUsable: boolean;
-  /** For people. */
+  /** Explanation for people. */
   because: string;
 }
 
-/** What edits are made of besides. */
+/** What edits are built from, besides the profile. */
 export interface Directions {
-  /** By layer: the mean of good less bad [embedding]. */
+  /** By layer: mean of good minus bad [embedding]. */
   differences: Map<number, Float64Array>;
-  /** By layer where it was asked: the row that reads most nearly 1 of what the down matrix reads. */
+  /** By layer, where measured: the row whose product with the down matrix's input is closest to 1. */
   readers: Map<number, Float64Array>;
 }
 
@@ -40,15 +44,15 @@ export interface Directions {
 const leastCosine = 0.3;
 /** Pairs below which the agreement says little. */
 export const leastPairs = 16;
-/** Of a constant vector may be missed. */
+/** Largest share of a constant vector that may be missed. */
 export const mostMissed = 0.05;
-/** Layers of the best agreement at which a constant is tried. */
+/** Number of layers, those of best agreement, at which a constant is tried. */
 const steeredLayers = 3;
 const placesOfRow = 4;
-/** Of the keys' mean square: `constantReader`. */
+/** `ridge` of `constantReader`, as a share of the keys' mean square. */
 export const readerRidge = 1e-3;
 
-/** `adapter`: whose answers the contrasts are. */
+/** `adapter`: the adapter whose answers the contrasts are; null is the base. */
 export async function profileOf(
   run: Run,
   base: OpenedBase,
@@ -89,17 +93,20 @@ const tooFew = (pairs: number): Profile => ({
   because: `${pairs} questions of the study have a right and a wrong answer of its own, and ${leastPairs} are needed`,
 });
 
-/** Without the first layer, which knows little but the token, and the last, which nothing reads but the head. */
+/** All layers but the first, which knows little but the token, and the last, which only the head reads. */
 const inside = (layers: readonly LayerFigures[]): LayerFigures[] =>
   layers.length > 2 ? layers.slice(1, -1) : [...layers];
 
-/** Places of the answer. */
+/** A row watched at the positions of its answer. */
 const rowOf = (prompt: readonly number[], answer: readonly number[]): WatchedRow => ({
   tokens: [...prompt, ...answer],
   places: answer.map((_, at) => prompt.length + at),
 });
 
-/** Fitted to every second pair and held against the others, for of fewer places than the key is wide nothing is missed where it is fitted. */
+/**
+ * Fitted to every second pair and measured on the others: with fewer positions than the key is wide, nothing would be
+ * missed where it is fitted.
+ */
 async function readConstants(
   run: Run,
   base: OpenedBase,

@@ -1,5 +1,6 @@
-// A phase that edits representations, without any gradient: profile → at most 30 edits, each asked one half of dev → the best of them asked
-// the other half. It is kept where the lower bound of the paired difference there is above 0; else the adapter stays what it was.
+// A phase that edits representations without any gradient: profile → at most 30 edits, each asked one half of dev → the
+// best of them asked the other half. It is kept if the lower bound of the paired difference there is above 0; otherwise
+// the adapter stays as it was.
 import { join } from "node:path";
 import { z95 } from "../../../base/statistics/intervals.ts";
 import { seeded } from "../../../base/statistics/random.ts";
@@ -26,20 +27,20 @@ export const editedName = "edited";
 export interface RepresentOrder {
   run: Run;
   training: Training;
-  /** Where trials are kept, and what they follow from. */
+  /** Where trials are kept, and the identity of what they depend on. */
   folder: string;
   identity: string;
-  /** The checkpoint that is edited: its score of every dev item, and whether it is the base. */
+  /** Score of every dev item at the checkpoint that is edited, and whether that is the base. */
   before: readonly number[];
   isBase: boolean;
-  /** Trials at most. */
+  /** Most trials. */
   most: number;
   seed: number;
   isOver: () => boolean;
 }
 
 export interface Represented {
-  /** The adapter's name in the trainer. */
+  /** Name in the trainer of the resulting adapter. */
   inTrainer: string;
   shape: AdapterShape;
   outcome: NonNullable<PhaseRecord["outcome"]>;
@@ -72,7 +73,7 @@ export async function represent(order: RepresentOrder): Promise<Represented> {
   });
 }
 
-/** What is tried on a model with this profile. */
+/** The trials for a model with this profile. */
 export function plannedTrials(run: Run, { model }: OpenedBase, profile: Profile, { contexts }: Material): Trial[] {
   return trialsOf(profile, {
     kinds: kindsOf((run.request.auto_align!.request as AutoAlignRequest).representations ?? "auto"),
@@ -82,19 +83,22 @@ export function plannedTrials(run: Run, { model }: OpenedBase, profile: Profile,
   });
 }
 
-/** Why a profile leaves nothing to be tried. */
+/** Why a profile leaves no edit to try. */
 export const reasonAgainst = ({ isUsable, because }: Profile): string =>
   isUsable
     ? `${because}, but no edit that is allowed carries it: a constant is missed by more than ${100 * mostMissed} %`
     : because;
 
 interface Tried {
-  /** Points of one half of dev, and nats of divergence on other text, beside the checkpoint that is edited. */
+  /**
+   * Compared with the checkpoint that is edited: points gained on one half of dev, and nats of divergence added on
+   * other text.
+   */
   gain: number;
   kl: number;
 }
 
-/** By dev's gain less what the divergence costs; null where that is above 0 for none. */
+/** The trial with the greatest gain on dev less the cost of its divergence; null when that is above 0 for none. */
 async function bestTrial(
   order: RepresentOrder,
   terms: EditTerms,
@@ -124,7 +128,7 @@ async function bestTrial(
   return { best: best?.trial ?? null, tried };
 }
 
-/** Keeps the edit where questions that had no part in its choice say that it is better. */
+/** Keeps the edit if questions that had no part in its choice show a gain. */
 async function confirmed(
   order: RepresentOrder,
   edit: Edit,
@@ -175,14 +179,17 @@ async function gainOf({ run, training, before }: RepresentOrder, items: readonly
 const klOf = async (run: Run, { trainer }: Training, adapter: string, said: ProseSaid): Promise<number> =>
   (await divergence({ ...asking(run, trainer), adapter }, said)).kl;
 
-/** Dev items in two halves that share no cluster. */
+/** Splits dev items into two halves that share no cluster. */
 export function halvesOf(dev: readonly DevPrompt[], seed: number): number[][] {
   const clusters = shuffled([...new Set(dev.map(({ item }) => item.cluster))], seeded(seed));
   const halfOf = new Map(clusters.map((cluster, at) => [cluster, at % 2]));
   return [0, 1].map((half) => [...dev.keys()].filter((at) => halfOf.get(dev[at]!.item.cluster) === half));
 }
 
-/** Beginnings of ordinary prose, at most so many: those that divergence is measured on, and those that an edit keeps to. */
+/**
+ * Most openings of ordinary prose in each of two sets: one on which divergence is measured, one that an edit should
+ * leave unchanged.
+ */
 const mostOpenings = 64;
 
 export function generalText({ parts }: Run, seed: number): [string[], string[]] {

@@ -1,5 +1,6 @@
-// What representation edits are made of, as numbers alone: directions, the best constant reader, and the context edit. Shapes are said in
-// the model's terms: a key z [d_in] is what a writer W reads at one place, a target t [d_out] what the residual stream should gain there.
+// The numerical parts of representation edits: directions, the best constant reader, and the context edit. Shapes are
+// given in the model's terms: a key z [d_in] is what a writer W reads at one position, a target t [d_out] what the
+// residual stream should gain there.
 import {
   cholesky,
   combined,
@@ -13,17 +14,17 @@ import {
   unitOf,
 } from "./algebra.ts";
 
-/** Of differences [d] between a good and a bad answer to the same prompt. */
+/** Agreement among differences [d] between a good and a bad answer to the same prompt. */
 export interface Agreement {
-  /** Mean cosine of every two of them: the go/no-go statistic (arXiv 2505.22637). */
+  /** Mean cosine over all pairs of differences: the go/no-go statistic (arXiv 2505.22637). */
   cosine: number;
-  /** Share that the mean of the others orders rightly. */
+  /** Share of differences that the mean of the others orders correctly. */
   separation: number;
-  /** Their mean [d], not at length 1. */
+  /** Mean of the differences [d], not normalised. */
   mean: Float64Array;
 }
 
-/** At least two differences, none of them 0. */
+/** Needs at least two differences, none of them 0. */
 export function agreementOf(differences: readonly Row[]): Agreement {
   const n = differences.length;
   const units = differences.map(unitOf);
@@ -38,8 +39,9 @@ export function agreementOf(differences: readonly Row[]): Agreement {
 }
 
 /**
- * a [d_in] = (E[zzᵀ] + λI)⁻¹ E[z], λ the share `ridge` of the mean of z's squares: aᵀz is 1 as nearly as one row can make it, so that
- * c aᵀ is the best approximation of adding a constant c. By the push-through identity only as large a system as there are keys.
+ * a [d_in] = (E[zzᵀ] + λI)⁻¹ E[z], where λ is `ridge` times the mean square of z's components. aᵀz is as close to 1 as
+ * one row can make it, so c aᵀ is the best approximation of adding a constant c. By the push-through identity, the
+ * system is only as large as the number of keys.
  */
 export function constantReader(keys: readonly Row[], ridge: number): Float64Array {
   const g = gram(keys);
@@ -48,27 +50,33 @@ export function constantReader(keys: readonly Row[], ridge: number): Float64Arra
   return combined(keys, solved(cholesky(g), new Float64Array(keys.length).fill(1)));
 }
 
-/** E (1 − aᵀz)²: what of a constant is missed. Of keys that `a` was fitted to, without a ridge, it is 1 / (1 + μᵀΣ⁻¹μ). */
+/**
+ * E (1 − aᵀz)²: the share of a constant that is missed. For the keys that `a` was fitted to, without a ridge, it is 1 /
+ * (1 + μᵀΣ⁻¹μ).
+ */
 export const missedShare = (a: Row, keys: readonly Row[]): number =>
   keys.reduce((sum, key) => sum + (1 - dot(a, key)) ** 2, 0) / keys.length;
 
-/** Of one component. */
+/** Mean square of one component. */
 const meanSquare = (keys: readonly Row[]): number =>
   keys.reduce((sum, key) => sum + dot(key, key), 0) / keys.length / keys[0]!.length;
 
 export interface RidgeOptions {
-  /** How much the keys of other text weigh. */
+  /** Weight of the keys of other text. */
   lambda: number;
-  /** Of C₀, as a share of the mean square of a component of those keys: what keeps directions quiet that no key has. */
+  /**
+   * Floor of C₀, as a share of the mean square of a component of those keys; it suppresses directions that no key has.
+   */
   floor: number;
   rank: number;
 }
 
 /**
- * The edit Δ = T Zᵀ (ZZᵀ + λC₀)⁻¹ at its best rank r, as B [d_out, r] and A [r, d_in] with Δ_r = B A. C₀ = E[xxᵀ] + floor·I over the keys
- * x of other text. With M = ZZᵀ + λC₀ = LLᵀ, the optimum in the norm of M is the one whose ΔL is nearest: Δ_r = U_r U_rᵀ Δ, U_r the
- * first left singular vectors of ΔL (design: alignment notes, §8.2). All systems are as large as there are keys: M = KKᵀ + εI with
- * K = [Z, √(λ/m) X], so that KᵀM⁻¹ = (KᵀK + εI)⁻¹Kᵀ and ZᵀM⁻¹Z = I − ε·[(KᵀK + εI)⁻¹]_ZZ.
+ * The edit Δ = T Zᵀ (ZZᵀ + λC₀)⁻¹ at its best rank r, as B [d_out, r] and A [r, d_in] with Δ_r = B A. C₀ = E[xxᵀ] +
+ * floor·I over the keys x of other text. With M = ZZᵀ + λC₀ = LLᵀ, the optimum in the norm of M is the best rank-r
+ * approximation of ΔL: Δ_r = U_r U_rᵀ Δ, where U_r are the first left singular vectors of ΔL (design: alignment notes,
+ * §8.2). All systems are only as large as the number of keys: M = KKᵀ + εI with K = [Z, √(λ/m) X], so that KᵀM⁻¹ = (KᵀK
+ * + εI)⁻¹Kᵀ and ZᵀM⁻¹Z = I − ε·[(KᵀK + εI)⁻¹]_ZZ.
  */
 export function contextEdit(
   keys: readonly Row[],
@@ -91,7 +99,7 @@ export function contextEdit(
     ),
   );
   const q = inverse.map((row, at) => row.slice(0, n).map((value, other) => Number(at === other) - epsilon * value));
-  // q = R Rᵀ by its eigenvectors, since rounding may leave the smallest just below 0.
+  // q = R Rᵀ from its eigenvectors; rounding may leave the smallest eigenvalues just below 0, which then count as 0.
   const { values, vectors } = symmetricEigen(q);
   const rT = vectors.map((vector, at) => vector.map((value) => value * Math.sqrt(Math.max(0, values[at]!))));
   const g = gram(targets);

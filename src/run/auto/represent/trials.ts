@@ -4,9 +4,12 @@ import { mostMissed, type Profile } from "./profile.ts";
 
 export interface Trial {
   kind: EditKind;
-  /** From 0, ascending. */
+  /** Layer indices from 0, ascending. */
   layers: number[];
-  /** ablation: λ of (I − λrrᵀ)W. difference_of_means: of the mean difference. context_ridge: λ of other text's keys, for each key of its own. */
+  /**
+   * ablation: λ of (I − λrrᵀ)W. difference_of_means: factor on the mean difference. context_ridge: λ of other text's
+   * keys, for each key of its own.
+   */
   strength: number;
 }
 
@@ -16,21 +19,24 @@ const ablated = [0.5, 1];
 const steered = [0.5, 1, 2];
 const heldTo = [1, 10];
 
-/** What `representations` of a request leaves to be tried. */
+/** Kinds of edit that the request's `representations` allows. */
 export const kindsOf = (handling: string): readonly EditKind[] =>
   handling === "auto" ? editKinds : editKinds.filter((kind) => kind === handling);
 
 export interface TrialTerms {
   kinds: readonly EditKind[];
-  /** Of the model. */
+  /** Number of layers of the model. */
   layers: number;
-  /** Whether it norms what a matrix adds: then nothing but ablation is exact. */
+  /** Whether the model normalises what a matrix adds: then only ablation is exact. */
   hasPostNorms: boolean;
   /** Whether there are passages to learn from. */
   hasContexts: boolean;
 }
 
-/** Cheap and likely ones first, for the hours may end before the last. None of a profile that found no direction. */
+/**
+ * Cheap and likely edits come first, because the hours may end before the last. Empty for a profile that found no
+ * direction.
+ */
 export function trialsOf(profile: Profile, { kinds, layers, hasPostNorms, hasContexts }: TrialTerms): Trial[] {
   const { best } = profile;
   if (!profile.isUsable || best === null) return [];
@@ -54,7 +60,7 @@ export function trialsOf(profile: Profile, { kinds, layers, hasPostNorms, hasCon
   ].slice(0, mostTrials);
 }
 
-/** Layers at most so far from one. */
+/** Layers at most `reach` away from one. */
 const bandAround = (layer: number, reach: number, layers: number): number[] =>
   Array.from({ length: layers }, (_, at) => at).filter((at) => Math.abs(at - layer) <= reach);
 

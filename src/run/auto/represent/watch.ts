@@ -1,4 +1,4 @@
-// Activations of many rows, asked in calls that a run can stop between.
+// Reads activations of many rows, in calls between which a run can stop.
 import type { Stream } from "../../../engine/trainer.ts";
 import { asking } from "../../choose.ts";
 import type { Run } from "../../context.ts";
@@ -8,18 +8,18 @@ import type { OpenedBase } from "../../training.ts";
 
 export interface WatchedRow {
   tokens: readonly number[];
-  /** Indices of its tokens. */
+  /** Positions to watch, as indices of the row's tokens. */
   places: readonly number[];
 }
 
-/** Of each stream by layer: the vectors, in the order of the rows and their places. */
+/** For each stream and layer: the vectors, in the order of the rows and their places. */
 export type Seen<S extends Stream> = Record<S, Float32Array[][]>;
 
-/** Tokens of one call, and rows: their vectors of all layers together must fit an answer. */
+/** Most tokens and rows of one call: the vectors of all its layers must fit in one response. */
 const callTokens = 6144;
 const callRows = 32;
 
-/** `isMean`: one vector a row, the mean over its places; else one a place. */
+/** `isMean`: one vector per row, the mean over its places; otherwise one per place. */
 export async function watched<S extends Stream>(
   run: Run,
   { trainer }: Pick<OpenedBase, "trainer">,
