@@ -17,7 +17,7 @@ export type IdKind =
   | "user"
   | "webhook";
 
-/** 120 random bits in Crockford's base 32, so that an id is one word on a command line. */
+/** Crockford's base 32. An id has 24 of these letters (120 random bits), and is one word on a command line. */
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 
 export function randomWord(length = 24): string {

@@ -152,7 +152,7 @@ export const recipe = {
         replay_top_k: { type: "integer", minimum: 0, maximum: 1024 },
         /** Weight of a token with such targets, relative to a token of a document's row; 1 when absent. */
         replay_weight: { type: "number", minimum: 0.1, maximum: 100 },
-        /** Most tokens of a replayed answer; 32 when absent. */
+        /** Maximum number of tokens of a replayed answer; 32 when absent. */
         replay_tokens: { type: "integer", minimum: 4, maximum: 1024 },
         /** Share of self-replay rows among the rows of a rung. */
         replay_share: { type: "number", minimum: 0, maximum: 0.9 },
@@ -164,7 +164,7 @@ export const recipe = {
       additionalProperties: false,
       required: ["retained_items", "max_loss", "max_kl", "max_perplexity_rise"],
       properties: {
-        /** Most general-knowledge items in the retention suite. Items count that the base answers right in both wordings. */
+        /** Maximum number of general-knowledge items in the retention suite. Items count that the base answers right in both wordings. */
         retained_items: { type: "integer", minimum: 1 },
         /** Points that a suite may lose before it counts against an adapter. */
         max_loss: { type: "number", minimum: 0, maximum: 100 },

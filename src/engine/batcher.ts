@@ -25,12 +25,12 @@ export interface BatcherOptions {
   turns: Turns;
   seats: number;
   seatContext: number;
-  /** Most tokens per step. */
+  /** Maximum number of tokens per step. */
   batch: number;
-  /** Most tokens read of each prompt in a step in which other seats answer: it bounds the delay of their next token. */
+  /** Maximum number of tokens read of each prompt in a step in which other seats answer: it bounds the delay of their next token. */
   prefill: number;
   queueLimit: number;
-  /** Most threads to decode with now. Fewer while a run holds some: two thread pools on one core slow each other down. */
+  /** Maximum number of threads to decode with now. Fewer while a run holds some: two thread pools on one core slow each other down. */
   threads: () => number;
   log: Log;
 }
@@ -39,7 +39,7 @@ export interface BatcherOptions {
 const stepsPerTurn = 8;
 /** Prefixes shorter than this are cheaper to read again than to reuse. */
 const leastReuse = 16;
-/** Most rows of logits per step for prompts whose log-probs are wanted: with a large vocabulary a row is half a megabyte. */
+/** Maximum number of rows of logits per step for prompts whose log-probs are wanted: with a large vocabulary a row is half a megabyte. */
 const scoredRows = 64;
 
 /** Adapter id that names a group of requests; "" is the base without an adapter. */

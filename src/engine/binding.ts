@@ -204,7 +204,7 @@ export interface ContextShape {
   sequences: number;
   /** Tokens of one sequence. */
   seatContext: number;
-  /** Most tokens per decode. */
+  /** Maximum number of tokens per decode. */
   batch: number;
   threads: number;
 }

@@ -4,9 +4,9 @@
 //
 // π is the probability that the question is not about the documents (drift.ts). Answers to such foreign questions count as
 // wrong, because no benchmark covers them. The calibrator is Platt's below 2,000 labels and a centred isotonic curve from
-// there on. It is fitted on the log-odds of (1 − π) · p of answers that the regression had not seen. It comes last so that it
-// makes up for what π takes from questions that are about the documents after all. Where π is not known, another calibrator,
-// fitted on p, is used. Where the documents can support an answer (support.ts), the regression uses the support features
+// there on. It is fitted on the log-odds of (1 − π) · p of answers that the regression had not seen. It is applied last,
+// so that it can correct for questions that are about the documents although their π is above 0, which lowers (1 − π) · p. Where π
+// is not known, another calibrator, fitted on p, is used. Where the documents can support an answer (support.ts), the regression uses the support features
 // beside those of the tokens. With too few labels nothing is fitted: the prior of the base's family is used, and the score
 // says that it is not calibrated.
 import { sha256 } from "../base/files.ts";
@@ -29,7 +29,8 @@ export interface LabelledAnswer {
   features: readonly number[];
   correct: boolean;
   /**
-   * Answers about one fact share a cluster, which is never split between fitting and testing. Left out: a cluster of its own.
+   * Answers about one fact share a cluster, which is never split between fitting and testing. Without one, the
+   * answer forms a cluster of its own.
    */
   cluster?: string;
   /** π of its question; given for all answers or for none. */
@@ -114,7 +115,10 @@ export interface Calibration {
   date: string;
 }
 
-/** As artefacts and the store hold it. Format 1 had no support; format 2 had a separate model for it, on other features. */
+/**
+ * A calibration in any format that artefacts and the store may hold. Format 1 had no support; format 2 had a separate model for
+ * support, on other features.
+ */
 export type StoredCalibration =
   | Calibration
   | (Omit<Calibration, "format" | "support"> & { format: 1 })
@@ -155,7 +159,7 @@ const allFeatures = 300;
 const fewFeatures = 6;
 /** From this number of labels on, an isotonic curve is as good as Platt's two numbers, and better with more (simulated). */
 export const isotonicFrom = 2000;
-/** Fewest right and fewest wrong answers that a regression needs. */
+/** Minimum number of right and fewest wrong answers that a regression needs. */
 const leastOfEachKind = 10;
 /** L2 penalties on standardised weights, against the summed loss. The one that best predicts held-out answers is chosen. */
 const penalties = [1, 3, 10, 30, 100, 300, 1000];
@@ -316,7 +320,8 @@ const logLoss = (margins: readonly number[], labels: readonly boolean[]): number
   mean(margins.map((margin, at) => Math.log1p(Math.exp(labels[at] ? -margin : margin))));
 
 /**
- * The fold of each answer. Whole clusters in turn, mostly right and mostly wrong ones separately, so that folds are alike.
+ * The fold of each answer. Each cluster goes whole to the next fold in turn. Clusters with mostly right answers and the other
+ * clusters are dealt out separately, so that the folds are alike.
  */
 function foldsOf(answers: readonly LabelledAnswer[]): number[] {
   const fold = new Array<number>(answers.length);
@@ -370,7 +375,7 @@ export function voidReason(calibration: Calibration, now: Partial<ConfidenceIden
 }
 
 /**
- * As voidReason, for a served model: its files, template and engine. A model with a calibration always has an
+ * Does the same as voidReason for a served model, comparing its files, its chat template and the engine. A model with a calibration always has an
  * `adapterSha256`.
  */
 export function servedVoidReason(

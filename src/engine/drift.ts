@@ -1,5 +1,5 @@
-// How unlike the documents a question is, in the space of a sentence encoder: its distance from the nearest passages of the
-// documents and questions about them. Independent of the adapter and of its quantisation.
+// Measures how far a question is from the documents. The distance is taken in the space of a sentence encoder, to the nearest
+// exemplars: passages of the documents, and questions about them. It is independent of the adapter and of its quantisation.
 //
 //   d = 1 − mean cosine of the 3 nearest exemplars
 //   p = (1 + number of held-out questions at least as far) / (1 + their number)       (conformal: Vovk et al. 2005)
@@ -29,9 +29,12 @@ export interface DriftSpace {
   measure(vector: Float32Array): { distance: number; pValue: number; foreign: number };
 }
 
-/** Fewest held-out questions for a fit: fewer do not show where such questions lie. */
+/** Minimum number of held-out questions for a fit: fewer do not show where such questions lie. */
 export const leastQuestions = 20;
-/** Most passages and most questions kept as exemplars: each question is compared with all. More are sampled evenly. */
+/**
+ * Maximum number of passages, and of questions, kept as exemplars, since each question is compared with all exemplars. If there
+ * are more, an even sample is kept.
+ */
 export const mostExemplars = 256;
 const nearest = 3;
 
@@ -88,7 +91,8 @@ function foreignOf(own: readonly number[], general: readonly number[]): { a: num
     1,
   );
   const a = weights[0]! / scales[0]!;
-  // Logistic regression takes sample sizes for how common each kind is; the last term corrects for that.
+  // Logistic regression treats the sample sizes as the frequencies of the two kinds. The last term corrects this to equal
+  // frequencies.
   return { a, b: bias - a * means[0]! + Math.log(own.length / general.length) };
 }
 

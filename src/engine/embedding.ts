@@ -18,7 +18,7 @@ export interface EmbeddingLane {
   turns: Turns;
   /** Kept across the requests for this model. */
   threadChoice: ThreadChoice;
-  /** Most threads to read with now. */
+  /** Maximum number of threads to read with at this moment. */
   threads: () => number;
   /** Tokens one text may have. */
   context: number;
@@ -32,8 +32,8 @@ interface ReadText {
 }
 
 /**
- * One unit vector per text. Throws prompt_too_long unless `truncate` is set, wrong_kind, and validation for unknown token
- * ids.
+ * One unit vector per text. Throws wrong_kind, validation for unknown token ids, and, unless `truncate` is set,
+ * prompt_too_long.
  */
 export async function embedTexts(
   lane: EmbeddingLane,
@@ -191,7 +191,8 @@ function fitted(
 }
 
 /**
- * Tokens before, of and after the document, by the model's own template, else query and document with the model's separators.
+ * Returns a function that gives, for a document, the tokens before it, its own tokens, and the tokens after it. They follow the
+ * model's rerank template. If it has none, the query and the document are joined with the model's separator tokens.
  */
 async function pairing(
   { tokenizer, header, sep }: NativeModel,
@@ -215,7 +216,7 @@ async function pairing(
   return async (document) => [before, await plain(document), [end]];
 }
 
-/** Scales a vector to length 1, in 32 bits, as vectors are returned. */
+/** Scales a vector to length 1 and rounds it to 32-bit floats, the type in which vectors are returned. */
 function unit(vector: Float64Array): Float32Array {
   const length = Math.hypot(...vector);
   if (!(length > 0) || !Number.isFinite(length))

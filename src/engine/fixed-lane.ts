@@ -11,7 +11,7 @@ import { createTextStream, type TextStream } from "./text-stream.ts";
 import type { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
 
-/** Most rows of logits per scoring step: with a large vocabulary a row is half a megabyte. */
+/** Maximum number of rows of logits per scoring step: with a large vocabulary a row is half a megabyte. */
 const scoredRows = 64;
 
 export interface FixedLaneOptions {
@@ -20,12 +20,12 @@ export interface FixedLaneOptions {
   turns: Turns;
   width: number;
   seatContext: number;
-  /** Most tokens per step. */
+  /** Maximum number of tokens per step. */
   batch: number;
   /** Threads of a step of one token, always the same. */
   threads: number;
   threadChoice: ThreadChoice;
-  /** Most threads now: fewer while a run holds some. */
+  /** Maximum number of threads now: fewer while a run holds some. */
   threadsFree: () => number;
 }
 

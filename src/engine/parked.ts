@@ -16,7 +16,7 @@ export interface Held {
   cells: readonly number[];
 }
 
-/** Most prompts kept: each has a file open, and is compared with every request. */
+/** Maximum number of prompts kept: each has a file open, and is compared with every request. */
 const mostPrompts = 256;
 
 interface Parked extends Held {
@@ -27,7 +27,7 @@ interface Parked extends Held {
 
 export interface ParkedPromptsOptions {
   context: NativeContext;
-  /** Most bytes kept. */
+  /** Maximum number of bytes kept. */
   bytes: number;
   /** Borrows memory for one prompt; null when there is none left. `giveBack` is called when others need it. */
   lend: (bytes: number, giveBack: () => void) => { release(): void } | null;
@@ -39,7 +39,7 @@ export class ParkedPrompts {
   /** Least recently used first. */
   private readonly all = new Set<Parked>();
   private bytes = 0;
-  /** Most bytes kept; lowered when the machine has no room for more. */
+  /** Maximum number of bytes kept; lowered when the machine has no room for more. */
   private most: number;
 
   constructor(options: ParkedPromptsOptions) {

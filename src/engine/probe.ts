@@ -14,7 +14,7 @@ export interface ProbeOptions {
   /** Whether to load the weights and run the model; default true. false where they would not fit beside what is loaded. */
   trial?: boolean;
   timeoutMs?: number;
-  /** Most bytes of memory the child may have resident. */
+  /** Maximum number of bytes of memory the child may have resident. */
   memoryBytes?: number;
 }
 

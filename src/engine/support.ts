@@ -35,7 +35,7 @@ export interface SupportSpace {
   about(question: string): SupportOf;
 }
 
-/** Most words kept: one megabyte of an artefact, from more than a megabyte of text. Of larger documents a sample is kept. */
+/** Maximum number of words kept: one megabyte of an artefact, from more than a megabyte of text. Of larger documents a sample is kept. */
 export const mostWords = 180_000;
 
 /** null when there are no passages. */

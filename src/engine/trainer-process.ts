@@ -101,7 +101,8 @@ class TrainerProcess implements Trainer {
       return;
     }
     const { code, message, hint, fatal } = (error ?? {}) as Record<string, unknown>;
-    // The worker could not read the request's id. It ends, and the pending calls are rejected with it.
+    // No call waits for this answer, for example because the worker could not read the request's id. The error gets the worker
+    // killed, and its end rejects all pending calls.
     if (!pending) throw new WireError(`an answer that nobody waits for: ${JSON.stringify(answer.fields)}`);
     this.#pending.delete(answer.id);
     pending.reject(

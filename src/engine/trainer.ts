@@ -113,7 +113,7 @@ export interface OpenedModel {
 export interface DeviceChoice {
   /** auto: a GPU if one can be used and the model fits in its memory. */
   device?: "auto" | "cpu" | "cuda";
-  /** Most bytes of a GPU's memory; 0 or left out: all of it. `memoryBytes` limits the machine's memory. */
+  /** Maximum number of bytes of a GPU's memory; 0 or left out: all of it. `memoryBytes` limits the machine's memory. */
   gpuMemoryBytes?: number;
   /** Default: bf16, but fp32 on a CPU without AVX512-BF16. On a CPU it applies to forwardBackward only. */
   precision?: "bf16" | "fp32";

@@ -65,7 +65,7 @@ const conversations: ChatMessage[][] = [
   ],
 ];
 
-/** Most CPU time for conversations that take milliseconds: rendering holds up all other requests. */
+/** Maximum CPU time for conversations that take milliseconds: rendering holds up all other requests. */
 const mostTemplateMs = 1_000;
 
 /**

@@ -33,7 +33,7 @@ export interface Limits {
   /** Pace of a JSON body. */
   pace: Pace;
   upload: UploadLimits;
-  /** Most bytes of an uploaded model. */
+  /** Maximum number of bytes of an uploaded model. */
   modelBytes: number;
   /** Throws disk_full. Called before every endpoint that lists this error. */
   checkDisk: () => Promise<void>;

@@ -5,7 +5,7 @@ import { Failure } from "../base/errors.ts";
 export interface Pace {
   /** Time limit for the whole body. */
   seconds: number;
-  /** Fewest bytes a second, over every window. */
+  /** Minimum number of bytes a second, over every window. */
   rate: number;
   /** Length of a window. */
   windowSeconds: number;

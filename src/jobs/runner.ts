@@ -7,7 +7,7 @@ import type { Claim, Queue } from "./queue.ts";
 import type { JobKind } from "./states.ts";
 
 export interface Worker {
-  /** Most jobs of this kind at the same time. */
+  /** Maximum number of jobs of this kind at the same time. */
   concurrency: number;
   /** Asked before each claim, e.g. whether memory and disk allow one more. */
   canStart?: () => boolean;

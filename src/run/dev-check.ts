@@ -14,10 +14,10 @@ export type Grade = (answer: string, item: SnapshotItem) => { correct: boolean }
 /** Score 0–100 of `right` among `n` with its 95 % interval. Passed in for the same reason. */
 export type Interval = (right: number, n: number) => { score: number; low: number; high: number; n: number };
 
-/** Most tokens of an answer. A short answer is in the first words; more tokens would only cost time. */
+/** Maximum number of tokens of an answer. A short answer is in the first words; more tokens would only cost time. */
 export const answerTokens = 48;
 /**
- * Most items of one check, spread evenly over the split, so that a check stays cheap beside the steps between two
+ * Maximum number of items of one check, spread evenly over the split, so that a check stays cheap beside the steps between two
  * checks.
  */
 const checkedItems = 200;

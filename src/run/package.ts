@@ -1,5 +1,5 @@
-// From the chosen adapter to artefact/: exported, verified to serve as it was trained, calibrated, and written in one
-// piece. The trainer does its part first (export, log-probs) and is closed; then the inference engine does its own
+// Makes artefact/ from the chosen adapter. The adapter is exported, the inference engine's log-probs with it are checked
+// against the trainer's, its confidence is calibrated, and the finished folder gets its final name in one step. The trainer does its part first (export, log-probs) and is closed; then the inference engine does its own
 // (log-probs, answers).
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -34,13 +34,13 @@ import { reportPage } from "./report-page.ts";
 import { packed } from "./rows.ts";
 import type { Training } from "./training.ts";
 
-/** Least number of row tokens on which trainer and inference engine are compared; the fixed text comes on top. */
+/** Target number of row tokens on which trainer and inference engine are compared; the fixed text comes on top. */
 const comparedTokens = 512;
-/** Most rows that those tokens come from, spread evenly over all rows. */
+/** Maximum number of rows that those tokens are taken from. These rows are spread evenly over all rows. */
 const comparedRows = 64;
 
 /**
- * Ordinary prose that no organisation's documents are about. With it, the comparison also covers what the adapter does
+ * Ordinary prose on a subject that no organisation's documents cover. With it, the comparison also covers what the adapter does
  * outside its rows, and a run of few rows has enough tokens.
  */
 const fixedText = `The river rises in the hills above the old mill and runs for eleven miles before it meets the sea. In spring the
@@ -116,8 +116,9 @@ const provenanceOf = (run: Run, { prepared }: Training, { step, scale }: Chosen)
 });
 
 /**
- * Each token is compared once in its context. Rows begin alike (template, the start of a question), and counting the
- * same few tokens in row after row would make chance look like a shift.
+ * The rows to compare. A row is compared only after the longest beginning that it shares with an earlier row. Rows begin alike
+ * (template, the start of a question), and if these few tokens were counted in each row, a chance difference in them would look
+ * like a shift of the mean.
  */
 function fixedRows(run: Run, { prepared, model: { context } }: Training): Exported["rows"] {
   const rows: Exported["rows"] = [];
@@ -189,7 +190,7 @@ interface Finished {
   sources: References["sources"];
 }
 
-/** Answers the dev questions as they will be served, grades them, and fits the confidence of this artefact. */
+/** Answers the dev questions as the served model will answer them, grades the answers, and fits the confidence calibration. */
 async function calibrate(
   run: Run,
   training: Training,

@@ -30,7 +30,7 @@ const oneNaturalOf = 4;
 const mostHaving = 1;
 /** Shortest such word, in characters. */
 const shortest = 3;
-/** Most rows of one call, which the trainer decodes together. */
+/** Maximum number of rows of one call, which the trainer decodes together. */
 const mostTogether = 256;
 
 /** `count` openings in a seeded order; the lists start over when they are shorter than that. */

@@ -26,11 +26,9 @@ const alike = 0.7;
 const needed = 2;
 /** Surprise above which an answer cannot be guessed from the question alone, nats: 10 is a chance of one in 22,000. */
 const unguessed = 10;
-/**
- * Minimum log-likelihood of a question under its writer, nats a token; and minimum gain in the answer's log-likelihood
- * from the question, nats, under the base, which sees nothing else.
- */
+/** Minimum mean log-likelihood of a question under its writer, in nats per token. */
 const leastFluent = -1.2;
+/** Minimum gain, in nats, in the answer's log-likelihood when the base sees the question. The base does not see the passage. */
 const leastRaised = 18;
 
 export interface GateParts {

@@ -59,7 +59,8 @@ export interface TrainFigures {
   floor_fraction: number;
   gemm_flops_per_second: number;
   /**
-   * What the trainer's matrix products ran on, because a setting of OpenBLAS may hold back what the processor offers.
+   * What the trainer's matrix products ran on. It is reported because an OpenBLAS setting may keep the processor's best
+   * kernels from being used.
    * For a GPU, its name and the device that its kernels were compiled for.
    */
   kernels: string;

@@ -7,8 +7,8 @@ import { type Rendering, unsure } from "./words.ts";
 export const plain: Rendering = { word: ({ text }) => text, space: (one) => one };
 
 /**
- * For a terminal: control characters are escaped, so that a model cannot control it, and words it was unsure of are
- * underlined.
+ * For a terminal. Control characters are escaped, so that a model cannot control the terminal. Words that the model was
+ * unsure of are underlined.
  */
 export const onTerminal: Rendering = {
   word({ text, probability }) {

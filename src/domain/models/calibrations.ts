@@ -1,5 +1,5 @@
-// Parsed calibrations, each read from its row once per version. With the questions for measuring drift and the words
-// that support answers, one is up to a megabyte of JSON, and every request needs it.
+// Parsed calibrations, each read from its row once per version. A calibration is up
+// to a megabyte of JSON, because it holds the drift exemplars and the words of the passages, and every request needs it.
 import { type Calibration, readCalibration, type StoredCalibration } from "../../engine/confidence.ts";
 import type { AlignedRow, ModelsSql } from "./store.ts";
 

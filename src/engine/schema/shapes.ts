@@ -66,7 +66,7 @@ const allTypes: readonly Type[] = ["null", "boolean", "number", "string", "array
 const mostCounted = 100_000;
 const longestPattern = 1000;
 const mostValues = 2000;
-/** Most alternatives of one value. */
+/** Maximum number of alternatives of one value. */
 const mostShapes = 256;
 const mostSteps = 50_000;
 

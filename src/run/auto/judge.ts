@@ -61,7 +61,7 @@ interface Answered {
   cluster: string;
 }
 
-/** Most questions that a judge is tried on. */
+/** Maximum number of questions that a judge is tried on. */
 const mostTried = 100;
 
 export function trialsOf(items: readonly Answered[], criteriaOf: (at: number) => readonly string[]): Trial[] {

@@ -6,7 +6,7 @@ export interface SamplingPlan {
   groups: number;
   groupSize: number;
   maxTokens: number;
-  /** Most tokens of a prompt and all that follows it. */
+  /** Maximum number of tokens of a prompt and all that follows it. */
   maxSeqLen: number;
   /** Longer prompts are not used. */
   maxPromptTokens: number;

@@ -4,7 +4,7 @@ import type { PlanLimits } from "../plan/state.ts";
 import { type ToolName, toolNames } from "./tools.ts";
 
 export interface EnvironmentPlan {
-  /** Most turns of the policy in an episode; an answer without a call ends it sooner. */
+  /** Maximum number of turns of the policy in an episode; an answer without a call ends it sooner. */
   maxTurns: number;
   /** Empty for a single turn. */
   tools: readonly ToolName[];

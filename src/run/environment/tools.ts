@@ -28,7 +28,7 @@ export interface Toolbox {
   answer(call: Call): string;
 }
 
-/** Most passages that a search shows. */
+/** Maximum number of passages that a search shows. */
 const mostFound = 2;
 
 /** Reads the documents if one of the tools needs them: once, in a separate thread. */

@@ -21,9 +21,9 @@ export interface Asked {
 
 /** Tokens of one call; between two calls the run handles stop and pause. */
 const callTokens = 6144;
-/** Most tokens of a paragraph that are scored, so that no call is dominated by a long one. */
+/** Maximum number of tokens of a paragraph that are scored, so that no call is dominated by a long one. */
 const proseTokens = 256;
-/** Most tokens of an answer to an instruction; patterns look for its beginning. */
+/** Maximum number of tokens of an answer to an instruction; patterns look for its beginning. */
 const formatTokens = 64;
 /** Number of the base's likeliest tokens whose probability is compared one by one; the others count as one. */
 const comparedTokens = 128;

@@ -12,7 +12,7 @@ export const citationDefaults = {
 const quoted = /"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|「([^「」]+)」/gu;
 /** Signs of an omission within a quotation. */
 const ellipsis = /\[(?:…|\.{3})\]|…|\.{3}/u;
-/** Most quotations that are looked for, each in the whole passage; any further ones count as not found. */
+/** Maximum number of quotations that are looked for, each in the whole passage; any further ones count as not found. */
 const mostQuotations = 100;
 
 export function citation(options: Options): Verify {

@@ -38,13 +38,16 @@ export const plainItem = (
   ...known,
 });
 
-/** From 0 to 1; null where the verifier cannot judge the answer, which is not 0. */
+/** A score from 0 to 1, or null if the verifier cannot judge the answer. Null does not count as a score of 0. */
 export type Verify = (answer: string, item: RewardItem) => number | null;
 
-/** Options of a verifier from its reference, with defaults filled in; "" where the item has the default. */
+/**
+ * Options of a verifier, read from the string that names it (builtin:NAME?option=value), with the verifier's defaults filled in.
+ * "" means that the value comes from the item, or is inferred.
+ */
 export type Options = Readonly<Record<string, string>>;
 
-/** An invalid reference; the message goes to its author. */
+/** Thrown when the string that names a verifier is invalid. The message is written for the person who wrote that string. */
 export class UnusableReference extends Error {}
 
 /** Reads a number of at least 0. Throws UnusableReference. */

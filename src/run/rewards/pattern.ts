@@ -3,7 +3,7 @@
 import { RE2JS } from "re2js";
 import { type Options, UnusableReference, type Verify } from "./item.ts";
 
-/** Most instructions of the compiled expression: each may be tried at each character. */
+/** Maximum number of instructions of the compiled expression: each may be tried at each character. */
 const mostInstructions = 5000;
 const longestPattern = 2000;
 

@@ -68,7 +68,7 @@ export function readAnswers(said: string, questions: number): (string | null | u
   return answers;
 }
 
-/** Whether the reader gave the same answer; it may copy more or fewer words around it. */
+/** Whether the reader gave the same answer, possibly with more or fewer of the surrounding words. */
 export const isSameReading = (read: string | null | undefined, { kind, answer }: Written): boolean =>
   kind === "unanswerable"
     ? read === null

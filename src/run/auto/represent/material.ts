@@ -35,7 +35,7 @@ export interface Material {
   contexts: ContextRow[];
 }
 
-/** Most questions asked, and answers drawn to each without and with its passage, at temperature 1. */
+/** Maximum number of questions asked, and answers drawn to each without and with its passage, at temperature 1. */
 const mostAsked = 64;
 const closedDraws = 6;
 const openDraws = 2;

@@ -33,7 +33,7 @@ export interface RepresentOrder {
   /** Score of every dev item at the checkpoint that is edited, and whether that is the base. */
   before: readonly number[];
   isBase: boolean;
-  /** Most trials. */
+  /** Maximum number of trials. */
   most: number;
   seed: number;
   isOver: () => boolean;
@@ -187,7 +187,7 @@ export function halvesOf(dev: readonly DevPrompt[], seed: number): number[][] {
 }
 
 /**
- * Most openings of ordinary prose in each of two sets: one on which divergence is measured, one that an edit should
+ * Maximum number of openings of ordinary prose in each of two sets: one on which divergence is measured, one that an edit should
  * leave unchanged.
  */
 const mostOpenings = 64;

@@ -15,7 +15,7 @@ export interface WatchedRow {
 /** For each stream and layer: the vectors, in the order of the rows and their places. */
 export type Seen<S extends Stream> = Record<S, Float32Array[][]>;
 
-/** Most tokens and rows of one call: the vectors of all its layers must fit in one response. */
+/** Maximum number of tokens and rows of one call: the vectors of all its layers must fit in one response. */
 const callTokens = 6144;
 const callRows = 32;
 
