@@ -14,6 +14,7 @@ import { readMaterial } from "./demo/material.ts";
 import { textOf } from "./demo/report.ts";
 import { workflowOption } from "./options.ts";
 import { type Answer, answers, note } from "./output.ts";
+import { startProgress } from "./progress.ts";
 
 interface Options {
   dir?: string;
@@ -53,12 +54,10 @@ async function perform(options: Options): Promise<Answer> {
     const gone = new AbortController();
     appliance.ended.catch((error) => gone.abort(error));
     const signal = AbortSignal.any([stop.signal, gone.signal]);
-    const report = await drive(
-      createClient(appliance.address, appliance.key),
-      material,
-      options.workflow,
-      signal,
-    ).catch((error) => {
+    const progress = startProgress();
+    ends.push(async () => progress.end());
+    const client = createClient(appliance.address, appliance.key);
+    const report = await drive(client, material, options.workflow, { progress, signal }).catch((error) => {
       throw signal.aborted ? signal.reason : error;
     });
     const text = `${textOf(report)}\n\n${nextStep(folder, options)}`;

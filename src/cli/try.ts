@@ -1,7 +1,6 @@
 // plumbline try: runs the demo's steps in the appliance that is being served, where its model stays available.
 import type { Command } from "commander";
-import { Failure } from "../base/errors.ts";
-import { asks } from "./asks.ts";
+import { asks, watched } from "./asks.ts";
 import { drive } from "./demo/drive.ts";
 import { readMaterial } from "./demo/material.ts";
 import { textOf } from "./demo/report.ts";
@@ -24,13 +23,10 @@ base model, deploys the result and asks it. Interrupt it with Ctrl-C: what is un
 again within a day.`,
     );
   asks<Options>(command, async (client, { workflow }) => {
-    const stop = new AbortController();
-    const interrupt = (): void => stop.abort();
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, interrupt);
-    const report = await drive(client, await readMaterial(), workflow, stop.signal).catch((error) => {
-      if (!stop.signal.aborted) throw error;
-      throw new Failure("interrupted", "It is watched no longer and goes on; bin/plumbline try takes it up again");
-    });
+    const material = await readMaterial();
+    const report = await watched("bin/plumbline try", (progress, signal) =>
+      drive(client, material, workflow, { progress, signal }),
+    );
     const next = [
       `Talk to it:    bin/plumbline chat ${report.model_id}`,
       `What it cost:  bin/plumbline report ${report.alignment_id}`,

@@ -58,6 +58,8 @@ test("a support file of an appliance that was used has its state and none of its
     [
       event(1, { kind: "progress", done: 1, total: 2, unit: "passages" }),
       event(4, { kind: "warning", code: "small_passes", message: `of ${theirs}` }),
+      // The run was cut off while it wrote this.
+      '{"seq":3,"fen',
     ].join("\n"),
   );
 

@@ -13,6 +13,7 @@ import type { RunEvent } from "../../contract/run-folder.ts";
 import { openToRead } from "../../store/open.ts";
 import { currentVersion, problemsOf, schemaVersion } from "../../store/snapshot.ts";
 import { checkMachine } from "../checks.ts";
+import { watchRun } from "../phases.ts";
 import { leftOut, redacted, redactedLine } from "./redact.ts";
 import { jobsOf, requestsOf, rowsOf } from "./store.ts";
 
@@ -21,13 +22,13 @@ const [mostRuns, mostLines] = [20, 5000];
 
 export type Bundle = Record<string, unknown>;
 
-export interface Asked {
+export interface SupportOptions {
   now: Date;
   /** Path of a log file. Throws usage if it cannot be read. */
   log: string | null;
 }
 
-export async function collect(config: Config, { now, log }: Asked): Promise<Bundle> {
+export async function collect(config: Config, { now, log }: SupportOptions): Promise<Bundle> {
   const lines = log === null ? undefined : await lastLines(log);
   const { database, runs } = places(config.data);
   return {
@@ -94,19 +95,18 @@ async function ofDatabase(path: string, runs: string): Promise<Bundle> {
  * event.
  */
 async function runOf(folder: string): Promise<object> {
-  const events = (await readFile(join(folder, "events.jsonl"), "utf8"))
-    .split("\n")
-    .flatMap((line): RunEvent[] => (line === "" ? [] : [JSON.parse(line) as RunEvent]));
+  // What follows the last newline is an event that is being written, or that a crash cut off.
+  const lines = (await readFile(join(folder, "events.jsonl"), "utf8")).split("\n").slice(0, -1);
+  const events = lines.map((line) => JSON.parse(line) as RunEvent);
   const counts: Record<string, number> = {};
-  const seconds: Record<string, number> = {};
-  for (const [at, { kind, phase, at: time }] of events.entries()) {
-    counts[kind] = (counts[kind] ?? 0) + 1;
-    const next = events[at + 1];
-    if (next) seconds[phase] = (seconds[phase] ?? 0) + (Date.parse(next.at) - Date.parse(time)) / 1000;
+  const run = watchRun();
+  for (const event of events) {
+    counts[event.kind] = (counts[event.kind] ?? 0) + 1;
+    run.see(event);
   }
   return {
     counts,
-    seconds: Object.fromEntries(Object.entries(seconds).map(([phase, sum]) => [phase, Math.round(sum)])),
+    seconds: run.seconds(),
     warnings: redacted(events.filter(({ kind }) => kind === "warning" || kind === "failed")),
     last: redacted(events.at(-1) ?? null),
   };

@@ -26,9 +26,7 @@ export interface RewardItem {
 }
 
 /** A question about which only the given fields are known. */
-export const plainItem = (
-  known: Pick<RewardItem, "prompt" | "reference"> & Partial<Pick<RewardItem, "aliases" | "rubric">>,
-): RewardItem => ({
+export const plainItem = (known: Pick<RewardItem, "prompt" | "reference"> & Partial<RewardItem>): RewardItem => ({
   aliases: [],
   passage: null,
   choices: [],

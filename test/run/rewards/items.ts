@@ -1,17 +1,8 @@
-import type { RewardItem } from "../../../src/run/rewards/item.ts";
+import { plainItem, type RewardItem } from "../../../src/run/rewards/item.ts";
 import { makeBuiltin, parseVerifier } from "../../../src/run/rewards/verifiers.ts";
 
-export const itemOf = (more: Partial<RewardItem> = {}): RewardItem => ({
-  prompt: "?",
-  reference: null,
-  aliases: [],
-  passage: null,
-  choices: [],
-  tolerance: null,
-  answerable: true,
-  rubric: [],
-  ...more,
-});
+export const itemOf = (more: Partial<RewardItem> = {}): RewardItem =>
+  plainItem({ prompt: "?", reference: null, ...more });
 
 /** What a built-in verifier pays. */
 export function paid(reference: string, answer: string, more: Partial<RewardItem> = {}): number | null {
