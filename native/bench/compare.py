@@ -4,6 +4,7 @@
 Run with the Python that has torch, transformers, peft and gguf, after `npm run build:native`:
 
     python native/bench/compare.py --model M.gguf [--text FILE] [--compile]
+    python native/bench/compare.py --shape llama-8b --device cuda --dtype bfloat16
 
 Batches are of rows of like length, in one order that both sides keep, and what is timed are whole epochs after a warm-up. The side that
 starts a pair alternates. Prints one JSON object: per kind of rows the tokens per second of every pair and the median of their ratios; the
@@ -14,10 +15,11 @@ import argparse, json, os, random, statistics, subprocess, sys, tempfile
 
 here = os.path.dirname(os.path.abspath(__file__))
 ap = argparse.ArgumentParser()
-ap.add_argument("--model", required=True)
+ap.add_argument("--model", help="GGUF file")
+ap.add_argument("--shape", choices=["smollm2-135m", "llama-1b", "llama-8b"], help="random weights of this shape instead of a file")
 ap.add_argument("--peer", default=os.path.join(here, "train_peft.py"))
 ap.add_argument("--text", help="text file whose rows both sides train on from the same adapter")
-ap.add_argument("--kinds", nargs="+", choices=["qa", "doc"], default=["qa", "doc"], help="rows to train on")
+ap.add_argument("--kinds", nargs="+", choices=["qa", "doc", "long"], default=["qa", "doc"], help="rows to train on")
 ap.add_argument("--pairs", type=int, default=5)
 ap.add_argument("--epochs", type=int, default=1, help="that are timed")
 ap.add_argument("--threads", type=int, default=2)
@@ -30,7 +32,17 @@ plumbline = os.path.join(here, "..", "..", "bin", "plumbline")
 folder = tempfile.mkdtemp(prefix="plumbline-compare-")
 warmup = 2
 # Rows, tokens of each, how many of a hundred are trained on, rows of a batch.
-kinds = {"qa": (512, (24, 64), 40, 16), "doc": (64, (512, 512), 100, 4)}
+kinds = {"qa": (512, (24, 64), 40, 16), "doc": (64, (512, 512), 100, 4), "long": (48, (4096, 4096), 100, 2)}
+# The shapes of src/cli/bench/shapes.ts that are llama's, as Transformers names them.
+shapes = {
+    "smollm2-135m": dict(hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3, vocab_size=49152, tie_word_embeddings=True),
+    "llama-1b": dict(hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8, vocab_size=128256, tie_word_embeddings=True),
+    "llama-8b": dict(hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, vocab_size=128256, tie_word_embeddings=False),
+}
+if (a.model is None) == (a.shape is None):
+    ap.error("give --model or --shape, and not both")
+if a.shape and a.text:
+    ap.error("--text needs --model: random weights have no tokenizer")
 
 
 def run(*command):
@@ -55,10 +67,12 @@ def random_rows(kind):
 
 
 def pair(path, ours_first, *more):
-    common = ["--model", a.model, "--rows", path, "--rank", "32", "--threads", str(a.threads), "--in-order", *more]
+    common = ["--rows", path, "--rank", "32", "--threads", str(a.threads), "--in-order", *more]
+    ours = ["--model", a.model] if a.model else ["--shape", a.shape, "--quant", "q4_k"]
+    theirs = ["--model", a.model] if a.model else ["--shape", json.dumps(shapes[a.shape])]
     sides = {
-        "ours": [plumbline, "bench", "train", "--json", *common, *(["--precision", a.precision] if a.precision else [])],
-        "theirs": [sys.executable, a.peer, *common, "--dtype", a.dtype, "--device", a.device, *(["--compile"] if a.compile else [])],
+        "ours": [plumbline, "bench", "train", "--json", *ours, *common, *(["--precision", a.precision] if a.precision else [])],
+        "theirs": [sys.executable, a.peer, *theirs, *common, "--dtype", a.dtype, "--device", a.device, *(["--compile"] if a.compile else [])],
     }
     said = {name: json.loads(run(*sides[name])) for name in (("ours", "theirs") if ours_first else ("theirs", "ours"))}
     return said["ours"], said["theirs"]

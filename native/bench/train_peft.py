@@ -8,7 +8,8 @@ Needs torch, transformers, peft and gguf.
 import argparse, json, os, random, resource, time
 
 ap = argparse.ArgumentParser()
-ap.add_argument("--model", required=True, help="GGUF file")
+ap.add_argument("--model", help="GGUF file")
+ap.add_argument("--shape", help="random weights of this shape instead, a JSON object with the keys of Transformers' LlamaConfig")
 ap.add_argument("--rows", required=True, help='JSONL of {"tokens": [ids], "weights": [0 or 1 per token]}')
 ap.add_argument("--rank", type=int, default=32)
 ap.add_argument("--alpha", type=float, default=32)
@@ -27,7 +28,7 @@ a = ap.parse_args()
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 
 def peak_memory():
@@ -63,8 +64,14 @@ def padded(batch):
 torch.set_num_threads(a.threads)
 torch.manual_seed(a.seed)
 before_model = peak_memory()  # Python's own and its libraries'
-folder, name = os.path.split(a.model)
-model = AutoModelForCausalLM.from_pretrained(folder or ".", gguf_file=name, dtype=getattr(torch, a.dtype)).to(a.device)
+if a.shape:
+    torch.set_default_dtype(getattr(torch, a.dtype))
+    with torch.device(a.device):
+        model = LlamaForCausalLM(LlamaConfig(**json.loads(a.shape)))
+    torch.set_default_dtype(torch.float32)
+else:
+    folder, name = os.path.split(a.model)
+    model = AutoModelForCausalLM.from_pretrained(folder or ".", gguf_file=name, dtype=getattr(torch, a.dtype)).to(a.device)
 if a.init:
     model = PeftModel.from_pretrained(model, a.init, is_trainable=True)
 else:

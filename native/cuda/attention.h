@@ -34,7 +34,7 @@ template <class Device, class T> void attention_forward(Device & device, const g
     if constexpr (std::is_same_v<T, gpu::Bf16>) {
         if (with_flash(in.d, [&](auto size) {
                 constexpr int d = decltype(size)::value;
-                device.launch(gpu::FlashForward<d>{in, s.tile_list, out, lse}, s.tiles, in.heads, gpu::flash_threads, gpu::Flash<d>::forward_bytes);
+                device.launch(gpu::FlashForward<d>{in, s.tile_list + s.tiles - 1, out, lse}, s.tiles, in.heads, gpu::flash_threads, gpu::Flash<d>::forward_bytes);
             }))
             return;
     }
@@ -48,8 +48,8 @@ void attention_backward(Device & device, const gpu::AttentionInputs<T> & in, con
     if constexpr (std::is_same_v<T, gpu::Bf16>) {
         if (with_flash(in.d, [&](auto size) {
                 constexpr int d = decltype(size)::value;
-                device.launch(gpu::FlashDq<d>{in, s.tile_list, g}, s.tiles, in.heads, gpu::flash_threads, gpu::Flash<d>::dq_bytes);
-                device.launch(gpu::FlashDkv<d>{in, s.tile_list, g}, s.tiles, in.heads / in.group, gpu::flash_threads, gpu::Flash<d>::dkv_bytes);
+                device.launch(gpu::FlashDq<d>{in, s.tile_list + s.tiles - 1, g}, s.tiles, in.heads, gpu::flash_threads, gpu::Flash<d>::backward_bytes);
+                device.launch(gpu::FlashDkv<d>{in, s.tile_list, g}, s.tiles, in.heads / in.group, gpu::flash_threads, gpu::Flash<d>::backward_bytes);
             }))
             return;
     }

@@ -29,6 +29,13 @@ struct CudaBlock {
         return over_block(value, [](float a, float b) { return fmaxf(a, b); });
     }
     __device__ float shuffle_xor(float value, int mask) const { return __shfl_xor_sync(0xffffffffu, value, mask); }
+    __device__ float shuffle(float value, int lane) const { return __shfl_sync(0xffffffffu, value, lane); }
+
+    __device__ void copy_16(gpu::Bf16 * to, const gpu::Bf16 * from, bool real) const {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "l"(__cvta_generic_to_global(from)), "r"(real ? 16 : 0)
+                     : "memory");
+    }
+    __device__ void wait_copies() const { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
     __device__ void load_matrices(uint32_t (&to)[4], const gpu::Bf16 * row) const {
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

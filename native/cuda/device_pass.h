@@ -133,7 +133,9 @@ T * DeviceTransformer<Device, T>::dense(std::initializer_list<const DeviceMatrix
     T * to = at<T>(plan_.weights);
     for (const DeviceMatrix * m : matrices) {
         const int64_t count = m->rows * m->columns;
-        with_type(m->type, [&](auto type) { device_->launch(gpu::Dequantise<decltype(type)::value, T>{m->data, count, to}, blocks(count, 2 * wide), 1, wide); });
+        with_type(m->type, [&](auto type) {
+            gpu::with_run(count, [&](auto n) { device_->launch(gpu::Dequantise<decltype(type)::value, T, decltype(n)::value>{m->data, count, to}, blocks(count, n * wide), 1, wide); });
+        });
         to += count;
     }
     return at<T>(plan_.weights);

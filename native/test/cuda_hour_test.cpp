@@ -1,4 +1,5 @@
-// The first hour's checks on a GPU. Usage: cuda_hour_test large | products | memory | sizes | full   [fp32 | bf16]
+// The first hour's checks on a GPU. Usage: cuda_hour_test large                                           in both precisions
+//                                          cuda_hour_test products | memory | sizes | full   [fp32 | bf16]
 //                                          cuda_hour_test steps <soft targets> [fp32 | bf16] [plain]   prints what must be the same
 #include "cuda/cuda_backend.h"
 #include "device_hour.h"
@@ -22,8 +23,8 @@ int main(int count, char ** arguments) {
     shape.feed_forward = 14336;
     shape.vocabulary = 128256;
     shape.context = 8192;
-    const Hour h{gpu, has("fp32") ? Number::f32 : Number::bf16, shape, GGML_TYPE_Q4_K, 32003, 2, 4096, {1, 3, 16, 64}, 20};
-    if (what == "large") hour_large(h);
+    const Hour h{gpu, has("fp32") ? Number::f32 : Number::bf16, shape, GGML_TYPE_Q4_K, 32003, 2, 4096, {1, 3, 16, 64}, 20, 5e-5};
+    if (what == "large") hour_large(h, {Number::f32, Number::bf16});
     else if (what == "products") hour_products(h);
     else if (what == "memory") hour_memory(h);
     else if (what == "sizes") hour_sizes(h);

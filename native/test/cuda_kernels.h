@@ -110,8 +110,13 @@ private:
                 auto * x = room<float>(tokens.size() * static_cast<size_t>(columns));
                 const bool known = with_type(type, [&](auto constant) {
                     constexpr ggml_type known_type = decltype(constant)::value;
-                    device_.launch(Dequantise<known_type, float>{from, count, to}, (count / 2 + 127) / 128, 1, 128);
-                    device_.launch(Dequantise<known_type, Bf16>{from, count, narrow}, (count / 2 + 127) / 128, 1, 128);
+                    // Four rows by eights, the last one value by value.
+                    const int64_t most = columns * (rows - 1);
+                    device_.launch(Dequantise<known_type, float, 8>{from, most, to}, (most / 8 + 127) / 128, 1, 128);
+                    device_.launch(Dequantise<known_type, Bf16, 8>{from, most, narrow}, (most / 8 + 127) / 128, 1, 128);
+                    const uint8_t * rest = from + most / Quantised<known_type>::values * Quantised<known_type>::bytes;
+                    device_.launch(Dequantise<known_type, float, 1>{rest, count - most, to + most}, (count - most + 127) / 128, 1, 128);
+                    device_.launch(Dequantise<known_type, Bf16, 1>{rest, count - most, narrow + most}, (count - most + 127) / 128, 1, 128);
                     device_.launch(Embed<known_type>{from, up(tokens), columns, 3.0f, x}, columns / 128, static_cast<int64_t>(tokens.size()), 128);
                 });
                 CHECK(known, "type %s", ggml_type_name(type));
@@ -496,10 +501,10 @@ private:
             tiles.push_back({0, 0, 0}); // no tile: nothing may be written for it
             const auto count = static_cast<int64_t>(tiles.size());
             const Tile * tilesd = up(tiles);
-            device_.launch(FlashForward<d>{o.in, tilesd, o.out, o.lse}, count, c.shape.heads, flash_threads, Flash<d>::forward_bytes);
+            device_.launch(FlashForward<d>{o.in, tilesd + count - 1, o.out, o.lse}, count, c.shape.heads, flash_threads, Flash<d>::forward_bytes);
             delta_of(o);
-            device_.launch(FlashDq<d>{o.in, tilesd, o.g}, count, c.shape.heads, flash_threads, Flash<d>::dq_bytes);
-            device_.launch(FlashDkv<d>{o.in, tilesd, o.g}, count, c.shape.kv_heads, flash_threads, Flash<d>::dkv_bytes);
+            device_.launch(FlashDq<d>{o.in, tilesd + count - 1, o.g}, count, c.shape.heads, flash_threads, Flash<d>::backward_bytes);
+            device_.launch(FlashDkv<d>{o.in, tilesd, o.g}, count, c.shape.kv_heads, flash_threads, Flash<d>::backward_bytes);
             check_attention("flash attention " + std::to_string(d) + " window " + std::to_string(window), e, o, 1e-2);
         }
     }

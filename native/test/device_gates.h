@@ -1,7 +1,9 @@
 // Gates 3, 5 and 7 of a device: its passes against the CPU's, which gate 1 holds against double precision.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "base/failure.h"
 #include "check.h"
@@ -9,6 +11,11 @@
 #include "kernels/fault.h"
 #include "model/transformer.h"
 
+/**
+ * Errors of gradients are relative to the tensor's norm, but to no less than a tenth of the largest that a tensor of its kind has in any
+ * layer: of rank 1 and with two tokens a tensor's gradient is one sum times a vector, and where that sum comes out near zero (a
+ * three-hundredth of another layer's has been seen) nothing in bf16 follows it.
+ */
 struct DeviceParity {
     double logprobs = 0, gradients = 0; // the largest relative L2 error
     double cosine = 1;                  // the smallest of an adapter tensor's gradient
@@ -94,45 +101,71 @@ inline double watch_parity(Backend & device, const ModelSource & source, const B
     return worst;
 }
 
-inline DeviceParity parity_with_cpu(Backend & device, const ModelSource & source, const Asked & asked, const std::vector<Target> & targets, double dropout = 0, int threads = 2, int64_t rank = 4) {
+/** What the CPU computes of a batch: numbers_of its losses, and an adapter with its gradients. */
+struct Expected {
+    std::vector<double> numbers;
+    Adapter adapter;
+};
+inline Expected expected_of(const ModelSource & source, const Asked & asked, const std::vector<Target> & targets, double dropout = 0, int threads = 2, int64_t rank = 4) {
     Transformer cpu(source, threads);
-    Adapter theirs = device_test_adapter(cpu.shape(), targets, dropout, rank), ours = device_test_adapter(cpu.shape(), targets, dropout, rank);
-    const std::vector<double> expected = numbers_of(cpu.forward_backward(asked.batch, theirs, asked.asks));
+    Adapter adapter = device_test_adapter(cpu.shape(), targets, dropout, rank);
+    std::vector<double> numbers = numbers_of(cpu.forward_backward(asked.batch, adapter, asked.asks));
+    return {std::move(numbers), std::move(adapter)};
+}
+
+inline DeviceParity parity_with(const Expected & from_cpu, Backend & device, const Asked & asked) {
+    const Adapter & theirs = from_cpu.adapter;
+    const std::vector<double> & expected = from_cpu.numbers;
+    Adapter ours = device_test_adapter(device.shape(), theirs.shape.targets, theirs.shape.dropout, theirs.shape.rank);
     const std::vector<double> seen = numbers_of(device.forward_backward(asked.batch, ours, asked.asks));
     device.fetch(ours);
     device.forget(ours);
     DeviceParity parity;
     parity.logprobs = relative_l2(seen.data(), expected.data(), expected.size());
-    const auto compare = [&](const std::string & name, size_t start, size_t count) {
-        const float *a = ours.gradients.data() + start, *b = theirs.gradients.data() + start;
-        double dot = 0, aa = 0, bb = 0;
-        for (size_t i = 0; i < count; i++) {
-            dot += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-            aa += static_cast<double>(a[i]) * static_cast<double>(a[i]);
-            bb += static_cast<double>(b[i]) * static_cast<double>(b[i]);
-        }
-        const double error = relative_l2(a, b, count), cosine = dot / std::sqrt(aa * bb);
-        if (!(error <= parity.gradients)) {
-            parity.gradients = error;
-            parity.worst = name;
-        }
-        if (!(cosine >= parity.cosine)) parity.cosine = cosine;
+    const auto size_of = [&](const Site & site, bool is_b) { return static_cast<size_t>(ours.shape.rank * (is_b ? site.rows : site.columns)); };
+    const auto norm = [](const float * x, size_t count) {
+        double sum = 0;
+        for (size_t i = 0; i < count; i++) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+        return std::sqrt(sum);
     };
+    std::map<std::pair<Target, bool>, double> largest;
+    theirs.each_site([&](const std::string &, const Site & site) {
+        for (bool is_b : {false, true}) {
+            double & most = largest[{site.target, is_b}];
+            most = std::max(most, norm(theirs.gradients.data() + (is_b ? site.b : site.a), size_of(site, is_b)));
+        }
+    });
     ours.each_site([&](const std::string & name, const Site & site) {
-        compare(name + ".lora_a", site.a, static_cast<size_t>(ours.shape.rank * site.columns));
-        compare(name + ".lora_b", site.b, static_cast<size_t>(ours.shape.rank * site.rows));
+        for (bool is_b : {false, true}) {
+            const size_t start = is_b ? site.b : site.a, count = size_of(site, is_b);
+            const float *a = ours.gradients.data() + start, *b = theirs.gradients.data() + start;
+            const double own = norm(b, count);
+            double dot = 0;
+            for (size_t i = 0; i < count; i++) dot += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+            const double error = relative_l2(a, b, count) * own / std::max(own, 0.1 * largest[{site.target, is_b}]), cosine = dot / (norm(a, count) * own);
+            if (!(error <= parity.gradients)) {
+                parity.gradients = error;
+                parity.worst = name + (is_b ? ".lora_b" : ".lora_a");
+            }
+            if (!(cosine >= parity.cosine)) parity.cosine = cosine;
+        }
     });
     return parity;
 }
 
+inline DeviceParity parity_with_cpu(Backend & device, const ModelSource & source, const Asked & asked, const std::vector<Target> & targets, double dropout = 0, int threads = 2, int64_t rank = 4) {
+    return parity_with(expected_of(source, asked, targets, dropout, threads, rank), device, asked);
+}
+
 /**
  * Gate 3. In bf16 what is rounded 2⁻⁹ everywhere differs by 2–4 % in the worst tensor of these models, whose random logits and
- * attention are far less forgiving than trained ones: the direction must hold, and the size within 4e-2.
+ * attention are far less forgiving than trained ones: the direction must hold, and the size within 4e-2. In single precision the sums of
+ * a real model's widths differ by more than those of tiny ones: `fp32` says how much is allowed.
  */
-inline void gate_3(const std::string & name, bool narrow, const DeviceParity & p) {
+inline void gate_3(const std::string & name, bool narrow, const DeviceParity & p, double fp32 = 1e-5) {
     std::printf("%s gate 3 %s: log-probs %.1e gradients %.1e cosine %.6f (%s)\n", name.c_str(), narrow ? "bf16" : "fp32", p.logprobs, p.gradients, p.cosine, p.worst.c_str());
     CHECK(p.logprobs <= (narrow ? 1e-2 : 1e-5), "%s: %g", name.c_str(), p.logprobs);
-    CHECK(p.gradients <= (narrow ? 4e-2 : 1e-5), "%s: %g at %s", name.c_str(), p.gradients, p.worst.c_str());
+    CHECK(p.gradients <= (narrow ? 4e-2 : fp32), "%s: %g at %s", name.c_str(), p.gradients, p.worst.c_str());
     CHECK(p.cosine >= 0.999, "%s: %g", name.c_str(), p.cosine);
 }
 
@@ -140,7 +173,8 @@ inline void gate_3(const std::string & name, bool narrow, const DeviceParity & p
 inline void gate_5(const std::string & name, Backend & device, const std::string & path, const Asked & asked, int parts, double tolerance) {
     Transformer cpu(path, 2);
     const std::vector<Target> targets = targets_of(cpu.shape());
-    const AdamW step{0.01, 0.9, 0.95, 1e-8, 0.01, 1};
+    // The epsilon is far above the gradients' rounding: below it Adam takes whole steps by the sign of what is rounding alone.
+    const AdamW step{0.01, 0.9, 0.95, 1e-5, 0.01, 1};
     std::vector<std::vector<float>> weights;
     for (int run = 0; run < 2; run++) {
         Adapter a = device_test_adapter(cpu.shape(), targets, 0);

@@ -25,6 +25,7 @@ struct Hour {
     int64_t rows, length;   // of the large pass
     std::vector<int64_t> ranks;
     int steps;
+    double fp32; // allowed of gradients in single precision, relative
 };
 
 inline int hour_threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
@@ -55,14 +56,14 @@ inline HourRequest hour_request(int64_t vocabulary, const std::vector<int32_t> &
 
 inline AdapterShape hour_adapter(const ModelShape & shape, int64_t rank, double dropout) { return {rank, 2.0 * static_cast<double>(rank), 5, targets_of(shape), dropout}; }
 
-/** One pass over rows × length tokens, against the CPU. */
-inline void hour_large(const Hour & h) {
+/** One pass over rows × length tokens in each precision, against the CPU. */
+inline void hour_large(const Hour & h, const std::vector<Number> & precisions) {
     const ModelSource source(h.shape, h.type);
-    const std::unique_ptr<Backend> device = h.gpu.open(source, hour_threads(), h.precision);
-    const bool narrow = h.precision == Number::bf16;
     const std::vector<int64_t> lengths(static_cast<size_t>(h.rows), h.length);
-    const Asked asked = asked_of(test_batch(h.shape.vocabulary, lengths, 11), !narrow);
-    gate_3("a large pass", narrow, parity_with_cpu(*device, source, asked, targets_of(device->shape()), 0, hour_threads()));
+    const Asked asked = asked_of(test_batch(h.shape.vocabulary, lengths, 11), false);
+    const Expected expected = expected_of(source, asked, targets_of(h.shape), 0, hour_threads());
+    for (Number precision : precisions)
+        gate_3("a large pass", precision == Number::bf16, parity_with(expected, *h.gpu.open(source, hour_threads(), precision), asked), h.fp32);
 }
 
 /** A run's losses and its adapter's hash, as text: equal only when every bit is. */
@@ -101,7 +102,7 @@ inline void hour_products(const Hour & h) {
         for (int64_t length : {2, 77}) {
             const Asked asked = asked_of(test_batch(shape.vocabulary, {length, 3}, 7), !narrow);
             if (asked.asks.empty()) continue;
-            gate_3("rank " + std::to_string(rank) + ", " + std::to_string(length) + " tokens", narrow, parity_with_cpu(*device, source, asked, targets_of(shape), 0, hour_threads(), rank));
+            gate_3("rank " + std::to_string(rank) + ", " + std::to_string(length) + " tokens", narrow, parity_with_cpu(*device, source, asked, targets_of(shape), 0, hour_threads(), rank), h.fp32);
         }
 }
 

@@ -160,12 +160,29 @@ public:
     float most(float value) const {
         return over_block(value, [](float a, float b) { return fmaxf(a, b); });
     }
-    float shuffle_xor(float value, int mask) const {
+    float shuffle_xor(float value, int mask) const { return shuffle(value, lane() ^ mask); }
+    float shuffle(float value, int from) const {
         grid_.values_[static_cast<size_t>(thread_)] = value;
         grid_.meet_warp(thread_);
-        const float other = grid_.values_[static_cast<size_t>(thread_ ^ mask)];
+        const float other = grid_.values_[static_cast<size_t>(thread_ / 32 * 32 + from)];
         grid_.meet_warp(thread_);
         return other;
+    }
+
+    /** Until the thread waits, NaNs stand there: whoever reads too early, or what is overwritten too early, is found. */
+    void copy_16(Bf16 * to, const Bf16 * from, bool real) const {
+        if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) throw std::logic_error("a copy that is not aligned to 16 bytes");
+        std::memset(to, 0xff, 16);
+        copies_.push_back({to, real ? from : nullptr});
+    }
+    void wait_copies() const {
+        for (const auto & [to, from] : copies_) {
+            if (from)
+                std::memcpy(to, from, 16);
+            else
+                std::memset(to, 0, 16);
+        }
+        copies_.clear();
     }
 
     /** Four matrices of 8 × 8 values of 16 bits: lane i names row i % 8 of matrix i / 8 and gets values 2 (lane % 4), + 1 of row lane / 4. */
@@ -229,6 +246,7 @@ private:
 
     EmulatedGrid & grid_;
     int thread_;
+    mutable std::vector<std::pair<Bf16 *, const Bf16 *>> copies_; // begun and not waited for
 };
 
 /** What goes wrong on an emulated device, and what it was asked for. */

@@ -4,12 +4,13 @@
 #
 #     native/test/on_device.sh [folder for the logs and the table]
 #
-# BUILD names another build folder, which is then taken as it is. For the peer: PEER_PYTHON=python with torch, transformers,
-# peft and gguf, PEER_MODEL=model.gguf (see native/bench/compare.py); without them it counts as not run.
+# BUILD names another build folder, which is then taken as it is. ONLY='hello|gradients' runs the steps whose names match. STEP_SECONDS=n
+# ends a step after so long, as failed. For the peer: PEER_PYTHON=python with torch, transformers and peft, PEER="--shape llama-8b" or what else
+# native/bench/compare.py takes; without them it counts as not run.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." || exit 2
 out=$(mkdir -p "${1:-build/on-device}" && cd "${1:-build/on-device}" && pwd) || exit 2
-build=${BUILD:-build}
+export out build=${BUILD:-build}
 table="$out/table.txt"
 : > "$table"
 worst=0
@@ -20,8 +21,9 @@ row() { printf '%-10s %6s  %s\n' "$1" "$2" "$3" | tee -a "$table"; }
 step() {
   local name=$1 begin=$SECONDS status log
   shift
+  [[ $name =~ ${ONLY:-.} ]] || return
   log="$out/$(printf '%s' "$name" | tr -c 'a-zA-Z0-9' '-').log"
-  "$@" > "$log" 2>&1 < /dev/null
+  timeout -k 5 "${STEP_SECONDS:-0}" bash -c '"$@"' step "$@" > "$log" 2>&1 < /dev/null
   status=$?
   if [ $status -eq 0 ]; then
     row passed "$((SECONDS - begin)) s" "$name"
@@ -93,14 +95,16 @@ rows() {
     }' "$1" "$2"
 }
 
-# bench SHAPE LENGTH: at least 50 timed steps, on the GPU.
+# bench SHAPE LENGTH: fifty timed steps of 4,096 tokens, on the GPU.
 bench() {
   local shape=$1 length=$2 file="$out/rows-$2.jsonl" figures
   rows "$length" 64 > "$file" || return
-  figures=$(bin/plumbline bench train --json --shape "$shape" --quant q4_k --rows "$file" --rank 16 --batch $((16384 / length)) --steps 60 --warmup 10) || return
+  figures=$(bin/plumbline bench train --json --shape "$shape" --quant q4_k --rows "$file" --rank 16 --batch $((4096 / length)) --steps 55 --warmup 5) || { printf "%s\n" "$figures"; return 1; }
   printf '%s\n' "$figures"
   case $figures in *'"device":"cuda"'*) return 0 ;; *) echo "it did not train on the GPU"; return 1 ;; esac
 }
+
+export -f make_build hello same while_filled rows bench
 
 [ -n "${BUILD:-}" ] || step "build" make_build
 step "hello: the worker can use the GPU" hello
@@ -114,9 +118,7 @@ for precision in fp32 bf16; do
     step "gradients, $architecture, $precision" "$build/cuda_gradient_test" build/fixtures "$architecture" "$precision"
   done
 done
-for precision in fp32 bf16; do
-  step "two layers of an 8B model, 2 × 4096 tokens, against the CPU, $precision" "$build/cuda_hour_test" large "$precision"
-done
+step "two layers of an 8B model, 2 × 4096 tokens, against the CPU, fp32 and bf16" "$build/cuda_hour_test" large
 for softs in 0 20 64; do
   steps="$build/cuda_hour_test steps $softs bf16"
   step "the same bits in two processes, 20 steps, $softs soft targets" same "$steps" "$steps"
@@ -134,9 +136,10 @@ for shape in smollm2-135m llama-8b; do
     step "bench: $shape, rows of $length tokens" bench "$shape" "$length"
   done
 done
-if [ -n "${PEER_PYTHON:-}" ] && [ -n "${PEER_MODEL:-}" ]; then
-  step "bench: beside the peer" "$PEER_PYTHON" native/bench/compare.py --model "$PEER_MODEL" --device cuda --dtype bfloat16
-else
+if [ -n "${PEER_PYTHON:-}" ] && [ -n "${PEER:-}" ]; then
+  # shellcheck disable=SC2086 # PEER is several words
+  step "bench: beside the peer" "$PEER_PYTHON" native/bench/compare.py $PEER --device cuda --dtype bfloat16
+elif [[ "bench: beside the peer" =~ ${ONLY:-.} ]]; then
   not_run "bench: beside the peer"
 fi
 

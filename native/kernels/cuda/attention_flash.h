@@ -1,7 +1,8 @@
 // Causal attention in tiles on the matrix units (Dao, "FlashAttention-2", 2023): bf16 in, sums in single precision, scores never
 // in memory. 128 threads own a tile of 64 queries (or 64 keys) of a row, a warp 16 of them, and walk over the other side in
-// tiles. The backward pass has one kernel for dq and one for dk and dv, each owning what it writes: five products would do where
-// these take seven, but nothing is added by atomics, so the sums are the same every time.
+// tiles, each of which is copied while the one before it is computed with. The backward pass has one kernel for dq and one for dk and dv,
+// each owning what it writes: five products would do where these take seven, but nothing is added by atomics, so the sums are the same
+// every time.
 //
 // Fragments, of the instruction mma.m16n8k16 (g = lane / 4, t = lane % 4): A holds rows g, g + 8 and columns 2t, 2t + 1, 2t + 8,
 // 2t + 9; B holds rows (of k) 2t, 2t + 1, 2t + 8, 2t + 9 of column g; C holds rows g, g + 8 and columns 2t, 2t + 1. Two C's side by
@@ -23,24 +24,26 @@ template <int d> struct Flash {
     static_assert(d % 16 == 0, "");
     static constexpr int stride = d + 8; // of a row in shared memory: 16 bytes more, so that rows start in different banks
     static constexpr int streamed_forward = d <= 128 ? 64 : 32;
-    static constexpr int streamed_backward = 32;
+    static constexpr int streamed_backward = d <= 128 ? 32 : 16;
     static constexpr int tile_bytes(int rows) { return rows * stride * 2; }
     static constexpr int forward_bytes = tile_bytes(flash_rows) + 2 * tile_bytes(streamed_forward);
-    static constexpr int dq_bytes = 2 * tile_bytes(flash_rows) + 2 * tile_bytes(streamed_backward);
-    static constexpr int dkv_bytes = 2 * tile_bytes(flash_rows) + 2 * tile_bytes(streamed_backward);
+    static constexpr int backward_bytes = 2 * tile_bytes(flash_rows) + 4 * tile_bytes(streamed_backward);
     static constexpr int most_shared = 99 * 1024; // of a block on the least of the devices, compute capability 8.6 and 8.9
-    static_assert(forward_bytes <= most_shared && dq_bytes <= most_shared && dkv_bytes <= most_shared, "more shared memory than a block can have");
+    static_assert(forward_bytes <= most_shared && backward_bytes <= most_shared, "more shared memory than a block can have");
 };
 
+constexpr float log2_of_e = 1.4426950408889634f, ln_of_2 = 0.6931471805599453f;
 
-/** Rows [first, first + rows) of a head into shared memory; what lies at or behind end becomes 0. from stands at the head. */
-template <int d, int rows, class Block> DEVICE void load_tile(const Block & block, const Bf16 * from, int64_t stride, int64_t first, int64_t end, Bf16 * to) {
+/**
+ * Begins to copy rows [first, first + rows) of a head into shared memory; what lies at or behind end becomes 0. from stands at the head.
+ * The rows are there for the block after wait_copies() by each of its threads and sync().
+ */
+template <int d, int rows, class Block> DEVICE void copy_tile(const Block & block, const Bf16 * from, int64_t stride, int32_t first, int32_t end, Bf16 * to) {
     constexpr int chunks = d / 8;
     for (int i = block.thread(); i < rows * chunks; i += flash_threads) {
         const int row = i / chunks, column = i % chunks * 8;
-        Chunk<Bf16, 8> chunk{};
-        if (first + row < end) chunk = chunk_at<Bf16, 8>(from + (first + row) * stride + column);
-        put_chunk(to + row * Flash<d>::stride + column, chunk);
+        const bool real = first + row < end;
+        block.copy_16(to + row * Flash<d>::stride + column, from + (real ? first + row : 0) * stride + column, real);
     }
 }
 
@@ -85,7 +88,7 @@ template <class Block> DEVICE void put_pair(const Block & block, Bf16 * to, floa
 
 /** Writes the warp's 16 rows of C, scaled by row; rows at or behind end are nobody's. to stands at the head. */
 template <int d, class Block>
-DEVICE void store_rows(const Block & block, const float (&c)[d / 8][4], float scale_low, float scale_high, Bf16 * to, int64_t stride, int64_t first, int64_t end) {
+DEVICE void store_rows(const Block & block, const float (&c)[d / 8][4], float scale_low, float scale_high, Bf16 * to, int64_t stride, int32_t first, int32_t end) {
     const int64_t low = first + block.lane() / 4, high = low + 8;
     const int column = block.lane() % 4 * 2;
 #pragma unroll
@@ -95,7 +98,7 @@ DEVICE void store_rows(const Block & block, const float (&c)[d / 8][4], float sc
     }
 }
 
-DEVICE bool sees(int64_t query, int64_t key, int64_t window) { return key <= query && (window == 0 || key > query - window); }
+DEVICE bool sees(int32_t query, int32_t key, int32_t window) { return key <= query && (window == 0 || key > query - window); }
 
 /** The warp's 16 queries of the block's tile and head: what the forward kernel and that of dq have alike. */
 template <int d> struct FlashQueries {
@@ -103,51 +106,59 @@ template <int d> struct FlashQueries {
     int64_t head, kv;      // kv: where the group's key/value head stands in a row
     Bf16 * q;              // [64, d] in shared memory, at its beginning
     int own;               // where the warp's rows stand in it
-    int64_t low, high;     // the thread's two queries
-    int64_t start, last;   // keys: the first that any of them sees, one past the last
+    int32_t window;
+    int32_t low, high;     // the thread's two queries
+    int32_t start, last;   // keys: the first that any of them sees, one past the last
     template <class Block> DEVICE FlashQueries(const Block & block, const AttentionInputs<Bf16> & in, const Tile & of)
-        : tile(of), head(block.y()), kv(block.y() / in.group * d), q(block.template shared<Bf16>(0)), own(block.warp() * 16 * Flash<d>::stride),
-          low(of.first + block.warp() * 16 + block.lane() / 4), high(low + 8), start(first_visible(of.begin, of.first, in.window)),
+        : tile(of), head(block.y()), kv(block.y() / in.group * d), q(block.template shared<Bf16>(0)), own(block.warp() * 16 * Flash<d>::stride), window(static_cast<int32_t>(in.window)),
+          low(of.first + block.warp() * 16 + block.lane() / 4), high(low + 8), start(static_cast<int32_t>(first_visible(of.begin, of.first, in.window))),
           last(of.first + flash_rows < of.end ? of.first + flash_rows : of.end) {
-        load_tile<d, flash_rows>(block, in.q + head * d, in.q_stride, tile.first, tile.end, q);
+        copy_tile<d, flash_rows>(block, in.q + head * d, in.q_stride, tile.first, tile.end, q);
     }
-    /** Keys and values from j on, when nobody needs those before them any more. */
-    template <int n, class Block> DEVICE void next_keys(const Block & block, const AttentionInputs<Bf16> & in, int64_t j, Bf16 * k, Bf16 * v) const {
-        block.sync();
-        load_tile<d, n>(block, in.k + kv, in.k_stride, j, tile.end, k);
-        load_tile<d, n>(block, in.v + kv, in.v_stride, j, tile.end, v);
-        block.sync();
+    template <int n, class Block> DEVICE void copy_keys(const Block & block, const AttentionInputs<Bf16> & in, int32_t j, Bf16 * k) const {
+        copy_tile<d, n>(block, in.k + kv, in.k_stride, j, tile.end, k);
     }
+    template <int n, class Block> DEVICE void copy_values(const Block & block, const AttentionInputs<Bf16> & in, int32_t j, Bf16 * v) const {
+        copy_tile<d, n>(block, in.v + kv, in.v_stride, j, tile.end, v);
+    }
+    /** Whether every query of the tile sees every one of the n keys from j on. */
+    DEVICE bool whole(int32_t j, int n) const { return window == 0 && j + n - 1 <= tile.first; }
 };
 
 template <int d> struct FlashForward {
     AttentionInputs<Bf16> in;
-    const Tile * tiles; // the block's x
-    Bf16 * out;         // [tokens, heads · d]
-    float * lse;        // [tokens, heads]
+    const Tile * last_tile; // the blocks' x goes backwards from it: the late tiles of a row take longest and begin first
+    Bf16 * out;             // [tokens, heads · d]
+    float * lse;            // [tokens, heads]
     template <class Block> DEVICE void operator()(const Block & block) const {
         constexpr int n = Flash<d>::streamed_forward;
-        const Tile tile = tiles[block.x()];
+        const Tile tile = last_tile[-block.x()];
         if (tile.end == 0) return;
         const FlashQueries<d> queries(block, in, tile);
-        const int64_t low = queries.low, high = queries.high;
+        const int32_t low = queries.low, high = queries.high;
         Bf16 * k = queries.q + flash_rows * Flash<d>::stride;
         Bf16 * v = k + n * Flash<d>::stride;
+        const float scale = in.scale * log2_of_e; // scores are exponents of two
 
         float o[d / 8][4] = {};
         float most_low = -INFINITY, most_high = -INFINITY, sum_low = 0, sum_high = 0;
-        for (int64_t j = queries.start; j < queries.last; j += n) {
-            queries.template next_keys<n>(block, in, j, k, v);
+        queries.template copy_keys<n>(block, in, queries.start, k);
+        for (int32_t j = queries.start; j < queries.last; j += n) {
+            // Values arrive while scores are computed, the next keys while values are added up.
+            block.wait_copies();
+            block.sync();
+            queries.template copy_values<n>(block, in, j, v);
             float s[n / 8][4] = {};
             multiply_rows<d, n>(block, queries.q + queries.own, k, s);
+            const bool whole = queries.whole(j, n);
             float top_low = most_low, top_high = most_high;
 #pragma unroll
             for (int i = 0; i < n / 8; i++)
 #pragma unroll
                 for (int c = 0; c < 2; c++) {
-                    const int64_t key = j + i * 8 + block.lane() % 4 * 2 + c;
-                    s[i][c] = sees(low, key, in.window) ? s[i][c] * in.scale : -INFINITY;
-                    s[i][c + 2] = sees(high, key, in.window) ? s[i][c + 2] * in.scale : -INFINITY;
+                    const int32_t key = j + i * 8 + block.lane() % 4 * 2 + c;
+                    s[i][c] = whole || sees(low, key, queries.window) ? s[i][c] * scale : -INFINITY;
+                    s[i][c + 2] = whole || sees(high, key, queries.window) ? s[i][c + 2] * scale : -INFINITY;
                     top_low = fmaxf(top_low, s[i][c]);
                     top_high = fmaxf(top_high, s[i][c + 2]);
                 }
@@ -157,7 +168,7 @@ template <int d> struct FlashForward {
             top_high = fmaxf(top_high, block.shuffle_xor(top_high, 2));
             // A query that has seen no key yet has nothing to shrink, and −∞ − −∞ is no number.
             const float base_low = top_low == -INFINITY ? 0 : top_low, base_high = top_high == -INFINITY ? 0 : top_high;
-            const float shrink_low = expf(most_low - base_low), shrink_high = expf(most_high - base_high);
+            const float shrink_low = exp2f(most_low - base_low), shrink_high = exp2f(most_high - base_high);
             most_low = top_low;
             most_high = top_high;
             sum_low *= shrink_low;
@@ -166,8 +177,8 @@ template <int d> struct FlashForward {
             for (int i = 0; i < n / 8; i++)
 #pragma unroll
                 for (int c = 0; c < 2; c++) {
-                    s[i][c] = expf(s[i][c] - base_low);
-                    s[i][c + 2] = expf(s[i][c + 2] - base_high);
+                    s[i][c] = exp2f(s[i][c] - base_low);
+                    s[i][c + 2] = exp2f(s[i][c + 2] - base_high);
                     sum_low += s[i][c];
                     sum_high += s[i][c + 2];
                 }
@@ -178,6 +189,9 @@ template <int d> struct FlashForward {
                 o[i][2] *= shrink_high;
                 o[i][3] *= shrink_high;
             }
+            block.wait_copies();
+            block.sync();
+            if (j + n < queries.last) queries.template copy_keys<n>(block, in, j + n, k);
             multiply_columns<d, n>(block, s, v, o);
         }
         sum_low += block.shuffle_xor(sum_low, 1);
@@ -186,42 +200,54 @@ template <int d> struct FlashForward {
         sum_high += block.shuffle_xor(sum_high, 2);
         store_rows<d>(block, o, 1.0f / sum_low, 1.0f / sum_high, out + queries.head * d, in.heads * d, tile.first + block.warp() * 16, tile.end);
         if (block.lane() % 4 == 0) {
-            if (low < tile.end) lse[low * in.heads + queries.head] = most_low + logf(sum_low);
-            if (high < tile.end) lse[high * in.heads + queries.head] = most_high + logf(sum_high);
+            if (low < tile.end) lse[low * in.heads + queries.head] = most_low * ln_of_2 + logf(sum_low);
+            if (high < tile.end) lse[high * in.heads + queries.head] = most_high * ln_of_2 + logf(sum_high);
         }
     }
 };
 
 template <int d> struct FlashDq {
     AttentionInputs<Bf16> in;
-    const Tile * tiles;
+    const Tile * last_tile; // as in the forward kernel
     AttentionGradients<Bf16> g;
     template <class Block> DEVICE void operator()(const Block & block) const {
-        constexpr int n = Flash<d>::streamed_backward;
-        const Tile tile = tiles[block.x()];
+        constexpr int n = Flash<d>::streamed_backward, stride = Flash<d>::stride;
+        const Tile tile = last_tile[-block.x()];
         if (tile.end == 0) return;
         const FlashQueries<d> queries(block, in, tile);
-        const int64_t head = queries.head, low = queries.low, high = queries.high;
-        Bf16 * dout = queries.q + flash_rows * Flash<d>::stride;
-        Bf16 * k = dout + flash_rows * Flash<d>::stride;
-        Bf16 * v = k + n * Flash<d>::stride;
-        load_tile<d, flash_rows>(block, g.dout + head * d, in.heads * d, tile.first, tile.end, dout);
-        const float lse_low = low < tile.end ? g.lse[low * in.heads + head] : 0, lse_high = high < tile.end ? g.lse[high * in.heads + head] : 0;
+        const int64_t head = queries.head;
+        const int32_t low = queries.low, high = queries.high;
+        Bf16 * dout = queries.q + flash_rows * stride;
+        Bf16 * streamed = dout + flash_rows * stride; // two tiles of keys and values in turn
+        copy_tile<d, flash_rows>(block, g.dout + head * d, in.heads * d, tile.first, tile.end, dout);
+        // Behind the row's end q and dout are 0, and with lse and delta of 0 so is the gradient.
+        const float lse_low = low < tile.end ? g.lse[low * in.heads + head] * log2_of_e : 0, lse_high = high < tile.end ? g.lse[high * in.heads + head] * log2_of_e : 0;
         const float delta_low = low < tile.end ? g.delta[low * in.heads + head] : 0, delta_high = high < tile.end ? g.delta[high * in.heads + head] : 0;
+        const float scale = in.scale * log2_of_e;
+        const auto copy = [&](int32_t j, int turn) {
+            queries.template copy_keys<n>(block, in, j, streamed + turn * 2 * n * stride);
+            queries.template copy_values<n>(block, in, j, streamed + (turn * 2 + 1) * n * stride);
+        };
 
         float dq[d / 8][4] = {};
-        for (int64_t j = queries.start; j < queries.last; j += n) {
-            queries.template next_keys<n>(block, in, j, k, v);
+        copy(queries.start, 0);
+        int turn = 0;
+        for (int32_t j = queries.start; j < queries.last; j += n, turn ^= 1) {
+            block.wait_copies();
+            block.sync(); // the tile is there, and nobody needs the one before it
+            if (j + n < queries.last) copy(j + n, turn ^ 1);
+            const Bf16 *k = streamed + turn * 2 * n * stride, *v = k + n * stride;
             float s[n / 8][4] = {}, dp[n / 8][4] = {};
             multiply_rows<d, n>(block, queries.q + queries.own, k, s);
             multiply_rows<d, n>(block, dout + queries.own, v, dp);
+            const bool whole = queries.whole(j, n);
 #pragma unroll
             for (int i = 0; i < n / 8; i++)
 #pragma unroll
                 for (int c = 0; c < 2; c++) {
-                    const int64_t key = j + i * 8 + block.lane() % 4 * 2 + c;
-                    s[i][c] = low < tile.end && sees(low, key, in.window) ? expf(s[i][c] * in.scale - lse_low) * (dp[i][c] - delta_low) : 0;
-                    s[i][c + 2] = high < tile.end && sees(high, key, in.window) ? expf(s[i][c + 2] * in.scale - lse_high) * (dp[i][c + 2] - delta_high) : 0;
+                    const int32_t key = j + i * 8 + block.lane() % 4 * 2 + c;
+                    s[i][c] = whole || sees(low, key, queries.window) ? exp2f(s[i][c] * scale - lse_low) * (dp[i][c] - delta_low) : 0;
+                    s[i][c + 2] = whole || sees(high, key, queries.window) ? exp2f(s[i][c + 2] * scale - lse_high) * (dp[i][c + 2] - delta_high) : 0;
                 }
             multiply_columns<d, n>(block, s, k, dq);
         }
@@ -232,50 +258,67 @@ template <int d> struct FlashDq {
 /** The block's y is the key/value head. Scores are transposed: a warp owns 16 keys. */
 template <int d> struct FlashDkv {
     AttentionInputs<Bf16> in;
-    const Tile * tiles;
+    const Tile * tiles; // the block's x: the first tiles of a row take longest and begin first
     AttentionGradients<Bf16> g;
     template <class Block> DEVICE void operator()(const Block & block) const {
-        constexpr int n = Flash<d>::streamed_backward;
+        constexpr int n = Flash<d>::streamed_backward, stride = Flash<d>::stride;
         const Tile tile = tiles[block.x()];
         if (tile.end == 0) return;
         const int64_t kv = block.y() * d;
+        const auto window = static_cast<int32_t>(in.window);
         Bf16 * k = block.template shared<Bf16>(0);
-        Bf16 * v = k + flash_rows * Flash<d>::stride;
-        Bf16 * q = v + flash_rows * Flash<d>::stride;
-        Bf16 * dout = q + n * Flash<d>::stride;
-        load_tile<d, flash_rows>(block, in.k + kv, in.k_stride, tile.first, tile.end, k);
-        load_tile<d, flash_rows>(block, in.v + kv, in.v_stride, tile.first, tile.end, v);
-        const int own = block.warp() * 16 * Flash<d>::stride;
-        const int64_t low = tile.first + block.warp() * 16 + block.lane() / 4, high = low + 8;
+        Bf16 * v = k + flash_rows * stride;
+        Bf16 * streamed = v + flash_rows * stride; // two tiles of queries and dout in turn
+        copy_tile<d, flash_rows>(block, in.k + kv, in.k_stride, tile.first, tile.end, k);
+        copy_tile<d, flash_rows>(block, in.v + kv, in.v_stride, tile.first, tile.end, v);
+        const int own = block.warp() * 16 * stride;
+        const int32_t low = tile.first + block.warp() * 16 + block.lane() / 4, high = low + 8;
+        const float scale = in.scale * log2_of_e;
+
+        // The last query that sees a key of this tile is window − 1 behind the tile's last key.
+        const int32_t reach = tile.first + flash_rows - 1 + window;
+        const int32_t end = window > 0 && reach < tile.end ? reach : tile.end;
+        const int32_t of_head = (end - tile.first + n - 1) / n, all = of_head * static_cast<int32_t>(in.group);
+        const auto head_at = [&](int32_t at) { return block.y() * in.group + at / of_head; };
+        const auto query_at = [&](int32_t at) { return tile.first + at % of_head * n; };
+        const auto copy = [&](int32_t at, int turn) {
+            Bf16 * q = streamed + turn * 2 * n * stride;
+            copy_tile<d, n>(block, in.q + head_at(at) * d, in.q_stride, query_at(at), tile.end, q);
+            copy_tile<d, n>(block, g.dout + head_at(at) * d, in.heads * d, query_at(at), tile.end, q + n * stride);
+        };
 
         float dk[d / 8][4] = {}, dv[d / 8][4] = {};
-        // The last query that sees a key of this tile is window − 1 behind the tile's last key.
-        const int64_t reach = tile.first + flash_rows - 1 + in.window;
-        const int64_t end = in.window > 0 && reach < tile.end ? reach : tile.end;
-        for (int64_t head = block.y() * in.group; head < (block.y() + 1) * in.group; head++)
-            for (int64_t j = tile.first; j < end; j += n) {
-                block.sync();
-                load_tile<d, n>(block, in.q + head * d, in.q_stride, j, tile.end, q);
-                load_tile<d, n>(block, g.dout + head * d, in.heads * d, j, tile.end, dout);
-                block.sync();
-                float s[n / 8][4] = {}, dp[n / 8][4] = {};
-                multiply_rows<d, n>(block, k + own, q, s);
-                multiply_rows<d, n>(block, v + own, dout, dp);
+        copy(0, 0);
+        int turn = 0;
+        for (int32_t at = 0; at < all; at++, turn ^= 1) {
+            block.wait_copies();
+            block.sync(); // the tile is there, and nobody needs the one before it
+            if (at + 1 < all) copy(at + 1, turn ^ 1);
+            const Bf16 *q = streamed + turn * 2 * n * stride, *dout = q + n * stride;
+            const int32_t j = query_at(at), mine = j + block.lane();
+            // A lane reads what belongs to one query; the others get it from there. Behind the row's end q and dout are 0, and with lse and
+            // delta of 0 so is what they add.
+            const bool real = mine < tile.end && block.lane() < n;
+            const float lse_mine = real ? g.lse[mine * in.heads + head_at(at)] * log2_of_e : 0, delta_mine = real ? g.delta[mine * in.heads + head_at(at)] : 0;
+            float s[n / 8][4] = {}, dp[n / 8][4] = {};
+            multiply_rows<d, n>(block, k + own, q, s);
+            multiply_rows<d, n>(block, v + own, dout, dp);
+            const bool whole = window == 0 && j >= tile.first + flash_rows - 1;
 #pragma unroll
-                for (int i = 0; i < n / 8; i++)
+            for (int i = 0; i < n / 8; i++)
 #pragma unroll
-                    for (int c = 0; c < 2; c++) {
-                        const int64_t query = j + i * 8 + block.lane() % 4 * 2 + c, at = query * in.heads + head;
-                        const bool real = query < tile.end;
-                        const float lse = real ? g.lse[at] : 0, delta = real ? g.delta[at] : 0;
-                        s[i][c] = real && sees(query, low, in.window) ? expf(s[i][c] * in.scale - lse) : 0;
-                        s[i][c + 2] = real && sees(query, high, in.window) ? expf(s[i][c + 2] * in.scale - lse) : 0;
-                        dp[i][c] = s[i][c] * (dp[i][c] - delta);
-                        dp[i][c + 2] = s[i][c + 2] * (dp[i][c + 2] - delta);
-                    }
-                multiply_columns<d, n>(block, s, dout, dv);
-                multiply_columns<d, n>(block, dp, q, dk);
-            }
+                for (int c = 0; c < 2; c++) {
+                    const int of = i * 8 + block.lane() % 4 * 2 + c;
+                    const int32_t query = j + of;
+                    const float lse = block.shuffle(lse_mine, of), delta = block.shuffle(delta_mine, of);
+                    s[i][c] = whole || sees(query, low, window) ? exp2f(s[i][c] * scale - lse) : 0;
+                    s[i][c + 2] = whole || sees(query, high, window) ? exp2f(s[i][c + 2] * scale - lse) : 0;
+                    dp[i][c] = s[i][c] * (dp[i][c] - delta);
+                    dp[i][c + 2] = s[i][c + 2] * (dp[i][c + 2] - delta);
+                }
+            multiply_columns<d, n>(block, s, dout, dv);
+            multiply_columns<d, n>(block, dp, q, dk);
+        }
         store_rows<d>(block, dk, in.scale, in.scale, g.dk + kv, g.dk_stride, tile.first + block.warp() * 16, tile.end);
         store_rows<d>(block, dv, 1, 1, g.dv + kv, g.dv_stride, tile.first + block.warp() * 16, tile.end);
     }

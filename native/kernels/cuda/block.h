@@ -4,7 +4,9 @@
 //
 // run once by every thread of every block. Block offers: thread(), threads(), x(), y() (of the block in the grid), sync(),
 // shared<T>(byte_offset), sum(float) and most(float) over the whole block (all its threads must call them), and of a warp:
-// shuffle_xor(float, mask), load_matrices(), load_matrices_transposed(), multiply(), as the device's instructions of those names.
+// shuffle_xor(float, mask), shuffle(float, lane), load_matrices(), load_matrices_transposed(), multiply(), as the device's instructions of
+// those names; and copies into shared memory that go on beside the computing: copy_16(to, from, real) begins one of 16 bytes, zeros where it
+// is not real, and wait_copies() waits for all that its own thread began.
 // nvcc compiles a kernel for the device, the host's compiler compiles the same lines for the emulator: what the tests prove
 // without a device is what a device runs.
 #pragma once

@@ -1,5 +1,5 @@
-// Values of GGUF's quantised blocks, one by one: value(block, i) is what ggml's dequantisation writes at place i. Reading value by
-// value keeps every type a few lines; neighbouring threads read neighbouring bytes, so the memory is what bounds it.
+// Values of GGUF's quantised blocks, one by one: a value is its level times its step, less its offset, as ggml's dequantisation has it.
+// Eight values that begin at a multiple of eight have step and offset in common.
 #pragma once
 #include <ggml.h>
 
@@ -12,115 +12,147 @@ namespace gpu {
 /** Two bytes of a block, which always starts at an even address. */
 DEVICE float half_at(const uint8_t * at) { return half_value(*reinterpret_cast<const uint16_t *>(at)); }
 
+/** What a level is multiplied with, and what is taken off then. */
+struct Step {
+    float factor, offset;
+};
+
+/** step(block, i) and level(block, i) of the value at place i. */
 template <ggml_type type> struct Quantised;
 
-template <> struct Quantised<GGML_TYPE_F32> {
-    static constexpr int values = 1, bytes = 4;
-    static DEVICE float value(const uint8_t * b, int) { return *reinterpret_cast<const float *>(b); }
+struct Unquantised {
+    static constexpr int values = 1;
+    static DEVICE Step step(const uint8_t *, int) { return {1, 0}; }
 };
-template <> struct Quantised<GGML_TYPE_F16> {
-    static constexpr int values = 1, bytes = 2;
-    static DEVICE float value(const uint8_t * b, int) { return half_at(b); }
+template <> struct Quantised<GGML_TYPE_F32> : Unquantised {
+    static constexpr int bytes = 4;
+    static DEVICE float level(const uint8_t * b, int) { return *reinterpret_cast<const float *>(b); }
 };
-template <> struct Quantised<GGML_TYPE_BF16> {
-    static constexpr int values = 1, bytes = 2;
-    static DEVICE float value(const uint8_t * b, int) { return get(*reinterpret_cast<const Bf16 *>(b)); }
+template <> struct Quantised<GGML_TYPE_F16> : Unquantised {
+    static constexpr int bytes = 2;
+    static DEVICE float level(const uint8_t * b, int) { return half_at(b); }
+};
+template <> struct Quantised<GGML_TYPE_BF16> : Unquantised {
+    static constexpr int bytes = 2;
+    static DEVICE float level(const uint8_t * b, int) { return get(*reinterpret_cast<const Bf16 *>(b)); }
 };
 
-/** Low nibbles hold the first half of the block, high nibbles the second. */
-DEVICE int split_nibble(const uint8_t * q, int i, int half) { return i < half ? q[i] & 15 : q[i - half] >> 4; }
+/** Low nibbles of 16 bytes hold the first half of 32 values, high nibbles the second. */
+DEVICE int nibble(const uint8_t * q, int i) { return q[i % 16] >> (i / 16 * 4) & 15; }
+DEVICE int bit(const uint8_t * bits, int i) { return bits[i / 8] >> (i % 8) & 1; }
 
 template <> struct Quantised<GGML_TYPE_Q4_0> { // d, 16 × 2 nibbles
     static constexpr int values = 32, bytes = 18;
-    static DEVICE float value(const uint8_t * b, int i) { return static_cast<float>(split_nibble(b + 2, i, 16) - 8) * half_at(b); }
+    static DEVICE Step step(const uint8_t * b, int) { return {half_at(b), 0}; }
+    static DEVICE float level(const uint8_t * b, int i) { return static_cast<float>(nibble(b + 2, i) - 8); }
 };
 template <> struct Quantised<GGML_TYPE_Q4_1> { // d, m, 16 × 2 nibbles
     static constexpr int values = 32, bytes = 20;
-    static DEVICE float value(const uint8_t * b, int i) { return static_cast<float>(split_nibble(b + 4, i, 16)) * half_at(b) + half_at(b + 2); }
+    static DEVICE Step step(const uint8_t * b, int) { return {half_at(b), -half_at(b + 2)}; }
+    static DEVICE float level(const uint8_t * b, int i) { return static_cast<float>(nibble(b + 4, i)); }
 };
 template <> struct Quantised<GGML_TYPE_Q5_0> { // d, 32 fifth bits, 16 × 2 nibbles
     static constexpr int values = 32, bytes = 22;
-    static DEVICE float value(const uint8_t * b, int i) {
-        const int fifth = b[2 + i / 8] >> (i % 8) & 1;
-        return static_cast<float>((split_nibble(b + 6, i, 16) | fifth << 4) - 16) * half_at(b);
-    }
+    static DEVICE Step step(const uint8_t * b, int) { return {half_at(b), 0}; }
+    static DEVICE float level(const uint8_t * b, int i) { return static_cast<float>((nibble(b + 6, i) | bit(b + 2, i) << 4) - 16); }
 };
 template <> struct Quantised<GGML_TYPE_Q5_1> { // d, m, 32 fifth bits, 16 × 2 nibbles
     static constexpr int values = 32, bytes = 24;
-    static DEVICE float value(const uint8_t * b, int i) {
-        const int fifth = b[4 + i / 8] >> (i % 8) & 1;
-        return static_cast<float>(split_nibble(b + 8, i, 16) | fifth << 4) * half_at(b) + half_at(b + 2);
-    }
+    static DEVICE Step step(const uint8_t * b, int) { return {half_at(b), -half_at(b + 2)}; }
+    static DEVICE float level(const uint8_t * b, int i) { return static_cast<float>(nibble(b + 8, i) | bit(b + 4, i) << 4); }
 };
 template <> struct Quantised<GGML_TYPE_Q8_0> { // d, 32 signed bytes
     static constexpr int values = 32, bytes = 34;
-    static DEVICE float value(const uint8_t * b, int i) { return static_cast<float>(static_cast<int8_t>(b[2 + i])) * half_at(b); }
+    static DEVICE Step step(const uint8_t * b, int) { return {half_at(b), 0}; }
+    static DEVICE float level(const uint8_t * b, int i) { return static_cast<float>(static_cast<int8_t>(b[2 + i])); }
 };
 template <> struct Quantised<GGML_TYPE_Q2_K> { // 16 scales and minima of 4 bits, 256 × 2 bits, d, dmin
     static constexpr int values = 256, bytes = 84;
-    static DEVICE float value(const uint8_t * b, int i) {
-        const int part = i / 128, quarter = i % 128 / 32, l = i % 32;
-        const int scale = b[part * 8 + quarter * 2 + l / 16];
-        const int q = b[16 + part * 32 + l] >> (2 * quarter) & 3;
-        return half_at(b + 80) * static_cast<float>(scale & 15) * static_cast<float>(q) - half_at(b + 82) * static_cast<float>(scale >> 4);
+    static DEVICE Step step(const uint8_t * b, int i) {
+        const int scale = b[i / 16];
+        return {half_at(b + 80) * static_cast<float>(scale & 15), half_at(b + 82) * static_cast<float>(scale >> 4)};
     }
+    static DEVICE float level(const uint8_t * b, int i) { return static_cast<float>(b[16 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3); }
 };
 template <> struct Quantised<GGML_TYPE_Q3_K> { // 256 third bits, 256 × 2 bits, 16 scales of 6 bits, d
     static constexpr int values = 256, bytes = 110;
-    static DEVICE float value(const uint8_t * b, int i) {
-        const int part = i / 128, quarter = i % 128 / 32, l = i % 32;
-        const int s = part * 8 + quarter * 2 + l / 16, word = s / 4;
+    static DEVICE Step step(const uint8_t * b, int i) {
+        const int s = i / 16, word = s / 4;
         const uint8_t * scales = b + 96;
-        const int low = word < 2 ? scales[s] & 15 : scales[s - 8] >> 4, high = scales[8 + s % 4] >> (2 * word) & 3;
-        const int q = (b[32 + part * 32 + l] >> (2 * quarter) & 3) - (b[l] >> (part * 4 + quarter) & 1 ? 0 : 4);
-        return half_at(b + 108) * static_cast<float>((low | high << 4) - 32) * static_cast<float>(q);
+        const int low = scales[s % 8] >> (word / 2 * 4) & 15, high = scales[8 + s % 4] >> (2 * word) & 3;
+        return {half_at(b + 108) * static_cast<float>((low | high << 4) - 32), 0};
+    }
+    static DEVICE float level(const uint8_t * b, int i) {
+        const int low = b[32 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3, third = b[i % 32] >> (i / 32) & 1;
+        return static_cast<float>(low + third * 4 - 4);
     }
 };
 
-/** Scale (which 0) or minimum (which 4) of 32 values of Q4_K and Q5_K, 6 bits each, packed into 12 bytes. */
-DEVICE int scale_of_k(const uint8_t * scales, int s, int which) {
-    if (s < 4) return scales[s + which] & 63;
-    const int low = which == 0 ? scales[s + 4] & 15 : scales[s + 4] >> 4;
-    return low | scales[s - 4 + which] >> 6 << 4;
-}
-
-template <> struct Quantised<GGML_TYPE_Q4_K> { // d, dmin, 12 bytes of scales, 4 × (32 low, 32 high nibbles)
+/** Scales and minima of 32 values each of Q4_K and Q5_K, 6 bits each, packed into 12 bytes behind d and dmin. */
+struct PackedScales {
+    static DEVICE Step step(const uint8_t * b, int i) {
+        const int s = i / 32;
+        const uint8_t * scales = b + 4;
+        const int scale = s < 4 ? scales[s] & 63 : (scales[s + 4] & 15) | scales[s - 4] >> 6 << 4;
+        const int least = s < 4 ? scales[s + 4] & 63 : scales[s + 4] >> 4 | scales[s] >> 6 << 4;
+        return {half_at(b) * static_cast<float>(scale), half_at(b + 2) * static_cast<float>(least)};
+    }
+};
+template <> struct Quantised<GGML_TYPE_Q4_K> : PackedScales { // d, dmin, 12 bytes of scales, 4 × (32 low, 32 high nibbles)
     static constexpr int values = 256, bytes = 144;
-    static DEVICE float value(const uint8_t * b, int i) {
-        const int s = i / 32;
-        const int q = b[16 + i / 64 * 32 + i % 32] >> (4 * (s % 2)) & 15;
-        return half_at(b) * static_cast<float>(scale_of_k(b + 4, s, 0)) * static_cast<float>(q) - half_at(b + 2) * static_cast<float>(scale_of_k(b + 4, s, 4));
-    }
+    static DEVICE float level(const uint8_t * b, int i) { return static_cast<float>(b[16 + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15); }
 };
-template <> struct Quantised<GGML_TYPE_Q5_K> { // as Q4_K, with 256 fifth bits before the nibbles
+template <> struct Quantised<GGML_TYPE_Q5_K> : PackedScales { // as Q4_K, with 256 fifth bits before the nibbles
     static constexpr int values = 256, bytes = 176;
-    static DEVICE float value(const uint8_t * b, int i) {
-        const int s = i / 32;
-        const int q = (b[48 + i / 64 * 32 + i % 32] >> (4 * (s % 2)) & 15) + (b[16 + i % 32] >> s & 1 ? 16 : 0);
-        return half_at(b) * static_cast<float>(scale_of_k(b + 4, s, 0)) * static_cast<float>(q) - half_at(b + 2) * static_cast<float>(scale_of_k(b + 4, s, 4));
+    static DEVICE float level(const uint8_t * b, int i) {
+        return static_cast<float>((b[48 + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15) | (b[16 + i % 32] >> (i / 32) & 1) << 4);
     }
 };
 template <> struct Quantised<GGML_TYPE_Q6_K> { // 256 low nibbles, 256 × 2 high bits, 16 signed scales, d
     static constexpr int values = 256, bytes = 210;
-    static DEVICE float value(const uint8_t * b, int i) {
+    static DEVICE Step step(const uint8_t * b, int i) { return {half_at(b + 208) * static_cast<float>(static_cast<int8_t>(b[192 + i / 16])), 0}; }
+    static DEVICE float level(const uint8_t * b, int i) {
         const int part = i / 128, quarter = i % 128 / 32, l = i % 32;
-        const int low = b[part * 64 + quarter % 2 * 32 + l] >> (4 * (quarter / 2)) & 15, high = b[128 + part * 32 + l] >> (2 * quarter) & 3;
-        const auto scale = static_cast<int8_t>(b[192 + part * 8 + quarter * 2 + l / 16]);
-        return half_at(b + 208) * static_cast<float>(scale) * static_cast<float>((low | high << 4) - 32);
+        const int low = b[part * 64 + quarter % 2 * 32 + l] >> (quarter / 2 * 4) & 15, high = b[128 + part * 32 + l] >> (2 * quarter) & 3;
+        return static_cast<float>((low | high << 4) - 32);
     }
 };
 
-/** to [count] = the values of blocks that lie one behind the other; a thread writes two. */
-template <ggml_type type, class T> struct Dequantise {
+/** The n values from place i on, which have their step in common. */
+template <ggml_type type, int n> DEVICE void values_at(const uint8_t * block, int i, float (&to)[n]) {
+    using Q = Quantised<type>;
+    const Step step = Q::step(block, i);
+    for (int k = 0; k < n; k++) to[k] = step.factor * (Q::values == 1 ? Q::level(block + k * Q::bytes, 0) : Q::level(block, i | k)) - step.offset;
+}
+
+/**
+ * to [count] = the values of blocks that lie one behind the other; a thread writes n. That the remainder is unsigned and a multiple of n tells
+ * the compiler which bits of a place its n values have in common.
+ */
+template <ggml_type type, class T, int n> struct Dequantise {
     const uint8_t * from;
     int64_t count;
     T * to;
     template <class Block> DEVICE void operator()(const Block & block) const {
         using Q = Quantised<type>;
-        const int64_t first = 2 * (block.x() * block.threads() + block.thread());
-        for (int64_t i = first; i < first + 2 && i < count; i++) put(to[i], Q::value(from + i / Q::values * Q::bytes, static_cast<int>(i % Q::values)));
+        static_assert(n <= 8 && (Q::values == 1 || Q::values % n == 0), "a thread's values have one step");
+        const uint64_t first = static_cast<uint64_t>(n) * static_cast<uint64_t>(block.x() * block.threads() + block.thread());
+        if (first >= static_cast<uint64_t>(count)) return;
+        float values[n];
+        values_at<type>(from + first / Q::values * Q::bytes, static_cast<int>(first % Q::values), values);
+        Chunk<T, n> made;
+        for (int i = 0; i < n; i++) put(made.values[i], values[i]);
+        put_chunk(to + first, made);
     }
 };
+
+/** f(n as a constant): how many values of a matrix of count values a thread of Dequantise takes. */
+template <class F> void with_run(int64_t count, const F & f) {
+    if (count % 8 == 0)
+        f(std::integral_constant<int, 8>{});
+    else
+        f(std::integral_constant<int, 1>{});
+}
 
 /** x [tokens, width] = scale · the rows of the embedding that the tokens name; the block's y is the token's place. */
 template <ggml_type type> struct Embed {
@@ -134,7 +166,9 @@ template <ggml_type type> struct Embed {
         const int64_t i = block.x() * block.threads() + block.thread();
         if (i >= width) return;
         const int64_t at = tokens[block.y()] * width + i;
-        x[block.y() * width + i] = scale * Q::value(embedding + at / Q::values * Q::bytes, static_cast<int>(i % Q::values));
+        float value[1];
+        values_at<type>(embedding + at / Q::values * Q::bytes, static_cast<int>(i % Q::values), value);
+        x[block.y() * width + i] = scale * value[0];
     }
 };
 
