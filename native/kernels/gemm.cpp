@@ -96,10 +96,27 @@ void multiply(Pool & pool, const std::vector<Part> & parts) {
 
 } // namespace
 
+/** The product in pieces of its sum, one added to the other in the order in which they would be added anyway. */
+static void gemm_in_pieces(Pool & pool, const TiledGemm & p, float * scratch, int64_t scratch_floats) {
+    const int64_t longest = scratch_floats / strip / depth * depth;
+    for (int64_t from = 0; from < p.k; from += longest) {
+        TiledGemm piece = p;
+        piece.k = std::min(longest, p.k - from);
+        piece.a += p.a_side == Side::transposed ? from * p.lda : from;
+        piece.b += p.b_side == Side::transposed ? from : from * p.ldb;
+        piece.add = p.add || from > 0;
+        gemms(pool, {piece}, scratch, scratch_floats);
+    }
+}
+
 void gemms(Pool & pool, const std::vector<TiledGemm> & products, float * scratch, int64_t scratch_floats) {
     std::vector<Part> parts;
     int64_t used = 0;
-    for (const TiledGemm & p : products)
+    for (const TiledGemm & p : products) {
+        if (packs(p) && strip * p.k > scratch_floats) {
+            gemm_in_pieces(pool, p, scratch, scratch_floats);
+            continue;
+        }
         for (int64_t first = 0, columns; first < p.n && p.m > 0; first += columns) {
             const int64_t of_strip = packs(p) ? strip * p.k : 0;
             if (used + of_strip > scratch_floats) {
@@ -112,6 +129,7 @@ void gemms(Pool & pool, const std::vector<TiledGemm> & products, float * scratch
             parts.push_back({&p, first, columns, of_strip > 0 ? scratch + used : nullptr, product_tiling(p.m, strips * strip, p.k)});
             used += strips * of_strip;
         }
+    }
     multiply(pool, parts);
 }
 

@@ -35,7 +35,7 @@ struct TiledGemm {
     int64_t ldc;
 };
 
-/** Products that write to different places, in single precision. scratch [scratch_floats, at least 64 · the longest k]: what of B is packed. */
+/** Products that write to different places, in single precision. scratch [scratch_floats, at least 64 · 128]: what of B is packed. */
 void gemms(Pool & pool, const std::vector<TiledGemm> & products, float * scratch, int64_t scratch_floats);
 
 /** Sets OpenBLAS to one thread and returns the name of the kernels it chose for this processor. */

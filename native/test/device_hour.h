@@ -25,7 +25,7 @@ struct Hour {
     int64_t rows, length;   // of the large pass
     std::vector<int64_t> ranks;
     int steps;
-    double fp32; // allowed of gradients in single precision, relative
+    Allowed allowed; // of gradients
 };
 
 inline int hour_threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
@@ -63,7 +63,7 @@ inline void hour_large(const Hour & h, const std::vector<Number> & precisions) {
     const Asked asked = asked_of(test_batch(h.shape.vocabulary, lengths, 11), false);
     const Expected expected = expected_of(source, asked, targets_of(h.shape), 0, hour_threads());
     for (Number precision : precisions)
-        gate_3("a large pass", precision == Number::bf16, parity_with(expected, *h.gpu.open(source, hour_threads(), precision), asked), h.fp32);
+        gate_3("a large pass", precision == Number::bf16, parity_with(expected, *h.gpu.open(source, hour_threads(), precision), asked), h.allowed);
 }
 
 /** A run's losses and its adapter's hash, as text: equal only when every bit is. */
@@ -102,7 +102,7 @@ inline void hour_products(const Hour & h) {
         for (int64_t length : {2, 77}) {
             const Asked asked = asked_of(test_batch(shape.vocabulary, {length, 3}, 7), !narrow);
             if (asked.asks.empty()) continue;
-            gate_3("rank " + std::to_string(rank) + ", " + std::to_string(length) + " tokens", narrow, parity_with_cpu(*device, source, asked, targets_of(shape), 0, hour_threads(), rank), h.fp32);
+            gate_3("rank " + std::to_string(rank) + ", " + std::to_string(length) + " tokens", narrow, parity_with_cpu(*device, source, asked, targets_of(shape), 0, hour_threads(), rank), h.allowed);
         }
 }
 

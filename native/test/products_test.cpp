@@ -168,7 +168,7 @@ void test_tilings() {
     CHECK(product_tiling(1, 4096, 576).count() >= 16, "%lld", static_cast<long long>(product_tiling(1, 4096, 576).count()));
 }
 
-/** A product of every pair of sides, added and not, beside each other; also where the scratch holds a strip of B at a time. */
+/** A product of every pair of sides, added and not, beside each other; also where the scratch holds a strip of B at a time, or part of one. */
 void check_gemms(int64_t m, int64_t n, int64_t k, float alpha) {
     const std::string name = std::to_string(m) + " × " + std::to_string(n) + " × " + std::to_string(k);
     const std::vector<float> a = random_values(static_cast<size_t>(m * k), 1), b = random_values(static_cast<size_t>(n * k), 2);
@@ -191,7 +191,7 @@ void check_gemms(int64_t m, int64_t n, int64_t k, float alpha) {
                         value = (add ? value : 0) + static_cast<double>(alpha) * sum;
                     }
             }
-    for (const int64_t scratch_floats : {64 * k, 1000 * k})
+    for (const int64_t scratch_floats : {std::max<int64_t>(64 * 128, 64 * k), int64_t{64 * 128}, 1000 * k + 64 * 128})
         for (const int threads : {1, 2, 4, 16}) {
             Pool pool(threads);
             Buffer<float> scratch(static_cast<size_t>(scratch_floats));
