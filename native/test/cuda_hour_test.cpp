@@ -23,7 +23,7 @@ int main(int count, char ** arguments) {
     shape.feed_forward = 14336;
     shape.vocabulary = 128256;
     shape.context = 8192;
-    const Hour h{gpu, has("fp32") ? Number::f32 : Number::bf16, shape, GGML_TYPE_Q4_K, 32003, 2, 4096, {1, 3, 16, 64}, 20, {5e-5, 5e-2}};
+    const Hour h{gpu, has("fp32") ? Number::f32 : Number::bf16, shape, GGML_TYPE_Q4_K, 32003, 2, 4096, {1, 3, 16, 64}, 20, {5e-5, 5e-2}, {3e-4, 5e-2}};
     if (what == "large") hour_large(h, {Number::f32, Number::bf16});
     else if (what == "products") hour_products(h);
     else if (what == "memory") hour_memory(h);

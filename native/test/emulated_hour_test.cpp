@@ -14,7 +14,7 @@ int main() {
         shape.feed_forward = 32;
         shape.vocabulary = 208;
         shape.context = 64;
-        const Hour h{emulated_gpu(mishaps), precision, shape, GGML_TYPE_Q8_0, 203, 2, 30, {1, 3}, 6, {}};
+        const Hour h{emulated_gpu(mishaps), precision, shape, GGML_TYPE_Q8_0, 203, 2, 30, {1, 3}, 6, {}, {}};
         hour_large(h, {precision});
         hour_products(h);
         hour_memory(h);
