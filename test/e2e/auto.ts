@@ -1,6 +1,7 @@
-// npm run prove:auto [-- --only NAME,NAME --dir FOLDER --threads N --no-write]: three auto-aligns of the starter model, each beside one of
+// npm run prove:auto [-- --only NAME,NAME --dir FOLDER --threads N --arm auto|supervised --no-write]: three auto-aligns of the starter model, each beside one of
 // as many hours that may only train supervised, and the paired difference of what they made on the sealed questions, written to
 // test/e2e/RESULTS.md. Start it again after an interruption, and it goes on where it was. Nothing else should run on the machine.
+// --arm carries out one of the two and tells nothing; where both are there, a start without it compares them.
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { wilson } from "../../src/base/statistics/intervals.ts";
@@ -20,6 +21,7 @@ const { values } = parseArgs({
     dir: { type: "string", default: join(root, ".cache/prove-auto") },
     preset: { type: "string", default: "standard" },
     threads: { type: "string", default: "2" },
+    arm: { type: "string" },
     write: { type: "boolean", default: true },
   },
   allowNegative: true,
@@ -40,8 +42,18 @@ interface Proven {
   task: Task;
   base: Graded;
   /** By what may be done. */
-  made: Record<"auto" | "supervised", Graded & Pick<Carried, "told" | "because">>;
+  made: Record<Arm, Graded & Pick<Carried, "told" | "because">>;
 }
+
+const arms = ["auto", "supervised"] as const;
+type Arm = (typeof arms)[number];
+
+const carriedAs = (task: Task, arm: Arm): Promise<Carried> =>
+  carried(join(values.dir, task.name, arm), task, {
+    request: arm === "supervised" ? { method: "supervised" } : {},
+    recipe,
+    threads,
+  });
 
 async function proven(name: string): Promise<Proven> {
   const task = await taskOf(name);
@@ -51,14 +63,9 @@ async function proven(name: string): Promise<Proven> {
     right: sealed.map((item, at) => grade(given[at]!, { ...item, competitors: competitors(item.index) }).correct),
     declined: given.map(declines),
   });
-  const place = (arm: string): string => join(values.dir, name, arm);
   const made = {} as Proven["made"];
-  for (const arm of ["auto", "supervised"] as const) {
-    const { told, because, given } = await carried(place(arm), task, {
-      request: arm === "supervised" ? { method: "supervised" } : {},
-      recipe,
-      threads,
-    });
+  for (const arm of arms) {
+    const { told, because, given } = await carriedAs(task, arm);
     made[arm] = { ...graded(given), told, because };
   }
   const said = await answers(join(values.dir, name, "sealed-base.json"), baseModel, sealed, threads);
@@ -102,6 +109,13 @@ function rowOf({ task, base, made }: Proven): string {
     `${told(auto, task)}; ${minutes(auto)}`,
     `${points(2 * difference)} (${points(2 * low)} to ${points(2 * high)}), p ${p_value.toPrecision(2)}`,
   ].join(" | ");
+}
+
+if (values.arm !== undefined) {
+  const arm = arms.find((one) => one === values.arm);
+  if (arm === undefined) throw new Error(`--arm ${values.arm}: is none of ${arms.join(", ")}`);
+  for (const name of names) await carriedAs(await taskOf(name), arm);
+  process.exit();
 }
 
 const titles = "Task | Sealed | Base | Supervised alone | Auto-align | Difference, paired";
