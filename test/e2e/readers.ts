@@ -1,5 +1,7 @@
 // npm run prove:readers -- sample --run FOLDER [--rows 60 --seed 1] --out FILE: rows that a run trained, for readers who judge each by its
 // passage alone; some of them are planted with an answer of another question. FILE.key says which, and is not for readers.
+// npm run prove:readers -- rows --documents FOLDER [--rows 60 --seed 1 --threads 2] --out FILE: the same of rows that `standard` makes of
+// documents with the shipped writer, without a run.
 // npm run prove:readers -- questions --writer FOLDER [--passages 25 --rows 200 --seed 1] --out FILE: the same of questions that a writer asks of
 // passages that it never saw; FILE.key has the fluency of each.
 // npm run prove:readers -- score --key FILE.key VERDICTS VERDICTS: what two readers said, how far they agree (Cohen's κ) and how many of the
@@ -12,13 +14,17 @@ import { normalised, shuffled } from "../../src/base/text.ts";
 import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
 import { lexiconOf } from "../../src/study/lexicon.ts";
 import { headingOf, type Passage, passagesOf } from "../../src/study/passages.ts";
+import { readFolder } from "./prove/material.ts";
 import { agreement, type Judged, type Verdict } from "./readers/agreement.ts";
 import { askedByWriter } from "./readers/questions.ts";
+import { studiedRows } from "./readers/rows.ts";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     run: { type: "string" },
+    documents: { type: "string" },
+    threads: { type: "string", default: "2" },
     writer: { type: "string", default: "config/writer" },
     passages: { type: "string", default: "25" },
     rows: { type: "string", default: "60" },
@@ -51,9 +57,10 @@ const linesOf = <T>(path: string): T[] =>
 
 const [task, ...files] = positionals;
 if (task === "sample") sample();
+else if (task === "rows") await rows();
 else if (task === "questions") await questions();
 else if (task === "score") score();
-else throw new Error("sample, questions or score");
+else throw new Error("sample, rows, questions or score");
 
 function sample(): void {
   const { run, out } = values;
@@ -61,6 +68,20 @@ function sample(): void {
   const passageOf = passagesFor(documentsOf(run));
   show(
     trainedRows(run).map((row) => ({ ...row, passage: () => passageOf(row) })),
+    out,
+  );
+}
+
+async function rows(): Promise<void> {
+  const { documents: folder, out } = values;
+  if (folder === undefined || out === undefined) throw new Error("rows needs --documents and --out");
+  const documents = await readFolder(folder);
+  const { rows: made, report } = await studiedRows(documents, Number(values.threads));
+  const { coverage, ...told } = report;
+  process.stdout.write(`${JSON.stringify({ ...told, covered: coverage.covered })}\n`);
+  const passageOf = passagesFor(documents);
+  show(
+    judged(made).map((row) => ({ ...row, passage: () => passageOf(row) })),
     out,
   );
 }
@@ -107,9 +128,10 @@ function documentsOf(run: string): SnapshotDocument[] {
 
 /** What was trained of the documents: neither replay nor whole passages, which are no answers. */
 function trainedRows(run: string): Row[] {
-  const rows = linesOf<{ kind: string; messages: { role: string; content: string }[] }>(
-    join(run, "prepared/rows.jsonl"),
-  );
+  return judged(linesOf(join(run, "prepared/rows.jsonl")));
+}
+
+function judged(rows: readonly { kind: string; messages: readonly { role: string; content: string }[] }[]): Row[] {
   return rows
     .filter(({ kind }) => kind !== "replay" && kind !== "prose" && kind !== "recall")
     .map(({ kind, messages }) => ({

@@ -146,6 +146,23 @@ test("a row's lesson is what asking the base for that row would say", () =>
     );
   }));
 
+test("no more than 4,096 rows are drawn: the first come again where more are wanted", () =>
+  inFolder(async (folder) => {
+    const memory = await openMemory(folder);
+    try {
+      const rows = await replayRows(runOf({ replay_tokens: 1, replay_top_k: 0 }), trainer, [4096, 3], memory);
+      assert.equal(rows.length, 4099);
+      const tokens = rows.map((row) => [...row.tokens]);
+      assert.deepEqual(tokens.slice(4096), tokens.slice(0, 3));
+      assert.deepEqual(
+        rows.slice(4094).map((row) => row.rung),
+        [0, 0, 1, 1, 1],
+      );
+    } finally {
+      await memory.close();
+    }
+  }));
+
 test("a run killed while it prepares makes the very same rows and lessons, and asks nothing twice", () =>
   inFolder(async (folder) => {
     const rows = await replayed(folder, runOf());

@@ -70,7 +70,7 @@ export async function foreignMaterial(corpus: string): Promise<Material> {
 }
 
 /** Read as the appliance reads uploads. */
-async function readFolder(folder: string): Promise<SnapshotDocument[]> {
+export async function readFolder(folder: string): Promise<SnapshotDocument[]> {
   const reader = documentReader();
   try {
     const names = readdirSync(folder).filter((name) => name !== "README.md" && name !== benchmarkFile);
