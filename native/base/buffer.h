@@ -1,4 +1,4 @@
-// Memory for numbers that a kernel will overwrite anyway: aligned, not cleared, kept between calls.
+// Aligned memory for numbers. It is not cleared, because kernels overwrite it, and it is kept between calls.
 #pragma once
 #include <cstddef>
 #include <cstdlib>
@@ -18,7 +18,7 @@ public:
     }
     ~Buffer() { std::free(data_); }
 
-    /** Room for count values; what was in it is lost when it has to grow. */
+    /** Makes room for count values. The contents are lost when it has to grow. */
     T * ensure(size_t count) {
         if (count > capacity_) {
             std::free(data_);

@@ -37,7 +37,6 @@ void sync_folder(const std::string & folder) {
     if (file.fd < 0 || ::fsync(file.fd) != 0) fail("cannot sync", folder);
 }
 
-/** The folder that holds path. */
 std::string parent_of(const std::string & path) {
     const size_t slash = path.find_last_of('/');
     if (slash == std::string::npos) return ".";
@@ -46,17 +45,17 @@ std::string parent_of(const std::string & path) {
 
 std::string name_of(const std::string & path) { return path.substr(path.find_last_of('/') + 1); }
 
-/** A name beside path that start-up cleaning recognises as left over. */
+/** A temporary name beside path. The cleaning at start-up recognises such names as left over. */
 std::string temporary_beside(const std::string & path) { return parent_of(path) + "/.tmp-" + std::to_string(::getpid()) + "-" + name_of(path); }
 
 void refuse_existing(const std::string & path) {
     if (path_exists(path)) throw Failure("io_error", path + " exists already", "Choose a new name; nothing is overwritten.");
 }
 
-/** Renames without ever replacing what has the name already; then syncs the folder. */
+/** Renames a file without replacing an existing one, then syncs the folder. */
 void rename_new(const std::string & from, const std::string & to) {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) != 0) {
-        // Some file systems know no RENAME_NOREPLACE; there the check and the rename are two steps.
+        // Some file systems do not support RENAME_NOREPLACE. There the check and the rename are two steps.
         if (errno != EINVAL && errno != ENOSYS) fail("cannot name", to);
         refuse_existing(to);
         if (::rename(from.c_str(), to.c_str()) != 0) fail("cannot name", to);

@@ -1,12 +1,12 @@
-// Files that survive a power cut: written under a temporary name, synced, renamed, and the folder synced. Everything here throws
-// io_error.
+// Files that survive a power cut: each is written under a temporary name, synced and renamed, and then its folder is synced. All errors are
+// thrown as io_error.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
 extern "C" {
-#include "sha256/sha256.h" // carried by llama.cpp, in C
+#include "sha256/sha256.h" // llama.cpp's copy, in C
 }
 
 std::string sha256_hex(const void * data, size_t bytes);
@@ -14,7 +14,7 @@ std::string sha256_hex(const void * data, size_t bytes);
 std::vector<uint8_t> read_whole_file(const std::string & path, uint64_t max_bytes);
 
 bool path_exists(const std::string & path);
-/** Through links. */
+/** Follows symbolic links. */
 bool is_file(const std::string & path);
 
 struct SavedFile {
@@ -23,10 +23,10 @@ struct SavedFile {
     std::string sha256;
 };
 
-/** A file in the making, written in pieces under a temporary name: it has its own name once it is whole, or never. */
+/** A file that is written in pieces under a temporary name. It gets its own name only when it is complete. */
 class NewFile {
 public:
-    /** Nothing may have the name yet. */
+    /** No file may have this name yet. */
     explicit NewFile(const std::string & path);
     ~NewFile();
     NewFile(const NewFile &) = delete;
@@ -34,7 +34,7 @@ public:
 
     void append(const void * data, size_t bytes);
     int64_t bytes() const { return bytes_; }
-    /** Synced and renamed, without ever replacing what has the name already. */
+    /** Syncs the file and gives it its name. Never replaces an existing file. */
     SavedFile publish();
 
 private:
@@ -44,7 +44,7 @@ private:
     sha256_t hash_;
 };
 
-/** A folder in the making, likewise: gone with its files unless it is published. */
+/** A folder that is filled under a temporary name. It is removed with its files unless it is published. */
 class NewFolder {
 public:
     explicit NewFolder(const std::string & path);
@@ -52,7 +52,7 @@ public:
     NewFolder(const NewFolder &) = delete;
     NewFolder & operator=(const NewFolder &) = delete;
 
-    /** Where a file of this name is to be made. */
+    /** The path at which the caller makes the file of this name. */
     std::string path_of(const std::string & name);
     SavedFile write(const std::string & name, const void * data, size_t bytes);
     void publish();

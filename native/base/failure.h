@@ -1,9 +1,9 @@
-// How every part of the worker reports trouble: an error code of protocol.md, what happened, and what to do about it.
+// How every part of the worker reports an error: a code of protocol.md, what happened, and what to do about it.
 #pragma once
 #include <stdexcept>
 #include <string>
 
-/** The hint of what should not happen. */
+/** The hint for an error that should never happen. */
 inline constexpr const char * report_bug = "Please report a bug.";
 
 struct Failure : std::runtime_error {
@@ -11,7 +11,7 @@ struct Failure : std::runtime_error {
         : std::runtime_error(message), code(std::move(code_)), hint(std::move(hint_)), fatal(fatal_) {}
     std::string code;
     std::string hint;
-    bool fatal; // the next frame cannot be found
+    bool fatal; // the worker cannot go on: the next frame cannot be found, or the GPU no longer answers
 };
 
 [[noreturn]] inline void not_finite(const std::string & what) {

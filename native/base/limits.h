@@ -1,4 +1,4 @@
-// What rows may be at most, and what a device computes at the same time where there is memory for it; `hello` tells all.
+// Limits of rows and adapters, and the tokens that a device computes at the same time if memory allows. `hello` reports all but max_rank.
 #pragma once
 #include <cstdint>
 

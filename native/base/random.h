@@ -1,4 +1,4 @@
-// Counter-based random numbers: a value depends on its key and index alone, so order and threads cannot change it.
+// Counter-based random numbers: a value depends only on its key and index, so order and threads cannot change it.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -12,7 +12,7 @@ inline uint64_t mix64(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/** FNV-1a, so that a tensor's name can be a part of a key. */
+/** FNV-1a. It lets a tensor's name be part of a key. */
 inline uint64_t hash_name(std::string_view name) {
     uint64_t hash = 0xcbf29ce484222325ull;
     for (unsigned char byte : name) hash = (hash ^ byte) * 0x100000001b3ull;

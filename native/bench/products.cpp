@@ -1,5 +1,6 @@
-// What our products gain over OpenBLAS's, in single precision and in bf16: one thread, the shapes of SmolLM2-135M, each in turn, the best of
-// several by the thread's own processor time, weights dense. Packing is that of the weights; a pass dequantises and packs in one. Build and run:
+// Compares our products with OpenBLAS's, in single precision and in bf16, on one thread and for the shapes of SmolLM2-135M. Each figure is
+// the best of several runs by the thread's own processor time. Weights are dense. "Packing" is that of the weights; a pass dequantises and
+// packs in one step. Build and run:
 //
 //     cmake --build build --target bench_products && build/bench_products [repeats]
 #include <time.h> // clock_gettime
@@ -28,7 +29,7 @@ void fill(Buffer<float> & values, int64_t count) {
     for (int64_t i = 0; i < count; i++) values[static_cast<size_t>(i)] = static_cast<float>(std::rand() % 2001 - 1000) / 1000;
 }
 
-/** f(row of the tokens, strip) over tiles whose strips stay in the second-level cache, as matrix.cpp does. */
+/** Calls f(first row, rows, strip) over tiles whose strips stay in the second-level cache, as matrix.cpp does. */
 template <class F> void each_tile(int64_t m, int64_t n, int64_t steps, const F & f) {
     const int64_t strips = (n + f32::strip - 1) / f32::strip;
     const Tiling tiling = product_tiling(m, strips * f32::strip, steps);

@@ -1,7 +1,7 @@
-// llama_decode on a thread of ours. node-llama-cpp decodes on whichever thread of Node's pool is free, and the library starts its other
-// threads anew for every step from there: out of four in turn they are slow to find their cores, out of one that is always the same
-// they are not. With this loaded before the addon, and in sight of all, the addon finds this llama_decode before the library's own;
-// Node's pool can then be as large as files want it.
+// Runs llama_decode on a thread of our own. node-llama-cpp decodes on any free thread of Node's pool, and for every step the library starts
+// its other threads anew from that thread. When four pool threads take turns, the new threads are slow to find their cores; from one thread
+// that is always the same they are not. This module is loaded before the addon with its symbols global, so the addon finds this
+// llama_decode before the library's own. Node's pool can then be as large as file access needs.
 #include "llama.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@
 
 namespace {
 
-/** Does one piece of work at a time, while whoever brought it waits. */
+/** Runs one piece of work at a time, while its caller waits. */
 class Worker {
 public:
     Worker() {
@@ -51,7 +51,10 @@ private:
     std::function<void()> work_;
 };
 
-/** As many as there were steps at once: bases decode beside each other. Whoever was used last is taken first, so that one base keeps its own. */
+/**
+ * Idle workers. There are as many workers as decodes ever ran at once, since several bases decode in parallel. The worker used last is
+ * taken first, so that a single base keeps the same one.
+ */
 class Workers {
 public:
     Worker* take() {
@@ -72,7 +75,7 @@ private:
     std::vector<Worker*> idle_;
 };
 
-/** Never freed: its threads wait in it until the process has gone. */
+/** Never freed, because its threads wait in it until the process ends. */
 Workers& workers() {
     static Workers& all = *new Workers;
     return all;
@@ -87,7 +90,7 @@ int note_library(dl_phdr_info* info, size_t, void* path) {
     return 1;
 }
 
-/** The library's own, of the file that is loaded. Throws std::runtime_error. */
+/** The library's own llama_decode, from the file that is loaded. Throws std::runtime_error. */
 Decode find_decode() {
     std::string path;
     dl_iterate_phdr(note_library, &path);
@@ -118,7 +121,7 @@ __attribute__((visibility("default"))) int32_t llama_decode(llama_context* conte
     return result;
 }
 
-/** What Node asks of a module that it loads: this one has nothing to offer but its symbols. */
+/** Node calls this for a module that it loads. This module offers nothing but its symbols. */
 __attribute__((visibility("default"))) void* napi_register_module_v1(void*, void* exports) {
     return exports;
 }
