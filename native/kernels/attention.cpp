@@ -28,7 +28,7 @@ AttentionPlan::AttentionPlan(const std::vector<Segment> & all) : segments(all) {
             trees.push_back(Tree{{first_block, added}, {s.begin, s.length}});
         } else {
             paths.push_back(paths[static_cast<size_t>(s.parent)]);
-            // The fault: whatever stands before a segment in its tree, siblings too.
+            // The planted fault: a segment sees everything before it in its tree, siblings too.
             if (faulty(Fault::see_a_sibling)) paths.back() = Path{{{trees.back().tokens.begin, s.begin - trees.back().tokens.begin}}, s.begin - trees.back().tokens.begin};
             trees.back().blocks.length += added;
             trees.back().tokens.length += s.length;
@@ -59,7 +59,7 @@ int64_t first_visible(const AttentionShape & s, int64_t position) {
     return position < s.window || faulty(Fault::ignore_window) ? 0 : position - s.window + 1;
 }
 
-/** scores [n] → probabilities. Returns log Σ exp. */
+/** Turns scores [n] into probabilities. Returns log Σ exp. */
 PER_PROCESSOR float softmax_row(float * scores, int64_t n) {
     float most = scores[0], sum = 0;
 #pragma omp simd reduction(max : most)
@@ -72,7 +72,7 @@ PER_PROCESSOR float softmax_row(float * scores, int64_t n) {
     return most + std::log(sum);
 }
 
-/** p [n]: scores → probabilities; d [n]: gradient of the probabilities → of the products of queries and keys. */
+/** p [n]: scores become probabilities. d [n]: the gradient of the probabilities becomes that of the products of queries and keys. */
 PER_PROCESSOR void score_gradients(float * p, float * d, int64_t n, float log_sum, float mean, float scale) {
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
@@ -88,7 +88,7 @@ float dot_of(const float * a, const float * b, int64_t n) {
     return sum;
 }
 
-/** f(token, count, offset) for the spans of a path's positions [from, to); offset counts from `from`. */
+/** Calls f(token, count, offset) for the spans that hold positions [from, to) of a path; offset counts from `from`. */
 template <class F> void each_span(const Path & path, int64_t from, int64_t to, const F & f) {
     int64_t position = 0;
     for (const Span & span : path.spans) {
@@ -98,7 +98,7 @@ template <class F> void each_span(const Path & path, int64_t from, int64_t to, c
     }
 }
 
-/** A block of queries and the positions [from, to) of its path that any of them sees. */
+/** A block of queries, and the positions [from, to) of its path that at least one of them sees. */
 struct Scores {
     const AttentionShape & shape;
     const Path & path;
@@ -110,7 +110,7 @@ struct Scores {
           from(first_visible(s, first_position)), to(end_of(block.count - 1)) {}
 
     int64_t keys() const { return to - from; }
-    /** What query i sees, as columns of the scores. */
+    /** Query i sees columns [begin_of(i), end_of(i) − from) of the scores. */
     int64_t begin_of(int64_t i) const { return first_visible(shape, first_position + i) - from; }
     int64_t end_of(int64_t i) const { return faulty(Fault::see_the_future) ? path.length : first_position + i + 1; }
 
@@ -164,7 +164,7 @@ void attention(Pool & pool, AttentionScratch & scratch, const AttentionShape & s
 
 namespace {
 
-/** Pointers stand at the head: q, out, dout, dq, dk and dv of stride H·d, k and v of stride KV·d, lse of stride H. */
+/** Each pointer is at the head's first value: q, out, dout, dq, dk and dv have stride H·d, k and v have stride KV·d, lse has stride H. */
 struct HeadGradient {
     const float *q, *k, *v, *out, *lse, *dout;
     float *dq, *dk, *dv;
@@ -194,7 +194,7 @@ void block_backward(const AttentionShape & s, const AttentionPlan & plan, const 
     if (!faulty(Fault::zero_key_gradient)) scores.add_transposed(ds, q, g.dk, width);
 }
 
-/** y [T, KV·d] = Σ of the query heads [T, H·d] that share each key/value head, in their order. */
+/** y [T, KV·d] = sum of the query heads [T, H·d] that share each key/value head, in their order. */
 void sum_groups(Pool & pool, const AttentionShape & s, int64_t tokens, const float * heads, float * y) {
     pool.split(tokens, 16, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++)
@@ -214,7 +214,7 @@ void sum_groups(Pool & pool, const AttentionShape & s, int64_t tokens, const flo
 void attention_backward(Pool & pool, AttentionScratch & scratch, const AttentionShape & s, const AttentionPlan & plan,
                         const float * q, const float * k, const float * v, const float * out, const float * lse,
                         const float * dout, float * dq, float * dk_heads, float * dv_heads, float * dk, float * dv) {
-    // One task owns a query head of a tree: every sum into its keys and values, from all their descendants, has one order.
+    // One task computes one query head of a tree. So each sum into a key or a value, over all descendants, has a fixed order.
     pool.each(static_cast<int64_t>(plan.trees.size()) * s.heads, [&](int64_t task, int thread) {
         const AttentionPlan::Tree & tree = plan.trees[static_cast<size_t>(task / s.heads)];
         const int64_t head = task % s.heads, at = head * s.d, kv = head / s.group() * s.d;

@@ -1,8 +1,8 @@
-// Causal attention over packed rows, grouped heads: H query heads share KV key/value heads.
-// q, out [T, H·d]; k, v [T, KV·d]; lse [T, H] = log Σ exp(score), which lets the backward pass rebuild the probabilities.
+// Causal attention over packed rows, with grouped heads: H query heads share KV key/value heads.
+// q, out [T, H·d]; k, v [T, KV·d]; lse [T, H] = log Σ exp(score), from which the backward pass rebuilds the probabilities.
 //
-// Rows that begin alike share what they have in common: the packed tokens are the nodes of a forest of segments. A query sees
-// the tokens of its segment's ancestors and those of its own segment up to itself, never a sibling's.
+// Rows with a common beginning share it: the packed tokens are the nodes of a forest of segments. A query sees the tokens of its segment's
+// ancestors, and those of its own segment up to itself. It never sees a sibling's tokens.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -17,8 +17,8 @@ constexpr int64_t no_window = INT64_MAX;
 
 struct AttentionShape {
     int64_t heads, kv_heads, d;                           // d = values of one head
-    double scale = 1 / std::sqrt(static_cast<double>(d)); // of query · key
-    int64_t window = no_window;                           // keys a query sees at most, its own and those before it
+    double scale = 1 / std::sqrt(static_cast<double>(d)); // factor of query · key
+    int64_t window = no_window;                           // the most keys that a query sees: its own and those before it
     int64_t q_width() const { return heads * d; }
     int64_t kv_width() const { return kv_heads * d; }
     int64_t group() const { return heads / kv_heads; }
@@ -30,27 +30,27 @@ struct Span {
 };
 
 /**
- * A run of tokens that one or more rows go through. It continues its parent, another segment of the same pass, or begins a row
- * (parent −1): a row is the tokens of its last segment's ancestors, oldest first, and of that segment. Segments cover [0, T) in
- * order; a parent stands before its children, and a root's descendants follow it without a gap, so that they form a tree.
- * Rows that share nothing are roots without children.
+ * A run of tokens that belongs to one or more rows. It continues its parent, which is another segment of the same pass, or it begins a row
+ * (parent −1). A row consists of the tokens of its last segment's ancestors, oldest first, and of that segment. Segments cover [0, T) in
+ * order. A parent stands before its children, and the descendants of a root follow it without a gap, so that they form a tree. Rows that
+ * share nothing are roots without children.
  */
 struct Segment {
     int64_t begin, length;
     int64_t parent;
 };
 
-/** The keys of a segment in order of position: its ancestors' tokens, then its own; spans that touch are one. */
+/** The keys of a segment in order of position: its ancestors' tokens, then its own. Adjacent spans are merged. */
 struct Path {
     std::vector<Span> spans;
-    int64_t length = 0; // of all spans
+    int64_t length = 0; // sum of the spans' lengths
     void add(Span span);
 };
 
-/** Queries handled at once: scores take query_block × path length floats, never the square of a row. */
+/** Queries handled at once. The scores take query_block × path length floats, never the square of a row's length. */
 constexpr int64_t query_block = 64;
 
-/** How attention walks the segments of a pass; the same for every layer. */
+/** How attention goes through the segments of a pass. It is the same for every layer. */
 struct AttentionPlan {
     struct Block {
         int64_t segment, first, count; // queries [first, first + count) of the segment
@@ -62,13 +62,13 @@ struct AttentionPlan {
     std::vector<Segment> segments;
     std::vector<Path> paths;   // per segment
     std::vector<Block> blocks; // in the order of the segments
-    std::vector<Tree> trees;   // the largest first, so that no thread is left with it at the end
-    int64_t longest = 1;       // path
+    std::vector<Tree> trees;   // the largest first, so that no thread is left with a large one at the end
+    int64_t longest = 1;       // length of the longest path
 
     AttentionPlan() = default;
     explicit AttentionPlan(const std::vector<Segment> & segments);
 
-    /** Multiplications and additions of scores and values, forward, for what queries really see. */
+    /** Multiplications and additions of scores and values in the forward pass. Only pairs that a query really sees count. */
     double flops(const AttentionShape & shape) const;
 };
 
@@ -87,7 +87,7 @@ private:
 
 namespace reference {
 
-/** One row on its own, plain loops. probabilities [H, length, length]. */
+/** One row on its own, in plain loops. probabilities [H, length, length]. */
 template <class T>
 void attention(const AttentionShape & s, int64_t length, const T * q, const T * k, const T * v, T * out, T * probabilities) {
     for (int64_t h = 0; h < s.heads; h++)
@@ -109,7 +109,7 @@ void attention(const AttentionShape & s, int64_t length, const T * q, const T * 
         }
 }
 
-/** dq, dk and dv are added to. */
+/** Adds to dq, dk and dv. */
 template <class T>
 void attention_backward(const AttentionShape & s, int64_t length, const T * q, const T * k, const T * v, const T * probabilities,
                         const T * dout, T * dq, T * dk, T * dv) {
@@ -138,17 +138,17 @@ void attention_backward(const AttentionShape & s, int64_t length, const T * q, c
 
 } // namespace reference
 
-/** The same for one new token at the end of each path. */
+/** Like AttentionPlan::flops, for one new token at the end of each path. */
 double attention_flops(const AttentionShape & shape, const std::vector<Path> & paths);
 
 void attention(Pool & pool, AttentionScratch & scratch, const AttentionShape & shape, const AttentionPlan & plan,
                const float * q, const float * k, const float * v, float * out, float * lse);
 
-/** Writes dq, dk and dv. dk_heads and dv_heads [T, H·d] are scratch: what each query head adds to its key/value head. */
+/** Writes dq, dk and dv. dk_heads and dv_heads [T, H·d] are scratch for the part of each query head in its key/value head. */
 void attention_backward(Pool & pool, AttentionScratch & scratch, const AttentionShape & shape, const AttentionPlan & plan,
                         const float * q, const float * k, const float * v, const float * out, const float * lse,
                         const float * dout, float * dq, float * dk_heads, float * dv_heads, float * dk, float * dv);
 
-/** One new token a row against its cache: q, out [rows, H·d]; row r sees the places paths[r] of keys and values [*, KV·d]. */
+/** One new token per row against the cache: q, out [rows, H·d]; row r sees the places paths[r] of keys and values [*, KV·d]. */
 void attention_cached(Pool & pool, AttentionScratch & scratch, const AttentionShape & shape, const std::vector<Path> & paths,
                       const float * q, const float * keys, const float * values, float * out);

@@ -2,7 +2,10 @@
 #pragma once
 #include <cstdint>
 
-/** Written from the nearer end, so that 0 copies, 1 changes nothing, and what is equal stays so to the bit. */
+/**
+ * Each form starts from the value with the larger share. So decay 0 copies `from`, decay 1 changes nothing, and equal values stay equal to
+ * the bit.
+ */
 inline void average(double decay, int64_t n, float * w, const float * from) {
     const auto kept = static_cast<float>(decay), taken = static_cast<float>(1 - decay);
     if (decay > 0.5) {

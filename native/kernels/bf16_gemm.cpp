@@ -1,6 +1,6 @@
 #include "kernels/bf16_gemm.h"
 
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // gcc 12 says it of its own intrinsics (its bug 105593)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // gcc 12 warns about its own intrinsics (gcc bug 105593)
 #include <immintrin.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ bool bf16::supported() {
            PROCESSOR_HAS("avx512bf16");
 }
 
-// From here on only: what the headers above define is compiled for every processor.
+// The pragma stands after the includes, because the functions of those headers must run on every processor.
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
 
 namespace {
@@ -21,13 +21,13 @@ constexpr int most_rows = 6, vectors = bf16::strip / bf16::lanes;
 
 __mmask16 first(int64_t count) { return count >= 16 ? 0xffff : count <= 0 ? 0 : static_cast<__mmask16>((1u << count) - 1); }
 
-/** 32 floats, or as many of them as there are, as 16 pairs. */
+/** Rounds 32 floats, or as many as there are, to 16 pairs. */
 __m512i round_pairs(const float * from, int64_t count) {
     const __m512 low = _mm512_maskz_loadu_ps(first(count), from), high = count > 16 ? _mm512_maskz_loadu_ps(first(count - 16), from + 16) : _mm512_setzero_ps();
     return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
-/** In place: row i of v becomes column i. */
+/** Transposes 16 vectors in place: row i of v becomes column i. */
 void transpose(__m512i * v) {
     __m512i t[16];
     for (int i = 0; i < 16; i += 4) {
@@ -48,7 +48,7 @@ void transpose(__m512i * v) {
     }
 }
 
-/** C [rows, n] of one strip, all its sums in registers. */
+/** Computes C [rows, n] of one strip with all sums in registers. */
 template <int rows> void tile(int64_t n, int64_t pairs, const uint32_t * a, int64_t lda, const uint32_t * b, bool add, float * c, int64_t ldc) {
     __m512 sums[rows][vectors];
     for (int i = 0; i < rows; i++)

@@ -11,12 +11,12 @@ namespace {
 
 struct Candidate {
     int32_t token;
-    double weight; // exp((logit − most) / temperature): 1 for the most likely
+    double weight; // exp((logit − most) / temperature), which is 1 for the most likely token
 };
 
 bool likelier(const Candidate & a, const Candidate & b) { return a.weight != b.weight ? a.weight > b.weight : a.token < b.token; }
 
-/** 0 where one is not a number. */
+/** Returns 0 when a NaN hides the maximum. */
 int32_t most_likely(const float * logits, int64_t vocabulary) {
     float most = logits[0];
 #pragma omp simd reduction(max : most)
@@ -25,7 +25,7 @@ int32_t most_likely(const float * logits, int64_t vocabulary) {
     return found == logits + vocabulary ? 0 : static_cast<int32_t>(found - logits);
 }
 
-/** From all of the distribution: a vocabulary's weights are summed block by block, and only those of the block that is drawn are asked for again. */
+/** Draws from the whole distribution. The weights are summed block by block; only those of the block that is drawn are computed again. */
 int32_t draw_of_all(const float * logits, int64_t vocabulary, int32_t best, double temperature, double uniform) {
     const float most = logits[best], sharper = static_cast<float>(1 / temperature);
     std::vector<double> blocks;
@@ -38,18 +38,18 @@ int32_t draw_of_all(const float * logits, int64_t vocabulary, int32_t best, doub
         blocks.push_back(static_cast<double>(sum));
         total += blocks.back();
     }
-    if (!std::isfinite(total)) return best; // the caller sees it in the log-prob
+    if (!std::isfinite(total)) return best; // the caller sees the NaN in the log-prob
     double left = uniform * total;
     size_t block = 0;
     while (block + 1 < blocks.size() && left >= blocks[block]) left -= blocks[block++];
     const int64_t begin = static_cast<int64_t>(block) * softmax_block, end = std::min(vocabulary, begin + softmax_block);
     for (int64_t i = begin; i < end; i++)
         if ((left -= static_cast<double>(fast_exp((logits[i] - most) * sharper))) < 0) return static_cast<int32_t>(i);
-    // The block's sum was rounded up by less than any of its likely tokens weighs.
+    // The block's sum was rounded up, by less than any likely token weighs, so the likeliest token is taken.
     return static_cast<int32_t>(std::max_element(logits + begin, logits + end) - logits);
 }
 
-/** Keeps the likeliest candidates until they hold top_p of the weight; sorts only as many as that takes. */
+/** Keeps the likeliest candidates until they hold top_p of the weight. Sorts only as many as that takes. */
 void keep_top_p(std::vector<Candidate> & candidates, double top_p) {
     double total = 0;
     for (const Candidate & c : candidates) total += c.weight;
@@ -93,12 +93,12 @@ int32_t draw(const float * logits, int64_t vocabulary, const DrawOptions & o, do
     if (o.top_k == 0 && o.top_p >= 1 && o.min_p == 0) return draw_of_all(logits, vocabulary, best, o.temperature, uniform);
     const double most = static_cast<double>(logits[best]);
     std::vector<Candidate> candidates;
-    // What is e^-50 of the likeliest cannot be drawn with 53 random bits, nor move a sum of doubles.
+    // A token with e^-50 of the likeliest one's weight cannot be drawn with 53 random bits, and does not change a sum of doubles.
     const double least = most - 50 * o.temperature;
     for (int64_t i = 0; i < vocabulary; i++)
         if (static_cast<double>(logits[i]) >= least) candidates.push_back({static_cast<int32_t>(i), std::exp((static_cast<double>(logits[i]) - most) / o.temperature)});
-    if (candidates.empty()) return best; // not a number among the logits; the caller sees it in the log-prob
-    bool in_order = true; // by id, as long as nothing is left out by weight
+    if (candidates.empty()) return best; // a NaN is among the logits; the caller sees it in the log-prob
+    bool in_order = true; // the candidates are in order of id until some are left out by weight
     if (o.top_k > 0 && o.top_k < static_cast<int64_t>(candidates.size())) {
         in_order = false;
         std::nth_element(candidates.begin(), candidates.begin() + o.top_k, candidates.end(), likelier);

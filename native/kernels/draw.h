@@ -1,4 +1,4 @@
-// One token from a row of logits: temperature, then top-k, top-p and min-p, then a draw with a number given from outside.
+// Draws one token from a row of logits: applies the temperature, then top-k, top-p and min-p, and draws with a given random number.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -12,10 +12,10 @@ struct DrawOptions {
 
 namespace reference {
 
-/** Probability of every token after the truncations, by sorting everything. */
+/** Probability of every token after top-k, top-p and min-p, found by sorting everything. */
 std::vector<double> draw_distribution(const float * logits, int64_t vocabulary, const DrawOptions & options);
 
 } // namespace reference
 
-/** uniform in [0, 1). Candidates are walked in order of id, so that equal distributions give equal tokens. */
+/** uniform lies in [0, 1). Candidates are taken in order of id, so that equal distributions give equal tokens. */
 int32_t draw(const float * logits, int64_t vocabulary, const DrawOptions & options, double uniform);

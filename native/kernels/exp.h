@@ -1,9 +1,9 @@
-// exp for float in plain arithmetic, so that loops over it become vector code; the library's expf does not without -ffast-math.
+// exp for float in plain arithmetic, so that loops over it become vector code. Loops over the library's expf do not, without -ffast-math.
 #pragma once
 #include <cstdint>
 #include <cstring>
 
-/** Relative error below 2e-7 on [-87, 88]; smaller arguments give e^-87, NaN gives NaN. */
+/** The relative error is below 2e-7 on [-87, 88]. Smaller arguments give e^-87, larger ones e^88, NaN gives NaN. */
 inline float fast_exp(float x) {
     x = x < -87.0f ? -87.0f : x;
     x = x > 88.0f ? 88.0f : x;

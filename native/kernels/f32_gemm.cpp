@@ -1,6 +1,6 @@
 #include "kernels/f32_gemm.h"
 
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // gcc 12 says it of its own intrinsics (its bug 105593)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // gcc 12 warns about its own intrinsics (gcc bug 105593)
 #include <immintrin.h>
 
 #include <algorithm>
@@ -11,14 +11,14 @@ namespace {
 
 constexpr int64_t most_rows = 6;
 
-/** C [rows, n]. */
+/** A kernel that computes C [rows, n]. */
 using Tile = void (*)(int64_t n, int64_t k, const f32::Left & a, const f32::Right & b, bool add, float * c, int64_t ldc);
 
-/** Sixteen columns at a time: twelve sums. */
+/** Computes sixteen columns at a time: up to twelve sums in registers. */
 template <int rows> void tile(int64_t n, int64_t k, const f32::Left & a, const f32::Right & b, bool add, float * c, int64_t ldc) {
     const int64_t row = a.row, step = a.step, right_step = b.packing.step;
     for (int64_t lane = 0; lane < n; lane += f32::lanes) {
-        // Where the columns end within a group, its others lead nowhere.
+        // When the columns end within a group, the group is computed in a local array, from which only the existing columns are copied.
         float whole[rows * f32::lanes];
         const int64_t columns = n - lane;
         const bool ends = columns < f32::lanes;
@@ -44,7 +44,7 @@ template <int rows> void tile(int64_t n, int64_t k, const f32::Left & a, const f
 
 __attribute__((target("avx512f"))) __mmask16 first(int64_t count) { return count >= 16 ? 0xffff : static_cast<__mmask16>((1u << count) - 1); }
 
-/** All columns at once: up to 24 sums. */
+/** Computes all columns at once: up to 24 sums in registers. */
 template <int rows, int vectors>
 __attribute__((target("avx512f"))) void wide_tile(int64_t n, int64_t k, const f32::Left & a, const f32::Right & b, bool add, float * c, int64_t ldc) {
     const int64_t row = a.row, step = a.step, group = b.packing.group, right_step = b.packing.step;
@@ -68,14 +68,14 @@ template <int vectors> constexpr Tile wide_tiles[] = {wide_tile<1, vectors>, wid
 
 const bool wide = PROCESSOR_HAS("avx512f");
 
-/** Of so many rows, from 1, and n columns, from 1. */
+/** The kernel for 1 to most_rows rows and 1 to `strip` columns. */
 Tile tile_of(int64_t rows, int64_t n) {
     static constexpr Tile narrow[] = {tile<1>, tile<2>, tile<3>, tile<4>, tile<5>, tile<6>};
     static constexpr const Tile * by_width[] = {wide_tiles<1>, wide_tiles<2>, wide_tiles<3>, wide_tiles<4>};
     return wide ? by_width[(n - 1) / f32::lanes][rows - 1] : narrow[rows - 1];
 }
 
-/** In place: row i of v becomes column i. */
+/** Transposes 8 vectors in place: row i of v becomes column i. */
 void transpose(__m256 * v) {
     __m256 t[8];
     for (int i = 0; i < 8; i += 2) {

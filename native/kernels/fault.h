@@ -1,5 +1,5 @@
-// Faults that the negative tests plant to see their gate fail. They exist only in the library built for those tests: without
-// PLUMBLINE_FAULTS every question is answered "no" at compile time, and nothing on the wire can ask it.
+// Faults that the negative tests plant to see their gate fail. They exist only in the library that is built for those tests: without
+// PLUMBLINE_FAULTS, faulty() is false at compile time, and no request can change that.
 #pragma once
 
 enum class Fault { none, zero_key_gradient, see_the_future, see_a_sibling, scale_alpha_twice, ignore_window, skip_head_norm_backward };

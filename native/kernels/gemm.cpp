@@ -14,10 +14,10 @@
 namespace {
 
 /**
- * Names OpenBLAS's kernels for this processor before OpenBLAS itself looks (its constructor has no priority, so that this one comes
- * first). It goes by model numbers, and one that is newer than the library gets kernels for SSE3: on an Emerald Rapids 0.3.21
- * reaches 32 GFLOPS a core with them, 151 with those for AVX-512 (111 with those it would take for bfloat16's sake). What the
- * environment says holds.
+ * Chooses OpenBLAS's kernels for this processor before OpenBLAS does: its constructor has no priority, so this one runs first. OpenBLAS
+ * goes by model numbers, and a processor that is newer than the library gets kernels for SSE3. On an Emerald Rapids, OpenBLAS 0.3.21
+ * reaches 32 GFLOPS per core with these, 151 with the kernels for AVX-512, and 111 with those that it takes for processors with bfloat16. A
+ * value that the environment sets stays.
  */
 __attribute__((constructor(101))) void choose_kernels() {
     __builtin_cpu_init();
@@ -38,10 +38,13 @@ namespace {
 using f32::lanes;
 using f32::strip;
 
-/** Of the sum, what is read at a time: lines of matrices that lie far apart are still in the second-level cache for the next rows. */
+/**
+ * How much of the sum is computed at a time. The lines of matrices whose rows lie far apart are then still in the second-level cache for
+ * the next rows.
+ */
 constexpr int64_t depth = 128;
 
-/** Columns [first, first + columns) of a product. `packed`: where their B is packed; null where it is read as it lies. */
+/** Columns [first, first + columns) of a product. packed: where their B is packed; null when B is read as stored. */
 struct Part {
     const TiledGemm * of;
     int64_t first, columns;
@@ -49,12 +52,12 @@ struct Part {
     Tiling tiling;
 };
 
-/** A right side that is turned, scaled or ends within a group of lanes is packed; it is the smaller input of every product of a LoRA. */
+/** B is packed when it is transposed, scaled, or ends within a group of lanes. It is the smaller input of every product of a LoRA. */
 bool packs(const TiledGemm & p) { return p.b_side == Side::transposed || p.alpha != 1 || p.n % lanes != 0; }
 
 int64_t strips_of(int64_t columns) { return (columns + strip - 1) / strip; }
 
-/** One group of lanes of a part, from the column `lane` of it. */
+/** Packs one group of lanes of a part, beginning at its column `lane`. */
 void pack(const Part & part, int64_t lane) {
     const TiledGemm & p = *part.of;
     const int64_t column = part.first + lane, count = std::min(lanes, part.columns - lane);
@@ -78,7 +81,7 @@ void multiply(const Part & part, const Tile & tile) {
             }
 }
 
-/** f(part, task of it) for all of them. */
+/** Calls f(part, task within the part) for all tasks of all parts. */
 template <class Count, class F> void each_of(Pool & pool, const std::vector<Part> & parts, const Count & count, const F & f) {
     int64_t all = 0;
     for (const Part & part : parts) all += count(part);
@@ -96,7 +99,7 @@ void multiply(Pool & pool, const std::vector<Part> & parts) {
 
 } // namespace
 
-/** The product in pieces of its sum, one added to the other in the order in which they would be added anyway. */
+/** Computes a product whose sum is too long for the scratch: in pieces of k, which are added in the same order as without the cut. */
 static void gemm_in_pieces(Pool & pool, const TiledGemm & p, float * scratch, int64_t scratch_floats) {
     const int64_t longest = scratch_floats / strip / depth * depth;
     for (int64_t from = 0; from < p.k; from += longest) {
@@ -157,7 +160,7 @@ double gemm_rate(Pool & pool, Number inputs) {
     };
     double best = 0;
     const auto start = Clock::now();
-    // The best of several: what disturbs one of them is not the machine's rate.
+    // The best of several runs counts, because a disturbed run does not show the machine's rate.
     while (Clock::now() - start < std::chrono::milliseconds(200)) {
         const auto begin = Clock::now();
         pool.each(pool.threads(), [&](int64_t task, int) { multiply(operands[static_cast<size_t>(task)]); });

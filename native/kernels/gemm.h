@@ -1,5 +1,5 @@
-// Matrix products in row-major order: on one thread by OpenBLAS, and cut into tiles over the pool by the kernels of f32_gemm.h. The cuts
-// go by the shapes, so that the sums have one order whatever the number of threads.
+// Matrix products in row-major order: on one thread by OpenBLAS, or cut into tiles over the pool by the kernels of f32_gemm.h. The cuts
+// depend only on the shapes, so that the sums have the same order with any number of threads.
 #pragma once
 #include <cblas.h>
 
@@ -12,7 +12,7 @@
 
 enum class Side { plain, transposed };
 
-/** C[m,n] = alpha · op(A)[m,k] · op(B)[k,n] + beta · C. Leading dimensions are row lengths as stored. */
+/** C[m,n] = alpha · op(A)[m,k] · op(B)[k,n] + beta · C. Leading dimensions are the lengths of the stored rows. */
 inline void gemm(Side a_side, Side b_side, int64_t m, int64_t n, int64_t k, float alpha, const float * a, int64_t lda,
                  const float * b, int64_t ldb, float beta, float * c, int64_t ldc) {
     if (m == 0 || n == 0) return;
@@ -35,11 +35,11 @@ struct TiledGemm {
     int64_t ldc;
 };
 
-/** Products that write to different places, in single precision. scratch [scratch_floats, at least 64 · 128]: what of B is packed. */
+/** Products in single precision that write to different places. scratch [scratch_floats, at least 64 · 128] takes the packed parts of B. */
 void gemms(Pool & pool, const std::vector<TiledGemm> & products, float * scratch, int64_t scratch_floats);
 
 /** Sets OpenBLAS to one thread and returns the name of the kernels it chose for this processor. */
 const char * gemm_prepare();
 
-/** Multiplications and additions a second that the pool's threads together reach in products of a model's size; takes 0.2 s. */
+/** Multiplications and additions per second that the pool's threads reach together in products of a model's size. Takes 0.2 s. */
 double gemm_rate(Pool & pool, Number inputs);

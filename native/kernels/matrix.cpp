@@ -1,5 +1,5 @@
-// Each part of a product has two phases, both cut finely and given to whoever is free: the weights are dequantised and packed into
-// strips (and, in bf16, rounded, as the other input is), then tiles of tokens and strips are multiplied.
+// Each part of a product has two phases. First the weights are dequantised and packed into strips; in bf16 they and the other input are
+// also rounded. Then tiles of tokens and strips are multiplied. Both phases are cut finely, and each free thread takes the next piece.
 #include "kernels/matrix.h"
 
 #include <algorithm>
@@ -23,9 +23,9 @@ namespace {
 constexpr int64_t strip = 64, lanes = 16;
 static_assert(f32::strip == strip && f32::lanes == lanes && bf16::strip == strip && bf16::lanes == lanes);
 
-/** Columns that are dequantised at a time, a multiple of every block. */
+/** Columns that are dequantised at a time: a multiple of the block size of every type. */
 constexpr int64_t columns_at_a_time = 256;
-/** Tokens, and rows of a weight, that one task rounds. */
+/** Tokens that one task rounds, and rows of a weight that one task packs. */
 constexpr int64_t rows_of_task = 32;
 
 int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
@@ -34,13 +34,13 @@ int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; 
 struct Strip {
     const Matrix * w;
     int64_t begin, count; // rows of w forward, columns of it backward
-    float * out;          // of the first token
-    int64_t stride;       // between tokens
+    float * out;          // output of the first token
+    int64_t stride;       // of out, between tokens
     const LowRank * low;
-    size_t product; // of those that are computed together
+    size_t product; // index among the products that are computed together
 };
 
-/** How the panel is cut: a strip has its part of the frozen weights, and behind it `low_steps` steps of a LoRA's. */
+/** The layout of the panel: each strip has its part of the frozen weights, followed by `low_steps` steps of a LoRA. */
 struct Layout {
     int64_t steps, low_steps;
     int64_t strip_values() const { return (steps + low_steps) * strip; }
@@ -48,7 +48,7 @@ struct Layout {
     template <class Value> Value * low(Value * panel, int64_t s) const { return frozen(panel, s) + steps * strip; }
 };
 
-/** What the products below need of a precision. A step along k is one value, or a pair. */
+/** What the products below need to know of a precision. A step along k is one value, or a pair in bf16. */
 struct Single {
     using Value = float;
     static constexpr bool rounds = false;
@@ -60,7 +60,7 @@ struct Single {
     }
     static float * panel(Panels & panels) { return panels.floats(); }
 
-    /** `lanes` columns, or as many as there are, of what a LoRA adds to a strip; `along`: v's rows are the strip's columns. */
+    /** Packs `lanes` columns, or as many as there are, of a LoRA's part of a strip. along: v's rows are the strip's columns. */
     static void pack_low(const Strip & of, int64_t lane, bool along, float * to, int64_t low_steps) {
         const LowRank & low = *of.low;
         const f32::Packing packed = packing(low_steps);
@@ -68,8 +68,10 @@ struct Single {
         f32::pack(low.v, along ? low.rank : of.stride, along, column, count, low.rank, low.scale, to + packed.at(lane, 0), packed.step);
     }
 
-    /** Rows [row, row + count) of w along k from `step` on, columns [column, column + columns ≤ columns_at_a_time) as lanes of strips, of which the
-     *  first is `to`. */
+    /**
+     * Dequantises rows [row, row + count) of w, columns [column, column + columns ≤ columns_at_a_time). The rows lie along k from `step`
+     * on; the columns become lanes of strips, of which `to` is the first.
+     */
     static void pack_along(const Matrix & w, int64_t row, int64_t count, int64_t column, int64_t columns, const Layout & layout, int64_t step, float * to) {
         const f32::Packing packed = packing(layout.steps);
         float dense[columns_at_a_time];
@@ -120,7 +122,7 @@ struct Narrow {
     }
 };
 
-/** Rows [row, row + count ≤ lanes) of w, columns [from, from + k), as lanes of a strip whose steps are `step` apart. */
+/** Packs rows [row, row + count ≤ lanes) of w, columns [from, from + k), as lanes of a strip whose steps are `step` apart. */
 template <class In> void pack_lanes(const Matrix & w, int64_t row, int64_t count, int64_t from, int64_t k, typename In::Value * to, int64_t step) {
     alignas(64) float dense[lanes * columns_at_a_time];
     for (int64_t at = 0; at < k; at += columns_at_a_time) {
@@ -130,13 +132,13 @@ template <class In> void pack_lanes(const Matrix & w, int64_t row, int64_t count
     }
 }
 
-/** The other input [tokens, steps], or some of its steps. */
+/** The left input [tokens, steps], or some of its steps; `first` is the panel's step that they begin at. */
 template <class Value> struct Left {
     const Value * a;
     int64_t stride, first, steps;
 };
 
-/** The left inputs of what LoRAs add, by product. */
+/** The left inputs of the LoRAs' parts, by product. */
 template <class In> class Lows {
 public:
     using Value = typename In::Value;
@@ -146,7 +148,7 @@ public:
         if constexpr (In::rounds) rounded_ = panels.rounded_low.ensure(static_cast<size_t>(tokens * stride()));
     }
 
-    /** Of the longest. */
+    /** Steps of the longest of them. */
     int64_t steps() const { return steps_; }
 
     void round(int64_t t) const {
@@ -173,7 +175,10 @@ private:
     uint32_t * rounded_ = nullptr; // [tokens, products, steps]
 };
 
-/** Output of strip s, and += with add, of the left input and strip s of the panel, with what a LoRA adds if the layout has it. */
+/**
+ * Computes the output of every strip: the left input times strip s of the panel, added to the output with `add`, plus the LoRA's part if
+ * the layout has one.
+ */
 template <class In, class Value = typename In::Value>
 void multiply(Pool & pool, const Strip * strips, int64_t count, int64_t tokens, const Layout & layout, const std::vector<Left<Value>> & left, const Lows<In> & lows, Value * panel, bool add) {
     const Tiling tiling = product_tiling(tokens, count * strip, layout.steps);
@@ -240,7 +245,7 @@ template <class In> void forward(Pool & pool, Panels & panels, const std::vector
     }
 }
 
-/** Columns [from, from + columns) of the gradient. */
+/** Computes columns [from, from + columns) of the gradient. */
 template <class In>
 void backward(Pool & pool, Panels & panels, const std::vector<Product> & products, const LowRank & low, int64_t from, int64_t columns, float * dx, int64_t tokens, bool add) {
     using Value = typename In::Value;
@@ -251,10 +256,10 @@ void backward(Pool & pool, Panels & panels, const std::vector<Product> & product
     const Lows<In> lows(panels, {&low}, tokens);
     const int64_t most_steps = panel_floats / (across * strip) - lows.steps();
 
-    // The sum runs over the rows of all products, one behind the other; a piece of it has rows of one product.
+    // The sum runs over the rows of all products, one product after the other. A piece has rows of one product.
     struct Piece {
         const Product * of;
-        int64_t row, count, step; // the first one's place among the steps of the part
+        int64_t row, count, step; // step: place of its first row among the steps of the part
     };
     size_t product = 0;
     int64_t row = 0;
@@ -307,7 +312,9 @@ void backward(Pool & pool, Panels & panels, const std::vector<Product> & product
     }
 }
 
-/** So many columns at a time that the panel holds a long part of the sum: the gradient is read and written once for each. */
+/**
+ * Computes only so many columns at a time that the panel holds a long part of the sum, since each part reads and writes the gradient once.
+ */
 template <class In> void backward(Pool & pool, Panels & panels, const std::vector<Product> & products, const LowRank & low, float * dx, int64_t tokens, bool add) {
     const int64_t columns = products[0].w->columns;
     int64_t rows = 0;

@@ -1,6 +1,6 @@
-// A frozen weight as it lies in the file, and the two products training needs of it. A panel of it is dequantised into scratch, once for
-// all threads, used for every token of the batch, and forgotten; in bf16 the panel and the other input are rounded on the way. Every
-// cut goes by the shapes: the result is the same to the bit whatever the number of threads.
+// A frozen weight as stored in the file, and the two products that training needs of it. A panel of the weight is dequantised into scratch
+// once for all threads, used for every token of the batch, and then overwritten. In bf16 the panel and the other input are rounded when
+// they are packed. All cuts depend only on the shapes, so the result is the same to the bit with any number of threads.
 #pragma once
 #include <ggml.h>
 
@@ -19,36 +19,38 @@ struct Matrix {
     int64_t rows = 0, columns = 0;
 
     int64_t block() const { return ggml_blck_size(type); }
-    /** Row r from column c on (a multiple of block()), as float. */
+    /** Reads row r as float, from column c on (a multiple of block()). */
     void read(int64_t row, int64_t column, int64_t count, float * to) const;
 };
 
-/** Floats of the panel that all threads fill and then read: 8 MiB, which a last-level cache holds. */
+/** Floats of the panel, which all threads fill and then read: 8 MiB, which a last-level cache holds. */
 constexpr int64_t panel_floats = int64_t{1} << 21;
 
-/** What is summed at a time; in bf16 six rows of one input then stay in the first-level cache. */
+/** Length of the sum that is computed at a time. In bf16, six rows of one input then stay in the first-level cache. */
 constexpr int64_t product_depth = 2048;
 
 class Panels {
 public:
     explicit Panels(Profile & measured) : profile(measured), panel_(panel_floats) {}
     float * floats() { return panel_.data(); }
-    /** The same memory in pairs of bf16. */
+    /** The same memory as pairs of bf16. */
     uint32_t * pairs() { return reinterpret_cast<uint32_t *>(panel_.data()); }
 
-    /** The other input of a product in bf16, [tokens, at most product_depth]. */
+    /** The left input of a product rounded to bf16, in pairs: [tokens, steps of the part that is computed]. */
     Buffer<uint32_t> rounded;
-    /** And those of what LoRAs add to it, [tokens, products, half the rank]. */
+    /** The left inputs of the LoRAs rounded to bf16, in pairs: [tokens, products, half the largest rank]. */
     Buffer<uint32_t> rounded_low;
 
     Profile & profile;
-    Number number = Number::f32; // of the products that follow
+    Number number = Number::f32; // precision of the products that follow
 
 private:
     Buffer<float> panel_;
 };
 
-/** scale · u · v of a LoRA, added to a product tile by tile while it is in the cache; what is multiplied is in panels.number too. */
+/**
+ * A LoRA's part of a product, scale · u · v. It is added tile by tile while the tile is in the cache. Its inputs are in panels.number too.
+ */
 struct LowRank {
     int64_t rank = 0; // 0: nothing is added
     const float * u = nullptr; // [tokens, rank], rows ldu apart
@@ -81,8 +83,11 @@ template <class T> void linear_backward(const T * w, int64_t rows, int64_t colum
 
 } // namespace reference
 
-/** y = x · Wᵀ + low, or += with add, for every product; x [tokens, columns] is shared. In panels.number; time counts for op. */
+/**
+ * y = x · Wᵀ + low for every product, or += with add. All products share x [tokens, columns]. They compute in panels.number; their time
+ * counts for op.
+ */
 void linear(Pool & pool, Panels & panels, const std::vector<Product> & products, const float * x, int64_t tokens, bool add, Op op = Op::linear);
 
-/** dx [tokens, columns] = Σ over products of y · W + low, or += with add; here y holds the gradient of each product. */
+/** dx [tokens, columns] = Σ over products of y · W + low, or += with add. Here y holds the gradient of each product's output. */
 void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, const LowRank & low, float * dx, int64_t tokens, bool add, Op op = Op::linear);

@@ -1,4 +1,4 @@
-// What the inputs of a product are in; its sums are in single precision.
+// The precision of a product's inputs. Its sums are always in single precision.
 #pragma once
 #include <cstdint>
 

@@ -4,11 +4,11 @@
 
 namespace {
 
-// A step has thousands of short phases: waiting some 20 µs awake is cheaper than a sleep and a wake-up in each. Not longer: a core
-// that is left can be given to a thread that waits for one.
+// A step has thousands of short phases: to spin for about 20 µs is cheaper than to sleep and wake up in each. To spin longer would keep the
+// core from another thread that needs it.
 constexpr int awake_spins = 1000;
 
-// phase_: the number of workers in the run, whether it is open, and from there on the run's number.
+// phase_ holds three fields: the number of workers in the run, whether the run is open to more workers, and the run's number.
 constexpr uint64_t inside = 0xffff, open = 0x10000, next_run = 0x20000;
 uint64_t number_of(uint64_t phase) { return phase / next_run; }
 
@@ -28,12 +28,12 @@ Pool::~Pool() {
 }
 
 void Pool::run(Call call, void * context) {
-    // The run before is closed and nobody is in it: nobody reads these.
+    // The previous run is closed and no worker is in it, so nobody reads these now.
     call_ = call;
     context_ = context;
     phase_ = (number_of(phase_) + 1) * next_run | open;
     if (asleep_ > 0) {
-        { std::lock_guard<std::mutex> lock(mutex_); } // who goes to sleep has seen the new phase, or is asleep
+        { std::lock_guard<std::mutex> lock(mutex_); } // each worker has now seen the new phase, or sleeps and gets the notification
         wake_.notify_all();
     }
     call(context, 0);
@@ -64,7 +64,7 @@ void Pool::work(int thread) {
         if ((phase & open) == 0) continue;
         call_(context_, thread);
         if ((--phase_ & (inside | open)) != 0) continue;
-        { std::lock_guard<std::mutex> lock(mutex_); } // the caller sees it, or is asleep
+        { std::lock_guard<std::mutex> lock(mutex_); } // the caller has now seen the phase, or waits and gets the notification
         done_.notify_one();
     }
 }

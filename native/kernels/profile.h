@@ -1,5 +1,5 @@
-// Where the calling thread's time goes, op by op, and the arithmetic the ops need. Always on: a clock read where an op begins and
-// one where it ends cost nothing beside it.
+// Time that the calling thread spends in each op, and the arithmetic that the ops need. It is always on: reading the clock at the start and
+// at the end of an op costs almost nothing.
 #pragma once
 #include <array>
 #include <chrono>
@@ -13,13 +13,13 @@ class Profile {
 public:
     struct Figures {
         double seconds = 0;
-        double flops = 0; // that the op cannot do without: 2 a multiplication and addition; what is hidden by a mask or done again is not in it
+        double flops = 0; // arithmetic that the op needs, 2 for a multiplication with an addition; without masked values and without recomputation
     };
     using All = std::array<Figures, op_names.size()>;
 
     const All & all() const { return figures_; }
 
-    /** From now on time counts for this op; returns the one before. */
+    /** Counts the time from now on for this op. Returns the previous op. */
     Op enter(Op op) {
         const auto now = std::chrono::steady_clock::now();
         if (op_ != Op::none) figures_[static_cast<size_t>(op_)].seconds += std::chrono::duration<double>(now - since_).count();
@@ -36,7 +36,7 @@ private:
     std::chrono::steady_clock::time_point since_;
 };
 
-/** For as long as it lives time counts for its op, not for the one around it. Only the thread that calls the ops may have one. */
+/** While this lives, time counts for its op instead of the surrounding one. Only the thread that calls the ops may create one. */
 class Timed {
 public:
     Timed(Profile & profile, Op op, double flops = 0) : profile_(profile), before_(profile.enter(op)) { profile.add_flops(op, flops); }

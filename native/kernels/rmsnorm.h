@@ -15,7 +15,7 @@ template <class T> T rmsnorm(const T * x, const T * w, T eps, int64_t d, T * y) 
     return inv;
 }
 
-/** dx += the gradient through the norm. */
+/** Adds the gradient through the norm to dx. */
 template <class T> void rmsnorm_backward(const T * x, const T * w, T inv, const T * dy, int64_t d, T * dx) {
     T dot = 0;
     for (int64_t i = 0; i < d; i++) dot += dy[i] * w[i] * x[i];
@@ -31,7 +31,7 @@ inline float rms_inverse(const float * x, float eps, int64_t d) {
     return 1.0f / std::sqrt(sum / static_cast<float>(d) + eps);
 }
 
-/** y again from a stored inv, cheaper than storing y. y may be x. */
+/** Computes y again from a stored inv, which is cheaper than storing y. y may be x. */
 PER_PROCESSOR inline void rmsnorm_again(const float * x, const float * w, float inv, int64_t d, float * y) {
 #pragma omp simd
     for (int64_t i = 0; i < d; i++) y[i] = x[i] * inv * w[i];
@@ -44,7 +44,7 @@ PER_PROCESSOR inline float rmsnorm(const float * x, const float * w, float eps, 
     return inv;
 }
 
-/** y += the norm of x; returns inv. */
+/** Adds the norm of x to y. Returns inv. */
 PER_PROCESSOR inline float rmsnorm_add(const float * x, const float * w, float eps, int64_t d, float * y) {
     const float inv = rms_inverse(x, eps, d);
 #pragma omp simd
@@ -52,7 +52,7 @@ PER_PROCESSOR inline float rmsnorm_add(const float * x, const float * w, float e
     return inv;
 }
 
-/** How much of x itself the gradient through its norm takes away. */
+/** The factor of x in the gradient through its norm: dx = inv · w ⊙ dy − pull · x. */
 inline float rmsnorm_pull(const float * x, const float * w, float inv, const float * dy, int64_t d) {
     float dot = 0;
 #pragma omp simd reduction(+ : dot)
@@ -60,14 +60,14 @@ inline float rmsnorm_pull(const float * x, const float * w, float inv, const flo
     return inv * inv * inv * dot / static_cast<float>(d);
 }
 
-/** dx += the gradient through the norm. */
+/** Adds the gradient through the norm to dx. */
 PER_PROCESSOR inline void rmsnorm_backward(const float * x, const float * w, float inv, const float * dy, int64_t d, float * dx) {
     const float pull = rmsnorm_pull(x, w, inv, dy, d);
 #pragma omp simd
     for (int64_t i = 0; i < d; i++) dx[i] += inv * dy[i] * w[i] - x[i] * pull;
 }
 
-/** dx = the gradient through the norm; dx may be dy. */
+/** Writes the gradient through the norm to dx; dx may be dy. */
 PER_PROCESSOR inline void rmsnorm_backward_only(const float * x, const float * w, float inv, const float * dy, int64_t d, float * dx) {
     const float pull = rmsnorm_pull(x, w, inv, dy, d);
 #pragma omp simd

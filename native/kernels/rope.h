@@ -1,20 +1,20 @@
-// Rotary positions: pairs of a head's values turn by an angle that grows with the position.
+// Rotary positions: each pair of a head's values is rotated by an angle that grows with the position.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
-/** Which values make pair i of a head of d: (2i, 2i+1), or (i, i + d/2) as GPT-NeoX has it. */
+/** Which values form pair i of a head of d values: (2i, 2i+1), or (i, i + d/2) as in GPT-NeoX. */
 enum class RopePairs { neighbours, halves };
 
-/** Pair i turns by position · frequencies[i]; what is turned is scaled by magnitude. */
+/** Pair i is rotated by position · frequencies[i] and scaled by magnitude. */
 struct Rope {
-    std::vector<double> frequencies; // [d/2], radians a token
+    std::vector<double> frequencies; // [d/2], radians per token
     double magnitude = 1;
 };
 
-/** scale · base^(−2i/d) / factors[i]; no factors count as 1. */
+/** scale · base^(−2i/d) / factors[i]; with no factors, all are 1. */
 inline std::vector<double> rope_frequencies(int64_t d, double base, double scale, const std::vector<float> & factors) {
     std::vector<double> frequencies;
     for (int64_t i = 0; i < d / 2; i++) {
@@ -24,8 +24,10 @@ inline std::vector<double> rope_frequencies(int64_t d, double base, double scale
     return frequencies;
 }
 
-/** YaRN (Peng et al., 2023) with its β of 32 and 1: pairs that turn often within the trained context keep their frequency, those
- *  that turn less than once are slowed by `stretch`, and the rest lie between; everything is scaled by 1 + ln(stretch) / 10. */
+/**
+ * YaRN (Peng et al., 2023) with β = 32 and 1. Pairs that turn more than 32 times within the trained context keep their frequency, pairs
+ * that turn less than once are slowed by `stretch`, and the others lie between. Every value is scaled by 1 + ln(stretch) / 10.
+ */
 inline Rope rope_yarn(int64_t d, double base, double stretch, double trained_context) {
     const auto pair_with_turns = [&](double turns) {
         return static_cast<double>(d) * std::log(trained_context / (turns * 2 * 3.14159265358979323846)) / (2 * std::log(base));
@@ -41,7 +43,7 @@ inline Rope rope_yarn(int64_t d, double base, double stretch, double trained_con
 
 namespace reference {
 
-/** x [d] of one head in place; direction +1 forward, −1 for the transpose. */
+/** Rotates x [d] of one head in place; direction is +1 forward, −1 for the transpose. */
 template <class T> void rope(T * x, int64_t d, int64_t position, int direction, RopePairs pairs, const Rope & rope) {
     for (int64_t i = 0; i < d / 2; i++) {
         const double angle = static_cast<double>(position) * rope.frequencies[static_cast<size_t>(i)];
@@ -67,7 +69,7 @@ inline void rope_table_row(int64_t position, RopePairs pairs, const Rope & rope,
     }
 }
 
-/** table: the position's row. */
+/** table is the position's row of the table. */
 inline void rope(float * x, int64_t d, RopePairs pairs, const float * table, float direction) {
     if (pairs == RopePairs::neighbours)
         for (int64_t i = 0; i < d; i += 2) {

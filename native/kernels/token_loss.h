@@ -1,8 +1,9 @@
-// One row of logits z [vocabulary] and what its prediction weighs in the loss. Every objective is such a row:
+// One row of logits z [vocabulary] and its part of the loss. Every objective consists of such rows:
 //   L = −weight · log p(target) − Σ weightₖ · log p(targetₖ) − entropy · H + z · lse²,   p = softmax(z), lse = log Σ exp(z)
 //   dL/dzᵢ = pᵢ · (W + entropy · (log pᵢ + H) + 2 z · lse) − Σ over targets of weight · [i = target],   W = Σ of all weights
-// A soft target may be the rest of the vocabulary: all tokens that the row's other soft targets do not name, taken as one of probability
-// r = 1 − Σ p(named). Its weight counts in W, and each token of the rest takes pᵢ / r of it, as if it were a target with that weight.
+// A soft target may be the rest of the vocabulary: all tokens that the row's other soft targets do not name, taken as one token of
+// probability r = 1 − Σ p(named). Its weight counts in W. Each token of the rest gets the part pᵢ / r of the weight, as if it were a target
+// with that weight.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -11,27 +12,27 @@
 
 #include "kernels/exp.h"
 
-/** All 0: the row is no part of the loss. */
+/** When all are 0, the row is not part of the loss. */
 struct LossCoefficients {
-    float weight = 0;  // of −log p(target)
-    float entropy = 0; // of −H, the bonus
+    float weight = 0;  // coefficient of −log p(target)
+    float entropy = 0; // of −H, the entropy bonus
     float z = 0;       // of lse²
 };
 
-/** As a soft target: the rest of the vocabulary. Then no token is named twice; one of weight 0 is not named. */
+/** The soft target that stands for the rest of the vocabulary. With it, no token may be named twice; a token of weight 0 is not named. */
 constexpr int32_t rest_of_vocabulary = -1;
 
-/** Further targets of the same row, as distillation from a teacher's top tokens has them. */
+/** Further targets of the same row, such as a teacher's top tokens in distillation. */
 struct SoftTargets {
     const int32_t * tokens = nullptr; // [count]; rest_of_vocabulary at most once
     const float * weights = nullptr;  // [count]
     int64_t count = 0;
 };
 
-/** What single precision leaves of the rest when the named tokens are nearly all there is. */
+/** The least probability of the rest: single precision cannot tell less when the named tokens have nearly all of it. */
 constexpr double least_rest = 1e-7;
 
-/** The soft targets' log-probs, of which that of the rest is still to come, are completed. */
+/** Adds the log-prob of the rest to those of the other soft targets, from which it is computed. */
 inline void complete_rest(const SoftTargets & soft, std::vector<double> & logprobs) {
     double left = 1;
     int64_t rest = -1;
@@ -42,7 +43,7 @@ inline void complete_rest(const SoftTargets & soft, std::vector<double> & logpro
     if (rest >= 0) logprobs[static_cast<size_t>(rest)] = std::log(std::max(left, least_rest));
 }
 
-/** What a token of the rest takes of its weight, for each of its probability. */
+/** Weight of the rest divided by its probability: each token of the rest gets this times its own probability. */
 inline double weight_of_rest(const SoftTargets & soft, const std::vector<double> & logprobs) {
     double weight = 0;
     for (int64_t k = 0; k < soft.count; k++)
@@ -60,8 +61,8 @@ struct TokenLoss {
     double logprob = 0; // of the target
     double entropy = 0;
     double log_sum = 0; // lse
-    std::vector<double> soft_logprobs; // of the soft targets, where there are some
-    std::vector<TopToken> top;         // where asked for: most likely first, the lower id among equals
+    std::vector<double> soft_logprobs; // of the soft targets, if there are any
+    std::vector<TopToken> top;         // if requested: most likely first, the lower id among equals
 
     /** The row's part of the loss. */
     double loss(const LossCoefficients & c, const SoftTargets & soft) const {
@@ -78,7 +79,7 @@ struct TokenLoss {
 
 namespace reference {
 
-/** The logits become the gradient. T is wider than float. */
+/** Replaces the logits by the gradient. T is wider than float. */
 template <class T> TokenLoss token_loss(T * z, int64_t vocabulary, int64_t target, const LossCoefficients & c, const SoftTargets & soft = {}) {
     T most = z[0], sum = 0, entropy = 0, weight = static_cast<T>(c.weight);
     for (int64_t i = 1; i < vocabulary; i++) most = std::max(most, z[i]);
@@ -109,7 +110,7 @@ template <class T> TokenLoss token_loss(T * z, int64_t vocabulary, int64_t targe
 
 } // namespace reference
 
-/** Sums in float within blocks and in double across them: a vocabulary is too long for one float sum. */
+/** Sums are in float within blocks of this size and in double across blocks, because a vocabulary is too long for one float sum. */
 constexpr int64_t softmax_block = 1024;
 
 struct SoftmaxSums {
@@ -118,7 +119,7 @@ struct SoftmaxSums {
     double weighted; // Σ exp(l − most) · (l − most)
 };
 
-/** Leaves exp(l − most) in logits when store is set. A NaN among the logits makes sum NaN. */
+/** Stores exp(l − most) in logits if `store` is set. A NaN among the logits makes sum NaN. */
 template <bool store> inline SoftmaxSums softmax_sums(float * logits, int64_t vocabulary) {
     float most = logits[0];
 #pragma omp simd reduction(max : most)
@@ -141,7 +142,7 @@ template <bool store> inline SoftmaxSums softmax_sums(float * logits, int64_t vo
     return result;
 }
 
-/** What a row says; the logits are read only before the sums overwrite them. */
+/** The row's values from its sums. The logits that it needs are passed in, because the sums may have overwritten them. */
 inline TokenLoss token_loss_of(const SoftmaxSums & s, float target_logit, const SoftTargets & soft, std::vector<double> soft_logits) {
     const double log_sum = std::log(s.sum), most = static_cast<double>(s.most);
     TokenLoss result;
@@ -161,16 +162,16 @@ inline std::vector<double> gathered(const float * logits, const SoftTargets & so
     return values;
 }
 
-/** The logits stay as they are. */
+/** Leaves the logits unchanged. */
 inline TokenLoss token_loss(float * logits, int64_t vocabulary, int64_t target, const SoftTargets & soft = {}) {
     return token_loss_of(softmax_sums<false>(logits, vocabulary), logits[target], soft, gathered(logits, soft));
 }
 
-/** The logits become the gradient. */
+/** Replaces the logits by the gradient. */
 inline TokenLoss token_loss_backward(float * logits, int64_t vocabulary, int64_t target, const LossCoefficients & c, const SoftTargets & soft = {}) {
     const float target_logit = logits[target];
     std::vector<double> soft_logits = gathered(logits, soft);
-    // The entropy's gradient needs the logits again, so that they are not overwritten by their exponentials then.
+    // The entropy's gradient needs the logits again, so in that case the exponentials do not overwrite them.
     const SoftmaxSums s = c.entropy == 0 ? softmax_sums<true>(logits, vocabulary) : softmax_sums<false>(logits, vocabulary);
     TokenLoss result = token_loss_of(s, target_logit, soft, std::move(soft_logits));
     const double of_rest = weight_of_rest(soft, result.soft_logprobs);
@@ -200,7 +201,7 @@ inline TokenLoss token_loss_backward(float * logits, int64_t vocabulary, int64_t
 /** The k most likely tokens, most likely first, the lower id among equals. A NaN is never among them. */
 inline std::vector<TopToken> top_tokens(const float * logits, int64_t vocabulary, double log_sum, int64_t k) {
     const auto before = [&](int32_t a, int32_t b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); };
-    std::vector<int32_t> heap; // the worst of the best so far in front
+    std::vector<int32_t> heap; // the worst of the best so far is in front
     for (int32_t i = 0; i < static_cast<int32_t>(vocabulary); i++) {
         if (static_cast<int64_t>(heap.size()) == k) {
             if (!(logits[i] > logits[heap.front()])) continue;

@@ -1,12 +1,12 @@
-// The optimizer as kernels/adamw.h has it, and the parts of the global norm.
+// The optimizer step of kernels/adamw.h, and partial sums of the global norm.
 #pragma once
 #include "kernels/cuda/block.h"
 
 namespace gpu {
 
 template <class T> struct AdamwStep {
-    float *w, *g, *m, *v; // [count]; g becomes 0
-    T * narrow;           // [count]: the weights as products read them, null where that is w itself
+    float *w, *g, *m, *v; // [count]; g is set to 0
+    T * narrow;           // [count]: the weights in the type that products read; null when that is w itself
     int64_t count;
     float b1, b2, c1, c2, m_scale, v_scale, lr, eps, keep, grad_scale;
     template <class Block> DEVICE void operator()(const Block & block) const {
@@ -21,7 +21,7 @@ template <class T> struct AdamwStep {
     }
 };
 
-/** partial[block] = Σ value² over the block's chunk: the host adds them in order, so the norm is the same every time. */
+/** partial[block] = Σ value² over the block's chunk. The host adds them in order, so the norm is the same every time. */
 struct SquaredNorm {
     static constexpr int64_t chunk = 1 << 14;
     const float * values;

@@ -1,17 +1,17 @@
-// Causal attention, one block a query (or a key) and head, in any precision and for any head size: what the fast kernels of
-// attention_flash.h are compared with, what decoding uses, and what runs where they do not fit.
-// Query t of a pass sees the keys [first[t], last[t]] and, with a window w > 0, of those only the latest w.
+// Causal attention with one block per query (or key) and head, in any precision and for any head size. The fast kernels of
+// attention_flash.h are compared with it, decoding uses it, and it runs where they do not fit.
+// Query t of a pass sees the keys [first[t], last[t]]; with a window w > 0, it sees only the latest w of them.
 #pragma once
 #include "kernels/cuda/block.h"
 
 namespace gpu {
 
-/** Where queries, keys and values lie: rows of `stride` values, a head's d values at head · d. */
+/** Where queries, keys and values lie: in rows of `stride` values, with a head's d values at head · d. */
 template <class T> struct AttentionInputs {
     const T *q, *k, *v;
     int64_t q_stride, k_stride, v_stride;
     int64_t heads, group, d; // group = query heads that share a key/value head
-    float scale;             // of the scores
+    float scale;             // factor of the scores
     int64_t window;          // 0 = none
 };
 
@@ -23,7 +23,7 @@ template <class T> DEVICE float dot_of(const T * a, const float * b, int64_t d) 
     return sum;
 }
 
-/** out [tokens, heads · d]; lse [tokens, heads] = log Σ exp(score). Shared: d + threads + d floats. */
+/** out [tokens, heads · d]; lse [tokens, heads] = log Σ exp(score). Shared memory: d + threads + d floats. */
 template <class T> struct AttentionPlain {
     AttentionInputs<T> in;
     const int32_t *first, *last; // [tokens]
@@ -63,7 +63,7 @@ template <class T> struct AttentionPlain {
     }
 };
 
-/** delta [tokens, heads] = dout · out, which every score's gradient subtracts. */
+/** delta [tokens, heads] = dout · out, which the gradient of every score subtracts. */
 template <class T> struct AttentionDelta {
     const T *dout, *out;
     int64_t heads, d;
@@ -84,7 +84,7 @@ template <class T> struct AttentionGradients {
     int64_t dq_stride, dk_stride, dv_stride;
 };
 
-/** dq. Shared: 3 d + threads floats. */
+/** Computes dq. Shared memory: 3 d + threads floats. */
 template <class T> struct AttentionPlainDq {
     AttentionInputs<T> in;
     const int32_t *first, *last;
@@ -121,8 +121,8 @@ template <class T> struct AttentionPlainDq {
 };
 
 /**
- * dk and dv of one key and key/value head: the block owns them, so no sum is shared. Keys are those of the pass itself;
- * row_end[t] is one past the last token of t's row. Shared: 4 d + 2 threads floats.
+ * Computes dk and dv of one key and key/value head. The block owns them, so no sum is shared between blocks. The keys are those of the pass
+ * itself; row_end[t] is one past the last token of t's row. Shared memory: 4 d + 2 threads floats.
  */
 template <class T> struct AttentionPlainDkv {
     AttentionInputs<T> in;

@@ -1,14 +1,16 @@
-// What a kernel may use, on the device and in the tests' emulator alike. A kernel is a struct of its arguments with
+// What a kernel may use, both on the device and in the tests' emulator. A kernel is a struct of its arguments with
 //
 //     template <class Block> DEVICE void operator()(const Block & block) const
 //
-// run once by every thread of every block. Block offers: thread(), threads(), x(), y() (of the block in the grid), sync(),
-// shared<T>(byte_offset), sum(float) and most(float) over the whole block (all its threads must call them), and of a warp:
-// shuffle_xor(float, mask), shuffle(float, lane), load_matrices(), load_matrices_transposed(), multiply(), as the device's instructions of
-// those names; and copies into shared memory that go on beside the computing: copy_16(to, from, real) begins one of 16 bytes, zeros where it
-// is not real, and wait_copies() waits for all that its own thread began.
-// nvcc compiles a kernel for the device, the host's compiler compiles the same lines for the emulator: what the tests prove
-// without a device is what a device runs.
+// which every thread of every block runs once. Block offers:
+// - thread(), threads(), x() and y() (the block's place in the grid), sync(), shared<T>(byte_offset);
+// - sum(float) and most(float) over the whole block; all its threads must call them;
+// - of a warp: shuffle_xor(float, mask), shuffle(float, lane), load_matrices(), load_matrices_transposed() and multiply(), as the device's
+//   instructions of those names;
+// - copies into shared memory that run while the block computes: copy_16(to, from, real) begins one of 16 bytes, which are zeros when it is
+//   not real, and wait_copies() waits for all copies that its own thread began.
+// nvcc compiles a kernel for the device, and the host's compiler compiles the same lines for the emulator. So the tests without a device
+// check the code that runs on a device.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -24,7 +26,7 @@
 
 namespace gpu {
 
-/** The upper half of a float. */
+/** bfloat16: the upper half of a float. */
 struct Bf16 {
     uint16_t bits;
 };
@@ -47,7 +49,7 @@ HOST_DEVICE void put(Bf16 & to, float x) {
     to.bits = static_cast<uint16_t>(nan ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/** IEEE half precision, subnormals included: the exponent is shifted by a multiplication that is exact. */
+/** The value of an IEEE half, subnormals included. The exponent is shifted by a multiplication, which is exact. */
 DEVICE float half_value(uint16_t bits) {
     const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, rest = bits & 0x7fffu;
     const uint32_t value = rest >= 0x7c00u ? rest << 13 | 0x7f800000u : same_bits<uint32_t>(same_bits<float>(rest << 13) * 0x1p112f);
@@ -55,8 +57,8 @@ DEVICE float half_value(uint16_t bits) {
 }
 
 /**
- * Values that a thread reads or writes with one instruction: 16 bytes of Ts where a row's width is a multiple of that, else one value.
- * Of a wider type beside them it takes more than one.
+ * Values that a thread reads or writes with one instruction: 16 bytes of Ts if the width of a row is a multiple of that, else one value.
+ * The same number of values of a wider type takes more than one instruction.
  */
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Chunk {
     T values[n];

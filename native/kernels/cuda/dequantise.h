@@ -1,5 +1,5 @@
-// Values of GGUF's quantised blocks, one by one: a value is its level times its step, less its offset, as ggml's dequantisation has it.
-// Eight values that begin at a multiple of eight have step and offset in common.
+// Values of GGUF's quantised blocks, one by one. A value is its level times its step's factor, minus the step's offset, as in ggml's
+// dequantisation. Eight values that begin at a multiple of eight share one step.
 #pragma once
 #include <ggml.h>
 
@@ -9,15 +9,15 @@
 
 namespace gpu {
 
-/** Two bytes of a block, which always starts at an even address. */
+/** Reads two bytes of a block as a half. A block always starts at an even address. */
 DEVICE float half_at(const uint8_t * at) { return half_value(*reinterpret_cast<const uint16_t *>(at)); }
 
-/** What a level is multiplied with, and what is taken off then. */
+/** A level is multiplied by the factor, and then the offset is subtracted. */
 struct Step {
     float factor, offset;
 };
 
-/** step(block, i) and level(block, i) of the value at place i. */
+/** step(block, i) and level(block, i) are those of the value at place i. */
 template <ggml_type type> struct Quantised;
 
 struct Unquantised {
@@ -37,7 +37,7 @@ template <> struct Quantised<GGML_TYPE_BF16> : Unquantised {
     static DEVICE float level(const uint8_t * b, int) { return get(*reinterpret_cast<const Bf16 *>(b)); }
 };
 
-/** Low nibbles of 16 bytes hold the first half of 32 values, high nibbles the second. */
+/** The low nibbles of 16 bytes hold the first half of 32 values, the high nibbles the second. */
 DEVICE int nibble(const uint8_t * q, int i) { return q[i % 16] >> (i / 16 * 4) & 15; }
 DEVICE int bit(const uint8_t * bits, int i) { return bits[i / 8] >> (i % 8) & 1; }
 
@@ -88,7 +88,7 @@ template <> struct Quantised<GGML_TYPE_Q3_K> { // 256 third bits, 256 × 2 bits,
     }
 };
 
-/** Scales and minima of 32 values each of Q4_K and Q5_K, 6 bits each, packed into 12 bytes behind d and dmin. */
+/** The scales and minima of Q4_K and Q5_K: one of each per 32 values, 6 bits each, packed into 12 bytes after d and dmin. */
 struct PackedScales {
     static DEVICE Step step(const uint8_t * b, int i) {
         const int s = i / 32;
@@ -118,7 +118,7 @@ template <> struct Quantised<GGML_TYPE_Q6_K> { // 256 low nibbles, 256 × 2 high
     }
 };
 
-/** The n values from place i on, which have their step in common. */
+/** The n values from place i on. They must share one step. */
 template <ggml_type type, int n> DEVICE void values_at(const uint8_t * block, int i, float (&to)[n]) {
     using Q = Quantised<type>;
     const Step step = Q::step(block, i);
@@ -126,8 +126,8 @@ template <ggml_type type, int n> DEVICE void values_at(const uint8_t * block, in
 }
 
 /**
- * to [count] = the values of blocks that lie one behind the other; a thread writes n. That the remainder is unsigned and a multiple of n tells
- * the compiler which bits of a place its n values have in common.
+ * to [count] = the values of consecutive blocks; each thread writes n of them. The remainder is unsigned and a multiple of n, which tells
+ * the compiler which bits of a place the n values share.
  */
 template <ggml_type type, class T, int n> struct Dequantise {
     const uint8_t * from;
@@ -146,7 +146,7 @@ template <ggml_type type, class T, int n> struct Dequantise {
     }
 };
 
-/** f(n as a constant): how many values of a matrix of count values a thread of Dequantise takes. */
+/** Calls f(n as a constant), where n is the number of values per thread of Dequantise for a matrix of count values. */
 template <class F> void with_run(int64_t count, const F & f) {
     if (count % 8 == 0)
         f(std::integral_constant<int, 8>{});
@@ -154,7 +154,7 @@ template <class F> void with_run(int64_t count, const F & f) {
         f(std::integral_constant<int, 1>{});
 }
 
-/** x [tokens, width] = scale · the rows of the embedding that the tokens name; the block's y is the token's place. */
+/** x [tokens, width] = scale · the embedding's rows of the tokens. The block's y is the token's place. */
 template <ggml_type type> struct Embed {
     const uint8_t * embedding;
     const int32_t * tokens;
@@ -172,7 +172,7 @@ template <ggml_type type> struct Embed {
     }
 };
 
-/** f(Quantised type as a constant) for the type of a tensor; false when no kernel knows it. */
+/** Calls f(type as a constant) for the type of a tensor. Returns false when there is no kernel for the type. */
 template <class F> bool with_type(ggml_type type, const F & f) {
     switch (type) {
 #define PLUMBLINE_TYPE(name) \

@@ -1,4 +1,4 @@
-// Kernels that touch every value once: rotary positions, the gated activation, biases, casts.
+// Kernels that touch every value once: rotary positions, the gated activation, biases, casts, averages, dropout and the cache.
 #pragma once
 #include <type_traits>
 
@@ -7,13 +7,13 @@
 namespace gpu {
 
 /**
- * Rotates heads of d values in place: x [tokens, stride], the block's x is the token. table [positions, d/2] of (cos, sin).
- * Pairs are (2i, 2i+1), or (i, i + d/2) for neox. direction −1 is the backward pass.
+ * Rotates heads of d values in place. x is [tokens, stride], and the block's x is the token. table [positions, d/2] holds (cos, sin). Pairs
+ * are (2i, 2i+1), or (i, i + d/2) with neox. direction −1 is the backward pass.
  */
 template <class T> struct Rope {
     T * x;
     int64_t stride;
-    int32_t heads, d; // a division in 64 bits would take longer than all the rest
+    int32_t heads, d; // 32 bits, because a division in 64 bits would take longer than all the rest
     const int32_t * positions;
     const float * table;
     bool neox;
@@ -35,7 +35,7 @@ template <class T> struct Rope {
     }
 };
 
-/** f(n as a constant): how many Ts a thread takes of rows of a width, or of an array of a length. */
+/** Calls f(n as a constant), where n is the number of Ts per thread for rows of this width, or for an array of this length. */
 template <class T, class F> void with_chunk(int64_t width, const F & f) {
     constexpr int whole = 16 / static_cast<int>(sizeof(T));
     if (width % whole == 0)
@@ -55,13 +55,13 @@ DEVICE Activated activate(Activation kind, float x) {
         const float s = 1.0f / (1.0f + expf(-x));
         return {x * s, s * (1.0f + x * (1.0f - s))};
     }
-    // Hendrycks and Gimpel's approximation by tanh, as ggml and gemma use it.
+    // The tanh approximation of Hendrycks and Gimpel, which ggml and gemma use.
     constexpr float root = 0.7978845608028654f, cubic = 0.044715f;
     const float t = tanhf(root * x * (1.0f + cubic * x * x));
     return {0.5f * x * (1.0f + t), 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * root * (1.0f + 3.0f * cubic * x * x)};
 }
 
-/** product [tokens, width] = act(gate) · up; gate_up [tokens, 2 · width] holds a token's gates, then its ups. A thread takes n values. */
+/** product [tokens, width] = act(gate) · up. gate_up [tokens, 2 · width] holds a token's gates, then its ups. Each thread takes n values. */
 template <class T, int n> struct Glu {
     const T * gate_up;
     int64_t width;
@@ -78,7 +78,7 @@ template <class T, int n> struct Glu {
     }
 };
 
-/** The gradients of gate and up take their place. */
+/** Replaces gate and up by their gradients. */
 template <class T, int n> struct GluBackward {
     T * gate_up;
     const T * dproduct;
@@ -101,7 +101,7 @@ template <class T, int n> struct GluBackward {
     }
 };
 
-/** y [tokens, stride] += bias [width] in every row. */
+/** Adds bias [width] to every row of y [tokens, stride]. */
 template <class T> struct AddBias {
     T * y;
     int64_t stride, width;
@@ -126,7 +126,7 @@ template <class T, int n> struct Cast {
     }
 };
 
-/** A step of kernels/average.h. kept + taken = 1. */
+/** One step of kernels/average.h. kept + taken = 1. */
 struct Average {
     float * w; // [count]
     const float * from;
@@ -139,7 +139,7 @@ struct Average {
     }
 };
 
-/** The host's random_key and mix64 of base/random.h. */
+/** mix64 and random_key of base/random.h, for the device. */
 DEVICE uint64_t mix_bits(uint64_t x) {
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9ull;
@@ -149,7 +149,10 @@ DEVICE uint64_t mix_bits(uint64_t x) {
 }
 DEVICE uint64_t key_of(uint64_t seed, uint64_t stream) { return mix_bits(mix_bits(seed + 0x9e3779b97f4a7c15ull) ^ (stream * 0xd6e8feb86659fd93ull + 0x2545f4914f6cdd1dull)); }
 
-/** The mask of kernels/dropout.h over x [tokens, width]: y = (add ? y : 0) + mask · x · scale. Token t's key comes of *group and origins[t]. */
+/**
+ * Applies the mask of kernels/dropout.h to x [tokens, width]: y = (add ? y : 0) + mask · x · scale. Token t's key is made of *group and
+ * origins[t].
+ */
 template <class T, class Y, bool add> struct DropoutRows {
     const T * x;
     int64_t width;
@@ -168,7 +171,7 @@ template <class T, class Y, bool add> struct DropoutRows {
     }
 };
 
-/** Keys and values of a pass into a cache [places, width]: token t goes to places[t]. */
+/** Copies keys and values of a pass into a cache [places, width]: token t goes to places[t], or nowhere if that is negative. */
 template <class T> struct StoreCache {
     const T *k, *v;
     int64_t k_stride, v_stride, width;

@@ -1,5 +1,5 @@
-// RMSNorm over rows of width d, one block a row. x of the forward pass is the residual stream in single precision; what the
-// backward pass reads is its copy in T. rows, where given, says which row of x a block takes; −1 means none.
+// RMSNorm over rows of width d, one block per row. In the forward pass x is the residual stream in single precision; the backward pass
+// reads its copy in T. rows, if given, names the row of x that each block takes; −1 means none.
 #pragma once
 #include "kernels/cuda/block.h"
 
@@ -7,7 +7,9 @@ namespace gpu {
 
 DEVICE int64_t row_of(const int32_t * rows, int64_t block) { return rows ? rows[block] : block; }
 
-/** y = x · inv · w; kept (may be null) = x; inv [rows]. A row that is none becomes zeros. X is float, or T for norms within a layer. */
+/**
+ * y = x · inv · w; kept (may be null) = x; inv [rows]. y of a block without a row becomes zeros. X is float, or T for norms within a layer.
+ */
 template <class X, class T> struct RmsNorm {
     const X * x;
     const int32_t * rows;
@@ -37,7 +39,7 @@ template <class X, class T> struct RmsNorm {
     }
 };
 
-/** y again from what was kept. */
+/** Computes y again from the kept x. */
 template <class T> struct RmsNormAgain {
     const T * x;
     const float *w, *inv;
@@ -49,7 +51,7 @@ template <class T> struct RmsNormAgain {
     }
 };
 
-/** dx[row] += the gradient through the norm of x[row]; dy and inv are numbered by block. out (may be null) = dx in T. */
+/** dx[row] += the gradient through the norm of x[row]. dy and inv are indexed by block. out (may be null) = dx in T. */
 template <class X, class T> struct RmsNormBackward {
     const X * x;
     const int32_t * rows;
@@ -74,7 +76,7 @@ template <class X, class T> struct RmsNormBackward {
     }
 };
 
-/** A norm after a sublayer: x += y · inv · w with y [rows, d] the sublayer's output, kept in T. */
+/** A norm after a sublayer: x += y · inv · w, where y [rows, d] is the sublayer's output. kept (may be null) = y in T. */
 template <class T> struct PostNorm {
     const float * y;
     const float * w;
@@ -96,7 +98,7 @@ template <class T> struct PostNorm {
     }
 };
 
-/** dy [rows, d] in T = the gradient before a post-norm, from dx after it. */
+/** dy [rows, d] in T = the gradient before a post-norm, computed from dx after it. */
 template <class T> struct PostNormBackward {
     const T * y;
     const float *w, *inv, *dx;
@@ -112,14 +114,14 @@ template <class T> struct PostNormBackward {
     }
 };
 
-/** Of heads of q, then of k, side by side in a token's row. */
+/** Norm weights of the heads of q, then of k, which follow each other in a token's row. */
 struct HeadWeights {
     const float *q, *k;
     int64_t q_heads;
     DEVICE const float * of(int64_t head) const { return head < q_heads ? q : k; }
 };
 
-/** Norm of every head of q and k: the block's x is the token, its y the head. from and to may have different strides. */
+/** Norms every head of q and k: the block's x is the token, its y the head. from and to may have different strides. */
 template <class T> struct HeadNorm {
     const T * from;
     int64_t from_stride;
@@ -141,7 +143,7 @@ template <class T> struct HeadNorm {
     }
 };
 
-/** In place on the gradient. */
+/** Replaces the gradient after the norm by the one before it. */
 template <class T> struct HeadNormBackward {
     const T * x;
     int64_t x_stride;

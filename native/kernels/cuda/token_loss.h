@@ -1,4 +1,4 @@
-// Rows of logits and what their predictions weigh in the loss; the formula is that of kernels/token_loss.h. One block a row.
+// Rows of logits and their part of the loss, by the formula of kernels/token_loss.h. One block per row.
 #pragma once
 #include "kernels/cuda/block.h"
 
@@ -8,11 +8,11 @@ struct RowLoss {
     float logprob, entropy, log_sum; // nats
 };
 
-/** As a soft target: the rest of the vocabulary, and the least of it, as in kernels/token_loss.h. */
+/** The soft target that stands for the rest of the vocabulary, and the rest's least probability, as in kernels/token_loss.h. */
 constexpr int32_t rest_of_row = -1;
 constexpr float least_rest_of_row = 1e-7f;
 
-/** Soft targets of row r: [soft_begin[r], soft_begin[r + 1]) of the arrays behind. A target of −1 is a row that nobody asked. */
+/** Soft targets of row r: [soft_begin[r], soft_begin[r + 1]) of the soft arrays. A row with target −1 has no prediction. */
 template <class T> struct TokenLossRows {
     const float * logits; // [rows, vocabulary]
     int64_t vocabulary;
@@ -22,8 +22,8 @@ template <class T> struct TokenLossRows {
     const int32_t * soft_tokens;
     const float * soft_weights;
     RowLoss * losses;      // [rows]
-    float * soft_logprobs; // as soft_tokens
-    T * gradient;          // [rows, vocabulary] or null; float may be the logits themselves
+    float * soft_logprobs; // in the order of soft_tokens
+    T * gradient;          // [rows, vocabulary] or null; with T = float it may be the logits themselves
 
     template <class Block> DEVICE void operator()(const Block & block) const {
         const int64_t row = block.x();
@@ -34,7 +34,7 @@ template <class T> struct TokenLossRows {
             if (block.thread() == 0) losses[row] = RowLoss{0, 0, 0};
             return;
         }
-        // Each thread keeps its own maximum; the sums are brought to the common one at the end.
+        // Each thread keeps its own maximum. At the end the sums are scaled to the common maximum.
         float most = -INFINITY, sum = 0, weighted = 0;
         for (int64_t i = block.thread(); i < vocabulary; i += block.threads()) {
             const float value = z[i];
@@ -61,7 +61,7 @@ template <class T> struct TokenLossRows {
         float all = weight + 2 * coefficients[3 * row + 2] * (top + log_sum);
         for (int32_t k = soft_begin[row]; k < soft_begin[row + 1]; k++) all += soft_weights[k];
         if (block.thread() == 0) losses[row] = RowLoss{z[target] - top - log_sum, entropy, top + log_sum};
-        // Every thread finds what is left for the rest by itself: there are few soft targets.
+        // Every thread computes the probability of the rest itself, because there are few soft targets.
         float left = 1, rest_weight = 0;
         bool has_rest = false;
         for (int32_t k = soft_begin[row]; k < soft_begin[row + 1]; k++) {
@@ -78,7 +78,7 @@ template <class T> struct TokenLossRows {
             soft_logprobs[k] = soft_tokens[k] == rest_of_row ? logf(left) : z[soft_tokens[k]] - top - log_sum;
         if (!gradient) return;
 
-        // The gradient at the targets, before the logits may be overwritten: every thread computes the few it will write last.
+        // The target's gradient is computed before the logits may be overwritten, and written after them.
         block.sync();
         float at_target = 0;
         const auto gradient_at = [&](float value, float from_rest) {
@@ -101,7 +101,7 @@ template <class T> struct TokenLossRows {
         for (int64_t i = block.thread(); i < vocabulary; i += block.threads()) put(out[i], gradient_at(z[i], of_rest));
         block.sync();
         if (block.thread() == 0) put(out[target], at_target);
-        // Soft targets are few; their values come from their log-probs, which are safe. A token that is a target twice is written once.
+        // The gradients of soft targets come from their log-probs, which are not overwritten. A token that is named twice is written once.
         const auto written = [&](int32_t k) {
             if (soft_tokens[k] == target || soft_tokens[k] == rest_of_row || soft_weights[k] == 0) return true;
             for (int32_t before = soft_begin[row]; before < k; before++)
