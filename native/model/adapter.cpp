@@ -39,7 +39,7 @@ size_t count_parameters(const ModelShape & model, const AdapterShape & shape) {
     return count;
 }
 
-/** Values summed in one go: fixed, so that the norm does not depend on the number of threads. */
+/** Number of values that are summed together. It is fixed, so that the norm does not depend on the number of threads. */
 constexpr int64_t norm_chunk = 1 << 14;
 
 double squared_norm(Pool & pool, const float * values, int64_t count) {
@@ -91,7 +91,7 @@ Adapter::Adapter(const ModelShape & model, const AdapterShape & shape_)
     });
 }
 
-/** Gives the group's sites their sizes and places from `at` on; the place behind the last. */
+/** Gives the group's sites their sizes and their places from `at` on. Returns the place after the last one. */
 size_t Adapter::lay_out(const ModelShape & model, Group & group, size_t at) {
     group.a = at;
     for (Site & site : group.sites) {

@@ -1,6 +1,6 @@
-// A LoRA adapter: for every targeted matrix W [out, in] a pair A [rank, in], B [out, rank] with y += alpha / rank · B (A x).
-// Matrices that read the same input form a group whose A's lie one behind the other, so that one product serves them all; with
-// dropout they read the same dropped input.
+// A LoRA adapter: for every targeted matrix W [out, in] a pair A [rank, in], B [out, rank] with y += alpha / rank · B (A x). Matrices that
+// read the same input form a group. Its A's lie one after the other, so that one product serves them all. With dropout, the matrices of a
+// group read the same dropped input.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -16,10 +16,10 @@
 #include "model/gguf_model.h"
 
 constexpr std::array<const char *, 8> target_names = {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "output"};
-/** All but the last are matrices of every layer; the last is the head, where it is not the token embedding. */
+/** All but the last are matrices of every layer. The last is the head, if it is not the token embedding. */
 enum Target { attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down, output_head };
 
-/** Groups of a layer, in the order the forward pass meets them. */
+/** Groups of a layer, in the order of the forward pass. */
 enum GroupIndex { group_qkv, group_output, group_gate_up, group_down };
 constexpr int groups_per_layer = 4;
 
@@ -28,9 +28,9 @@ struct AdapterShape {
     double alpha;
     uint64_t seed;
     std::vector<Target> targets; // ascending, each once
-    double dropout = 0;          // of the inputs of every A while training, in [0, 1)
+    double dropout = 0;          // share of the inputs of every A that is dropped in training, in [0, 1)
 
-    /** Throws tied_head where the model's head cannot be a target. */
+    /** Throws tied_head when the head is a target but is the token embedding. */
     void check(const ModelShape & model) const;
 
     bool has(Target target) const { return std::find(targets.begin(), targets.end(), target) != targets.end(); }
@@ -45,7 +45,7 @@ struct Site {
 
 struct Group {
     std::vector<Site> sites;
-    int64_t index = 0;   // layer × groups_per_layer + group; the head's is the last: keys its dropout
+    int64_t index = 0;   // layer × groups_per_layer + group; the head's is the last. It is part of the dropout key
     int64_t columns = 0; // of the shared input
     int64_t width = 0;   // rank × sites
     size_t a = 0;        // start of the A's, [width, columns]
@@ -57,23 +57,23 @@ public:
 
     AdapterShape shape;
     std::vector<std::array<Group, groups_per_layer>> layers;
-    Group head; // without sites unless targeted
+    Group head; // has no sites unless it is a target
     size_t parameters = 0;
     Buffer<float> weights, gradients, first_moments, second_moments; // [parameters] each
     int64_t step = 0;
     int64_t version = 0;
     bool gradients_pending = false;
-    int64_t step_tokens = 0; // of the requests whose gradients are pending
+    int64_t step_tokens = 0; // tokens of the requests whose gradients are pending
 
     float scale() const { return static_cast<float>(shape.alpha / static_cast<double>(shape.rank)); }
     void clear_gradients();
 
-    /** Of the dropout of one group's input at one token, counted over the requests of the optimizer step under way. */
+    /** Key of the dropout of one group's input at one token. The token counts over the requests of the current optimizer step. */
     uint64_t dropout_key(const Group & group, int64_t token) const;
-    /** What the keys of a group's tokens are made of: random_key(this, token). */
+    /** The part of the key that all tokens of a group share: a token's key is random_key(this, token). */
     uint64_t dropout_key(const Group & group) const;
 
-    /** f(base tensor's name, site) for every adapted matrix, in the order of the flat arrays. */
+    /** Calls f(name of the base tensor, site) for every adapted matrix, in the order of the flat arrays. */
     template <class F> void each_site(const F & f) const {
         for (size_t layer = 0; layer < layers.size(); layer++)
             for (const Group & group : layers[layer])
@@ -81,8 +81,10 @@ public:
         for (const Site & site : head.sites) f(base_name(0, site.target), site);
     }
 
-    /** Global norm before clipping and whether it was clipped. Throws non_finite naming the tensor when a gradient is not finite: then
-     *  nothing changes but that the gradients are cleared. */
+    /**
+     * The global norm before clipping, and whether it was clipped. optimise() throws non_finite, naming the tensor, when a gradient is not
+     * finite; it then clears the gradients and changes nothing else.
+     */
     struct Stepped {
         double grad_norm;
         bool clipped;
@@ -90,16 +92,16 @@ public:
     Stepped optimise(Pool & pool, const AdamW & options);
 
     /**
-     * A step of a moving average of another adapter of the same rank, alpha and targets. The factors A and B are averaged, each value for
-     * itself, not the product B A: that average has no factors of this rank. The two differ by how A and B moved together within the
-     * average's memory, a term of second order in what the optimizer moved there.
+     * One step of a moving average of another adapter of the same rank, alpha and targets. The factors A and B are averaged, value by
+     * value. The average of the products B A would have no factors of this rank. The two differ by how A and B moved together within the
+     * average's memory, a term of second order in the optimizer's changes there.
      */
     void average(Pool & pool, const Adapter & from, double decay);
 
-    /** Bytes an adapter of this shape takes with gradients and moments. */
+    /** Bytes that an adapter of this shape takes, with gradients and moments. */
     static int64_t bytes(const ModelShape & model, const AdapterShape & shape);
 
-    /** blk.3.attn_q.weight, output.weight: the tensor a site adapts. */
+    /** Name of the tensor that a site adapts: blk.3.attn_q.weight, output.weight. */
     static std::string base_name(int64_t layer, Target target);
 
 private:

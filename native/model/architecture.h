@@ -1,21 +1,21 @@
-// The architectures this worker trains, and what they differ in. src/models of llama.cpp is what each must equal.
+// The architectures that this worker trains, and their differences. Each must compute what src/models of llama.cpp computes.
 #pragma once
 #include <string>
 
 #include "kernels/rope.h"
 
-/** What the feed-forward part makes of its gate before it multiplies. */
+/** The function that feed-forward applies to its gate before the multiplication. */
 enum class Activation { silu, gelu };
 
 struct Architecture {
-    const char * name; // as GGUF has it
+    const char * name; // name in GGUF
     RopePairs rope_pairs;
     Activation activation;
     bool head_norms;       // q and k of each head are normed
-    bool post_norms;       // what attention and feed-forward add is normed
-    bool scaled_embedding; // by √embedding
-    bool windows;          // some layers may see the last tokens only
-    bool rope_factors;     // there may be a tensor of them
+    bool post_norms;       // what attention and feed-forward add is normed before
+    bool scaled_embedding; // embeddings are multiplied by √embedding
+    bool windows;          // some layers may see only the last tokens
+    bool rope_factors;     // the file may have a tensor of factors
 };
 
 constexpr Architecture architectures[] = {

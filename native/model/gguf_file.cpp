@@ -43,7 +43,7 @@ MappedFile::~MappedFile() { ::munmap(const_cast<uint8_t *>(data_), bytes_); }
 
 namespace {
 
-/** While the header is parsed, an assertion of the library means a damaged file, not the end of the worker. */
+/** While the header is parsed, a failed assertion of the library refuses the file instead of ending the worker. */
 class AbortAsRefusal {
 public:
     AbortAsRefusal() : before_(ggml_set_abort_callback([](const char * message) { invalid(message); })) {}

@@ -1,4 +1,4 @@
-// A GGUF file as the worker reads any: mapped, metadata with the types checked, and every tensor proven to lie inside the file
+// A GGUF file as the worker reads it: it is mapped, types of metadata are checked, and every tensor is checked to lie inside the file
 // before anything reads it.
 #pragma once
 #include <gguf.h>
@@ -35,7 +35,10 @@ private:
     size_t bytes_ = 0;
 };
 
-/** The header; it must not outlive the mapping. Every getter throws invalid_model for a missing key or another type. */
+/**
+ * The header. It must not outlive the mapping. Getters throw invalid_model for a key of another type, and for a missing key if they have no
+ * fallback.
+ */
 class GgufFile {
 public:
     /** Throws invalid_model or unsupported_architecture. */
@@ -66,5 +69,5 @@ private:
     std::unique_ptr<gguf_context, void (*)(gguf_context *)> context_;
 };
 
-/** The first tensor, by name, that holds a NaN or an infinity; empty when none does. Reads the whole file. */
+/** The first tensor, by name, that holds a NaN or an infinity; empty if there is none. Reads the whole file. */
 std::string tensor_not_finite(const MappedFile & mapped);

@@ -14,7 +14,7 @@ const Architecture & architecture_of(const std::string & name) {
     unsupported("architecture " + name);
 }
 
-/** The file's metadata, by the names behind the architecture's. */
+/** The file's metadata, by names without the architecture's prefix. */
 class Metadata {
 public:
     Metadata(const GgufFile & file, const Architecture & architecture) : file_(file), prefix_(std::string(architecture.name) + ".") {}
@@ -42,7 +42,7 @@ private:
 
 using Tensors = std::map<std::string, GgufFile::Tensor>;
 
-/** Takes tensors out by name, with the shape the header promises; what is left over at the end is unknown. */
+/** Takes tensors out by name and checks their shapes against the header. Whatever is left at the end is unknown. */
 class Taker {
 public:
     explicit Taker(Tensors tensors) : tensors_(std::move(tensors)) {}
@@ -111,7 +111,7 @@ ModelShape read_shape(const Metadata & meta, const Architecture & architecture) 
     s.norm_eps = static_cast<float>(meta.number_or("attention.layer_norm_rms_epsilon", -1));
     if (!(s.norm_eps >= 0)) invalid("metadata attention.layer_norm_rms_epsilon is missing");
     s.embedding_scale = architecture.scaled_embedding ? std::sqrt(static_cast<float>(s.embedding)) : 1;
-    // The largest gemma3, told by its layers as llama.cpp tells it, scales by the width that a head would have otherwise.
+    // llama.cpp recognises the largest gemma3 by its 62 layers. That one scales by embedding / heads instead of the width of a head.
     const bool by_width = architecture.windows && s.layers == 62;
     s.attention_scale = 1 / std::sqrt(static_cast<double>(by_width ? s.embedding / s.heads : s.head_values));
     s.activation = architecture.activation;
@@ -121,7 +121,7 @@ ModelShape read_shape(const Metadata & meta, const Architecture & architecture) 
     return s;
 }
 
-/** The rope of layers that see everything. */
+/** The rope of layers without a window. */
 Rope read_rope(const Metadata & meta, const Architecture & architecture, int64_t d, const std::vector<float> & factors) {
     const double base = meta.positive_or("rope.freq_base", 10000);
     const std::string scaling = meta.text_or("rope.scaling.type", "linear");
@@ -141,7 +141,7 @@ Rope read_rope(const Metadata & meta, const Architecture & architecture, int64_t
     return rope;
 }
 
-/** Which layers have a window: every but each n-th, or as flags say. */
+/** Which layers have a window: all but every n-th, or those that an array of flags names. */
 std::vector<bool> windowed_layers(const Metadata & meta, int64_t layers) {
     const char * name = "attention.sliding_window_pattern";
     if (meta.is_array(name)) return meta.flags(name, layers);
@@ -152,7 +152,7 @@ std::vector<bool> windowed_layers(const Metadata & meta, int64_t layers) {
 }
 
 std::string file_type_of(const Tensors & tensors) {
-    // The type most bytes have: the header's own number is optional and known to be wrong in the wild.
+    // The type that most bytes have. The header's own number is optional, and wrong in some files.
     std::map<ggml_type, int64_t> bytes;
     for (const auto & [name, tensor] : tensors)
         bytes[tensor.matrix.type] += tensor.bytes();
@@ -196,7 +196,7 @@ void GgufModel::read(const std::string & path) {
     std::vector<bool> windowed(static_cast<size_t>(shape.layers), false);
     if (window > 0) {
         windowed = windowed_layers(meta, shape.layers);
-        // Layers with a window stay at the positions they were first trained at, whatever stretches the others.
+        // Layers with a window keep the positions that they were first trained with, however the others are stretched.
         ropes.push_back({rope_frequencies(shape.head_values, meta.positive_or("rope.freq_base_swa", 10000), 1, {}), ropes[0].magnitude});
     }
     for (int64_t layer = 0; layer < shape.layers; layer++) {

@@ -11,7 +11,7 @@ Projected project(Pool & pool, Panels & panels, const GgufModel & model, const A
     const std::vector<float> & gains = target == attn_output ? w.attn_post_norm : w.ffn_post_norm;
     Projected result{unit, std::vector<float>(static_cast<size_t>(matrix.columns))};
     if (!gains.empty()) {
-        // unitᵀ (g ⊙ o / rms(o)) is 0 where (g ⊙ unit)ᵀ o is.
+        // unitᵀ (g ⊙ o / rms(o)) is 0 exactly when (g ⊙ unit)ᵀ o is 0.
         double squares = 0;
         for (size_t i = 0; i < gains.size(); i++) {
             result.direction[i] = gains[i] * unit[i];

@@ -11,7 +11,7 @@
 
 namespace {
 
-/** What llama.cpp's quantiser stores a row in whose length the type's blocks do not divide. */
+/** The type that llama.cpp's quantiser stores a row in when the blocks of the requested type do not divide its length. */
 ggml_type type_for(ggml_type type, int64_t columns) {
     if (columns % ggml_blck_size(type) == 0) return type;
     ggml_type other = GGML_TYPE_F16;
@@ -23,10 +23,10 @@ ggml_type type_for(ggml_type type, int64_t columns) {
 
 int64_t bytes_of(ggml_type type, int64_t rows, int64_t columns) { return rows * static_cast<int64_t>(ggml_row_size(type_for(type, columns), columns)); }
 
-/** Rows that are made up; the rest of a matrix repeats them. */
+/** Number of rows that are made up. The rest of a matrix repeats them. */
 constexpr int64_t pattern_rows = 61;
 
-/** Each of [−1, 1]/√columns, as trained weights are about as large. */
+/** Fills a matrix with values in [−1, 1]/√columns, about as large as trained weights. */
 void fill(ggml_type type, int64_t rows, int64_t columns, uint64_t key, uint8_t * to) {
     const int64_t made = std::min(rows, pattern_rows);
     std::vector<float> values(static_cast<size_t>(made * columns));

@@ -1,6 +1,6 @@
-// The backend of the CPU: one frozen transformer and the passes over it in single precision. In a training pass the frozen products may
-// be in bf16, forward and backward, with what a LoRA adds to them: what is scored, sampled or asked forward is to the last digits what is
-// served.
+// The CPU's backend: one frozen transformer and its passes in single precision. In a training pass the products with frozen weights,
+// forward and backward, may be in bf16, with what a LoRA adds to them. Forward, scoring and sampling stay in single precision, so that they
+// match the served model to the last digits.
 #pragma once
 #include <memory>
 #include <string>
@@ -21,7 +21,7 @@ struct KvCache : Cache {
 
 class Transformer final : public Backend {
 public:
-    /** training: what the frozen products of forward_backward are in; bf16 only where bf16::supported(). */
+    /** training: the precision of the frozen products in forward_backward; bf16 only if bf16::supported(). */
     Transformer(const ModelSource & source, int threads, Number training = Number::f32);
 
     const ModelShape & shape() const override { return model_.shape; }
@@ -80,19 +80,19 @@ private:
     void feed_forward_backward(int64_t layer, Adapter & adapter);
     void attention_part_backward(const Batch & batch, int64_t layer, Adapter & adapter);
 
-    /** What the inputs of a group of LoRA sites are: one a token of the pass, or one an asked position. */
+    /** The inputs of a group of LoRA sites: one per token of the pass, or one per position whose logits are computed. */
     struct LoraRows {
         int64_t count;
-        const int64_t * origins; // [count] when they are dropped, else null
-        float * dropped;         // [count, group columns]: scratch for that
+        const int64_t * origins; // [count] if inputs are dropped, else null
+        float * dropped;         // [count, group columns]: scratch for the dropped inputs
         float * du;              // [count, group width]: scratch of the backward pass
     };
     LoraRows head_rows(int64_t first, int64_t count);
     LoraRows token_rows() { return {tokens_, origins_, work_.dropped.data(), work_.du.data()}; }
-    /** Of one product with the A's of a group, and with its B's. */
+    /** Arithmetic of one product with a group's A's, and of one with its B's. */
     static double flops_of_a(const Group & group, int64_t count);
     static double flops_of_b(const Group & group, int64_t count);
-    /** The panel is free between the frozen products. */
+    /** Uses the panel as scratch, which is free between the frozen products. */
     void multiply(const std::vector<TiledGemm> & products) { gemms(pool_, products, panels_.floats(), panel_floats); }
     void lora_inputs(const Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, float * u);
     static LowRank lora_output(const Adapter & adapter, const Group & group, Target target, const float * u);
@@ -115,13 +115,13 @@ private:
     AttentionPlan plan_;            // of the current pass
     Workspace work_;
     AttentionScratch attention_scratch_;
-    std::vector<std::vector<float>> rope_tables_; // of each rope of the model: [positions, d]
+    std::vector<std::vector<float>> rope_tables_; // for each rope of the model: [positions, d]
     int64_t tokens_ = 0;            // of the current pass
-    const int64_t * origins_ = nullptr; // [tokens] when the current pass drops inputs of its adapter
+    const int64_t * origins_ = nullptr; // [tokens] if the current pass drops inputs of its adapter, else null
     const Adapter * adapter_ = nullptr; // of the current pass
     float * last_ = nullptr;        // [tokens, embedding]: residual stream after the last layer of the current pass
     Buffer<float> asked_normed_, asked_inv_, asked_gradient_; // [asks, embedding], [asks], [asks, embedding]
-    std::vector<int64_t> asked_origins_;                      // [asks] when origins_ is set
+    std::vector<int64_t> asked_origins_;                      // [asks] if origins_ is set
     Buffer<float> logits_;
-    Buffer<float> head_u_, head_du_, head_dropped_; // [chunk, rank] ×2, [chunk, embedding]: of an adapted head
+    Buffer<float> head_u_, head_du_, head_dropped_; // [chunk, rank] ×2, [chunk, embedding], for an adapted head
 };

@@ -10,8 +10,8 @@
 #include "model/transformer.h"
 
 /**
- * rows.du [count, group width], the gradient of u. Returns what of it goes into the gradient of the group's input together with that of the
- * frozen products; nothing where the input was dropped, which lora_gradients sees to.
+ * Computes rows.du [count, group width], the gradient of u. Returns the LoRA's part of the gradient of the group's input, which is computed
+ * together with that of the frozen products. Returns nothing when the input was dropped: lora_gradients then adds that part.
  */
 LowRank Transformer::lora_input_gradient(const Adapter & adapter, const Group & group, const LoraRows & rows, const std::vector<const float *> & dys) {
     if (group.sites.empty()) return {};
@@ -27,7 +27,10 @@ LowRank Transformer::lora_input_gradient(const Adapter & adapter, const Group & 
     return {group.width, rows.du, group.width, adapter.weights.data() + group.a, 1};
 }
 
-/** Adds to the gradients of A and B; dx, unless it is null, gets what goes through a dropped input. After lora_input_gradient. */
+/**
+ * Adds to the gradients of A and B. When the input was dropped, it also adds to dx what goes through the dropped input, unless dx is null.
+ * Call it after lora_input_gradient.
+ */
 void Transformer::lora_gradients(Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, const float * u, const std::vector<const float *> & dys, float * dx) {
     if (group.sites.empty()) return;
     const double of_a = flops_of_a(group, rows.count);
@@ -46,7 +49,7 @@ void Transformer::lora_gradients(Adapter & adapter, const Group & group, const L
     }
     if (dx) products.push_back({Side::plain, Side::plain, count, columns, group.width, 1, rows.du, group.width, adapter.weights.data() + group.a, columns, false, rows.dropped, columns});
     multiply(products);
-    // The gradient of the dropped input gives way to that input.
+    // So far rows.dropped holds the gradient of the dropped input. Now it gets the dropped input itself.
     const Dropout dropping(adapter.shape.dropout);
     pool_.split(count, 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; t++) {
@@ -63,7 +66,7 @@ void Transformer::lora_gradients(Adapter & adapter, const Group & group, const L
 
 namespace {
 
-/** Of the sites an adapter really has in a group, of all that the group could have. */
+/** The output gradients of the sites that an adapter has in a group, out of all that the group could have. */
 std::vector<const float *> gradients_of(const Group & group, const std::vector<std::pair<Target, Product>> & all) {
     std::vector<const float *> chosen;
     for (const Site & site : group.sites)
@@ -74,7 +77,9 @@ std::vector<const float *> gradients_of(const Group & group, const std::vector<s
 
 } // namespace
 
-/** A group of products of one input backward: dx [tokens, columns] of the input x, unless it is null, and the adapter's gradients. */
+/**
+ * Runs a group of products with one input x backward: writes dx [tokens, columns], unless it is null, and adds to the adapter's gradients.
+ */
 void Transformer::group_backward(Adapter & adapter, const Group & group, const LoraRows & rows, const std::vector<std::pair<Target, Product>> & products, const float * x, const float * u,
                                  float * dx, Op op) {
     std::vector<Product> frozen;
@@ -85,7 +90,10 @@ void Transformer::group_backward(Adapter & adapter, const Group & group, const L
     lora_gradients(adapter, group, rows, x, u, dys, dx);
 }
 
-/** The gradient of what a part of the layer added to the stream, given work_.dx of the stream: through the norm between, if any. */
+/**
+ * The gradient of what a part of the layer added to the stream, from the stream's gradient work_.dx. It goes through the norm between them,
+ * if there is one.
+ */
 float * Transformer::added_backward(const std::vector<float> & weights, const Buffer<float> & added, const Buffer<float> & inv) {
     if (weights.empty()) return work_.dx.data();
     const int64_t d = shape().embedding;
@@ -96,7 +104,7 @@ float * Transformer::added_backward(const std::vector<float> & weights, const Bu
     return work_.dadded.data();
 }
 
-/** dq and dk as attention reads them → of the products of the matrices. */
+/** Turns dq and dk from gradients of what attention reads into gradients of the matrices' outputs. */
 void Transformer::place_heads_backward(const Batch & batch, int64_t layer, const LayerActivations & l, float * dq, float * dk) {
     const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
     const int64_t d = shape().head_values;
@@ -116,7 +124,7 @@ void Transformer::place_heads_backward(const Batch & batch, int64_t layer, const
     });
 }
 
-/** work_.dx: gradient after the layer → gradient after attention. Leaves the layer's gate and up overwritten. */
+/** Turns work_.dx from the gradient after the layer into the gradient after attention. Overwrites the layer's gate and up. */
 void Transformer::feed_forward_backward(int64_t layer, Adapter & adapter) {
     const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
     LayerActivations & l = work_.layers[static_cast<size_t>(layer)];
@@ -143,7 +151,10 @@ void Transformer::feed_forward_backward(int64_t layer, Adapter & adapter) {
     });
 }
 
-/** work_.dx: gradient after attention → gradient before the layer, which nothing needs below the first. */
+/**
+ * Turns work_.dx from the gradient after attention into the gradient before the layer. For the lowest layer nothing needs that, so it is
+ * not computed.
+ */
 void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Adapter & adapter) {
     const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
     LayerActivations & l = work_.layers[static_cast<size_t>(layer)];
@@ -193,7 +204,7 @@ std::vector<TokenLoss> Transformer::forward_backward(const Batch & batch, Adapte
     std::vector<int64_t> positions;
     for (const Ask & ask : asks) positions.push_back(ask.position);
     std::vector<TokenLoss> losses(asks.size());
-    float * gradient = asked_gradient_.ensure(asks.size() * static_cast<size_t>(d)); // [asks, embedding] at the normed state
+    float * gradient = asked_gradient_.ensure(asks.size() * static_cast<size_t>(d)); // [asks, embedding]: gradient of the normed state
     each_logits(positions, [&](int64_t first, int64_t count, float * logits) {
         pool_.split(count, 1, [&](int64_t begin, int64_t end, int) {
             for (int64_t i = begin; i < end; i++) {
@@ -201,7 +212,7 @@ std::vector<TokenLoss> Transformer::forward_backward(const Batch & batch, Adapte
                 losses[static_cast<size_t>(first + i)] = token_loss_backward(logits + i * vocabulary, vocabulary, ask.target, ask.coefficients, ask.soft);
             }
         });
-        // u is still that of this chunk.
+        // head_u_ still belongs to this chunk.
         group_backward(adapter, adapter.head, head_rows(first, count), {{output_head, {&model_.head, logits}}}, asked_normed_.data() + first * d, head_u_.data(), gradient + first * d, Op::head);
     });
     const Timed timed(profile_, Op::norm);

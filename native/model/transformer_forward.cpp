@@ -14,10 +14,9 @@
 
 namespace {
 
-/** Bytes of logits that exist at the same time. */
+/** Limit for the bytes of logits that exist at the same time. */
 constexpr int64_t logits_bytes = int64_t{64} << 20;
 
-/** Rows of logits that exist at the same time. */
 int64_t logits_rows(int64_t vocabulary) { return std::max<int64_t>(16, logits_bytes / (vocabulary * static_cast<int64_t>(sizeof(float))) / 16 * 16); }
 
 } // namespace
@@ -57,7 +56,7 @@ int64_t Transformer::memory() const { return static_cast<int64_t>(::sysconf(_SC_
 std::string Transformer::kernels() const { return std::string("OpenBLAS ") + gemm_prepare() + (training_ == Number::bf16 ? ", training in bf16" : ""); }
 
 int64_t Transformer::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_path, Keep keep) {
-    // In bf16, of what is multiplied with weights, and of what an adapter's B (three of them, at most) or A is multiplied with.
+    // In bf16, rounded inputs: those of products with weights, and those of products with an adapter's A or with its B's (three at most).
     const int64_t rounded = keep == Keep::activations ? tokens * (product_depth + (adapter ? 3 * (adapter->rank + 1) : 0)) / 2 : 0;
     const int64_t floats = panel_floats + rounded + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
                            2 * threads * query_block * longest_path + tokens * (2 * m.embedding + 1);
@@ -109,7 +108,7 @@ void add_bias(const std::vector<float> & bias, float * y) {
 
 } // namespace
 
-/** Products of the matrices → q, k and v as attention reads them: biases, norm of each head, rotation. */
+/** Turns the outputs of the matrices into q, k and v as attention reads them: adds biases, norms each head, rotates. */
 void Transformer::place_heads(const Batch & batch, int64_t layer, LayerActivations & l) {
     const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
     const AttentionShape s = attention_shape(layer);
@@ -138,7 +137,7 @@ double Transformer::flops_of_b(const Group & group, int64_t count) {
     return 2 * parameters * static_cast<double>(count);
 }
 
-/** u [count, group width] = X Aᵀ, of the dropped input where there is dropout. */
+/** u [count, group width] = X Aᵀ. With dropout, X is the dropped input. */
 void Transformer::lora_inputs(const Adapter & adapter, const Group & group, const LoraRows & rows, const float * x, float * u) {
     if (group.sites.empty()) return;
     const Timed timed(profile_, Op::lora, flops_of_a(group, rows.count));
@@ -153,7 +152,7 @@ void Transformer::lora_inputs(const Adapter & adapter, const Group & group, cons
     multiply({{Side::plain, Side::transposed, rows.count, group.width, group.columns, 1, x, group.columns, adapter.weights.data() + group.a, group.columns, false, u, group.width}});
 }
 
-/** What the adapter adds to the product of a target, given its group's inputs; nothing where it does not adapt it. */
+/** The adapter's part of a target's product, from its group's u. Nothing when the adapter does not adapt the target. */
 LowRank Transformer::lora_output(const Adapter & adapter, const Group & group, Target target, const float * u) {
     for (const Site & site : group.sites)
         if (site.target == target) {
@@ -167,7 +166,10 @@ const Group * Transformer::group_of(const Adapter * adapter, int64_t layer, Grou
     return adapter ? &adapter->layers[static_cast<size_t>(layer)][index] : nullptr;
 }
 
-/** A group of products of one input x, with what an adapter adds to them; u [count, group width] is left. Without an adapter group is null. */
+/**
+ * Computes a group of products with one input x, and what an adapter adds to them. Leaves u [count, group width]. Without an adapter, group
+ * is null.
+ */
 void Transformer::group_forward(const Adapter * adapter, const Group * group, const LoraRows & rows, const std::vector<std::pair<Target, Product>> & products, const float * x, float * u, bool add,
                                 Op op) {
     if (group) lora_inputs(*adapter, *group, rows, x, u);
@@ -198,7 +200,7 @@ void Transformer::attend(int64_t layer, LayerActivations & l, CachePlan * plan, 
     attention(pool_, attention_scratch_, s, plan_, l.q.data(), l.k.data(), l.v.data(), l.attended.data(), l.lse.data());
 }
 
-/** x [tokens, embedding] += the norm of what a part of the layer adds; leaves the norm's inverses. */
+/** x [tokens, embedding] += the norm of what a part of the layer adds. Stores the norm's inverses. */
 void Transformer::add_normed(const std::vector<float> & weights, const float * added, float * inv, float * x) {
     const int64_t d = shape().embedding;
     split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
@@ -229,7 +231,7 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
     const Timed timed(profile_, Op::other);
     prepare(batch, adapter, keep);
     adapter_ = adapter;
-    // Only training drops: what is sampled, scored or asked forward is the adapter as it is served.
+    // Dropout is for training only: forward, scoring and sampling compute the adapter as it is served.
     origins_ = keep == Keep::activations && adapter->shape.dropout > 0 ? batch.origins.data() : nullptr;
     embed(batch);
     const int64_t d = shape().embedding;
