@@ -1,4 +1,4 @@
-// The attention kernels in bf16, compiled on their own: they take as long as all others together.
+// The attention kernels in bf16. They have a file of their own because they take as long to compile as all others together.
 #include "cuda/attention.h"
 #include "cuda/cuda_device.cuh"
 

@@ -1,10 +1,10 @@
-// Which attention kernels run: tiles on the matrix units for bf16 and the usual head sizes, else the plain ones.
+// Chooses the attention kernels: tiles on the matrix units for bf16 and the usual head sizes, otherwise the plain ones.
 #pragma once
 #include <type_traits>
 
 #include "kernels/cuda/attention_flash.h"
 
-/** Queries of a pass and what each sees: [tokens] first, last and row_end for the plain kernels, tiles for the others. */
+/** The queries of a pass and what each sees: first, last and row_end [tokens] for the plain kernels, tiles for the others. */
 struct AttentionSpans {
     int64_t tokens, tiles;
     const int32_t *first, *last, *row_end;
@@ -13,7 +13,7 @@ struct AttentionSpans {
 
 constexpr int plain_threads = 128;
 
-/** f(head size as a constant); false when there are no tiles of that size. */
+/** Calls f(head size as a constant). Returns false when there are no tiles of that size. */
 template <class F> bool with_flash(int64_t d, const F & f) {
     switch (d) {
         case 64: f(std::integral_constant<int, 64>{}); return true;
@@ -41,7 +41,7 @@ template <class Device, class T> void attention_forward(Device & device, const g
     attention_plain(device, in, s.tokens, s.first, s.last, out, lse);
 }
 
-/** dq, dk and dv; delta [tokens, heads] is scratch that g names too. */
+/** Computes dq, dk and dv. delta [tokens, heads] is scratch; g.delta must point to it too. */
 template <class Device, class T>
 void attention_backward(Device & device, const gpu::AttentionInputs<T> & in, const AttentionSpans & s, const T * out, float * delta, const gpu::AttentionGradients<T> & g) {
     device.launch(gpu::AttentionDelta<T>{g.dout, out, in.heads, in.d, delta}, s.tokens, in.heads, 32);

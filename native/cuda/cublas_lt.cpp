@@ -77,7 +77,7 @@ struct CublasLt::Api {
     }
 };
 
-/** A product's descriptors and the algorithm chosen for it. */
+/** The descriptors of a product and the algorithm chosen for it. */
 struct CublasLt::Prepared {
     explicit Prepared(const Api & api_) : api(api_) {}
     ~Prepared() {
@@ -93,11 +93,11 @@ struct CublasLt::Prepared {
 CublasLt::Api::Api() {
     const char * named = std::getenv("PLUMBLINE_CUBLASLT");
     std::vector<const char *> names(std::begin(libraries), std::end(libraries));
-    // A file that is named is meant: another in its place would be a surprise.
+    // When a file is named, no other file is opened in its place.
     if (named && *named) names = {named};
     std::string tried;
     for (const char * name : names) {
-        // Never unloaded: CUDA's libraries do not bear it.
+        // Never unloaded, because CUDA's libraries cannot be unloaded safely.
         if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         const char * why = library ? nullptr : dlerror();
         tried += (tried.empty() ? "" : ", ") + std::string(names.size() == 1 && why ? why : name);
@@ -120,7 +120,7 @@ CublasLt::Api::Api() {
 }
 
 const CublasLt::Api & CublasLt::library() {
-    static const Api api; // made again by the next call when it threw
+    static const Api api; // if the constructor throws, the next call tries again
     return api;
 }
 
@@ -143,7 +143,8 @@ const CublasLt::Prepared & CublasLt::prepared(const Gemm & g, int64_t workspace_
     std::unique_ptr<Prepared> & kept = prepared_[key];
     if (kept) return *kept;
     auto fresh = std::make_unique<Prepared>(api_);
-    // Row-major C = op(A) op(B) is column-major Cᵀ = op(B)ᵀ op(A)ᵀ, and a row-major matrix is its transpose in column-major: B goes first.
+    // Row-major C = op(A) op(B) is column-major Cᵀ = op(B)ᵀ op(A)ᵀ, and a row-major matrix is its transpose in column-major. So B goes
+    // first.
     check(api_.desc_create(&fresh->desc, compute_f32, data_f32), "describing a product");
     const int32_t first_transposed = g.b_transposed, second_transposed = g.a_transposed;
     check(api_.desc_set(fresh->desc, desc_transa, &first_transposed, sizeof first_transposed), "describing a product");
@@ -165,7 +166,7 @@ const CublasLt::Prepared & CublasLt::prepared(const Gemm & g, int64_t workspace_
     check(api_.preference_create(&preference.data), "choosing an algorithm");
     const auto most = static_cast<uint64_t>(workspace_bytes);
     check(api_.preference_set(preference.data, preference_workspace, &most, sizeof most), "choosing an algorithm");
-    // What is summed in parts is summed in single precision, and in one order, whatever the result is rounded to.
+    // Partial sums are added in single precision and in a fixed order, whatever the result is rounded to.
     check(api_.preference_set(preference.data, preference_reductions, &reduction_compute_type, sizeof reduction_compute_type), "choosing an algorithm");
     const uint32_t alignments[] = {b_alignment, a_alignment, c_alignment, c_alignment};
     for (int i = 0; i < 4; i++) check(api_.preference_set(preference.data, preference_alignment[i], &alignments[i], sizeof alignments[i]), "choosing an algorithm");

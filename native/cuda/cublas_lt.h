@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt, which is opened at run time: the worker is built and starts without it.
+// Matrix products by cuBLASLt. The library is opened at run time, so that the worker is built and starts without it.
 #pragma once
 #include <map>
 #include <memory>
@@ -8,23 +8,23 @@
 #include "base/failure.h"
 #include "cuda/gemm.h"
 
-/** What a status other than success means: out_of_memory, device_unavailable or internal. */
+/** The meaning of a status other than success: out_of_memory, device_unavailable or internal. */
 Failure blas_failure(int status, const std::string & what);
 
 class CublasLt {
 public:
     /**
-     * Opens the library, once for the whole process, and nothing else: PLUMBLINE_CUBLASLT where it names a file, else as the loader finds
-     * it. Throws device_unavailable, saying which files were looked for.
+     * Only opens the library, once for the whole process: the file that PLUMBLINE_CUBLASLT names, or else the one that the loader finds.
+     * Throws device_unavailable, with the files that were tried.
      */
     CublasLt();
     ~CublasLt();
     CublasLt(const CublasLt &) = delete;
     CublasLt & operator=(const CublasLt &) = delete;
 
-    /** workspace: device memory; stream: of the CUDA runtime. The same product is computed by the same algorithm every time. */
+    /** workspace is device memory; stream is one of the CUDA runtime's. The same product is always computed by the same algorithm. */
     void gemm(const Gemm & g, void * workspace, int64_t workspace_bytes, void * stream);
-    /** As the library says it: "13.0.2". */
+    /** The library's version, such as "13.0.2". */
     std::string version() const;
 
 private:

@@ -37,7 +37,7 @@ std::optional<double> gpu_gemm_rate(Number precision) {
     using Clock = std::chrono::steady_clock;
     constexpr int64_t size = 4096, at_once = 8;
     CudaDevice device(0);
-    // Random values: a device computes with zeros at a higher clock.
+    // The values are random, because a device computes with zeros at a higher clock.
     std::vector<float> values(size * size);
     for (size_t i = 0; i < values.size(); i++) values[i] = static_cast<float>(2 * random_uniform(1, i) - 1);
     std::vector<ggml_bf16_t> narrow(values.size());

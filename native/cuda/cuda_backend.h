@@ -1,4 +1,4 @@
-// The way to a GPU, whether or not this build has kernels for one: cuda_backend.cu or without_kernels.cpp is linked.
+// Access to a GPU, whether or not this build has kernels for one: either cuda_backend.cu or without_kernels.cpp is linked.
 #pragma once
 #include <memory>
 #include <optional>
@@ -7,14 +7,17 @@
 #include "cuda/gemm.h"
 #include "model/backend.h"
 
-/** Why no GPU can be used; empty when one can. */
+/** The reason why no GPU can be used; empty when one can. */
 std::string why_no_gpu();
 
-/** Multiplications and additions a second that the first GPU reaches in products of a model's size; takes 0.2 s. Nothing where there is none. */
+/**
+ * Multiplications and additions per second that the first GPU reaches in products of a model's size. Takes 0.2 s. Nothing when there is no
+ * GPU.
+ */
 std::optional<double> gpu_gemm_rate(Number precision);
 
-/** Whether passes whose sizes come again are recorded and repeated; without it a test sees the same work launched kernel by kernel. */
+/** Whether passes whose sizes come again are recorded and repeated. Without it, a test sees the same work launched kernel by kernel. */
 enum class Replays { recorded, none };
 
-/** The model on the first GPU. Throws out_of_memory with both figures when it does not fit. */
+/** Opens the model on the first GPU. Throws out_of_memory, with both figures, when it does not fit. */
 std::unique_ptr<Backend> open_on_gpu(const ModelSource & source, int threads, Number precision, Replays replays = Replays::recorded);

@@ -1,5 +1,5 @@
-// The CUDA runtime's calls on one device and one stream, as gpu_device.h asks for them. The runtime is linked in and finds the driver
-// by itself; without one it says so, and nothing else of it is called.
+// The CUDA runtime's calls on one device and one stream, as gpu_device.h uses them. The runtime is linked in and finds the driver itself.
+// Without a driver it reports that, and nothing else of it is called.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -8,7 +8,7 @@
 #include "cuda/plan.h"
 #include "kernels/cuda/elementwise.h"
 
-/** The Block of kernels/cuda/block.h. */
+/** Block as kernels/cuda/block.h describes it. */
 struct CudaBlock {
     __device__ int thread() const { return static_cast<int>(threadIdx.x); }
     __device__ int threads() const { return static_cast<int>(blockDim.x); }
@@ -61,11 +61,14 @@ struct CudaBlock {
     }
 
 private:
-    /** Within each warp, then over the warps in order: one order of sums for one number of threads, a multiple of 32. */
+    /**
+     * Combines values within each warp, then over the warps in order. For a given number of threads, a multiple of 32, the order is always
+     * the same.
+     */
     template <class F> __device__ float over_block(float value, const F & f) const {
         __shared__ float of_warp[32];
         for (int mask = 16; mask > 0; mask /= 2) value = f(value, shuffle_xor(value, mask));
-        __syncthreads(); // the last result may still be read
+        __syncthreads(); // other threads may still read the last result
         if (lane() == 0) of_warp[warp()] = value;
         __syncthreads();
         float total = of_warp[0];
@@ -76,7 +79,7 @@ private:
 
 template <class Kernel> __global__ void run_kernel(const Kernel kernel) { kernel(CudaBlock{}); }
 
-/** Every call answers with the runtime's error, 0 = none; what has finished when it returns is said beside it. */
+/** Every call returns the runtime's error, 0 = none. A comment says so when a call waits for work to finish. */
 class CudaRuntime {
 public:
     static constexpr int64_t workspace_bytes = device_workspace_bytes;
@@ -88,7 +91,7 @@ public:
     using Recording = cudaGraph_t;
     using Graph = cudaGraphExec_t;
 
-    /** Throws device_unavailable where cuBLASLt is missing. */
+    /** Throws device_unavailable when cuBLASLt is missing. */
     explicit CudaRuntime(int index) : index_(index) {}
     ~CudaRuntime() {
         if (stream_) cudaStreamDestroy(stream_);
@@ -115,9 +118,9 @@ public:
         *free = static_cast<int64_t>(free_now);
         return error;
     }
-    /** Has been copied. */
+    /** Returns when the bytes are copied. */
     int write(void * to, const void * from, int64_t bytes) { return copy(to, from, bytes, cudaMemcpyHostToDevice); }
-    /** Has been copied, after all that was launched before. */
+    /** Returns when the bytes are copied, after all work that was launched before. */
     int read(void * to, const void * from, int64_t bytes) { return copy(to, from, bytes, cudaMemcpyDeviceToHost); }
     int clear(void * memory, int64_t bytes) { return cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes), stream_); }
 
@@ -142,7 +145,7 @@ public:
         if (cudaGraphExecDestroy(graph) != cudaSuccess) cudaGetLastError();
     }
 
-    /** The last call's error that nobody took; taken now. */
+    /** Returns the last error that was not taken yet, and clears it. */
     int last_error() { return cudaGetLastError(); }
     static const char * text(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 

@@ -1,6 +1,6 @@
-// Adapters on a device: weights, gradients and moments in single precision, the weights once more as products read them, and the
-// optimizer over them. A copy is made when its adapter is next used; until then the adapter's own arrays are what counts. What a
-// call of the device could not finish is done by the next use, so that no failure leaves half a change.
+// Adapters on a device: weights, gradients and moments in single precision, the weights again in the type that products read, and the
+// optimizer. A copy is made when its adapter is used; until then the adapter's own arrays are the valid ones. Work that a failed call left
+// undone is done at the next use, so that no failure leaves half a change.
 #pragma once
 #include <cmath>
 #include <map>
@@ -16,9 +16,9 @@ public:
     struct Copy {
         DeviceMemory<Device> memory;
         float *weights, *gradients, *first_moments, *second_moments, *partial;
-        T * narrow; // the weights as products read them
-        uint64_t number; // no two copies have the same
-        bool clear_due = true, narrow_due = true; // before it is used again
+        T * narrow; // the weights in the type that products read
+        uint64_t number; // different for every copy
+        bool clear_due = true, narrow_due = true; // to be done before the next use
         bool touched = false;                     // a pass may have added to the gradients
     };
 
@@ -43,11 +43,11 @@ public:
         clear_copy(adapter);
         adapter.clear_gradients();
     }
-    /** On the device alone. */
+    /** Clears the gradients on the device only. */
     void clear_copy(const Adapter & adapter) {
         if (const auto found = copies_.find(&adapter); found != copies_.end()) found->second.clear_due = true;
     }
-    /** Whether a pass may have added to the gradients since they were cleared. */
+    /** Whether a pass may have added to the gradients since they were last cleared. */
     bool touched(const Adapter & adapter) const {
         const auto found = copies_.find(&adapter);
         return found != copies_.end() && found->second.touched && !found->second.clear_due;
@@ -61,16 +61,16 @@ public:
         device_.read(adapter.first_moments.data(), copy.first_moments, bytes);
         device_.read(adapter.second_moments.data(), copy.second_moments, bytes);
     }
-    /** The adapter's own arrays count from now on. */
+    /** Drops the copy: from now on the adapter's own arrays are the valid ones. */
     void forget(const Adapter & adapter) { copies_.erase(&adapter); }
 
-    /** As Adapter::optimise; pool: the machine's, for a step that it has to look at. */
+    /** See Adapter::optimise. pool: the machine's threads, for a step that the CPU must look at. */
     Adapter::Stepped optimise(Adapter & adapter, const AdamW & o, Pool & pool) {
         Copy & copy = of(adapter);
         const auto count = static_cast<int64_t>(adapter.parameters);
         const double norm = gradient_norm(copy, count);
         if (!std::isfinite(norm)) {
-            // The machine says which tensor it is and refuses the step, or takes it: its sums of squares reach further.
+            // The CPU either finds the tensor and refuses the step, or takes the step: its sums of squares have a wider range.
             fetch(adapter);
             copy.clear_due = true;
             const Adapter::Stepped stepped = adapter.optimise(pool, o);
@@ -92,7 +92,7 @@ public:
         return {norm, clipped};
     }
 
-    /** As Adapter::average. */
+    /** See Adapter::average. */
     void average(Adapter & adapter, const Adapter & from, double decay) {
         const Copy & towards = of(from);
         Copy & copy = of(adapter);

@@ -1,10 +1,10 @@
-// The backward pass on a device. What the forward pass did not keep is made again from what it did.
+// The backward pass on a device. What the forward pass did not keep is computed again from what it kept.
 #pragma once
 #include "cuda/device_transformer.h"
 
 template <class Device, class T>
 std::vector<TokenLoss> DeviceTransformer<Device, T>::forward_backward(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) {
-    // Gradients are added to: what ran in part can run again only where they were clear.
+    // A pass adds to the gradients. So a pass that ran in part can run again only if the gradients were clear before it.
     const bool clear = !adapters_.touched(adapter);
     try {
         return train(batch, adapter, asks);
@@ -19,7 +19,7 @@ template <class Device, class T>
 std::vector<TokenLoss> DeviceTransformer<Device, T>::train(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks) {
     begin(batch, &adapter, asks, nullptr, Keep::activations);
     copy_->touched = true;
-    // Everything the device does from here on depends on sizes alone: it may be recorded once and repeated.
+    // From here on the device's work depends only on what step_key() holds, so it can be recorded once and repeated.
     device_->replay(step_key(), [&] {
         forward_layers(&adapter, nullptr, false);
         head(true);

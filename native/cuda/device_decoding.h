@@ -1,4 +1,4 @@
-// Decoding on a device: prompts into a cache of keys and values, then one token of each row at a time.
+// Decoding on a device: prompts go into a cache of keys and values, then every step adds one token to each row.
 #pragma once
 #include "cuda/device_transformer.h"
 
@@ -33,7 +33,7 @@ void DeviceTransformer<Device, T>::keep_in_cache(const LayerOffsets & l, size_t 
     device_->launch(gpu::StoreCache<T>{h.k, h.v, h.k_stride, h.v_stride, width, at<int32_t>(plan_.places), cache.keys(layer, width), cache.values(layer, width)}, blocks(width, wide), tokens(), wide);
 }
 
-/** Of one token of each row, its own key in the cache already. */
+/** Attention for one token of each row, whose own key is in the cache already. */
 template <class Device, class T>
 void DeviceTransformer<Device, T>::attend_to_cache(const DeviceLayer & w, const LayerOffsets & l, size_t layer, const PlaceCache & cache) {
     const int64_t width = kv_width();

@@ -1,4 +1,4 @@
-// The forward pass on a device: layers, then the head over chunks of the asked rows.
+// The forward pass on a device: the layers, then the head over chunks of the asked rows.
 #pragma once
 #include "cuda/device_transformer.h"
 
@@ -13,7 +13,7 @@ std::vector<TokenLoss> DeviceTransformer<Device, T>::forward(const Batch & batch
     });
 }
 
-/** The most likely tokens are picked on the machine. */
+/** The CPU picks the most likely tokens. */
 template <class Device, class T>
 std::vector<TokenLoss> DeviceTransformer<Device, T>::most_likely(const std::vector<Ask> & asks, int64_t top_k) {
     std::vector<TokenLoss> result(asks.size());
@@ -49,7 +49,7 @@ template <class Device, class T>
 void DeviceTransformer<Device, T>::place_heads(const DeviceLayer & w, const LayerOffsets & l) {
     T * qkv = at<T>(l.qkv);
     if (w.qkv_bias) device_->launch(gpu::AddBias<T>{qkv, qkv_width(), qkv_width(), w.qkv_bias}, blocks(qkv_width(), wide), tokens(), wide);
-    const Heads h = heads(l); // k's lie behind q's
+    const Heads h = heads(l); // k's heads follow q's
     if (shape().head_norms) {
         const int64_t both = shape().heads + shape().kv_heads;
         device_->launch(gpu::HeadNorm<T>{qkv, qkv_width(), {w.q_norm, w.k_norm, shape().heads}, shape().norm_eps, shape().head_values, both, h.q, h.q_stride, at<float>(l.head_inv)}, tokens(), both, 32);
@@ -88,7 +88,7 @@ void DeviceTransformer<Device, T>::forward_layers(const Adapter * adapter, Place
     }
 }
 
-/** Only memory may be asked for twice: what was seen of a pass must not be seen again. */
+/** Only begin() may run twice: layers that were shown to the caller must not be shown again. */
 template <class Device, class T>
 void DeviceTransformer<Device, T>::watch(const Batch & batch, const Adapter * adapter, const LayerWatch & watch) {
     twice_when_short([&] { begin(batch, adapter, {}, nullptr, Keep::nothing); });

@@ -1,4 +1,4 @@
-// Memory of a device, given back at the end.
+// Memory of a device, released by the destructor.
 #pragma once
 #include <algorithm>
 #include <cstdint>

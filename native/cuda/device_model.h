@@ -1,4 +1,4 @@
-// A frozen base on a device: matrices as they are stored, norms, biases and the ropes' tables in single precision.
+// A frozen base on a device: matrices as they are stored; norms, biases and the ropes' tables in single precision.
 #pragma once
 #include <cmath>
 #include <string>
@@ -16,18 +16,18 @@ struct DeviceMatrix {
 };
 
 struct DeviceLayer {
-    const float *attn_norm, *ffn_norm, *attn_post_norm, *ffn_post_norm, *q_norm, *k_norm, *qkv_bias; // null where there is none
+    const float *attn_norm, *ffn_norm, *attn_post_norm, *ffn_post_norm, *q_norm, *k_norm, *qkv_bias; // null if there is none
     DeviceMatrix attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down;
     int64_t window; // 0 = none
     size_t rope;
 };
 
-/** T: what matrices of types without a kernel are kept in. */
+/** T is the type of matrices whose stored type has no kernel. */
 template <class Device, class T> class DeviceModel {
 public:
     static constexpr Number number = sizeof(T) == 2 ? Number::bf16 : Number::f32;
 
-    /** memory: bytes the device has. Throws out_of_memory before anything is copied. */
+    /** memory: bytes that the device has. Throws out_of_memory before anything is copied. */
     DeviceModel(Device & device, const GgufModel & model, int64_t memory) : device_(device) {
         const int64_t needed = device_model_bytes(model, number);
         if (needed > memory)
@@ -88,5 +88,5 @@ private:
 
     Device & device_;
     DeviceMemory<Device> memory_;
-    int64_t at_ = 0; // bytes of it that are taken
+    int64_t at_ = 0; // bytes of memory_ that are taken
 };

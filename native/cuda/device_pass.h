@@ -1,5 +1,5 @@
-// A pass over a device's transformer: its memory, what is copied to it before it begins and from it when it has ended, and the products
-// that both directions are made of.
+// A pass over a device's transformer: its memory, what is copied to the device before it begins and from it when it has ended, and the
+// products that both directions consist of.
 #pragma once
 #include "cuda/device_transformer.h"
 
@@ -8,13 +8,13 @@ void DeviceTransformer<Device, T>::begin(const Batch & batch, const Adapter * ad
     int64_t softs = 0;
     for (const Ask & ask : asks) softs += ask.soft.count;
     const auto rows = static_cast<int64_t>(batch.segments.size());
-    // Without asks, logits may be wanted of the end of every segment.
+    // A pass with a cache has no asks, but the logits at the end of every segment may be wanted.
     const PassSize size = PassSize::of(batch.count(), rows, cache ? rows : static_cast<int64_t>(asks.size()), softs, keep);
-    // Before the pass's memory: what the adapter needs may take the place of what an earlier one left.
+    // This comes before the pass's memory, because the adapter may need the room that an earlier pass holds.
     copy_ = adapter ? &adapters_.of(*adapter) : nullptr;
     plan_ = plan_pass(shape(), adapter ? &adapter->shape : nullptr, size, number);
     if (plan_.total > arena_.bytes()) {
-        release_scratch(); // before the new one is asked for
+        release_scratch(); // before the new memory is allocated
         arena_ = DeviceMemory<Device>(*device_, plan_.total);
     }
     adapter_ = adapter;
@@ -33,7 +33,7 @@ void DeviceTransformer<Device, T>::upload_tokens(const Batch & batch, const Cach
     std::vector<Segment> rows = batch.segments;
     for (const Segment & row : rows)
         if (row.parent >= 0) throw Failure("internal", "a device that knows no trees was given one", report_bug);
-    // What fills the pass up to its size is a row that nobody asks about.
+    // The tokens that fill the pass up to its size form a row whose results are not used.
     if (real < t) {
         rows.push_back({static_cast<int64_t>(real), static_cast<int64_t>(t - real), -1});
         for (size_t i = real; i < t; i++) positions[i] = static_cast<int32_t>(i - real);
@@ -53,7 +53,7 @@ void DeviceTransformer<Device, T>::upload_tokens(const Batch & batch, const Cach
             first[static_cast<size_t>(begin_)] = static_cast<int32_t>(cache->read[r].spans[0].begin);
             last[static_cast<size_t>(begin_)] = static_cast<int32_t>(cache->read[r].spans[0].begin + cache->read[r].spans[0].length - 1);
         } else if (cache && !cache->read.empty()) {
-            // A row of padding beside decoding rows: it looks at one place, whatever is there.
+            // A padding row of a decoding pass sees one place, whatever that holds.
             for (int32_t i = begin_; i < end; i++) first[static_cast<size_t>(i)] = last[static_cast<size_t>(i)] = static_cast<int32_t>(cache->read[0].spans[0].begin);
         }
     }

@@ -1,9 +1,9 @@
-// The transformer on a device with its own memory: what model/transformer_*.cpp does on the CPU, as launches of kernels and products.
-// T is what weights, activations and inputs of products are in, Bf16 or float; the residual stream, its gradient, sums and
-// everything of the adapter are in single precision. Weights stay quantised; a layer's are dequantised side by side when they are
-// used, so that q, k and v are one product, as are gate and up.
+// The transformer on a device with its own memory. It does what model/transformer_*.cpp does on the CPU, as launches of kernels and
+// products. T is the type of weights, activations and inputs of products, Bf16 or float. The residual stream, its gradient, sums, and the
+// adapter's weights, gradients and moments are in single precision. Weights stay quantised. A layer's weights are dequantised next to each
+// other when they are used, so that q, k and v are one product, and gate and up are one.
 //
-// Device is CudaDevice, or the tests' EmulatedDevice: it gives memory, copies, launches, products and replays. Its passes are in
+// Device is CudaDevice, or the tests' EmulatedDevice. It provides memory, copies, launches, products and replays. The passes are in
 // device_pass.h (memory, inputs and products), device_forward.h, device_backward.h and device_decoding.h.
 #pragma once
 #include <algorithm>
@@ -31,7 +31,10 @@ template <class Device, class T> class DeviceTransformer final : public Backend 
 public:
     static constexpr Number number = sizeof(T) == 2 ? Number::bf16 : Number::f32;
 
-    /** memory: bytes the device has for weights, adapters and passes. Throws out_of_memory with both figures when the model does not fit. */
+    /**
+     * memory: bytes that the device has for weights, adapters and passes. Throws out_of_memory, with both figures, when the model does not
+     * fit.
+     */
     DeviceTransformer(std::unique_ptr<GgufModel> model, int threads, std::unique_ptr<Device> device, std::string name, int64_t memory)
         : model_(std::move(model)), pool_(threads), device_(std::move(device)), name_(std::move(name)), memory_(memory), weights_(*device_, *model_, memory), adapters_(*device_) {
         device_->when_short([this] { return give_back(); });
@@ -77,23 +80,23 @@ public:
     void forget(Adapter & adapter) override { adapters_.forget(adapter); }
 
 private:
-    static constexpr int wide = 256; // threads of a block that has no reason for another number
+    static constexpr int wide = 256; // threads of a block by default
 
     struct PlaceCache : Cache {
         PlaceCache(Device & device, int64_t bytes, int64_t places_) : memory(device, bytes), places(places_) {}
-        DeviceMemory<Device> memory; // per layer keys [places, width = KV·d], then values
+        DeviceMemory<Device> memory; // per layer the keys [places, width = KV·d], then the values
         int64_t places;
         T * keys(size_t layer, int64_t width) const { return memory.template at<T>() + static_cast<int64_t>(layer) * 2 * places * width; }
         T * values(size_t layer, int64_t width) const { return keys(layer, width) + places * width; }
     };
-    /** Where a product of an adapted matrix goes, or its gradient comes from. */
+    /** The output of an adapted matrix, or its gradient. */
     struct Side {
         Target target;
         void * data;
         int64_t stride;
         Number kind;
     };
-    /** Queries and keys as attention reads them: in qkv, or beside it where heads are normed. */
+    /** Queries, keys and values as attention reads them. They lie in qkv, except that normed queries and keys lie in l.placed. */
     struct Heads {
         T *q, *k, *v;
         int64_t q_stride, k_stride, v_stride;
@@ -108,24 +111,27 @@ private:
     int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
     gpu::Activation activation() const { return shape().activation == ::Activation::gelu ? gpu::Activation::gelu_tanh : gpu::Activation::silu; }
     template <class V> V * at(int64_t offset) const { return arena_.template at<V>(offset); }
-    /** The layer's memory: one set where nothing is kept. */
+    /** The layer's memory. When nothing is kept, all layers share one set. */
     const LayerOffsets & offsets(size_t layer) const { return plan_.layers[plan_.size.keep == Keep::activations ? layer : 0]; }
 
     // device_pass.h
-    /** What passes left behind for the next ones; says whether there was any. Not within a pass. */
+    /** Frees what passes left for the next ones. Returns whether there was any. Do not call it within a pass. */
     bool release_scratch() {
         const bool recorded = device_->forget_replays(), any = arena_.bytes() > 0 || recorded;
         arena_ = DeviceMemory<Device>();
         return any;
     }
-    /** The same where the device runs short, so that it is asked again. */
+    /** The same for a device that ran out of memory. Returns whether it is worth asking again. */
     bool give_back() {
         if (!release_scratch()) return false;
         shortages_++;
         std::fprintf(stderr, "the GPU ran short of memory: what passes had left there is given back, and it is asked again\n");
         return true;
     }
-    /** f from its beginning: a pass that may be run twice is, when the device runs short within it. */
+    /**
+     * Runs f. If the device runs out of memory in it and something can be given back, f runs once more from its beginning. f must be a pass
+     * that may run twice.
+     */
     template <class F> auto twice_when_short(const F & f) {
         try {
             return f();
@@ -142,7 +148,7 @@ private:
     void upload_asks(const std::vector<Ask> & asks);
     void upload_dropout(const Batch & batch, const Adapter & adapter, const std::vector<Ask> & asks);
     std::vector<TokenLoss> losses(const std::vector<Ask> & asks);
-    /** The matrices dequantised one behind the other, as rows of one. */
+    /** Dequantises the matrices one after the other, as the rows of a single matrix. */
     T * dense(std::initializer_list<const DeviceMatrix *> matrices);
     /** y [tokens, rows] = x · Wᵀ + beta · y. */
     void product(const T * x, int64_t rows_of_x, const T * w, int64_t rows, int64_t columns, float beta, void * y, int64_t stride, Number kind) {
@@ -154,7 +160,7 @@ private:
     }
     const T * dropped(const Adapter & adapter, const Group & group, const T * x, int64_t tokens, int64_t origins);
     void lora(const Adapter & adapter, const Group & group, const T * x, int64_t tokens, T * u, const std::vector<Side> & outputs, int64_t origins);
-    /** dx may be null: nothing below needs it. */
+    /** dx may be null when nothing below needs it. */
     void lora_back(const Adapter & adapter, const Group & group, const T * x, int64_t tokens, const T * u, T * du, const std::vector<Side> & dys, void * dx, Number kind, int64_t origins);
     /** dx += mask · (dU · A). */
     void drop_back(const Adapter & adapter, const Group & group, int64_t tokens, const T * du, void * dx, Number kind, int64_t origins);
@@ -180,20 +186,20 @@ private:
         const int64_t ff = shape().feed_forward;
         return {{ffn_gate, gate_up, 2 * ff, number}, {ffn_up, gate_up + ff, 2 * ff, number}};
     }
-    /** The heads of q and of k behind them. */
+    /** Rotates the heads of q, and those of k after them. */
     void rotate(const DeviceLayer & w, T * x, int64_t stride, float direction);
     void glu(const T * gate_up, T * made);
-    /** Products of the matrices → q, k and v as attention reads them: biases, norm of each head, rotation. */
+    /** Turns the outputs of the matrices into q, k and v as attention reads them: adds biases, norms each head, rotates. */
     void place_heads(const DeviceLayer & w, const LayerOffsets & l);
     void attend(const DeviceLayer & w, const LayerOffsets & l, size_t layer, PlaceCache * cache, bool one_token);
     void forward_layers(const Adapter * adapter, PlaceCache * cache, bool one_token, const LayerWatch * watch = nullptr);
     void show(int64_t layer, const LayerOffsets & l, const LayerWatch & watch);
-    /** The stream += W · input and its adapter, through a norm where there is one. */
+    /** Adds W · input and the adapter's part to the stream, through a norm if there is one. */
     void add(const Adapter * adapter, const Group * group, Target target, const DeviceMatrix & matrix, const T * input, T * u, const float * post_norm, int64_t added, int64_t inv);
     void feed_forward(const Adapter * adapter, const std::array<Group, groups_per_layer> * groups, const DeviceLayer & w, const LayerOffsets & l);
-    /** The norms of the asked positions, and the head's weights. */
+    /** Norms the asked positions, and returns the head's weights. */
     T * ask();
-    /** Logits of the asked rows from first on, in single precision. */
+    /** Computes the logits of `rows` asked rows from `first` on, in single precision. */
     float * make_logits(const T * w, int64_t first, int64_t rows);
     void head(bool training);
     std::vector<TokenLoss> most_likely(const std::vector<Ask> & asks, int64_t top_k);
@@ -201,24 +207,24 @@ private:
 
     // device_backward.h
     std::vector<TokenLoss> train(const Batch & batch, Adapter & adapter, const std::vector<Ask> & asks);
-    /** The stream's gradient as products read it. */
+    /** The stream's gradient in the type that products read. */
     T * dstream() const { return number == Number::bf16 ? at<T>(plan_.dstream_narrow) : at<T>(plan_.dstream); }
-    /** Where kernels that change the stream's gradient leave its copy; single precision needs none. */
+    /** Where kernels that change the stream's gradient write a copy in T. Null in single precision, which needs no copy. */
     T * dstream_copy() const { return number == Number::bf16 ? at<T>(plan_.dstream_narrow) : nullptr; }
-    /** Passes with one key launch the same work on the same memory. */
+    /** Passes with the same key launch the same work on the same memory. */
     uint64_t step_key() const {
         uint64_t key = copy_->number;
         for (int64_t part : {plan_.size.tokens, plan_.size.asks, plan_.size.softs, plan_.size.tiles}) key = random_key(key, static_cast<uint64_t>(part));
         return key;
     }
-    /** The gradient of what a part of the layer added to the stream: through the norm between, if any. */
+    /** The gradient of what a part of the layer added to the stream. It goes through the norm between them, if there is one. */
     const T * added_back(const float * post_norm, int64_t added, int64_t inv);
     void norm_again(const float * w, int64_t x, int64_t inv);
-    /** The stream's gradient += what came to the norm of x. */
+    /** Adds the gradient through the norm of x to the stream's gradient. */
     void norm_back(const float * w, int64_t x, int64_t inv);
     void backward_layers(const Adapter & adapter);
     void feed_forward_back(const Adapter & adapter, size_t layer);
-    /** What nothing needs below the first layer's adapters is not computed. */
+    /** Does not compute what nothing below the first layer's adapters needs. */
     void attention_back(const Adapter & adapter, size_t layer);
 
     // device_decoding.h
@@ -227,20 +233,20 @@ private:
 
     std::unique_ptr<GgufModel> model_;
     Pool pool_;
-    std::unique_ptr<Device> device_; // before all that lies on it
+    std::unique_ptr<Device> device_; // declared before everything that lies on it, so that it is destroyed last
     std::string name_;
     int64_t memory_;
     DeviceModel<Device, T> weights_;
     DeviceAdapters<Device, T> adapters_;
-    DeviceMemory<Device> arena_; // of a pass, laid out by plan_
+    DeviceMemory<Device> arena_; // memory of a pass, laid out by plan_
     PassPlan plan_{};
-    const Adapter * adapter_ = nullptr; // of the pass under way
+    const Adapter * adapter_ = nullptr; // of the current pass
     typename DeviceAdapters<Device, T>::Copy * copy_ = nullptr;
     bool dropping_ = false;
     int64_t shortages_ = 0;
 };
 
-/** A model on a device in the precision asked for; it may fill what the device has free but for a reserve. */
+/** Opens a model on a device in the given precision. It may fill the device's free memory except for a reserve. */
 template <class Device>
 std::unique_ptr<Backend> open_on_device(const ModelSource & source, int threads, std::unique_ptr<Device> device, const std::string & name, Number precision) {
     const int64_t memory = std::max<int64_t>(0, device->free_bytes() - device_reserve_bytes);

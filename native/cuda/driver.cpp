@@ -6,14 +6,14 @@ std::string cuda_version_text(int version) { return std::to_string(version / 100
 
 GpuDriver ask_gpu_driver() {
     GpuDriver driver;
-    // Opened once and never closed: the driver does not bear being unloaded.
+    // Opened once and never closed, because the driver cannot be unloaded safely.
     static void * library = nullptr;
     if (!library) library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) {
         driver.missing = "there is no NVIDIA driver (libcuda.so.1)";
         return driver;
     }
-    // Of cuda.h: CUresult and CUdevice are int, 0 is success; the _v2 names are those that its macros have meant since CUDA 3.2.
+    // From cuda.h: CUresult and CUdevice are int, 0 is success. The _v2 names are those that its macros have stood for since CUDA 3.2.
     const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
     const auto get_version = reinterpret_cast<int (*)(int *)>(dlsym(library, "cuDriverGetVersion"));
     const auto get_count = reinterpret_cast<int (*)(int *)>(dlsym(library, "cuDeviceGetCount"));

@@ -1,4 +1,4 @@
-// What NVIDIA's driver says of the machine, asked at run time: nothing is linked, and no driver is an answer too.
+// What NVIDIA's driver says about the machine, asked at run time. Nothing of it is linked, and a missing driver is an answer too.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,8 +11,8 @@ struct GpuInfo {
 };
 
 struct GpuDriver {
-    std::string missing; // why there is none to ask; empty when there is
-    int version = 0;     // 13000 = CUDA 13.0, the newest it can run
+    std::string missing; // why no driver or device can be used; empty when one can
+    int version = 0;     // the newest CUDA that it runs: 13000 = CUDA 13.0
     std::vector<GpuInfo> devices;
 };
 

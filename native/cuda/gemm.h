@@ -1,10 +1,10 @@
-// A matrix product as the passes ask it of a device; everything row-major.
+// A matrix product as the passes ask a device for it. Everything is row-major.
 #pragma once
 #include <cstdint>
 
 #include "kernels/number.h"
 
-/** C [m, n] = alpha · op(A) [m, k] · op(B) [k, n] + beta · C. Leading dimensions are row lengths as stored; sums are in f32. */
+/** C [m, n] = alpha · op(A) [m, k] · op(B) [k, n] + beta · C. Leading dimensions are the lengths of the stored rows; sums are in f32. */
 struct Gemm {
     bool a_transposed, b_transposed;
     int64_t m, n, k;

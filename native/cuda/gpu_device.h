@@ -1,8 +1,8 @@
-// One GPU as the passes use it: memory, copies, kernels, products and repeated work, over the calls of a runtime. Runtime is
-// CudaRuntime, or the tests' EmulatedRuntime, which refuses any call on wish: what happens then is decided here, and here alone.
+// One GPU as the passes use it: memory, copies, kernels, products and recorded work, based on a runtime's calls. Runtime is CudaRuntime, or
+// the tests' EmulatedRuntime, which refuses any call that a test names. What happens after a failed call is decided in this file alone.
 //
-// An error is out_of_memory, device_unavailable or internal, and leaves the device as it was. One that breaks the process's context
-// is fatal: the device keeps the first such message and answers everything that follows with it.
+// An error is out_of_memory, device_unavailable or internal, and leaves the device as it was. An error that breaks the process's context is
+// fatal: the device keeps the message of the first one, and every later call fails with it.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 template <class Runtime> class GpuDevice {
 public:
-    /** arguments: of the runtime. */
+    /** arguments: those of the runtime's constructor. */
     template <class... Arguments> explicit GpuDevice(Arguments &&... arguments) : runtime_(std::forward<Arguments>(arguments)...) {
         check(runtime_.start(), "choosing the device");
         free_at_first_ = free_bytes();
@@ -31,12 +31,12 @@ public:
     GpuDevice(const GpuDevice &) = delete;
     GpuDevice & operator=(const GpuDevice &) = delete;
 
-    /** Where the device has too little, `spare` may give some back; then it is asked once more. */
+    /** When the device has too little memory, `spare` may give some back; then the device is asked once more. */
     void * allocate(int64_t bytes) {
         void * memory = nullptr;
         int error = runtime_.allocate(&memory, bytes);
         if (error != 0 && trouble_of(error) == GpuTrouble::memory && spare_ && spare_()) {
-            runtime_.last_error(); // it is answered, and must not be found by the next check
+            runtime_.last_error(); // the error is handled, and the next check must not find it
             error = runtime_.allocate(&memory, bytes);
         }
         if (error != 0) fail(error, "allocating " + std::to_string(bytes >> 20) + " MiB");
@@ -48,19 +48,19 @@ public:
         }
         return memory;
     }
-    /** spare: gives back what it can do without, and says whether there was anything. It is not called within a pass. */
+    /** spare gives back what it can do without, and returns whether there was anything. It is not called within a pass. */
     void when_short(std::function<bool()> spare) { spare_ = std::move(spare); }
     int64_t free_bytes() {
         int64_t free = 0;
         check(runtime_.memory(&free), "asking for its memory");
         return free;
     }
-    /** Device, the kernels compiled for it, and the library of products. */
+    /** Names the device, the kernels compiled for it, and the library of products. */
     std::string kernels() { return runtime_.kernels(); }
-    /** The most that was in use after any allocation: what others take on the device meanwhile counts too. */
+    /** The most memory in use after any allocation. What other programs take on the device counts too. */
     int64_t peak_bytes() const { return peak_bytes_; }
     void release(void * memory) {
-        if (runtime_.release(memory) != 0) runtime_.last_error(); // nobody waits for it, and the next call finds what breaks it too
+        if (runtime_.release(memory) != 0) runtime_.last_error(); // the caller does not wait for it, and a broken context also fails the next call
     }
     void write(void * to, const void * from, int64_t bytes) { check(runtime_.write(to, from, bytes), "copying to the device"); }
     void read(void * to, const void * from, int64_t bytes) { check(runtime_.read(to, from, bytes), "running kernels"); }
@@ -76,7 +76,7 @@ public:
         try {
             runtime_.gemm(g, workspace_);
         } catch (const Failure &) {
-            // cuBLASLt says that it could not; what broke, if anything did, the runtime says.
+            // cuBLASLt only says that it failed. The runtime knows whether the context is broken.
             int64_t free = 0;
             if (const int error = runtime_.memory(&free); error != 0) fail(error, "multiplying");
             runtime_.last_error();
@@ -85,9 +85,9 @@ public:
     }
 
     /**
-     * f's work, which depends on its key alone. The second time it is recorded into a graph, and from then on one launch
-     * repeats it: small models spend more time launching kernels than running them. Where the device records it not, or no more,
-     * f runs as it is.
+     * Does f's work, which depends only on its key. The second time it is recorded into a graph, and from then on one launch repeats it:
+     * small models spend more time launching kernels than running them. When the device cannot record it, or no longer repeat it, f runs
+     * directly.
      */
     template <class F> void replay(uint64_t key, const F & f) {
         if (!records_) return f();
@@ -102,11 +102,11 @@ public:
         }
         f();
     }
-    /** From now on all work runs as it is. */
+    /** From now on all work runs directly, without recording. */
     void record_nothing() { records_ = false; }
-    /** Keys whose work runs as it is because it could not be recorded. */
+    /** Number of keys whose work runs directly because it could not be recorded. */
     int64_t unrecorded() const { return unrecorded_; }
-    /** To be called when memory that recorded work names is given back; says whether there was any. */
+    /** Call this when memory that recorded work uses is released. Returns whether there was any recorded work. */
     bool forget_replays() {
         bool any = false;
         for (auto & [key, recorded] : recorded_) any |= forget(recorded);
@@ -121,9 +121,9 @@ private:
         bool plain = false; // it could not be recorded
         typename Runtime::Graph graph{};
     };
-    static constexpr size_t most_recorded = 64; // graphs take memory of the device
+    static constexpr size_t most_recorded = 64; // limit, because graphs take memory of the device
 
-    /** The key's, and where there are too many, another's place: that of the one longest not used. */
+    /** The entry of a key. When there are too many, it replaces the entry that was not used for the longest time. */
     Recorded & recorded_of(uint64_t key) {
         if (recorded_.size() >= most_recorded && recorded_.count(key) == 0) {
             const auto oldest = std::min_element(recorded_.begin(), recorded_.end(), [](const auto & a, const auto & b) { return a.second.used < b.second.used; });
@@ -140,14 +140,14 @@ private:
         recorded.graph = {};
         return true;
     }
-    /** From now on the key's work runs as it is; what broke the context is thrown. */
+    /** From now on the key's work runs directly. Throws when the error broke the context. */
     void plain(Recorded & recorded, int error, const char * what) {
         runtime_.last_error();
         if (trouble_of(error) == GpuTrouble::lost) fail(error, what);
         recorded.plain = true;
         if (unrecorded_++ == 0) std::fprintf(stderr, "CUDA, %s: %s; passes of this size are launched kernel by kernel\n", what, text_of(error).c_str());
     }
-    /** Records f and runs it; false when it could not be recorded: nothing has run then. */
+    /** Records f and runs it. Returns false when it could not be recorded; then nothing has run. */
     template <class F> bool record(Recorded & recorded, const F & f) {
         const char * what = "recording a graph";
         typename Runtime::Recording recording{};
@@ -162,7 +162,7 @@ private:
                     runtime_.forget(recording);
                     throw;
                 }
-                whole = false; // it fails again when it runs as it is, unless it is the recording that it does not bear
+                whole = false; // f fails again when it runs directly, unless only the recording made it fail
             }
             error = runtime_.end_recording(&recording);
             if (error == 0 && !whole) error = Runtime::recording_broken;
@@ -212,7 +212,7 @@ private:
     Runtime runtime_;
     void * workspace_ = nullptr;
     int64_t free_at_first_ = 0, peak_bytes_ = 0, unrecorded_ = 0;
-    std::string lost_; // the first failure that broke the context; empty while there is none
+    std::string lost_; // message of the first failure that broke the context; empty if there was none
     std::function<bool()> spare_;
     std::map<uint64_t, Recorded> recorded_;
     uint64_t uses_ = 0;

@@ -10,12 +10,12 @@
 namespace {
 
 constexpr int64_t tile_rows = 64;
-/** Bytes of logits that exist at the same time, in single precision. */
+/** Limit for the bytes of logits that exist at the same time, in single precision. */
 constexpr int64_t logits_bytes = int64_t{256} << 20;
 
 int64_t rounded(int64_t count, int64_t to) { return (count + to - 1) / to * to; }
 
-/** Rounded up to one of `steps` sizes from one power of two to the next, which are never closer than `least`. */
+/** Rounds up to one of `steps` sizes per power of two. Sizes are at least `least` apart. */
 int64_t bucket(int64_t value, int64_t least, int64_t steps) {
     int64_t octave = least;
     while (octave * 2 <= value) octave *= 2;
@@ -27,7 +27,7 @@ bool overlap(const Need & a, const Need & b) { return a.first <= b.last && b.fir
 } // namespace
 
 int64_t place(std::vector<Need> & needs) {
-    // The largest first, each at the lowest place where nothing alive with it lies.
+    // The largest needs are placed first, each at the lowest offset where nothing lies that is alive with it.
     std::vector<size_t> order(needs.size()), placed;
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return needs[a].bytes > needs[b].bytes; });
@@ -35,7 +35,7 @@ int64_t place(std::vector<Need> & needs) {
     for (size_t i : order) {
         Need & need = needs[i];
         const int64_t bytes = device_aligned(need.bytes);
-        // `placed` is in order of offsets: the first gap that is wide enough.
+        // `placed` is in order of offsets, so this finds the first gap that is wide enough.
         int64_t at = 0;
         for (size_t other : placed) {
             if (!overlap(need, needs[other])) continue;
@@ -50,8 +50,9 @@ int64_t place(std::vector<Need> & needs) {
 }
 
 PassSize PassSize::of(int64_t tokens, int64_t segments, int64_t asks, int64_t softs, Keep keep) {
-    // What fills the last tokens up is a row of its own.
-    // Few sizes, so that they come again: tokens cost most and are padded by 3 % at most, asks by 6 %; the others cost next to nothing.
+    // The tokens that fill a pass up form a row of their own.
+    // There are few sizes, so that they come again. Tokens cost most and are padded by 3 % at most, asks by 6 %; the others cost almost
+    // nothing.
     const int64_t padded = tokens > 128 ? bucket(tokens, 128, 32) : rounded(tokens, 16);
     const int64_t padded_asks = asks > 64 ? bucket(asks, 64, 16) : rounded(std::max<int64_t>(asks, 1), 16);
     return {padded, padded_asks, bucket(std::max<int64_t>(softs, 1), 64, 4), bucket(padded / tile_rows + segments + 1, 16, 4), keep};
@@ -119,7 +120,7 @@ PassPlan plan_pass(const ModelShape & m, const AdapterShape * adapter, const Pas
     need(plan.normed, t * d * n, forward, end);
     need(plan.product, t * ff * n, forward, end);
     if (m.post_norms) need(plan.added, t * d * f, forward, forward);
-    // The weights of one layer's product at a time; then those of the head.
+    // Holds the weights of one layer's product at a time; then those of the head.
     need(plan.weights, std::max(scratch, m.vocabulary * d) * n, forward, end == forward ? head : backward);
     if (dropout) {
         need(plan.dropped, std::max(t, size.asks) * columns * n, forward, backward);

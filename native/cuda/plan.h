@@ -1,5 +1,5 @@
-// Where everything that a pass writes lies in one piece of device memory, computed before anything is allocated. Things that are
-// never alive together share their place.
+// Plans where everything that a pass writes lies in one piece of device memory, before anything is allocated. What is never alive together
+// shares its place.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -10,10 +10,10 @@
 #include "model/backend.h"
 #include "model/gguf_model.h"
 
-/** The parts of a pass, in order. */
+/** The parts of a pass, in their order. */
 enum class Phase { forward, head, backward };
 
-/** Something that must have room from one phase to another, both included. */
+/** Something that needs room from one phase to another, both included. */
 struct Need {
     int64_t bytes;
     Phase first, last;
@@ -23,33 +23,36 @@ struct Need {
 constexpr int64_t device_alignment = 256;
 inline int64_t device_aligned(int64_t bytes) { return (bytes + device_alignment - 1) / device_alignment * device_alignment; }
 
-constexpr int64_t device_workspace_bytes = int64_t{32} << 20; // scratch of the products: what NVIDIA recommends for Hopper
-constexpr int64_t device_reserve_bytes = int64_t{256} << 20;  // left to the driver, to graphs and to what else runs on the device
+constexpr int64_t device_workspace_bytes = int64_t{32} << 20; // scratch of the products, as large as NVIDIA recommends for Hopper
+constexpr int64_t device_reserve_bytes = int64_t{256} << 20;  // left to the driver, to graphs and to other programs on the device
 
-/** Gives every need an offset, a multiple of device_alignment, so that no two which are alive together overlap; returns the bytes in all. */
+/**
+ * Gives every need an offset, a multiple of device_alignment, so that needs which are alive together do not overlap. Returns the total
+ * bytes.
+ */
 int64_t place(std::vector<Need> & needs);
 
-/** What a pass computes. Sizes are rounded up, so that passes of like sizes are laid out alike. */
+/** The sizes of a pass. They are rounded up, so that passes of similar sizes have the same layout. */
 struct PassSize {
     int64_t tokens;
     int64_t asks;  // rows of logits
     int64_t softs; // soft targets of all asks
-    int64_t tiles; // of attention
+    int64_t tiles; // tiles of attention
     Keep keep;
 
     static PassSize of(int64_t tokens, int64_t segments, int64_t asks, int64_t softs, Keep keep);
 };
 
-/** Offsets of what the backward pass needs of a layer; T tokens, all in the pass's precision but for the f32 marked so. */
+/** Offsets of what the backward pass needs of one layer, for T tokens. Values are in the pass's precision, except those marked f32. */
 struct LayerOffsets {
     int64_t x, x_mid;               // [T, embedding] residual stream before the layer, and after attention
     int64_t attn_inv, ffn_inv;      // [T] f32
-    int64_t qkv;                    // [T, (H + 2 KV)·d] side by side
-    int64_t placed;                 // [T, (H + KV)·d] q and k normed and rotated; where heads have no norm, they are rotated in qkv
+    int64_t qkv;                    // [T, (H + 2 KV)·d]: q, k and v side by side
+    int64_t placed;                 // [T, (H + KV)·d]: q and k normed and rotated; heads without a norm are rotated in qkv
     int64_t head_inv;               // [T, H + KV] f32
     int64_t attended;               // [T, H·d]
     int64_t lse;                    // [T, H] f32
-    int64_t gate_up;                // [T, 2·feed_forward] side by side
+    int64_t gate_up;                // [T, 2·feed_forward]: gate and up side by side
     int64_t attn_added, ffn_added;  // [T, embedding] before a post-norm
     int64_t attn_added_inv, ffn_added_inv; // [T] f32
     std::array<int64_t, groups_per_layer> u; // [T, group width] = X Aᵀ
@@ -57,16 +60,16 @@ struct LayerOffsets {
 
 struct PassPlan {
     PassSize size;
-    std::vector<LayerOffsets> layers; // one where nothing is kept
+    std::vector<LayerOffsets> layers; // only one when nothing is kept
     // Inputs.
-    int64_t tokens, positions, first, last, row_end, places, tiles, origins; // i32 [T], tiles, i64 [T]
+    int64_t tokens, positions, first, last, row_end, places, tiles, origins; // i32 [T] up to places, then tiles, then i64 [T]
     int64_t ask_rows, targets, coefficients, soft_begin, soft_tokens, soft_weights, dropout_keys, ask_origins;
     // Forward.
     int64_t stream;  // [T, embedding] f32: the residual stream
     int64_t normed, product, added, weights, dropped;
     // Head.
     int64_t asked, asked_inv, logits, dlogits, dasked, losses, soft_logprobs, head_u, head_du;
-    int64_t logits_rows; // at the same time
+    int64_t logits_rows; // rows of logits that exist at the same time
     // Backward.
     int64_t dstream, dstream_narrow, dnormed, dadded, dproduct, dattended, dqkv, delta, du, through;
     int64_t total;
@@ -74,27 +77,29 @@ struct PassPlan {
 
 PassPlan plan_pass(const ModelShape & model, const AdapterShape * adapter, const PassSize & size, Number precision);
 
-/** Whether kernels read the type as it is stored; matrices of others are kept in the precision of the passes. */
+/** Whether kernels read the type as it is stored. Matrices of other types are kept in the precision of the passes. */
 bool device_reads(ggml_type type);
 int64_t device_matrix_bytes(const Matrix & matrix, Number precision);
-/** Positions that the tables of a device's ropes reach to; padding stands on the first 128. */
+/** Number of positions in the tables of a device's ropes. Padding uses the first 128. */
 int64_t device_rope_positions(const ModelShape & model);
 
-/** Bytes of all that opening a model puts on a device and that stays there: weights, norms and biases, tables of the ropes. */
+/** Bytes that an open model keeps on a device: weights, norms, biases and the ropes' tables. */
 int64_t device_model_bytes(const GgufModel & model, Number precision);
-/** Of q, k and v side by side, as their product has them; empty where there is none. */
+/** The biases of q, k and v side by side, as in their common product; empty when there are none. */
 std::vector<float> qkv_bias_of(const ModelShape & shape, const LayerWeights & l);
 
-/** Where an adapter's arrays lie in its memory. All have `parameters` values; where passes compute in f32 they read the weights. */
+/** Where an adapter's arrays lie in its memory. All but partial have `parameters` values. When passes compute in f32, narrow is weights. */
 struct AdapterPlan {
     int64_t weights, gradients, first_moments, second_moments; // f32
-    int64_t narrow;  // bf16: the weights as products read them
+    int64_t narrow;  // bf16: the weights in the type that products read
     int64_t partial; // f32: parts of the gradients' norm
     int64_t total;
 };
 AdapterPlan plan_adapter(int64_t parameters, Number precision);
 int64_t device_adapter_bytes(const ModelShape & model, const AdapterShape & adapter, Number precision);
 int64_t device_cache_bytes(const ModelShape & model, int64_t places, Number precision);
-/** The most bytes of a pass over `tokens` tokens, however many rows they make, all of which are asked and have `softs` soft targets each;
- *  besides the model and the adapters. */
+/**
+ * The most bytes of a pass over `tokens` tokens, however many rows they form, when every token is asked and has `softs` soft targets. The
+ * model and the adapters are not included.
+ */
 int64_t device_pass_bytes(const ModelShape & model, const AdapterShape * adapter, int64_t tokens, Keep keep, Number precision, int64_t softs = 0);
