@@ -1,5 +1,5 @@
-// Activations against double precision; and edits made of them: a direction that is ablated is gone from what every matrix writes, what is
-// stacked upon an adapter adds exactly B A, and what cannot be asked is refused.
+// Compares activations with double precision, and tests edits made from them: an ablated direction is gone from what every matrix writes,
+// an edit stacked on an adapter adds exactly B A, and invalid requests are refused.
 // Usage: activations_test <folder of the tiny models> <architecture>
 #include <functional>
 #include <numeric>
@@ -23,7 +23,7 @@ std::vector<int64_t> layers_of(const ModelShape & model) {
     return layers;
 }
 
-/** Rows that begin alike and others. */
+/** Two rows with a common beginning, and another one. */
 Rows test_rows() {
     std::vector<std::vector<int32_t>> rows = {{}, {}, {5, 9, 2}};
     for (int32_t i = 0; i < 40; i++) {
@@ -38,7 +38,7 @@ Rows test_rows() {
     return packed;
 }
 
-/** Groups of three tokens, of one, and of tokens of two rows. */
+/** Groups of three tokens, of one token, and of tokens from two rows. */
 ActivationAsk test_ask(const ModelShape & model) { return {layers_of(model), all_streams, {10, 11, 12, 39, 75, 2, 82, 70}, {0, 0, 0, 1, 2, 3, 3, 2}}; }
 
 std::vector<double> expected_means(const std::vector<std::vector<ReferenceModel::Streams>> & by_row, const Rows & rows, const ActivationAsk & ask, size_t stream, size_t width) {
@@ -58,7 +58,7 @@ std::vector<double> expected_means(const std::vector<std::vector<ReferenceModel:
     return means;
 }
 
-/** A trainer with a random adapter "a" in it, and the same adapter outside. */
+/** A trainer that holds a random adapter "a", and the same adapter outside it. */
 struct Opened {
     explicit Opened(const std::string & path) : reference(path), outside(random_adapter(reference.shape(), all_targets, 3, 5, 7)) {
         trainer.open(path, 2, 0);
@@ -94,7 +94,7 @@ void test_means(Opened & o, const std::string & name) {
     }
 }
 
-/** Unit vector with a share of every coordinate. */
+/** A unit vector with a part in every coordinate. */
 std::vector<float> planted(int64_t width) {
     std::vector<float> r(static_cast<size_t>(width));
     double squares = 0;
@@ -106,7 +106,7 @@ std::vector<float> planted(int64_t width) {
     return r;
 }
 
-/** Of every place the part of the residual along r, over its length. */
+/** For every place, the part of the residual along r, divided by the residual's length. */
 std::vector<double> along(const std::vector<float> & residual, const std::vector<float> & r) {
     std::vector<double> parts;
     for (size_t at = 0; at < residual.size(); at += r.size()) {
@@ -120,7 +120,7 @@ std::vector<double> along(const std::vector<float> & residual, const std::vector
     return parts;
 }
 
-/** (I − λ u uᵀ) of every writer, stacked upon "a". */
+/** Ablates r with the given strength, (I − λ u uᵀ) W, in every matrix that writes to the stream, stacked on "a". */
 void ablate(Trainer & trainer, const ModelShape & model, const std::vector<float> & r, float strength, const std::string & name) {
     std::vector<EditedSite> sites;
     std::vector<float> a, b;
@@ -137,7 +137,7 @@ void ablate(Trainer & trainer, const ModelShape & model, const std::vector<float
 void test_ablation(Opened & o, const std::string & name) {
     const ModelShape & m = o.reference.shape();
     const std::vector<float> r = planted(m.embedding);
-    // Against the product in double precision.
+    // Compared with the product in double precision.
     for (Target target : writers) {
         const Projected projected = o.trainer.project(std::nullopt, 1, target, r);
         std::vector<double> row(projected.row.size()), unit(projected.direction.begin(), projected.direction.end());
@@ -161,7 +161,7 @@ void test_ablation(Opened & o, const std::string & name) {
         std::printf("%s: r'(W + BA) is %g of r'W but for %.1e\n", name.c_str(), 1 - static_cast<double>(strength), worst);
         CHECK(worst <= 1e-5, "%g", worst);
         if (strength == 1.0f) {
-            // The stream's part along r is then that of the embedding after every layer alike.
+            // After every layer, the stream's part along r is then still that of the embedding.
             const Rows rows = test_rows();
             const ActivationAsk ask{layers_of(m), {Stream::residual}, {10, 39, 75}, {0, 1, 2}};
             const auto parts_of = [&](const char * adapter) { return along(o.trainer.activations(adapter, rows, ask).streams[0], r); };
@@ -187,7 +187,7 @@ void test_ablation(Opened & o, const std::string & name) {
     }
 }
 
-/** What is stacked upon an adapter of other targets adds B A to it, and scale and parameters of the first stay what they were. */
+/** An edit stacked on an adapter with other targets adds B A to it, and keeps the scale of the adapter it is stacked on. */
 void test_stack(const std::string & path) {
     Trainer trainer;
     const ModelShape & m = trainer.open(path, 1, 0);

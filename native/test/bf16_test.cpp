@@ -1,4 +1,4 @@
-// Training in bf16 on the CPU. Where the processor does not multiply bf16 it says what was not run, and counts as skipped.
+// Tests training in bf16 on the CPU. On a processor that does not multiply bf16, it says what was not run and counts as skipped.
 // Usage: bf16_test gates <folder of the tiny models> <architecture> | steps <model>
 #include <unistd.h> // access
 
@@ -22,21 +22,21 @@ void test_gates(const std::string & folder, const std::string & architecture) {
         CHECK(parity.gradients > 1e-5, "%s: gradients of fp32", name.c_str());
         gate_3(name + " with dropout", true, parity_with_cpu(narrow, path, asked, targets, 0.25));
         gate_5(name, narrow, path, asked, 2, 0.1);
-        // What is sampled and scored is single precision.
+        // Decoding and forward stay in single precision.
         check_decoding(name, narrow, path, 1e-5);
         Transformer single(path, 2);
         CHECK(numbers_of(narrow.forward(asked.batch, nullptr, asked.asks, 0)) == numbers_of(single.forward(asked.batch, nullptr, asked.asks, 0)), "%s: forward is not single precision", name.c_str());
     }
 }
 
-/** Thirty steps of one adapter on the same rows in both precisions. */
+/** Trains one adapter for thirty steps on the same rows, in each precision. */
 void test_steps(const std::string & model) {
     constexpr int64_t rows = 3, length = 24;
     constexpr int steps = 30;
     Rows batch;
     LossWeights weights;
     for (int64_t i = 0; i < rows * length; i++) {
-        // A small vocabulary, which thirty steps learn.
+        // The vocabulary is small enough to be learnt in thirty steps.
         batch.tokens.push_back(1000 + static_cast<int32_t>(random_uniform(5, static_cast<uint64_t>(i)) * 40));
         weights.weights.push_back(i % length == 0 ? 0.0f : 1.0f / (rows * (length - 1)));
     }

@@ -1,4 +1,4 @@
-// The little a test needs: a check that says what failed and goes on, and the numbers the gates compare.
+// What every test needs: a check that reports a failure and goes on, and the error that the gates compare.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -17,7 +17,7 @@ inline int failed_checks = 0;
         }                                                                  \
     } while (0)
 
-/** ‖a − reference‖ / ‖reference‖; a reference of zeros asks for zeros. */
+/** ‖a − reference‖ / ‖reference‖. If the reference is all zeros, a must be too. */
 template <class A, class B> double relative_l2(const A * a, const B * reference, size_t count) {
     double difference = 0, norm = 0;
     for (size_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-// How cuBLASLt is opened and asked, with a library of the test's in its place. Usage: cublas_lt_test <that library>
+// Tests how cuBLASLt is opened and called, with a fake library in its place. Usage: cublas_lt_test <the fake library>
 #include "cuda/cublas_lt.h"
 
 #include <dlfcn.h>
@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-/** As in fake_cublas_lt.cpp. */
+/** Must match fake_cublas_lt.cpp. */
 struct FakeCublasLt {
     int create_status, matmul_status;
     uint32_t reductions;
@@ -31,14 +31,14 @@ bool begins(const std::string & text, const std::string & with) { return text.rf
 } // namespace
 
 int main(int, char ** arguments) {
-    // A file that is named and is not there: nothing else is taken in its place.
+    // A file that is named but missing: no other file is opened in its place.
     ::setenv("PLUMBLINE_CUBLASLT", "/nowhere/libcublasLt.so.13", 1);
     const std::string missing = failure_of([] { CublasLt(); });
     CHECK(begins(missing, "device_unavailable: ") && missing.find("/nowhere/libcublasLt.so.13") != std::string::npos && missing.find("libcublasLt.so.12") == std::string::npos, "%s", missing.c_str());
 
     ::setenv("PLUMBLINE_CUBLASLT", arguments[1], 1);
     CHECK(failure_of([] { CublasLt(); }) == "no failure", "the library that is named");
-    // It stays open for good, and whoever asks shares it.
+    // The library stays open for good, and all users share it.
     void * library = dlopen(arguments[1], RTLD_NOW | RTLD_NOLOAD);
     CHECK(library != nullptr, "it was closed again");
     if (!library) return 1;

@@ -1,6 +1,7 @@
-// The first hour's checks on a GPU. Usage: cuda_hour_test large                                           in both precisions
-//                                          cuda_hour_test products | memory | sizes | full   [fp32 | bf16]
-//                                          cuda_hour_test steps <soft targets> [fp32 | bf16] [plain]   prints what must be the same
+// The checks of device_hour.h on a GPU, at a real scale. Usage:
+//     cuda_hour_test large                                           runs in both precisions
+//     cuda_hour_test products | memory | sizes | full   [fp32 | bf16]
+//     cuda_hour_test steps <soft targets> [fp32 | bf16] [plain]   prints what must be equal in every run
 #include "cuda/cuda_backend.h"
 #include "device_hour.h"
 
@@ -16,7 +17,7 @@ int main(int count, char ** arguments) {
     const std::string what = words.empty() ? "" : words[0];
     const Replays replays = has("plain") ? Replays::none : Replays::recorded;
     const GpuWay gpu{why_no_gpu, [replays](const ModelSource & source, int threads, Number precision) { return open_on_gpu(source, threads, precision, replays); }};
-    // Two layers of an 8B model: its head, its widths, its vocabulary.
+    // Two layers of an 8B model, with its widths, head and vocabulary.
     ModelShape shape = plain_shape("llama", 4096, 32, 128);
     shape.layers = 2;
     shape.kv_heads = 8;

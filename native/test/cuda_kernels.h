@@ -1,5 +1,5 @@
-// Every CUDA kernel against its twin on the CPU in double precision. The device is a template: the emulator runs these here,
-// a GPU runs the same lines where there is one.
+// Compares every CUDA kernel with its counterpart on the CPU in double precision. The device is a template parameter: the emulator runs
+// these tests without a GPU, and a GPU runs the same lines.
 #pragma once
 #include <algorithm>
 #include <numeric>
@@ -22,7 +22,7 @@
 
 using namespace gpu;
 
-/** Host bf16, for the tests' inputs. */
+/** Rounds the tests' inputs on the host. */
 template <class T> std::vector<T> rounded(const std::vector<double> & values) {
     std::vector<T> result(values.size());
     for (size_t i = 0; i < values.size(); i++) put(result[i], static_cast<float>(values[i]));
@@ -81,7 +81,7 @@ private:
         kernels_++;
     }
 
-    /** Against ggml's own dequantisation, of quantised random values and of random bytes. */
+    /** Compared with ggml's own dequantisation, for quantised random values and for random bytes. */
     void test_dequantise() {
         const ggml_type types[] = {GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,
                                    GGML_TYPE_Q8_0, GGML_TYPE_Q2_K, GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
@@ -95,7 +95,7 @@ private:
             else
                 ggml_quantize_chunk(type, floats.data(), bytes.data(), 0, rows, columns, nullptr);
             for (bool noise : {false, true}) {
-                // Every bit pattern but those whose scales are no numbers.
+                // Random bytes below 0x3c, so that no scale is a NaN or an infinity.
                 if (noise && ggml_is_quantized(type))
                     for (size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<uint8_t>(random_uniform(99, i) * 0x3c);
                 std::vector<float> expected(static_cast<size_t>(count));
@@ -110,7 +110,7 @@ private:
                 auto * x = room<float>(tokens.size() * static_cast<size_t>(columns));
                 const bool known = with_type(type, [&](auto constant) {
                     constexpr ggml_type known_type = decltype(constant)::value;
-                    // Four rows by eights, the last one value by value.
+                    // Four rows are dequantised eight values at a time, the last one value by value.
                     const int64_t most = columns * (rows - 1);
                     device_.launch(Dequantise<known_type, float, 8>{from, most, to}, (most / 8 + 127) / 128, 1, 128);
                     device_.launch(Dequantise<known_type, Bf16, 8>{from, most, narrow}, (most / 8 + 127) / 128, 1, 128);
@@ -160,7 +160,7 @@ private:
         close("rmsnorm backward " + type, dxd, dx, 2e-6);
         close("rmsnorm backward copy " + type, out, dx, tolerance);
 
-        // Picked rows: y and dy are numbered by ask, x and dx by token.
+        // Picked rows: y and dy are indexed by ask, x and dx by token.
         std::vector<double> picked_y(n);
         std::vector<double> picked_inv(static_cast<size_t>(rows));
         for (int64_t r = 0; r < rows; r++)
@@ -189,7 +189,7 @@ private:
         const int64_t tokens = 3, heads = 3, of_q = 2, d = 40, from_stride = 140, to_stride = 124;
         const std::vector<double> x = values_of(rounded<T>(random_doubles(static_cast<size_t>(tokens * from_stride), 5, 2))), w = random_doubles(static_cast<size_t>(2 * d), 6, 1.5);
         const std::vector<double> dy = values_of(rounded<T>(random_doubles(static_cast<size_t>(tokens * to_stride), 7, 1)));
-        std::vector<double> y = dy, dx = dy; // what lies between the heads must stay
+        std::vector<double> y = dy, dx = dy; // what lies between the heads must not change
         for (int64_t t = 0; t < tokens; t++)
             for (int64_t h = 0; h < heads; h++) {
                 const auto from = static_cast<size_t>(t * from_stride + h * d), to = static_cast<size_t>(t * to_stride + h * d);
@@ -267,7 +267,7 @@ private:
                 close("rope " + type, xd, expected, tolerance);
             }
 
-        for (const int64_t width : {70, 576}) test_glu<T>(type, tolerance, tokens, width); // no multiple of 16 bytes, and one
+        for (const int64_t width : {70, 576}) test_glu<T>(type, tolerance, tokens, width); // one width that is no multiple of 16 bytes, and one that is
 
         std::vector<double> biased = x;
         const std::vector<double> bias = random_doubles(50, 11, 1);
@@ -324,7 +324,7 @@ private:
         float * logitsd = up(lf);
         auto * lossesd = room<RowLoss>(static_cast<size_t>(rows));
         auto * softd = room<float>(soft.size());
-        // In single precision the gradient takes the logits' place.
+        // In single precision the gradient overwrites the logits.
         T * out = type == "f32" ? reinterpret_cast<T *>(logitsd) : room<T>(logits.size());
         TokenLossRows<T> kernel{logitsd, vocabulary, up(targets), up(coefficients), up(soft_begin), up(soft_tokens), up(soft_weights), lossesd, softd, nullptr};
         device_.launch(kernel, rows, 1, 128);
@@ -373,7 +373,7 @@ private:
         std::vector<int64_t> lengths;
         int64_t window;
     };
-    /** What the reference makes of it; q, k and v side by side in a token's row. */
+    /** The results of the reference. q, k and v stand side by side in a token's row. */
     struct AttentionExpected {
         std::vector<double> qkv, dout, out, lse, dqkv;
     };
@@ -389,7 +389,7 @@ private:
         e.dqkv.resize(e.qkv.size());
         const double scale = 1 / std::sqrt(static_cast<double>(d));
         int64_t begin = 0;
-        // Plain loops over queries, keys and values: softmax of scaled products over the keys a query may see, and its derivative.
+        // Plain loops over queries, keys and values: the softmax of scaled products over the keys that a query may see, and its derivative.
         for (int64_t length : c.lengths) {
             for (int64_t h = 0; h < heads; h++)
                 for (int64_t i = begin; i < begin + length; i++) {

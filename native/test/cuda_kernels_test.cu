@@ -1,5 +1,6 @@
-// Every kernel on a GPU, compared as emulated_kernels_test compares them. Usage: cuda_kernels_test
-//     cuda_kernels_test fill <MiB, or n%>   takes the GPU's memory but for that, says "filled" and holds it until its input ends
+// Runs every kernel on a GPU, with the comparisons of emulated_kernels_test. Usage:
+//     cuda_kernels_test
+//     cuda_kernels_test fill <MiB, or n%>   takes all of the GPU's memory but that, prints "filled" and holds it until its input ends
 #include <cstdlib>
 
 #include "cuda/cuda_backend.h"
@@ -15,7 +16,7 @@ static int fill(CudaDevice & device, const std::string & left) {
             device.allocate(std::min(piece, device.free_bytes() - leave));
         } catch (const Failure & failure) {
             if (failure.code != "out_of_memory") throw;
-            piece /= 2; // what is free is in pieces too
+            piece /= 2; // the free memory is in pieces too
         }
     }
     std::printf("filled: %lld MiB are free\n", static_cast<long long>(device.free_bytes() >> 20));

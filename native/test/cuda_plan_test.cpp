@@ -1,5 +1,5 @@
-// What is computed on the host before a GPU is asked for anything: where a pass lies in memory, how much that is, and which device
-// is taken. Usage: cuda_plan_test <folder of the tiny models>
+// Tests what the host computes before it asks a GPU for anything: where a pass lies in memory, how much memory that is, and which device is
+// chosen. Usage: cuda_plan_test <folder of the tiny models>
 #include <algorithm>
 #include <set>
 
@@ -14,7 +14,7 @@
 
 namespace {
 
-/** The most that is alive at the same time: no plan can be smaller. */
+/** The most bytes that are alive at the same time. No plan can be smaller. */
 int64_t most_alive(const std::vector<Need> & needs) {
     int64_t most = 0;
     for (Phase phase : {Phase::forward, Phase::head, Phase::backward}) {
@@ -60,13 +60,13 @@ ModelShape shape_of(int64_t layers, int64_t embedding, int64_t heads, int64_t kv
     return m;
 }
 
-/** What a token costs in bf16, by the shapes alone: stream, qkv, attention, stream, gate and up of every layer. */
+/** Bytes per token in bf16, as the shapes alone give them: stream, qkv, attention, stream, gate and up of every layer. */
 void test_bytes() {
     const AdapterShape adapter{16, 32, 0, {attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down}};
     struct Known {
         const char * name;
         ModelShape shape;
-        double kept_megabytes; // a token, published sizes of the models times what is kept
+        double kept_megabytes; // per token: the models' published sizes times what is kept
     };
     const Known models[] = {{"SmolLM2-135M", shape_of(30, 576, 9, 3, 64, 1536, 49152), 0.35},
                             {"Llama-3.2-1B", shape_of(16, 2048, 32, 8, 64, 8192, 128256), 0.82},
@@ -80,7 +80,7 @@ void test_bytes() {
         const double twice = static_cast<double>(device_pass_bytes(m.shape, &adapter, 8192, Keep::activations, Number::f32)) / static_cast<double>(large);
         CHECK(twice > 1.7 && twice < 2.0, "%s in single precision: %g times", m.name, twice);
     }
-    // Sizes are rounded up, so that passes of like sizes share a plan and what was recorded for it.
+    // Sizes are rounded up, so that passes of similar sizes share a plan and what was recorded for it.
     CHECK(PassSize::of(1000, 20, 700, 0, Keep::activations).tokens == PassSize::of(1010, 20, 701, 0, Keep::activations).tokens, "tokens");
     CHECK(PassSize::of(1024, 1, 1, 0, Keep::activations).tokens == 1024, "a full pass is not padded");
     std::set<int64_t> tokens, asks;
@@ -94,7 +94,7 @@ void test_bytes() {
     CHECK(tokens.size() <= 100 && asks.size() <= 90, "%zu sizes of tokens, %zu of asks", tokens.size(), asks.size());
 }
 
-/** What a batch is cut by is no less than any pass of its size takes: many short rows, and many soft targets. */
+/** The bytes by which a batch is cut are enough for any pass of that size, with many short rows and with many soft targets. */
 void test_pass_bytes() {
     const ModelShape m = shape_of(2, 576, 9, 3, 64, 1536, 49152);
     const AdapterShape adapter{16, 32, 0, {attn_q}};
@@ -108,7 +108,7 @@ void test_pass_bytes() {
             }
 }
 
-/** What kernels cannot read is kept in the precision of the passes; every matrix begins where copies are fast. */
+/** Types that kernels cannot read are kept in the precision of the passes. Sizes are rounded up to the alignment of device memory. */
 void test_matrices() {
     CHECK(device_matrix_bytes({nullptr, GGML_TYPE_Q4_K, 10, 256}, Number::bf16) == 1536, "ten rows of 144 bytes, rounded up");
     CHECK(device_matrix_bytes({nullptr, GGML_TYPE_IQ4_NL, 10, 256}, Number::bf16) == 10 * 256 * 2, "in bf16");
@@ -124,7 +124,7 @@ std::string code_of(const std::string & path, const DeviceOptions & options) {
     }
 }
 
-/** Without a driver, kernels or cuBLASLt there is a reason, not a crash; the choice of a device says why. */
+/** Without a driver, kernels or cuBLASLt there is a reason instead of a crash, and the choice of a device reports it. */
 void test_choice(const std::string & model) {
     const std::string why = why_no_gpu();
     std::printf("GPU: %s\n", why.empty() ? "usable" : why.c_str());

@@ -1,4 +1,4 @@
-// Gates 3, 5 and 7 of a device: its passes against the CPU's, which gate 1 holds against double precision.
+// Gates 3, 5 and 7 of a device. Its passes are compared with the CPU's, which gate 1 compares with double precision.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -14,14 +14,14 @@
 #include "model/transformer.h"
 
 /**
- * Errors of gradients are relative to the tensor's norm, but to no less than a tenth of the largest that a tensor of its kind has in any
- * layer: of rank 1 and with two tokens a tensor's gradient is one sum times a vector, and where that sum comes out near zero (a
- * three-hundredth of another layer's has been seen) nothing in bf16 follows it.
+ * Errors of gradients are relative to the tensor's norm, but at least to a tenth of the largest norm that a tensor of its kind has in any
+ * layer. With rank 1 and two tokens, a tensor's gradient is one sum times a vector. When that sum is almost zero (a three-hundredth of
+ * another layer's was observed), bf16 cannot reproduce it.
  */
 struct DeviceParity {
     double logprobs = 0, gradients = 0; // the largest relative L2 error
-    double cosine = 1;                  // the smallest of an adapter tensor's gradient
-    std::string worst;                  // adapter tensor of the largest gradient error
+    double cosine = 1;                  // the smallest cosine of an adapter tensor's gradient
+    std::string worst;                  // adapter tensor with the largest gradient error
 };
 
 struct Asked {
@@ -30,8 +30,8 @@ struct Asked {
 };
 
 /**
- * Rows as segments of their own. Entropy, z-loss and soft targets (on every third ask) only on wish: the gradient of an entropy is a
- * difference of probabilities, in which the rounding of bf16 weighs half as much again.
+ * Makes each row a segment of its own. Entropy, z-loss and soft targets (on every third ask) are only used with `everything`: the gradient
+ * of an entropy is a difference of probabilities, in which the rounding of bf16 counts half as much again.
  */
 inline Asked asked_of(const TestBatch & test, bool everything) {
     static const int32_t soft_tokens[] = {3, 200};
@@ -63,7 +63,7 @@ inline std::vector<Target> targets_of(const ModelShape & model) {
 
 inline Adapter device_test_adapter(const ModelShape & model, const std::vector<Target> & targets, double dropout, int64_t rank = 4) {
     Adapter adapter = random_adapter(model, targets, rank, 1.5 * static_cast<double>(rank), 5);
-    // As small as adapters are beside what they adapt; larger ones make of these models what no precision below single follows.
+    // Adapters are small compared with what they adapt. Larger ones make these models so sensitive that only single precision can follow.
     for (size_t i = 0; i < adapter.parameters; i++) adapter.weights[i] *= 0.25f;
     adapter.shape.dropout = dropout;
     return adapter;
@@ -103,7 +103,7 @@ inline double watch_parity(Backend & device, const ModelSource & source, const B
     return worst;
 }
 
-/** What the CPU computes of a batch: numbers_of its losses, and an adapter with its gradients. */
+/** The CPU's results for a batch: numbers_of its losses, and an adapter with its gradients. */
 struct Expected {
     std::vector<double> numbers;
     Adapter adapter;
@@ -163,9 +163,9 @@ inline DeviceParity parity_with_cpu(Backend & device, const ModelSource & source
 }
 
 /**
- * Gate 3. In bf16 what is rounded 2⁻⁹ everywhere differs by 2–4 % in the worst tensor of these models, whose random logits and
- * attention are far less forgiving than trained ones: the direction must hold, and the size within 4e-2. The sums of a real model's
- * widths differ by more than those of tiny ones: `allowed` says how much of fp32 and bf16.
+ * Gate 3. In bf16, where every value is rounded by 2⁻⁹, the worst tensor of these models differs by 2–4 %: their random logits and
+ * attention are far more sensitive than trained ones. So the direction must agree, and the size within 4e-2. The sums over a real model's
+ * widths differ by more than those over tiny ones; `allowed` gives the limits for fp32 and bf16.
  */
 struct Allowed {
     double fp32 = 1e-5, bf16 = 4e-2;
@@ -177,11 +177,11 @@ inline void gate_3(const std::string & name, bool narrow, const DeviceParity & p
     CHECK(p.cosine >= 0.999, "%s: %g", name.c_str(), p.cosine);
 }
 
-/** Gate 5: the same work twice gives the same bits; gradients add up, and an optimizer step is the CPU's. */
+/** Gate 5: the same work gives the same bits twice, gradients add up, and an optimizer step agrees with the CPU's. */
 inline void gate_5(const std::string & name, Backend & device, const std::string & path, const Asked & asked, int parts, double tolerance) {
     Transformer cpu(path, 2);
     const std::vector<Target> targets = targets_of(cpu.shape());
-    // The epsilon is far above the gradients' rounding: below it Adam takes whole steps by the sign of what is rounding alone.
+    // epsilon is far above the gradients' rounding. Below it, Adam takes whole steps whose sign is rounding alone.
     const AdamW step{0.01, 0.9, 0.95, 1e-5, 0.01, 1};
     std::vector<std::vector<float>> weights;
     for (int run = 0; run < 2; run++) {
@@ -205,7 +205,7 @@ inline void gate_5(const std::string & name, Backend & device, const std::string
     CHECK(error <= tolerance, "%s: %g after two steps", name.c_str(), error);
 }
 
-/** A moving average of a trained adapter is the CPU's, and passes read it at once, also where they had read what stood there before. */
+/** A moving average of a trained adapter agrees with the CPU's, and passes read it at once, even if they read the old values before. */
 inline void check_average(const std::string & name, Backend & device, const std::string & path, const Asked & asked) {
     Transformer cpu(path, 2);
     const std::vector<Target> targets = targets_of(cpu.shape());
@@ -231,7 +231,7 @@ inline void check_average(const std::string & name, Backend & device, const std:
     for (Adapter * adapter : {&policy, &ema}) device.forget(*adapter);
 }
 
-/** Prompts into a cache, then token by token: each step's logits are those of the whole row at once. */
+/** Puts prompts into a cache, then decodes token by token. The logits of each step are those of the whole row computed at once. */
 inline void check_decoding(const std::string & name, Backend & device, const std::string & path, double tolerance) {
     Transformer cpu(path, 2);
     const Adapter a = device_test_adapter(cpu.shape(), targets_of(cpu.shape()), 0);
@@ -291,7 +291,7 @@ inline void check_decoding(const std::string & name, Backend & device, const std
     device.forget(const_cast<Adapter &>(a));
 }
 
-/** Gate 7: a CPU with a planted fault is not what the device computes, so gate 3 would have seen the fault on either side. */
+/** Gate 7: the device disagrees with a CPU that has a planted fault. So gate 3 would find the fault on either side. */
 inline void gate_7(const std::string & name, Backend & device, const std::string & path, const Asked & asked) {
     for (Fault fault : {Fault::zero_key_gradient, Fault::see_the_future, Fault::scale_alpha_twice}) {
         planted_fault = fault;
@@ -301,8 +301,10 @@ inline void gate_7(const std::string & name, Backend & device, const std::string
     }
 }
 
-/** Everything above for one model in one precision. open() gives a device with the model on it. Of parts ≥ 3 the third may be what
- *  the device recorded of the second. */
+/**
+ * Runs everything above for one model in one precision. open() gives a device with the model on it. With parts ≥ 3, the third part may be a
+ * repetition of what the device recorded in the second.
+ */
 inline void all_gates(const std::string & name, bool narrow, int parts, const std::function<std::unique_ptr<Backend>()> & open, const std::string & path) {
     const std::unique_ptr<Backend> device = open();
     const ModelShape & shape = device->shape();
@@ -310,7 +312,7 @@ inline void all_gates(const std::string & name, bool narrow, int parts, const st
     gate_3(name, narrow, parity_with_cpu(*device, path, asked, targets_of(shape)));
     gate_3(name + " with dropout", narrow, parity_with_cpu(*device, path, asked, targets_of(shape), 0.25));
     gate_3(name + " with two targets", narrow, parity_with_cpu(*device, path, asked, {attn_v, ffn_down}));
-    // Adam takes full steps by the signs of gradients that are mostly rounding: in bf16 two devices part quickly.
+    // Adam takes full steps by the signs of gradients that are mostly rounding, so in bf16 two devices soon differ.
     gate_5(name, *device, path, asked, parts, narrow ? 0.1 : 1e-4);
     check_average(name, *device, path, asked);
     check_decoding(name, *device, path, narrow ? 2e-2 : 1e-5);

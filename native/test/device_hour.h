@@ -1,6 +1,6 @@
-// What the first hour on a GPU has to show beyond single kernels and the gates: passes of a real model's size against the CPU, the same
-// bits from process to process whether or not work is recorded, the products of every rank, memory that others take, many sizes of
-// passes. cuda_hour_test runs it at a real scale; emulated_hour_test runs all of it at a small one, where there is no GPU.
+// What a GPU must show beyond single kernels and the gates: passes of a real model's size that agree with the CPU, the same bits from
+// process to process whether or not work is recorded, the products of every rank, memory that others take, and many sizes of passes.
+// cuda_hour_test runs these checks at a real scale. emulated_hour_test runs all of them at a small scale, without a GPU.
 #pragma once
 #include <unistd.h>
 
@@ -21,16 +21,16 @@ struct Hour {
     Number precision;
     ModelShape shape;   // of the large pass and of the steps
     ggml_type type;
-    int64_t odd_vocabulary; // of the model whose products are tried
+    int64_t odd_vocabulary; // of the model whose products are tested
     int64_t rows, length;   // of the large pass
     std::vector<int64_t> ranks;
     int steps;
-    Allowed allowed, of_large; // of gradients; the large pass sums over a real vocabulary, which costs single precision the most
+    Allowed allowed, of_large; // limits for gradients; the large pass sums over a real vocabulary, which costs single precision the most
 };
 
 inline int hour_threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
-/** Random rows of given lengths, all weighed, with `softs` soft targets a token. */
+/** Random rows of the given lengths. Every token but the first of a row has a weight, and `softs` soft targets. */
 struct HourRequest {
     Rows rows;
     LossWeights weights;
@@ -46,7 +46,7 @@ inline HourRequest hour_request(int64_t vocabulary, const std::vector<int32_t> &
             r.rows.tokens.push_back(token());
             r.weights.weights.push_back(i == 0 ? 0.0f : 1.0f / static_cast<float>(weighed));
             for (int64_t k = 0; k < softs; k++) {
-                // Now and then a soft target is the target, or is named twice.
+                // The second soft target is the target itself, and the third repeats the second.
                 r.weights.soft_targets.push_back(k == 1 ? r.rows.tokens.back() : k == 2 ? r.weights.soft_targets.back() : token());
                 r.weights.soft_weights.push_back(i == 0 ? 0.0f : 0.5f / static_cast<float>(weighed * softs));
             }
@@ -56,7 +56,7 @@ inline HourRequest hour_request(int64_t vocabulary, const std::vector<int32_t> &
 
 inline AdapterShape hour_adapter(const ModelShape & shape, int64_t rank, double dropout) { return {rank, 2.0 * static_cast<double>(rank), 5, targets_of(shape), dropout}; }
 
-/** One pass over rows × length tokens in each precision, against the CPU. */
+/** Compares one pass over rows × length tokens with the CPU, in each precision. */
 inline void hour_large(const Hour & h, const std::vector<Number> & precisions) {
     const ModelSource source(h.shape, h.type);
     const std::vector<int64_t> lengths(static_cast<size_t>(h.rows), h.length);
@@ -66,14 +66,14 @@ inline void hour_large(const Hour & h, const std::vector<Number> & precisions) {
         gate_3("a large pass", precision == Number::bf16, parity_with(expected, *h.gpu.open(source, hour_threads(), precision), asked), h.of_large);
 }
 
-/** A run's losses and its adapter's hash, as text: equal only when every bit is. */
+/** A run's losses and its adapter's hashes as text, which is equal only if every bit is. */
 inline std::string hour_steps(const Hour & h, int64_t softs) {
     Trainer trainer(h.gpu);
     trainer.open({h.shape, h.type}, hour_threads(), 0, {DeviceChoice::cuda, h.precision});
     trainer.create_adapter("a", hour_adapter(h.shape, 16, 0.1));
     std::string told;
     for (int step = 0; step < h.steps; step++) {
-        // Two sizes in turn, each of which is recorded and then repeated.
+        // Two sizes alternate. Each is recorded, and then repeated.
         const HourRequest r = hour_request(h.shape.vocabulary, step % 2 == 0 ? std::vector<int32_t>{40, 23} : std::vector<int32_t>{61}, softs, static_cast<uint64_t>(step));
         const double loss = trainer.forward_backward("a", r.rows, r.weights).loss;
         trainer.optim_step("a", {1e-3, 0.9, 0.95, 1e-8, 0.01, 1});
@@ -90,7 +90,7 @@ inline std::string hour_steps(const Hour & h, int64_t softs) {
     return told;
 }
 
-/** Every product of a pass at each rank, with a vocabulary that nothing divides, for one token and for some. */
+/** Every product of a pass at each rank, with an odd vocabulary, for a row of two tokens and for a longer one. */
 inline void hour_products(const Hour & h) {
     ModelShape shape = h.shape;
     shape.vocabulary = h.odd_vocabulary;
@@ -106,7 +106,7 @@ inline void hour_products(const Hour & h) {
         }
 }
 
-/** What a large pass left behind gives way to a sample's cache and to another adapter. */
+/** What a large pass left behind is given up for a sample's cache and for another adapter. */
 inline void hour_memory(const Hour & h) {
     const AdapterShape adapter = hour_adapter(h.shape, 16, 0);
     const std::vector<int32_t> lengths(static_cast<size_t>(h.rows), static_cast<int32_t>(h.length));
@@ -131,7 +131,7 @@ inline void hour_memory(const Hour & h) {
     CHECK(trainer.shortages() == 0, "the device ran short %lld times within the limit", static_cast<long long>(trainer.shortages()));
 }
 
-/** Seventy sizes of passes, twice each; the same request tells the same bits before and after. */
+/** Seventy sizes of passes, twice each. The same request gives the same bits before and after them. */
 inline void hour_sizes(const Hour & h) {
     Trainer trainer(h.gpu);
     trainer.open({h.shape, h.type}, hour_threads(), 0, {DeviceChoice::cuda, h.precision});
@@ -139,7 +139,7 @@ inline void hour_sizes(const Hour & h) {
     const auto loss_of = [&](int32_t length, uint64_t seed) {
         const HourRequest r = hour_request(h.shape.vocabulary, {length}, 0, seed);
         const double loss = trainer.forward_backward("a", r.rows, r.weights).loss;
-        trainer.optim_step("a", {0, 0.9, 0.95, 1e-8, 0, 0}); // the weights stay
+        trainer.optim_step("a", {0, 0.9, 0.95, 1e-8, 0, 0}); // the weights do not change
         return loss;
     };
     const double before = loss_of(20, 1);
@@ -149,7 +149,7 @@ inline void hour_sizes(const Hour & h) {
     CHECK(loss_of(20, 1) == before, "a loss has changed after seventy sizes of passes");
 }
 
-/** The GPU is full: it is refused with both figures, and "auto" takes the CPU and says so. */
+/** On a full GPU, "cuda" is refused as out_of_memory, and "auto" takes the CPU and reports that it refused the GPU. */
 inline void hour_full(const Hour & h) {
     const ModelSource source(h.shape, h.type);
     try {

@@ -1,9 +1,9 @@
-// A device of the host: it runs the very kernels that nvcc compiles, every thread of a block as a coroutine, so that barriers,
-// shuffles and matrix fragments mean what they mean on a device. Threads run in order, or in reverse: a kernel whose result
-// depends on it has a race. A barrier that not all threads reach is reported instead of waited for. Its runtime has as much memory as
-// a test gives it, and fails at the call and with the error that a test asks for.
+// A device emulated on the host. It runs the same kernels that nvcc compiles. Every thread of a block is a coroutine, so that barriers,
+// shuffles and matrix fragments behave as on a device. Threads run in order or in reverse: a kernel whose result depends on that has a
+// race. A barrier that not all threads reach is reported instead of waited for. The runtime has as much memory as a test gives it, and
+// fails at the call and with the error that a test chooses.
 #pragma once
-#include <setjmp.h> // switches between coroutines without asking the kernel, as swapcontext does
+#include <setjmp.h> // switches between coroutines without a call of the system, which swapcontext makes
 #include <ucontext.h>
 
 #include <algorithm>
@@ -27,11 +27,11 @@ class EmulatedGrid {
 public:
     explicit EmulatedGrid(bool reversed) : reversed_(reversed) {}
 
-    /** Runs every block of a grid; f(grid, thread) is one thread. */
+    /** Runs every block of a grid. f(grid, thread) runs one thread. */
     void run(int64_t x, int64_t y, int threads, size_t shared_bytes, const std::function<void(EmulatedGrid &, int)> & f) {
         f_ = &f;
         threads_ = threads;
-        // What a block finds in its shared memory is nothing it may use.
+        // A block must not use what it finds in its shared memory.
         shared_.assign(shared_bytes + 16, 0xff);
         values_.resize(static_cast<size_t>(threads));
         a_.resize(static_cast<size_t>(threads) * 4);
@@ -61,7 +61,7 @@ private:
     struct Fibre {
         jmp_buf here;
         std::vector<char> stack = std::vector<char>(1 << 17);
-        bool begun = false, done = false; // once begun it takes the threads of one block after the other
+        bool begun = false, done = false; // once begun, it runs this thread of one block after the other
     };
     struct Group {
         int arrived = 0;
@@ -85,13 +85,13 @@ private:
                 }
             }
             if (!progress_) {
-                fibres_.clear(); // they stand where nothing goes on
+                fibres_.clear(); // they wait at a point from which nothing can continue
                 throw std::logic_error("threads of a block wait for each other: a barrier that not all reach");
             }
         }
     }
 
-    /** Comes back by _longjmp to the scheduler. */
+    /** Returns by _longjmp to the scheduler. */
     [[noreturn]] void resume(Fibre & fibre) {
         if (fibre.begun) _longjmp(fibre.here, 1);
         fibre.begun = true;
@@ -141,7 +141,7 @@ private:
     jmp_buf scheduler_;
 };
 
-/** The Block of kernels/cuda/block.h, seen by one emulated thread. */
+/** Block as kernels/cuda/block.h describes it, for one emulated thread. */
 class EmulatedBlock {
 public:
     EmulatedBlock(EmulatedGrid & grid, int thread) : grid_(grid), thread_(thread) {}
@@ -169,7 +169,7 @@ public:
         return other;
     }
 
-    /** Until the thread waits, NaNs stand there: whoever reads too early, or what is overwritten too early, is found. */
+    /** The target holds NaNs until the thread waits. So a test finds a value that is read, or a place that is overwritten, too early. */
     void copy_16(Bf16 * to, const Bf16 * from, bool real) const {
         if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) throw std::logic_error("a copy that is not aligned to 16 bytes");
         std::memset(to, 0xff, 16);
@@ -185,13 +185,16 @@ public:
         copies_.clear();
     }
 
-    /** Four matrices of 8 × 8 values of 16 bits: lane i names row i % 8 of matrix i / 8 and gets values 2 (lane % 4), + 1 of row lane / 4. */
+    /**
+     * Four matrices of 8 × 8 values of 16 bits. Lane i names row i % 8 of matrix i / 8, and gets values 2 (lane % 4) and + 1 of row lane /
+     * 4.
+     */
     void load_matrices(uint32_t (&to)[4], const Bf16 * row) const {
         collect(row, [&](int matrix, const uint8_t * const * rows) {
             std::memcpy(&to[matrix], rows[lane() / 4] + lane() % 4 * 4, 4);
         });
     }
-    /** The same, each matrix transposed. */
+    /** The same with each matrix transposed. */
     void load_matrices_transposed(uint32_t (&to)[4], const Bf16 * row) const {
         collect(row, [&](int matrix, const uint8_t * const * rows) {
             uint16_t low, high;
@@ -200,7 +203,7 @@ public:
             to[matrix] = low | static_cast<uint32_t>(high) << 16;
         });
     }
-    /** C [16, 8] += A [16, 16] · B [16, 8], each spread over the warp as the instruction's definition has it. */
+    /** C [16, 8] += A [16, 16] · B [16, 8]. Each is spread over the warp as the instruction defines it. */
     void multiply(float (&c)[4], const uint32_t * a, const uint32_t * b) const {
         const size_t first = static_cast<size_t>(thread_) / 32 * 32;
         std::memcpy(&grid_.a_[static_cast<size_t>(thread_) * 4], a, 16);
@@ -218,7 +221,7 @@ public:
         }
         grid_.meet_warp(thread_);
     }
-    /** The first value in the low half. */
+    /** Puts the first value into the low half. */
     uint32_t pack(float low, float high) const {
         Bf16 a, b;
         put(a, low);
@@ -246,23 +249,23 @@ private:
 
     EmulatedGrid & grid_;
     int thread_;
-    mutable std::vector<std::pair<Bf16 *, const Bf16 *>> copies_; // begun and not waited for
+    mutable std::vector<std::pair<Bf16 *, const Bf16 *>> copies_; // copies that were begun but not waited for
 };
 
-/** What goes wrong on an emulated device, and what it was asked for. */
+/** What goes wrong on an emulated device, and the calls that it received. */
 struct Mishaps {
-    int64_t memory_bytes = int64_t{1} << 40; // of the device
-    int64_t fail_at = 0;                     // the call that fails, counted from 1; 0 = none
-    int error = 0;                           // with which error of the CUDA runtime
-    bool refuse_recordings = false;          // nothing is recorded, as while another thread records
-    bool later = false;                      // what is launched only starts: its error is met by the next call
-    std::vector<bool> issued = {};           // of each call so far, whether it only started work
+    int64_t memory_bytes = int64_t{1} << 40;
+    int64_t fail_at = 0;                     // number of the call that fails, counted from 1; 0 = none
+    int error = 0;                           // the CUDA runtime's error that it fails with
+    bool refuse_recordings = false;          // nothing can be recorded, as while another thread records
+    bool later = false;                      // launched work only starts; the next call reports its error
+    std::vector<bool> issued = {};           // for each call so far, whether it only started work
     int64_t calls = 0, launches = 0, products = 0, recordings = 0, repeats = 0;
-    int64_t held_bytes = 0, peak_bytes = 0; // allocated now, and at most
-    int64_t left = 0; // pieces of memory, recordings and graphs that were never given back, once the device is gone
+    int64_t held_bytes = 0, peak_bytes = 0; // bytes allocated now, and at most
+    int64_t left = 0; // once the device is gone: pieces of memory, recordings and graphs that were never released
 };
 
-/** The calls of CudaRuntime with what CUDA promises of each: kernels run when launched, recorded work when it is repeated. */
+/** The calls of CudaRuntime, with what CUDA promises of each: kernels run when they are launched, recorded work when it is repeated. */
 class EmulatedRuntime {
 public:
     static constexpr int64_t workspace_bytes = 256, graph_bytes = 1 << 14;
@@ -287,7 +290,7 @@ public:
         if (const int error = waiting_call(); error != 0) return error;
         if (mishaps_->held_bytes + bytes > mishaps_->memory_bytes) return last_ = no_memory;
         *memory = std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256));
-        std::memset(*memory, 0xff, static_cast<size_t>(bytes)); // NaNs: whoever reads what nobody wrote is found
+        std::memset(*memory, 0xff, static_cast<size_t>(bytes)); // NaNs show a read of memory that was never written
         held_[*memory] = bytes;
         hold(bytes);
         return 0;
@@ -312,7 +315,7 @@ public:
         issue([this, kernel, x, y, threads, shared_bytes] {
             grid_.run(x, y, threads, static_cast<size_t>(shared_bytes), [&](EmulatedGrid & grid, int thread) { kernel(EmulatedBlock(grid, thread)); });
         });
-        return last_error(); // as CUDA's launches are asked: what an earlier call left is found too
+        return last_error(); // CUDA's launches also report the error that an earlier call left
     }
     void gemm(const Gemm & g, void *) {
         mishaps_->products++;
@@ -380,7 +383,7 @@ private:
         mishaps_->held_bytes += bytes;
         mishaps_->peak_bytes = std::max(mishaps_->peak_bytes, mishaps_->held_bytes);
     }
-    /** Errors after which CUDA answers every call of the process with the same. */
+    /** The errors after which CUDA answers every call of the process with the same error. */
     static bool breaks(int error) { return error == 214 || error == 220 || error == 226 || error == 700 || error == 702 || error == 709 || error == 710 || (error >= 714 && error <= 719) || error == 721 || error == 999; }
 
     int call() {
@@ -401,7 +404,7 @@ private:
         std::memcpy(to, from, static_cast<size_t>(bytes));
         return 0;
     }
-    /** Work that a call starts and does not wait for. */
+    /** Does work that a call starts without waiting for it. */
     int issue(std::function<void()> work) {
         issuing_ = true;
         const int error = call();
@@ -451,7 +454,7 @@ private:
     int last_ = 0, broken_ = 0;
     bool issuing_ = false, recording_ = false, recording_broken_ = false;
     Work recorded_;
-    int recordings_ = 0; // recordings and graphs that are held
+    int recordings_ = 0; // recordings and graphs that are not released yet
 };
 
 using EmulatedDevice = GpuDevice<EmulatedRuntime>;

@@ -1,4 +1,4 @@
-// The way to an emulated GPU, as the trainer takes it.
+// Access to an emulated GPU, in the form that the trainer takes.
 #pragma once
 #include <memory>
 
@@ -6,5 +6,5 @@
 
 struct Mishaps;
 
-/** A new device on every open; all of them count in `mishaps`, and fail by it. */
+/** Makes a new device on every open. All of them count in `mishaps` and fail as it says. */
 GpuWay emulated_gpu(const std::shared_ptr<Mishaps> & mishaps);

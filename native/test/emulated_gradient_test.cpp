@@ -1,4 +1,4 @@
-// Whole passes of the GPU's transformer on an emulated device: the very kernels and the very order of launches.
+// Whole passes of the GPU's transformer on an emulated device, with the same kernels and the same order of launches.
 // Usage: emulated_gradient_test <folder of the tiny models> <architecture>
 #include "cuda/device_transformer.h"
 #include "device_gates.h"
@@ -13,7 +13,7 @@ template <class T> std::unique_ptr<Backend> emulated(const std::string & path) {
     return std::make_unique<DeviceTransformer<EmulatedDevice, T>>(std::make_unique<GgufModel>(path), 1, std::make_unique<EmulatedDevice>(), "emulated", int64_t{1} << 30);
 }
 
-/** The estimate is what the device gave, but for the attention tiles of as many rows as the tokens could make. */
+/** The estimate equals what the device held, except that it counts attention tiles for as many rows as the tokens could form. */
 void test_estimate(Backend & device, const std::string & path, Number precision) {
     constexpr int64_t tokens = 64;
     const ModelShape & shape = device.shape();
@@ -39,7 +39,8 @@ int main(int, char ** arguments) {
     for (const bool narrow : {false, true}) {
         const std::string path = tiny_model(arguments[1], architecture, "f32");
         all_gates(architecture + " f32", narrow, 1, [&] { return open(narrow, path); }, path);
-        // An adapted head, and heads of sizes that the matrix units take: gate 3 alone, for the time it takes.
+        // An adapted head, and heads of sizes that the matrix units take. To save time, only the estimate, the activations and gate 3 are
+        // tested.
         for (const char * kind : {"f32-untied", "q4_k"}) {
             const std::string other = tiny_model(arguments[1], architecture, kind);
             const std::unique_ptr<Backend> device = open(narrow, other);

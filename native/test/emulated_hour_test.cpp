@@ -1,4 +1,4 @@
-// The first hour's checks at a small scale on the emulated device: that the checks themselves hold.
+// Runs the checks of device_hour.h at a small scale on the emulated device, which tests the checks themselves.
 #include "device_hour.h"
 #include "emulated_device.h"
 #include "emulated_gpu.h"

@@ -1,10 +1,10 @@
-// The CUDA kernels on an emulated device, threads in order and in reverse.
+// The CUDA kernels on an emulated device, with threads in order and in reverse.
 #include "cuda_kernels.h"
 #include "emulated_device.h"
 
 namespace {
 
-/** Gradients of rows whose target is likely, and a soft target too: what a second thread would write there differs in the last bits. */
+/** Gradients of rows whose target is likely and is also a soft target. If a second thread wrote there, the last bits would differ. */
 template <class T> std::vector<T> gradients_of_shared_targets(bool reversed) {
     constexpr int64_t rows = 48, vocabulary = 40, softs = 4;
     std::vector<float> logits, coefficients, soft_weights;

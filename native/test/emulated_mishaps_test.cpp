@@ -1,7 +1,7 @@
-// A training run on an emulated device of which any call may fail: after every failure the run goes on with the right losses, on the
-// device or on the CPU, or ends with the failure that came first. And a device that others fill.
-// Usage: emulated_mishaps_test   every call fails once, each kind of failure in its turn
-//        emulated_mishaps_test <from> <every>   calls from, from + every, … fail in every way
+// A training run on an emulated device of which any call may fail. After every failure the run continues with the right losses, on the
+// device or on the CPU, or it ends with the failure that came first. Also tests a device that others fill. Usage:
+//     emulated_mishaps_test                  every call fails once, with the kinds of failure in turn
+//     emulated_mishaps_test <from> <every>   calls from, from + every, … fail in every way
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ struct Request {
     LossWeights weights;
 };
 
-/** Rows of random tokens, every one of which weighs but the first; some have soft targets. */
+/** Rows of random tokens. All but the first of a row have a weight, and all but the first two have soft targets. */
 Request request_of(const std::vector<int32_t> & lengths, uint64_t seed) {
     Request r{{{}, lengths}, {}};
     uint64_t at = 0;
@@ -59,7 +59,7 @@ Request request_of(const std::vector<int32_t> & lengths, uint64_t seed) {
     return r;
 }
 
-/** What a run told its caller. */
+/** The results that a run gave its caller. */
 struct Told {
     std::vector<double> losses;
     std::vector<int32_t> sampled;
@@ -68,15 +68,15 @@ struct Told {
     bool operator==(const Told & other) const { return losses == other.losses && sampled == other.sampled && saved == other.saved; }
 };
 
-/** Failures that the caller met, the first that ended the worker among them. */
+/** The failures that the caller met, and the first one that ended the worker. */
 struct Met {
     int failures = 0;
     std::string ended;
 };
 
 /**
- * Three steps of two requests each, then a sample and a checkpoint, by a caller who sends again what failed. Throws what ends the
- * worker, or fails more often than anything may that happens once.
+ * Three steps of two requests each, then a sample and a checkpoint. The caller repeats a request that failed. Throws a failure that ends
+ * the worker, or one that comes more often than a single planted failure can.
  */
 Told run(Trainer & trainer, DeviceChoice choice, Met & met) {
     const auto patient = [&](const std::function<void()> & ask, const std::function<void()> & restart) {
@@ -102,7 +102,7 @@ Told run(Trainer & trainer, DeviceChoice choice, Met & met) {
                 const Request & request = next == 0 ? first : second;
                 losses[next] = trainer.forward_backward("a", request.rows, request.weights).loss;
                 next++;
-            }, [&] { next = 0; }); // the gradients of both are gone
+            }, [&] { next = 0; }); // the gradients of both requests are gone
         patient([&] { trainer.optim_step("a", adam); }, nothing);
         told.losses.insert(told.losses.end(), losses, losses + 2);
     }
@@ -120,7 +120,10 @@ Told run(Trainer & trainer, DeviceChoice choice, Met & met) {
     return told;
 }
 
-/** Ends the test when it takes more from now on, in seconds of the processor: on a busy machine the clock says nothing. 0 = no limit. */
+/**
+ * Ends the test when it uses more than this many seconds of processor time from now on; 0 = no limit. Processor time is used because on a
+ * busy machine the clock says nothing.
+ */
 void limit_processor_time(int seconds) {
     const itimerval limit{{0, 0}, {seconds, 0}};
     setitimer(ITIMER_PROF, &limit, nullptr);
@@ -129,7 +132,7 @@ void limit_processor_time(int seconds) {
 struct Kind {
     const char * name;
     int error;
-    bool later, ends; // ends: the worker cannot go on, unless it has a CPU to begin on
+    bool later, ends; // ends: the worker cannot go on, unless the failure came early enough to choose the CPU
 };
 const Kind kinds[] = {{"no memory", 2, false, false},
                       {"too many resources", 701, false, false},
@@ -156,9 +159,9 @@ void test_every_call(int64_t from, int64_t every, bool every_kind) {
     for (int64_t k = from; k <= calls; k += every)
         for (const Kind & kind : kinds) {
             if (!every_kind && &kind != &kinds[static_cast<size_t>(k) % std::size(kinds)]) continue;
-            if (every_kind && kind.later && !issued[static_cast<size_t>(k - 1)]) continue; // it waits: there is no later
+            if (every_kind && kind.later && !issued[static_cast<size_t>(k - 1)]) continue; // the call waits for its work, so there is no later error
             const auto name = [&] { return "call " + std::to_string(k) + ", " + kind.name; };
-            limit_processor_time(60); // a hang is a failure too
+            limit_processor_time(60); // a hang counts as a failure
             tried++;
             mishaps = std::make_shared<Mishaps>();
             mishaps->fail_at = k;
@@ -179,7 +182,7 @@ void test_every_call(int64_t from, int64_t every, bool every_kind) {
                     CHECK(failure.fatal && kind.ends && met.failures == 1, "%s: ended after %d failures with %s", name().c_str(), met.failures, failure.what());
                     CHECK(std::string(failure.what()).find("error 700") != std::string::npos, "%s: ended with %s", name().c_str(), failure.what());
                     ended++;
-                    // Whatever is asked of it then, the first failure is the answer.
+                    // From then on every request is answered with the first failure.
                     try {
                         trainer.forward(std::nullopt, {{1, 2}, {2}}, {{0, 1}, {}, {}, {}, {}});
                         CHECK(false, "%s: answers after its end", name().c_str());
@@ -196,7 +199,7 @@ void test_every_call(int64_t from, int64_t every, bool every_kind) {
                 static_cast<long long>(on_the_cpu));
 }
 
-/** Adds one to a number on the device. */
+/** A number on the device to which work adds one. */
 struct Counter {
     explicit Counter(EmulatedDevice & device_) : device(device_), value(device_, 4), one(device_, 4) {
         const float numbers[] = {0, 1};
@@ -217,7 +220,7 @@ struct Counter {
     float expected = 0;
 };
 
-/** Work that comes again and again is recorded once, however many other sizes come between; refused, it runs as it is. */
+/** Work that comes again and again is recorded once, however many other sizes come between. Work that cannot be recorded runs directly. */
 void test_replays() {
     const auto mishaps = std::make_shared<Mishaps>();
     {
@@ -239,7 +242,7 @@ void test_replays() {
             EmulatedDevice device(false, refusing);
             Counter counter(device);
             counter.add(1);
-            refusing->fail_at = refusing->calls + 1 + refused; // begin, launch, end, prepare, repeat, repeat
+            refusing->fail_at = refusing->calls + 1 + refused; // the calls are begin, launch, end, prepare, repeat, repeat
             refusing->error = error;
             for (int i = 0; i < 4; i++) counter.add(1);
             counter.check("error " + std::to_string(error) + " at call " + std::to_string(refused + 1) + " of a recording");
@@ -247,7 +250,10 @@ void test_replays() {
         }
 }
 
-/** What passes left behind gives way to a cache and to an adapter, within the limit, and where the device has run short. */
+/**
+ * What passes left behind is given up for a cache and for an adapter, both to stay within the limit and when the device has run out of
+ * memory.
+ */
 void test_room() {
     const Request large = request_of({30, 30, 30, 30}, 3), larger = request_of({50, 50, 50, 50}, 4);
     const Rows prompts{{1, 2, 3, 4, 5, 6}, {4, 2}};
@@ -285,7 +291,7 @@ void test_room() {
         train(trainer, "a", large);
         loss_of_larger = train(trainer, "a", larger);
     }
-    // Others fill the device while a run goes on.
+    // Other programs fill the device while a run goes on.
     const auto mishaps = std::make_shared<Mishaps>();
     Trainer trainer(emulated_gpu(mishaps));
     trainer.open(small_model(), 1, 0, {DeviceChoice::cuda, Number::f32});
@@ -308,7 +314,7 @@ void test_room() {
     CHECK(train(trainer, "a", large) == loss && train(trainer, "a", larger) == loss_of_larger, "losses when there is room again");
 }
 
-/** A device that is full or busy: "auto" takes the CPU and says so, "cuda" says what it is. */
+/** On a device that is full or busy, "auto" takes the CPU and says so, and "cuda" reports the reason. */
 void test_opening() {
     const auto code_of = [](Trainer & trainer) -> std::string {
         try {
@@ -332,7 +338,7 @@ void test_opening() {
         lenient.open(small_model(), 1, 0, {DeviceChoice::automatic, {}});
         CHECK(lenient.device() == "cpu" && lenient.gpu_refused() && lenient.device_reason().find("on the GPU ") == 0, "%s: %s", lenient.device().c_str(), lenient.device_reason().c_str());
     }
-    // Memory of the machine is not that of the device: each has a limit of its own.
+    // The machine's memory and the device's memory have separate limits.
     const ModelSource source = small_model();
     const auto opened = [&](int64_t machine, int64_t device) {
         Trainer trainer(emulated_gpu(std::make_shared<Mishaps>()));

@@ -1,4 +1,4 @@
-// What training costs, foretold: arithmetic against published figures, bytes against what a real run takes.
+// Tests the estimates of training's cost: arithmetic against published figures, bytes against what a real run takes.
 // Usage: estimate_test <folder of the tiny models>
 #include "estimate.h"
 
@@ -27,7 +27,7 @@ ModelShape shape_of(const char * architecture, int64_t layers, int64_t embedding
 
 const ModelShape smollm2 = shape_of("llama", 30, 576, 9, 3, 64, 1536, 49152, true);
 
-/** Rank 16 on all matrices, rows of 2048 tokens; the figures were computed by hand from the models' published configurations. */
+/** Rank 16 on all matrices, rows of 2048 tokens. The figures were computed by hand from the models' published configurations. */
 void test_flops() {
     struct Known {
         const char * name;
@@ -52,23 +52,25 @@ void test_flops() {
     }
 }
 
-/** A quantised 8B: 4.5 bits a weight in Q4_K. */
+/** A quantised 8B model: 4.5 bits per weight in Q4_K. */
 void test_weights() {
     const ModelShape m = shape_of("llama", 32, 4096, 32, 8, 128, 14336, 128256, false);
     const double parameters = 8.03e9;
     CHECK(std::abs(static_cast<double>(stored_bytes(m, GGML_TYPE_Q4_K)) / (parameters * 4.5 / 8) - 1) < 0.002, "%lld bytes", static_cast<long long>(stored_bytes(m, GGML_TYPE_Q4_K)));
     CHECK(stored_type("q4_k") == GGML_TYPE_Q4_K && !stored_type("q9").has_value(), "types by name");
     CHECK(std::abs(static_cast<double>(stored_bytes(m, GGML_TYPE_F16)) / (parameters * 2) - 1) < 0.002, "%lld bytes", static_cast<long long>(stored_bytes(m, GGML_TYPE_F16)));
-    // 576 columns are no multiple of 256: these rows become Q5_0, at 5.5 bits.
+    // 576 columns are no multiple of 256, so these rows become Q5_0, at 5.5 bits.
     CHECK(stored_bytes(smollm2, GGML_TYPE_Q4_K) > stored_bytes(smollm2, GGML_TYPE_Q4_1), "%lld bytes", static_cast<long long>(stored_bytes(smollm2, GGML_TYPE_Q4_K)));
 }
 
 /**
- * On a GPU, in bf16, rank 16 on all matrices, every token trained on. Hand-counted: weights at 4.5 bits, norms, and a table of 32768
- * positions; the adapter's 18 bytes a parameter and a part of the norm for every 16384 (rounded up to 256 bytes); of a pass, what a token keeps in each layer (two
- * streams, q, k, v, attention, gate, up, the seven u's; f32: two norms and a log-sum a head), then what the head holds beside it: stream,
- * its gradient and the copy of that, norm and product; the head's weights, asked rows and their gradient, logits and their gradient. Inputs and sums
- * of a few bytes a token are what the pass may differ by.
+ * On a GPU in bf16, with rank 16 on all matrices and every token trained on. The expected bytes were counted by hand:
+ * - weights: 4.5 bits each, norms, and a rope table of 8192 positions;
+ * - adapter: 18 bytes per parameter, and one part of the norm per 16384 parameters (rounded up to 256 bytes);
+ * - kept per token in each layer: two streams, q, k, v, attention, gate, up, the seven u's; in f32 two norms and a log-sum per head;
+ * - beside that in the head: stream, its gradient and the copy of that, norm and product; the head's weights, asked rows and their
+ *   gradient, logits and their gradient.
+ * The pass may differ by inputs and sums of a few bytes per token.
  */
 void test_gpu() {
     struct Known {
@@ -98,10 +100,10 @@ void test_gpu() {
     }
 }
 
-/** One real step over a made-up model: what the process took at most, and the arithmetic its ops counted. */
+/** One real step of a made-up model: the most memory that the process took, and the arithmetic that its ops counted. */
 void test_peak() {
     ModelShape m = smollm2;
-    m.layers = 6; // the rest of a small model, in a sixth of the time
+    m.layers = 6; // takes a sixth of the time; all else is that of a small model
     constexpr int threads = 2;
     const AdapterShape adapter{32, 32, 1, all_targets};
     Trainer trainer;
@@ -121,11 +123,11 @@ void test_peak() {
     const auto peak = static_cast<double>(usage.ru_maxrss) * 1024;
     const Estimate estimate = estimate_cpu(opened, {adapter, rows * (length - 1), length, threads});
     std::printf("estimated %.1f MB, took %.1f MB\n", static_cast<double>(estimate.total_bytes()) / 1e6, peak / 1e6);
-#ifndef __SANITIZE_ADDRESS__ // it takes memory of its own
+#ifndef __SANITIZE_ADDRESS__ // the sanitizer takes memory of its own
     CHECK(std::abs(static_cast<double>(estimate.total_bytes()) / peak - 1) < 0.1, "estimated %lld bytes, took %.0f", static_cast<long long>(estimate.total_bytes()), peak);
 #endif
 
-    // The formula has products below the first layer's matrices that need no gradient, and the same attention to half a token.
+    // The formula counts products below the first layer's matrices that need no gradient, and attention to exactly half of each row.
     double flops = 0, seconds = 0;
     for (const Profile::Figures & op : trainer.profile()) {
         flops += op.flops;
@@ -139,7 +141,7 @@ void test_peak() {
 } // namespace
 
 int main() {
-    test_peak(); // first: the peak is the process's
+    test_peak(); // runs first, because the peak is that of the whole process
     test_flops();
     test_weights();
     test_gpu();

@@ -1,5 +1,5 @@
-// What leaves by export, read back as others read it: the GGUF adapter gives the same log-probs to the bit, the merged model the
-// same within its rounding, and the PEFT folder has PEFT's own names and the rows in Hugging Face's order.
+// Exports are read back as others read them: the GGUF adapter gives the same log-probs to the bit, the merged model gives the same within
+// its rounding, and the PEFT folder has PEFT's own names and the rows in Hugging Face's order.
 // Usage: export_test <folder of the tiny models>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ double largest_difference(const std::vector<float> & a, const std::vector<float>
     return most;
 }
 
-/** Adapter "a" whose B is no longer 0. */
+/** Trains an adapter "a", so that its B is no longer 0. */
 void train(Trainer & trainer, const AdapterShape & shape, double learning_rate = 0.02) {
     trainer.create_adapter("a", shape);
     LossWeights weights;
@@ -114,12 +114,12 @@ void test_gguf_comes_back(const std::string & model) {
 
 // ---- Merged
 
-/** Keys that say what the merged file is. Everything else must be as in the base. */
+/** Keys that say what the merged file is. All other keys must be as in the base. */
 bool of_provenance(const std::string & key) {
     return begins(key, "general.base_model.") || begins(key, "plumbline.") || key == "general.finetune" || key == "general.file_type";
 }
 
-/** The bytes of every key but those, in order, and of every tensor that no adapter changed. */
+/** The bytes of all other keys, in order, and of every tensor that no adapter changed. */
 std::string kept_part(const std::string & path) {
     const MappedFile mapped(path);
     const GgufFile file(mapped);
@@ -160,7 +160,7 @@ void test_merged(const std::string & model) {
     }
     std::printf("%s merged: f32 %.1e f16 %.1e bf16 %.1e nats\n", model.c_str(), difference[0], difference[1], difference[2]);
     CHECK(difference[0] <= 1e-3, "f32: %g", difference[0]);
-    // Half a unit in the last place is 2^-11 of a weight in F16, 2^-8 in BF16; a log-prob sums a few thousand of them.
+    // Rounding moves a weight by at most 2^-11 of its value in F16 and 2^-8 in BF16. A log-prob sums a few thousand of these.
     CHECK(difference[1] <= 1e-2 && difference[2] <= 1e-1, "f16 %g bf16 %g", difference[1], difference[2]);
 }
 
@@ -198,7 +198,7 @@ struct Safetensors {
     }
 };
 
-/** Tensors cover the data one behind the other, as safetensors asks, with the shapes they are said to have. */
+/** The tensors must cover the data one after the other, as safetensors requires, and have their stated shapes. */
 void check_layout(const Safetensors & file) {
     CHECK(file.data % 8 == 0, "the data begin at %zu", file.data);
     std::map<size_t, size_t> spans;
@@ -228,7 +228,7 @@ void test_peft(const std::string & model) {
     CHECK(files.size() == 2 && files[0].sha256 == sha256_hex(saved.bytes.data(), saved.bytes.size()), "hash");
     CHECK(saved.header["__metadata__"] == json({{"format", "pt"}, {"plumbline.run", "r"}}), "%s", saved.header["__metadata__"].dump().c_str());
 
-    // The names that PEFT itself saves for these layers (peft_check.py wrote the list, of two layers and with a head).
+    // The names that PEFT itself saves for these layers. peft_check.py wrote the list, for two layers and with a head.
     std::set<std::string> expected, found;
     const std::vector<uint8_t> list = read_whole_file(PLUMBLINE_TEST_DATA "/peft_names.json", 1 << 20);
     const json listed = json::parse(list.begin(), list.end());
@@ -242,8 +242,8 @@ void test_peft(const std::string & model) {
         if (name != "__metadata__") found.insert(name);
     CHECK(found == expected, "%zu names, %zu expected; the first found is %s", found.size(), expected.size(), found.empty() ? "" : found.begin()->c_str());
 
-    // llama.cpp's converter does reshape(heads, 2, d / 2, …).swapaxes(1, 2) to q and k of a llama, and to no other's. Done to the
-    // PEFT rows, it must give the GGUF's.
+    // llama.cpp's converter applies reshape(heads, 2, d / 2, …).swapaxes(1, 2) to q and k of a llama, and to no other architecture. Applied
+    // to the PEFT rows, it must give the rows of the GGUF.
     const MappedFile mapped(folder + "/a.gguf");
     const GgufFile adapter(mapped);
     const auto rank = static_cast<size_t>(test_shape.rank), half = static_cast<size_t>(shape.head_values / 2);
@@ -284,7 +284,6 @@ void test_peft(const std::string & model) {
     CHECK(config["base_model_name_or_path"] == std::filesystem::path(model).stem().string(), "%s", config["base_model_name_or_path"].dump().c_str());
 }
 
-/** Every tiny model that the worker trains. */
 std::vector<std::string> trainable(const std::string & folder) {
     std::vector<std::string> models;
     for (const auto & entry : std::filesystem::directory_iterator(folder))

@@ -1,5 +1,5 @@
-// A cuBLASLt of the tests: it has the functions that cublas_lt.cpp opens, keeps what it was asked, and answers with the status it is told.
-// It multiplies nothing.
+// A fake cuBLASLt for the tests. It has the functions that cublas_lt.cpp opens, stores what it was asked, and answers with a status that
+// the test sets. It multiplies nothing.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -8,8 +8,8 @@ extern "C" {
 
 struct FakeCublasLt {
     int create_status, matmul_status;
-    uint32_t reductions; // the mask of the last product's algorithms; ~0 when nothing was said
-    int handles;         // created and not destroyed
+    uint32_t reductions; // the mask that the last product set for its algorithms; ~0 if it set none
+    int handles;         // created but not destroyed
 } fake_cublas_lt = {0, 0, ~0u, 0};
 
 static int thing;

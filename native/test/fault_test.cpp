@@ -1,4 +1,4 @@
-// Gate 7 of one architecture: gate 1 on a worker with a planted fault. A gate that cannot fail proves nothing. Built with
+// Gate 7 of one architecture: gate 1 must fail on a worker with a planted fault, because a gate that cannot fail proves nothing. Built with
 // PLUMBLINE_FAULTS. Usage: fault_test <folder of the tiny models> <architecture>
 #include <algorithm>
 
@@ -28,7 +28,7 @@ int main(int, char ** arguments) {
         const Parity seer = parity(kind, Fault::see_the_future);
         CHECK(seer.logprobs > 1e-5, "%s: log-probs without the mask pass: %g", what.c_str(), seer.logprobs);
 
-        // Two rows with a beginning in common, then each its own way.
+        // Two rows that share a beginning and then differ.
         TestBatch siblings = test_batch(320, {60, 60}, 12);
         std::copy(siblings.rows[0].begin(), siblings.rows[0].begin() + 30, siblings.rows[1].begin());
         planted_fault = Fault::none;
@@ -42,7 +42,7 @@ int main(int, char ** arguments) {
         CHECK(loud.logprobs > 1e-5, "%s: alpha scaled twice passes: %g", what.c_str(), loud.logprobs);
         std::printf("%s gate 7: zero dK %.1e, no mask %.1e, a sibling seen %.1e, alpha twice %.1e", what.c_str(), keyless.gradients, seer.logprobs, leaking.logprobs, loud.logprobs);
 
-        // Only what an architecture has can be broken in it; in the others these faults must change nothing.
+        // A fault can only show in an architecture that has what it breaks. In the others it must change nothing.
         const bool head_norms = architecture == "qwen3" || architecture == "gemma3", windows = architecture == "gemma3";
         const Parity skipped = parity(kind, Fault::skip_head_norm_backward);
         CHECK((skipped.gradients > 1e-5) == head_norms, "%s: gradients without the backward pass of q's and k's norm: %g", what.c_str(), skipped.gradients);

@@ -43,7 +43,7 @@ namespace {
 constexpr int64_t test_rank = 3;
 constexpr double test_alpha = 5;
 
-/** f(name, start, count) for every A and B of an adapter. */
+/** Calls f(name, start, count) for every A and B of an adapter. */
 template <class F> void each_tensor(const Adapter & a, const F & f) {
     a.each_site([&](const std::string & name, const Site & site) {
         f(name + ".lora_a", site.a, static_cast<size_t>(a.shape.rank * site.columns));
@@ -71,7 +71,7 @@ FullReference run_reference(const ReferenceModel & model, const TestBatch & batc
 
 bool weighs(const LossCoefficients & c) { return c.weight != 0 || c.entropy != 0 || c.z != 0; }
 
-/** Rows [first, end) through the worker's fast path; fills what they predict from token `at` on. */
+/** Runs rows [first, end) through the worker's fast path. Stores the results in `seen`, for tokens from `at` on. */
 void run_worker(Transformer & model, const TestBatch & test, size_t first, size_t end, Adapter & a, size_t at, FullReference & seen) {
     Batch batch;
     std::vector<Ask> asks;
@@ -92,7 +92,7 @@ void run_worker(Transformer & model, const TestBatch & test, size_t first, size_
     }
 }
 
-/** run(model, adapter, seen) computes what the batch asks; compared with double precision. */
+/** run(model, adapter, seen) computes the batch, and this compares the result with double precision. */
 template <class F> Parity parity_of(const std::string & path, const std::vector<Target> & targets, const TestBatch & batch, int threads, double dropout, const F & run) {
     const ReferenceModel reference(path);
     Transformer model(path, threads);
@@ -178,7 +178,8 @@ double worst_directional_error(const std::string & path, const std::vector<Targe
     double worst = 0;
     each_tensor(a, [&](const std::string & name, size_t start, size_t count) {
         const uint64_t key = hash_name(name);
-        // A five-point central difference: what it cuts off falls with the step's fourth power, rounding grows with its inverse.
+        // A five-point central difference. Its truncation error falls with the fourth power of the step, and rounding grows with the step's
+        // inverse.
         constexpr double step = 2e-5;
         double analytic = 0;
         for (size_t i = 0; i < count; i++) analytic += at.gradient[start + i] * (2 * random_uniform(key, i) - 1);

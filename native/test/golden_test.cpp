@@ -1,5 +1,6 @@
-// The worker against Transformers' own models in double precision: log-probs and the gradient of every adapter tensor.
-// Usage: golden_test <folder of the tiny models> <architecture>; goldens/make_goldens.py made what is compared with.
+// Compares the worker with Transformers' own models in double precision: log-probs, and the gradient of every adapter tensor.
+// goldens/make_goldens.py made the expected numbers.
+// Usage: golden_test <folder of the tiny models> <architecture>
 #include <fstream>
 #include <nlohmann/json.hpp>
 

@@ -42,7 +42,7 @@ int main(int, char ** arguments) {
     for (const char * kind : {"f32-untied", "q4_k"}) test.gate_1(kind, with_head, 2, true);
     test.gate_1("f32-untied", {output_head}, 2, true, 0.1);
     test.gate_1("f32", all_targets, 3, true, 0.5);
-#ifndef __SANITIZE_ADDRESS__ // gate 2 runs the reference alone: it has none of the worker's code to check, and takes minutes
+#ifndef __SANITIZE_ADDRESS__ // gate 2 runs only the reference, so it has none of the worker's code to check, and it takes minutes
     for (const double dropout : {0.0, 0.3}) test.gate_2("f32-untied", with_head, dropout);
     for (const char * kind : {"f32", "f32-untied"}) test.gate_2(kind, all_targets);
 #endif

@@ -1,4 +1,4 @@
-// Each op's fast function against its reference in double precision, and the draw against its distribution.
+// Compares each op's fast function with its reference in double precision, and the draw with its distribution.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -40,7 +40,7 @@ void test_exp() {
 }
 
 void test_elementwise() {
-    const size_t n = 577; // no multiple of a vector
+    const size_t n = 577; // not a multiple of a vector's length
     const std::vector<float> x = random_values(n, 1, 6), w = random_values(n, 2, 2), dy = random_values(n, 3, 1);
     std::vector<float> y(n), dx = random_values(n, 4, 1), dgate(n), dup(n);
     std::vector<double> ry(n), rdx = widened(dx), rdgate(n), rdup(n);
@@ -72,7 +72,7 @@ void test_elementwise() {
     CHECK(relative_l2(dgate.data(), rdgate.data(), n) < 1e-6 && relative_l2(dup.data(), rdup.data(), n) < 1e-6, "geglu_backward");
 }
 
-/** The published formulas at the places where they are easy: pairs that turn often keep their frequency, slow ones are stretched. */
+/** Checks the published formulas where they are simple: pairs that turn often keep their frequency, slow ones are stretched. */
 void test_rope() {
     const int64_t d = 64;
     const Rope plain{rope_frequencies(d, 10000, 1, {}), 1}, yarn = rope_yarn(d, 10000, 4, 4096);
@@ -95,9 +95,9 @@ void test_rope() {
         }
 }
 
-const std::vector<int32_t> soft_tokens = {77, 5, 4999, 5}; // one is the target too, one comes twice
+const std::vector<int32_t> soft_tokens = {77, 5, 4999, 5}; // one is also the target, another is named twice
 const std::vector<float> soft_weights = {0.3f, -0.2f, 0.9f, 0.1f};
-const std::vector<int32_t> with_rest = {5, rest_of_vocabulary, 7, 2}; // the last has no weight, and belongs to the rest
+const std::vector<int32_t> with_rest = {5, rest_of_vocabulary, 7, 2}; // the last has no weight, so it belongs to the rest
 const std::vector<float> rest_weights = {0.3f, 0.5f, 0.2f, 0};
 
 void test_token_loss() {
@@ -122,7 +122,7 @@ void test_token_loss() {
     CHECK(std::isnan(token_loss(broken.data(), n, 77).logprob), "a NaN among the logits must show");
 }
 
-/** The reference against central differences of the loss it reports. */
+/** Compares the reference's gradient with central differences of the loss it reports. */
 void test_token_loss_differences() {
     const int64_t n = 23;
     const std::vector<double> logits = widened(random_values(n, 6, 3));
@@ -145,7 +145,9 @@ void test_token_loss_differences() {
         }
 }
 
-/** Where the base says what it says, nothing is to be learned: the gradient of KL(base‖base) is 0, the rest of the vocabulary included. */
+/**
+ * When the model agrees with the base, there is nothing to learn: the gradient of KL(base‖base) is 0, including the rest of the vocabulary.
+ */
 void test_rest_of_vocabulary() {
     const int64_t n = 211;
     const std::vector<float> logits = random_values(n, 8, 4);
@@ -195,7 +197,7 @@ void test_adamw() {
 }
 
 void test_dropout() {
-    const int64_t n = 40003; // no multiple of four
+    const int64_t n = 40003; // not a multiple of four
     const std::vector<float> x = random_values(n, 20, 1);
     for (const double rate : {0.1, 0.5, 0.9}) {
         const Dropout d(rate);
@@ -211,7 +213,7 @@ void test_dropout() {
             dropped += y[i] == 0;
             together += i > 0 && y[i] == 0 && y[i - 1] == 0;
         }
-        // Five standard deviations of independent draws.
+        // Limit: five standard deviations of independent draws.
         const double share = static_cast<double>(dropped) / n, pairs = static_cast<double>(together) / n, five = 5 * std::sqrt(rate * (1 - rate) / n);
         CHECK(std::abs(share - rate) < five, "rate %g: %g", rate, share);
         CHECK(std::abs(pairs - rate * rate) < 2 * five, "rate %g: neighbours %g", rate, pairs);
@@ -235,7 +237,7 @@ void test_draw(int64_t n) {
             apart += std::abs(p[i] - seen[i]) / 2;
             CHECK(p[i] > 0 || seen[i] == 0, "token %zu was cut but drawn", i);
         }
-        // Evenly spaced numbers hit every probability to within one draw.
+        // Evenly spaced numbers meet every probability to within one draw.
         CHECK(apart < static_cast<double>(n) / draws, "temperature %g: %g apart", options.temperature, apart);
     }
     std::vector<float> tied(10, 1.0f);
@@ -255,7 +257,7 @@ void test_pool() {
             pool.each(count, [&](int64_t i, int) { touched[static_cast<size_t>(i)] += 10; });
             CHECK(std::all_of(touched.begin(), touched.end(), [](int t) { return t == 11; }), "%d threads, %lld items", threads, static_cast<long long>(count));
         }
-        // Short phases one after the other: who comes late to one must neither be counted in the next nor find what is gone.
+        // Short phases follow each other. A thread that is late for one must not be counted in the next, nor read what is gone.
         int64_t sum = 0;
         constexpr int64_t phases = 5000;
         for (int64_t phase = 0; phase < phases; phase++) {
@@ -267,7 +269,7 @@ void test_pool() {
     }
 }
 
-// A processor newer than OpenBLAS must not be given the kernels of the oldest one.
+// A processor newer than OpenBLAS must not get the kernels of the oldest one.
 void test_gemm_kernels() {
     const std::string name = gemm_prepare();
     const bool wide = PROCESSOR_HAS("avx512f") && PROCESSOR_HAS("avx512vl");
@@ -287,7 +289,7 @@ int main() {
     test_adamw();
     test_dropout();
     test_draw(300);
-    test_draw(2500); // three blocks
+    test_draw(2500); // three blocks of softmax_block
     test_pool();
     test_gemm_kernels();
     return failed_checks == 0 ? 0 : 1;

@@ -1,5 +1,5 @@
-// Writes the tests' tiny models: seeded random ones of a few hundred kilobytes, complete enough for llama.cpp to load; and models
-// that must be refused, one for each reason.
+// Writes the tests' tiny models: seeded random models, complete enough for llama.cpp to load, and models that must be refused, one for each
+// reason.
 // Usage: make_tiny <folder>
 #include <ggml.h>
 #include <gguf.h>
@@ -18,7 +18,7 @@ namespace {
 
 class Writer;
 
-/** Zeros stand for what is not written into the header. */
+/** What is 0 is not written into the header. */
 struct Recipe {
     const char * name;
     const char * architecture;
@@ -26,17 +26,17 @@ struct Recipe {
     bool tied;
     int64_t layers, width, heads, kv_heads, head, feed_forward;
     double rope_base = 10000, rope_factor = 0; // factor of linear scaling
-    bool rope_freqs = false;                   // a tensor of factors per pair, as llama 3 has
-    int64_t window = 0, pattern = 0;           // every pattern-th layer sees everything; −1: flags, one a layer
+    bool rope_freqs = false;                   // a tensor with one factor per pair, as in llama 3
+    int64_t window = 0, pattern = 0;           // every pattern-th layer sees everything; −1: one flag per layer
     double window_rope_base = 0;
     double yarn = 0;                           // factor of YaRN's scaling
-    void (*change)(Writer &) = nullptr;        // makes it a model that is refused
+    void (*change)(Writer &) = nullptr;        // changes it into a model that is refused
 };
 
 constexpr int64_t byte_tokens = 256, pieces = 61, vocabulary = 3 + byte_tokens + pieces; // 320
 constexpr int64_t context = 512;
 
-/** Values of a normal distribution (Box and Muller), keyed by the tensor's name. */
+/** Values of a normal distribution (Box and Muller). The key is the tensor's name. */
 std::vector<float> normal(const std::string & name, size_t count, double mean, double deviation) {
     const uint64_t key = random_key(42, hash_name(name));
     std::vector<float> values(count);
@@ -156,7 +156,7 @@ bool write_model(const Recipe & r, const std::string & folder) {
     writer.add("token_embd.weight", r.embedding, d, vocabulary, 0, 0.3);
     norm("output_norm.weight", d);
     if (!r.tied) writer.add("output.weight", r.embedding, d, vocabulary, 0, 0.3);
-    // Positive factors, near 1 for fast pairs and larger for slow ones.
+    // Factors around 3, all of them positive.
     if (r.rope_freqs) writer.add("rope_freqs.weight", GGML_TYPE_F32, r.head / 2, 1, 3, 0.5);
     for (int64_t layer = 0; layer < r.layers; layer++) {
         const std::string blk = "blk." + std::to_string(layer) + ".";
@@ -189,7 +189,7 @@ bool write_model(const Recipe & r, const std::string & folder) {
 constexpr ggml_type F32 = GGML_TYPE_F32, BF16 = GGML_TYPE_BF16, F16 = GGML_TYPE_F16, Q4_1 = GGML_TYPE_Q4_1, Q8_0 = GGML_TYPE_Q8_0,
                     Q4_K = GGML_TYPE_Q4_K, Q6_K = GGML_TYPE_Q6_K;
 
-// For each architecture a tied and an untied one in F32, and three in other types. Every quantised type wants its own widths.
+// For each architecture, a tied and an untied model in F32, and three models in other types. Each quantised type needs its own widths.
 const Recipe trainable[] = {
     {"tiny-f32", "llama", F32, F32, true, 2, 64, 4, 2, 16, 96},
     {"tiny-f32-untied", "llama", F32, F32, false, 3, 96, 6, 2, 16, 160, 10000, 2, true},

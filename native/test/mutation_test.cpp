@@ -1,7 +1,7 @@
-// Damaged files and frames, a few thousand, from a seed: whatever comes in, what comes out is an answer or an error of
-// protocol.md, and the worker goes on wherever it says that it does. Meant to run under sanitizers. Every case is served by the
-// worker's own loop, through descriptors as from a pipe. A case that hangs, crashes or ends in `internal` fails the test by name.
-// Usage: mutation_test <folder of the tiny models> [case]: with a case's number only that one, of both kinds
+// A few thousand damaged files and frames, made from a seed. The worker must answer each of them with a result or an error of protocol.md,
+// and must go on unless it said that it cannot. The test is meant to run under sanitizers. The worker's own loop serves every case, through
+// descriptors as from a pipe. A case that hangs, crashes or ends in `internal` fails the test by name.
+// Usage: mutation_test <folder of the tiny models> [case]: with a number, runs only the file case and the frame case of that number
 #include <fcntl.h>
 #include <sys/mman.h>     // memfd_create
 #include <sys/resource.h> // getrusage
@@ -29,7 +29,7 @@ namespace {
 
 constexpr uint64_t seed = 20260101;
 constexpr int file_cases = 2000, frame_cases = 1500;
-constexpr unsigned case_seconds = 60; // under sanitizers, on a busy machine
+constexpr unsigned case_seconds = 60; // enough for sanitizers on a busy machine
 constexpr int64_t most_resident = int64_t{3} << 30;
 
 std::string now_running;
@@ -78,7 +78,7 @@ struct Descriptor {
     ~Descriptor() { ::close(fd); }
 };
 
-/** Serves the input to its end with a new worker; its answers' heads. */
+/** Serves the input to its end with a new worker. Returns the heads of its answers. */
 std::vector<json> serve_bytes(const std::string & input) {
     const Descriptor in, out;
     if (::write(in.fd, input.data(), input.size()) != static_cast<ssize_t>(input.size())) std::abort();
@@ -113,7 +113,7 @@ const std::set<std::string> known_codes = {
 
 std::map<std::string, int> endings;
 
-/** Every answer is a success or a known error; the last is fatal, or the answer to the hello that ends every input. */
+/** Every answer must be a success or a known error. The last one must be fatal, or the answer to the hello that ends every input. */
 void check_answers(const std::vector<json> & answers) {
     const bool any = !answers.empty();
     CHECK(any, "%s: no answer", now_running.c_str());
@@ -136,7 +136,10 @@ void check_answers(const std::vector<json> & answers) {
 
 const json all_targets = {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
 
-/** Every verb once, on a model file in the working folder. Paths are relative: a mutated one must not lead far. */
+/**
+ * Requests of all verbs but estimate and profile, on a model file in the working folder. Paths are relative, so that a damaged one stays
+ * near.
+ */
 std::vector<Request> script(const std::string & model) {
     const std::vector<int32_t> tokens = {1, 5, 9, 40, 300, 7, 8, 2, 1, 30}, lengths = {6, 4};
     const std::vector<float> weights = {0, 1, 0.5f, 1, 1, 1, 0, 1, -1, 1}, extra = {0, 0.01f, 0, 0, 0.02f, 0, 0, 0, 0, 0};
@@ -176,16 +179,16 @@ void clear_working_folder(const std::set<std::string> & keep) {
 
 // ---- GGUF files
 
-/** A number within the header that says how much follows, what type it has or where it is. */
+/** A number within the header that states a length, a type or a place. */
 struct Field {
     size_t at, bytes;
 };
 struct Span {
     size_t begin, end;
 };
-/** Where everything of a sound GGUF file is. */
+/** The place of everything in a sound GGUF file. */
 struct Anatomy {
-    std::vector<Field> numbers, types, offsets, strings; // strings: the lengths
+    std::vector<Field> numbers, types, offsets, strings; // strings: the places of their lengths
     std::vector<Span> pairs, infos;
     size_t header_end = 0, data = 0;
 
@@ -222,7 +225,7 @@ private:
     void value(uint64_t type) {
         constexpr size_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
         if (type == 8) return text();
-        if (type != 9) { // a scalar: mostly a dimension of the model
+        if (type != 9) { // a scalar, mostly a dimension of the model
             number(sizes[type], numbers);
             return;
         }
@@ -247,7 +250,7 @@ uint64_t extreme(Dice & dice, uint64_t value) {
     return dice.any(extremes);
 }
 
-/** The header was changed in length: the data follow at the next multiple of the alignment again. */
+/** Joins a header of changed length and the data, which begin at the next multiple of the alignment again. */
 std::string with_header(const std::string & header, const std::string & file, const Anatomy & anatomy) {
     return header + std::string((32 - header.size() % 32) % 32, '\0') + file.substr(std::min(anatomy.data, file.size()));
 }
@@ -263,7 +266,7 @@ std::string header_with(Dice & dice, const std::string & file, const Anatomy & x
     std::string header = file.substr(0, x.header_end);
     const Span part = dice.any(parts), other = dice.any(parts);
     switch (dice.below(3)) {
-        case 0: // one that stands twice
+        case 0: // one part twice
             header.insert(other.begin, file.substr(part.begin, part.end - part.begin));
             set_number(header, count, number_of(header, count) + 1);
             break;
@@ -276,7 +279,7 @@ std::string header_with(Dice & dice, const std::string & file, const Anatomy & x
     return with_header(header, file, x);
 }
 
-/** Numbers no arithmetic survives, somewhere in the weights. */
+/** Writes numbers that no arithmetic survives somewhere into the weights. */
 void spoil_weights(Dice & dice, std::string & file, const Anatomy & x) {
     const uint32_t patterns[] = {0x7fc00000, 0xffffffff, 0x7f800000, 0xff800000, 0x7f7fffff, 0x7c007c00, 0x00000001};
     const uint32_t pattern = patterns[dice.below(7)];
@@ -313,7 +316,7 @@ std::string damaged_file(Dice & dice, const std::string & whole, const Anatomy &
         }
         case 8: return header_with(dice, whole, x, x.pairs, {16, 8});
         case 9: return header_with(dice, whole, x, x.infos, {8, 8});
-        case 10: { // a string of up to a mebibyte
+        case 10: { // a string longer by up to a mebibyte
             const Field & field = dice.any(x.strings);
             const uint64_t more = 1ull << dice.below(21);
             std::string header = whole.substr(0, x.header_end);
@@ -322,7 +325,7 @@ std::string damaged_file(Dice & dice, const std::string & whole, const Anatomy &
             return with_header(header, whole, x);
         }
         case 11: spoil_weights(dice, file, x); break;
-        default: // two tensors exchange their places, whatever their sizes
+        default: // two tensors exchange their places, whatever their sizes are
             const Field &a = dice.any(x.offsets), &b = dice.any(x.offsets);
             const uint64_t of_a = number_of(file, a);
             set_number(file, a, number_of(file, b));
@@ -341,7 +344,7 @@ std::string read_plain(const std::string & path) {
     return {bytes.begin(), bytes.end()};
 }
 
-/** Opens the file as a model, then trains, scores and samples with it; every sixteenth is also exported. */
+/** Opens the file as a model, then trains, scores and samples with it. with_exports: exports it too. */
 void try_model(bool with_exports) {
     std::string input;
     for (const Request & request : script("model.gguf"))
@@ -401,7 +404,7 @@ void damage_array(Dice & dice, Array & array) {
     for (uint64_t i = 1 + dice.below(3); i > 0; i--) std::memcpy(&array.bytes[dice.below(array.bytes.size() / 4) * 4], &values[dice.below(10)], 4);
 }
 
-/** What the head says of the payload, made untrue. */
+/** A frame whose head says something untrue about the payload. */
 std::string lying_frame(Dice & dice, const Request & request) {
     std::string line = line_of(request);
     json head = json::parse(line);
@@ -440,7 +443,7 @@ std::string hostile_line(Dice & dice) {
     }
 }
 
-/** A request whose fields, verb or arrays are not what they should be. */
+/** Damages a request's fields, verb or arrays. */
 void damage_request(Dice & dice, Request & request) {
     std::vector<std::string> names;
     for (const auto & [name, value] : request.head.items()) names.push_back(name);
@@ -482,20 +485,20 @@ std::string damaged_input(Dice & dice) {
     return input;
 }
 
-/** Ends well, or fatally, or with the input itself. */
+/** A case may end with an answer, with a fatal error, or with the end of the input. */
 void run_frame_case(int number) {
     Dice dice(2, static_cast<uint64_t>(number));
     now_running = "frame case " + std::to_string(number);
     const std::string input = damaged_input(dice);
     std::vector<json> answers = serve_bytes(input);
-    // A lying count may take the last frames for payload: the input then ends where a request could begin.
+    // A wrong count may take the last frames for payload. The input then ends where a request could begin.
     const bool swallowed = !answers.empty() && answers.back().value("id", json()) != 1000 && answers.back().value("error", json::object()).value("fatal", false) == false;
     if (swallowed || answers.empty()) answers.push_back({{"id", 1000}, {"ok", true}});
     check_answers(answers);
     clear_working_folder({"sound.gguf"});
 }
 
-// ---- What must be said, and not only survived
+// ---- What the worker must report, beyond surviving
 
 json answer_to(const std::vector<json> & answers, int64_t id) {
     for (const json & answer : answers)
@@ -503,7 +506,7 @@ json answer_to(const std::vector<json> & answers, int64_t id) {
     return {};
 }
 
-/** A weight that is no number, in each tensor: refused at once, or named when it shows. */
+/** A NaN in one weight of each tensor must be refused at once, or be named when it shows. */
 void test_nan_is_named(const std::string & name, const std::string & whole) {
     write_plain("model.gguf", whole);
     const MappedFile mapped("model.gguf");
@@ -511,7 +514,7 @@ void test_nan_is_named(const std::string & name, const std::string & whole) {
     for (const auto & [tensor, at] : sound.tensors) {
         now_running = "a NaN in " + tensor + " of " + name;
         std::string file = whole;
-        // In the row of token 5, which the rows ask of, where the tensor has a row per token.
+        // If the tensor has a row per token, the NaN goes into the row of token 5, which the requests use.
         const size_t row = at.matrix.rows == 320 ? 5 * ggml_row_size(at.matrix.type, at.matrix.columns) : 0;
         // Blocks of Q4_1 and Q8_0 begin with their scale in half precision.
         const std::string pattern = at.matrix.type == GGML_TYPE_F32 ? std::string("\x00\x00\xc0\x7f", 4) : std::string("\x00\x7e", 2);
@@ -532,7 +535,7 @@ void test_nan_is_named(const std::string & name, const std::string & whole) {
     clear_working_folder({"sound.gguf"});
 }
 
-/** A sound file of a tebibyte, nearly all of it a hole: more than any machine has, and said so with both figures. */
+/** A sound file of a tebibyte, nearly all of it a hole. It is larger than any machine's memory, and the error must give both figures. */
 void test_too_large(const std::string & whole) {
     now_running = "a model of a tebibyte";
     write_plain("model.gguf", whole);
@@ -560,12 +563,12 @@ void test_too_large(const std::string & whole) {
     clear_working_folder({"sound.gguf"});
 }
 
-/** Every model of the folder that opens, and an adapter for the first of them. */
+/** Every tiny model of the folder, and an adapter for the sound one. */
 std::vector<Original> originals_of(const std::string & folder) {
     std::vector<Original> originals;
     std::vector<std::filesystem::path> paths;
     for (const auto & entry : std::filesystem::directory_iterator(folder))
-        // The others are refused as they are: nothing behind their headers would be reached.
+        // The other models are refused anyway, so nothing after their headers would be reached.
         if (entry.path().extension() == ".gguf" && entry.path().filename().string().rfind("tiny-", 0) == 0) paths.push_back(entry.path());
     std::sort(paths.begin(), paths.end());
     for (const auto & path : paths) originals.push_back({path.filename(), read_plain(path), false});
@@ -580,7 +583,7 @@ std::vector<Original> originals_of(const std::string & folder) {
 
 } // namespace
 
-// A failed allocation of any size must be our own refusal, not the sanitizer's null; aborts are reported with their stack.
+// A failed allocation of any size must lead to our own refusal, not to the sanitizer's null. Aborts are reported with their stack.
 extern "C" const char * __asan_default_options();
 extern "C" const char * __asan_default_options() { return "handle_abort=1:max_allocation_size_mb=2048:hard_rss_limit_mb=3072"; }
 
@@ -594,7 +597,7 @@ int main(int count, char ** arguments) {
     std::atexit([] {
         if (failed_checks != 0) say_which("failed; the last case was");
     });
-    // In memory where there is room: thousands of small files are written and synced.
+    // In memory if the machine has that, because thousands of small files are written and synced.
     std::string scratch = std::filesystem::exists("/dev/shm") ? "/dev/shm/plumbline-test-XXXXXX" : "/tmp/plumbline-test-XXXXXX";
     if (!::mkdtemp(scratch.data())) return 2;
     std::filesystem::current_path(scratch);

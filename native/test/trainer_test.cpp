@@ -1,5 +1,6 @@
-// The trainer's promises. Of an architecture: gate 4, splits that do not matter; gate 5, the same to the bit run to run and after
-// resume; and samples whose log-probs are those of scoring them. Without one: refusals that leave the worker as it was.
+// What the trainer promises. With an architecture: gate 4, splits do not matter; gate 5, results are the same to the bit from run to run
+// and after a resume; and samples have the log-probs that scoring gives them. Without one: the rest of gate 4, dropout, averages, limits of
+// memory, and refusals that leave the worker as it was.
 // Usage: trainer_test <folder of the tiny models> [architecture]
 #include <sys/stat.h>
 #include <unistd.h>
@@ -78,7 +79,7 @@ void test_same_to_the_bit(const std::string & model, int threads, const AdapterS
     trainer.create_adapter("a", shape);
     for (uint64_t i = 0; i < 5; i++) resumed.push_back(train_step(trainer, i));
     trainer.drop_adapter("a");
-    // Another seed: everything that matters must come from the checkpoint.
+    // Another seed, because everything that matters must come from the checkpoint.
     AdapterShape other = shape;
     other.seed = 77;
     trainer.create_adapter("a", other);
@@ -89,10 +90,11 @@ void test_same_to_the_bit(const std::string & model, int threads, const AdapterS
 }
 
 /**
- * One optimizer step as 1 request of 8 rows, 2 of 4 and 8 of 1: loss, norm and every tensor's gradient are the same but for the order
- * of sums: the gradients to half of what gate 1 allows either. Of the parameters less can be asked: in its second step Adam, lr · m / (√v + eps), changes with a gradient by at most
- * 1.25 · lr / eps (0.53 of it goes into m, 0.72 into √v, and |m| ≤ √v), so that with a small eps the rounding of a gradient that is
- * next to nothing moves its parameter by a share of lr. With this eps each parameter is held to that slope times what its gradient differs by.
+ * One optimizer step as 1 request of 8 rows, as 2 of 4 and as 8 of 1. Loss, norm and every tensor's gradient must agree except for the
+ * order of sums; gradients to half of what gate 1 allows.
+ * The parameters cannot agree as closely. In its second step Adam, lr · m / (√v + eps), changes with a gradient by at most 1.25 · lr / eps
+ * (0.53 of the gradient goes into m, 0.72 into √v, and |m| ≤ √v). With a small eps, the rounding of a gradient near zero would move its
+ * parameter by a share of lr. With the eps used here, each parameter may differ by that slope times the difference of its gradients.
  */
 void test_splits(const std::string & model, const AdapterShape & shape) {
     const TestBatch batch = test_batch(320, {20, 9, 66, 31, 2, 14, 40, 25}, 21);
@@ -105,7 +107,7 @@ void test_splits(const std::string & model, const AdapterShape & shape) {
         Trainer trainer;
         trainer.open(model, 2, 0);
         const Adapter & adapter = trainer.create_adapter("a", shape);
-        train_step(trainer, 1); // B is no longer 0
+        train_step(trainer, 1); // so that B is no longer 0
         double loss = 0;
         for (size_t p = 0; p < parts; p++) {
             const Request request = request_of(batch, p * 8 / parts, (p + 1) * 8 / parts);
@@ -135,7 +137,7 @@ void test_splits(const std::string & model, const AdapterShape & shape) {
     std::printf("split or not: gradients within %.1e\n", worst);
 }
 
-/** Gate 4: ten steps, clipped, with a rate that rises and falls, against the whole step in double precision. */
+/** Gate 4: ten steps, with clipping and a rate that rises and falls, against the whole step in double precision. */
 void test_loss_trace(const std::string & model, const AdapterShape & shape, double clip) {
     const ReferenceModel reference(model);
     Trainer trainer;
@@ -173,7 +175,7 @@ void test_loss_trace(const std::string & model, const AdapterShape & shape, doub
     CHECK(apart <= 1e-4, "weights after ten steps: %g", apart);
 }
 
-/** Dropping changes what is trained and nothing else, and on average not that either. */
+/** Dropout changes only training, and on average hardly changes the loss there. */
 void test_dropout(const std::string & model) {
     const Request request = request_of(test_batch(320, {20, 66, 14, 40}, 21), 0, 4);
     Trainer trainer;
@@ -183,7 +185,7 @@ void test_dropout(const std::string & model) {
         if (std::string(name) == "dropped") shape.dropout = 0.2;
         trainer.create_adapter(name, shape);
     }
-    // A first step of one another's weights: B is no longer 0.
+    // The first step makes B of "plain" differ from 0. An adapter with another dropout must refuse its checkpoint.
     const std::string folder = scratch_folder();
     trainer.forward_backward("plain", request.rows, request.weights);
     trainer.optim_step("plain", test_step);
@@ -192,7 +194,7 @@ void test_dropout(const std::string & model) {
 
     const double fresh = trainer.forward("dropped", request.rows, request.weights).loss;
     CHECK(std::abs(fresh - trainer.forward(std::nullopt, request.rows, request.weights).loss) < 1e-4, "B is 0: nothing to drop");
-    const AdamW still{0, 0.9, 0.95, 1e-8, 0, 0}; // the step counts, the weights stay
+    const AdamW still{0, 0.9, 0.95, 1e-8, 0, 0}; // the step counts, but the weights stay
     const AdamW moving{0.05, 0.9, 0.95, 1e-8, 0, 0};
     trainer.forward_backward("dropped", request.rows, request.weights);
     trainer.optim_step("dropped", moving);
@@ -206,7 +208,7 @@ void test_dropout(const std::string & model) {
         sum += loss - whole;
         squares += (loss - whole) * (loss - whole);
     }
-    // The loss is not linear in what is dropped: its mean lies near the whole one, not at it.
+    // The loss is not linear in what is dropped, so its mean lies near the loss without dropout, not at it.
     const double mean = sum / steps, deviation = std::sqrt(squares / steps - mean * mean);
     CHECK(deviation > 1e-3, "every step must drop others: %g", deviation);
     CHECK(std::abs(mean) < 0.05 * std::abs(whole), "%g from %g", mean, whole);
@@ -235,7 +237,7 @@ void test_head(const std::string & folder) {
     CHECK(after < 0.8 * before, "%g to %g", before, after);
 }
 
-/** Rank × Σ (inputs + outputs), the parameters of an adapter, against published tables of two models. */
+/** Compares the parameters of an adapter, rank × Σ (inputs + outputs), with published tables of two models. */
 void test_parameter_counts() {
     const auto per_rank = [](const ModelShape & m, const std::vector<Target> & targets) {
         AdapterShape shape{1, 32, 0, targets};
@@ -249,7 +251,7 @@ void test_parameter_counts() {
     CHECK(per_rank(qwen, feed) == 1327104 && per_rank(qwen, attention) == 737280 && per_rank(qwen, head) == 154496, "Qwen3-4B");
 }
 
-/** Two adapters over one base, their calls interleaved: each as if it were alone, to the bit. */
+/** Two adapters over one base with interleaved calls: each gives the same bits as alone. */
 void test_interleaved(const std::string & model) {
     const auto losses_of = [&](bool with_a, bool with_b) {
         Trainer trainer;
@@ -285,7 +287,7 @@ std::vector<float> saved_weights(Trainer & trainer, const std::string & name) {
     return values;
 }
 
-/** The values are worked out by hand; of a trained adapter the average is that of what its checkpoints hold. */
+/** The values are computed by hand. For a trained adapter, the average is compared with that of the checkpoints' values. */
 void test_average(const std::string & model) {
     Trainer trainer;
     const ModelShape & shape = trainer.open(model, 2, 0);
@@ -293,7 +295,7 @@ void test_average(const std::string & model) {
     Adapter moved(shape, test_shape), from(shape, test_shape);
     const size_t last = moved.parameters - 1;
     moved.weights[0] = 1, from.weights[0] = 3;          // a value of A
-    moved.weights[last] = -0.5f, from.weights[last] = 1; // and one of B
+    moved.weights[last] = -0.5f, from.weights[last] = 1; // a value of B
     moved.average(pool, from, 0.9);
     CHECK(std::abs(moved.weights[0] - 1.2f) < 1e-6f && std::abs(moved.weights[last] + 0.35f) < 1e-6f, "%g and %g", static_cast<double>(moved.weights[0]), static_cast<double>(moved.weights[last]));
     from.weights[0] = 0;
@@ -322,7 +324,7 @@ void test_average(const std::string & model) {
     double worst = 0;
     for (size_t i = 0; i < average.size(); i++) {
         const auto at = [&](const std::vector<float> & values) { return static_cast<double>(values[i]); };
-        // 0.75³ of the first and 0.75², 0.75 and 1 times a quarter of the three.
+        // 0.75³ times the first, plus 0.75², 0.75 and 1 times a quarter of the three.
         const double expected = 0.421875 * at(first) + 0.140625 * at(seen[0]) + 0.1875 * at(seen[1]) + 0.25 * at(seen[2]);
         worst = std::max(worst, std::abs(expected - at(average)));
     }
@@ -349,7 +351,7 @@ void test_average(const std::string & model) {
     CHECK(trainer.forward("ema", request.rows, request.weights).loss == own, "refusals change nothing");
 }
 
-/** A limit that forces several passes must change speed only. */
+/** A limit that forces several passes may change only the speed. */
 void test_memory(const std::string & model) {
     const Request request = request_of(test_batch(320, std::vector<int64_t>(40, 30), 4), 0, 40);
     std::vector<double> losses;
@@ -430,7 +432,7 @@ void test_refusals(const std::string & folder, const std::string & model) {
     CHECK(code_of([&] { trainer.save("a", scratch_folder() + "/x"); }) == "bad_request", "pending gradients");
 }
 
-/** One model for each reason not to train it. */
+/** The folder has one model for each reason to refuse it. */
 void test_unsupported(const std::string & folder) {
     size_t seen = 0;
     for (const auto & entry : std::filesystem::directory_iterator(folder)) {
@@ -475,7 +477,7 @@ void test_damaged_checkpoints(const std::string & model) {
     CHECK(code_of([&] { trainer.export_gguf("a", folder + "/a.gguf", {}); }) == "io_error", "never over another");
 }
 
-/** Every cut and many flipped bytes of a model file: refused or opened, never a crash. */
+/** About sixty cuts and 300 flipped bytes of a model file: each is refused or opened, and none crashes. */
 void test_damaged_models(const std::string & model) {
     const std::vector<uint8_t> content = read_whole_file(model, 1 << 30);
     const std::string path = scratch_folder() + "/damaged.gguf";
@@ -486,7 +488,7 @@ void test_damaged_models(const std::string & model) {
     CHECK(open_damaged(content) == "no failure", "whole");
     for (size_t keep = 0; keep < content.size(); keep += content.size() / 60 + 1)
         CHECK(open_damaged({content.begin(), content.begin() + static_cast<std::ptrdiff_t>(keep)}) == "invalid_model", "cut at %zu", keep);
-    // A key without a name: the library's own reader asserts. The first key starts behind magic, version and two counts.
+    // A key without a name makes an assertion of the library's reader fail. The first key starts after magic, version and two counts.
     std::vector<uint8_t> nameless = content;
     uint64_t name_bytes;
     std::memcpy(&name_bytes, &content[24], 8);
@@ -539,14 +541,16 @@ void test_sampling(const std::string & model) {
     CHECK(code_of([&] { trainer.sample(std::nullopt, 0, prompts.rows, options); }) == "bad_request", "the base has no version");
 }
 
-/** What a draw tells of its place is what forward tells of it, whatever the draw leaves out; a draw that tells nothing draws the same. */
+/**
+ * What a draw reports of its place is what forward reports of it, whatever the draw leaves out. A sample without a report draws the same.
+ */
 void test_reported_tops(const std::string & model) {
     Trainer trainer;
     trainer.open(model, 2, 0);
     trainer.create_adapter("a", test_shape);
     train_step(trainer, 3);
     Rows prompts = request_of(test_batch(320, {5, 1, 70, 12}, 8), 0, 4).rows;
-    const std::vector<int32_t> shared(prompts.tokens.begin() + 6, prompts.tokens.begin() + 76); // the long one again: computed once
+    const std::vector<int32_t> shared(prompts.tokens.begin() + 6, prompts.tokens.begin() + 76); // the long prompt again, which is computed once
     prompts.tokens.insert(prompts.tokens.end(), shared.begin(), shared.end());
     prompts.lengths.push_back(70);
     size_t clear = 0, places = 0;
@@ -572,7 +576,7 @@ void test_reported_tops(const std::string & model) {
                 weights.weights.resize(full.tokens.size() - told[r].tokens.size(), 0);
                 weights.weights.resize(full.tokens.size(), 1);
             }
-            // One more than is told: whether the last of them is clear too.
+            // One more than the sample reports, to see whether the last reported one is clearly apart from the next.
             const Trainer::Losses expected = trainer.forward(adapter, full, weights, k + 1);
             size_t token = 0;
             for (size_t r = 0; r < told.size(); r++) {
