@@ -4,7 +4,7 @@ using nlohmann::json;
 
 namespace {
 
-/** Index of a name among those that are known; `field` says where it stood. */
+/** Index of a name in a list of known names; `field` is the request's field that an error names. */
 template <class Names> size_t place_of(const char * field, const Names & known, const json & name) {
     const auto found = std::find_if(known.begin(), known.end(), [&](const char * one) { return name == one; });
     if (found == known.end()) Fields::bad(field, "has an unknown entry " + name.dump());
@@ -16,7 +16,7 @@ int64_t layer_of(const char * field, const json & value) {
     return value.get<int64_t>();
 }
 
-/** A matrix that writes to the residual stream. */
+/** Reads the name of a matrix that writes to the residual stream. */
 Target writer_of(const char * field, const json & name) {
     const auto target = static_cast<Target>(place_of(field, target_names, name));
     if (target != attn_output && target != ffn_down) Fields::bad(field, "must be attn_output or ffn_down");

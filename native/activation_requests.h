@@ -1,4 +1,4 @@
-// The verbs of representations: activations, project and adapter_stack of protocol.md.
+// The verbs activations, project and adapter_stack of protocol.md.
 #pragma once
 #include "requests.h"
 

@@ -24,8 +24,10 @@ OpenedDevice fitting(std::unique_ptr<Backend> backend, int64_t memory_bytes, std
     return {std::move(backend), limit, std::move(reason), false};
 }
 
-/** One token through every kernel that training it launches, as far as the limit goes: what a device cannot do at all is known before
- *  anyone relies on it. */
+/**
+ * Sends one token through every kernel that training launches, as far as the memory limit allows. A device that cannot compute is thus
+ * found when the model is opened, not in the middle of a run.
+ */
 OpenedDevice proven(OpenedDevice opened) {
     Backend & gpu = *opened.backend;
     const int32_t token = 0;
@@ -59,7 +61,7 @@ GpuWay this_machines_gpu() {
 }
 
 OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options, const GpuWay & gpu) {
-    // Weights that are made up are made in the machine's memory, wherever they go.
+    // Made-up weights are made in the machine's memory first, whichever device they go to.
     const int64_t machine = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE), made = source.path.empty() ? stored_bytes(source.shape, source.type) : 0;
     if (const int64_t allowed = memory_bytes == 0 ? machine : std::min(memory_bytes, machine); made > allowed)
         throw Failure("out_of_memory", "the model needs " + mebibytes(made) + " in all, the limit is " + mebibytes(allowed), "Allow more memory, or use a smaller model.");
@@ -75,7 +77,7 @@ OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory
     try {
         return proven(fitting(gpu.open(source, threads, precision), options.gpu_memory_bytes, "a GPU holds the model"));
     } catch (const Failure & failure) {
-        // Of the device, or of the worker on it; what is wrong with the model would be wrong on the CPU too.
+        // These codes are faults of the device or of the worker on it. Any other fault lies in the model and would occur on the CPU too.
         if (failure.code != "out_of_memory" && failure.code != "device_unavailable" && failure.code != "internal") throw;
         std::fprintf(stderr, "the GPU is not used: %s\n", failure.what());
         OpenedDevice opened = on_cpu(source, threads, memory_bytes, options, std::string("on the GPU ") + failure.what());

@@ -1,4 +1,4 @@
-// Which device a model is opened on, and why.
+// Chooses the device that a model is opened on, and says why.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,30 +12,30 @@ enum class DeviceChoice { automatic, cpu, cuda };
 
 struct DeviceOptions {
     DeviceChoice choice = DeviceChoice::cpu;
-    std::optional<Number> precision; // where nothing is said bf16, but f32 on a CPU that does not multiply bf16
-    int64_t gpu_memory_bytes = 0;    // of a GPU at most, 0 = all it has
+    std::optional<Number> precision; // if absent: bf16, or f32 on a CPU that cannot multiply bf16
+    int64_t gpu_memory_bytes = 0;    // limit of the GPU's memory, 0 = all it has
 };
 
 struct OpenedDevice {
     std::unique_ptr<Backend> backend;
-    int64_t memory_limit; // bytes it may fill
-    std::string reason;   // why this device and no other
-    bool gpu_refused;     // the CPU was taken although the machine has a GPU and nobody asked for the CPU
+    int64_t memory_limit; // bytes the backend may use
+    std::string reason;   // why this device was chosen
+    bool gpu_refused;     // the CPU was chosen although the machine has a GPU and the caller did not ask for the CPU
 };
 
-/** What training on this machine's CPU computes in where nothing is said. */
+/** The precision in which this machine's CPU trains when the request names none. */
 Number cpu_precision();
 
-/** The way to a GPU: that of cuda_backend.h, or a test's to an emulated one. */
+/** How a GPU is opened: as cuda_backend.h does it, or as a test opens an emulated one. */
 struct GpuWay {
-    std::function<std::string()> why_none; // empty when one can be used
+    std::function<std::string()> why_none; // why no GPU can be used; empty when one can
     std::function<std::unique_ptr<Backend>(const ModelSource & source, int threads, Number precision)> open;
 };
 GpuWay this_machines_gpu();
 
 /**
- * memory_bytes: of the machine at most, 0 = all it has. Automatic takes a GPU where one can be used and holds the model with a pass of
- * one row, else the CPU. Throws what opening the model throws, out_of_memory, device_unavailable, or bad_request for a precision
- * that the device does not compute in.
+ * memory_bytes limits the machine's memory, 0 = all it has. DeviceChoice::automatic takes a GPU if one can be used and has room for the
+ * model and a pass of one token, else the CPU. Throws whatever opening the model throws, out_of_memory, device_unavailable, or bad_request
+ * for a precision that the device does not compute in.
  */
 OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options, const GpuWay & gpu = this_machines_gpu());

@@ -6,7 +6,10 @@
 #include "model/transformer.h"
 
 namespace {
-/** Resident before anything is opened: program, libraries, and what OpenBLAS keeps a thread. Measured with one to four threads. */
+/**
+ * Memory that the process takes before it opens anything: program, libraries, and what OpenBLAS keeps per thread. Measured with one to four
+ * threads.
+ */
 constexpr int64_t own_bytes = int64_t{9} << 20, own_bytes_per_thread = int64_t{3} << 20;
 } // namespace
 

@@ -1,4 +1,4 @@
-// What training a model costs, before anything is loaded: bytes by the sizes that the passes really take, arithmetic by a formula.
+// Costs of training a model, known before anything is loaded: memory from the sizes that passes really take, arithmetic from a formula.
 #pragma once
 #include <cstdint>
 
@@ -8,30 +8,34 @@
 
 struct EstimateOptions {
     AdapterShape adapter;
-    int64_t pass_tokens; // at the same time; at least the longest row
+    int64_t pass_tokens; // tokens of a pass; at least longest_row are taken
     int64_t longest_row;
     int threads;
 };
 
 struct Estimate {
     int64_t weight_bytes, adapter_bytes, pass_bytes;
-    int64_t process_bytes; // of the worker itself; on a GPU what products and the driver are given beside
+    int64_t process_bytes; // the worker's own; on a GPU the workspace of products and the reserve for the driver
     int64_t total_bytes() const { return weight_bytes + adapter_bytes + pass_bytes + process_bytes; }
 };
 
-/** Peak of training on the CPU: all weights read, adapter with gradients and moments, a pass with its activations. */
+/** Peak memory of training on the CPU: all weights, the adapter with gradients and moments, and a pass with its activations. */
 Estimate estimate_cpu(const ModelShape & shape, const EstimateOptions & options);
 
-/** Peak of a GPU's memory by the plans that training there follows. Needs neither a GPU nor a build for one, nor weights that are made up. */
+/**
+ * Peak memory of training on a GPU, by the plans that a pass there follows. Needs neither a GPU nor a build with CUDA, and no made-up
+ * weights.
+ */
 Estimate estimate_gpu(const GgufModel & model, const EstimateOptions & options, Number precision);
 
 /**
- * Multiplications and additions a token of a training step needs when nothing is computed again, every token is trained on and rows
- * have `length` tokens: 4 N + 3 A + 6 R, with N the parameters of the matrices and the head, A = 2 · length · heads · head values ·
- * layers the causal attention forward, and R the parameters of the adapter. The base is frozen, so that its matrices have a product
- * forward and one backward, the adapter's two.
+ * Multiplications and additions that a training step needs per token, when nothing is computed twice, every token is trained on and rows
+ * have `length` tokens: 4 N + 3 A + 6 R.
+ * N: parameters of the matrices and the head. A = 2 · length · heads · head values · layers: causal attention, forward. R: parameters of
+ * the adapter.
+ * The base is frozen, so its matrices need one product forward and one backward; the adapter's need one forward and two backward.
  */
 double training_flops_per_token(const ModelShape & shape, const AdapterShape & adapter, int64_t length);
 
-/** Of them those of products with frozen weights, 4 N. */
+/** The part of them that products with frozen weights need: 4 N. */
 double frozen_flops_per_token(const ModelShape & shape);

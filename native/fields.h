@@ -1,4 +1,4 @@
-// A request's fields, taken out one by one with their type and range; what nobody took is unknown, and refused by name.
+// Reads a request's fields one by one and checks their type and range. A field that was never read is unknown, and is refused by name.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -57,7 +57,7 @@ public:
     std::vector<int32_t> integers_if_any(const char * name) { return has_array(name) ? integers(name) : std::vector<int32_t>(); }
     std::vector<float> floats_if_any(const char * name) { return has_array(name) ? floats(name) : std::vector<float>(); }
 
-    /** To be called after the last field: whatever is left is a misspelt option. */
+    /** Call this after the last field was read: any field or array that is left is unknown, for example a misspelt option. */
     void expect_no_more() const {
         for (const auto & [name, value] : frame_.fields.items())
             if (!taken_.count(name)) bad(name, "is unknown to " + frame_.verb);

@@ -1,5 +1,5 @@
-// Starts the worker on standard input and output. Compiled for any x86-64, so that an old processor gets a sentence instead of
-// an illegal instruction.
+// Starts the worker on standard input and output. This file is compiled for any x86-64, so that an old processor gets an error message
+// instead of an illegal instruction.
 #include <signal.h>    // SIGPIPE
 #include <sys/prctl.h> // PR_SET_PDEATHSIG
 #include <unistd.h>    // dup2
@@ -11,7 +11,7 @@
 
 namespace {
 
-/** Standard output, for frames alone: whatever else the process prints there goes to the log. */
+/** Reserves standard output for frames: whatever else the process prints there goes to the log. */
 int take_standard_output() {
     const int out = ::dup(STDOUT_FILENO);
     if (out < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) throw Failure("io_error", "standard output is not open", "Start the worker with a pipe.", true);
@@ -25,7 +25,8 @@ int main() {
         std::fprintf(stderr, "plumbline-trainer needs a processor with AVX2, FMA and F16C\n");
         return 3;
     }
-    // The parent holds our stdin, which is how we learn that it is gone; this covers the time within a long request.
+    // The worker notices that its parent is gone when standard input ends. Within a long request it does not read, so the system kills it
+    // then.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::signal(SIGPIPE, SIG_IGN);
     try {

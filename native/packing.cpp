@@ -11,13 +11,13 @@ int64_t Packing::tokens() const {
 
 namespace {
 
-/** The needed tokens of a row of the request. */
+/** A row of the request, cut to the tokens that are needed. */
 struct Row {
     size_t index;
     const int32_t * tokens;
     int64_t length;
     int64_t first; // index of its first token in the request
-    int64_t common = 0; // tokens it begins with like the row before it
+    int64_t common = 0; // how many first tokens it shares with the row before it
 };
 
 std::vector<Row> rows_of(const Rows & rows, const std::vector<int64_t> & needed) {
@@ -30,7 +30,7 @@ std::vector<Row> rows_of(const Rows & rows, const std::vector<int64_t> & needed)
     return all;
 }
 
-/** Sorts rows by their tokens, so that those which begin alike are neighbours, unless no two begin alike. */
+/** Sorts rows by their tokens, so that rows with a common beginning are neighbours. Keeps the order when no two rows share enough. */
 void bring_together(std::vector<Row> & rows) {
     std::vector<Row> sorted = rows;
     std::stable_sort(sorted.begin(), sorted.end(), [](const Row & a, const Row & b) {
@@ -46,10 +46,13 @@ void bring_together(std::vector<Row> & rows) {
     if (any) rows = std::move(sorted);
 }
 
-/** Tokens a row adds to a pass that has the row before it, at most: the tree may branch up to least_shared − 1 tokens early. */
+/**
+ * The most tokens that a row adds to a pass with the row before it. The tree may branch up to least_shared − 1 tokens before the two rows
+ * differ.
+ */
 int64_t added_by(const Row & row) { return row.length - std::max<int64_t>(0, row.common - least_shared + 1); }
 
-/** The tree of rows [first, end), which have their first `depth` tokens in common: those of `path`, segments of the batch. */
+/** Builds the tree of a pass. add(): rows [first, end) have their first `depth` tokens in common, which the segments of path_ hold. */
 class Tree {
 public:
     Tree(const std::vector<Row> & rows, Pass & pass, std::vector<int64_t> & places) : rows_(rows), pass_(pass), places_(places) {}
@@ -93,7 +96,7 @@ Packing pack(const Rows & request, const std::vector<int64_t> & needed, int64_t 
     std::vector<Row> rows = rows_of(request, needed);
     if (share) bring_together(rows);
     const int64_t total = std::accumulate(rows.begin(), rows.end(), int64_t{0}, [](int64_t sum, const Row & row) { return sum + added_by(row); });
-    // Of about equal size: a short last pass would dequantise every weight for a few tokens.
+    // Passes have about equal size: a short last pass would dequantise every weight for a few tokens.
     const int64_t count = std::max<int64_t>(1, (total + most - 1) / most), target = (total + count - 1) / count;
     Packing packing{{}, std::vector<int64_t>(request.tokens.size(), -1)};
     for (size_t first = 0, end = 0; first < rows.size(); first = end) {

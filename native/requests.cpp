@@ -16,9 +16,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t most_exact = int64_t{1} << 53; // whole numbers that JSON carries exactly
+constexpr int64_t most_exact = int64_t{1} << 53; // JSON carries whole numbers exactly up to here
 constexpr double most_number = 1e30;
-constexpr int64_t most_top = 1024; // most likely tokens told of a place
+constexpr int64_t most_top = 1024; // limit of the most likely tokens reported per place
 
 json told(const SavedFile & file) { return {{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}}; }
 
@@ -55,7 +55,7 @@ Answer hello(Trainer &, Fields & fields) {
             {}};
 }
 
-/** A model by its file or by its shape. */
+/** Reads which model a request means: by its path or by its shape. */
 ModelSource source_of(Fields & fields) {
     if (fields.has("path") == fields.has("shape")) Fields::bad("path", "or shape, and not both, must say what model");
     if (fields.has("path")) return {fields.text("path")};
@@ -91,10 +91,10 @@ std::vector<Target> targets_of(Fields & fields) {
     return targets;
 }
 
-/** Above 0.9999 the rounded rate would be 1. */
+/** A higher rate could round to 1. */
 double dropout_of(Fields & fields) { return fields.number("dropout", 0, 0.9999); }
 
-/** Nothing when the request does not say. */
+/** Empty when the request names none. */
 std::optional<Number> precision_of(Fields & fields) {
     if (!fields.has("precision")) return std::nullopt;
     const std::string name = fields.text("precision");
@@ -102,7 +102,7 @@ std::optional<Number> precision_of(Fields & fields) {
     return name == "bf16" ? Number::bf16 : Number::f32;
 }
 
-/** What the CPU reaches of a step's arithmetic when its frozen products are in the precision and all others in fp32. */
+/** The rate that the CPU reaches over a whole step when its frozen products are in `precision` and all others in fp32. */
 double cpu_gemm_rate(int threads, Number precision, double frozen_share) {
     gemm_prepare();
     Pool pool(threads);
@@ -212,7 +212,7 @@ Answer forward(Trainer & trainer, Fields & fields) {
     const Rows rows = rows_of(fields);
     const LossWeights weights = weights_of(fields);
     fields.expect_no_more();
-    // The answer's three arrays of one value a token, two of top_k, and the soft targets' must fit a frame.
+    // The answer must fit a frame: three values per token, two per token and top_k, and one per soft target.
     const auto values = static_cast<int64_t>(rows.tokens.size()) * (3 + 2 * top_k) + static_cast<int64_t>(weights.soft_targets.size());
     if (values * static_cast<int64_t>(sizeof(float)) > limits::max_payload_bytes) Fields::bad("top_k", "makes an answer larger than max_payload_bytes");
     const Trainer::Losses losses = trainer.forward(name, rows, weights, top_k);
@@ -264,7 +264,8 @@ Answer sample(Trainer & trainer, Fields & fields) {
     if (fields.has("report_top")) options.report_top = fields.whole("report_top", 0, most_top);
     const Rows prompts = rows_of(fields);
     fields.expect_no_more();
-    // Before anything is drawn: one length a row, two values a token and two of report_top must fit a frame if no row stops early.
+    // Checked before anything is drawn: the answer must fit a frame even if no row stops early. It has one length per row and, per token,
+    // two values and two for each of report_top.
     const int64_t values = static_cast<int64_t>(prompts.lengths.size()) * (1 + options.max_tokens * (2 + 2 * options.report_top));
     if (options.report_top > 0 && values * static_cast<int64_t>(sizeof(float)) > limits::max_payload_bytes)
         Fields::bad("report_top", "makes an answer that may be larger than max_payload_bytes");
@@ -317,7 +318,7 @@ Answer export_adapter(Trainer & trainer, Fields & fields) {
     const std::string name = name_of(fields), path = fields.text("path"), format = fields.text("format");
     std::map<std::string, std::string> metadata;
     for (const auto & [key, value] : fields.object("metadata").items()) {
-        // The prefix keeps callers out of the keys that make the file an adapter.
+        // The prefix keeps callers from setting the keys that make the file an adapter.
         if (key.rfind("plumbline.", 0) != 0 || key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.-") != std::string::npos || !value.is_string())
             Fields::bad("metadata", "must map names that start with plumbline. and have a-z, 0-9, _ . - to strings");
         metadata[key] = value.get<std::string>();

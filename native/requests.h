@@ -1,4 +1,4 @@
-// Every verb of protocol.md: its fields checked one by one, handed to the trainer, and the answer put into words.
+// Answers every verb of protocol.md: checks the fields, calls the trainer, and puts the result into an answer.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <vector>

@@ -8,7 +8,7 @@
 
 namespace {
 
-/** True when the loop may go on. */
+/** Answers one request. Returns false at the end of the input. */
 bool serve_one(Wire & wire, Trainer & trainer) {
     std::optional<Frame> frame;
     try {
@@ -22,7 +22,7 @@ bool serve_one(Wire & wire, Trainer & trainer) {
         if (failure.fatal) throw;
     } catch (const std::bad_alloc &) {
         std::fprintf(stderr, "out_of_memory: the machine gave no more\n");
-        // Without its payload a frame's end is lost.
+        // When memory runs out before the payload is read, the end of the frame cannot be found.
         wire.refuse(wire.last_id(), "out_of_memory", "the machine gave no more memory", "Allow less at once.", !frame);
         if (!frame) throw Failure("out_of_memory", "the machine gave no more memory", "Allow less at once.", true);
     } catch (const std::exception & error) {

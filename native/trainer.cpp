@@ -23,7 +23,7 @@ std::string place_of(const Rows & rows, size_t token) {
     return "token " + std::to_string(token) + " of row " + std::to_string(row);
 }
 
-/** What a token weighs, and whether it weighs anything. */
+/** The coefficients of a token in the loss, and whether any of them is not 0. */
 struct TokenWeights {
     LossCoefficients coefficients;
     SoftTargets soft;
@@ -41,7 +41,10 @@ TokenWeights weights_of(const LossWeights & w, size_t token, size_t tokens) {
     return result;
 }
 
-/** Beside the rest of the vocabulary every token is named once: what is left without them is no probability otherwise. */
+/**
+ * When -1 (the rest of the vocabulary) is among a token's soft targets, every other target may be named only once. Otherwise the
+ * probability that is left for the rest would be wrong.
+ */
 void check_rests(const LossWeights & w, size_t tokens) {
     const size_t k = tokens == 0 ? 0 : w.soft_targets.size() / tokens;
     std::vector<int32_t> named;
@@ -73,7 +76,7 @@ const ModelShape & Trainer::open(const ModelSource & source, int threads, int64_
 }
 
 void Trainer::not_finite(const std::string & what) const {
-    // The cause may lie in the file. Its weights are looked through only now: reading them all would slow every open.
+    // A weight in the file may be the cause. The weights are searched only now, because reading them all would slow down every open.
     const std::string tensor = base_file_ ? tensor_not_finite(*base_file_) : "";
     if (!tensor.empty())
         throw Failure("non_finite", what + " is not a finite number: the model's tensor " + tensor + " holds one that is not", "Export or download the model again.");
@@ -184,7 +187,7 @@ Packing Trainer::cut(const Rows & rows, const std::vector<int64_t> & needed, con
         longest = std::max(longest, tokens);
         total += tokens;
     }
-    // With dropout the same tokens of two rows drop other inputs: what was computed for one is not the other's.
+    // With dropout, the same tokens of two rows drop different inputs, so the rows cannot share results.
     const bool share = model_->trees() && !(keep == Keep::activations && adapter->shape.dropout > 0);
     return pack(rows, needed, fitting_tokens(adapter, longest, total, extra_bytes, keep, softs), share);
 }
@@ -196,7 +199,7 @@ Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const LossWei
     result.soft_logprobs.assign(weights.soft_targets.size(), 0);
     result.top_tokens.assign(tokens * k, 0);
     result.top_logprobs.assign(tokens * k, 0);
-    // Nothing asks for what follows the last token that predicts: neither it nor the keys it would leave are seen.
+    // A row is computed only up to the token before its last weighted one: no result depends on what follows.
     std::vector<int64_t> needed, first_tokens;
     int64_t first = 0;
     for (int32_t length : rows.lengths) {
@@ -209,13 +212,14 @@ Trainer::Losses Trainer::run(Adapter * adapter, const Rows & rows, const LossWei
     const bool dropping = keep == Keep::activations && adapter->shape.dropout > 0;
     Packing packing = cut(rows, needed, adapter, keep, 0, static_cast<int64_t>(weights.soft_targets.size() / std::max<size_t>(tokens, 1)));
     for (Pass & pass : packing.passes) {
-        // Counted over the requests of the step: rows sent in one or in several drop the same.
+        // The index that dropout uses counts over all requests of the step, so that rows drop the same inputs whether they come in one
+        // request or in several.
         if (dropping) pass.batch.origins.resize(static_cast<size_t>(pass.batch.count()));
         for (const Pass::Row & row : pass.rows)
             for (int64_t t = first_tokens[row.index]; dropping && t < first_tokens[row.index] + needed[row.index]; t++)
                 pass.batch.origins[static_cast<size_t>(packing.places[static_cast<size_t>(t)])] = adapter->step_tokens + t;
         std::vector<Ask> asks;
-        std::vector<size_t> asked; // tokens of the request
+        std::vector<size_t> asked; // index of each asked token in the request
         for (const Pass::Row & row : pass.rows)
             for (int64_t t = first_tokens[row.index] + 1; t <= first_tokens[row.index] + needed[row.index]; t++) {
                 const auto at = static_cast<size_t>(t);
@@ -264,7 +268,7 @@ Trainer::Losses Trainer::forward_backward(const std::string & name, const Rows &
         with.step_tokens += static_cast<int64_t>(rows.tokens.size());
         return losses;
     } catch (...) {
-        // Half a batch in the gradients would be worse than none.
+        // Gradients of half a batch would be worse than none.
         model_->clear_gradients(with);
         throw;
     }

@@ -1,5 +1,5 @@
-// Representations: activations as means over groups of places, what a direction reads of the matrices that write to the residual stream,
-// and edits of those matrices stacked upon an adapter.
+// Representations: mean activations over groups of places, what a direction reads of a matrix that writes to the residual stream, and edits
+// of such matrices added to an adapter.
 #include <cmath>
 #include <cstring>
 
@@ -14,7 +14,7 @@ void check_layer(const ModelShape & model, int64_t layer) {
     if (layer < 0 || layer >= model.layers) bad("layer " + std::to_string(layer) + ", the model has " + std::to_string(model.layers));
 }
 
-/** Of every group how many places it has; each has some. */
+/** How many places each group has. Throws when a group has none. */
 std::vector<double> sizes_of(const ActivationAsk & ask) {
     std::vector<double> sizes(static_cast<size_t>(ask.count()), 0);
     for (int32_t group : ask.groups) sizes[static_cast<size_t>(group)]++;
@@ -32,13 +32,12 @@ void check_ask(const ModelShape & model, const Rows & rows, const ActivationAsk 
     for (int64_t layer : ask.layers) check_layer(model, layer);
 }
 
-/** Where a token of the request stands in its row's pass, and whose mean it is part of. */
+/** Index of a token in the request, and the group whose mean it joins. */
 struct Place {
     int64_t token;
     int32_t group;
 };
 
-/** The places of each row. */
 std::vector<std::vector<Place>> by_row(const Rows & rows, const ActivationAsk & ask) {
     std::vector<size_t> row_of;
     for (size_t row = 0; row < rows.lengths.size(); row++) row_of.insert(row_of.end(), static_cast<size_t>(rows.lengths[row]), row);
@@ -60,7 +59,7 @@ Trainer::Activations Trainer::activations(const std::optional<std::string> & nam
     check_ask(model().shape(), rows, ask);
     const std::vector<double> sizes = sizes_of(ask);
     const std::vector<std::vector<Place>> places = by_row(rows, ask);
-    // Nothing asks for what follows the last place of a row.
+    // The tokens after a row's last place are not computed.
     std::vector<int64_t> needed;
     int64_t first = 0;
     for (size_t row = 0; row < places.size(); row++) {
@@ -68,7 +67,7 @@ Trainer::Activations Trainer::activations(const std::optional<std::string> & nam
         for (const Place & place : places[row]) needed.back() = std::max(needed.back(), place.token - first + 1);
         first += rows.lengths[row];
     }
-    std::vector<std::vector<double>> sums; // by stream [layers, groups, width]
+    std::vector<std::vector<double>> sums; // for each stream [layers, groups, width]
     int64_t bytes = 0;
     for (Stream stream : ask.streams) {
         sums.emplace_back(ask.layers.size() * sizes.size() * static_cast<size_t>(stream_width(stream)));
@@ -117,7 +116,7 @@ Projected Trainer::project(const std::optional<std::string> & name, int64_t laye
 
 namespace {
 
-/** The part of an adapter that adapts a layer's matrix; null where none does. */
+/** The adapter's site for a layer's matrix; null when it adapts no such matrix. */
 const Site * site_of(const Adapter & adapter, int64_t layer, Target target) {
     for (const Group & group : adapter.layers[static_cast<size_t>(layer)])
         for (const Site & site : group.sites)
@@ -125,7 +124,7 @@ const Site * site_of(const Adapter & adapter, int64_t layer, Target target) {
     return nullptr;
 }
 
-/** A and B of one adapter's site into the first places of another's wider one. */
+/** Copies A and B of one adapter's site into the first ranks of another adapter's wider site. */
 void copy_site(const Adapter & from, const Site & site, Adapter & to, const Site & wider) {
     const int64_t rank = from.shape.rank, all = to.shape.rank;
     std::memcpy(to.weights.data() + wider.a, from.weights.data() + site.a, static_cast<size_t>(rank * site.columns) * sizeof(float));
@@ -141,7 +140,7 @@ const Adapter & Trainer::stack_adapter(const std::string & name, const std::stri
     AdapterShape shape = from.shape;
     shape.rank += rank;
     if (shape.rank > limits::max_rank) bad("rank: " + std::to_string(shape.rank) + " together, at most " + std::to_string(limits::max_rank));
-    shape.alpha = from.shape.alpha / static_cast<double>(from.shape.rank) * static_cast<double>(shape.rank); // the scale stays
+    shape.alpha = from.shape.alpha / static_cast<double>(from.shape.rank) * static_cast<double>(shape.rank); // keeps the scale
     size_t a_count = 0, b_count = 0;
     for (const EditedSite & edited : sites) {
         check_layer(model().shape(), edited.layer);

@@ -1,6 +1,6 @@
-// The adapter in the forms that others load: a GGUF adapter for llama.cpp, a PEFT folder for Python, and a whole model with the
-// adapter merged into its weights. A GGUF adapter and a PEFT folder also come back in. Written here rather than from a finished GGUF adapter, since
-// a PEFT adapter's rows stand in an order that only the opened base tells.
+// Exports an adapter to the formats of other programs: a GGUF adapter for llama.cpp, a PEFT folder for Python, and a whole model with the
+// adapter merged into its weights. GGUF adapters and PEFT folders can also be loaded. PEFT folders are not converted from a GGUF adapter,
+// because the order of their rows depends on the opened base.
 #include <gguf.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ void add_tensor(ggml_context * room, gguf_context * file, const std::string & na
     gguf_add_tensor(file, tensor);
 }
 
-/** Header and tensors; append_data(i) appends the bytes of tensor i. */
+/** Writes the header and the tensors; append_data(out, i) appends the bytes of tensor i. */
 template <class F> SavedFile write_gguf(const gguf_context * file, const std::string & path, const F & append_data) {
     NewFile out(path);
     std::vector<uint8_t> header(gguf_get_meta_size(file));
@@ -59,7 +59,7 @@ void add_adapter(const Adapter & a, const Site & site, int64_t first, int64_t co
 
 // ---- PEFT
 
-/** The module that Hugging Face's models have for a tensor: blk.3.attn_q.weight is model.layers.3.self_attn.q_proj. */
+/** The name of a tensor's module in Hugging Face's models: blk.3.attn_q.weight is model.layers.3.self_attn.q_proj. */
 std::string module_of(const std::string & base_name) {
     static const std::map<std::string, std::string> modules = {
         {"attn_q", "self_attn.q_proj"}, {"attn_k", "self_attn.k_proj"}, {"attn_v", "self_attn.v_proj"}, {"attn_output", "self_attn.o_proj"},
@@ -71,8 +71,8 @@ std::string module_of(const std::string & base_name) {
 }
 
 /**
- * Where row r of a B as Hugging Face's models have it stands in GGUF. llama.cpp's converter stores the two halves of every llama
- * head's q and k interleaved (row 2j + s there is row s · d/2 + j here), since it rotates neighbours and they rotate halves.
+ * The row in GGUF of row r of a B in Hugging Face's order. llama.cpp's converter interleaves the two halves of every llama head's q and k:
+ * row 2j + s in GGUF is row s · d/2 + j there. The reason is that llama.cpp rotates neighbouring values, and Hugging Face rotates halves.
  */
 int64_t gguf_row(const Site & site, const ModelShape & m, int64_t r) {
     if (m.rope_pairs != RopePairs::neighbours || (site.target != attn_q && site.target != attn_k)) return r;
@@ -80,7 +80,7 @@ int64_t gguf_row(const Site & site, const ModelShape & m, int64_t r) {
     return r - in_head + 2 * (in_head % half) + in_head / half;
 }
 
-/** B [rows, rank] with its rows as Hugging Face's models have them. */
+/** B [rows, rank] with its rows in Hugging Face's order. */
 std::vector<float> b_rows(const Adapter & a, const Site & site, const ModelShape & m) {
     const int64_t rank = a.shape.rank;
     std::vector<float> rows(static_cast<size_t>(site.rows * rank));
@@ -96,9 +96,9 @@ struct PeftTensor {
     const float * data;
 };
 
-/** safetensors: the header's length in 8 bytes, the header in JSON, and the tensors one behind the other. */
+/** The safetensors format: the header's length in 8 bytes, the header in JSON, then the tensors one after the other. */
 SavedFile write_safetensors(const std::string & path, const std::map<std::string, PeftTensor> & tensors, Texts metadata) {
-    metadata["format"] = "pt"; // without it, loaders refuse to guess
+    metadata["format"] = "pt"; // loaders refuse a file without it
     json header = {{"__metadata__", metadata}};
     size_t end = 0;
     for (const auto & [name, tensor] : tensors) {
@@ -107,7 +107,7 @@ SavedFile write_safetensors(const std::string & path, const std::map<std::string
         header[name] = {{"dtype", "F32"}, {"shape", {tensor.rows, tensor.columns}}, {"data_offsets", {begin, end}}};
     }
     std::string text = header.dump();
-    text.append((8 - text.size() % 8) % 8, ' '); // the tensors begin aligned
+    text.append((8 - text.size() % 8) % 8, ' '); // aligns the tensors
     const uint64_t length = text.size();
     NewFile out(path);
     out.append(&length, sizeof length);
@@ -118,7 +118,7 @@ SavedFile write_safetensors(const std::string & path, const std::map<std::string
 
 std::string peft_config(const Adapter & a, const std::vector<std::string> & modules, const json & base_name) {
     json alpha = a.shape.alpha;
-    // PEFT declares a whole number, though any number works.
+    // PEFT declares alpha as an integer, although any number works.
     if (a.shape.alpha == std::floor(a.shape.alpha)) alpha = static_cast<int64_t>(a.shape.alpha);
     return json{{"peft_type", "LORA"},
                 {"task_type", "CAUSAL_LM"},
@@ -139,20 +139,20 @@ std::string peft_config(const Adapter & a, const std::vector<std::string> & modu
 
 // ---- Merged model
 
-/** The base's metadata, to the byte: the library's copy could lose what its C strings cannot hold. */
+/** Copies the base's metadata and checks that the copy is equal to the byte: the library could lose what its C strings cannot hold. */
 Header copied_metadata(const MappedFile & mapped, const GgufFile & base) {
     Header copy(gguf_init_empty());
     gguf_set_kv(copy.get(), base.context());
     std::vector<uint8_t> written(gguf_get_meta_size(copy.get()));
     gguf_get_meta_data(copy.get(), written.data());
-    while (!written.empty() && written.back() == 0) written.pop_back(); // padding, where the file goes on with its tensors
-    constexpr size_t counts = 24;                                       // magic, version, and two counts come first
+    while (!written.empty() && written.back() == 0) written.pop_back(); // padding; in the base's file the list of tensors follows here
+    constexpr size_t counts = 24;                                       // the magic, the version and two counts come first
     if (written.size() > mapped.bytes() || (written.size() > counts && std::memcmp(&written[counts], mapped.data() + counts, written.size() - counts) != 0))
         throw Failure("unsupported_architecture", "the metadata of " + mapped.path + " cannot be copied unchanged", "Convert the base again.");
     return copy;
 }
 
-/** What the file is now, beside what it was made from. */
+/** Records what the file is now and which base it was made from. */
 void add_provenance(gguf_context * file, const GgufFile & base, const Texts & metadata) {
     const int64_t parents = base.whole_or("general.base_model.count", 0, 0, 1000);
     gguf_set_val_u32(file, "general.base_model.count", static_cast<uint32_t>(parents + 1));
@@ -162,10 +162,10 @@ void add_provenance(gguf_context * file, const GgufFile & base, const Texts & me
     for (const auto & [key, value] : metadata) gguf_set_val_str(file, key.c_str(), value.c_str());
 }
 
-/** llama.cpp's number for a file whose matrices are mostly of a type. */
+/** llama.cpp's file type number for a model whose matrices are mostly of this type. */
 uint32_t file_type_number(ggml_type type) { return type == GGML_TYPE_F32 ? 0 : type == GGML_TYPE_F16 ? 1 : 32; }
 
-/** Weights as they are stored. Throws non_finite for what the type cannot hold. */
+/** Converts weights to the type and appends them. Throws non_finite for a value that the type cannot hold. */
 void append_weights(NewFile & out, const std::string & name, ggml_type type, const float * values, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         if (!(std::abs(values[i]) <= (type == GGML_TYPE_F16 ? 65504.0f : 3.3e38f)))
@@ -276,7 +276,7 @@ SavedFile Trainer::export_merged(const std::string & name, const std::string & p
     });
 }
 
-// ---- Back in
+// ---- Loading adapters
 
 namespace {
 
@@ -284,7 +284,7 @@ namespace {
     throw Failure("checkpoint_mismatch", path + ": " + what, "Create the adapter with the rank, alpha and targets of the file.");
 }
 
-/** The tensors of a safetensors file, each proven to lie inside it. */
+/** The tensors of a safetensors file. Each one is checked to lie inside the file. */
 std::map<std::string, Matrix> read_safetensors(const MappedFile & mapped) {
     static const std::map<std::string, ggml_type> types = {{"F32", GGML_TYPE_F32}, {"F16", GGML_TYPE_F16}, {"BF16", GGML_TYPE_BF16}};
     const auto damaged = [&](const std::string & what) { mismatch(mapped.path, "it is no sound safetensors file: " + what); };
@@ -315,7 +315,10 @@ std::map<std::string, Matrix> read_safetensors(const MappedFile & mapped) {
     return tensors;
 }
 
-/** A and B of every site, in the adapter's layout; names(base name) are theirs. The tensors must be these and no others. */
+/**
+ * Reads A and B of every site into the adapter's layout. names(base name) gives the names of the two. The file must hold these tensors and
+ * no others.
+ */
 template <class F> std::vector<float> weights_from(const Adapter & a, const std::string & path, std::map<std::string, Matrix> tensors, const F & names) {
     std::vector<float> weights(a.parameters);
     const auto take = [&](const std::string & name, int64_t rows, int64_t columns, size_t at) {
@@ -362,7 +365,7 @@ void Trainer::load_peft(Adapter & a, const std::string & folder) {
     if (!config.is_object()) mismatch(folder, std::string(peft_config_name) + " is no JSON object");
     if (config.value("peft_type", json()) != "LORA") mismatch(folder, "it is no LoRA adapter");
     if (config.value("r", json()) != a.shape.rank || config.value("lora_alpha", json()) != a.shape.alpha) mismatch(folder, "its rank or alpha is another");
-    // Scales per module, or other sums than W + alpha / r · B A.
+    // These options set scales per module, or compute another sum than W + alpha / r · B A.
     for (const char * other : {"use_rslora", "use_dora", "rank_pattern", "alpha_pattern", "fan_in_fan_out", "lora_bias"})
         if (const json value = config.value(other, json()); !value.is_null() && value != false && value != json::object()) mismatch(folder, std::string(other) + " is not supported");
     const MappedFile mapped(folder + "/adapter_model.safetensors");

@@ -1,4 +1,4 @@
-// Checkpoints that resume to the bit.
+// Checkpoints. A run that resumes from one gets the same results to the bit.
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -102,7 +102,7 @@ void Trainer::load_checkpoint(Adapter & a, const std::string & folder) {
     const json step = manifest.value("step", json());
     const json seed = manifest.value("seed", json());
     if (!step.is_number_unsigned() || !seed.is_number_unsigned()) mismatch("the manifest has no step or no seed");
-    // Everything is read and proven before anything is changed.
+    // Everything is read and checked before the adapter is changed.
     std::vector<std::vector<uint8_t>> contents;
     const auto bytes = static_cast<int64_t>(a.parameters * sizeof(float));
     for (const Part & part : parts_of(a)) {
@@ -113,6 +113,6 @@ void Trainer::load_checkpoint(Adapter & a, const std::string & folder) {
     }
     size_t i = 0;
     for (const Part & part : parts_of(a)) std::memcpy(part.values->data(), contents[i++].data(), a.parameters * sizeof(float));
-    a.shape.seed = seed.get<uint64_t>(); // keys what dropout drops from now on
+    a.shape.seed = seed.get<uint64_t>(); // later dropout depends on it
     a.step = step.get<int64_t>();
 }

@@ -1,5 +1,5 @@
-// Decoding many prompts together: all prompts in packed passes, what they share once, then one further token of every row that
-// still lives.
+// Samples many prompts together. Packed passes compute the prompts, and what they share only once; then each step decodes one more token of
+// every row that has not ended.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -9,9 +9,9 @@
 #include "base/random.h"
 #include "trainer.h"
 
-/** Rows that are sampled together, and the places in the cache that their prompts and answers take. */
+/** Rows that are sampled together, and the number of cache places for their prompts and answers. */
 struct Trainer::Wave {
-    size_t first_row; // of the request: keys the random numbers, so that waves do not change them
+    size_t first_row; // index in the request. It keys the random numbers, so that the cut into waves does not change them
     Rows rows;
     Packing packing;
     int64_t places;
@@ -38,7 +38,7 @@ Trainer::Samples Trainer::sample(const std::optional<std::string> & name, std::o
     return samples;
 }
 
-/** As many rows from first_row on as their cache fits beside a pass; at least one. */
+/** Takes as many rows from first_row on as have room for their cache beside a pass, at least one. */
 Trainer::Wave Trainer::next_wave(const Adapter * with, const Rows & prompts, size_t first_row, size_t first_token, int64_t max_tokens) {
     for (size_t count = prompts.lengths.size() - first_row;; count = (count + 1) / 2) {
         Rows rows;
@@ -47,7 +47,7 @@ Trainer::Wave Trainer::next_wave(const Adapter * with, const Rows & prompts, siz
         const std::vector<int64_t> needed(rows.lengths.begin(), rows.lengths.end());
         const auto tokens = prompts.tokens.begin() + static_cast<std::ptrdiff_t>(first_token);
         rows.tokens.assign(tokens, tokens + std::accumulate(needed.begin(), needed.end(), std::ptrdiff_t{0}));
-        // One row must fit, with a pass cut down to it.
+        // A wave of one row must fit: its pass may be cut down to that row.
         Packing packing = cut(rows, needed, with, Keep::nothing, count == 1 ? model_->cache_bytes(needed[0] + max_tokens) : 0, 0);
         const int64_t places = packing.tokens() + static_cast<int64_t>(count) * max_tokens, longest = *std::max_element(needed.begin(), needed.end()) + max_tokens;
         const int64_t pass_bytes = model_->pass_bytes(with ? &with->shape : nullptr, std::max(model_->pass_tokens(), longest), longest, Keep::nothing, 0);
@@ -58,21 +58,21 @@ Trainer::Wave Trainer::next_wave(const Adapter * with, const Rows & prompts, siz
 namespace {
 
 bool all_finite(const float * values, int64_t count) {
-    float sum = 0; // x − x is 0, and NaN of what is not finite
+    float sum = 0; // x − x is 0 for a finite x, else NaN
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < count; i++) sum += values[i] - values[i];
     return sum == 0;
 }
 
-/** A row of a wave that still decodes. */
+/** A row of the wave that has not ended. */
 struct Live {
-    size_t row;     // of the request
-    Path path;      // its places in the cache
-    int64_t next;   // place for the next token
+    size_t row;     // index in the request
+    Path path;      // its places in the cache, in order
+    int64_t next;   // cache place of the next token
     int32_t token;  // the last one drawn
 };
 
-/** The places that a row's tokens take when each segment's begin at write[segment]. */
+/** The cache places of a row's tokens, when each segment begins at write[segment]. */
 Path path_of(const std::vector<Segment> & segments, int64_t last, const std::vector<int64_t> & write) {
     const Segment & segment = segments[static_cast<size_t>(last)];
     Path path = segment.parent < 0 ? Path{} : path_of(segments, segment.parent, write);
@@ -87,15 +87,15 @@ void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions
     const std::unique_ptr<Cache> cache = model_->make_cache(wave.places);
     std::vector<Live> live; // in the order of the passes
     const int64_t vocabulary = model_->shape().vocabulary;
-    std::atomic<int64_t> broken_row{-1}; // of the request
-    // Draws the next token of live[offset + i] from the last pass's hidden state at positions[i].
+    std::atomic<int64_t> broken_row{-1}; // index in the request of a row with a logit that is not finite
+    // Draws the next token of live[offset + i] from the hidden state that the last pass left at positions[i].
     const auto draw_tokens = [&](const std::vector<int64_t> & positions, size_t offset) {
         model_->each_logits(positions, [&](int64_t first, int64_t count, float * logits) {
             model_->pool().each(count, [&](int64_t i, int) {
                 Live & l = live[offset + static_cast<size_t>(first + i)];
                 Sampled & result = results[l.row];
                 float * row = logits + i * vocabulary;
-                // Before the draw: nothing orders what is not a number.
+                // Checked before the draw, because NaN cannot be ordered.
                 if (!all_finite(row, vocabulary)) {
                     broken_row = static_cast<int64_t>(l.row);
                     return;
@@ -117,7 +117,7 @@ void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions
         if (broken_row >= 0) not_finite("a logit of row " + std::to_string(broken_row));
     };
 
-    int64_t next = 0; // place
+    int64_t next = 0; // next free place in the cache
     for (const Pass & pass : wave.packing.passes) {
         const std::vector<Segment> & segments = pass.batch.segments;
         const size_t offset = live.size();
@@ -127,7 +127,7 @@ void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions
         for (size_t i = 0; i < segments.size(); i++) {
             plan.write.push_back(next);
             next += segments[i].length;
-            // Where rows end, their answers follow.
+            // The answers of the rows that end in this segment follow it in the cache.
             for (; row != pass.rows.end() && row->last == static_cast<int64_t>(i); row++) {
                 live.push_back(Live{wave.first_row + row->index, path_of(segments, row->last, plan.write), next, 0});
                 last.push_back(segments[i].begin + segments[i].length - 1);

@@ -12,8 +12,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int deepest = 16;       // of a line's lists and objects
-constexpr size_t most_said = 2000; // bytes of a message: it may quote what came in
+constexpr int deepest = 16;       // limit for the nesting of lists and objects in a line
+constexpr size_t most_said = 2000; // bytes of an error message, which may quote the input
 
 [[noreturn]] void bad_frame(const std::string & what) { throw Failure("bad_frame", what, "See the frame in protocol.md.", true); }
 [[noreturn]] void too_large(const std::string & what, int64_t limit) {
@@ -26,7 +26,7 @@ Array array_of(std::string name, bool is_float, const void * data, size_t bytes)
     return array;
 }
 
-/** The arrays a header announces, with room for their bytes. */
+/** The arrays that a header announces, with room for their bytes. */
 std::vector<Array> announced(const json & header) {
     std::vector<Array> arrays;
     if (!header.contains("payload")) return arrays;
@@ -91,7 +91,7 @@ std::optional<Frame> Wire::read() {
     last_id_ = 0;
     const std::optional<std::string> line = read_line();
     if (!line) return std::nullopt;
-    // What nests deeply would be taken apart, copied and printed by recursion.
+    // Deep nesting would overflow the stack, because JSON values are destroyed, copied and printed recursively.
     const json::parser_callback_t shallow = [](int depth, json::parse_event_t, json &) {
         if (depth > deepest) bad_frame("a line may nest " + std::to_string(deepest) + " levels deep");
         return true;

@@ -35,12 +35,15 @@ struct Frame {
 
 class Wire {
 public:
-    /** Both stay the caller's to close. */
+    /** The caller closes both descriptors. */
     Wire(int in, int out) : in_(in), out_(out) {}
     Wire(const Wire &) = delete;
     Wire & operator=(const Wire &) = delete;
 
-    /** The next request; nothing at the end of input. Throws a fatal Failure whose frame's id, if read, is in last_id(). */
+    /**
+     * Reads the next request; returns nothing at the end of the input. Throws a fatal Failure; last_id() is then the frame's id, or 0 if it
+     * was not read.
+     */
     std::optional<Frame> read();
     int64_t last_id() const { return last_id_; }
 
@@ -56,6 +59,6 @@ private:
 
     int in_, out_;
     std::vector<char> buffer_ = std::vector<char>(1 << 16);
-    size_t begin_ = 0, end_ = 0; // of what is read but not used
+    size_t begin_ = 0, end_ = 0; // the part of buffer_ that was read but not used yet
     int64_t last_id_ = 0;
 };
