@@ -48,7 +48,7 @@ OpenedDevice proven(OpenedDevice opened) {
 
 OpenedDevice on_cpu(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options, std::string reason) {
     if (options.precision == Number::bf16 && !bf16::supported())
-        throw Failure("bad_request", "precision bf16 needs a GPU or a processor with AVX512-BF16, and this model is opened on a CPU without: " + reason, "Leave precision out, or ask for fp32.");
+        throw Failure("bad_request", "precision bf16 needs a GPU or a processor with AVX512-BF16, and this model is opened on a CPU without it: " + reason, "Leave precision out, or ask for fp32.");
     return fitting(std::make_unique<Transformer>(source, threads, options.precision.value_or(cpu_precision())), memory_bytes, std::move(reason));
 }
 

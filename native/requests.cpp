@@ -57,7 +57,7 @@ Answer hello(Trainer &, Fields & fields) {
 
 /** Reads which model a request means: by its path or by its shape. */
 ModelSource source_of(Fields & fields) {
-    if (fields.has("path") == fields.has("shape")) Fields::bad("path", "or shape, and not both, must say what model");
+    if (fields.has("path") == fields.has("shape")) Fields::bad("path", "or shape, but not both, must name the model");
     if (fields.has("path")) return {fields.text("path")};
     const Frame frame{0, "shape", fields.object("shape"), {}};
     Fields shape(frame);

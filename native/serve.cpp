@@ -21,10 +21,10 @@ bool serve_one(Wire & wire, Trainer & trainer) {
         wire.refuse(wire.last_id(), failure.code, failure.what(), failure.hint, failure.fatal);
         if (failure.fatal) throw;
     } catch (const std::bad_alloc &) {
-        std::fprintf(stderr, "out_of_memory: the machine gave no more\n");
+        std::fprintf(stderr, "out_of_memory: the machine has no more memory\n");
         // When memory runs out before the payload is read, the end of the frame cannot be found.
-        wire.refuse(wire.last_id(), "out_of_memory", "the machine gave no more memory", "Allow less at once.", !frame);
-        if (!frame) throw Failure("out_of_memory", "the machine gave no more memory", "Allow less at once.", true);
+        wire.refuse(wire.last_id(), "out_of_memory", "the machine has no more memory", "Send fewer or shorter rows at once, or use a smaller adapter.", !frame);
+        if (!frame) throw Failure("out_of_memory", "the machine has no more memory", "Send fewer or shorter rows at once, or use a smaller adapter.", true);
     } catch (const std::exception & error) {
         std::fprintf(stderr, "internal: %s\n", error.what());
         wire.refuse(wire.last_id(), "internal", error.what(), report_bug, false);

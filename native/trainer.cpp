@@ -57,7 +57,7 @@ void check_rests(const LossWeights & w, size_t tokens) {
             if (targets[i] == rest_of_vocabulary || weights[i] != 0) named.push_back(targets[i]);
         std::sort(named.begin(), named.end());
         const auto twice = std::adjacent_find(named.begin(), named.end());
-        if (twice != named.end()) bad_rows("beside -1 a token has soft target " + std::to_string(*twice) + " twice: name each once");
+        if (twice != named.end()) bad_rows("a token with soft target -1 has soft target " + std::to_string(*twice) + " twice: name each once");
     }
 }
 
@@ -79,7 +79,7 @@ void Trainer::not_finite(const std::string & what) const {
     // A weight in the file may be the cause. The weights are searched only now, because reading them all would slow down every open.
     const std::string tensor = base_file_ ? tensor_not_finite(*base_file_) : "";
     if (!tensor.empty())
-        throw Failure("non_finite", what + " is not a finite number: the model's tensor " + tensor + " holds one that is not", "Export or download the model again.");
+        throw Failure("non_finite", what + " is not a finite number: the model's tensor " + tensor + " holds a value that is not", "Export or download the model again.");
     throw Failure("non_finite", what + " is not a finite number", "Lower the learning rate or the weights; go back to the last checkpoint.");
 }
 
@@ -157,7 +157,7 @@ void Trainer::check_weights(const Rows & rows, const LossWeights & w) {
         bad_rows("soft_targets and soft_weights must both have the same number of values for every token");
     for (int32_t token : w.soft_targets)
         if (token < rest_of_vocabulary || token >= model().shape().vocabulary)
-            throw Failure("token_out_of_range", "soft target " + std::to_string(token), "Use this model's token ids, -1 for all others as one; where there is none, 0 with weight 0.");
+            throw Failure("token_out_of_range", "soft target " + std::to_string(token), "Use this model's token ids, or -1 for all other tokens as one; fill unused places with 0 and weight 0.");
     check_rests(w, tokens);
     size_t first = 0;
     for (int32_t length : rows.lengths) {
@@ -284,7 +284,7 @@ const Adapter & Trainer::average_adapter(const std::string & name, const std::st
     Adapter & moved = adapter(name);
     const Adapter & from = adapter(from_name);
     const auto differ = [&](const std::string & what) {
-        throw Failure("bad_request", "from has another " + what + " than adapter: their values do not stand for the same", "Create both with the same shape.");
+        throw Failure("bad_request", "from has a different " + what + " than adapter, so their values do not correspond", "Create both with the same shape.");
     };
     if (from.shape.rank != moved.shape.rank) differ("rank");
     if (from.shape.alpha != moved.shape.alpha) differ("alpha");

@@ -19,16 +19,16 @@ std::vector<double> sizes_of(const ActivationAsk & ask) {
     std::vector<double> sizes(static_cast<size_t>(ask.count()), 0);
     for (int32_t group : ask.groups) sizes[static_cast<size_t>(group)]++;
     for (size_t group = 0; group < sizes.size(); group++)
-        if (sizes[group] == 0) bad("groups: no place is of group " + std::to_string(group));
+        if (sizes[group] == 0) bad("groups: no place belongs to group " + std::to_string(group));
     return sizes;
 }
 
 void check_ask(const ModelShape & model, const Rows & rows, const ActivationAsk & ask) {
-    if (ask.places.empty() || ask.places.size() != ask.groups.size()) bad("places and groups must have the same number of values, and some");
+    if (ask.places.empty() || ask.places.size() != ask.groups.size()) bad("places and groups must have the same number of values, at least one");
     for (int32_t place : ask.places)
-        if (place < 0 || place >= static_cast<int64_t>(rows.tokens.size())) bad("place " + std::to_string(place) + " is none of the tokens");
+        if (place < 0 || place >= static_cast<int64_t>(rows.tokens.size())) bad("place " + std::to_string(place) + " is not the index of a token");
     for (int32_t group : ask.groups)
-        if (group < 0 || group >= static_cast<int64_t>(ask.groups.size())) bad("group " + std::to_string(group) + " must be from 0 to below the number of places");
+        if (group < 0 || group >= static_cast<int64_t>(ask.groups.size())) bad("group " + std::to_string(group) + " must be at least 0 and less than the number of places");
     for (int64_t layer : ask.layers) check_layer(model, layer);
 }
 

@@ -193,7 +193,7 @@ void append_merged(NewFile & out, const std::string & name, const Matrix & w, gg
 } // namespace
 
 const MappedFile & Trainer::base_file() const {
-    if (!base_file_) throw Failure("bad_request", "a base that was made up has nothing to export for", "Open a file.");
+    if (!base_file_) throw Failure("bad_request", "a made-up base has no file to export from", "Open a model from a file.");
     return *base_file_;
 }
 
@@ -287,7 +287,7 @@ namespace {
 /** The tensors of a safetensors file. Each one is checked to lie inside the file. */
 std::map<std::string, Matrix> read_safetensors(const MappedFile & mapped) {
     static const std::map<std::string, ggml_type> types = {{"F32", GGML_TYPE_F32}, {"F16", GGML_TYPE_F16}, {"BF16", GGML_TYPE_BF16}};
-    const auto damaged = [&](const std::string & what) { mismatch(mapped.path, "it is no sound safetensors file: " + what); };
+    const auto damaged = [&](const std::string & what) { mismatch(mapped.path, "it is not a valid safetensors file: " + what); };
     uint64_t length = 0;
     if (mapped.bytes() < sizeof length) damaged("it is too short");
     std::memcpy(&length, mapped.data(), sizeof length);
@@ -295,20 +295,20 @@ std::map<std::string, Matrix> read_safetensors(const MappedFile & mapped) {
     const uint8_t * data = mapped.data() + sizeof length + length;
     const auto bytes = static_cast<int64_t>(mapped.bytes() - sizeof length - length);
     const json header = json::parse(mapped.data() + sizeof length, data, nullptr, false);
-    if (!header.is_object()) damaged("its header is no JSON object");
+    if (!header.is_object()) damaged("its header is not a JSON object");
     std::map<std::string, Matrix> tensors;
     for (const auto & [name, tensor] : header.items()) {
         if (name == "__metadata__") continue;
         const json none, shape = tensor.is_object() ? tensor.value("shape", none) : none, offsets = tensor.is_object() ? tensor.value("data_offsets", none) : none;
         const auto numbers = [](const json & values) { return values.is_array() && values.size() == 2 && values[0].is_number_unsigned() && values[1].is_number_unsigned(); };
-        if (!numbers(shape) || !numbers(offsets)) damaged("tensor " + name + " has no two dimensions or no place");
+        if (!numbers(shape) || !numbers(offsets)) damaged("tensor " + name + " does not have two dimensions, or has no offsets");
         const auto type = types.find(tensor.value("dtype", json()) .is_string() ? tensor["dtype"].get<std::string>() : "");
         if (type == types.end()) mismatch(mapped.path, "tensor " + name + " must be F32, F16 or BF16");
         constexpr int64_t most = int64_t{1} << 30;
         const auto begin = offsets[0].get<int64_t>(), end = offsets[1].get<int64_t>(), rows = shape[0].get<int64_t>(), columns = shape[1].get<int64_t>();
         if (rows < 1 || columns < 1 || rows > most || columns > most || begin < 0 || end > bytes || begin > end ||
             end - begin != rows * static_cast<int64_t>(ggml_row_size(type->second, columns)))
-            damaged("tensor " + name + " has another size than its shape, or ends outside the file");
+            damaged("tensor " + name + " has a size that does not match its shape, or ends outside the file");
         if ((data + begin - mapped.data()) % 4 != 0) damaged("tensor " + name + " is not aligned");
         tensors[name] = Matrix{data + begin, type->second, rows, columns};
     }
@@ -325,7 +325,7 @@ template <class F> std::vector<float> weights_from(const Adapter & a, const std:
         const auto found = tensors.find(name);
         if (found == tensors.end()) mismatch(path, "tensor " + name + " is missing");
         const Matrix w = found->second;
-        if (w.rows != rows || w.columns != columns) mismatch(path, "tensor " + name + " has another shape");
+        if (w.rows != rows || w.columns != columns) mismatch(path, "tensor " + name + " has a different shape");
         for (int64_t r = 0; r < rows; r++) w.read(r, 0, columns, &weights[at + static_cast<size_t>(r * columns)]);
         tensors.erase(found);
     };
@@ -351,9 +351,9 @@ void begin_with(Adapter & a, const float * weights) {
 void Trainer::load_gguf(Adapter & a, const std::string & path) {
     const MappedFile mapped(path);
     const GgufFile file(mapped);
-    if (file.text("general.type") != "adapter" || file.text("adapter.type") != "lora") mismatch(path, "it is no LoRA adapter");
+    if (file.text("general.type") != "adapter" || file.text("adapter.type") != "lora") mismatch(path, "it is not a LoRA adapter");
     if (file.text("general.architecture") != model().shape().architecture) mismatch(path, "it is for architecture " + file.text("general.architecture"));
-    if (file.number_or("adapter.lora.alpha", 0) != static_cast<double>(static_cast<float>(a.shape.alpha))) mismatch(path, "its alpha is another");
+    if (file.number_or("adapter.lora.alpha", 0) != static_cast<double>(static_cast<float>(a.shape.alpha))) mismatch(path, "its alpha is different");
     std::map<std::string, Matrix> tensors;
     for (const auto & [name, tensor] : file.tensors) tensors[name] = tensor.matrix;
     begin_with(a, weights_from(a, path, tensors, [](const std::string & base) { return std::pair(base + ".lora_a", base + ".lora_b"); }).data());
@@ -362,9 +362,9 @@ void Trainer::load_gguf(Adapter & a, const std::string & path) {
 void Trainer::load_peft(Adapter & a, const std::string & folder) {
     const std::vector<uint8_t> text = read_whole_file(folder + "/" + peft_config_name, 1 << 20);
     const json config = json::parse(text.begin(), text.end(), nullptr, false);
-    if (!config.is_object()) mismatch(folder, std::string(peft_config_name) + " is no JSON object");
-    if (config.value("peft_type", json()) != "LORA") mismatch(folder, "it is no LoRA adapter");
-    if (config.value("r", json()) != a.shape.rank || config.value("lora_alpha", json()) != a.shape.alpha) mismatch(folder, "its rank or alpha is another");
+    if (!config.is_object()) mismatch(folder, std::string(peft_config_name) + " is not a JSON object");
+    if (config.value("peft_type", json()) != "LORA") mismatch(folder, "it is not a LoRA adapter");
+    if (config.value("r", json()) != a.shape.rank || config.value("lora_alpha", json()) != a.shape.alpha) mismatch(folder, "its rank or alpha is different");
     // These options set scales per module, or compute another sum than W + alpha / r · B A.
     for (const char * other : {"use_rslora", "use_dora", "rank_pattern", "alpha_pattern", "fan_in_fan_out", "lora_bias"})
         if (const json value = config.value(other, json()); !value.is_null() && value != false && value != json::object()) mismatch(folder, std::string(other) + " is not supported");

@@ -70,7 +70,7 @@ std::string listed_sha256(const json & manifest, const std::string & name, int64
     const json files = manifest.value("files", json::array());
     for (const json & file : files)
         if (file.is_object() && file.value("name", json()) == name) {
-            if (file.value("bytes", json()) != bytes) mismatch(name + " has another size than the adapter");
+            if (file.value("bytes", json()) != bytes) mismatch(name + " does not have the adapter's size");
             const json hash = file.value("sha256", json());
             if (hash.is_string()) return hash.get<std::string>();
         }
@@ -109,7 +109,7 @@ void Trainer::load_checkpoint(Adapter & a, const std::string & folder) {
         const std::string hash = listed_sha256(manifest, part.name, bytes);
         contents.push_back(read_whole_file(folder + "/" + part.name, static_cast<uint64_t>(bytes) + 1));
         if (static_cast<int64_t>(contents.back().size()) != bytes) mismatch(std::string(part.name) + " has " + std::to_string(contents.back().size()) + " bytes, not " + std::to_string(bytes));
-        if (sha256_hex(contents.back().data(), contents.back().size()) != hash) mismatch(std::string(part.name) + " is not what the manifest says");
+        if (sha256_hex(contents.back().data(), contents.back().size()) != hash) mismatch(std::string(part.name) + " does not match the hash in the manifest");
     }
     size_t i = 0;
     for (const Part & part : parts_of(a)) std::memcpy(part.values->data(), contents[i++].data(), a.parameters * sizeof(float));

@@ -38,7 +38,7 @@ Trainer::Samples Trainer::sample(const std::optional<std::string> & name, std::o
     return samples;
 }
 
-/** Takes as many rows from first_row on as have room for their cache beside a pass, at least one. */
+/** Takes as many rows from first_row on as have room for their cache in addition to a pass, at least one. */
 Trainer::Wave Trainer::next_wave(const Adapter * with, const Rows & prompts, size_t first_row, size_t first_token, int64_t max_tokens) {
     for (size_t count = prompts.lengths.size() - first_row;; count = (count + 1) / 2) {
         Rows rows;

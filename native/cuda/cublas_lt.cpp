@@ -174,7 +174,7 @@ const CublasLt::Prepared & CublasLt::prepared(const Gemm & g, int64_t workspace_
     const int status = api_.heuristic(handle_, fresh->desc, fresh->a, fresh->b, fresh->c, fresh->c, preference.data, 1, &fresh->chosen, &found);
     check(status == alloc_failed ? status : success, "choosing an algorithm");
     if (status != success || found < 1 || fresh->chosen.state != success)
-        throw Failure("internal", "cuBLASLt knows no way for a product of " + std::to_string(g.m) + " × " + std::to_string(g.n) + " × " + std::to_string(g.k) + ", status " + std::to_string(status), report_bug);
+        throw Failure("internal", "cuBLASLt has no algorithm for a product of " + std::to_string(g.m) + " × " + std::to_string(g.n) + " × " + std::to_string(g.k) + ", status " + std::to_string(status), report_bug);
     kept = std::move(fresh);
     return *kept;
 }

@@ -32,7 +32,7 @@ void DeviceTransformer<Device, T>::upload_tokens(const Batch & batch, const Cach
     positions.resize(t);
     std::vector<Segment> rows = batch.segments;
     for (const Segment & row : rows)
-        if (row.parent >= 0) throw Failure("internal", "a device that knows no trees was given one", report_bug);
+        if (row.parent >= 0) throw Failure("internal", "a device without support for trees was given one", report_bug);
     // The tokens that fill the pass up to its size form a row whose results are not used.
     if (real < t) {
         rows.push_back({static_cast<int64_t>(real), static_cast<int64_t>(t - real), -1});

@@ -125,7 +125,7 @@ private:
     bool give_back() {
         if (!release_scratch()) return false;
         shortages_++;
-        std::fprintf(stderr, "the GPU ran short of memory: what passes had left there is given back, and it is asked again\n");
+        std::fprintf(stderr, "the GPU ran out of memory: what earlier passes left there is released, and the GPU is asked again\n");
         return true;
     }
     /**

@@ -201,13 +201,13 @@ private:
                 throw Failure("out_of_memory", message + "; the device has " + std::to_string(free >> 20) + " MiB free",
                               "Free the device, use shorter rows or a smaller adapter, or open with device cpu.");
             }
-            case GpuTrouble::unavailable: throw Failure("device_unavailable", message, "Look into the driver's log (dmesg, nvidia-smi), or open with device cpu or auto.");
+            case GpuTrouble::unavailable: throw Failure("device_unavailable", message, "Check the driver's log (dmesg, nvidia-smi), or open with device cpu or auto.");
             case GpuTrouble::other: break;
         }
-        throw Failure("internal", message, "Look into the driver's log; open with device cpu.");
+        throw Failure("internal", message, "Check the driver's log, or open with device cpu.");
     }
 
-    static constexpr const char * lost_hint = "Start the worker again: the device answers nothing more to this one. Where it comes again, open with device cpu.";
+    static constexpr const char * lost_hint = "Start the worker again: the device no longer answers this one. If that happens again, open with device cpu.";
 
     Runtime runtime_;
     void * workspace_ = nullptr;

@@ -4,7 +4,7 @@
 
 enum class GpuTrouble {
     memory,      // the device has too little; a smaller request may succeed
-    unavailable, // this device cannot be used from here, whatever is asked of it
+    unavailable, // this process cannot use the device at all
     lost,        // "sticky": the process's context is broken, and every further call returns the same error
     other
 };

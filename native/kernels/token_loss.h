@@ -29,7 +29,7 @@ struct SoftTargets {
     int64_t count = 0;
 };
 
-/** The least probability of the rest: single precision cannot tell less when the named tokens have nearly all of it. */
+/** Lower limit for the probability of the rest. When the named tokens have nearly all of it, single precision cannot tell a smaller rest. */
 constexpr double least_rest = 1e-7;
 
 /** Adds the log-prob of the rest to those of the other soft targets, from which it is computed. */

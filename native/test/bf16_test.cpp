@@ -45,7 +45,7 @@ void test_steps(const std::string & model) {
     for (const Number precision : {Number::f32, Number::bf16}) {
         Trainer trainer;
         trainer.open(model, 2, 0, {DeviceChoice::cpu, precision});
-        CHECK(trainer.precision() == precision, "what was asked for");
+        CHECK(trainer.precision() == precision, "the precision is not the requested one");
         trainer.create_adapter("a", {32, 32, 1, {attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down}});
         for (int step = 0; step < steps; step++) {
             losses[precision == Number::bf16].push_back(trainer.forward_backward("a", batch, weights).loss);
@@ -60,7 +60,7 @@ void test_steps(const std::string & model) {
     std::printf("loss %.4f → %.4f in fp32, %.4f → %.4f in bf16; means %.5f and %.5f, at most %.1e apart in a step\n", losses[0].front(), losses[0].back(), losses[1].front(),
                 losses[1].back(), sums[0] / steps, sums[1] / steps, apart);
     CHECK(losses[0].back() < 0.5 * losses[0].front(), "nothing was learnt: %g → %g", losses[0].front(), losses[0].back());
-    CHECK(losses[0].front() != losses[1].front(), "both are fp32");
+    CHECK(losses[0].front() != losses[1].front(), "both precisions give the same loss, so both are fp32");
     CHECK(std::abs(sums[1] / sums[0] - 1) < 0.01, "means %g and %g", sums[0] / steps, sums[1] / steps);
 }
 

@@ -9,7 +9,7 @@ Fault planted_fault = Fault::none;
 
 int main(int count, char ** arguments) {
     if (const std::string why = why_no_gpu(); !why.empty()) {
-        std::printf("no device, %s: nothing of the first hour was run\n", why.c_str());
+        std::printf("no device, %s: no check of the first hour was run\n", why.c_str());
         return 77;
     }
     const std::vector<std::string> words(arguments + 1, arguments + count);

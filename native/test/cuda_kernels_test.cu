@@ -28,7 +28,7 @@ static int fill(CudaDevice & device, const std::string & left) {
 
 int main(int count, char ** arguments) {
     if (const std::string why = why_no_gpu(); !why.empty()) {
-        std::printf("no device, %s: not one of the CUDA kernels was run\n", why.c_str());
+        std::printf("no device, %s: no CUDA kernel was run\n", why.c_str());
         return 77;
     }
     CudaDevice device(0);

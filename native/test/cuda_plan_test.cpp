@@ -103,7 +103,7 @@ void test_pass_bytes() {
             for (int64_t rows : {int64_t{1}, tokens}) {
                 const int64_t taken = plan_pass(m, &adapter, PassSize::of(tokens, rows, tokens, tokens * softs, Keep::activations), Number::bf16).total;
                 const int64_t foretold = device_pass_bytes(m, &adapter, tokens, Keep::activations, Number::bf16, softs);
-                CHECK(taken <= foretold, "%lld rows of %lld tokens with %lld soft targets: %lld, foretold %lld", static_cast<long long>(rows), static_cast<long long>(tokens),
+                CHECK(taken <= foretold, "%lld rows of %lld tokens with %lld soft targets: %lld, estimated %lld", static_cast<long long>(rows), static_cast<long long>(tokens),
                       static_cast<long long>(softs), static_cast<long long>(taken), static_cast<long long>(foretold));
             }
 }

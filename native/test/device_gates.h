@@ -225,9 +225,9 @@ inline void check_average(const std::string & name, Backend & device, const std:
     expected.average(cpu.pool(), policy, 0.75);
     const double error = relative_l2(ema.weights.data(), expected.weights.data(), ema.parameters);
     CHECK(error <= 1e-6, "%s: the average is %g from the CPU's", name.c_str(), error);
-    CHECK(loss_of(ema) != before, "%s: a pass reads what stood there before", name.c_str());
+    CHECK(loss_of(ema) != before, "%s: a pass still reads the old values", name.c_str());
     device.average(ema, policy, 0);
-    CHECK(loss_of(ema) == loss_of(policy), "%s: a copy says something else", name.c_str());
+    CHECK(loss_of(ema) == loss_of(policy), "%s: a copy gives another loss", name.c_str());
     for (Adapter * adapter : {&policy, &ema}) device.forget(*adapter);
 }
 

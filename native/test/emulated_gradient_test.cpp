@@ -27,7 +27,7 @@ void test_estimate(Backend & device, const std::string & path, Number precision)
     device.optimise(adapter, {0.01, 0.9, 0.95, 1e-8, 0, 1});
     const Estimate e = estimate_gpu(GgufModel(path), {adapter.shape, tokens, tokens, 1}, precision);
     const int64_t expected = e.weight_bytes + e.adapter_bytes + e.pass_bytes + EmulatedRuntime::workspace_bytes;
-    CHECK(device.peak_device_bytes() <= expected && device.peak_device_bytes() > expected - 12 * 2 * tokens - 512, "%s: %lld bytes were held, %lld foretold", path.c_str(), static_cast<long long>(device.peak_device_bytes()), static_cast<long long>(expected));
+    CHECK(device.peak_device_bytes() <= expected && device.peak_device_bytes() > expected - 12 * 2 * tokens - 512, "%s: %lld bytes were held, %lld estimated", path.c_str(), static_cast<long long>(device.peak_device_bytes()), static_cast<long long>(expected));
     device.forget(adapter);
 }
 

@@ -121,8 +121,8 @@ Told run(Trainer & trainer, DeviceChoice choice, Met & met) {
 }
 
 /**
- * Ends the test when it uses more than this many seconds of processor time from now on; 0 = no limit. Processor time is used because on a
- * busy machine the clock says nothing.
+ * Ends the test when it uses more than this many seconds of processor time from now on; 0 = no limit. Elapsed time means little on a busy
+ * machine.
  */
 void limit_processor_time(int seconds) {
     const itimerval limit{{0, 0}, {seconds, 0}};

@@ -88,7 +88,7 @@ void test_gguf_comes_back(const std::string & model) {
     trainer.create_adapter("b", other);
     const Adapter & loaded = trainer.load("b", file);
     CHECK(loaded.step == 0 && loaded.version == 1, "%ld %ld", static_cast<long>(loaded.step), static_cast<long>(loaded.version));
-    CHECK(scores(trainer, std::string("a")) == scores(trainer, std::string("b")), "the adapter that came back says something else");
+    CHECK(scores(trainer, std::string("a")) == scores(trainer, std::string("b")), "the adapter that was loaded again gives other scores");
 
     other.alpha = 9;
     trainer.create_adapter("c", other);
@@ -272,7 +272,7 @@ void test_peft(const std::string & model) {
     other.seed = 77;
     trainer.create_adapter("b", other);
     CHECK(trainer.load("b", folder + "/peft").step == 0, "step");
-    CHECK(scores(trainer, std::string("a")) == scores(trainer, std::string("b")), "the adapter that came back says something else");
+    CHECK(scores(trainer, std::string("a")) == scores(trainer, std::string("b")), "the adapter that was loaded again gives other scores");
     other.rank = 5;
     trainer.create_adapter("c", other);
     CHECK(begins(code_of([&] { trainer.load("c", folder + "/peft"); }), "checkpoint_mismatch"), "rank");

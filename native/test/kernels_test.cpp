@@ -119,7 +119,7 @@ void test_token_loss() {
         }
     std::vector<float> broken = logits;
     broken[4000] = NAN;
-    CHECK(std::isnan(token_loss(broken.data(), n, 77).logprob), "a NaN among the logits must show");
+    CHECK(std::isnan(token_loss(broken.data(), n, 77).logprob), "a NaN among the logits must make the log-prob NaN");
 }
 
 /** Compares the reference's gradient with central differences of the loss it reports. */

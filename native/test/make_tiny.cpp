@@ -18,7 +18,7 @@ namespace {
 
 class Writer;
 
-/** What is 0 is not written into the header. */
+/** Values of 0 are not written into the header. */
 struct Recipe {
     const char * name;
     const char * architecture;

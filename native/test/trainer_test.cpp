@@ -275,7 +275,7 @@ void test_interleaved(const std::string & model) {
     };
     const auto both = losses_of(true, true);
     CHECK(both.first == losses_of(true, false).first && both.second == losses_of(false, true).second, "another adapter must change nothing");
-    CHECK(both.first != both.second, "they are two");
+    CHECK(both.first != both.second, "the two adapters must differ");
 }
 
 std::vector<float> saved_weights(Trainer & trainer, const std::string & name) {
@@ -332,9 +332,9 @@ void test_average(const std::string & model) {
 
     const Request request = request_of(test_batch(320, {20, 9}, 5), 0, 2);
     const double own = trainer.forward("a", request.rows, request.weights).loss;
-    CHECK(trainer.forward("ema", request.rows, request.weights).loss != own, "they are two");
+    CHECK(trainer.forward("ema", request.rows, request.weights).loss != own, "the two adapters must differ");
     CHECK(trainer.average_adapter("ema", "a", 0).version == 4, "versions count averages");
-    CHECK(trainer.forward("ema", request.rows, request.weights).loss == own, "a copy says the same");
+    CHECK(trainer.forward("ema", request.rows, request.weights).loss == own, "a copy must give the same loss");
 
     const auto refused = [&](const AdapterShape & other) {
         trainer.create_adapter("other", other);
@@ -542,7 +542,8 @@ void test_sampling(const std::string & model) {
 }
 
 /**
- * What a draw reports of its place is what forward reports of it, whatever the draw leaves out. A sample without a report draws the same.
+ * A draw must report the top tokens that forward reports for the same place, whatever the draw leaves out. A sample without reports must
+ * draw the same tokens.
  */
 void test_reported_tops(const std::string & model) {
     Trainer trainer;
@@ -565,9 +566,9 @@ void test_reported_tops(const std::string & model) {
             LossWeights weights;
             auto prompt = prompts.tokens.begin();
             for (size_t r = 0; r < told.size(); r++) {
-                CHECK(told[r].tokens == silent[r].tokens && told[r].logprobs == silent[r].logprobs, "row %zu must not depend on what is told", r);
-                CHECK(silent[r].top_tokens.empty() && silent[r].top_logprobs.empty(), "row %zu tells what nobody asked", r);
-                CHECK(told[r].top_tokens.size() == k * told[r].tokens.size() && told[r].top_logprobs.size() == k * told[r].tokens.size(), "row %zu tells %zu", r, told[r].top_tokens.size());
+                CHECK(told[r].tokens == silent[r].tokens && told[r].logprobs == silent[r].logprobs, "row %zu must not depend on what is reported", r);
+                CHECK(silent[r].top_tokens.empty() && silent[r].top_logprobs.empty(), "row %zu reports top tokens that were not requested", r);
+                CHECK(told[r].top_tokens.size() == k * told[r].tokens.size() && told[r].top_logprobs.size() == k * told[r].tokens.size(), "row %zu reports %zu top tokens", r, told[r].top_tokens.size());
                 const auto length = static_cast<size_t>(prompts.lengths[r]);
                 full.tokens.insert(full.tokens.end(), prompt, prompt + prompts.lengths[r]);
                 prompt += prompts.lengths[r];
