@@ -245,6 +245,12 @@ template <class In> void forward(Pool & pool, Panels & panels, const std::vector
     }
 }
 
+/** Pairs or values of the sum that the panel holds beside `columns` columns of the gradient. */
+int64_t steps_of_panel(int64_t columns) { return panel_floats / (pieces(columns, strip) * strip); }
+
+/** Columns of the gradient that are computed at a time. The sum is `steps` long and then has `rank` more. */
+int64_t columns_of_panel(int64_t steps, int64_t rank) { return panel_floats / (steps + rank) / columns_at_a_time * columns_at_a_time; }
+
 /** Computes columns [from, from + columns) of the gradient. */
 template <class In>
 void backward(Pool & pool, Panels & panels, const std::vector<Product> & products, const LowRank & low, int64_t from, int64_t columns, float * dx, int64_t tokens, bool add) {
@@ -254,7 +260,7 @@ void backward(Pool & pool, Panels & panels, const std::vector<Product> & product
     for (int64_t column = from; column < from + columns; column += strip) strips.push_back({nullptr, column, std::min(strip, from + columns - column), dx + column, stride, &low, 0});
     const auto across = static_cast<int64_t>(strips.size()), wide = pieces(columns, columns_at_a_time);
     const Lows<In> lows(panels, {&low}, tokens);
-    const int64_t most_steps = panel_floats / (across * strip) - lows.steps();
+    const int64_t most_steps = steps_of_panel(columns) - lows.steps();
 
     // The sum runs over the rows of all products, one product after the other. A piece has rows of one product.
     struct Piece {
@@ -319,7 +325,7 @@ template <class In> void backward(Pool & pool, Panels & panels, const std::vecto
     const int64_t columns = products[0].w->columns;
     int64_t rows = 0;
     for (const Product & p : products) rows += p.w->rows;
-    const int64_t fitting = panel_floats / (In::steps(std::min(rows, product_depth)) + low.rank) / columns_at_a_time * columns_at_a_time;
+    const int64_t fitting = columns_of_panel(In::steps(std::min(rows, product_depth)), low.rank);
     for (int64_t from = 0; from < columns; from += fitting) backward<In>(pool, panels, products, low, from, std::min(fitting, columns - from), dx, tokens, add);
 }
 
@@ -342,4 +348,13 @@ void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & 
         backward<Narrow>(pool, panels, products, low, dx, tokens, add);
     else
         backward<Single>(pool, panels, products, low, dx, tokens, add);
+}
+
+int64_t rounded_pairs(int64_t columns) { return bf16::pairs_of(std::min(columns, product_depth)); }
+
+int64_t rounded_pairs_backward(int64_t rows, int64_t columns, int64_t rank) {
+    const int64_t fitting = columns_of_panel(bf16::pairs_of(std::min(rows, product_depth)), rank);
+    const int64_t narrowest = columns % fitting != 0 ? columns % fitting : fitting;
+    constexpr int64_t most_products = 3; // each of which may end with half a pair
+    return std::min(bf16::pairs_of(rows) + most_products, steps_of_panel(narrowest));
 }

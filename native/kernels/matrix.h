@@ -91,3 +91,10 @@ void linear(Pool & pool, Panels & panels, const std::vector<Product> & products,
 
 /** dx [tokens, columns] = Σ over products of y · W + low, or += with add. Here y holds the gradient of each product's output. */
 void linear_backward(Pool & pool, Panels & panels, const std::vector<Product> & products, const LowRank & low, float * dx, int64_t tokens, bool add, Op op = Op::linear);
+
+/**
+ * In bf16, the most pairs of one token's values that a product holds rounded at a time: linear of `columns` values, and linear_backward whose
+ * sum runs over the `rows` of all products and whose gradient has `columns` values.
+ */
+int64_t rounded_pairs(int64_t columns);
+int64_t rounded_pairs_backward(int64_t rows, int64_t columns, int64_t rank);

@@ -57,7 +57,10 @@ std::string Transformer::kernels() const { return std::string("OpenBLAS ") + gem
 
 int64_t Transformer::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_path, Keep keep) {
     // In bf16, rounded inputs: those of products with weights, and those of products with an adapter's A or with its B's (three at most).
-    const int64_t rounded = keep == Keep::activations ? tokens * (product_depth + (adapter ? 3 * (adapter->rank + 1) : 0)) / 2 : 0;
+    const int64_t rank = adapter ? adapter->rank : 0, d = m.embedding, q = m.heads * m.head_values, kv = m.kv_heads * m.head_values, ff = m.feed_forward;
+    const int64_t pairs = std::max({rounded_pairs(d), rounded_pairs(q), rounded_pairs(ff), rounded_pairs_backward(q + 2 * kv, d, rank), rounded_pairs_backward(d, q, rank),
+                                    rounded_pairs_backward(2 * ff, d, rank), rounded_pairs_backward(d, ff, rank), rounded_pairs_backward(m.vocabulary, d, rank)});
+    const int64_t rounded = keep == Keep::activations ? tokens * (pairs + (adapter ? 3 * (rank + 1) / 2 : 0)) : 0;
     const int64_t floats = panel_floats + rounded + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
                            2 * threads * query_block * longest_path + tokens * (2 * m.embedding + 1);
     return floats * static_cast<int64_t>(sizeof(float)) + tokens * Workspace::bytes_per_token(m, adapter, keep);

@@ -2,6 +2,7 @@
 // threads. On a processor that does not multiply bf16, the part `bf16` says so and counts as skipped.
 // Usage: products_test fp32 | bf16
 #include <cstring>
+#include <numeric>
 
 #include "base/random.h"
 #include "check.h"
@@ -105,6 +106,9 @@ void check_products(Number number, ggml_type type, const std::vector<int64_t> & 
             std::vector<float> dx = before;
             linear(pool, panels, products, x.data(), tokens, add);
             linear_backward(pool, panels, gradients, {rank, u.data(), rank + 2, a.data(), 0.5f}, dx.data(), tokens, add);
+            const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+            const auto most = static_cast<size_t>(tokens * std::max(rounded_pairs(columns), rounded_pairs_backward(all, columns, rank)));
+            CHECK(panels.rounded.capacity() <= most, "%s: %zu pairs are rounded at a time, %zu are estimated", name.c_str(), panels.rounded.capacity(), most);
             seen.push_back(dx);
             if (threads > 1) {
                 CHECK(seen == first, "%s: %d threads give other bits", name.c_str(), threads);
