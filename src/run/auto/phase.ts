@@ -5,6 +5,7 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeJsonDurably } from "../../base/files.ts";
 import { containsWords } from "../../base/text.ts";
+import type { Recipe } from "../../contract/run-folder.ts";
 import type { AdapterShape } from "../../engine/trainer.ts";
 import type { Run } from "../context.ts";
 import type { PhasePlan, PhaseRecord } from "../plan/state.ts";
@@ -191,8 +192,11 @@ async function supervised(
   isOver: () => boolean,
 ): Promise<Worked> {
   const { state, peakRate } = training;
-  const { training: recipe, optimizer, checkpointing } = run.request.recipe;
+  const { training: recipe, optimizer: pinned, checkpointing } = run.request.recipe;
   const end = stepsBefore + plan.steps;
+  // An adapter that was trained before comes without Adam's moments.
+  const optimizer = from.path === null ? pinned : { ...pinned, warmup_steps: warmUpAgain(plan.steps, pinned) };
+  const share = from.path === null ? 1 : rateAgain;
   const rows = rowsOf(prepared.rows, {
     from: from.rowsSeen,
     count: plan.steps * recipe.batch_size,
@@ -203,12 +207,24 @@ async function supervised(
     await run.turn();
     const done = state.step - stepsBefore;
     const batch = rows.slice(done * recipe.batch_size, (done + 1) * recipe.batch_size);
-    const rate = learningRateAt(done + 1, plan.steps, peakRate * plan.rate_factor, optimizer);
+    const rate = learningRateAt(done + 1, plan.steps, peakRate * plan.rate_factor * share, optimizer);
     await step(run, training, batch, { rate, end, began: run.parts.clock.monotonicMs() });
     if (state.step % checkpointing.save_every_steps === 0) await saveStep(run, training);
   }
   return trained(training);
 }
+
+/**
+ * Share of the peak rate for an adapter that was trained before, and the share of the steps that it warms up for. With
+ * fresh moments Adam's first steps have full size in every coordinate. On sums of which an adapter had 90 % right, 42
+ * steps at the whole rate with a warm-up of 3 left 70 %, with one of half the steps 73 %; at a third of the rate they
+ * left 83 and 92 %.
+ */
+const rateAgain = 1 / 3;
+const warmedAgain = 0.5;
+
+const warmUpAgain = (steps: number, { warmup_steps, warmup_ratio }: Recipe["optimizer"]): number =>
+  Math.max(warmup_steps ?? Math.ceil(warmup_ratio * steps), Math.ceil(warmedAgain * steps));
 
 /** Rows whose answer a regression lost are at most this share of a phase; the others preserve what is known. */
 const focusShare = 0.5;
