@@ -109,6 +109,8 @@ async function answerIn(side, body, signal) {
 	append(side, text, below);
 	/** @type {Piece[]} */
 	const pieces = [];
+	/** @type {{ confidence_score?: number | null, confidence?: Confidence | null, usage?: { completion_tokens: number } }} */
+	const answer = {};
 	const started = performance.now();
 	try {
 		for await (const { data } of stream("inference_chat", {
@@ -124,11 +126,15 @@ async function answerIn(side, body, signal) {
 				pieces.push(piece);
 				append(text, shownPiece(piece));
 			}
-			if ("confidence_score" in chunk) {
-				mark(text, pieces, chunk.confidence);
-				append(below, scoreOf(chunk, performance.now() - started), chunk.confidence && (await supportOf(chunk.confidence, signal)));
+			// The confidence and the usage may come in chunks of their own.
+			if (chunk.usage) answer.usage = chunk.usage;
+			if (chunk.confidence) {
+				answer.confidence = chunk.confidence;
+				answer.confidence_score = chunk.confidence_score;
 			}
 		}
+		mark(text, pieces, answer.confidence ?? null);
+		append(below, scoreOf(answer, performance.now() - started), answer.confidence && (await supportOf(answer.confidence, signal)));
 	} catch (error) {
 		if (signal.aborted) append(below, h("p", { class: "small" }, t("playground.stopped")));
 		else append(below, failure(error));
@@ -170,11 +176,11 @@ function mark(place, pieces, confidence) {
 	);
 }
 
-/** @param {{ confidence_score: number | null, confidence: Confidence | null, usage?: { completion_tokens: number } }} answer @param {number} ms */
+/** @param {{ confidence_score?: number | null, confidence?: Confidence | null, usage?: { completion_tokens: number } }} answer @param {number} ms */
 function scoreOf({ confidence_score, confidence, usage }, ms) {
 	const tokens = usage?.completion_tokens ?? 0;
 	const speed = t("playground.speed", { n: tokens, rate: number(tokens / (ms / 1000), 1) });
-	if (confidence_score === null || confidence === null)
+	if (confidence_score == null || !confidence)
 		return h(
 			"p",
 			{ class: "score-line" },
