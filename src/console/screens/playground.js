@@ -161,19 +161,20 @@ function mark(place, pieces, confidence) {
 	// The API counts code points, texts here count UTF-16 units.
 	const points = [...whole];
 	const [start, end] = [word.start, word.end].map((at) => points.slice(0, at).join("").length);
-	let at = 0;
+	const [from, to] = [Number(start), Number(end)];
 	const title = t("playground.least", { share: percent(word.probability) });
-	fill(
-		place,
-		...pieces.flatMap((piece) => {
-			const [from, to] = [at, at + piece.text.length];
-			at = to;
-			const [first, last] = [Math.max(from, Number(start)), Math.min(to, Number(end))];
-			if (first >= last) return [shownPiece(piece)];
-			const parts = [whole.slice(from, first), whole.slice(first, last), whole.slice(last, to)];
-			return [parts[0] ?? "", h("mark", { title }, parts[1]), parts[2] ?? ""];
-		}),
-	);
+	fill(place, part(pieces, 0, from), h("mark", { title }, whole.slice(from, to)), part(pieces, to, whole.length));
+}
+
+/** The pieces between two places of the whole text, cut where they reach over. @param {Piece[]} pieces @param {number} from @param {number} to */
+function part(pieces, from, to) {
+	let at = 0;
+	return pieces.map(({ text, probability }) => {
+		const begin = at;
+		at += text.length;
+		const cut = text.slice(Math.max(0, from - begin), Math.max(0, to - begin));
+		return cut === "" ? null : shownPiece({ text: cut, probability });
+	});
 }
 
 /** @param {{ confidence_score?: number | null, confidence?: Confidence | null, usage?: { completion_tokens: number } }} answer @param {number} ms */
