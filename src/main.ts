@@ -51,11 +51,11 @@ import { mergedWeightTypes } from "./engine/trainer.ts";
 import { startTrainer } from "./engine/trainer-process.ts";
 import { hostFor, urlOf } from "./http/address.ts";
 import { askAdmin, serveAdmin, type Verbs, verbOf } from "./http/admin.ts";
-import { claimPage } from "./http/claim-page.ts";
 import { renderDocs } from "./http/docs.ts";
 import { type AnyHandler, mount } from "./http/mount.ts";
 import { renderOpenApi } from "./http/openapi.ts";
 import { createServer } from "./http/server.ts";
+import { filesUnder, staticFiles } from "./http/static.ts";
 import { createLocalExecutor } from "./jobs/executor.ts";
 import { createQueue } from "./jobs/queue.ts";
 import { createRunner, type Runner } from "./jobs/runner.ts";
@@ -432,8 +432,8 @@ async function furnish(parts: HouseParts): Promise<House> {
     pages: {
       "/openapi.json": { type: "application/json", render: () => JSON.stringify(describeApi()) },
       "/docs": { type: "text/html", render: () => renderDocs(describeApi()) },
-      "/first-key": { type: "text/html", render: () => claimPage },
     },
+    files: staticFiles(consoleFiles()),
     routes: mount<keyof Contract>(contract, handlers, {
       ...{ bodyBytes, modelBytes, pace: paceOf(config.bodySeconds), upload, checkDisk: ballast.check },
       once: createIdempotency({ store, clock }).once,
@@ -512,6 +512,19 @@ async function furnish(parts: HouseParts): Promise<House> {
       store.close();
     },
   };
+}
+
+/** The console's page, its files, and the charts' library. The page also makes the first key. */
+function consoleFiles(): [path: string, file: string][] {
+  const folder = join(import.meta.dirname, "console");
+  const charts = join(installation, "node_modules/uplot/dist");
+  return [
+    ...filesUnder("/console/", folder),
+    ["/", join(folder, "index.html")],
+    ["/first-key", join(folder, "index.html")],
+    ["/console/uplot.js", join(charts, "uPlot.iife.min.js")],
+    ["/console/uplot.css", join(charts, "uPlot.min.css")],
+  ];
 }
 
 const startRun = (folder: string, config: Config) =>

@@ -18,6 +18,8 @@ const mayImport: Record<string, string[]> = {
   run: ["base", "contract", "engine", "study"],
   domain: ["base", "contract", "store", "engine", "jobs", "study", "run"],
   http: ["base", "contract"],
+  // Types only: a browser gets the console's own files and no others.
+  console: ["contract"],
   cli: ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http", "main.ts"],
   "main.ts": ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http"],
 };
@@ -46,6 +48,46 @@ test("imports go down only, and rooms of the domain have no doors between them",
       if (a === "domain" && b === "domain" && roomOf(file) !== roomOf(to))
         broken.push(`${relative(root, file)} → ${relative(root, to)}: rooms meet only in main.ts`);
     }
+  assert.deepEqual(broken, []);
+});
+
+const consoleFiles = readdirSync(join(src, "console"), { recursive: true, encoding: "utf8" }).filter((file) =>
+  /\.(js|html|css)$/.test(file),
+);
+
+test("the console's modules import each other alone", () => {
+  const broken = consoleFiles.flatMap((file) => {
+    const path = join(src, "console", file);
+    const code = readFileSync(path, "utf8");
+    const imported = [...code.matchAll(/^(?:import|\}) .*"([^"]+)";$|=> import\("([^"]+)"\)/gm)].map(
+      ([, one, other]) => (one ?? other)!,
+    );
+    return imported
+      .filter((target) => !target.startsWith(".") || floorOf(resolve(dirname(path), target)) !== "console")
+      .map((target) => `${file}: ${target}`);
+  });
+  assert.deepEqual(broken, []);
+});
+
+test("the console makes nothing of text but text, and keeps the key out of addresses", () => {
+  const unsafe =
+    /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|srcdoc|javascript:|style="|https?:\/\/(?!www\.w3\.org)|localStorage\.setItem\("plumbline\.key|[?&]key=/;
+  const broken = consoleFiles.flatMap((file) => {
+    const found = readFileSync(join(src, "console", file), "utf8").match(unsafe);
+    return found ? [`${file}: ${found[0]}`] : [];
+  });
+  assert.deepEqual(broken, []);
+});
+
+test("no text in the console's modules spans lines: comments and indentation are taken off line by line", () => {
+  const broken = consoleFiles.flatMap((file) =>
+    readFileSync(join(src, "console", file), "utf8")
+      .split("\n")
+      .filter(
+        (line) => file.endsWith(".js") && (line.replace(/^\s*(\/\/|\/?\*).*/, "").match(/`/g)?.length ?? 0) % 2 === 1,
+      )
+      .map((line) => `${file}: ${line.trim()}`),
+  );
   assert.deepEqual(broken, []);
 });
 
@@ -90,9 +132,9 @@ test("SQL stands in store.ts files and in store/ only", () => {
 });
 
 test("no file is called by what it is not", () => {
-  const broken = files
-    .map((file) => relative(src, file))
-    .filter((file) => /(^|\/)(utils?|helpers?|misc|common-utils)(\.ts|\/)|[-_.]v\d+\.ts$/.test(file));
+  const broken = [...files.map((file) => relative(src, file)), ...consoleFiles].filter((file) =>
+    /(^|\/)(utils?|helpers?|misc|common-utils)(\.[jt]s|\/)|[-_.]v\d+\.[jt]s$/.test(file),
+  );
   assert.deepEqual(broken, []);
 });
 

@@ -20,6 +20,7 @@ import { createGuesses } from "./guesses.ts";
 import { createFinder, type Route } from "./mount.ts";
 import { checkHeaders, checkHost, isLoopback, keyOf, targetOf } from "./request.ts";
 import { keepAliveMs, sendEvents } from "./sse.ts";
+import { consolePolicy, type StaticFiles } from "./static.ts";
 
 export interface ServerParts {
   config: Config;
@@ -32,6 +33,8 @@ export interface ServerParts {
   count: (route: string, status: number) => void;
   /** Pages by their path, served to anyone; each is rendered on its first request. */
   pages: Readonly<Record<string, Page>>;
+  /** The console's files, served to anyone: they hold nothing of the appliance's. */
+  files: StaticFiles;
 }
 
 export interface Page {
@@ -261,11 +264,30 @@ const askForKey = ({ authenticate, routes }: ServerParts) => {
   };
 };
 
-/** Our pages load nothing from other origins and send nothing to them. */
+/** Our pages have no scripts, and load nothing. */
 const pagePolicy =
-  "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const answer = ({ routes, pages, admit, log, config }: ServerParts) => {
+function answerFile(ctx: Ctx, file: NonNullable<ReturnType<StaticFiles["get"]>>): void {
+  if (ctx.method !== "GET" && ctx.method !== "HEAD") {
+    ctx.set("allow", "GET, HEAD");
+    throw new Failure("method_not_allowed");
+  }
+  const { type, content, etag } = file();
+  ctx.set({
+    etag,
+    // Browsers ask each time, so that an upgrade is seen at once; the answer is empty while nothing changed.
+    "cache-control": "no-cache",
+    "content-security-policy": consolePolicy,
+    "cross-origin-opener-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+  });
+  ctx.type = type;
+  if (ctx.req.headers["if-none-match"] === etag) ctx.status = 304;
+  else ctx.body = content;
+}
+
+const answer = ({ routes, pages, files, admit, log, config }: ServerParts) => {
   const stallMs = config.stallSeconds * 1000;
   /** Rendered pages as bytes, so that they are not encoded for each request. */
   const rendered = new Map<string, Buffer>();
@@ -280,6 +302,13 @@ const answer = ({ routes, pages, admit, log, config }: ServerParts) => {
       ctx.type = type;
       ctx.set({ "content-security-policy": pagePolicy, "referrer-policy": "no-referrer" });
       ctx.body = page;
+      return;
+    }
+    const file = files.get(target.path);
+    if (file) {
+      ctx.state.route = "console";
+      ctx.state.isWatched = true;
+      answerFile(ctx, file);
       return;
     }
     const { route, params, allowed } = find(ctx.method, target.path);

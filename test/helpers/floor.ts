@@ -33,6 +33,7 @@ export async function testFloor<Name extends string>(
     admit: () => {},
     count: () => {},
     pages: { "/openapi.json": { type: "application/json", render: () => "{}" } },
+    files: new Map(),
     routes: mount(endpoints, handlers, {
       bodyBytes,
       modelBytes: 1 << 20,

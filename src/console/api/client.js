@@ -1,0 +1,228 @@
+// The console's client: calls the operations of operations.js with the key of this browser session.
+import { forgetKey, keyOfSession } from "../shell/session.js";
+import { operations } from "./operations.js";
+
+/** @import { CallInput, Detail, Name, Replies, ServerEvent } from "./types.d.ts" */
+
+/** A refusal by the API, with what a person needs to go on. */
+export class ApiError extends Error {
+	/**
+	 * @param {number} status
+	 * @param {{ message?: string, code?: string, hint?: string, request_id?: string }} error
+	 * @param {Detail[]} details
+	 */
+	constructor(status, error, details) {
+		super(error.message ?? `HTTP ${status}`);
+		this.status = status;
+		this.code = error.code ?? "";
+		this.hint = error.hint ?? "";
+		this.requestId = error.request_id ?? "";
+		this.details = details;
+	}
+}
+
+/** @param {number} status @param {string} text */
+function errorOf(status, text) {
+	try {
+		const { error = {}, detail } = JSON.parse(text);
+		return new ApiError(status, error, Array.isArray(detail) ? detail : []);
+	} catch {
+		return new ApiError(status, {}, []);
+	}
+}
+
+/** @param {Name} name @param {CallInput} input */
+export function pathOf(name, { params = {}, query = {} } = {}) {
+	const path = operations[name][1].replace(/\{(\w+)\}/g, (_, one) => encodeURIComponent(params[one] ?? ""));
+	const asked = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+	return asked.length === 0 ? path : `${path}?${new URLSearchParams(asked.map(([key, value]) => [key, String(value)]))}`;
+}
+
+/** @param {Name} name @param {CallInput} input @param {Record<string, string>} [headers] */
+async function send(name, input, headers = {}) {
+	const [method, , once] = operations[name];
+	const key = keyOfSession();
+	const response = await fetch(pathOf(name, input), {
+		method,
+		headers: {
+			...(key === null ? {} : { authorization: `Bearer ${key}` }),
+			...(input.body === undefined ? {} : { "content-type": "application/json" }),
+			...(once && input.onceKey !== undefined ? { "idempotency-key": input.onceKey } : {}),
+			...headers,
+		},
+		...(input.body === undefined ? {} : { body: JSON.stringify(input.body) }),
+		...(input.signal === undefined ? {} : { signal: input.signal }),
+	});
+	if (response.ok) return response;
+	// A key that was revoked meanwhile; the shell asks for another.
+	if (response.status === 401 && key !== null && key === keyOfSession() && name !== "access_claim") forgetKey();
+	throw errorOf(response.status, await response.text());
+}
+
+/**
+ * @template {Name} N
+ * @param {N} name
+ * @param {CallInput} [input]
+ * @returns {Promise<Replies[N]>}
+ */
+export async function call(name, input = {}) {
+	return (await send(name, input)).json();
+}
+
+/** The answer as text, where it is no JSON. @param {Name} name @param {CallInput} [input] */
+export async function callText(name, input = {}) {
+	return (await send(name, input)).text();
+}
+
+/**
+ * Every page of a list, one request after another.
+ * @template {Name} N
+ * @template T
+ * @param {N} name
+ * @param {(reply: Replies[N]) => T[]} rowsOf
+ * @param {CallInput} [input]
+ * @returns {Promise<T[]>}
+ */
+export async function callAll(name, rowsOf, input = {}) {
+	const limit = 100;
+	/** @type {T[]} */
+	const rows = [];
+	for (;;) {
+		const page = rowsOf(await call(name, { ...input, query: { ...input.query, limit, offset: rows.length } }));
+		rows.push(...page);
+		if (page.length < limit) return rows;
+	}
+}
+
+/** Saves an answer as a file. @param {Name} name @param {CallInput} input @param {string} fileName */
+export async function download(name, input, fileName) {
+	const url = URL.createObjectURL(await (await send(name, input)).blob());
+	const link = Object.assign(document.createElement("a"), { href: url, download: fileName });
+	link.click();
+	setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+/**
+ * The events of one streamed answer.
+ * @param {Name} name
+ * @param {CallInput} input
+ * @param {Record<string, string>} [headers]
+ * @returns {AsyncGenerator<ServerEvent>}
+ */
+export async function* stream(name, input, headers = {}) {
+	const response = await send(name, input, { accept: "text/event-stream", ...headers });
+	yield* eventsOf(/** @type {ReadableStream<Uint8Array<ArrayBuffer>>} */ (response.body));
+}
+
+/**
+ * Events from after `lastId` on. A stream that breaks is taken up after the last event that arrived.
+ * @param {Name} name
+ * @param {CallInput} input
+ * @param {string} [lastId]
+ * @returns {AsyncGenerator<ServerEvent>}
+ */
+export async function* events(name, input, lastId = "") {
+	let last = lastId;
+	for (let broken = 0; ; ) {
+		try {
+			for await (const event of stream(name, input, last === "" ? {} : { "last-event-id": last })) {
+				if (event.id !== "") last = event.id;
+				broken = 0;
+				yield event;
+			}
+			return;
+		} catch (error) {
+			if (error instanceof ApiError || input.signal?.aborted) throw error;
+			broken++;
+			await new Promise((resolve) => setTimeout(resolve, Math.min(30_000, 500 * 2 ** broken)));
+			if (input.signal?.aborted) return;
+		}
+	}
+}
+
+/** @param {ReadableStream<Uint8Array<ArrayBuffer>>} body @returns {AsyncGenerator<ServerEvent>} */
+async function* eventsOf(body) {
+	const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+	let rest = "";
+	try {
+		for (;;) {
+			const { done, value } = await reader.read();
+			if (done) return;
+			const blocks = (rest + value).split("\n\n");
+			rest = blocks.pop() ?? "";
+			for (const block of blocks) {
+				const lines = block.split("\n");
+				const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trimStart());
+				const id =
+					lines
+						.find((line) => line.startsWith("id:"))
+						?.slice(3)
+						.trim() ?? "";
+				if (data.length > 0) yield { id, data: data.join("\n") };
+			}
+		}
+	} finally {
+		reader.cancel().catch(() => {});
+	}
+}
+
+/**
+ * Uploads one file and says how much has been sent; fetch cannot.
+ * @template {Name} N
+ * @param {N} name
+ * @param {File} file
+ * @param {{ onProgress?: (share: number) => void, signal?: AbortSignal, query?: CallInput["query"] }} [options]
+ * @returns {Promise<Replies[N]>}
+ */
+export function upload(name, file, { onProgress = () => {}, signal, query = {} } = {}) {
+	const { promise, resolve, reject } = Promise.withResolvers();
+	const request = new XMLHttpRequest();
+	request.open("POST", pathOf(name, { query }));
+	request.setRequestHeader("authorization", `Bearer ${keyOfSession()}`);
+	if (operations[name][2]) request.setRequestHeader("idempotency-key", onceKey());
+	request.upload.onprogress = ({ loaded, total }) => onProgress(loaded / total);
+	request.onload = () => {
+		if (request.status < 300) resolve(JSON.parse(request.responseText));
+		else reject(errorOf(request.status, request.responseText));
+	};
+	request.onerror = () => reject(new TypeError("network"));
+	request.onabort = () => reject(new DOMException("aborted", "AbortError"));
+	signal?.addEventListener("abort", () => request.abort(), { once: true });
+	const form = new FormData();
+	form.append("file", file, file.name);
+	request.send(form);
+	return promise;
+}
+
+/** Hexadecimal, as `crypto.randomUUID` is there only on pages that came over TLS or from this machine. */
+export const onceKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/** Whether the appliance knows a key. A key of few scopes is refused here, but known. @param {string} key */
+export async function isKnownKey(key) {
+	const response = await fetch(pathOf("keys_list", { query: { limit: 1 } }), {
+		headers: { authorization: `Bearer ${key}` },
+	});
+	if (response.ok || response.status === 403) return true;
+	if (response.status === 401) return false;
+	throw errorOf(response.status, await response.text());
+}
+
+/**
+ * Null where the API refuses with one of these statuses: where there is nothing yet, or the key may not see it.
+ * @template T
+ * @param {Promise<T>} asked
+ * @param {...number} statuses
+ * @returns {Promise<T | null>}
+ */
+export const orNull = (asked, ...statuses) =>
+	asked.catch((error) => {
+		if (error instanceof ApiError && statuses.includes(error.status)) return null;
+		throw error;
+	});
+
+/** @param {{ signal?: AbortSignal }} view */
+export async function alignedModels({ signal }) {
+	const rowsOf = (/** @type {Replies["models_aligned"]} */ reply) => reply.domain_aligned_models;
+	// Without any model the API answers 404.
+	return (await orNull(callAll("models_aligned", rowsOf, { signal }), 403, 404)) ?? [];
+}

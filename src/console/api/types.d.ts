@@ -1,0 +1,30 @@
+// Types of the API for the console's modules: the contract's, under the names of the OpenAPI document.
+import type { Reply } from "../../contract/endpoint.ts";
+import type { Contract } from "../../contract/index.ts";
+
+type NameOf<N> = N extends `${infer Group}.${infer Rest}` ? `${Group}_${Rest}` : never;
+
+export type Replies = { [N in keyof Contract as NameOf<N>]: Reply<Contract[N]> };
+export type Name = keyof Replies;
+
+export interface CallInput {
+	params?: Record<string, string>;
+	/** Undefined and empty values are left out. */
+	query?: Record<string, string | number | boolean | undefined | null>;
+	body?: object;
+	signal?: AbortSignal;
+	/** Of one action of the user: what is sent again with it is done once. */
+	onceKey?: string;
+}
+
+export interface ServerEvent {
+	id: string;
+	data: string;
+}
+
+/** One line of an error's `detail`. */
+export interface Detail {
+	loc: (string | number)[];
+	msg: string;
+	type: string;
+}

@@ -1,0 +1,106 @@
+// The console: its frame, the key, and the screen that the address names.
+import { append, fill, h } from "./parts/dom.js";
+import { chooseLanguage, currentLanguage, languages, t } from "./shell/language.js";
+import { createRouter, placeOf } from "./shell/router.js";
+import { forgetKey, keyOfSession, session } from "./shell/session.js";
+import { showFirstKey, showSignIn } from "./shell/sign-in.js";
+import { startTheme, toggleTheme } from "./shell/theme.js";
+
+/** @import { TextKey } from "./shell/language.js" */
+
+/** Screens in the order of the work, each loaded when it is first shown. */
+const groups = {
+	start: { home: () => import("./screens/home.js") },
+	data: { documents: () => import("./screens/documents.js"), benchmarks: () => import("./screens/benchmarks.js") },
+	training: {
+		alignments: () => import("./screens/alignments.js"),
+		"auto-align": () => import("./screens/auto-align.js"),
+	},
+	results: { models: () => import("./screens/models.js"), evaluations: () => import("./screens/evaluations.js") },
+	use: { playground: () => import("./screens/playground.js"), agents: () => import("./screens/agents.js") },
+	operation: { keys: () => import("./screens/keys.js"), system: () => import("./screens/system.js") },
+};
+const screens = Object.assign({}, ...Object.values(groups));
+
+const navigation = h("nav", { "aria-label": t("nav.label"), id: "navigation" });
+for (const [group, members] of Object.entries(groups))
+	append(
+		navigation,
+		h("p", { class: "nav-group", "aria-hidden": "true" }, t(/** @type {TextKey} */ (`nav.group.${group}`))),
+		h(
+			"ul",
+			{},
+			Object.keys(members).map((name) => h("li", {}, linkTo(name))),
+		),
+	);
+
+/** @param {string} name */
+function linkTo(name) {
+	return h("a", { href: `#/${name}`, "data-screen": name }, t(/** @type {TextKey} */ (`nav.${name}`)));
+}
+
+const main = h("main", { id: "main", tabindex: "-1" });
+const menu = h("button", { type: "button", class: "menu", "aria-expanded": "false", "aria-controls": "navigation" }, t("nav.menu"));
+menu.addEventListener("click", () => openMenu(menu.getAttribute("aria-expanded") !== "true"));
+navigation.addEventListener("keydown", ({ key }) => {
+	if (key !== "Escape") return;
+	openMenu(false);
+	menu.focus();
+});
+
+/** @param {boolean} open */
+function openMenu(open) {
+	menu.setAttribute("aria-expanded", String(open));
+	document.body.classList.toggle("menu-open", open);
+}
+
+const language = h(
+	"select",
+	{ "aria-label": t("shell.language"), onchange: () => chooseLanguage(/** @type {"en" | "de"} */ (language.value)) },
+	Object.entries(languages).map(([value, text]) => h("option", { value, lang: value, selected: value === currentLanguage() }, text)),
+);
+const signOut = h("button", { type: "button", onclick: forgetKey }, t("shell.forget"));
+const skip = h("a", { class: "skip", href: "#main" }, t("shell.skip"));
+// A link to #main would be read as a screen's address.
+skip.addEventListener("click", (event) => {
+	event.preventDefault();
+	main.focus();
+});
+document.documentElement.lang = currentLanguage();
+fill(
+	document.body,
+	skip,
+	h(
+		"header",
+		{ class: "bar" },
+		menu,
+		h("a", { class: "brand", href: "#/home" }, "plumbline"),
+		h("span", { class: "bar-end" }, language, h("button", { type: "button", onclick: toggleTheme }, t("shell.theme")), signOut),
+	),
+	navigation,
+	main,
+	h("div", { id: "announcements", "aria-live": "polite" }),
+);
+
+const router = createRouter(main, screens, (shown) => {
+	openMenu(false);
+	for (const one of navigation.querySelectorAll("a"))
+		if (one.dataset.screen === shown) one.setAttribute("aria-current", "page");
+		else one.removeAttribute("aria-current");
+});
+
+function showWhatMay() {
+	const isSignedIn = keyOfSession() !== null;
+	document.body.classList.toggle("signed-in", isSignedIn);
+	navigation.hidden = menu.hidden = signOut.hidden = !isSignedIn;
+	router.stop();
+	if (isSignedIn) router.start();
+	else if (location.pathname === "/first-key" && location.hash.length > 1) showFirstKey(main, location.hash.slice(1));
+	else showSignIn(main);
+}
+
+startTheme();
+session.addEventListener("change", showWhatMay);
+// A first-key link that is opened with a key in the session leads home, and the token leaves the address.
+if (keyOfSession() !== null && !(placeOf(location.hash).screen in screens)) history.replaceState(null, "", "/");
+showWhatMay();

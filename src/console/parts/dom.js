@@ -1,0 +1,43 @@
+// Makes elements. Text is always a text node: what a document, a model or a user said is never read as HTML.
+
+/** @typedef {Node | string | number | null | undefined | false | readonly Child[]} Child lists may be nested */
+/** @typedef {Record<string, unknown>} Props */
+
+/** Set as properties, because as attributes they would only be first values. */
+const properties = new Set(["value", "checked", "disabled", "selected", "indeterminate", "open", "hidden", "htmlFor"]);
+
+/**
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Props} [props] `on…` are listeners; null, undefined and false leave a prop out
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function h(tag, props = {}, ...children) {
+	const element = document.createElement(tag);
+	for (const [name, value] of Object.entries(props)) {
+		if (value === null || value === undefined || value === false) continue;
+		if (name.startsWith("on")) element.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
+		else if (properties.has(name)) Object.assign(element, { [name]: value });
+		else element.setAttribute(name, value === true ? "" : String(value));
+	}
+	append(element, ...children);
+	return element;
+}
+
+/** @param {Element} element @param {...Child} children */
+export function append(element, ...children) {
+	for (const child of children)
+		if (Array.isArray(child)) append(element, ...child);
+		else if (typeof child === "number") element.append(String(child));
+		else if (child instanceof Node || typeof child === "string") element.append(child);
+}
+
+/** @param {Element} element @param {...Child} children */
+export function fill(element, ...children) {
+	element.replaceChildren();
+	append(element, ...children);
+}
+
+let ids = 0;
+export const newId = () => `id${++ids}`;

@@ -1,0 +1,113 @@
+// Forms: labelled fields, errors beside the field that they are about, one submission at a time.
+import { ApiError } from "../api/client.js";
+import { fill, h, newId } from "./dom.js";
+import { failure } from "./states.js";
+
+/** @import { Child } from "./dom.js" */
+/**
+ * @typedef {object} Field
+ * @property {string} name of the API's field
+ * @property {string} label
+ * @property {"text" | "number" | "textarea" | "select" | "checkbox" | "password" | "checks" | "file" | "datetime-local"} [type]
+ * @property {string} [hint]
+ * @property {string | number | boolean | null} [value]
+ * @property {boolean} [required]
+ * @property {{ value: string, text: string, chosen?: boolean }[]} [options]
+ * @property {Record<string, string | number | boolean>} [more] attributes
+ */
+/** @typedef {Record<string, string | number | boolean | string[] | File[] | undefined>} Values */
+
+/**
+ * @param {Field[]} fields
+ * @param {{ submit: string, onSubmit: (values: Values) => Promise<unknown>, actions?: Child[], kind?: string }} options
+ */
+export function form(fields, { submit, onSubmit, actions = [], kind = "primary" }) {
+	const errors = h("div", {});
+	const button = h("button", { class: kind }, submit);
+	const made = fields.map((field) => ({ field, ...control(field) }));
+	const element = h(
+		"form",
+		{ novalidate: false },
+		made.map(({ row }) => row),
+		errors,
+		h("p", { class: "actions" }, button, actions),
+	);
+	element.addEventListener("submit", async (event) => {
+		event.preventDefault();
+		fill(errors);
+		for (const { error } of made) fill(error);
+		button.disabled = true;
+		try {
+			await onSubmit(Object.fromEntries(made.map(({ field, read }) => [field.name, read()])));
+		} catch (thrown) {
+			const details = thrown instanceof ApiError ? thrown.details : [];
+			for (const { loc, msg } of details) made.find(({ field }) => loc.includes(field.name))?.error.append(msg);
+			fill(errors, failure(thrown));
+			errors.scrollIntoView({ block: "nearest" });
+		}
+		button.disabled = false;
+	});
+	return element;
+}
+
+/** @param {Field} field */
+function control(field) {
+	const { name, label, type = "text", hint, value, required = false, options = [], more = {} } = field;
+	const id = newId();
+	const error = h("p", { class: "field-error", id: `${id}-error`, "aria-live": "polite" });
+	const about = [hint && `${id}-hint`, `${id}-error`].filter(Boolean).join(" ");
+	const shared = { id, name, required, "aria-describedby": about, ...more };
+	const hintLine = hint && h("p", { class: "hint", id: `${id}-hint` }, hint);
+	if (type === "checks") return checks(field, error, hintLine);
+	if (type === "checkbox") {
+		const input = h("input", { ...shared, type, checked: value === true });
+		const row = h("div", { class: "field check" }, input, h("label", { for: id }, label), hintLine, error);
+		return { row, error, read: () => input.checked };
+	}
+	const input = inputOf(type, { ...shared, value }, options);
+	const row = h("div", { class: "field" }, h("label", { for: id }, label), input, hintLine, error);
+	const read = () => {
+		if (type === "file") {
+			const { files } = /** @type {HTMLInputElement} */ (input);
+			return [...(files ?? [])];
+		}
+		const text = input.value.trim();
+		if (text === "") return undefined;
+		return type === "number" ? Number(text) : text;
+	};
+	return { row, error, read };
+}
+
+/** @param {NonNullable<Field["type"]>} type @param {Record<string, unknown>} props @param {NonNullable<Field["options"]>} options */
+function inputOf(type, props, options) {
+	if (type === "textarea") return h("textarea", { rows: 3, ...props });
+	if (type !== "select") return h("input", { autocomplete: "off", ...props, type });
+	const { value, ...rest } = props;
+	const made = options.map((one) => h("option", { value: one.value, selected: one.chosen === true || one.value === value }, one.text));
+	return h("select", rest, made);
+}
+
+/** Several of a list, with a box to find and to take all. @param {Field} field @param {HTMLElement} error @param {Child} hintLine */
+function checks({ name, label, options = [] }, error, hintLine) {
+	const boxes = options.map(({ value, text, chosen }) => {
+		const input = h("input", { type: "checkbox", name, value, checked: chosen !== false });
+		return { input, row: h("label", { class: "check" }, input, " ", text) };
+	});
+	const all = h("input", { type: "checkbox", checked: boxes.every(({ input }) => input.checked), "aria-label": label });
+	all.addEventListener("change", () => {
+		for (const { input } of boxes) input.checked = all.checked;
+	});
+	const row = h(
+		"fieldset",
+		{ class: "field" },
+		h("legend", {}, options.length > 3 && all, ` ${label}`),
+		h(
+			"div",
+			{ class: "checks" },
+			boxes.map((box) => box.row),
+		),
+		hintLine,
+		error,
+	);
+	return { row, error, read: () => boxes.filter(({ input }) => input.checked).map(({ input }) => input.value) };
+}

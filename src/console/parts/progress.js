@@ -1,0 +1,32 @@
+// How far long work is, and how long it will take.
+import { duration, number, t, word } from "../shell/language.js";
+import { h } from "./dom.js";
+
+/**
+ * @typedef {object} Detail
+ * @property {string} phase
+ * @property {number} done
+ * @property {number | null} total
+ * @property {string} unit
+ * @property {number | null} rate
+ * @property {number | null} seconds_left
+ */
+
+/** @param {string} label @param {number | null} share from 0 to 1; null while it is not known */
+export const bar = (label, share) =>
+	h("progress", { "aria-label": label, max: 1, ...(share === null ? {} : { value: Math.min(1, share) }) });
+
+/** @param {Detail | null | undefined} detail */
+export function detailText(detail) {
+	if (!detail) return "";
+	const { phase, done, total, unit, seconds_left } = detail;
+	const counted = total === null ? `${number(done)} ${unit}` : `${number(done)} / ${number(total)} ${unit}`;
+	const left = seconds_left === null ? "" : ` · ${t("progress.left", { time: duration(seconds_left) })}`;
+	return `${word("phase", phase)}: ${counted}${left}`;
+}
+
+/** @param {string} label @param {Detail | null | undefined} detail @param {number} [percentDone] */
+export function progress(label, detail, percentDone) {
+	const share = percentDone !== undefined ? percentDone / 100 : detail?.total ? detail.done / detail.total : null;
+	return h("div", { class: "progress" }, bar(label, share), h("p", { class: "small" }, detailText(detail)));
+}

@@ -1,0 +1,79 @@
+// What the events of a run add up to. It is kept for the browser's session with the id of its last event, so that after a reload
+// only newer events are asked for.
+
+/**
+ * @typedef {object} RunEvent
+ * @property {number} seq
+ * @property {string} at
+ * @property {string} kind
+ * @property {string} phase
+ * @property {number} [step]
+ * @property {Record<string, number | string | null>} [metrics]
+ * @property {string} [message]
+ * @property {number} [done]
+ * @property {number | null} [total]
+ * @property {string} [unit]
+ * @property {number | null} [rate]
+ * @property {number | null} [seconds_left]
+ */
+/** @typedef {{ step: number, score: number, low: number, high: number, n: number }} Check */
+
+/**
+ * @typedef {object} RunLog
+ * @property {string} lastId
+ * @property {Record<number, number>} losses by step: after a resumption the last value of a step counts
+ * @property {Record<number, Check>} checks by step
+ * @property {{ phase: string, at: string }[]} phases in the order in which they began
+ * @property {{ at: string, kind: string, phase: string, message: string }[]} notes
+ * @property {import("./progress.js").Detail | null} progress
+ * @property {number | null} tokensPerSecond
+ */
+
+/** @param {string} id @returns {RunLog} */
+export function restoreLog(id) {
+	const kept = sessionStorage.getItem(`run.${id}`);
+	if (kept !== null) return JSON.parse(kept);
+	return { lastId: "", losses: {}, checks: {}, phases: [], notes: [], progress: null, tokensPerSecond: null };
+}
+
+/** @param {string} id @param {RunLog} log */
+export function keepLog(id, log) {
+	try {
+		sessionStorage.setItem(`run.${id}`, JSON.stringify(log));
+	} catch {
+		// The browser's room is full; after a reload the events are read from the first one.
+		sessionStorage.removeItem(`run.${id}`);
+	}
+}
+
+/** Kinds of events that are told in their own words. */
+const told = new Set(["decision", "warning", "resumed", "paused", "continued", "stopped", "failed", "done"]);
+
+/** @param {RunLog} log @param {RunEvent} event */
+export function addEvent(log, event) {
+	const { kind, phase, at, step = 0, metrics = {}, message } = event;
+	log.lastId = String(event.seq);
+	if (log.phases.at(-1)?.phase !== phase) log.phases.push({ phase, at });
+	if (kind === "step" && typeof metrics.loss === "number") {
+		log.losses[step] = metrics.loss;
+		if (typeof metrics.tokens_per_second === "number") log.tokensPerSecond = metrics.tokens_per_second;
+	}
+	if (kind === "check" && typeof metrics.score === "number") {
+		const [low, high, n] = [metrics.low, metrics.high, metrics.n].map(Number);
+		log.checks[step] = { step, score: metrics.score, low: low ?? 0, high: high ?? 100, n: n ?? 0 };
+	}
+	if (typeof event.done === "number") {
+		const { done, total = null, unit = "", rate = null, seconds_left = null } = event;
+		log.progress = { phase, done, total, unit, rate, seconds_left };
+	}
+	if (told.has(kind)) log.notes.push({ at, kind, phase, message: message ?? "" });
+}
+
+/** Mean of the losses so far, the older ones counting less, so that the trend can be seen. @param {number[]} losses */
+export function smoothed(losses) {
+	let mean = losses[0] ?? 0;
+	return losses.map((loss) => {
+		mean = 0.9 * mean + 0.1 * loss;
+		return mean;
+	});
+}

@@ -1,0 +1,121 @@
+// How far a model's confidence scores can be trusted: the reliability diagram, and what a threshold would let through.
+import { lineChart } from "../parts/chart.js";
+import { fill, h, newId } from "../parts/dom.js";
+import { facts, section } from "../parts/page.js";
+import { notice } from "../parts/states.js";
+import { number, points, t, when } from "../shell/language.js";
+
+/** @import { Replies } from "../api/types.d.ts" */
+/** @typedef {Replies["models_confidence"]} Confidence */
+
+/** @param {Confidence} confidence @param {AbortSignal} signal */
+export function confidenceOf(confidence, signal) {
+	const { calibrated, reason, n, date, statistics, reliability, risk_coverage, prior, drift } = confidence;
+	const said = calibrated
+		? notice("good", h("p", {}, t("confidence.calibrated", { n: number(n), when: when(date) })))
+		: notice("warn", h("p", {}, `${t("confidence.uncalibrated")} ${reason ?? ""}`), h("p", { class: "small" }, prior.about));
+	const figure = (/** @type {number | null} */ value) => (value === null ? "–" : number(value, 3));
+	return section(
+		t("confidence.title"),
+		said,
+		h(
+			"div",
+			{ class: "columns" },
+			reliability.length > 0 && h("div", {}, h("h3", {}, t("confidence.reliability")), reliabilityOf(reliability, signal)),
+			risk_coverage.length > 0 && h("div", {}, h("h3", {}, t("confidence.risk")), thresholdOf(confidence, signal)),
+		),
+		facts([
+			[t("confidence.accuracy"), statistics.accuracy === null ? "–" : `${points(100 * statistics.accuracy)} %`],
+			["AUROC", figure(statistics.auroc)],
+			[t("confidence.ece"), figure(statistics.calibration_error)],
+			[t("confidence.chance"), statistics.perfect_calibration_error ? figure(statistics.perfect_calibration_error.p95) : "–"],
+			["Brier", figure(statistics.brier)],
+			[t("confidence.drift"), drift.reason ?? t("confidence.driftn", { n: number(drift.n) })],
+		]),
+	);
+}
+
+/** @param {Confidence["reliability"]} bins @param {AbortSignal} signal */
+function reliabilityOf(bins, signal) {
+	const chart = lineChart(
+		t("confidence.reliability"),
+		{
+			x: t("confidence.score"),
+			range: [0, 100],
+			band: [4, 3],
+			lines: [
+				{ label: t("confidence.ideal"), color: "muted", dashed: true },
+				{ label: t("confidence.accuracy"), color: "accent", dots: true },
+				{ label: t("field.low"), color: "muted", hidden: true },
+				{ label: t("field.high"), color: "muted", hidden: true },
+			],
+		},
+		signal,
+	);
+	const sorted = [...bins].sort((a, b) => a.score - b.score);
+	const x = sorted.map(({ score }) => score);
+	chart.show(
+		[x, x, sorted.map((one) => one.accuracy), sorted.map((one) => one.accuracy_low), sorted.map((one) => one.accuracy_high)],
+		t("confidence.reliability.words"),
+	);
+	return chart.element;
+}
+
+/** The curve, and a slider over its thresholds. @param {Confidence} confidence @param {AbortSignal} signal */
+function thresholdOf({ risk_coverage, threshold }, signal) {
+	const curve = [...risk_coverage].sort((a, b) => a.coverage - b.coverage);
+	const chart = lineChart(
+		t("confidence.risk"),
+		{
+			x: t("confidence.coverage"),
+			lines: [
+				{ label: t("confidence.error"), color: "accent" },
+				{ label: t("confidence.threshold"), color: "second", dots: true },
+			],
+		},
+		signal,
+	);
+	const id = newId();
+	const told = h("output", { for: id });
+	const slider = h("input", { id, type: "range", min: 0, max: 100, step: 1, value: threshold?.threshold ?? 50 });
+	const draw = () => {
+		const wanted = Number(slider.value);
+		// The curve has the thresholds at which something changes; between two of them the higher one accepts the same answers.
+		const point = curve.filter((one) => one.threshold >= wanted).at(-1) ?? {
+			coverage: 0,
+			error: 0,
+			n: 0,
+			threshold: 100,
+		};
+		chart.show(
+			[curve.map((one) => one.coverage), curve.map((one) => one.error), curve.map((one) => (one === point ? one.error : null))],
+			t("confidence.risk.words"),
+		);
+		fill(
+			told,
+			t("confidence.at", {
+				threshold: wanted,
+				coverage: points(point.coverage),
+				error: points(point.error),
+				n: number(point.n),
+			}),
+		);
+		slider.setAttribute("aria-valuetext", told.textContent ?? "");
+	};
+	slider.addEventListener("input", draw);
+	draw();
+	const suggestion = threshold
+		? t("confidence.suggested", {
+				threshold: threshold.threshold,
+				coverage: points(threshold.coverage),
+				bound: points(threshold.error_bound),
+			})
+		: t("confidence.nothreshold");
+	return h(
+		"div",
+		{},
+		chart.element,
+		h("div", { class: "field" }, h("label", { for: id }, t("confidence.threshold")), slider, h("p", { class: "hint" }, told)),
+		h("p", { class: "small" }, suggestion),
+	);
+}

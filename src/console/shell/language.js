@@ -1,0 +1,85 @@
+// Texts and figures in the language of the user: English first, German second. Each language is one file under texts/.
+/** @typedef {keyof typeof import("../texts/en.js").en} TextKey */
+/** @typedef {"en" | "de"} Language */
+
+const name = "plumbline.language";
+
+/** Own names, so that everyone finds their language. @type {Record<Language, string>} */
+export const languages = { en: "English", de: "Deutsch" };
+
+/** @returns {Language} */
+export function currentLanguage() {
+	const chosen = localStorage.getItem(name) ?? navigator.language.slice(0, 2);
+	return chosen === "de" ? "de" : "en";
+}
+
+/** @param {Language} language */
+export function chooseLanguage(language) {
+	localStorage.setItem(name, language);
+	location.reload();
+}
+
+const language = currentLanguage();
+const texts = language === "de" ? (await import("../texts/de.js")).de : (await import("../texts/en.js")).en;
+const plural = new Intl.PluralRules(language);
+
+/**
+ * The text of a key. `{name}` is replaced by the value of that name. Of "one|many" the first is used where `n` is one.
+ * @param {TextKey} key
+ * @param {Record<string, string | number>} [values]
+ */
+export function t(key, values = {}) {
+	const [one, many = one] = texts[key].split("|");
+	const text = /** @type {string} */ (plural.select(Number(values.n ?? 0)) === "one" ? one : many);
+	return text.replace(/\{(\w+)\}/g, (_, field) => {
+		const value = values[field] ?? "";
+		return typeof value === "number" ? number(value) : value;
+	});
+}
+
+/** The text of a key made of a word of the API, or the word itself where there is none. @param {string} key @param {string} word */
+export function word(key, word) {
+	const known = /** @type {Record<string, string>} */ (texts);
+	return known[`${key}.${word}`] ?? word;
+}
+
+/** @param {number} value @param {number} [digits] of the fraction, at most */
+export function number(value, digits = 0) {
+	return new Intl.NumberFormat(language, { maximumFractionDigits: digits }).format(value);
+}
+
+/** @param {number | null | undefined} value out of 100 @param {number} [digits] */
+export function points(value, digits = 1) {
+	if (value === null || value === undefined) return "–";
+	return new Intl.NumberFormat(language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
+}
+
+/** @param {number} value from 0 to 1 @param {number} [digits] */
+export const percent = (value, digits = 0) =>
+	new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: digits }).format(value);
+
+/** @param {number} bytes */
+export function bytes(bytes) {
+	const units = ["B", "kB", "MB", "GB", "TB"];
+	let value = bytes;
+	let unit = 0;
+	for (; value >= 1000 && unit < units.length - 1; unit++) value /= 1000;
+	return `${number(value, value < 10 && unit > 0 ? 1 : 0)} ${units[unit]}`;
+}
+
+/** @param {string | null | undefined} iso */
+export function when(iso) {
+	if (!iso) return "–";
+	const date = new Date(iso);
+	return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(date);
+}
+
+/** @param {number} seconds */
+export function duration(seconds) {
+	if (seconds < 90) return t("time.seconds", { n: Math.round(seconds) });
+	if (seconds < 5400) return t("time.minutes", { n: Math.round(seconds / 60) });
+	return t("time.hours", { hours: number(seconds / 3600, 1) });
+}
+
+/** @param {{ score: number, low: number, high: number } | null | undefined} score */
+export const interval = (score) => (score ? `${points(score.score)} (${points(score.low)}–${points(score.high)})` : "–");

@@ -1,0 +1,82 @@
+// The place after the # names the screen: #/documents, #/documents/document_1?…. The key is never part of it.
+import { fill } from "../parts/dom.js";
+import { failure, loading } from "../parts/states.js";
+
+/**
+ * What a screen is given.
+ * @typedef {object} View
+ * @property {HTMLElement} place it fills
+ * @property {string | null} id of the one thing it shows
+ * @property {URLSearchParams} query
+ * @property {AbortSignal} signal aborted when another screen is shown
+ * @property {(error: unknown) => void} fail shows an error above the screen
+ * @property {() => Promise<void>} reload shows the screen anew
+ */
+/** @typedef {{ show: (view: View) => Promise<void> }} Screen */
+
+/** @param {string} hash */
+export function placeOf(hash) {
+	const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");
+	const [screen = "", id] = path.split("/");
+	return { screen: screen || "home", id: id ? decodeURIComponent(id) : null, query: new URLSearchParams(query) };
+}
+
+/**
+ * @param {HTMLElement} place
+ * @param {Record<string, () => Promise<Screen>>} screens
+ * @param {(screen: string) => void} onShown
+ */
+export function createRouter(place, screens, onShown) {
+	let leaving = new AbortController();
+
+	/** @param {boolean} isMove the user went there, so the focus follows */
+	async function show(isMove) {
+		leaving.abort();
+		const controller = new AbortController();
+		leaving = controller;
+		const { signal } = controller;
+		const { screen, id, query } = placeOf(location.hash);
+		const load = screens[screen] ?? screens.home;
+		const inner = document.createElement("div");
+		const errors = document.createElement("div");
+		inner.append(loading());
+		fill(place, errors, inner);
+		onShown(screen);
+		const fail = (/** @type {unknown} */ error) => {
+			if (signal.aborted) return;
+			fill(errors, failure(error));
+			errors.scrollIntoView({ block: "nearest" });
+		};
+		try {
+			const module = await /** @type {() => Promise<Screen>} */ (load)();
+			await module.show({ place: inner, id, query, signal, fail, reload: () => show(false) });
+		} catch (error) {
+			if (signal.aborted) return;
+			fill(
+				inner,
+				failure(error, () => void show(false)),
+			);
+		}
+		if (isMove && !signal.aborted) {
+			place.querySelector("h1")?.focus({ preventScroll: true });
+			scrollTo(0, 0);
+		}
+	}
+
+	const onMove = () => void show(true);
+	return {
+		start() {
+			addEventListener("hashchange", onMove);
+			void show(false);
+		},
+		stop() {
+			removeEventListener("hashchange", onMove);
+			leaving.abort();
+		},
+	};
+}
+
+/** @param {string} hash */
+export function go(hash) {
+	location.hash = hash;
+}

@@ -1,0 +1,60 @@
+// Asks for the API key; on a new appliance, makes the first one.
+import { ApiError, call, isKnownKey } from "../api/client.js";
+import { fill, h } from "../parts/dom.js";
+import { form } from "../parts/form.js";
+import { code, head } from "../parts/page.js";
+import { t } from "./language.js";
+import { rememberKey } from "./session.js";
+
+/** @param {HTMLElement} place */
+export function showSignIn(place) {
+	fill(
+		place,
+		head(t("signin.title"), { lead: t("signin.lead") }),
+		form([{ name: "key", label: t("signin.key"), type: "password", required: true, hint: t("signin.hint") }], {
+			submit: t("signin.submit"),
+			async onSubmit({ key }) {
+				if (!(await isKnownKey(String(key)))) throw new ApiError(401, { message: t("signin.wrong"), hint: t("signin.hint") }, []);
+				rememberKey(String(key));
+			},
+		}),
+	);
+}
+
+/**
+ * Behind the link that `serve` prints. The token is in the link's fragment, so that no server and no log sees it.
+ * @param {HTMLElement} place
+ * @param {string} token
+ */
+export function showFirstKey(place, token) {
+	const field = { name: "user", label: t("claim.user"), required: true };
+	const more = { pattern: "[A-Za-z0-9][A-Za-z0-9._@\\-]{0,99}", autocomplete: "username" };
+	fill(
+		place,
+		head(t("claim.title"), { lead: t("claim.lead") }),
+		form([{ ...field, more }], {
+			submit: t("claim.submit"),
+			async onSubmit({ user }) {
+				const { key } = await call("access_claim", { body: { token, user } });
+				history.replaceState(null, "", "/first-key");
+				showMade(place, key);
+			},
+		}),
+	);
+}
+
+/** @param {HTMLElement} place @param {string} key */
+function showMade(place, key) {
+	const open = () => {
+		history.replaceState(null, "", "/");
+		rememberKey(key);
+	};
+	fill(
+		place,
+		head(t("claim.made"), { lead: t("claim.keep") }),
+		code(key, t("signin.key")),
+		h("p", {}, t("claim.shell")),
+		code(`export PLUMBLINE_KEY=${key}`, t("claim.shell")),
+		h("p", { class: "actions" }, h("button", { type: "button", class: "primary", onclick: open }, t("claim.open"))),
+	);
+}

@@ -1,0 +1,127 @@
+// The console's files as the appliance serves them: to anyone, of a fixed list, with a strict policy; and what they hold.
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { installation } from "../../src/base/config.ts";
+import { contract, interfaceVersion } from "../../src/contract/index.ts";
+import { renderClientModule } from "../../src/http/client-module.ts";
+import { renderOpenApi } from "../../src/http/openapi.ts";
+import { type TestHouse, testHouse } from "../helpers/house.ts";
+import { rawGet } from "../helpers/raw.ts";
+
+const folder = join(installation, "src/console");
+
+let it: TestHouse;
+before(async () => {
+  it = await testHouse();
+});
+after(() => it.close());
+
+test("each file has its type, an ETag, and a policy without inline scripts or other origins", async () => {
+  const types: Record<string, RegExp> = {
+    "/": /^text\/html/,
+    "/first-key": /^text\/html/,
+    "/console/main.js": /^text\/javascript/,
+    "/console/style.css": /^text\/css/,
+    "/console/icon.svg": /^image\/svg\+xml/,
+    "/console/uplot.js": /^text\/javascript/,
+    "/console/texts/de.js": /^text\/javascript/,
+  };
+  for (const [path, type] of Object.entries(types)) {
+    const response = await fetch(it.url + path);
+    assert.equal(response.status, 200, path);
+    assert.match(response.headers.get("content-type")!, type, path);
+    const policy = response.headers.get("content-security-policy")!;
+    assert.match(policy, /^default-src 'self';/);
+    assert.doesNotMatch(policy, /unsafe|https?:|\*/);
+    assert.equal(response.headers.get("x-content-type-options"), "nosniff");
+    const etag = response.headers.get("etag")!;
+    const again = await fetch(it.url + path, { headers: { "if-none-match": etag } });
+    assert.deepEqual([again.status, await again.text()], [304, ""], path);
+    const head = await fetch(it.url + path, { method: "HEAD" });
+    assert.deepEqual([head.status, head.headers.get("etag"), await head.text()], [200, etag, ""], path);
+  }
+});
+
+test("no other file is served, however its path is written", async () => {
+  const host = `Host: ${new URL(it.url).host}`;
+  const paths = [
+    "/console/",
+    "/console/tsconfig.json",
+    "/console/api/types.d.ts",
+    "/console/../main.ts",
+    "/console/%2e%2e/main.ts",
+    "/console/..%2fmain.ts",
+    "/console//main.js",
+    "/console/main.js%00",
+    "/console/MAIN.js",
+    "//console/main.js",
+    "/console/__proto__",
+    "/index.html",
+  ];
+  for (const path of paths) {
+    const { status, body } = await rawGet(it.url, path, [host]);
+    assert.equal(status, 404, path);
+    assert.equal(JSON.parse(body).error.code, "unknown_path", path);
+  }
+  const posted = await fetch(it.url, { method: "POST", body: "{}" });
+  assert.deepEqual([posted.status, posted.headers.get("allow")], [405, "GET, HEAD"]);
+});
+
+test("the scripts and styles that a browser may load, in one language, are at most 250 kB", async () => {
+  const paths = [...served(".js"), ...served(".css")]
+    .filter((name) => name !== "texts/en.js")
+    .map((name) => `/console/${name}`);
+  const sizes = await Promise.all(
+    [...paths, "/console/uplot.js", "/console/uplot.css"].map(
+      async (path) => (await (await fetch(it.url + path)).bytes()).length,
+    ),
+  );
+  const bytes = sizes.reduce((sum, one) => sum + one, 0);
+  assert.ok(bytes <= 250_000, `${bytes} bytes`);
+});
+
+test("the client is the one that the OpenAPI document makes", () => {
+  const made = renderClientModule(renderOpenApi(contract, interfaceVersion));
+  assert.equal(readFileSync(join(folder, "api/operations.js"), "utf8"), made, "npm run client writes it anew");
+});
+
+test("both languages have the same texts, with the same values in them", async () => {
+  const { en } = (await import("../../src/console/texts/en.js" as string)) as { en: Record<string, string> };
+  const { de } = (await import("../../src/console/texts/de.js" as string)) as { de: Record<string, string> };
+  assert.deepEqual(Object.keys(de).sort(), Object.keys(en).sort());
+  const valuesIn = (text: string): string[] => [...new Set(text.match(/\{\w+\}/g) ?? [])].sort();
+  for (const [key, text] of Object.entries(en)) assert.deepEqual(valuesIn(de[key]!), valuesIn(text), key);
+});
+
+test("every text that is asked for is there, and every one that is there is asked for", async () => {
+  const { en } = (await import("../../src/console/texts/en.js" as string)) as { en: Record<string, string> };
+  const code = served(".js")
+    .filter((name) => !name.startsWith("texts/"))
+    .map((name) => readFileSync(join(folder, name), "utf8"))
+    .join("\n");
+  const asked = new Set([...code.matchAll(/\bt\(\s*"([^"]+)"/g)].map(([, key]) => key!));
+  assert.deepEqual(
+    [...asked].filter((key) => !(key in en)),
+    [],
+  );
+  // Words of the API, and texts whose key is put together.
+  const groups = [...code.matchAll(/\bword\("(\w+)"/g), ...code.matchAll(/`([\w.]+)\.\$\{/g)].map(
+    ([, group]) => group!,
+  );
+  const unasked = Object.keys(en).filter(
+    (key) => !asked.has(key) && !groups.some((group) => key.startsWith(`${group}.`)),
+  );
+  assert.deepEqual(unasked, []);
+});
+
+test("every module that one imports is there", () => {
+  for (const name of served(".js"))
+    for (const [, target] of readFileSync(join(folder, name), "utf8").matchAll(/(?:from |import\()"(\.[^"]+\.js)"/g))
+      assert.ok(existsSync(join(folder, name, "..", target!)), `${name} imports ${target}`);
+});
+
+function served(extension: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(extension));
+}
