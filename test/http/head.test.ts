@@ -154,7 +154,7 @@ describe("targets and methods", () => {
     ["GET", "/api/v3/documents/%zz", 400],
     ["GET", `/api/v3/documents/${"x".repeat(201)}`, 422],
     ["GET", "/API/v3/documents", 404],
-    ["GET", "/", 404],
+    ["GET", "/nothing", 404],
     ["PUT", documents, 405],
     ["TRACE", documents, 405],
     ["OPTIONS", documents, 405],
