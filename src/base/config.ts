@@ -256,6 +256,10 @@ export const settings = {
     "PLUMBLINE_WEBHOOK_SECRETS",
     "What they are signed with, whsec_ and 24 to 64 bytes as base64: one for all those URLs or, by comma, one each in their order.",
   ),
+  traces: url(
+    "PLUMBLINE_TRACES",
+    "URL of an OpenTelemetry collector that traces are sent to, as OTLP over HTTP: http://host:4318/v1/traces; empty: none, and nothing leaves.",
+  ),
   uploadBytes: whole("PLUMBLINE_UPLOAD_BYTES", 64 * MiB, 1, GiB, "Most bytes of one uploaded file."),
   modelBytes: whole("PLUMBLINE_MODEL_BYTES", 64 * GiB, 1, Number.MAX_SAFE_INTEGER, "Most bytes of one uploaded model."),
   uploadFiles: whole("PLUMBLINE_UPLOAD_FILES", 100, 1, 10_000, "Most files of one upload."),
@@ -354,7 +358,7 @@ export const environmentOf = (config: Config): Record<string, string> =>
   Object.fromEntries(
     (Object.keys(settings) as (keyof Config)[])
       // A run opens no connections, so it does not need the keys and secrets for them.
-      .filter((key) => !["key", "upstreamKeys", "webhooks", "webhookSecrets"].includes(key))
+      .filter((key) => !["key", "upstreamKeys", "webhooks", "webhookSecrets", "traces"].includes(key))
       .map((key) => [settings[key].name, String(config[key])]),
   );
 
