@@ -546,6 +546,15 @@ async function enter(config: Config): Promise<Lock> {
     lock.release();
     throw new Failure("restore_unfinished");
   }
+  if (existsSync(at.upgrading)) {
+    // An upgrade that is alive starts this process itself.
+    const upgrade = tryLock(at.upgrading);
+    upgrade?.release();
+    if (upgrade !== null) {
+      lock.release();
+      throw new Failure("upgrade_unfinished");
+    }
+  }
   for (const name of await readdir(at.uploads)) await rm(join(at.uploads, name), { recursive: true, force: true });
   return lock;
 }

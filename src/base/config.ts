@@ -394,6 +394,8 @@ export const places = (data: string) => ({
   uploads: join(data, "uploads"),
   /** Exists while a restore into the folder is under way. */
   restoring: join(data, "restoring.json"),
+  /** Exists while the database may be of either version of an upgrade; held by the process that upgrades. */
+  upgrading: join(data, "upgrading"),
 });
 
 /** Paths of files named by their hash, relative to `blobs` and `models`. */

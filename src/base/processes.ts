@@ -71,6 +71,28 @@ export function startProcess(
   };
 }
 
+/**
+ * Starts a process that outlives this one, such as an appliance that no service manager starts. It inherits nothing but
+ * `env`; what it says is appended to the file `log`.
+ */
+export function startDetached(
+  command: string,
+  args: string[],
+  options: { cwd: string; env: Record<string, string>; log: number; uid: number; gid: number },
+): { pid: number; ended: Promise<Ended> } {
+  const { cwd, env, log, uid, gid } = options;
+  // Only root may become somebody else.
+  const identity = process.getuid?.() === 0 ? { uid, gid } : {};
+  const child = spawn(command, args, { cwd, env, detached: true, stdio: ["ignore", log, log], ...identity });
+  const ended = new Promise<Ended>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (code, signal) => resolve({ code, signal }));
+  });
+  ended.catch(() => {});
+  child.unref();
+  return { pid: child.pid ?? -1, ended };
+}
+
 /** Runs one of our TypeScript or JavaScript files with this Node executable. nodeFlags come before the script. */
 export function startNode(
   script: string,
