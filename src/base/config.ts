@@ -327,10 +327,15 @@ export const settings = {
 
 export type Config = Readonly<{ [K in keyof typeof settings]: ReturnType<(typeof settings)[K]["parse"]> }>;
 
+const executableName = "PLUMBLINE_EXECUTABLE";
+
+/** A release's executable, which says so when it hands over to what it has unpacked; null where a tree runs. */
+export const ownExecutable = (): string | null => process.env[executableName] ?? null;
+
 /** Reads and checks the settings. Throws config_invalid, which names every bad one and every unknown PLUMBLINE_ name. */
 export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
   const problems: string[] = [];
-  const known = new Set<string>(Object.values(settings).map((setting) => setting.name));
+  const known = new Set<string>([...Object.values(settings).map((setting) => setting.name), executableName]);
   for (const name of Object.keys(environment))
     if (name.startsWith("PLUMBLINE_") && !known.has(name)) problems.push(`${name}: unknown setting`);
   const values: Record<string, unknown> = {};

@@ -47,7 +47,7 @@ test("an upgrade goes through, or comes back; what is no newer program is refuse
     const cases: [string, string, number][] = [
       [join(folder, "none"), "file_missing", exitCodes.failure.code],
       [text, "program_invalid", exitCodes.usage.code],
-      ["/bin/true", "program_invalid", exitCodes.usage.code],
+      ["/usr/bin/true", "program_invalid", exitCodes.usage.code],
       [other, "program_invalid", exitCodes.usage.code],
       [old, "upgrade_refused", exitCodes.failure.code],
       [older, "upgrade_refused", exitCodes.failure.code],

@@ -4,6 +4,7 @@ import { Failure } from "../../base/errors.ts";
 import { finish, startProcess } from "../../base/processes.ts";
 import { sleep } from "../../base/time.ts";
 import { addressOf } from "../connection.ts";
+import { asService } from "./account.ts";
 import type { Installation, Layout } from "./layout.ts";
 import { configOf, type Started } from "./service.ts";
 
@@ -51,8 +52,9 @@ async function healthAt(address: string): Promise<{ version: string | null; said
 }
 
 /** Has the new program check the data folder. Throws upgrade_failed. */
-export async function checkData({ data }: Installation, at: Layout): Promise<void> {
-  const child = startProcess(at.program, ["verify", data, "--quick", "--json"], { cwd: "/" });
+export async function checkData(installed: Installation, at: Layout): Promise<void> {
+  const { data } = installed;
+  const child = startProcess(at.program, ["verify", data, "--quick", "--json"], await asService(installed));
   const done = await finish(child, { timeoutMs: 3_600_000, maxBytes: 16 << 20 });
   if (done.code === 0) return;
   const said = done.stderr.trim() || problemsIn(done.stdout);

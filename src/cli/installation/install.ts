@@ -4,8 +4,9 @@ import { dirname, join, relative, resolve } from "node:path";
 import { places } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, writeFileDurably } from "../../base/files.ts";
+import type { Account } from "../../base/processes.ts";
 import { versionsInstalled } from "../../base/versions.ts";
-import { type Account, findAccount } from "./account.ts";
+import { findAccount } from "./account.ts";
 import {
   currentVersionIn,
   defaults,
@@ -38,7 +39,7 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
   const before = await readInstallation(at);
   const user = wanted.user ?? before?.user ?? defaults.user;
   const data = wanted.data ?? before?.data ?? defaults.data;
-  const program = await ownProgram();
+  const program = ownProgram();
   const { version } = await versionsInstalled();
   await refuseOther({ user, data }, version, before, at);
   const installed: Installation = {

@@ -19,8 +19,6 @@ export interface Journal {
   format: 1;
   from: string;
   to: string;
-  /** The new program's file. */
-  file: string;
   reached: Reached;
   /** Whether the service ran, and is to run again in the end. */
   was_running: boolean;

@@ -28,7 +28,7 @@ export interface Installation {
 export const systemPlaces = {
   environment: "/etc/plumbline/plumbline.env",
   unit: "/etc/systemd/system/plumbline.service",
-  /** Caches of the service: compiled code, and what a program in one file unpacks to. Made by systemd. */
+  /** Compiled code of the service. Made by systemd. */
   cache: "/var/cache/plumbline",
 };
 
@@ -49,6 +49,8 @@ export function layout(prefix: string) {
     undoProgram: join(library, "undo/plumbline"),
     /** Held by the process that upgrades. */
     lock: join(library, "upgrade.lock"),
+    /** A program whose version is not known yet. */
+    incoming: join(library, "incoming"),
     versionFolder: (version: string) => join(library, version),
     programOf: (version: string) => join(library, version, "plumbline"),
   };

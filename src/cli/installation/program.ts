@@ -1,38 +1,34 @@
 // A program of plumbline as a file: asking it for its version, comparing versions, and putting it where it runs from.
 import { chmod, copyFile, lstat, mkdir, open, readlink, realpath, rename, rm, stat, symlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { installation } from "../../base/config.ts";
+import { installation, ownExecutable } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, sha256OfFile, syncFolder, temporaryName } from "../../base/files.ts";
 import { finish, startProcess } from "../../base/processes.ts";
+import type { AsService } from "./account.ts";
 
 /** A program in one file may have to unpack itself first. */
 const limits = { timeoutMs: 120_000, maxBytes: 1 << 20 };
 const semantic = /^(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?$/;
 
-/** The file of the program that is running now. */
-export async function ownProgram(): Promise<string> {
-  const launcher = join(installation, "bin/plumbline");
-  return (await stat(launcher).catch(() => null)) ? launcher : process.execPath;
-}
+/** The file of the program that is running now: a release's executable, or the launcher of this tree. */
+export const ownProgram = (): string => ownExecutable() ?? join(installation, "bin/plumbline");
 
 /** Version of a program, told by itself. Throws program_invalid. */
-export async function versionOf(file: string): Promise<string> {
-  const version = (await answerOf(file, "--version")).trim();
+export async function versionOf(file: string, by: AsService): Promise<string> {
+  const version = (await answerOf(file, "--version", by)).trim();
   if (!semantic.test(version)) throw invalidProgram(file, `its --version says «${version.slice(0, 60)}»`);
   return version;
 }
 
 /** Many programs answer with a version; only plumbline has its name in its help. Throws program_invalid. */
-export async function refuseStranger(file: string): Promise<void> {
-  if (!(await answerOf(file, "--help")).startsWith("Usage: plumbline ")) throw invalidProgram(file, "it is another");
+export async function refuseStranger(file: string, by: AsService): Promise<void> {
+  if (!(await answerOf(file, "--help", by)).startsWith("Usage: plumbline "))
+    throw invalidProgram(file, "it is another");
 }
 
-async function answerOf(file: string, option: string): Promise<string> {
-  const found = await stat(file).catch(() => null);
-  if (!found) throw new Failure("file_missing", `There is no file ${file}`);
-  if (!found.isFile()) throw invalidProgram(file, "it is no file");
-  const done = await finish(startProcess(file, [option]), limits).catch((error: Error) => {
+async function answerOf(file: string, option: string, by: AsService): Promise<string> {
+  const done = await finish(startProcess(file, [option], by), limits).catch((error: Error) => {
     throw invalidProgram(file, error.message);
   });
   if (done.code === 0) return done.stdout;
@@ -96,9 +92,16 @@ export async function isPlaced(file: string, place: string): Promise<boolean> {
   }
 }
 
-/** Copies a program to its place, or links to it where it needs its tree. The name appears last, when all is written. */
+/**
+ * Copies a program to its place, or links to it where it needs its tree. The name appears last, when all is written.
+ * Throws file_missing, program_invalid.
+ */
 export async function placeProgram(file: string, place: string): Promise<void> {
-  await mkdir(dirname(place), { recursive: true, mode: 0o755 });
+  const found = await stat(file).catch(() => null);
+  if (!found) throw new Failure("file_missing", `There is no file ${file}`);
+  if (!found.isFile()) throw invalidProgram(file, "it is no file");
+  // Whatever the umask: the service's user runs what is there.
+  if ((await mkdir(dirname(place), { recursive: true })) !== undefined) await chmod(dirname(place), 0o755);
   if (await isOfTree(file)) return linkDurably(await realpath(file), place);
   const temporary = temporaryName(place);
   try {

@@ -9,7 +9,7 @@ import { isErrno } from "../../base/files.ts";
 import { tryLock } from "../../base/lock.ts";
 import { startDetached } from "../../base/processes.ts";
 import { sleep } from "../../base/time.ts";
-import { findAccount } from "./account.ts";
+import { asService } from "./account.ts";
 import type { Installation, Layout } from "./layout.ts";
 import { command, succeeds } from "./steps.ts";
 
@@ -77,12 +77,11 @@ function processService(installed: Installation, at: Layout): Service {
     },
     async start() {
       if (isHeld(data)) return { problem: async () => null };
-      const account = await findAccount(installed.user);
-      if (!account) throw new Failure("install_failed", `There is no user ${installed.user}`);
+      const { as, cwd } = await asService(installed);
       const log = openSync(join(at.library, "serve.log"), "a", 0o600);
       try {
         const env = { ...inheritedPath, ...settingsOf(installed) };
-        const child = startDetached(at.program, ["serve"], { cwd: "/", env, log, ...account });
+        const child = startDetached(at.program, ["serve"], { as, cwd, env, log });
         let ended: string | null = null;
         child.ended.then(
           ({ code, signal }) => {

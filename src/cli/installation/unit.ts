@@ -16,7 +16,7 @@ StartLimitIntervalSec=0
 Type=exec
 User=${user}
 EnvironmentFile=${environment}
-Environment=XDG_CACHE_HOME=${systemPlaces.cache} NODE_COMPILE_CACHE=${systemPlaces.cache}/compiled
+Environment=NODE_COMPILE_CACHE=${systemPlaces.cache}/compiled
 # An upgrade that was cut off is undone before anything runs. One that is under way is left alone.
 ExecStartPre=-+/bin/sh -c 'test ! -e ${at.journal} || exec ${at.undoProgram} upgrade --undo --prefix ${at.prefix}'
 ExecStart=${at.program} serve

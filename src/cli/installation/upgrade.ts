@@ -3,13 +3,14 @@
 // While the database may be of either version, `upgrading` lies in the data folder, so that no appliance starts on it that the
 // upgrade has not started; that holds whether the upgrade is alive or was killed.
 import { chown, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { places } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
-import { isErrno, syncFolder } from "../../base/files.ts";
+import { isErrno, renameDurably, syncFolder } from "../../base/files.ts";
 import { type Lock, tryLock } from "../../base/lock.ts";
 import { checkPlaces, makeBackup, openFolderTarget, runsUnderWay } from "../../domain/backups/index.ts";
 import { schemaVersion } from "../../store/snapshot.ts";
-import { findAccount } from "./account.ts";
+import { asService, findAccount } from "./account.ts";
 import { bringDatabaseBack, forgetCopy, isMigrated, keepDatabase } from "./database.ts";
 import { awaitHealth, checkData } from "./health.ts";
 import { endJournal, type Journal, readJournal, type Step, steps, writeJournal } from "./journal.ts";
@@ -39,25 +40,39 @@ export const beginUpgrade = (file: string, backup: string | undefined, options: 
     const { data } = upgrade.installed;
     const from = await currentVersionIn(options.prefix);
     if (from === null) throw new Failure("not_installed", `${options.prefix.current} leads to no version`);
-    const to = await versionOf(file);
-    await refuseStranger(file);
-    const order = compareVersions(to, from);
-    if (order === 0) throw new Failure("upgrade_refused", `Version ${to} is installed already`);
-    if (order < 0) throw new Failure("upgrade_refused", `Version ${to} is older than ${from}, which is installed`);
     const place = backup ?? upgradeBackup(data);
     await checkPlaces(data, place);
+    const to = await receive(file, from, upgrade.installed, options.prefix);
     const runs = await runsUnderWay(data);
     if (runs > 0)
       options.tell(
         `${runs === 1 ? "A run is" : `${runs} runs are`} under way: interrupted, and resumed from the last checkpoint`,
       );
     return upgrade.goOn({
-      ...({ format: 1, from, to, file, reached: "begun", backup: place } as const),
+      ...({ format: 1, from, to, reached: "begun", backup: place } as const),
       was_running: await upgrade.service.isRunning(),
       schema: schemaVersion(places(data).database),
       begun_at: new Date().toISOString(),
     });
   });
+
+/** Takes a program in, and returns its version. Throws upgrade_refused, program_invalid, file_missing. */
+async function receive(file: string, from: string, installed: Installation, at: Layout): Promise<string> {
+  const program = join(at.incoming, "plumbline");
+  try {
+    await placeProgram(file, program);
+    const by = await asService(installed);
+    const to = await versionOf(program, by);
+    await refuseStranger(program, by);
+    const order = compareVersions(to, from);
+    if (order === 0) throw new Failure("upgrade_refused", `Version ${to} is installed already`);
+    if (order < 0) throw new Failure("upgrade_refused", `Version ${to} is older than ${from}, which is installed`);
+    return to;
+  } catch (error) {
+    await rm(at.incoming, { recursive: true, force: true });
+    throw error;
+  }
+}
 
 /** Goes on with an upgrade that was cut off, forwards or back. Throws as beginUpgrade does. */
 export const resumeUpgrade = (options: UpgradeOptions) =>
@@ -155,13 +170,11 @@ class Upgrade {
 
   /** Each leads to the state it is named after, and can be done twice. */
   readonly #steps: Record<Step, (journal: Journal) => Promise<void>> = {
-    placed: async ({ file, from, to }) => {
-      this.#options.tell(`placing version ${to}`);
+    placed: async ({ from, to }) => {
       await linkDurably(from, this.#at.undo);
-      const place = this.#at.programOf(to);
-      await placeProgram(file, place);
-      const placed = await versionOf(place);
-      if (placed !== to) throw new Error(`the file is of version ${placed} by now, not ${to}`);
+      if (!(await stat(this.#at.incoming).catch(() => null))) return;
+      await rm(this.#at.versionFolder(to), { recursive: true, force: true });
+      await renameDurably(this.#at.incoming, this.#at.versionFolder(to));
     },
     backed_up: async ({ backup, from }) => {
       this.#options.tell(`backing up to ${backup}`);
@@ -221,7 +234,8 @@ class Upgrade {
       if (was_running) await this.#startAgain(from);
       await this.#unmark();
     }
-    await rm(this.#at.versionFolder(to), { recursive: true, force: true });
+    for (const folder of [this.#at.versionFolder(to), this.#at.incoming])
+      await rm(folder, { recursive: true, force: true });
     await rm(this.#at.undo, { force: true });
     await endJournal(this.#at);
   }
