@@ -26,8 +26,10 @@ function lackingIn(db: Database.Database): Index[] {
 }
 
 export function missingIndexes(path: string): string[] {
-  const db = new Database(path, { readonly: true, timeout: 10_000 });
+  // A connection that may only read would leave the files of its log behind.
+  const db = new Database(path, { fileMustExist: true, timeout: 10_000 });
   try {
+    db.pragma("query_only = ON");
     return lackingIn(db).map(({ name }) => name);
   } finally {
     db.close();
@@ -36,7 +38,7 @@ export function missingIndexes(path: string): string[] {
 
 /** Makes them, and returns their names. Throws where rows break what a unique index promises. */
 export function makeMissingIndexes(path: string): string[] {
-  const db = new Database(path, { timeout: 10_000 });
+  const db = new Database(path, { fileMustExist: true, timeout: 10_000 });
   try {
     const lacking = lackingIn(db);
     db.transaction(() => {
