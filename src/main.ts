@@ -11,6 +11,7 @@ import type { Log } from "./base/log.ts";
 import { createMetrics } from "./base/metrics.ts";
 import { startNode } from "./base/processes.ts";
 import { type Clock, sleep, systemClock } from "./base/time.ts";
+import { openTraces } from "./base/traces.ts";
 import { trainerVersion, versionsInstalled } from "./base/versions.ts";
 import type { Caller, Reply } from "./contract/endpoint.ts";
 import { type Contract, contract, interfaceVersion } from "./contract/index.ts";
@@ -118,6 +119,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   const store = openStore(at.database, { onIoError: onFatal });
   const ballast = createBallast({ path: at.ballast, bytes: ballastBytes, freeDisk: config.freeDisk, log });
   const queue = createQueue({ store, clock, log });
+  const traces = await openTraces(config.traces, { version: installed.version, log });
   const metrics = createMetrics({ ...installed, database: at.database, freeDisk: config.freeDisk });
   const gpu = createGpu({ memoryBytes: config.memory, gpuBytes: config.gpuMemory, threads: config.threads });
   const generator = parts.generator ?? createGenerator({ config, log, gpu, watchLoad: (id) => models.watchLoad(id) });
@@ -203,6 +205,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     onlyBase: models.onlyBase,
     listModels: models.servable,
     metrics,
+    traces,
     lease: (ref) => models.lease(ref, "request"),
   });
   const evaluationRows = prepareEvaluations(store);
@@ -296,6 +299,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     sealedOf: (benchmarkId) => benchmarks.items(benchmarkId).filter(({ split }) => split === "sealed"),
     queue,
     executor,
+    traces,
     prover,
     clock,
     log,
@@ -429,6 +433,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     authenticate: access.authenticate,
     admit: access.admit,
     count: metrics.request,
+    traces,
     pages: {
       "/openapi.json": { type: "application/json", render: () => JSON.stringify(describeApi()) },
       "/docs": { type: "text/html", render: () => renderDocs(describeApi()) },
@@ -460,7 +465,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   async function settle(): Promise<void> {
     await ballast.look();
     await alignments.tidy();
-    runner = createRunner({ queue, log, workers: { align, evaluate, generate: make, ...models.workers } });
+    runner = createRunner({ queue, log, traces, workers: { align, evaluate, generate: make, ...models.workers } });
     const unfinished = (what: string) => (error: unknown) => log("error", "start.unfinished", { what, error });
     await models.importStarter(config.starterModel).catch(unfinished("starter model"));
     await models.redeployAtStart().catch(unfinished("redeployment"));
@@ -508,6 +513,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       // Runs end first; they resume from their last checkpoint at the next start.
       await Promise.all([runner?.stop(), executor.close()]);
       await generator.dispose();
+      await traces.close();
       await Promise.all([documents, benchmarks, grading, prover, ballast, webhooks].map((room) => room.close()));
       store.close();
     },
@@ -539,6 +545,15 @@ async function enter(config: Config): Promise<Lock> {
   if (existsSync(at.restoring)) {
     lock.release();
     throw new Failure("restore_unfinished");
+  }
+  if (existsSync(at.upgrading)) {
+    // An upgrade that is alive starts this process itself.
+    const upgrade = tryLock(at.upgrading);
+    upgrade?.release();
+    if (upgrade !== null) {
+      lock.release();
+      throw new Failure("upgrade_unfinished");
+    }
   }
   for (const name of await readdir(at.uploads)) await rm(join(at.uploads, name), { recursive: true, force: true });
   return lock;

@@ -100,6 +100,7 @@ const onlyIn: [RegExp, RegExp][] = [
   [/^@huggingface\/jinja$/, /^engine\/chat-format\.ts$/],
   [/^commander$/, /^cli\//],
   [/^prom-client$/, /^base\/metrics\.ts$/],
+  [/^@opentelemetry\//, /^base\/collector\.ts$/],
 ];
 
 test("of a run the appliance knows its folder alone, and the folder nothing of the run", () => {

@@ -256,6 +256,10 @@ export const settings = {
     "PLUMBLINE_WEBHOOK_SECRETS",
     "What they are signed with, whsec_ and 24 to 64 bytes as base64: one for all those URLs or, by comma, one each in their order.",
   ),
+  traces: url(
+    "PLUMBLINE_TRACES",
+    "URL of an OpenTelemetry collector that traces are sent to, as OTLP over HTTP: http://host:4318/v1/traces; empty: none, and nothing leaves.",
+  ),
   uploadBytes: whole("PLUMBLINE_UPLOAD_BYTES", 64 * MiB, 1, GiB, "Most bytes of one uploaded file."),
   modelBytes: whole("PLUMBLINE_MODEL_BYTES", 64 * GiB, 1, Number.MAX_SAFE_INTEGER, "Most bytes of one uploaded model."),
   uploadFiles: whole("PLUMBLINE_UPLOAD_FILES", 100, 1, 10_000, "Most files of one upload."),
@@ -323,10 +327,15 @@ export const settings = {
 
 export type Config = Readonly<{ [K in keyof typeof settings]: ReturnType<(typeof settings)[K]["parse"]> }>;
 
+const executableName = "PLUMBLINE_EXECUTABLE";
+
+/** A release's executable, which says so when it hands over to what it has unpacked; null where a tree runs. */
+export const ownExecutable = (): string | null => process.env[executableName] ?? null;
+
 /** Reads and checks the settings. Throws config_invalid, which names every bad one and every unknown PLUMBLINE_ name. */
 export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
   const problems: string[] = [];
-  const known = new Set<string>(Object.values(settings).map((setting) => setting.name));
+  const known = new Set<string>([...Object.values(settings).map((setting) => setting.name), executableName]);
   for (const name of Object.keys(environment))
     if (name.startsWith("PLUMBLINE_") && !known.has(name)) problems.push(`${name}: unknown setting`);
   const values: Record<string, unknown> = {};
@@ -354,7 +363,7 @@ export const environmentOf = (config: Config): Record<string, string> =>
   Object.fromEntries(
     (Object.keys(settings) as (keyof Config)[])
       // A run opens no connections, so it does not need the keys and secrets for them.
-      .filter((key) => !["key", "upstreamKeys", "webhooks", "webhookSecrets"].includes(key))
+      .filter((key) => !["key", "upstreamKeys", "webhooks", "webhookSecrets", "traces"].includes(key))
       .map((key) => [settings[key].name, String(config[key])]),
   );
 
@@ -390,6 +399,8 @@ export const places = (data: string) => ({
   uploads: join(data, "uploads"),
   /** Exists while a restore into the folder is under way. */
   restoring: join(data, "restoring.json"),
+  /** Exists while the database may be of either version of an upgrade; held by the process that upgrades. */
+  upgrading: join(data, "upgrading"),
 });
 
 /** Paths of files named by their hash, relative to `blobs` and `models`. */

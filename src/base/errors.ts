@@ -261,6 +261,35 @@ export const failures = {
     "A restore into this data folder was cut off",
     "Run the same `plumbline restore` again, which goes on from there; or empty the folder.",
   ),
+  not_root: row(403, "Only root may do this", "Run it as root, or see what it would do with --dry-run."),
+  not_installed: row(404, "There is no installation", "`plumbline install` makes one; --prefix says where it is."),
+  installed_already: row(
+    409,
+    "Another version is installed",
+    "Replace it with `plumbline upgrade FILE`, or remove it first with `plumbline uninstall`, which keeps the data.",
+  ),
+  install_failed: row(
+    500,
+    "A step of the installation failed",
+    "The message says which and why; run the same command again, and what is done already is left alone.",
+  ),
+  program_invalid: row(422, "The file is no program of plumbline", "Name the file of a release of plumbline."),
+  upgrade_refused: row(
+    409,
+    "The upgrade is refused",
+    "Only a newer version can replace the one that is installed; an older one needs a backup that it made.",
+  ),
+  upgrade_failed: row(
+    500,
+    "The upgrade failed, and the old version is back",
+    "The message says what happened; the service's log has more.",
+  ),
+  upgrade_unfinished: row(
+    409,
+    "An upgrade was cut off",
+    "Finish it with `plumbline upgrade --resume`, or put the old version back with `plumbline upgrade --undo`.",
+  ),
+  upgrade_locked: row(409, "Another upgrade is under way", "Wait for its end.", true),
   backup_locked: row(409, "Another backup or restore uses this folder", "Wait for its end.", true),
   backup_invalid: row(422, "It is no sound backup", "`plumbline verify` names what does not fit; use another one."),
   backup_incomplete: row(

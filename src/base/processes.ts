@@ -44,14 +44,25 @@ function environment(extra: Record<string, string>): Record<string, string> {
   return { ...env, ...extra };
 }
 
+/** A user of the machine. */
+export interface Account {
+  uid: number;
+  gid: number;
+}
+
+/** Only root may become somebody else; anybody else stays who they are. */
+const identityOf = (as: Account | undefined): Partial<Account> =>
+  as !== undefined && process.getuid?.() === 0 ? { uid: as.uid, gid: as.gid } : {};
+
 export function startProcess(
   command: string,
   args: string[],
-  options: { cwd?: string; env?: Record<string, string> } = {},
+  options: { cwd?: string; env?: Record<string, string>; as?: Account } = {},
 ): Child {
   const child = spawn(command, args, {
     stdio: ["pipe", "pipe", "pipe"],
     env: environment(options.env ?? {}),
+    ...identityOf(options.as),
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
   });
   const ended = new Promise<Ended>((resolve, reject) => {
@@ -69,6 +80,26 @@ export function startProcess(
     ended,
     kill: (signal = "SIGTERM") => void child.kill(signal),
   };
+}
+
+/**
+ * Starts a process that outlives this one, such as an appliance that no service manager starts. It inherits nothing but
+ * `env`; what it says is appended to the file `log`.
+ */
+export function startDetached(
+  command: string,
+  args: string[],
+  options: { cwd: string; env: Record<string, string>; log: number; as: Account },
+): { pid: number; ended: Promise<Ended> } {
+  const { cwd, env, log, as } = options;
+  const child = spawn(command, args, { cwd, env, detached: true, stdio: ["ignore", log, log], ...identityOf(as) });
+  const ended = new Promise<Ended>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (code, signal) => resolve({ code, signal }));
+  });
+  ended.catch(() => {});
+  child.unref();
+  return { pid: child.pid ?? -1, ended };
 }
 
 /** Runs one of our TypeScript or JavaScript files with this Node executable. nodeFlags come before the script. */

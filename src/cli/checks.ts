@@ -9,7 +9,7 @@ import { freeBytes, isErrno } from "../base/files.ts";
 import { tryLock } from "../base/lock.ts";
 import { createLog } from "../base/log.ts";
 import { findGpus } from "./gpu.ts";
-import { leftoversIn, openToOthers, whileNobodyServes } from "./mend.ts";
+import { lackingIn, leftoversIn, openToOthers, whileNobodyServes } from "./mend.ts";
 import { bytesText } from "./output.ts";
 
 export interface Check {
@@ -44,6 +44,7 @@ export async function checkMachine(config: Config): Promise<Check[]> {
     await checkDisk(config),
     await checkPermissions(config),
     await checkLeftovers(config),
+    await checkParts(config),
     await checkPort(config),
     await checkClock(),
     await checkGpu(trainer.noGpu),
@@ -167,6 +168,25 @@ async function checkLeftovers(config: Config): Promise<Check> {
   const found = await whileNobodyServes(config.data, () => leftoversIn(config.data));
   if (found === null) return verdict("leftovers", true, "plumbline is serving, and clears its own", hint, false);
   return verdict("leftovers", found.length === 0, found.length === 0 ? "none" : found.join(", "), hint, false);
+}
+
+/** What a data folder must have besides its content. */
+async function checkParts(config: Config): Promise<Check> {
+  const hint =
+    "Stop plumbline, then: plumbline doctor --fix makes them. What was in a folder comes back from a backup only.";
+  try {
+    const { folders, indexes } = await lackingIn(config.data);
+    const missing = [...folders, ...indexes.map((index) => `the index ${index}`)];
+    return verdict(
+      "parts",
+      missing.length === 0,
+      missing.length === 0 ? "none is missing" : `missing: ${missing.join(", ")}`,
+      hint,
+    );
+  } catch (error) {
+    const damaged = "Restore a backup; `plumbline verify` says what is wrong.";
+    return verdict("parts", false, `the database cannot be read: ${(error as Error).message}`, damaged);
+  }
 }
 
 async function checkPort(config: Config): Promise<Check> {

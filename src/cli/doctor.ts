@@ -9,11 +9,11 @@ export function register(program: Command): void {
   const command = program
     .command("doctor")
     .description(
-      "check this machine: Node, trainer, decode thread, model, memory, disk, permissions, leftovers, port, clock, GPU",
+      "check this machine: Node, trainer, decode thread, model, memory, disk, permissions, leftovers, parts, port, clock, GPU",
     )
     .option(
       "--fix",
-      "first put right what needs no decision: modes of the data folder, what a crash left half written",
+      "first put right what needs no decision: modes, missing folders and indexes, what a crash left; removes no data",
     );
   answers<{ fix?: boolean }>(command, async ({ fix }) => {
     const config = readConfig();

@@ -1,10 +1,12 @@
-// Repairs of a data folder that need no decision: modes that let others read, and files that a crash left half written.
+// Repairs of a data folder that need no decision: modes that let others read, folders and indexes that are missing, and files that
+// a crash left half written or without use. No data is ever removed.
 // A lock is never stale, because the kernel holds it and releases it with its process.
-import { chmod, readdir, rm, stat } from "node:fs/promises";
+import { chmod, chown, readdir, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { places } from "../base/config.ts";
-import { isErrno, isTemporary } from "../base/files.ts";
+import { isErrno, isTemporary, makeFolder } from "../base/files.ts";
 import { tryLock } from "../base/lock.ts";
+import { makeMissingIndexes, missingIndexes } from "../store/indexes.ts";
 
 /**
  * Paths that users other than the owner may open: the data folder, whose mode protects everything in it, and the
@@ -43,6 +45,8 @@ export async function leftoversIn(data: string): Promise<string[]> {
   };
   const named = [...(await within(data, false)), ...(await within(at.blobs, true)), ...(await within(at.models, true))];
   return [
+    // Without a process that serves nobody answers there.
+    ...named.filter((path) => path === at.adminSocket),
     ...named.filter((path) => isTemporary(path.slice(path.lastIndexOf("/") + 1))),
     ...(await within(at.uploads, false)),
   ];
@@ -64,6 +68,16 @@ export async function whileNobodyServes<T>(data: string, work: () => Promise<T>)
   }
 }
 
+/** Folders and indexes that a data folder lacks; none in one that no appliance has served from. */
+export async function lackingIn(data: string): Promise<{ folders: string[]; indexes: string[] }> {
+  const { database, blobs, models, runs, uploads } = places(data);
+  if (!(await stat(database).catch(() => null))) return { folders: [], indexes: [] };
+  const folders: string[] = [];
+  for (const folder of [blobs, models, runs, uploads])
+    if (!(await stat(folder).catch(() => null))) folders.push(folder);
+  return { folders, indexes: missingIndexes(database) };
+}
+
 /** Repairs the folder, and returns a line of text for each change. */
 export async function mend(data: string): Promise<string[]> {
   if (!(await stat(data).catch(() => null))) return [];
@@ -75,7 +89,19 @@ export async function mend(data: string): Promise<string[]> {
   const removed = await whileNobodyServes(data, async () => {
     const leftovers = await leftoversIn(data);
     for (const path of leftovers) await rm(path, { recursive: true, force: true });
-    return leftovers;
+    const { folders, indexes } = await lackingIn(data);
+    const { uid, gid } = await stat(data);
+    for (const folder of folders) {
+      await makeFolder(folder);
+      // Made by root, it would be closed to the service's user.
+      await chown(folder, uid, gid);
+    }
+    if (indexes.length > 0) makeMissingIndexes(places(data).database);
+    return [
+      ...leftovers.map((path) => `${path} was left by a crash, and is removed`),
+      ...folders.map((folder) => `${folder} was missing, and is made`),
+      ...indexes.map((index) => `The database's index ${index} was missing, and is made`),
+    ];
   });
-  return [...did, ...(removed ?? []).map((path) => `${path} was left half written, and is removed`)];
+  return [...did, ...(removed ?? [])];
 }

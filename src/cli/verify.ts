@@ -3,6 +3,7 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { places, readConfig } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
 import type { VerifyReport } from "../domain/backups/index.ts";
 import { answers } from "./output.ts";
 import { startProgress } from "./progress.ts";
@@ -12,18 +13,19 @@ export function register(program: Command): void {
     .command("verify")
     .description("check a backup, or a data folder that may be served from: the database, and each file's hash")
     .argument("[path]", "a backup, or a data folder; otherwise PLUMBLINE_DATA")
+    .option("--quick", "of a data folder: check the database and that each file is there, but read no files")
     .addHelpText(
       "after",
       `
 What is missing or not as it was stored is told, and the exit status is 1. Files that nothing names are told too, and are no error: an
 upload under way has some, and the next start clears what a crash left.`,
     );
-  answers(command, async (_, path) => {
+  answers<{ quick?: boolean }>(command, async ({ quick = false }, path) => {
     const place = path === undefined ? readConfig().data : resolve(path);
     const progress = startProgress();
     const tell = (done: number, total: number): void => progress.show({ phase: "files", done, total, unit: "files" });
     try {
-      const { kind, ...report } = await check(place, tell);
+      const { kind, ...report } = await check(place, tell, quick);
       const ok = report.problems.length === 0;
       const lines = [
         `${place}: ${ok ? "sound" : "not sound"}, a ${kind === "data" ? "data folder" : "backup"} of a database and ${report.files} files`,
@@ -39,10 +41,11 @@ upload under way has some, and the next start clears what a crash left.`,
 
 type Checked = VerifyReport & { kind: "data" | "backup" };
 
-async function check(place: string, tell: (done: number, total: number) => void): Promise<Checked> {
+async function check(place: string, tell: (done: number, total: number) => void, quick: boolean): Promise<Checked> {
   const backups = await import("../domain/backups/index.ts");
   const isData = await stat(places(place).database).catch(() => null);
-  if (isData) return { kind: "data", ...(await backups.verifyData(place, tell)) };
+  if (isData) return { kind: "data", ...(await backups.verifyData(place, tell, { quick })) };
+  if (quick) throw new Failure("usage", "--quick is for a data folder; of a backup every hash is checked");
   const backup = await backups.openBackup(place);
   try {
     return { kind: "backup", ...(await backups.verifyBackup(backup, tell)) };

@@ -253,6 +253,7 @@ export class Batcher {
     seat.owner = job.owner;
     seat.session = session;
     job.startedAt = performance.now();
+    job.request.onSeat?.();
     this.forgetOlder(seat);
     const kept = idle?.seat === seat ? idle.length : 0;
     if (before.cells.length >= leastReuse && kept < before.cells.length / 2)

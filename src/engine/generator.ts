@@ -77,6 +77,8 @@ export interface GenerateRequest {
    * Called once, when the prompt has been read, with all its tokens. Such a prompt is read whole, without a cached prefix.
    */
   onPrompt?: (tokens: readonly PromptToken[]) => void;
+  /** Called once, when the request has waited for its seat and takes it. */
+  onSeat?: () => void;
 }
 
 export interface Steering {

@@ -13,6 +13,7 @@ import { Failure } from "../base/errors.ts";
 import { randomWord } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
+import type { Traces } from "../base/traces.ts";
 import { type Caller, Download, type Endpoint, EventStream, JsonText, PlainText } from "../contract/endpoint.ts";
 import { endGently, endStalled, endWith, inTurn, limitConnections, type Turns } from "./connections.ts";
 import { type Dialect, failureBody, failureHeaders, failureIn, rawAnswer, rawFailure, toFailure } from "./failures.ts";
@@ -29,6 +30,7 @@ export interface ServerParts {
   authenticate: (key: string) => Caller | null;
   /** Checks that the caller may make this request now. Throws forbidden, too_many_requests. */
   admit: (caller: Caller, endpoint: Endpoint, setHeader: (name: string, value: string) => void) => void;
+  traces: Traces;
   /** Called for every response, with the name of its route, or "none". */
   count: (route: string, status: number) => void;
   /** Pages by their path, served to anyone; each is rendered on its first request. */
@@ -170,7 +172,7 @@ const dialectsOf = (routes: readonly Route[]): Map<string, Dialect> =>
   );
 
 const identify =
-  ({ log, count }: ServerParts, leaving: Set<AbortController>, dialects: ReadonlyMap<string, Dialect>) =>
+  ({ log, count, traces }: ServerParts, leaving: Set<AbortController>, dialects: ReadonlyMap<string, Dialect>) =>
   async (ctx: Ctx, next: Next): Promise<void> => {
     const requestId = newRequestId();
     // The query is not logged, because a client may have put a secret in it.
@@ -190,6 +192,12 @@ const identify =
     ctx.set({ "x-request-id": requestId, "x-content-type-options": "nosniff" });
     if (dialect === "anthropic") ctx.set("request-id", requestId);
     leaving.add(controller);
+    const { traceparent } = ctx.req.headers;
+    const span = traces.begin(ctx.method, {
+      kind: "server",
+      ...(typeof traceparent === "string" && { traceparent }),
+      attributes: { "http.request.method": ctx.method, "plumbline.request": requestId },
+    });
     ctx.res.once("close", () => {
       leaving.delete(controller);
       // Koa's status starts as 404, which means nothing until the headers are sent.
@@ -198,10 +206,17 @@ const identify =
       const ms = Math.round(performance.now() - started);
       const { keyId } = ctx.state.caller;
       count(ctx.state.route, status);
+      // A span that is never ended is never sent: a watcher's polling would hide everything else.
+      if (!ctx.state.isWatched)
+        span.end({
+          name: `${ctx.method} ${ctx.state.route}`,
+          attributes: { "http.route": ctx.state.route, "http.response.status_code": status },
+          ...(status >= 500 && { error: String(status) }),
+        });
       const level = ctx.state.isWatched ? "debug" : "info";
       ctx.state.log(level, "request", { method: ctx.method, path: path.slice(0, 300), status, ms, keyId });
     });
-    await next();
+    await span.run(next);
   };
 
 async function answerErrors(ctx: Ctx, next: Next): Promise<void> {

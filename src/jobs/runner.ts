@@ -3,6 +3,7 @@
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
+import type { Traces } from "../base/traces.ts";
 import type { Claim, Queue } from "./queue.ts";
 import type { JobKind } from "./states.ts";
 
@@ -25,8 +26,13 @@ export interface Runner {
 const pollMs = 1000;
 
 /** Starts at once, so recover the queue first. */
-export function createRunner(parts: { queue: Queue; log: Log; workers: Partial<Record<JobKind, Worker>> }): Runner {
-  const { queue, log } = parts;
+export function createRunner(parts: {
+  queue: Queue;
+  log: Log;
+  traces: Pick<Traces, "begin">;
+  workers: Partial<Record<JobKind, Worker>>;
+}): Runner {
+  const { queue, log, traces } = parts;
   const workers = Object.entries(parts.workers) as [JobKind, Worker][];
   const running = new Map<JobKind, Set<Promise<void>>>(workers.map(([kind]) => [kind, new Set()]));
   const ending = new AbortController();
@@ -58,13 +64,18 @@ export function createRunner(parts: { queue: Queue; log: Log; workers: Partial<R
 
   async function perform(worker: Worker, claim: Claim): Promise<void> {
     const lines = log.with({ jobId: claim.jobId, kind: claim.kind, subjectId: claim.subjectId, fence: claim.fence });
+    const attributes = { "plumbline.job": claim.jobId, "plumbline.subject": claim.subjectId };
+    const span = traces.begin(claim.kind, { attributes });
     let error: unknown = new Failure("internal", "The worker ended without a result");
+    let hasThrown = false;
     try {
-      await worker.run(claim, ending.signal);
+      await span.run(() => worker.run(claim, ending.signal));
     } catch (thrown) {
       error = thrown;
+      hasThrown = true;
     }
     const failure = error instanceof Failure ? error : new Failure("internal", undefined, { cause: error });
+    span.end(hasThrown ? { error: failure.code } : {});
     await untilWritten(lines, () => {
       if (ending.signal.aborted) return giveBack(claim);
       const moved = queue.move(claim, "failed", { errorCode: failure.code, errorText: failure.message });

@@ -11,6 +11,7 @@ import { newId } from "../../src/base/ids.ts";
 import { createLog } from "../../src/base/log.ts";
 import { startNode } from "../../src/base/processes.ts";
 import { sleep, systemClock } from "../../src/base/time.ts";
+import { noTraces } from "../../src/base/traces.ts";
 import { alignments as alignmentPromises } from "../../src/contract/alignments.ts";
 import { type Caller, type Endpoint, JsonText } from "../../src/contract/endpoint.ts";
 import { compile } from "../../src/contract/validate.ts";
@@ -239,6 +240,7 @@ async function build(data: string, settings: Settings) {
     score: settings.score ?? (async ({ samples }) => ({ scores: samples.map(() => 1), hours: 0.25 })),
     queue,
     executor,
+    traces: noTraces,
     prover,
     clock,
     log,
@@ -335,7 +337,7 @@ async function build(data: string, settings: Settings) {
   queue.recover();
   alignments.recover();
   await alignments.tidy();
-  const runner = createRunner({ queue, log, workers: { align: worker } });
+  const runner = createRunner({ queue, log, traces: noTraces, workers: { align: worker } });
   return {
     store,
     queue,

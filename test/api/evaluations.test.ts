@@ -8,6 +8,7 @@ import { after, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
 import { sleep, systemClock } from "../../src/base/time.ts";
+import { noTraces } from "../../src/base/traces.ts";
 import type { Caller, Endpoint } from "../../src/contract/endpoint.ts";
 import { evaluations as promises } from "../../src/contract/evaluations.ts";
 import { compile } from "../../src/contract/validate.ts";
@@ -169,7 +170,7 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
       },
     });
     queue.recover();
-    const runner = createRunner({ queue, log, workers: { evaluate } });
+    const runner = createRunner({ queue, log, traces: noTraces, workers: { evaluate } });
     const close = async () => {
       await runner.stop();
       await grading.close();

@@ -1,8 +1,9 @@
 // Every verb explains itself, says what is wrong with its use in one line, and answers programs in JSON.
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import Database from "better-sqlite3";
 import { installation } from "../../src/base/config.ts";
 import { startProcess } from "../../src/base/processes.ts";
 import { checkDecodeThread } from "../../src/cli/checks.ts";
@@ -10,6 +11,7 @@ import type { Grammar } from "../../src/cli/completion/scripts.ts";
 import { grammarOf } from "../../src/cli/completion.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
 import { createProgram } from "../../src/cli/verbs.ts";
+import { missingIndexes } from "../../src/store/indexes.ts";
 import { many } from "./many.ts";
 import { plumbline, startServing, temporaryFolder } from "./plumbline.ts";
 
@@ -114,7 +116,7 @@ test("doctor says of each thing whether it is there, with a hint for what is lac
   assert.equal(code, exitCodes.failure.code);
   const names = [
     ...["node", "glibc", "trainer", "decode thread", "starter model", "memory", "disk", "permissions", "leftovers"],
-    ...["port", "clock", "gpu"],
+    ...["parts", "port", "clock", "gpu"],
   ];
   assert.deepEqual(
     checks.map((check) => check.name),
@@ -125,11 +127,18 @@ test("doctor says of each thing whether it is there, with a hint for what is lac
   assert.equal(checks.find((check) => check.name === "node")?.ok, true);
 });
 
+function dropIndex(database: string, name: string): void {
+  const db = new Database(database);
+  db.exec(`DROP INDEX ${name}`);
+  db.close();
+}
+
 test("doctor --fix puts modes right and removes what was left half written, and says so; a folder that is served from it leaves alone", async (context) => {
   const data = join(temporaryFolder(context), "data");
   const settings = { PLUMBLINE_DATA: data, PLUMBLINE_PORT: "0" };
   assert.equal((await plumbline(["key", "ls"], settings)).code, 0);
   const left = [join(data, ".tmp-1-a-x"), join(data, "blobs/.tmp-1-b-text"), join(data, "uploads/upload")];
+  const database = join(data, "plumbline.db");
   const leave = (): void => {
     for (const path of left) writeFileSync(path, "x");
     chmodSync(data, 0o755);
@@ -142,12 +151,22 @@ test("doctor --fix puts modes right and removes what was left half written, and 
   const okOf = (checks: { name: string; ok: boolean }[], name: string) => checks.find((one) => one.name === name)?.ok;
 
   leave();
+  rmSync(join(data, "runs"), { recursive: true });
+  dropIndex(database, "document_owner");
+  const names = ["permissions", "leftovers", "parts"];
   const before = await told();
-  assert.deepEqual([okOf(before.checks, "permissions"), okOf(before.checks, "leftovers")], [false, false]);
+  assert.deepEqual(
+    names.map((name) => okOf(before.checks, name)),
+    [false, false, false],
+  );
   assert.equal(before.mended, undefined);
   const fixed = await told("--fix");
-  assert.deepEqual([okOf(fixed.checks, "permissions"), okOf(fixed.checks, "leftovers")], [true, true]);
-  assert.equal(fixed.mended?.length, 5, fixed.mended?.join("\n"));
+  assert.deepEqual(
+    names.map((name) => okOf(fixed.checks, name)),
+    [true, true, true],
+  );
+  assert.deepEqual([statSync(join(data, "runs")).mode & 0o777, missingIndexes(database)], [0o700, []]);
+  assert.equal(fixed.mended?.length, 7, fixed.mended?.join("\n"));
   assert.deepEqual(left.filter(existsSync), []);
   assert.equal(statSync(join(data, "plumbline.db")).mode & 0o777, 0o600);
 

@@ -9,6 +9,7 @@ import { sha256 } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { systemClock } from "../../src/base/time.ts";
+import { noTraces } from "../../src/base/traces.ts";
 import { chat as chatPromises } from "../../src/contract/chat.ts";
 import { completions as completionPromises } from "../../src/contract/completions.ts";
 import { type Caller, EventStream, type Input } from "../../src/contract/endpoint.ts";
@@ -119,6 +120,7 @@ function open(
     generator,
     clock: systemClock,
     log,
+    traces: noTraces,
     engine: "this one",
     drift,
     resolve: (_caller, name) => {
@@ -660,7 +662,7 @@ test("what was open when the appliance ended is interrupted", () => {
   store
     .prepare<[string, string]>("INSERT INTO usage VALUES('r', ?, ?, 'm', 1, 0, 'open', '', NULL)")
     .run(caller.userId, caller.keyId);
-  createInference({ store, log, clock: systemClock, generator: { seatContext: 64 } } as never);
+  createInference({ store, log, traces: noTraces, clock: systemClock, generator: { seatContext: 64 } } as never);
   assert.deepEqual(
     usage().map((row) => row.outcome),
     ["interrupted"],

@@ -8,6 +8,7 @@ import { Failure } from "../../src/base/errors.ts";
 import { sha256 } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import { systemClock } from "../../src/base/time.ts";
+import { noTraces } from "../../src/base/traces.ts";
 import type { Caller, Input } from "../../src/contract/endpoint.ts";
 import { createModels, type Models } from "../../src/domain/models/index.ts";
 import { createLoads } from "../../src/domain/models/loads.ts";
@@ -123,7 +124,7 @@ function open(
       calibration,
     }),
   );
-  const runner = createRunner({ queue, log, workers: models.workers });
+  const runner = createRunner({ queue, log, traces: noTraces, workers: models.workers });
   const call = (name: keyof Models["handlers"], id: string, caller = ada): unknown =>
     (models.handlers[name] as (input: unknown, caller: Caller) => unknown)({ params: { model_id: id } }, caller);
   return { models, store, modelId, loaded, runner, call: call as Room["call"] };

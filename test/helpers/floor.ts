@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
+import { noTraces } from "../../src/base/traces.ts";
 import type { Endpoint } from "../../src/contract/endpoint.ts";
 import { type AnyHandler, type Limits, mount } from "../../src/http/mount.ts";
 import { createServer } from "../../src/http/server.ts";
@@ -32,6 +33,7 @@ export async function testFloor<Name extends string>(
     authenticate: (key) => (key === testKey ? { userId: "u", userName: "u", keyId: "k" } : null),
     admit: () => {},
     count: () => {},
+    traces: noTraces,
     pages: { "/openapi.json": { type: "application/json", render: () => "{}" } },
     files: new Map(),
     routes: mount(endpoints, handlers, {

@@ -42,6 +42,7 @@ export async function scriptedHouse(
   async function* generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
     const prompt = String.fromCharCode(...request.prompt);
     requests.push({ prompt, temperature: request.sampling.temperature, owner: request.owner });
+    request.onSeat?.();
     const text = scriptedAnswer(prompt).slice(0, request.maxTokens);
     for (const character of text) {
       await new Promise((resolve) => setImmediate(resolve));

@@ -7,6 +7,7 @@ import fc from "fast-check";
 import { Failure } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
 import { sleep, systemClock } from "../../src/base/time.ts";
+import { noTraces } from "../../src/base/traces.ts";
 import { type Claim, createQueue, type Queue } from "../../src/jobs/queue.ts";
 import { createRunner, type Worker } from "../../src/jobs/runner.ts";
 import { edges, isTerminal, type JobState } from "../../src/jobs/states.ts";
@@ -212,7 +213,7 @@ test("whatever happens in whatever order, only the holder of the latest fence mo
 
 describe("the runner", () => {
   const run = (worker: Partial<Worker> & Pick<Worker, "run">) =>
-    createRunner({ queue, log, workers: { align: { concurrency: 2, ...worker } } });
+    createRunner({ queue, log, traces: noTraces, workers: { align: { concurrency: 2, ...worker } } });
   const until = async (what: () => boolean): Promise<void> => {
     for (let i = 0; i < 400 && !what(); i++) await sleep(5);
     assert.ok(what());

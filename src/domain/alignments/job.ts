@@ -19,6 +19,7 @@ import { isDeepStrictEqual } from "node:util";
 import { Failure, type FailureCode, failures } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import { type Clock, sleep } from "../../base/time.ts";
+import type { Traces } from "../../base/traces.ts";
 import type { ModelQuestion, Recipe, RunEvent, RunRequest, RunResult } from "../../contract/run-folder.ts";
 import { type Calibration, readCalibration, type StoredCalibration } from "../../engine/confidence.ts";
 import { type Bytes, fits, mebibytes } from "../../engine/gpu.ts";
@@ -62,6 +63,7 @@ export interface AlignParts extends LookParts {
   executor: Executor;
   prover: Prover;
   clock: Clock;
+  traces: Pick<Traces, "current">;
   /** Directory of the run folders. */
   runs: string;
   maxRuns: number;
@@ -507,12 +509,14 @@ async function follow(parts: AlignParts, attempt: Attempt, onEnd: () => void): P
     questions.length === 0 ? Promise.resolve() : parts.prover.prove(folder, questions);
   save(parts, attempt);
   let unsaved = false;
+  const tracePhase = phaseSpans(parts.traces.current(), attempt.progress.phase);
   const named = row.reward_models_json === null ? null : (JSON.parse(row.reward_models_json) as KeptRewardModels);
   const result = await executor.start(folder, {
     afterSeq: attempt.progress.seen,
     ...(named && { onAsk: (question, signal) => parts.askRewardModel(row.owner_id, named, question, signal) }),
     onEvent(event: RunEvent) {
       attempt.progress = take(attempt.progress, event);
+      tracePhase(attempt.progress.phase);
       if (event.kind === "checkpoint") attempt.saved = true;
       if (event.card !== undefined && attempt.autoAlign !== null) attempt.cards.push(event.card);
       if (event.phase !== "preparing" && proof === null) {
@@ -528,10 +532,23 @@ async function follow(parts: AlignParts, attempt: Attempt, onEnd: () => void): P
       unsaved = true;
     },
   });
+  tracePhase(null);
   onEnd();
   save(parts, attempt);
   if (proof !== null || result.outcome === "completed") await (proof ?? prove());
   return result;
+}
+
+/** Traces each phase of a run once the next one begins; null: the run has ended. */
+function phaseSpans(span: ReturnType<Traces["current"]>, phase: string): (next: string | null) => void {
+  let beganMs = performance.now();
+  let current = phase;
+  return (next) => {
+    if (next === current) return;
+    const nowMs = performance.now();
+    span.record(`phase ${current}`, beganMs, nowMs);
+    [beganMs, current] = [nowMs, next ?? ""];
+  };
 }
 
 /** The result of a run that was stopped before its process started. */

@@ -50,6 +50,10 @@ export async function readNamed(database: string, data: string): Promise<Named> 
   }
 }
 
+/** How many alignments are queued or running. */
+export const runsUnderWay = async (data: string): Promise<number> =>
+  (await readNamed(places(data).database, data)).runs.filter(({ live }) => live).length;
+
 function reading(store: Store, data: string): Named {
   try {
     return namedIn(store, data);

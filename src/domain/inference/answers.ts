@@ -15,7 +15,7 @@ import type { NamedSource } from "./sources.ts";
 
 export interface Choice {
   index: number;
-  request: Omit<GenerateRequest, "signal" | "onPrompt">;
+  request: Omit<GenerateRequest, "signal" | "onPrompt" | "onSeat">;
   /** Whether the log-probs of its prompt are requested. */
   scoresPrompt: boolean;
   /** The question, as the client wrote it. */
@@ -32,6 +32,8 @@ export interface Confidence extends ConfidenceScore {
 
 /** Receives the tokens of one choice, including forced ones, and scores the answer at its end. */
 export interface Listener {
+  /** The choice has its seat: its prompt is read from now on. */
+  seated?(): void;
   add(token: GeneratedToken): void;
   score(finishReason: FinishReason): Promise<Confidence | null>;
 }
@@ -124,7 +126,8 @@ async function run(
 ): Promise<void> {
   const { index, request, scoresPrompt } = choice;
   const onPrompt = (prompt: readonly PromptToken[]): void => tell({ index, prompt });
-  const asked = { ...request, signal, ...(scoresPrompt && { onPrompt }) };
+  const onSeat = (): void => listener.seated?.();
+  const asked = { ...request, signal, onSeat, ...(scoresPrompt && { onPrompt }) };
   const tokens = request.maxTokens === 0 && !scoresPrompt ? nothing(request) : generator.generate(asked);
   let drawn = 0;
   let held: GeneratedToken[] = [];

@@ -6,8 +6,17 @@ import { Failure, invalid } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Metrics } from "../../base/metrics.ts";
 import type { Clock } from "../../base/time.ts";
+import type { Traces } from "../../base/traces.ts";
 import type { Caller } from "../../contract/endpoint.ts";
-import type { GenerateRequest, Generator, ModelKind, ModelRef, Sampling, Tokenizer } from "../../engine/generator.ts";
+import type {
+  FinishReason,
+  GenerateRequest,
+  Generator,
+  ModelKind,
+  ModelRef,
+  Sampling,
+  Tokenizer,
+} from "../../engine/generator.ts";
 import { answer, type Choice, type Listener, type Piece } from "./answers.ts";
 import { listenerOf, type ScoredModel } from "./confidence.ts";
 import type { DriftMeter } from "./drift.ts";
@@ -37,6 +46,7 @@ export interface SessionParts {
   clock: Clock;
   log: Log;
   metrics: Pick<Metrics, "tokens" | "truncation" | "firstToken" | "token">;
+  traces: Pick<Traces, "current" | "headers">;
 }
 
 /** Sampling parameters, with OpenAI's names; null means left out. */
@@ -163,15 +173,18 @@ export function tellTruncation(
   metrics.truncation(tokens);
 }
 
-/** Wraps listeners to measure how long the tokens of an answer take. */
+/** Wraps listeners to measure how long the tokens of an answer take, and to trace where its time went. */
 const timed =
-  (listen: (question: string) => Listener, arrivedMs: number, { clock, metrics }: SessionParts) =>
+  (listen: (question: string) => Listener, arrivedMs: number, { clock, metrics, traces }: SessionParts) =>
   (question: string): Listener => {
     const inner = listen(question);
+    const phases = answerPhases(traces.current());
     let firstMs = 0;
     let tokens = 0;
     return {
+      seated: phases.seated,
       add(token) {
+        phases.add();
         if (tokens++ === 0) {
           firstMs = clock.monotonicMs();
           metrics.firstToken((firstMs - arrivedMs) / 1000);
@@ -179,11 +192,37 @@ const timed =
         inner.add(token);
       },
       score(finishReason) {
+        phases.end(finishReason);
         if (tokens > 1) metrics.token((clock.monotonicMs() - firstMs) / 1000 / (tokens - 1));
         return inner.score(finishReason);
       },
     };
   };
+
+/** The spans of one answer: waiting for its seat, reading the prompt, and drawing tokens. */
+function answerPhases(span: ReturnType<Traces["current"]>) {
+  const asked = performance.now();
+  let seated = asked;
+  let first: number | null = null;
+  let tokens = 0;
+  return {
+    seated(): void {
+      seated = performance.now();
+      span.record("queue", asked, seated);
+    },
+    add(): void {
+      tokens++;
+      if (first !== null) return;
+      first = performance.now();
+      span.record("prefill", seated, first);
+    },
+    end(finishReason: FinishReason): void {
+      if (first === null) return;
+      const attributes = { "gen_ai.usage.output_tokens": tokens, "gen_ai.response.finish_reasons": finishReason };
+      span.record("decode", first, performance.now(), attributes);
+    },
+  };
+}
 
 const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
 

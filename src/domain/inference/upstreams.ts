@@ -62,7 +62,7 @@ export function createForward(parts: SessionParts & { upstreams: Upstreams }): F
     if (body.model === undefined) throw invalid(["body", "model"], "field required", "missing");
     const account = admit(parts, asked, caller, `${name}/${body.model}`);
     try {
-      const response = await ask(upstream, path, body, asked.signal);
+      const response = await ask(upstream, path, body, { signal: asked.signal, trace: parts.traces.headers() });
       if (body.stream) return new EventStream(passed(response, body, account, asked.signal));
       const answer = (await response.json()) as { usage?: Usage };
       account.end("done", answer.usage);
@@ -120,10 +120,19 @@ function bodyFor(body: Sent): string {
   );
 }
 
-async function ask({ name, url, key }: Upstream, path: string, body: Sent, signal: AbortSignal): Promise<Response> {
+async function ask(
+  { name, url, key }: Upstream,
+  path: string,
+  body: Sent,
+  { signal, trace }: { signal: AbortSignal; trace: Record<string, string> },
+): Promise<Response> {
   const response = await fetch(`${url}/${path}`, {
     method: "POST",
-    headers: { "content-type": "application/json", ...(key === null ? {} : { authorization: `Bearer ${key}` }) },
+    headers: {
+      "content-type": "application/json",
+      ...trace,
+      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+    },
     body: bodyFor(body),
     redirect: "error",
     signal,

@@ -1,0 +1,57 @@
+// plumbline install: makes this program a service of the machine.
+import type { Command } from "commander";
+import { Failure } from "../base/errors.ts";
+import { planInstall } from "./installation/install.ts";
+import { defaults, layout } from "./installation/layout.ts";
+import { runSteps, type Told } from "./installation/steps.ts";
+import { answers } from "./output.ts";
+
+interface Options {
+  user?: string;
+  data?: string;
+  prefix: string;
+  dryRun?: boolean;
+}
+
+export function register(program: Command): void {
+  const install = program
+    .command("install")
+    .description("make this program a service of the machine: user, data folder, settings, systemd unit")
+    .option("--user <name>", `the system user that it runs as; otherwise ${defaults.user}`)
+    .option("--data <folder>", `everything that it keeps; otherwise ${defaults.data}`)
+    .option("--prefix <folder>", "the program goes to lib/plumbline in it, a link to bin", defaults.prefix)
+    .option("--dry-run", "print what would be done, with the content of every file, and change nothing")
+    .addHelpText(
+      "after",
+      `
+Only root may install. A second time it changes only what differs from what it would write; the settings stay as they are.`,
+    );
+  answers<Options>(install, async ({ user, data, prefix, dryRun = false }) => {
+    if (!dryRun) requireRoot();
+    const at = layout(prefix);
+    const wanted = { ...(user === undefined ? {} : { user }), ...(data === undefined ? {} : { data }) };
+    const plan = await planInstall(wanted, at);
+    const steps = await runSteps(plan.steps, { dryRun });
+    const changed = steps.some(({ outcome }) => outcome !== "done already");
+    const { user: who, data: where } = plan.installed;
+    const asUser = `runuser -u ${who} -- env PLUMBLINE_DATA=${where} ${at.command}`;
+    const next = [
+      ...(plan.starts ? [] : [`systemd does not run here. Have it started like this: ${asUser} serve`]),
+      `The first key: ${asUser} key create --user NAME`,
+    ];
+    const end = changed ? `plumbline ${plan.version} ${dryRun ? "would be" : "is"} installed` : "Nothing to do";
+    return {
+      json: { version: plan.version, changed, dry_run: dryRun, user: who, data: where, prefix, steps, next },
+      text: [...steps.map(lineOf), end, ...(dryRun ? [] : next)].join("\n"),
+    };
+  });
+}
+
+export function requireRoot(): void {
+  if (process.getuid?.() !== 0) throw new Failure("not_root");
+}
+
+export const lineOf = ({ what, outcome, content }: Told): string => {
+  const line = `${outcome.padEnd(12)}  ${what}`;
+  return content === undefined ? line : `${line}\n${content.replace(/^/gm, "  | ").replace(/ +$/gm, "").trimEnd()}`;
+};

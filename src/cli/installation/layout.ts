@@ -1,0 +1,82 @@
+// Where an installation has its parts:
+//
+//   PREFIX/lib/plumbline/<version>/plumbline   the program of one version: a file, or a link into a source tree
+//   PREFIX/lib/plumbline/current               a link to the version that runs
+//   PREFIX/lib/plumbline/installation.json     what `upgrade` and `uninstall` need to know
+//   PREFIX/lib/plumbline/upgrade.json          exists while an upgrade is under way (see journal.ts)
+//   PREFIX/lib/plumbline/undo                  meanwhile, a link to the version to go back to
+//   PREFIX/bin/plumbline                       a link to the current program
+//
+// Only root writes there: what an upgrade is to do must not be said by the service's user.
+import { readFile, readlink } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import { isErrno } from "../../base/files.ts";
+
+/** What was installed, as installation.json keeps it. */
+export interface Installation {
+  format: 1;
+  user: string;
+  data: string;
+  /** File of the service's settings. */
+  environment: string;
+  unit: string;
+  /** Whether `install` made the user, so that --purge removes it. */
+  made_user: boolean;
+}
+
+export const systemPlaces = {
+  environment: "/etc/plumbline/plumbline.env",
+  unit: "/etc/systemd/system/plumbline.service",
+  /** Compiled code of the service. Made by systemd. */
+  cache: "/var/cache/plumbline",
+};
+
+export const defaults = { user: "plumbline", data: "/var/lib/plumbline", prefix: "/usr/local" };
+
+export function layout(prefix: string) {
+  const library = join(prefix, "lib/plumbline");
+  return {
+    prefix,
+    library,
+    current: join(library, "current"),
+    program: join(library, "current/plumbline"),
+    command: join(prefix, "bin/plumbline"),
+    record: join(library, "installation.json"),
+    journal: join(library, "upgrade.json"),
+    /** While an upgrade is under way, a link to the old version: the new one may not run, and could then not be undone. */
+    undo: join(library, "undo"),
+    undoProgram: join(library, "undo/plumbline"),
+    /** Held by the process that upgrades. */
+    lock: join(library, "upgrade.lock"),
+    /** A program whose version is not known yet. */
+    incoming: join(library, "incoming"),
+    versionFolder: (version: string) => join(library, version),
+    programOf: (version: string) => join(library, version, "plumbline"),
+  };
+}
+
+export type Layout = ReturnType<typeof layout>;
+
+/** Backup that an upgrade makes: beside the data folder, because it must lie apart from it. */
+export const upgradeBackup = (data: string): string => `${data}.before-upgrade`;
+
+export async function readInstallation({ record, library }: Layout): Promise<Installation | null> {
+  try {
+    return JSON.parse(await readFile(record, "utf8")) as Installation;
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
+    if (isErrno(error, "EACCES")) throw new Failure("not_root", `${library} may not be read`);
+    throw error;
+  }
+}
+
+/** Version that the link `current` leads to; null if there is none. */
+export async function currentVersionIn({ current }: Layout): Promise<string | null> {
+  try {
+    return basename(await readlink(current));
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,160 @@
+// The service of an installation: systemd's unit where systemd runs, otherwise the process that holds the data folder's lock.
+import { closeSync, openSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { type Config, places, readConfig } from "../../base/config.ts";
+import { Failure } from "../../base/errors.ts";
+import { isErrno } from "../../base/files.ts";
+import { tryLock } from "../../base/lock.ts";
+import { startDetached } from "../../base/processes.ts";
+import { sleep } from "../../base/time.ts";
+import { asService } from "./account.ts";
+import type { Installation, Layout } from "./layout.ts";
+import { command, succeeds } from "./steps.ts";
+
+export interface Service {
+  isRunning(): Promise<boolean>;
+  /** Waits until the data folder's lock is free. */
+  stop(): Promise<void>;
+  /** Returns once it is started, which is before it answers. */
+  start(): Promise<Started>;
+}
+
+export interface Started {
+  /** Why it will not answer any more; null while it may. */
+  problem(): Promise<string | null>;
+}
+
+export const unitName = "plumbline.service";
+
+/** Longer than the service allows its own work for an orderly end. */
+const stopMs = 45_000;
+
+export async function serviceOf(installed: Installation, at: Layout): Promise<Service> {
+  const isUnit = (await isSystemdRunning()) && (await stat(installed.unit).catch(() => null)) !== null;
+  return isUnit ? systemdService(installed) : processService(installed, at);
+}
+
+export const isSystemdRunning = async (): Promise<boolean> =>
+  (await stat("/run/systemd/system").catch(() => null)) !== null;
+
+function systemdService({ data }: Installation): Service {
+  return {
+    isRunning: () => succeeds("systemctl", "is-active", "--quiet", unitName),
+    async stop() {
+      await command("systemctl", "stop", unitName);
+      await lockFree(data, stopMs);
+    },
+    async start() {
+      await command("systemctl", "start", unitName);
+      return {
+        async problem() {
+          const state = await command("systemctl", "show", "--property=ActiveState,NRestarts", unitName);
+          if (/ActiveState=failed/.test(state)) return "the service failed";
+          // Three starts in vain are no accident of the first moment.
+          return Number(/NRestarts=(\d+)/.exec(state)?.[1] ?? 0) >= 3 ? "the service ends again and again" : null;
+        },
+      };
+    },
+  };
+}
+
+function processService(installed: Installation, at: Layout): Service {
+  const { data } = installed;
+  return {
+    isRunning: async () => isHeld(data),
+    async stop() {
+      const pid = holderOf(places(data).lock);
+      if (pid === null) {
+        if (!isHeld(data)) return;
+        throw new Failure("data_locked", `A process that is not seen from here holds ${data}`);
+      }
+      process.kill(pid, "SIGTERM");
+      if (await lockFree(data, stopMs).catch(() => false)) return;
+      process.kill(pid, "SIGKILL");
+      await lockFree(data, 5_000);
+    },
+    async start() {
+      if (isHeld(data)) return { problem: async () => null };
+      const { as, cwd } = await asService(installed);
+      const log = openSync(join(at.library, "serve.log"), "a", 0o600);
+      try {
+        const env = { ...inheritedPath, ...settingsOf(installed) };
+        const child = startDetached(at.program, ["serve"], { as, cwd, env, log });
+        let ended: string | null = null;
+        child.ended.then(
+          ({ code, signal }) => {
+            ended = `serve ended with ${signal ?? `status ${code}`}; its log is ${join(at.library, "serve.log")}`;
+          },
+          (error: Error) => {
+            ended = `serve could not be started: ${error.message}`;
+          },
+        );
+        return { problem: async () => ended };
+      } finally {
+        closeSync(log);
+      }
+    },
+  };
+}
+
+const inheritedPath = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" };
+
+/** The service's settings, as its file has them. */
+function settingsOf({ environment, data }: Installation): Record<string, string> {
+  let text = "";
+  try {
+    text = readFileSync(environment, "utf8");
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) throw error;
+  }
+  return { PLUMBLINE_DATA: data, ...(parseEnv(text) as Record<string, string>) };
+}
+
+/** Throws config_invalid. */
+export const configOf = (installed: Installation): Config => readConfig(settingsOf(installed));
+
+/** Whether an appliance, or a verb that needs the folder for itself, holds the data folder. */
+function isHeld(data: string): boolean {
+  const path = places(data).lock;
+  if (!statSync(path, { throwIfNoEntry: false })) return false;
+  const lock = tryLock(path);
+  lock?.release();
+  return lock === null;
+}
+
+async function lockFree(data: string, withinMs: number): Promise<true> {
+  for (let waited = 0; isHeld(data); waited += 100) {
+    if (waited >= withinMs) throw new Failure("data_locked", `A process still holds ${data}`);
+    await sleep(100);
+  }
+  return true;
+}
+
+/**
+ * Process that holds a lock file, as the kernel tells it (proc(5), /proc/locks). A process counts only if it has that
+ * very file open, because file systems may report other numbers there.
+ */
+export function holderOf(path: string): number | null {
+  const file = statSync(path, { throwIfNoEntry: false });
+  if (!file) return null;
+  for (const line of readFileSync("/proc/locks", "latin1").split("\n")) {
+    const [, , , mode, pid, place] = line.trim().split(/\s+/);
+    if (mode !== "WRITE" || place?.split(":")[2] !== String(file.ino)) continue;
+    if (hasOpen(Number(pid), file)) return Number(pid);
+  }
+  return null;
+}
+
+function hasOpen(pid: number, { dev, ino }: { dev: number; ino: number }): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).some((name) => {
+      const found = statSync(`/proc/${pid}/fd/${name}`, { throwIfNoEntry: false });
+      return found?.dev === dev && found.ino === ino;
+    });
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "EACCES")) return false;
+    throw error;
+  }
+}

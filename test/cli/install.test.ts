@@ -1,0 +1,128 @@
+// plumbline install and uninstall: what a dry run says is what is done, a second time changes nothing, and data goes with --purge alone.
+// The real ones need root. They see folders of their own in the place of /etc, /run and /var/cache, so that the machine that
+// tests has nothing of it.
+import assert from "node:assert/strict";
+import { cpSync, existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { settings } from "../../src/base/config.ts";
+import { type Finished, finish, startProcess } from "../../src/base/processes.ts";
+import { exitCodes } from "../../src/cli/exit-codes.ts";
+import { launcher, plumbline, temporaryFolder } from "./plumbline.ts";
+
+interface Report {
+  version: string;
+  changed: boolean;
+  steps: { what: string; outcome: string; content?: string }[];
+}
+
+/** What useradd and systemd read in /etc. */
+const systemFiles = ["passwd", "group", "shadow", "gshadow", "login.defs", "nsswitch.conf", "ld.so.cache", "systemd"];
+
+/** A machine to install on: commands see its /etc, and no systemd that runs. */
+function makeMachine(context: TestContext) {
+  const folder = temporaryFolder(context);
+  const etc = join(folder, "etc");
+  for (const name of ["etc/systemd/system", "cache"]) mkdirSync(join(folder, name), { recursive: true });
+  for (const name of systemFiles)
+    if (existsSync(join("/etc", name)))
+      cpSync(join("/etc", name), join(etc, name), { recursive: true, dereference: false });
+  const prepare = `mount --bind ${etc} /etc && mount --bind ${folder}/cache /var/cache && mount -t tmpfs none /run && exec "$@"`;
+  const run = (...words: string[]): Promise<Finished> => {
+    const child = startProcess("unshare", [
+      "--mount",
+      "--propagation",
+      "private",
+      "--",
+      "sh",
+      "-c",
+      prepare,
+      "sh",
+      ...words,
+    ]);
+    return finish(child, { timeoutMs: 240_000, maxBytes: 1 << 20 });
+  };
+  const where = ["--prefix", join(folder, "usr")];
+  const wanted = ["--user", "plumbline-test", "--data", join(folder, "var/lib/data"), ...where];
+  const answer = async (...words: string[]): Promise<Report> => {
+    const { code, stdout, stderr } = await run(launcher, ...words, "--json");
+    assert.equal(code, 0, stdout + stderr);
+    return JSON.parse(stdout) as Report;
+  };
+  return { folder, etc, where, wanted, run, answer };
+}
+
+const canInstall = process.getuid?.() === 0 && existsSync("/usr/sbin/useradd");
+
+test("a dry run names every step and the content of every file, and changes nothing", async (context) => {
+  const folder = temporaryFolder(context);
+  const words = ["install", "--dry-run", "--prefix", join(folder, "usr"), "--data", join(folder, "data"), "--json"];
+  const { code, stdout, stderr } = await plumbline(words);
+  assert.equal(code, 0, stderr);
+  const { steps } = JSON.parse(stdout) as Report;
+  const contentOf = (path: string): string =>
+    steps.find(({ what }) => what.startsWith(`write the settings ${path}`) || what === `write ${path}`)!.content!;
+  const file = contentOf("/etc/plumbline/plumbline.env");
+  for (const { name } of Object.values(settings)) assert.match(file, new RegExp(`^#?${name}=`, "m"));
+  assert.match(file, new RegExp(`^PLUMBLINE_DATA=${folder}/data$`, "m"));
+  const unit = contentOf("/etc/systemd/system/plumbline.service");
+  assert.match(unit, new RegExp(`^ExecStart=${folder}/usr/lib/plumbline/current/plumbline serve$`, "m"));
+  assert.match(unit, new RegExp(`^ReadWritePaths=${folder}/data$`, "m"));
+  assert.deepEqual([existsSync(join(folder, "usr")), existsSync(join(folder, "data"))], [false, false]);
+});
+
+test("what cannot be written into a unit is refused", async () => {
+  for (const words of [
+    ["--data", "relative"],
+    ["--data", "/with space"],
+    ["--user", "Not A User"],
+    ["--prefix", "/"],
+  ])
+    assert.equal((await plumbline(["install", "--dry-run", ...words])).code, exitCodes.usage.code, words.join(" "));
+});
+
+test("installed, installed again, uninstalled, purged", { skip: !canInstall && "needs root" }, async (context) => {
+  const { folder, etc, where, wanted, run, answer } = makeMachine(context);
+  const data = join(folder, "var/lib/data");
+  const installed = await answer("install", ...wanted);
+  assert.equal(installed.changed, true);
+  assert.equal(statSync(data).mode & 0o777, 0o700);
+  assert.notEqual(statSync(data).uid, 0);
+  assert.equal(statSync(join(etc, "plumbline/plumbline.env")).mode & 0o777, 0o640);
+  assert.equal(readlinkSync(join(folder, "usr/lib/plumbline/current")), installed.version);
+  const told = await run(join(folder, "usr/bin/plumbline"), "--version");
+  assert.equal(told.stdout.trim(), installed.version);
+  const unit = "/etc/systemd/system/plumbline.service";
+  if (existsSync("/usr/bin/systemd-analyze")) {
+    const checked = await run("systemd-analyze", "verify", unit);
+    assert.deepEqual([checked.code, checked.stderr], [0, ""]);
+    // Exposure of 10 is a service without any protection; above 3.0 one of the protections has been lost.
+    const scored = await run("systemd-analyze", "security", "--offline=true", "--threshold=30", unit);
+    assert.equal(scored.code, 0, scored.stdout);
+  }
+
+  writeFileSync(join(etc, "plumbline/plumbline.env"), `PLUMBLINE_DATA=${data}\nPLUMBLINE_PORT=1234\n`);
+  const again = await answer("install", ...where);
+  assert.equal(again.changed, false, JSON.stringify(again.steps));
+  assert.match(readFileSync(join(etc, "plumbline/plumbline.env"), "utf8"), /PORT=1234/);
+
+  mkdirSync(join(data, "models"));
+  await answer("uninstall", ...where);
+  assert.deepEqual(
+    [unit.replace("/etc", etc), join(folder, "usr/lib/plumbline"), join(folder, "usr/bin/plumbline")].filter(
+      existsSync,
+    ),
+    [],
+  );
+  assert.ok(existsSync(join(data, "models")));
+
+  await answer("install", ...wanted);
+  writeFileSync(join(data, "holiday.jpg"), "");
+  const refused = await run(launcher, "uninstall", ...where, "--purge");
+  assert.match(refused.stderr, /holiday\.jpg is not plumbline's/);
+  rmSync(join(data, "holiday.jpg"));
+  await answer("uninstall", ...where, "--purge", "--dry-run");
+  assert.ok(existsSync(join(data, "models")));
+  await answer("uninstall", ...where, "--purge");
+  assert.deepEqual([existsSync(data), existsSync(join(etc, "plumbline"))], [false, false]);
+});
