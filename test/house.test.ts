@@ -19,6 +19,7 @@ const mayImport: Record<string, string[]> = {
   domain: ["base", "contract", "store", "engine", "jobs", "study", "run"],
   http: ["base", "contract"],
   cli: ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http", "main.ts"],
+  launcher: ["base", "cli"],
   "main.ts": ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http"],
 };
 
