@@ -36,10 +36,12 @@ export function unpack(archive: Archive, runtime: string, say: (text: string) =>
   if (existsSync(folder)) repair(archive, folder, say);
   else {
     mkdirSync(runtime, { recursive: true, mode: 0o700 });
-    removeUnfinished(runtime);
+    // Without /proc, as in a bare chroot, nobody can tell what is in use.
+    const knowsProcesses = existsSync("/proc/self");
+    if (knowsProcesses) removeUnfinished(runtime);
     say(`unpacking into ${folder}, this once`);
     unpackNew(archive, folder);
-    removeUnused(runtime, archive.id);
+    if (knowsProcesses) removeUnused(runtime, archive.id);
   }
   return folder;
 }
