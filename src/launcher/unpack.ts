@@ -183,11 +183,17 @@ function syncFolder(folder: string): void {
   }
 }
 
-/** Removes what processes left that were killed while they unpacked. */
+/**
+ * Removes what processes left that were killed while they unpacked. This one has made nothing yet: in a container, where it has the
+ * same id at each start, what has its id was left by an earlier one.
+ */
 function removeUnfinished(runtime: string): void {
-  for (const name of readdirSync(runtime))
-    if (isTemporary(name) && !existsSync(`/proc/${ownerOfTemporary(name)}`))
+  for (const name of readdirSync(runtime)) {
+    if (!isTemporary(name)) continue;
+    const owner = ownerOfTemporary(name);
+    if (owner === process.pid || !existsSync(`/proc/${owner}`))
       rmSync(join(runtime, name), { recursive: true, force: true });
+  }
 }
 
 /** Removes the folders of other versions from which no process runs. */
