@@ -2,12 +2,12 @@
 // All of it stands in one flat folder, in place of src/ and of most packages. Code that finds files from its own place still finds
 // them: `import.meta` of each source is replaced by what it would be if the source stood where it stands in the installation.
 import { readdirSync, readFileSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { build, type Metafile, type Plugin } from "esbuild";
 
 const root = resolve(import.meta.dirname, "..");
 const commandLine = "src/cli/main.ts";
-/** node-llama-cpp starts this file as a process, which tries a native library. */
+/** node-llama-cpp starts this file as a process, which tries a native library: loading one that does not fit can end a process. */
 const probe = "node_modules/node-llama-cpp/dist/bindings/utils/testBindingBinary.js";
 
 /** Packages that stay folders: they have native parts, or files that they load by their place. */
@@ -19,12 +19,9 @@ const ofThread = String.raw`new URL\("([^"]+\.ts)", import\.meta\.url\)`;
 const ofProcess = String.raw`join\(import\.meta\.dirname, "([^"]+\.ts)"\)`;
 const places = new RegExp(`${ofThread}|${ofProcess}|import\\.meta\\.(url|dirname|filename)`, "g");
 
-/** Name of an entry's file in the bundle. */
+/** Name of an entry's file in the bundle. The probe keeps its own, by which it knows that it may be started. */
 const nameOf = (entry: string): string =>
-  relative("src", entry)
-    .replace(/^(\.\.\/)+/, "")
-    .replace(/\.[a-z]+$/, "")
-    .replaceAll("/", "-");
+  entry === probe ? basename(probe, ".js") : relative("src", entry).replace(/\.ts$/, "").replaceAll("/", "-");
 
 /** Every source that another one starts as a thread or a process. */
 function entries(): string[] {

@@ -7,9 +7,8 @@ import { after, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { sha256OfFile } from "../../src/base/files.ts";
 import { type Child, startNode } from "../../src/base/processes.ts";
-import { installation, makeMachine } from "./machine.ts";
+import { installation, makeMachine, starterModel } from "./machine.ts";
 
-const starterModel = join(installation, ".cache/smollm2-135m-instruct-q4_1.gguf");
 const machine = makeMachine();
 const folder = mkdtempSync(join(tmpdir(), "plumbline-demo-"));
 after(() => {

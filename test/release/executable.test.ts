@@ -1,11 +1,11 @@
 // The executable alone on a machine: it unpacks, starts over when it was killed, repairs, and serves.
 import assert from "node:assert/strict";
-import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { linesOf } from "../../src/base/processes.ts";
-import { makeMachine } from "./machine.ts";
+import { finish, linesOf, startProcess } from "../../src/base/processes.ts";
+import { makeMachine, starterModel } from "./machine.ts";
 
 const machine = makeMachine();
 after(() => machine.remove());
@@ -59,16 +59,23 @@ test("doctor finds all but a starter model: Node, glibc, the trainer, the decode
 });
 
 test("the trainer takes other kernels where the processor is another", async () => {
-  const found = async (processor: string): Promise<string> => {
-    const done = await machine.run(["doctor", "--json"], { PLUMBLINE_PORT: "0", OPENBLAS_CORETYPE: processor });
-    const { checks } = JSON.parse(done.stdout) as { checks: { name: string; found: string }[] };
-    return checks.find(({ name }) => name === "trainer")!.found;
-  };
-  assert.match(await found("Haswell"), /OpenBLAS Haswell/);
+  const [name] = readdirSync(machine.runtime);
+  const trainer = join(machine.runtime, name!, "build/plumbline-trainer");
+  for (const processor of ["Haswell", "Zen"]) {
+    const env = { OPENBLAS_CORETYPE: processor, OPENBLAS_VERBOSE: "2" };
+    const done = await finish(startProcess(trainer, [], { env }), { timeoutMs: 60_000, maxBytes: 1 << 20 });
+    assert.match(done.stderr, new RegExp(`Core: ${processor}`));
+  }
 });
 
-test("it serves, and a key made beside it opens it", async () => {
-  const child = machine.start(["serve", "--json", "--attached"], { PLUMBLINE_PORT: "0" });
+test("it serves, a key made beside it opens it, and a model answers", async () => {
+  copyFileSync(starterModel, machine.at("tmp/starter.gguf"));
+  const settings = { PLUMBLINE_PORT: "0", PLUMBLINE_STARTER_MODEL: "/tmp/starter.gguf" };
+  const child = machine.start(["serve", "--json", "--attached"], settings);
+  let log = "";
+  child.stderr.on("data", (part) => {
+    log += part;
+  });
   try {
     let address = "";
     for await (const line of linesOf(child.stdout)) {
@@ -79,10 +86,26 @@ test("it serves, and a key made beside it opens it", async () => {
     assert.equal(health.version, machine.version);
     const made = await machine.run(["key", "create", "--user", "ann", "--json"]);
     const { key } = JSON.parse(made.stdout) as { key: string };
-    const ask = (given: string): Promise<Response> =>
-      fetch(`${address}/api/v3/documents`, { headers: { Authorization: `Bearer ${given}` } });
-    assert.equal((await ask(key)).status, 200);
-    assert.equal((await ask("pl_wrong")).status, 401);
+    const ask = async (path: string, given: string, body?: object): Promise<[status: number, body: string]> => {
+      const headers = { Authorization: `Bearer ${given}`, "Content-Type": "application/json" };
+      const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+      const answer = await fetch(`${address}/api/v3/${path}`, { headers, ...sent });
+      return [answer.status, await answer.text()];
+    };
+    assert.equal((await ask("documents", "pl_wrong"))[0], 401);
+    const model = async (): Promise<string | undefined> =>
+      (JSON.parse((await ask("models/base", key))[1]) as { base_models: { model_id: string }[] }).base_models[0]
+        ?.model_id;
+    while ((await model()) === undefined) await pause(500);
+    const messages = [{ role: "user", content: "Say hello" }];
+    const [status, said] = await ask("inference/chat/completions", key, {
+      model: await model(),
+      messages,
+      max_tokens: 4,
+    });
+    assert.equal(status, 200, `${said}\n${log}`);
+    // Before it loads a native library, node-llama-cpp tries it in a process of its own, and complains where it cannot.
+    assert.doesNotMatch(log, /\[node-llama-cpp\]/);
   } finally {
     child.stdin.end();
     await child.ended;

@@ -17,6 +17,7 @@ import { join } from "node:path";
 import { type Child, type Finished, finish, startProcess } from "../../src/base/processes.ts";
 
 export const installation = join(import.meta.dirname, "../..");
+export const starterModel = join(installation, ".cache/smollm2-135m-instruct-q4_1.gguf");
 const { version } = JSON.parse(readFileSync(join(installation, "package.json"), "utf8")) as { version: string };
 const release = join(installation, `build/release/plumbline-${version}-linux-x64`);
 const executable = "/opt/plumbline/plumbline";
