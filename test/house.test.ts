@@ -21,6 +21,7 @@ const mayImport: Record<string, string[]> = {
   // Types only: a browser gets the console's own files and no others.
   console: ["contract"],
   cli: ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http", "main.ts"],
+  launcher: ["base", "cli"],
   "main.ts": ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http"],
 };
 

@@ -54,7 +54,7 @@ export function openCollector(url: string, { version, log }: { version: string; 
       const span = context && trace.getSpan(context);
       return span ? spanOf(span, context) : { record() {} };
     },
-    headers() {
+    headers(): Record<string, string> {
       const context = current.getStore();
       const span = context && trace.getSpanContext(context);
       if (!span) return {};

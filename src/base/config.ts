@@ -358,6 +358,22 @@ function wrongTogether({ webhooks = [], webhookSecrets }: Partial<Config>): stri
   return [`${settings.webhookSecrets.name}: must be ${wanted} of ${settings.webhooks.name}`];
 }
 
+/**
+ * The environment in which a release's program runs. Its relative paths are relative to the folder of the executable: the
+ * installation itself is a folder that the executable unpacks, and that a newer one removes.
+ */
+export function environmentBeside(
+  folder: string,
+  environment: Record<string, string | undefined> = process.env,
+): Record<string, string> {
+  const beside: Record<string, string> = {};
+  for (const [name, value] of Object.entries(environment)) if (value !== undefined) beside[name] = value;
+  for (const { name } of [settings.trainer, settings.starterModel])
+    if (beside[name] !== undefined) beside[name] = resolve(folder, beside[name]);
+  const { name, default: fallback } = settings.data;
+  return { ...beside, [name]: resolve(folder, beside[name] ?? fallback) };
+}
+
 /** The configuration as environment variables, for a child process that reads it again. */
 export const environmentOf = (config: Config): Record<string, string> =>
   Object.fromEntries(
@@ -396,6 +412,8 @@ export const places = (data: string) => ({
   blobs: join(data, "blobs"),
   models: join(data, "models"),
   runs: join(data, "runs"),
+  /** What a release's executable unpacks: one folder a version. */
+  runtime: join(data, "runtime"),
   uploads: join(data, "uploads"),
   /** Exists while a restore into the folder is under way. */
   restoring: join(data, "restoring.json"),

@@ -309,6 +309,16 @@ export const failures = {
   usage: row(400, "The command line is not understood", "Add --help to see what the verb takes."),
   interrupted: row(500, "Stopped before the end", "Start it again when it suits."),
   address_taken: row(500, "The address is taken", "Stop what listens there, or choose another PLUMBLINE_PORT."),
+  release_damaged: row(
+    500,
+    "The executable is damaged",
+    "Copy it here again, and compare its SHA-256 with the published one.",
+  ),
+  unpacking_failed: row(
+    500,
+    "What the executable carries cannot be unpacked",
+    "Set PLUMBLINE_DATA to a folder that may be written to and run from, with 2 GiB free.",
+  ),
   serve_failed: row(500, "The appliance did not come up", "Run `plumbline serve` by itself and read its log."),
   api_unreachable: row(
     503,

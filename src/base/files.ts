@@ -11,6 +11,9 @@ export function temporaryName(path: string): string {
   return join(dirname(path), `${temporaryMark}${process.pid}-${Math.random().toString(36).slice(2)}-${basename(path)}`);
 }
 
+/** The process that made a temporary name. */
+export const ownerOfTemporary = (name: string): number => Number.parseInt(name.slice(temporaryMark.length), 10);
+
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, "r");
   try {

@@ -1,7 +1,8 @@
 // Reports which parts of the documents gave rows, per document and passage, with the reason where there are none.
 import type { Coverage, PassageCoverage } from "../contract/coverage.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
-import { headingOf, type Passage } from "./passages.ts";
+import { headingOf } from "./heading.ts";
+import type { Passage } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
 
 export function coverageOf(

@@ -1,9 +1,10 @@
 // Plain forms: questions made from a document's own words, in any language. They are correct by construction, since
 // they never say more than the document: words are left out, reordered, or replaced by an interrogative.
 import { containsWords, shuffled, wordsOf } from "../base/text.ts";
+import { headingOf } from "./heading.ts";
 import { filled, interrogatives, type Language } from "./languages.ts";
 import type { Lexicon } from "./lexicon.ts";
-import { cellsJoin, headingOf, type Passage } from "./passages.ts";
+import { cellsJoin, type Passage } from "./passages.ts";
 import { isClause, isQuestion, namesOf, saidOf, type Target } from "./targets.ts";
 
 export type FormKind = "keywords" | "fragment" | "in_place" | "gap" | "cell" | "reverse" | "pair" | "asked" | "writer";

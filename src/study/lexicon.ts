@@ -2,7 +2,8 @@
 // a rare one identifies its passage. Also the search behind the stands_alone gate: a question must find its own passage
 // among all.
 import { wordsOf } from "../base/text.ts";
-import { headingOf, type Passage } from "./passages.ts";
+import { headingOf } from "./heading.ts";
+import type { Passage } from "./passages.ts";
 
 export interface Lexicon {
   /** How many passages there are. */

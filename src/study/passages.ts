@@ -44,9 +44,6 @@ export interface Passage extends Place {
   units: Unit[];
 }
 
-/** Title and headings of a passage, outermost first. */
-export const headingOf = ({ title, path }: Pick<Passage, "title" | "path">): string => [title, ...path].join(" > ");
-
 /**
  * Units are joined until a passage has `enough` words, up to `most`: the size that writers are trained on. A unit is
  * never split, and may be longer.

@@ -5,9 +5,10 @@ import { seeded } from "../base/statistics/random.ts";
 import { hashOf, normalised } from "../base/text.ts";
 import { type Form, formOf, formsFor, recallOf } from "./forms.ts";
 import { withoutContradictions } from "./gates.ts";
+import { headingOf } from "./heading.ts";
 import { languageOf } from "./languages.ts";
 import type { Lexicon } from "./lexicon.ts";
-import { headingOf, type Passage } from "./passages.ts";
+import type { Passage } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
 import type { Target } from "./targets.ts";
 

@@ -318,6 +318,16 @@ test("files that nothing names are told, and are no problem", async (context) =>
   assert.deepEqual([data.problems, data.others, copy.problems, copy.others], [[], [strangers[0]], [], [strangers[1]]]);
 });
 
+test("a folder that has only what a release unpacked there is empty enough to be restored into", async (context) => {
+  const folder = temporaryFolder(context);
+  await upload("hall");
+  await backup(join(folder, "backup"));
+  mkdirSync(join(folder, "data", "runtime", "0123"), { recursive: true });
+  await restore(join(folder, "backup"), join(folder, "data"));
+  assert.ok(readdirSync(join(folder, "data")).includes("plumbline.db"));
+  assert.deepEqual((await verifyData(join(folder, "data"), silent)).others, []);
+});
+
 test("nothing is restored over anything, and nothing is backed up into what is no backup", async (context) => {
   const folder = temporaryFolder(context);
   await upload("hall");

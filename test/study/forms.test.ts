@@ -8,8 +8,8 @@ import { installation } from "../../src/base/config.ts";
 import { seeded } from "../../src/base/statistics/random.ts";
 import { containsWords, wordsOf } from "../../src/base/text.ts";
 import { type FormKind, formOf, formsFor, recallOf } from "../../src/study/forms.ts";
+import { headingOf } from "../../src/study/heading.ts";
 import { filled, interrogatives, languageOf } from "../../src/study/languages.ts";
-import { headingOf } from "../../src/study/passages.ts";
 import { documentOf, targetsIn } from "../helpers/study.ts";
 
 const kinds: FormKind[] = ["keywords", "fragment", "in_place", "gap", "cell", "reverse", "pair", "asked"];

@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { headingOf } from "../../src/study/heading.ts";
 import { lexiconOf } from "../../src/study/lexicon.ts";
-import { headingOf, type Passage, passagesOf } from "../../src/study/passages.ts";
+import { type Passage, passagesOf } from "../../src/study/passages.ts";
 import { documentOf } from "../helpers/study.ts";
 
 /** One passage a section. */

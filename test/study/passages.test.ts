@@ -4,7 +4,8 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { wordsOf } from "../../src/base/text.ts";
 import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
-import { headingOf, type Passage, passagesOf, sentencesOf, statementsOf } from "../../src/study/passages.ts";
+import { headingOf } from "../../src/study/heading.ts";
+import { type Passage, passagesOf, sentencesOf, statementsOf } from "../../src/study/passages.ts";
 import { documentOf } from "../helpers/study.ts";
 
 type MediaType = SnapshotDocument["media_type"];

@@ -66,7 +66,7 @@ export async function restoreBackup(
 
 /** Throws folder_not_empty unless the folder is empty or holds an interrupted restore of the same backup. */
 async function refuseOthers(data: string, identity: string): Promise<void> {
-  const names = (await readdir(data)).filter((name) => !/^(lock(-journal)?|lost\+found)$/.test(name));
+  const names = (await readdir(data)).filter((name) => !/^(lock(-journal)?|lost\+found|runtime)$/.test(name));
   if (names.length === 0 || names.every(isTemporary)) return;
   const marker = await readFile(places(data).restoring, "utf8").catch((error) => {
     if (isErrno(error, "ENOENT")) return null;

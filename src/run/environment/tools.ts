@@ -1,7 +1,7 @@
 // The tools of an environment of several turns. Every call gets an answer, which may be an error message.
 import type { Tool } from "../../engine/tool-format.ts";
+import { headingOf } from "../../study/heading.ts";
 import { lexiconOf } from "../../study/lexicon.ts";
-import { headingOf } from "../../study/passages.ts";
 import { openStudyThread } from "../../study/thread.ts";
 import type { Run } from "../context.ts";
 import { calculated, NotArithmetic } from "./calculator.ts";

@@ -1,7 +1,8 @@
 // What a teacher wrote about each passage, in teacher.jsonl of the run's folder. The appliance asks the teacher before
 // the run starts, because a run opens no connection; the run only reads. A passage is asked about once, even if
 // processes are killed in between.
-import { headingOf, type Passage } from "../../study/passages.ts";
+import { headingOf } from "../../study/heading.ts";
+import type { Passage } from "../../study/passages.ts";
 import { type Lesson, readLesson, teacherPrompt } from "../../study/writers/teacher.ts";
 import { openMemory } from "./memory.ts";
 

@@ -3,8 +3,9 @@
 import { seeded } from "../../base/statistics/random.ts";
 import { hashOf, normalised, wordsOf } from "../../base/text.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
+import { headingOf } from "../heading.ts";
 import { type Lexicon, lexiconOf } from "../lexicon.ts";
-import { headingOf, mostFrequent, type Passage, passagesOf, type Unit } from "../passages.ts";
+import { mostFrequent, type Passage, passagesOf, type Unit } from "../passages.ts";
 import { type Span, worthAsking } from "../spans.ts";
 import { targetsOf } from "../targets.ts";
 import { type ItemKind, kindOf, takeByShare } from "./kinds.ts";

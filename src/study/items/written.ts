@@ -2,8 +2,9 @@
 // writes questions in one message; in another it answers them from the passages alone, without seeing its first
 // answers. A question that it then answers differently is dropped.
 import { containsWords } from "../../base/text.ts";
+import { headingOf } from "../heading.ts";
 import { filled, ownOrEnglish } from "../languages.ts";
-import { headingOf, type Passage } from "../passages.ts";
+import type { Passage } from "../passages.ts";
 import { type ItemKind, isItemKind } from "./kinds.ts";
 import type { ItemPlan } from "./plan.ts";
 

@@ -2,7 +2,7 @@
 // where a probe finds its questions good. It asks for whole clauses, because so small a model cannot tell which words
 // of a clause a question asks for.
 
-import { headingOf } from "../passages.ts";
+import { headingOf } from "../heading.ts";
 import { isClause, type Target } from "../targets.ts";
 import { askingPrompt, continuation, type Manner, manners } from "./format.ts";
 import type { Speaker, Writer } from "./writer.ts";

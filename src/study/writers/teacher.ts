@@ -1,7 +1,9 @@
 // A teacher: another model that reads a passage and writes questions about it. The appliance asks it, never a run: its
 // replies come with the run's folder and are read here.
+
+import { headingOf } from "../heading.ts";
 import { filled, languageOf } from "../languages.ts";
-import { headingOf, type Passage } from "../passages.ts";
+import type { Passage } from "../passages.ts";
 import type { Target } from "../targets.ts";
 import type { Writer } from "./writer.ts";
 

@@ -1,0 +1,49 @@
+// The start of a release's executable: unpacks what it carries, unless that is done, and hands over to Node there. The process stays
+// the same one. What it runs is laid out as an installation is, so nothing else knows of a release.
+import { accessSync, constants } from "node:fs";
+import { dirname, join } from "node:path";
+import { environmentBeside, places } from "../base/config.ts";
+import { Failure } from "../base/errors.ts";
+import { isErrno } from "../base/files.ts";
+import { note, speakFailure } from "../cli/output.ts";
+import { openArchive } from "./archive.ts";
+import { unpack } from "./unpack.ts";
+
+function launch(words: string[]): void {
+  const environment = environmentBeside(dirname(process.execPath));
+  const { runtime } = places(environment.PLUMBLINE_DATA!);
+  const archive = openArchive(process.execPath);
+  const folder = unpacked(archive, runtime);
+  archive.close();
+  const node = join(folder, archive.index.node);
+  try {
+    accessSync(node, constants.X_OK);
+  } catch (cause) {
+    throw new Failure("unpacking_failed", `${node} may not be run`, { cause });
+  }
+  process.execve!(node, [node, join(folder, archive.index.program), ...words], {
+    // As in bin/plumbline, which says why.
+    UV_THREADPOOL_SIZE: "16",
+    NODE_COMPILE_CACHE: join(folder, ".cache/compiled"),
+    ...environment,
+  });
+}
+
+/** Throws unpacking_failed where the folder cannot be written. */
+function unpacked(archive: ReturnType<typeof openArchive>, runtime: string): string {
+  try {
+    return unpack(archive, runtime, (text) => note(`plumbline: ${text}`));
+  } catch (error) {
+    if (isErrno(error, "EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT", "ENOTDIR"))
+      throw new Failure("unpacking_failed", `${runtime} cannot be written: ${(error as Error).message}`, {
+        cause: error,
+      });
+    throw error;
+  }
+}
+
+try {
+  launch(process.argv.slice(2));
+} catch (error) {
+  speakFailure(error, process.argv.includes("--json"));
+}

@@ -1,0 +1,222 @@
+// Unpacks the archive into one folder, named by its content. The folder is made under a temporary name, synced and renamed: it is
+// there whole, or not at all. Later starts compare size, times and inode of each file with those noted when it was written, which
+// takes milliseconds; a file where they differ is hashed, and written anew if its content is not that of the archive.
+
+import { createHash } from "node:crypto";
+import {
+  closeSync,
+  existsSync,
+  fchmodSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { Failure } from "../base/errors.ts";
+import { isErrno, isTemporary, ownerOfTemporary, temporaryName } from "../base/files.ts";
+import type { Archive, ArchivedFile } from "./archive.ts";
+
+/** What stat(2) said of each file when its content was last known to be right, by path. */
+type Seal = Record<string, string>;
+
+const sealName = ".seal";
+
+/** Returns the folder with the archive's files, each as in the archive. `say` is told before work that takes seconds. */
+export function unpack(archive: Archive, runtime: string, say: (text: string) => void): string {
+  const folder = join(runtime, archive.id);
+  if (existsSync(folder)) repair(archive, folder, say);
+  else {
+    mkdirSync(runtime, { recursive: true, mode: 0o700 });
+    // Without /proc, as in a bare chroot, nobody can tell what is in use.
+    const knowsProcesses = existsSync("/proc/self");
+    if (knowsProcesses) removeUnfinished(runtime);
+    say(`unpacking into ${folder}, this once`);
+    unpackNew(archive, folder);
+    if (knowsProcesses) removeUnused(runtime, archive.id);
+  }
+  return folder;
+}
+
+function unpackNew(archive: Archive, folder: string): void {
+  const temporary = temporaryName(folder);
+  const seal: Seal = {};
+  const folders = new Set([temporary]);
+  try {
+    for (const file of archive.index.files) {
+      const path = join(temporary, file.path);
+      mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+      for (let above = dirname(path); above !== temporary; above = dirname(above)) folders.add(above);
+      writeContent(archive, file, path);
+      seal[file.path] = stampOf(path)!;
+    }
+    writeSeal(temporary, seal);
+    for (const one of folders) syncFolder(one);
+    try {
+      renameSync(temporary, folder);
+    } catch (error) {
+      // Another process that started at the same time has unpacked the same.
+      if (!isErrno(error, "ENOTEMPTY", "EEXIST")) throw error;
+    }
+    syncFolder(dirname(folder));
+  } finally {
+    rmSync(temporary, { recursive: true, force: true });
+  }
+}
+
+/** Writes the files anew that are not as in the archive. */
+function repair(archive: Archive, folder: string, say: (text: string) => void): void {
+  const seal = readSeal(folder);
+  const { files } = archive.index;
+  const changed = files.filter((file) => {
+    const stamp = stampOf(join(folder, file.path));
+    return stamp === null || stamp !== seal[file.path];
+  });
+  if (changed.length === 0) return;
+  for (const file of changed) {
+    const path = join(folder, file.path);
+    if (!isSound(path, file)) {
+      say(`${path} is not as it was unpacked; writing it anew`);
+      replace(archive, file, path);
+    }
+    seal[file.path] = stampOf(path)!;
+  }
+  writeSeal(folder, seal);
+}
+
+function replace(archive: Archive, file: ArchivedFile, path: string): void {
+  const temporary = temporaryName(path);
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  try {
+    writeContent(archive, file, temporary);
+    if (existsSync(path) && statSync(path).isDirectory()) rmSync(path, { recursive: true });
+    renameSync(temporary, path);
+    syncFolder(dirname(path));
+  } finally {
+    rmSync(temporary, { force: true });
+  }
+}
+
+/** Writes and syncs a new file. Throws release_damaged if the archive does not hold what its index says. */
+function writeContent(archive: Archive, file: ArchivedFile, path: string): void {
+  const hash = createHash("sha256");
+  const descriptor = openSync(path, "wx", 0o600);
+  try {
+    for (const part of archive.content(file)) {
+      hash.update(part);
+      for (let done = 0; done < part.length; ) done += writeSync(descriptor, part, done);
+    }
+    if (hash.digest("hex") !== file.sha256) throw new Failure("release_damaged", `${file.path} is damaged`);
+    fchmodSync(descriptor, file.mode);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function isSound(path: string, file: ArchivedFile): boolean {
+  try {
+    if ((statSync(path).mode & 0o777) !== file.mode) return false;
+    return hashOf(path) === file.sha256;
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR", "EISDIR", "ELOOP")) return false;
+    throw error;
+  }
+}
+
+function hashOf(path: string): string {
+  const hash = createHash("sha256");
+  const buffer = Buffer.allocUnsafe(1 << 20);
+  const descriptor = openSync(path, "r");
+  try {
+    for (;;) {
+      const bytes = readSync(descriptor, buffer);
+      if (bytes === 0) return hash.digest("hex");
+      hash.update(buffer.subarray(0, bytes));
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Changes with every write: nobody can set a file's change time. Null if there is no file. */
+function stampOf(path: string): string | null {
+  try {
+    const { ino, size, mode, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
+    return `${ino} ${size} ${mode} ${mtimeNs} ${ctimeNs}`;
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR", "ELOOP")) return null;
+    throw error;
+  }
+}
+
+/** An empty seal if there is none that can be read: all files are hashed then. */
+function readSeal(folder: string): Seal {
+  try {
+    return JSON.parse(readFileSync(join(folder, sealName), "utf8")) as Seal;
+  } catch {
+    return {};
+  }
+}
+
+function writeSeal(folder: string, seal: Seal): void {
+  const path = join(folder, sealName);
+  const temporary = temporaryName(path);
+  writeFileSync(temporary, JSON.stringify(seal), { mode: 0o600, flush: true });
+  renameSync(temporary, path);
+}
+
+function syncFolder(folder: string): void {
+  const descriptor = openSync(folder, "r");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/**
+ * Removes what processes left that were killed while they unpacked. This one has made nothing yet: in a container, where it has the
+ * same id at each start, what has its id was left by an earlier one.
+ */
+function removeUnfinished(runtime: string): void {
+  for (const name of readdirSync(runtime)) {
+    if (!isTemporary(name)) continue;
+    const owner = ownerOfTemporary(name);
+    if (owner === process.pid || !existsSync(`/proc/${owner}`))
+      rmSync(join(runtime, name), { recursive: true, force: true });
+  }
+}
+
+/** Removes the folders of other versions from which no process runs. */
+function removeUnused(runtime: string, id: string): void {
+  const running = executablesOfProcesses();
+  for (const name of readdirSync(runtime)) {
+    const folder = join(runtime, name);
+    if (name === id || isTemporary(name) || running.some((path) => path.startsWith(`${folder}/`))) continue;
+    // Renamed first: a process that starts now finds the whole folder, or none.
+    const condemned = temporaryName(folder);
+    renameSync(folder, condemned);
+    rmSync(condemned, { recursive: true, force: true });
+  }
+}
+
+function executablesOfProcesses(): string[] {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return pids.flatMap((pid) => {
+    try {
+      return [readlinkSync(`/proc/${pid}/exe`)];
+    } catch {
+      // It has ended, or is another user's, who cannot use this folder.
+      return [];
+    }
+  });
+}
