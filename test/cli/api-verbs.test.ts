@@ -64,7 +64,7 @@ const calls: Record<string, { words: string[]; missing: boolean }> = {
 
 /** The others work at the machine. */
 const atTheMachine =
-  /^(serve|demo|doctor|model (import|ls|rm|export)|evaluation stop|key .+|backup|restore|verify|support|bench .+|run|fit-prior|train-writer|completion)$/;
+  /^(serve|demo|install|upgrade|uninstall|doctor|model (import|ls|rm|export)|evaluation stop|key .+|backup|restore|verify|support|bench .+|run|fit-prior|train-writer|completion)$/;
 
 const wordsOf = (name: string): string[] => [...name.split(" "), ...calls[name]!.words];
 const errorOf = (spoken: Spoken) => (JSON.parse(spoken.stdout) as { error: { code: string; hint: string } }).error;

@@ -143,5 +143,5 @@ test("what a shape costs is told without it, and a made-up model trains", async 
   assert.ok(Math.abs(loss - Math.log(512)) < 1, `${loss}`);
   const { ops } = await trainer.profile();
   assert.ok(ops.find(({ name }) => name === "linear")!.flops > 0);
-  await assert.rejects(trainer.exportPeft("a", join(folder, "none"), {}), /made up/);
+  await assert.rejects(trainer.exportPeft("a", join(folder, "none"), {}), /made-up/);
 });
