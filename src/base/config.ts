@@ -327,7 +327,7 @@ export const settings = {
 
 export type Config = Readonly<{ [K in keyof typeof settings]: ReturnType<(typeof settings)[K]["parse"]> }>;
 
-const executableName = "PLUMBLINE_EXECUTABLE";
+export const executableName = "PLUMBLINE_EXECUTABLE";
 
 /** A release's executable, which says so when it hands over to what it has unpacked; null where a tree runs. */
 export const ownExecutable = (): string | null => process.env[executableName] ?? null;

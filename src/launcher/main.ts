@@ -2,7 +2,7 @@
 // the same one. What it runs is laid out as an installation is, so nothing else knows of a release.
 import { accessSync, constants } from "node:fs";
 import { dirname, join } from "node:path";
-import { environmentBeside, places } from "../base/config.ts";
+import { environmentBeside, executableName, places } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { isErrno } from "../base/files.ts";
 import { note, speakFailure } from "../cli/output.ts";
@@ -26,6 +26,7 @@ function launch(words: string[]): void {
     UV_THREADPOOL_SIZE: "16",
     NODE_COMPILE_CACHE: join(folder, ".cache/compiled"),
     ...environment,
+    [executableName]: process.execPath,
   });
 }
 

@@ -71,6 +71,14 @@ test("a dry run names every step and the content of every file, and changes noth
   assert.deepEqual([existsSync(join(folder, "usr")), existsSync(join(folder, "data"))], [false, false]);
 });
 
+test("a release's executable is copied as a file", async (context) => {
+  const executable = join(temporaryFolder(context), "plumbline-linux-x64");
+  writeFileSync(executable, "#!/bin/sh\n", { mode: 0o755 });
+  const { stdout } = await plumbline(["install", "--dry-run"], { PLUMBLINE_EXECUTABLE: executable });
+  assert.match(stdout, new RegExp(`^would +put the program ${executable} to /usr/local/lib/plumbline/`, "m"));
+  assert.match(stdout, /^ {2}\| ProtectHome=yes$/m);
+});
+
 test("what cannot be written into a unit is refused", async () => {
   for (const words of [
     ["--data", "relative"],
