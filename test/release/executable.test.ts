@@ -81,7 +81,7 @@ test("every part of the bundle loads", async () => {
   assert.equal(done.code, 0, done.stderr);
 });
 
-test("it serves, a key made beside it opens it, documents are read, and a model answers", async () => {
+test("it serves, its console too, a key made beside it opens it, documents are read, and a model answers", async () => {
   copyFileSync(starterModel, machine.at("tmp/starter.gguf"));
   const settings = { PLUMBLINE_PORT: "0", PLUMBLINE_STARTER_MODEL: "/tmp/starter.gguf" };
   const child = machine.start(["serve", "--json", "--attached"], settings);
@@ -97,6 +97,8 @@ test("it serves, a key made beside it opens it, documents are read, and a model 
     }
     const health = (await (await fetch(`${address}/healthz`)).json()) as { version: string };
     assert.equal(health.version, machine.version);
+    for (const path of ["/", "/console/main.js", "/console/uplot.js", "/console/uplot.css", "/docs"])
+      assert.equal((await fetch(`${address}${path}`)).status, 200, path);
     const made = await machine.run(["key", "create", "--user", "ann", "--json"]);
     const { key } = JSON.parse(made.stdout) as { key: string };
     const ask = async (path: string, given: string, body?: object): Promise<[status: number, body: string]> => {
