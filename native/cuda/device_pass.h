@@ -134,7 +134,7 @@ T * DeviceTransformer<Device, T>::dense(std::initializer_list<const DeviceMatrix
     for (const DeviceMatrix * m : matrices) {
         const int64_t count = m->rows * m->columns;
         with_type(m->type, [&](auto type) {
-            gpu::with_run(count, [&](auto n) { device_->launch(gpu::Dequantise<decltype(type)::value, T, decltype(n)::value>{m->data, count, to}, blocks(count, n * wide), 1, wide); });
+            gpu::with_chunk<T>(count, [&](auto n) { device_->launch(gpu::Dequantise<decltype(type)::value, T, decltype(n)::value>{m->data, count, to}, blocks(count, n * wide), 1, wide); });
         });
         to += count;
     }

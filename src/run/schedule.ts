@@ -28,12 +28,16 @@ export function totalSteps(rows: number, training: Recipe["training"]): number {
   return training.max_steps === null ? all : Math.min(all, training.max_steps);
 }
 
+/** Steps of `total` over which the rate rises to its peak. */
+export const warmUpSteps = (total: number, { warmup_steps, warmup_ratio }: Recipe["optimizer"]): number =>
+  warmup_steps ?? Math.ceil(warmup_ratio * total);
+
 /**
  * Learning rate of step 1…total: rises to the peak over the warm-up, then falls towards 0 (linear, cosine) or stays
  * (constant).
  */
 export function learningRateAt(step: number, total: number, peak: number, optimizer: Recipe["optimizer"]): number {
-  const warmUp = Math.min(total, optimizer.warmup_steps ?? Math.ceil(optimizer.warmup_ratio * total));
+  const warmUp = Math.min(total, warmUpSteps(total, optimizer));
   if (step <= warmUp) return (peak * step) / warmUp;
   if (optimizer.lr_schedule === "constant") return peak;
   /** 1 at the first step after the warm-up, above 0 at the last. */

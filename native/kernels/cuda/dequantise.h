@@ -146,14 +146,6 @@ template <ggml_type type, class T, int n> struct Dequantise {
     }
 };
 
-/** Calls f(n as a constant), where n is the number of values per thread of Dequantise for a matrix of count values. */
-template <class F> void with_run(int64_t count, const F & f) {
-    if (count % 8 == 0)
-        f(std::integral_constant<int, 8>{});
-    else
-        f(std::integral_constant<int, 1>{});
-}
-
 /** x [tokens, width] = scale · the embedding's rows of the tokens. The block's y is the token's place. */
 template <ggml_type type> struct Embed {
     const uint8_t * embedding;

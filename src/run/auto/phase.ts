@@ -13,7 +13,7 @@ import { repair } from "../repair.ts";
 import type { Means } from "../rewards/plan.ts";
 import type { Prepared, TrainingRow } from "../rows.ts";
 import { loadScaled, removeScaled } from "../scale.ts";
-import { learningRateAt, permutation } from "../schedule.ts";
+import { learningRateAt, permutation, warmUpSteps } from "../schedule.ts";
 import { keptAt, stage } from "../stage.ts";
 import { adapterName, type OpenedBase, openTraining, saveStep, step, type Training } from "../training.ts";
 import { closeReference, openAverage, openReference, type Reference } from "./reference.ts";
@@ -223,8 +223,8 @@ async function supervised(
 const rateAgain = 1 / 3;
 const warmedAgain = 0.5;
 
-const warmUpAgain = (steps: number, { warmup_steps, warmup_ratio }: Recipe["optimizer"]): number =>
-  Math.max(warmup_steps ?? Math.ceil(warmup_ratio * steps), Math.ceil(warmedAgain * steps));
+const warmUpAgain = (steps: number, optimizer: Recipe["optimizer"]): number =>
+  Math.max(warmUpSteps(steps, optimizer), Math.ceil(warmedAgain * steps));
 
 /** Rows whose answer a regression lost are at most this share of a phase; the others preserve what is known. */
 const focusShare = 0.5;
