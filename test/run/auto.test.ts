@@ -192,6 +192,30 @@ test("what a process spends before its first new work is of the budget, once, wh
   assert.equal((await runAlignment(killed, late())).auto_align!.hours, 1);
 });
 
+test("a phase whose hours are over before its first step makes one step, and no more", async () => {
+  let [adapters, ms] = [0, 0];
+  // Forecasts are made while the clock stands still; it runs from where the phase opens its adapter.
+  const monotonicMs = (): number => (adapters < 2 ? 0 : ++ms);
+  const wrap = (trainer: Trainer): Trainer =>
+    overridden(trainer, {
+      createAdapter: (...made) => {
+        adapters++;
+        return trainer.createAdapter(...made);
+      },
+    });
+  const folder = await autoFolder({
+    target_score: 99,
+    sequencing: ["supervised"],
+    config: { training: { max_steps: 3 } },
+  });
+  const paused = await runAlignment(
+    folder,
+    partsOf({ wrap, over: { clock: { ...clock, monotonicMs }, grade: unlikeBase() } }),
+  );
+  assert.equal(paused.auto_align!.status, "PAUSED");
+  assert.equal(eventsOf(folder).filter(({ kind }) => kind === "step").length, 1);
+});
+
 test("hours that pay for nothing end at once, and say what would help", async () => {
   const folder = await autoFolder({ target_score: 90, max_compute_hours: 0 });
   const result = await runAlignment(folder, partsOf());

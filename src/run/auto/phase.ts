@@ -131,8 +131,10 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   // The loop's state includes the seconds of steps that an earlier process made.
   const before = training.state.trainSeconds;
   const hours = (): number => (before + (clock.monotonicMs() - opened) / 1000) / 3600;
-  const { inTrainer, shape, outcome } = await arms[plan.arm](order, training, () => hours() > plan.hours);
   const { state } = training;
+  // At least one step: a phase without any would cost its check and tell the planner nothing.
+  const isOver = (): boolean => state.step > stepsBefore && hours() > plan.hours;
+  const { inTrainer, shape, outcome } = await arms[plan.arm](order, training, isOver);
   const steps = plan.arm === "scale" ? 0 : state.step - stepsBefore;
   const rows = plan.arm === "supervised" ? steps * recipe.training.batch_size : 0;
   const made: PhaseMade = {
