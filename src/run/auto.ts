@@ -183,7 +183,9 @@ async function openPlan(
   const auto = run.request.auto_align!;
   const identity = sha256(JSON.stringify([format, identityOf(run.request), auto.request, auto.past, prepared.sha256]));
   const startUp = startUpOf(run);
-  const { state, said } = await begin(run, base, prepared, { identity, limits, reinforcePlan, openHours, startUp });
+  const { state, said } = await begin(run, base, prepared, {
+    ...{ identity, limits, reinforcePlan, means, openHours, startUp },
+  });
   state.hours += judgeHours;
   return {
     ...{ run, base, prepared, said, state, identity, reinforcePlan, means, startUp },

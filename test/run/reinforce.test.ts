@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
 import type { RunEvent } from "../../src/contract/run-folder.ts";
+import { declines } from "../../src/domain/evaluations/declines.ts";
 import type { Trainer } from "../../src/engine/trainer.ts";
 import { measured, trialsOf } from "../../src/run/auto/judge.ts";
 import { resolveReinforce } from "../../src/run/auto/reinforce.ts";
@@ -38,9 +39,9 @@ async function autoFolder(config: AutoAlignRequest["config"]): Promise<string> {
 /** The clock stands still, so that no phase is over before its steps are done. */
 const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
 
-async function reinforced(config: AutoAlignRequest["config"]) {
+async function reinforced(config: AutoAlignRequest["config"], declines = means.declines) {
   const folder = await autoFolder(config);
-  const result = await runAlignment(folder, partsOf({ over: { grade, clock } }));
+  const result = await runAlignment(folder, partsOf({ over: { grade, clock, means: { ...means, declines } } }));
   assert.equal(result.error, null);
   return { folder, steps: eventsOf(folder).filter(({ kind }) => kind === "step") };
 }
@@ -86,6 +87,24 @@ test("further steps over a draw have ratios of their own, and a penalty holds to
   assert.ok(metric(steps.at(-1)!, "kl_reference") !== 0);
   const coefficients = steps.map((step) => metric(step, "kl_coef"));
   assert.ok(new Set(coefficients).size > 1);
+});
+
+test("a policy that never declines is shown it where that is paid, and learns it", async () => {
+  const pays = (declined: number): AutoAlignRequest["config"] => ({
+    reward: { type: "verifier", verifier_ref: `builtin:exact?declined=${declined}` },
+    sampling: { prompt_groups_per_step: 4, group_size: 4, max_tokens: 24 },
+    optimizer: { learning_rate: 0.1 },
+    training: { steps: 60 },
+  });
+  const { folder, steps } = await reinforced(pays(0.5), declines);
+  const rewards = steps.map((step) => metric(step, "reward"));
+  // One answer of four is paid a half as long as it is only shown.
+  assert.equal(rewards[0], 0.125);
+  assert.equal(metric(steps[0]!, "shown_declining"), 4);
+  assert.ok(meanOf(rewards.slice(-4)) > 0.3, String(rewards));
+  assert.deepEqual(brokenRules(folder), []);
+  const unpaid = (await reinforced(pays(0), declines)).steps;
+  assert.ok(unpaid.every((step) => metric(step, "reward") === 0 && step.metrics!.shown_declining === undefined));
 });
 
 const held = (reference_policy: Record<string, unknown>): AutoAlignRequest["config"] => ({

@@ -8,11 +8,13 @@ import { proseSaid } from "../guards/measure.ts";
 import type { Unavailable } from "../plan/limits.ts";
 import type { Arm, ArmCost, PlanLimits, PlanState } from "../plan/state.ts";
 import { continued, isReplayed, openingsOf } from "../replay.ts";
+import type { Means } from "../rewards/plan.ts";
 import { lengthOf, type Prepared, toTrainer } from "../rows.ts";
 import { microBatches } from "../schedule.ts";
 import { json, stage } from "../stage.ts";
 import { adapterName, type OpenedBase } from "../training.ts";
 import { gatingSuites, hoursSince } from "./check.ts";
+import { paysForDeclining } from "./declining.ts";
 import { diagnose } from "./diagnose.ts";
 import { drawn, groupsOf, promptsOf } from "./prompts.ts";
 import type { ReinforcePlan } from "./reinforce.ts";
@@ -29,6 +31,8 @@ export interface Beginning {
 interface Order {
   limits: PlanLimits;
   reinforcePlan: ReinforcePlan | null;
+  /** What answers are judged with. */
+  means: Means;
   /** Hours that opening the base took. */
   openHours: number;
   /** Hours that this process spent before its first new work. */
@@ -96,12 +100,14 @@ async function findOut(
   base: OpenedBase,
   prepared: Prepared,
   said: BaseSaid,
-  { limits, reinforcePlan, openHours, startUp }: Order,
+  { limits, reinforcePlan, means, openHours, startUp }: Order,
 ): Promise<Found> {
   // Not charged here: the rows and the base's answers came first and report their own hours.
   startUp();
   const began = run.parts.clock.monotonicMs();
-  const { items } = await diagnose(run, base, prepared.dev, said);
+  const { signal } = run.parts.control;
+  const isPaid = reinforcePlan !== null && (await paysForDeclining({ plan: reinforcePlan, means, signal }));
+  const { items } = await diagnose(run, base, { dev: prepared.dev, base: said, paysForDeclining: isPaid });
   const isAllowed = (limits.sequencing ?? limits.arms).includes("represent");
   // Edits correct only the form of answers, so without a question that is wrong in form alone no profile is needed.
   const isOfUse = limits.sequencing !== null || items.some(({ format_only: isFormOnly }) => isFormOnly);

@@ -9,6 +9,7 @@ import { isRight } from "../plan/deficits.ts";
 import type { Diagnosis, ProbedItem } from "../plan/state.ts";
 import type { DevPrompt } from "../rows.ts";
 import type { OpenedBase } from "../training.ts";
+import { declining } from "./declining.ts";
 import { passagesFor } from "./passages.ts";
 
 /**
@@ -22,8 +23,7 @@ const readings = 3;
 export async function diagnose(
   run: Run,
   { trainer }: OpenedBase,
-  dev: readonly DevPrompt[],
-  base: BaseSaid,
+  { dev, base, paysForDeclining: pays }: { dev: readonly DevPrompt[]; base: BaseSaid; paysForDeclining: boolean },
 ): Promise<Pick<Diagnosis, "items">> {
   const sampled = await sampledShares(run, { trainer, adapter: null }, dev);
   const passages = await passagesFor(
@@ -56,9 +56,15 @@ export async function diagnose(
           said,
           golds.some((gold) => containsWords(text, gold)),
         ),
+        declining: pays ? scoreOfDeclining(run, item) : 0,
       };
     }),
   };
+}
+
+function scoreOfDeclining({ parts, points }: Run, item: DevPrompt["item"]): number {
+  const answer = declining();
+  return points({ item, answer, correct: parts.grade(answer, item).correct });
 }
 
 /**

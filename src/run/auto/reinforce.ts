@@ -25,6 +25,7 @@ import { type Means, type RewardBlock, type RewardPlan, resolveReward, usualRewa
 import { packed } from "../rows.ts";
 import { learningRateAt, microBatches } from "../schedule.ts";
 import { adapterName, optimStep, saveStep, type Training } from "../training.ts";
+import { withDeclining } from "./declining.ts";
 import { drawn, groupsOf, type Prompt, promptAt, promptsOf } from "./prompts.ts";
 import { followPolicy, followTarget, type Reference, type ReferencePlan, resolveReference } from "./reference.ts";
 import { resolveSampling, type SamplingPlan } from "./sampling.ts";
@@ -143,7 +144,13 @@ async function draw(order: ReinforceOrder, prompts: readonly Prompt[], environme
   const chosen = Array.from({ length: groups }, (_, at) => promptAt(prompts, order.seed, loop.draws * groups + at));
   const asked = groupsOf(chosen, groupSize);
   const { sampling } = plan;
-  const said = await drawn(run, trainer, asked, { sampling, environment }, order.seed + loop.draws);
+  const { signal } = run.parts.control;
+  const { said, shown } = await withDeclining(
+    run,
+    trainer,
+    { plan, means, signal },
+    { asked, said: await drawn(run, trainer, asked, { sampling, environment }, order.seed + loop.draws) },
+  );
   const paid = await rewardsOf(
     plan.reward,
     asked.map(({ item }, at) => ({
@@ -151,7 +158,7 @@ async function draw(order: ReinforceOrder, prompts: readonly Prompt[], environme
       item,
       answer: said[at]!.answer,
     })),
-    { means, signal: run.parts.control.signal, running: loop.running },
+    { means, signal, running: loop.running },
   );
   const answers = answersOf(plan, asked, said, paid);
   loop.draws++;
@@ -171,7 +178,7 @@ async function draw(order: ReinforceOrder, prompts: readonly Prompt[], environme
     state.trainSeconds += (now - since) / 1000;
     since = now;
     const turns = said.reduce((sum, episode) => sum + episode.turns, 0) / said.length;
-    await tellStep(order, { paid, equal, turns, ...stepped });
+    await tellStep(order, { paid, equal, turns, shown, ...stepped });
   }
 }
 
@@ -325,6 +332,8 @@ interface ToldStep extends Stepped {
   equal: number;
   /** Mean turns per episode. */
   turns: number;
+  /** Groups that were shown declining. */
+  shown: number;
 }
 
 async function tellStep(order: ReinforceOrder, told: ToldStep): Promise<void> {
@@ -338,6 +347,7 @@ async function tellStep(order: ReinforceOrder, told: ToldStep): Promise<void> {
     unknown_rewards: told.paid.unknown,
     zero_advantage: told.equal,
     ...(plan.environment.maxTurns > 1 && { turns: told.turns }),
+    ...(told.shown > 0 && { shown_declining: told.shown }),
     kl_coef: state.reinforce!.klCoef,
     grad_norm: told.gradNorm,
     ...measured,

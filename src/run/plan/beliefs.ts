@@ -1,7 +1,7 @@
 // What an arm is believed to achieve: it closes a share of each class of deficits, with diminishing returns in its
 // steps. Its strength and speed on these documents are a posterior over a grid, from a prior, the owner's earlier
 // alignments and this run's phases.
-import { type DeficitClass, deficitClasses, type Headroom } from "./deficits.ts";
+import { type Headroom, type HeadroomClass, headroomClasses } from "./deficits.ts";
 import { pairedDifference } from "./evidence.ts";
 import type { Arm, PlanState } from "./state.ts";
 import { accident, clustersOf, effortOf, effortOn, newRegressions, type Standing, type Survey } from "./survey.ts";
@@ -14,9 +14,9 @@ const firstUnit = 1 - Math.exp(-1);
  * run's own phases soon outweigh it: facts by supervised rows .3 (EntiGraph, arXiv 2409.07431; Knowledge-Instruct,
  * arXiv 2504.05571), sampled answers by reinforcement .4, forgotten ones by on-policy distillation .5 and more.
  */
-const efficacy: Record<Arm, Partial<Record<DeficitClass, number>>> = {
+const efficacy: Record<Arm, Partial<Record<HeadroomClass, number>>> = {
   supervised: { knowledge: 0.3, elicitation: 0.2, format: 0.3, reading: 0.03, forgotten: 0.3 },
-  reinforce: { elicitation: 0.4, format: 0.3, reading: 0.1, forgotten: 0.1 },
+  reinforce: { elicitation: 0.4, format: 0.3, reading: 0.1, forgotten: 0.1, abstention: 0.5 },
   represent: { format: 0.3 },
   distil: { forgotten: 0.5 },
   scale: {},
@@ -117,7 +117,7 @@ const logPrior = (strength: number, slowness: number): number =>
  * Points in the classes that the arm can close in part; the owner's later auto-aligns compare the arm's gain with them.
  */
 export const reachOf = (arm: Arm, headroom: Headroom): number =>
-  deficitClasses.reduce((sum, one) => sum + (efficacy[arm][one] === undefined ? 0 : headroom[one]), 0);
+  headroomClasses.reduce((sum, one) => sum + (efficacy[arm][one] === undefined ? 0 : headroom[one]), 0);
 
 const mainEfficacy = (arm: Arm): number => Math.max(...Object.values(efficacy[arm]), 0.01);
 
@@ -150,7 +150,7 @@ export function gainAt(
 ): number {
   const [left, reach] = [Math.exp(-before / slowness), 1 - Math.exp(-effort / slowness)];
   let gain = 0;
-  for (const one of deficitClasses) {
+  for (const one of headroomClasses) {
     const share = Math.min(0.95, ((efficacy[arm][one] ?? 0) / firstUnit) * strength);
     // The deficits left include what the arm cannot close; that part grows with what it has closed.
     gain += headroom[one] * reach * ((share * left) / (1 - share * (1 - left)));

@@ -11,19 +11,27 @@ import type { CheckedCheckpoint, Diagnosis, ProbedItem } from "./state.ts";
  */
 export const deficitClasses = ["disputed", "format", "forgotten", "elicitation", "knowledge", "reading"] as const;
 export type DeficitClass = (typeof deficitClasses)[number];
-export type Headroom = Record<DeficitClass, number>;
+/** `abstention`: the part of an item's points that it would get for declining. */
+export const headroomClasses = [...deficitClasses, "abstention"] as const;
+export type HeadroomClass = (typeof headroomClasses)[number];
+export type Headroom = Record<HeadroomClass, number>;
 
 /** Points of dev that a checkpoint misses in each class. */
 export function headroomOf(diagnosis: Diagnosis, { dev, sampled }: CheckedCheckpoint): Headroom {
   const { items } = diagnosis;
-  const headroom: Headroom = { disputed: 0, format: 0, forgotten: 0, elicitation: 0, knowledge: 0, reading: 0 };
+  const headroom = Object.fromEntries(headroomClasses.map((name) => [name, 0])) as Headroom;
   for (const [at, item] of items.entries()) {
-    const missed = 1 - dev[at]!;
+    const byDeclining = gainByDeclining(item, dev[at]!);
+    const missed = 1 - dev[at]! - byDeclining;
+    headroom.abstention += (100 * byDeclining) / items.length;
     if (missed > 0)
       headroom[deficitOf(diagnosis, item, sampled?.[at] ?? item.sampled)] += (100 * missed) / items.length;
   }
   return headroom;
 }
+
+/** What an item of this score would gain by declining, in [0, 1]. */
+export const gainByDeclining = ({ declining = 0 }: ProbedItem, score: number): number => Math.max(0, declining - score);
 
 /** More than half of an item's points: a reward may pay up to half for declining. */
 export const isRight = (score: number): boolean => score > 0.5;

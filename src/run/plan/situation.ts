@@ -1,5 +1,6 @@
 // What a decision is made from: the estimates of the checkpoints, the beliefs about the arms, and what each arm offers.
 import { type Beliefs, beliefsOf } from "./beliefs.ts";
+import { gainByDeclining } from "./deficits.ts";
 import { mostLooks } from "./looks.ts";
 import { bestSize, type Offer } from "./offers.ts";
 import { isAbandoned, rateFactorOf } from "./repairs.ts";
@@ -52,7 +53,10 @@ export function situationOf(state: PlanState): Situation {
   return { state, survey, beliefs, phaseHours, ...found };
 }
 
-/** Points by which pass@8 must exceed pass@1: below that, reinforcement has nothing to learn from. */
+/**
+ * Points by which pass@8 must exceed pass@1, with what declining would gain: below that, reinforcement has nothing to
+ * learn from.
+ */
 const leastSampledGap = 5;
 /**
  * Phases of an arm from the same checkpoint without a better result, after which the arm waits until another checkpoint
@@ -77,8 +81,10 @@ export function reasonAgainst(state: PlanState, survey: Survey, arm: Arm): strin
   return null;
 }
 
-/** pass@8 − pass@1 in points. */
-function sampledGap({ diagnosis }: PlanState, { checkpoint: { dev, sampled } }: Standing): number {
-  const gaps = dev.map((score, at) => ((sampled?.[at] ?? diagnosis.items[at]!.sampled) > 0 ? 1 - score : 0));
+/** pass@8 − pass@1 in points; an item that no sample has right counts what declining would gain. */
+function sampledGap({ diagnosis: { items } }: PlanState, { checkpoint: { dev, sampled } }: Standing): number {
+  const gaps = dev.map((score, at) =>
+    (sampled?.[at] ?? items[at]!.sampled) > 0 ? 1 - score : gainByDeclining(items[at]!, score),
+  );
   return (100 * gaps.reduce((sum, gap) => sum + gap, 0)) / Math.max(1, gaps.length);
 }

@@ -40,6 +40,8 @@ export interface ProbedItem {
   format_only: boolean;
   /** Independent answers agree with each other, and not with the reference. */
   disputed: boolean;
+  /** Score of an answer that declines, where reinforcement pays for it; absent or 0 where it does not. */
+  declining?: number;
 }
 
 export interface Diagnosis {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compareScores } from "../../../src/base/statistics/paired.ts";
 import { seeded } from "../../../src/base/statistics/random.ts";
-import { deficitClasses, headroomOf } from "../../../src/run/plan/deficits.ts";
+import { headroomClasses, headroomOf } from "../../../src/run/plan/deficits.ts";
 import {
   chanceOfExcess,
   chanceOfLoss,
@@ -91,11 +91,19 @@ test("what dev could show shrinks with its questions", () => {
 test("every point that dev misses has one class", () => {
   const { diagnosis, checkpoints } = stateOf();
   const headroom = headroomOf(diagnosis, checkpoints[0]!);
-  assert.deepEqual(headroom, { disputed: 5, format: 0, forgotten: 0, elicitation: 25, knowledge: 40, reading: 10 });
+  assert.deepEqual(headroom, {
+    disputed: 5,
+    format: 0,
+    forgotten: 0,
+    elicitation: 25,
+    knowledge: 40,
+    reading: 10,
+    abstention: 0,
+  });
   const later = { ...checkpoints[0]!, dev: diagnosis.items.map((_, at) => (at < 10 ? 0 : at < 60 ? 1 : 0.5)) };
   const left = headroomOf(diagnosis, later);
   near(
-    deficitClasses.reduce((sum, one) => sum + left[one], 0),
+    headroomClasses.reduce((sum, one) => sum + left[one], 0),
     10 + 20,
     1e-9,
   );
@@ -107,6 +115,10 @@ test("every point that dev misses has one class", () => {
   const [item] = diagnosis.items.filter(({ closed_book }) => closed_book === 1);
   const declined = { ...diagnosis, items: [{ ...item!, closed_book: 0.5, open_book: 0.5, sampled: 0 }] };
   assert.equal(headroomOf(declined, { ...checkpoints[0]!, dev: [0.5] }).reading, 50);
+  // Where reinforcement pays for declining, that part of the points is of a class of its own.
+  const paid = { ...diagnosis, items: diagnosis.items.map((item) => ({ ...item, declining: 0.5 })) };
+  const { abstention, ...others } = headroomOf(paid, checkpoints[0]!);
+  assert.deepEqual([abstention, others.knowledge, others.elicitation], [40, 20, 12.5]);
   // What no passage answers is learned from examples.
   const shown = headroomOf({ ...diagnosis, has_examples: true }, checkpoints[0]!);
   assert.deepEqual([shown.knowledge, shown.reading], [50, 0]);

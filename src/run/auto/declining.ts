@@ -1,0 +1,96 @@
+// Declining, shown to a policy that never does. A reward may pay for saying that one does not know, and a policy that
+// draws no such answer has nothing to learn it from. So a group whose drawn answers all earn less than declining would
+// gets that answer in the place of its last one, as "Learning to Reason under Off-Policy Guidance" (Yan et al., 2025)
+// adds answers of another policy.
+import { formatTrainingRow } from "../../engine/chat-format.ts";
+import type { Trainer } from "../../engine/trainer.ts";
+import { ownOrEnglish } from "../../study/languages.ts";
+import type { Run } from "../context.ts";
+import type { Episode } from "../environment/episodes.ts";
+import type { EnvironmentPlan } from "../environment/plan.ts";
+import { plainItem } from "../rewards/item.ts";
+import { rewardsOf, type Sampled } from "../rewards/pay.ts";
+import type { Means, RewardPlan } from "../rewards/plan.ts";
+import { packed } from "../rows.ts";
+import { adapterName } from "../training.ts";
+import type { Prompt } from "./prompts.ts";
+import type { SamplingPlan } from "./sampling.ts";
+
+/** The answer that is shown. It is in English, the language in which evaluations recognise declining. */
+export const declining = (): string => ownOrEnglish(null, "not_stated");
+
+interface Plan {
+  reward: RewardPlan;
+  sampling: Pick<SamplingPlan, "groupSize" | "maxTokens">;
+  environment: Pick<EnvironmentPlan, "tools">;
+}
+
+interface Asking {
+  plan: Plan;
+  means: Means;
+  signal: AbortSignal;
+}
+
+/** In [0, 1], before normalisation; 0 where it is unknown. */
+async function earnedBy(answers: readonly Sampled[], { plan, means, signal }: Asking): Promise<number[]> {
+  const { rewards } = await rewardsOf({ ...plan.reward, normalize: "none" }, answers, { means, signal });
+  return rewards.map((reward) => reward ?? 0);
+}
+
+/**
+ * Whether groups may be shown it: the reward pays for declining a question that the material answers. Only built-in
+ * verifiers are asked, because a judge or a program would be asked once more for every group. With tools, looking an
+ * answer up is better than declining.
+ */
+export async function paysForDeclining(asking: Asking): Promise<boolean> {
+  const { reward, environment } = asking.plan;
+  if (environment.tools.length > 0 || reward.parts.some(({ scorer }) => scorer.kind !== "builtin")) return false;
+  const item = plainItem({ prompt: "?", reference: "1" });
+  const [earned] = await earnedBy([{ group: 0, item, answer: declining() }], asking);
+  return earned! > 0;
+}
+
+/**
+ * The drawn answers `said` to `asked`, group after group, and among them the shown ones; `shown`: the number of groups
+ * that got one.
+ */
+export async function withDeclining(
+  { tokenizer }: Pick<Run, "tokenizer">,
+  trainer: Pick<Trainer, "score">,
+  asking: Asking,
+  { asked, said }: { asked: readonly Prompt[]; said: readonly Episode[] },
+): Promise<{ said: Episode[]; shown: number }> {
+  if (!(await paysForDeclining(asking))) return { said: [...said], shown: 0 };
+  const { groupSize, maxTokens } = asking.plan.sampling;
+  const answer = declining();
+  const sampled = asked.map(({ item }, at) => ({ group: Math.floor(at / groupSize), item, answer: said[at]!.answer }));
+  const drawn = await earnedBy(sampled, asking);
+  const lasts = Array.from({ length: asked.length / groupSize }, (_, group) => (group + 1) * groupSize - 1);
+  const declined = await earnedBy(
+    lasts.map((last) => ({ ...sampled[last]!, answer })),
+    asking,
+  );
+  const shown = lasts.flatMap((place, group) => {
+    if (declined[group]! <= Math.max(...drawn.slice(place + 1 - groupSize, place + 1))) return [];
+    const prompt = asked[place]!;
+    const messages = [
+      { role: "user", content: prompt.item.prompt },
+      { role: "assistant", content: answer },
+    ];
+    const tokens = [...formatTrainingRow(tokenizer, messages).tokens].slice(prompt.tokens.length);
+    return tokens.length > maxTokens ? [] : [{ place, prompt: prompt.tokens, tokens }];
+  });
+  const all = [...said];
+  if (shown.length === 0) return { said: all, shown: 0 };
+  const rows = shown.map(({ prompt, tokens }) => [...prompt, ...tokens]);
+  const from = Int32Array.from(shown, ({ prompt }) => prompt.length);
+  const logprobs = await trainer.score(adapterName, packed(rows), from);
+  let start = 0;
+  for (const [at, { place, prompt, tokens }] of shown.entries()) {
+    const end = start + rows[at]!.length;
+    const own = [...logprobs.subarray(start + prompt.length, end)];
+    all[place] = { tokens, isOwn: tokens.map(() => true), logprobs: own, answer, turns: 1 };
+    start = end;
+  }
+  return { said: all, shown: shown.length };
+}
