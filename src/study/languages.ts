@@ -18,6 +18,8 @@ export interface Language {
   item: { cell: string[]; pair: string[] };
   /** Asks a teacher for questions. This prompt and those below fall back to English where a language has none. */
   teach?: string;
+  /** Asks it for more questions of the facts that it has named. */
+  teach_further?: string;
   /** Asks for the items of a benchmark, and for the answers that passages give to them. */
   quiz?: string;
   verify?: string;
@@ -58,7 +60,7 @@ function languages(): ReadonlyMap<string, Language> {
 export const languageOf = (code: string | null): Language => languages().get(code ?? "") ?? signs;
 
 /** The language's own prompt, or the English one. */
-export const ownOrEnglish = <What extends "quiz" | "verify" | "not_stated" | "judge">(
+export const ownOrEnglish = <What extends "teach" | "teach_further" | "quiz" | "verify" | "not_stated" | "judge">(
   code: string | null,
   what: What,
 ): NonNullable<Language[What]> => (languageOf(code)[what] ?? languageOf("en")[what])!;

@@ -102,7 +102,8 @@ describe("a teacher", () => {
       say: async (content) => {
         asked.push(content);
         if (fails) throw new Failure("upstream_failed");
-        return JSON.stringify({ answer: "41 euros", questions: ["What is the price?"] });
+        const questions = [content.includes("What is the price?") ? "How much?" : "What is the price?"];
+        return JSON.stringify({ answer: "41 euros", questions });
       },
     });
   });
@@ -117,18 +118,20 @@ describe("a teacher", () => {
     assert.deepEqual(asked, []);
   });
 
-  test("is asked about each passage once, before the run starts", async () => {
+  test("is asked about each passage once, and once more about the facts that it names, before the run starts", async () => {
     asked = [];
     const sent = { ...body, teacher_model: "model_teacher" };
     const { alignment_id } = await house.call("alignments.create", { body: sent });
     await house.until(alignment_id, "COMPLETED");
-    assert.equal(asked.length, 2);
+    assert.equal(asked.length, 4);
     assert.match(asked[0]!, /The Lantern costs/);
-    assert.match(asked[1]!, /The Boat costs/);
+    assert.match(asked[1]!, /The Lantern costs[\s\S]*\n\{"answer":"41 euros","questions":\["What is the price\?"\]\}$/);
+    assert.match(asked[2]!, /The Boat costs/);
+    assert.match(asked[3]!, /The Boat costs/);
     const lines = readFileSync(join(house.runs, alignment_id, "teacher.jsonl"), "utf8")
       .trim()
       .split("\n");
-    assert.equal(lines.length, 2);
+    assert.equal(lines.length, 4);
     const request = JSON.parse(readFileSync(join(house.runs, alignment_id, "request.json"), "utf8"));
     assert.deepEqual(request.teacher, { model: "model_teacher", provider: null }, "and the run is told no key");
   });

@@ -4,7 +4,13 @@ import { test } from "node:test";
 import { askingPrompt } from "../../src/study/writers/format.ts";
 import { selfWriter } from "../../src/study/writers/self.ts";
 import { shippedWriter } from "../../src/study/writers/shipped.ts";
-import { readLesson, teacherPrompt, teacherWriter } from "../../src/study/writers/teacher.ts";
+import {
+  furtherPrompt,
+  joinedLessons,
+  readLesson,
+  teacherPrompt,
+  teacherWriter,
+} from "../../src/study/writers/teacher.ts";
 import type { Speaker } from "../../src/study/writers/writer.ts";
 import { documentOf, plainBase, targetsIn } from "../helpers/study.ts";
 
@@ -91,6 +97,24 @@ test("a teacher is asked in the passage's language, with its headings and text",
   assert.notEqual(prompt.split("\n")[0], teacherPrompt(passages[0]!).split("\n")[0]);
   const english = { ...passages[0]!, language: "xx" };
   assert.equal(teacherPrompt(english).split("\n")[0], teacherPrompt({ ...english, language: "en" }).split("\n")[0]);
+});
+
+test("a teacher is asked again about the facts that it named, and both replies are one lesson", () => {
+  const passage = passages[0]!;
+  const ask = (answer: string, ...questions: string[]) => ({ answer, questions });
+  const first = { asks: [ask("25 minutes", "How long?"), ask("free", "What does a child pay?")] };
+  const prompt = furtherPrompt(passage, first);
+  assert.ok(prompt.includes(passage.text));
+  for (const one of first.asks) assert.ok(prompt.includes(`\n${JSON.stringify(one)}`));
+  const further = { asks: [ask("25 minutes", "How long?", "Minutes to Skarvik?"), ask("calm sea", "In what sea?")] };
+  assert.deepEqual(joinedLessons(first, further), {
+    asks: [
+      ask("25 minutes", "How long?", "Minutes to Skarvik?"),
+      ask("free", "What does a child pay?"),
+      ask("calm sea", "In what sea?"),
+    ],
+  });
+  assert.deepEqual(joinedLessons(first, { asks: [] }), first);
 });
 
 test("of a teacher's answer only lines are read that are sound and quote the passage", () => {

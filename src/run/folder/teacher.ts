@@ -1,9 +1,9 @@
 // What a teacher wrote about each passage, in teacher.jsonl of the run's folder. The appliance asks the teacher before
-// the run starts, because a run opens no connection; the run only reads. A passage is asked about once, even if
-// processes are killed in between.
+// the run starts, because a run opens no connection; the run only reads. Each prompt is asked once, even if processes
+// are killed in between.
 import { headingOf } from "../../study/heading.ts";
 import type { Passage } from "../../study/passages.ts";
-import { type Lesson, readLesson, teacherPrompt } from "../../study/writers/teacher.ts";
+import { furtherPrompt, joinedLessons, type Lesson, readLesson, teacherPrompt } from "../../study/writers/teacher.ts";
 import { openMemory } from "./memory.ts";
 
 /** A base or deployed model of the appliance or a model of an upstream, and the key in whose name it is asked. */
@@ -24,7 +24,10 @@ export async function readLessons(folder: string, passages: readonly Passage[]):
     const lessons = new Map<string, Lesson>();
     for (const passage of passages) {
       const own = await said.get(keyOf(passage));
-      if (own !== undefined) lessons.set(passage.id, readLesson(own, passage));
+      if (own === undefined) continue;
+      const first = readLesson(own, passage);
+      const further = readLesson((await said.get(furtherPrompt(passage, first))) ?? "", passage);
+      lessons.set(passage.id, joinedLessons(first, further));
     }
     return lessons;
   } finally {
@@ -32,21 +35,32 @@ export async function readLessons(folder: string, passages: readonly Passage[]):
   }
 }
 
-/** Asks about every passage that is not in the file yet. `say` throws when the teacher cannot answer. */
+/**
+ * Asks about every passage that is not in the file yet, and then for more questions about the facts that the reply
+ * names. `say` throws when the teacher cannot answer.
+ */
 export async function askTeacher(
   folder: string,
   passages: readonly Passage[],
   say: (content: string) => Promise<string>,
   onProgress: (done: number, total: number) => void,
 ): Promise<void> {
-  const said = await openMemory(folder, fileName);
+  const memory = await openMemory(folder, fileName);
+  const reply = async (key: string, prompt: string): Promise<string> => {
+    const known = await memory.get(key);
+    if (known !== undefined) return known;
+    const said = await say(prompt);
+    await memory.put(key, said);
+    return said;
+  };
   try {
     for (const [index, passage] of passages.entries()) {
-      if ((await said.get(keyOf(passage))) === undefined)
-        await said.put(keyOf(passage), await say(teacherPrompt(passage)));
+      const lesson = readLesson(await reply(keyOf(passage), teacherPrompt(passage)), passage);
+      const further = furtherPrompt(passage, lesson);
+      if (lesson.asks.length > 0) await reply(further, further);
       onProgress(index + 1, passages.length);
     }
   } finally {
-    await said.close();
+    await memory.close();
   }
 }

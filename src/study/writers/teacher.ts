@@ -2,7 +2,7 @@
 // replies come with the run's folder and are read here.
 
 import { headingOf } from "../heading.ts";
-import { filled, languageOf } from "../languages.ts";
+import { filled, ownOrEnglish } from "../languages.ts";
 import type { Passage } from "../passages.ts";
 import type { Target } from "../targets.ts";
 import type { Writer } from "./writer.ts";
@@ -12,14 +12,34 @@ export interface Lesson {
   asks: { answer: string; questions: string[] }[];
 }
 
-/** Maximum questions read for one answer. */
+/** Maximum questions read for one answer of a reply. */
 const mostQuestions = 8;
-const fallback = "en";
 
 /** A prompt for a chat model. It asks for questions in the passage's language. */
 export function teacherPrompt(passage: Passage): string {
   const words = { heading: headingOf(passage), text: passage.text };
-  return filled(languageOf(passage.language).teach ?? languageOf(fallback).teach!, words);
+  return filled(ownOrEnglish(passage.language, "teach"), words);
+}
+
+/**
+ * A second prompt: more questions for the answers of the first reply, unlike those that it had. A fact is found by a
+ * question that was never trained the more often, the more wordings of it were.
+ */
+export function furtherPrompt(passage: Passage, { asks }: Lesson): string {
+  const lines = asks.map((ask) => JSON.stringify(ask)).join("\n");
+  const words = { heading: headingOf(passage), text: passage.text, asks: lines };
+  return filled(ownOrEnglish(passage.language, "teach_further"), words);
+}
+
+/** Both replies as one: the questions for each answer, the first reply's before the second's. */
+export function joinedLessons(first: Lesson, further: Lesson): Lesson {
+  const asks = Map.groupBy([...first.asks, ...further.asks], ({ answer }) => answer);
+  return {
+    asks: [...asks].map(([answer, own]) => ({
+      answer,
+      questions: [...new Set(own.flatMap(({ questions }) => questions))],
+    })),
+  };
 }
 
 /**

@@ -13,7 +13,8 @@ import { passagesOf } from "../../../src/study/passages.ts";
 interface Recorded {
   title: string;
   text: string;
-  asks: { answer: string; questions: string[] }[];
+  /** `further`: what another author wrote who saw the passage and the questions before. */
+  asks: { answer: string; questions: string[]; further?: string[] }[];
 }
 
 const root = join(import.meta.dirname, "../..");
@@ -47,12 +48,13 @@ export async function beTaught(run: string, of: string, documents: readonly Snap
   }
 }
 
-/** JSON lines, as a teacher is asked for them: of the lines that stand in the message. */
-export const answerOf = (recorded: readonly Recorded[], message: string): string =>
-  recorded
-    .flatMap(({ text, asks }) => {
-      const lines = text.split("\n").filter((line) => message.includes(line));
-      return asks.filter(({ answer }) => lines.some((line) => line.includes(answer)));
-    })
-    .map(({ answer, questions }) => JSON.stringify({ answer, questions }))
-    .join("\n");
+/** JSON lines, as a teacher is asked for them: of the lines that stand in the message, further questions for those that it has. */
+export function answerOf(recorded: readonly Recorded[], message: string): string {
+  const asked = recorded.flatMap(({ text, asks }) => {
+    const lines = text.split("\n").filter((line) => message.includes(line));
+    return asks.filter(({ answer }) => lines.some((line) => line.includes(answer)));
+  });
+  const known = asked.filter(({ questions }) => questions.some((one) => message.includes(JSON.stringify(one))));
+  const told = known.length === 0 ? asked : known.map(({ answer, further = [] }) => ({ answer, questions: further }));
+  return told.map(({ answer, questions }) => JSON.stringify({ answer, questions })).join("\n");
+}
