@@ -7,6 +7,15 @@
 
 inline int failed_checks = 0;
 
+/** How often a test repeats what it draws. Sanitizers look for faults of memory, which a few repetitions show, and take many times as long. */
+constexpr int repetitions(int count) {
+#ifdef __SANITIZE_ADDRESS__
+    return count / 5;
+#else
+    return count;
+#endif
+}
+
 #define CHECK(condition, ...)                                              \
     do {                                                                   \
         if (!(condition)) {                                                \

@@ -230,7 +230,7 @@ void test_draw(int64_t n) {
     for (const DrawOptions & options : cases) {
         const std::vector<double> p = reference::draw_distribution(logits.data(), n, options);
         std::vector<double> seen(static_cast<size_t>(n));
-        constexpr int draws = 20000;
+        constexpr int draws = repetitions(20000);
         for (int i = 0; i < draws; i++) seen[static_cast<size_t>(draw(logits.data(), n, options, (i + 0.5) / draws))] += 1.0 / draws;
         double apart = 0;
         for (size_t i = 0; i < p.size(); i++) {
@@ -259,7 +259,7 @@ void test_pool() {
         }
         // Short phases follow each other. A thread that is late for one must not be counted in the next, nor read what is gone.
         int64_t sum = 0;
-        constexpr int64_t phases = 5000;
+        constexpr int64_t phases = repetitions(5000);
         for (int64_t phase = 0; phase < phases; phase++) {
             std::array<int64_t, 3> parts{};
             pool.each(3, [&](int64_t i, int) { parts[static_cast<size_t>(i)] += phase + i; });

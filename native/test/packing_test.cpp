@@ -112,7 +112,7 @@ void check_packing(const TestBatch & batch, const std::vector<int64_t> & needed,
 }
 
 void test_packing() {
-    for (uint64_t seed = 0; seed < 300; seed++) {
+    for (uint64_t seed = 0; seed < repetitions(300); seed++) {
         const TestBatch batch = random_tree(seed);
         std::vector<int64_t> needed = all_needed(batch);
         for (bool share : {true, false})
@@ -143,7 +143,7 @@ void gate_1(const std::string & model, const TestBatch & batch, int threads, int
 }
 
 void test_gradients(const std::string & model) {
-    for (uint64_t seed = 0; seed < 24; seed++) gate_1(model, random_tree(seed), 1 + static_cast<int>(seed % 3), seed % 2 == 0 ? 4096 : 100, "random");
+    for (uint64_t seed = 0; seed < repetitions(24); seed++) gate_1(model, random_tree(seed), 1 + static_cast<int>(seed % 3), seed % 2 == 0 ? 4096 : 100, "random");
     Draws draws(6);
     const std::vector<int32_t> prompt = some_tokens(draws, 90);
     gate_1(model, batch_of({prompt, prompt, prompt}), 2, 4096, "equal rows");
