@@ -77,7 +77,10 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
     if (state.step > state.repair.from) await load(training, state.step);
     await tell(run, `${describe(trained.candidate)}; repair begins, ${plan.steps} steps against the base`);
     await run.enter("repairing");
-    await repair(run, training, plan, { isEnough: () => isBack(comparison, trained.candidate), isOver: () => false });
+    await repair(run, training, plan, {
+      isEnough: () => isSettled(comparison, plan, trained.candidate),
+      isOver: () => false,
+    });
     await run.enter("checking");
     const repaired = await examined(comparison, adapterName, { step: state.step, repaired: true, scale: 1 });
     candidates.push(repaired.candidate);
@@ -124,18 +127,28 @@ function divergenceFrom(run: Run, training: Training): Comparison["divergenceAt"
 const settledShare = 0.95;
 
 /**
- * Whether the repair steps so far have brought the divergence back within limits; false if a suite lost beyond its
- * limit too.
+ * Whether further steps of repair are of no use: the divergence is back within limits, or at the pace so far it would
+ * not be by the last step. If a suite lost beyond its limit too, the first is not enough.
  */
-async function isBack({ run, training, divergenceAt }: Comparison, { guards }: Candidate): Promise<boolean> {
+async function isSettled(
+  { run, training, divergenceAt }: Comparison,
+  plan: NonNullable<Recipe["repair"]>,
+  { guards }: Candidate,
+): Promise<boolean> {
   const limits = run.request.recipe.guards!;
-  if (lostBeyond(guards!.suites, limits) > 0) return false;
+  const { drift: before, suites } = guards!;
   const now = await divergenceAt(adapterName, { step: training.state.step, scale: 1 });
-  const isEnough =
-    now.kl <= settledShare * limits.max_kl && now.perplexity_rise <= settledShare * limits.max_perplexity_rise;
   const steps = training.state.step - training.state.repair!.from;
-  await tell(run, `After ${steps} steps of repair: ${describeDivergence(now)}; ${isEnough ? "enough" : "more follow"}`);
-  return isEnough;
+  /** The divergence after the last step, if every step takes back as much as those so far did on average. */
+  const atLast = (of: "kl" | "perplexity_rise"): number =>
+    now[of] - ((before[of] - now[of]) / steps) * (plan.steps - steps);
+  const isWithin = (of: (name: "kl" | "perplexity_rise") => number): boolean =>
+    of("kl") <= settledShare * limits.max_kl && of("perplexity_rise") <= settledShare * limits.max_perplexity_rise;
+  const isBack = isWithin((name) => now[name]) && lostBeyond(suites, limits) === 0;
+  const isHopeless = !isWithin(atLast);
+  const verdict = isBack ? "enough" : isHopeless ? "more would not bring it back within its limits" : "more follow";
+  await tell(run, `After ${steps} steps of repair: ${describeDivergence(now)}; ${verdict}`);
+  return isBack || isHopeless;
 }
 
 /** Points of a candidate: the dev score less the guards' penalty. */

@@ -170,7 +170,7 @@ function helpOf(
     },
     {
       weight: guards !== null && penalty > 0 ? penalty : 0,
-      text: `What the base could do before has suffered more than the recipe allows${tried.length > 0 ? `, ${tried.join(" and ")} notwithstanding` : ""}. A larger replay_share, a lower learning rate or ${repaired ? "more steps of repair" : "a repair (preset standard or thorough)"} gives it back.`,
+      text: `What the base could do before has suffered more than the recipe allows${tried.length > 0 ? `, ${tried.join(" and ")} notwithstanding` : ""}. A larger replay_share, a lower learning rate or ${repaired ? "a larger weight_decay" : "a repair (preset standard or thorough)"} keeps more of it.`,
     },
     {
       weight: learned.dev === null ? 1 : 0,
