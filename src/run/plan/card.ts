@@ -46,7 +46,7 @@ function resultOf({ state, survey }: Situation): PhaseResult | null {
   return {
     checkpoint: checkpoint.id,
     arm: phase.arm,
-    headroom: reachOf(phase.arm, parent.headroom),
+    headroom: reachOf(state, phase.arm, parent.headroom),
     dev: [meanOf(parent.checkpoint.dev), meanOf(checkpoint.dev)],
     difference,
     low: difference - z95 * error,

@@ -31,7 +31,7 @@ export function outlookOf(
   const before = effortOn(state, from, arm);
   const gains = beliefs[arm].points.map((point) => ({
     weight: point.weight,
-    gain: gainAt(point, arm, from.headroom, before, effort),
+    gain: gainAt(state, point, { arm, headroom: from.headroom, before, effort }),
   }));
   const mean = (value: (gain: number) => number): number =>
     gains.reduce((sum, { weight, gain }) => sum + weight * value(gain), 0);

@@ -28,6 +28,23 @@ test("reinforcement makes no bid where samples are hardly ever right, an edit no
   assert.match(excluded.get("represent")!, /no usable direction/);
 });
 
+test("reinforcement bids where declining is paid, though no sample is right", () => {
+  const state = stateOf({}, { kinds: { ...usualKinds, knowledge: 62, elicitation: 3 } });
+  const items = state.diagnosis.items.map((item) => ({ ...item, declining: 0.5 }));
+  const { card } = nextDecision({ ...state, diagnosis: { ...state.diagnosis, items } });
+  const reinforce = card.bids.find(({ arm }) => arm === "reinforce");
+  assert.ok(reinforce!.gain > 5, JSON.stringify(card));
+});
+
+test("supervised rows promise more where a data set shows how such questions are answered", () => {
+  const state = stateOf();
+  const gainOf = (has_examples: boolean): number =>
+    nextDecision({ ...state, diagnosis: { ...state.diagnosis, has_examples } }).card.bids.find(
+      ({ arm }) => arm === "supervised",
+    )!.gain;
+  assert.ok(gainOf(true) > 1.5 * gainOf(false), `${gainOf(true)}, ${gainOf(false)}`);
+});
+
 test("the hours of an edit are kept for it, and it comes last", () => {
   const kinds = { ...usualKinds, knowledge: 20, format: 20 };
   const decision = nextDecision(stateOf({ max_compute_hours: 3 }, { kinds, hasUsableDirection: true }));
