@@ -46,6 +46,8 @@ const { values } = parseArgs({
     replay: { type: "string", default: "0" },
     "replay-weight": { type: "string", default: "1" },
     "weight-decay": { type: "string", default: "0" },
+    eps: { type: "string", default: "1e-8" },
+    beta2: { type: "string", default: "0.95" },
     /** Attention stays as it is. */
     "feed-forward-alone": { type: "boolean", default: false },
     threads: { type: "string", default: "2" },
@@ -163,7 +165,8 @@ try {
       );
       const curve = { warmup_ratio: 0.05, lr_schedule: "linear" } as Recipe["optimizer"];
       const learningRate = learningRateAt(++done, total, Number(values.rate), curve);
-      const adam = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: Number(values["weight-decay"]), gradClipNorm: 1 };
+      const [beta2, eps, weightDecay] = [values.beta2, values.eps, values["weight-decay"]].map(Number);
+      const adam = { beta1: 0.9, beta2: beta2!, eps: eps!, weightDecay: weightDecay!, gradClipNorm: 1 };
       await trainer.optimStep("main", { learningRate, ...adam });
       computed += (await passed).computedTokens;
     }
