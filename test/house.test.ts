@@ -14,15 +14,17 @@ const mayImport: Record<string, string[]> = {
   store: ["base"],
   engine: ["base"],
   jobs: ["base", "contract", "store"],
+  catalog: ["base", "contract", "store", "engine", "jobs"],
   study: ["base", "contract", "engine"],
   run: ["base", "contract", "engine", "study"],
-  domain: ["base", "contract", "store", "engine", "jobs", "study", "run"],
+  domain: ["base", "contract", "store", "engine", "jobs", "study", "run", "catalog"],
   http: ["base", "contract"],
   // Types only: a browser gets the console's own files and no others.
   console: ["contract"],
-  cli: ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http", "main.ts"],
+  app: ["base", "contract", "store", "engine", "jobs", "catalog", "domain", "http"],
+  "main.ts": ["base", "contract", "store", "run", "domain", "http", "app"],
+  cli: ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http", "app", "main.ts"],
   launcher: ["base", "cli"],
-  "main.ts": ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http"],
 };
 
 const files = readdirSync(src, { recursive: true, encoding: "utf8" })
@@ -49,6 +51,37 @@ test("imports go down only, and rooms of the domain have no doors between them",
       if (a === "domain" && b === "domain" && roomOf(file) !== roomOf(to))
         broken.push(`${relative(root, file)} → ${relative(root, to)}: rooms meet only in main.ts`);
     }
+  assert.deepEqual(broken, []);
+});
+
+test("main.ts builds and does nothing else: one page, and each thing that it names is made above", () => {
+  const main = readFileSync(join(src, "main.ts"), "utf8");
+  const lines = main.split("\n");
+  assert.ok(lines.length - 1 <= 150, `main.ts has ${lines.length - 1} lines`);
+  // A closure could name a room that is not built yet; the compiler sees only names that are used at once.
+  const build = lines.slice(lines.findIndex((line) => /^async function build/.test(line)));
+  const madeAt = new Map<string, number>();
+  for (const [at, line] of build.entries()) {
+    const [, one, several] = /^ {2}(?:const|let) (?:(\w+)|\{(.+)\}) = /.exec(line) ?? [];
+    for (const name of one ? [one] : (several ?? "").split(",")) madeAt.set(name.split(":").at(-1)!.trim(), at);
+  }
+  madeAt.delete("");
+  const early = build.flatMap((line, at) =>
+    [...line.replace(/\/\/.*|"[^"]*"/g, "").matchAll(/(?<!\.|\w)(\w+)\b(?!:)/g)]
+      .map(([, name]) => name!)
+      .filter((name) => (madeAt.get(name) ?? 0) > at),
+  );
+  assert.deepEqual(early, []);
+});
+
+test("the catalog reads and never writes", () => {
+  const writes = /\b(INSERT|UPDATE|DELETE|REPLACE)\s|\.run\(|\.transaction\(|nextSeq|node:fs(\/promises)?"/;
+  const broken = files
+    .filter((file) => floorOf(file) === "catalog")
+    .filter((file) => {
+      const code = readFileSync(file, "utf8").replaceAll(/^import \{ readFile \} .*$/gm, "");
+      return writes.test(code);
+    });
   assert.deepEqual(broken, []);
 });
 

@@ -97,8 +97,8 @@ describe("an auto-align whose reward names models", () => {
       preference_model_ref: "model_ranker",
       composite: { llm_judge: 1, preference_model: 1 },
     });
-    assert.deepEqual(house.alignments.asking("model_judge"), [project]);
-    assert.deepEqual(house.alignments.asking("model_ranker"), [project]);
+    assert.deepEqual(house.catalog.runs.needing("model_judge"), [project]);
+    assert.deepEqual(house.catalog.runs.needing("model_ranker"), [project]);
     while ((await recordOf(id)).status !== "BUDGET_SPENT") await sleep(20);
     assert.deepEqual(JSON.parse(readFileSync(join(house.runs, id, "answers"), "utf8")), ["Yes", [0, 1]]);
     const named = {
@@ -113,7 +113,7 @@ describe("an auto-align whose reward names models", () => {
         ["user_ada", named],
       ],
     );
-    assert.deepEqual(house.alignments.asking("model_judge"), []);
+    assert.deepEqual(house.catalog.runs.needing("model_judge"), []);
     const request = readFileSync(join(house.runs, id, "request.json"), "utf8");
     assert.ok(!request.includes("key_ada"), "the run is told no key");
   });

@@ -2,42 +2,11 @@
 import { parse as parseCsv } from "csv-parse/sync";
 import type { FromSchema } from "json-schema-to-ts";
 import { Failure, type ValidationDetail } from "../../base/errors.ts";
+import type { Item } from "../../catalog/benchmarks.ts";
+import type { ItemType } from "../../catalog/store.ts";
 import { benchmarkRow } from "../../contract/benchmarks.ts";
 import { compile } from "../../contract/validate.ts";
 import { assignSplits } from "./splits.ts";
-import type { ItemType, Split } from "./store.ts";
-
-export interface RubricPoint {
-  id: string;
-  text: string;
-  weight: number;
-  /** A failed essential point caps the score of the answer. */
-  level: "essential" | "important" | "optional";
-}
-
-/** `start`, `end`: characters of the document's clean text; null where only the words are known. */
-export interface Citation {
-  document: string;
-  page: number | null;
-  start: number | null;
-  end: number | null;
-  quote: string;
-}
-
-export interface Item {
-  sample_num: number;
-  instruction: string;
-  response: string;
-  aliases: string[];
-  type: ItemType;
-  /** In the order they are shown in; the response is one of them. Empty unless the type is choice. */
-  choices: string[];
-  rubric: RubricPoint[];
-  citations: Citation[];
-  cluster: string;
-  split: Split;
-  tolerance: number | null;
-}
 
 export type Row = FromSchema<typeof benchmarkRow>;
 

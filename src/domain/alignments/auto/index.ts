@@ -64,8 +64,6 @@ export interface AutoAligns {
   shownOf(alignmentId: string): Shown[];
   /** Throws under_way while an auto-align of the project is under way. */
   refuseLive(alignmentId: string): void;
-  /** Removes all auto-aligns of a project, but not what they made, in the caller's transaction. */
-  removeOf(alignmentId: string): void;
 }
 
 export interface Base {
@@ -88,8 +86,8 @@ export interface AutoAlignsParts extends RewardModelsLookup {
   executes: boolean;
   /** Ids whose folders exist or are being made, and whose rows are not written yet. */
   making: Set<string>;
-  /** Ids of alignments from whose snapshots a document is being removed. */
-  losing: ReadonlySet<string>;
+  /** Whether a document is being removed from the snapshot of this alignment. */
+  isLosing: (alignmentId: string) => boolean;
   wake: () => void;
   /** Throws not_found. */
   owned: (caller: Caller, alignmentId: string) => AlignmentRow;
@@ -200,7 +198,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
         // Any of these may have changed while the folder was made.
         parts.owned(caller, project.id);
         refuseOther(project.id);
-        if (parts.losing.has(project.id) || !isSnapshotWhole(folder, snapshot.documents.length))
+        if (parts.isLosing(project.id) || !isSnapshotWhole(folder, snapshot.documents.length))
           throw new Failure("snapshot_gone");
         if (parts.findBenchmark(caller.userId, planned.benchmarkId) === null)
           throw new Failure("not_found", "Benchmark not found");
@@ -327,6 +325,5 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
       if (row !== undefined)
         throw new Failure("under_way", `Its auto-align ${row.id} is ${row.status}: stop it, and wait for its end`);
     },
-    removeOf: (alignmentId) => void sql.removeOf.run(alignmentId),
   };
 }
