@@ -54,6 +54,27 @@ test("imports go down only, and rooms of the domain have no doors between them",
   assert.deepEqual(broken, []);
 });
 
+test("no file imports itself through others, not for a type either", () => {
+  const imported = new Map(
+    files.map((file) => [
+      file,
+      importsOf(file)
+        .filter((name) => name.startsWith("."))
+        .map((name) => resolve(dirname(file), name)),
+    ]),
+  );
+  const done = new Set<string>();
+  const circles: string[] = [];
+  const walk = (file: string, path: readonly string[]): void => {
+    if (path.includes(file))
+      circles.push([...path.slice(path.indexOf(file)), file].map((one) => relative(src, one)).join(" → "));
+    else if (!done.has(file)) for (const next of imported.get(file) ?? []) walk(next, [...path, file]);
+    done.add(file);
+  };
+  for (const file of files) walk(file, []);
+  assert.deepEqual(circles, []);
+});
+
 test("main.ts builds and does nothing else: one page, and each thing that it names is made above", () => {
   const main = readFileSync(join(src, "main.ts"), "utf8");
   const lines = main.split("\n");

@@ -81,7 +81,7 @@ export async function runFolder(folder: string, makeParts: MakeParts = partsOf):
 
 /** The parts of a run on this machine. The request's budget bounds both engines, which are never open together. */
 export const partsOf: MakeParts = async (request, config, log, control) => {
-  const { createGenerator, openTokenizer } = await import("../engine/generator.ts");
+  const { createGenerator, openTokenizer } = await import("../engine/bases.ts");
   const { createGpu } = await import("../engine/gpu.ts");
   const { threads, memory_bytes, gpu_memory_bytes = 0 } = request.budget;
   return {

@@ -2,7 +2,7 @@
 // cluster decides, so that items that belong together stay together and an item keeps its split when a benchmark grows.
 import { createHash } from "node:crypto";
 import type { Split } from "../../catalog/store.ts";
-import type { Complain, Row } from "./read.ts";
+import type { Complain, Row } from "./row.ts";
 
 const devShare = 0.4;
 
