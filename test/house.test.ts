@@ -1,6 +1,6 @@
 // The rules of the house as tests: who may import whom, and where the outside world may be touched.
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { test } from "node:test";
 
@@ -52,6 +52,44 @@ test("imports go down only, and rooms of the domain have no doors between them",
         broken.push(`${relative(root, file)} → ${relative(root, to)}: rooms meet only in main.ts`);
     }
   assert.deepEqual(broken, []);
+});
+
+test("README's picture of the floors is what the files import", () => {
+  const floors = "base contract store engine jobs catalog study run domain http console app main.ts cli launcher".split(
+    " ",
+  );
+  assert.deepEqual(new Set(files.map(floorOf)), new Set(floors), "every floor is in the picture");
+  const imported = new Set(
+    files.flatMap((file) =>
+      importsOf(file)
+        .filter((name) => name.startsWith("."))
+        .map((name) => `${floorOf(file)} ${floorOf(resolve(dirname(file), name))}`),
+    ),
+  );
+  // A dot right of the diagonal would be an import upwards.
+  const above = floors.slice(0, -1);
+  const rows = floors.map((from, at) => {
+    const cells = above.map((to, column) =>
+      (imported.has(`${from} ${to}`) && column !== at ? "●" : "").padEnd(to.length),
+    );
+    return `    ${from.padEnd(10)}${cells.join(" ")}`.trimEnd();
+  });
+  const picture = [`    ${"".padEnd(10)}${above.join(" ")}`, ...rows.slice(1)].join("\n");
+  assert.ok(readFileSync(join(root, "README.md"), "utf8").includes(picture), `README should show:\n${picture}`);
+});
+
+test("the files that README names for a change are there", () => {
+  const [, changing] = readFileSync(join(root, "README.md"), "utf8").split("\n## Changing it\n");
+  const named = [...changing!.matchAll(/\b(?:src|test|native|config)\/[\w./<>-]+/g)].map(([path]) =>
+    path.replace(/\.$/, ""),
+  );
+  const isThere = (path: string): boolean =>
+    existsSync(join(root, path.replace(/<(?:resource|room)>/g, "agents").replace("<code>", "de")));
+  assert.ok(named.length > 20, String(named.length));
+  assert.deepEqual(
+    named.filter((path) => !isThere(path)),
+    [],
+  );
 });
 
 test("no file imports itself through others, not for a type either", () => {
