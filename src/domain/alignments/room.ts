@@ -15,9 +15,10 @@ import { createAutoAlignWork } from "./auto/work.ts";
 import { createErasure, type Erasure } from "./erasure.ts";
 import { costOf as askCost, type RunCost } from "./estimate.ts";
 import { type Alignments, type AlignmentsParts, createAlignments } from "./index.ts";
-import { type AlignParts, type BaseModel, createAlignWorker } from "./job.ts";
+import { type AlignParts, createAlignWorker } from "./job.ts";
 import { createProver } from "./proof.ts";
 import { readRecipes } from "./recipes.ts";
+import type { BaseModel } from "./reservations.ts";
 import { prepareAlignments } from "./store.ts";
 
 export interface AlignmentsRoomParts
