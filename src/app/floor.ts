@@ -37,8 +37,6 @@ const leave = (error: Error): never => {
   process.exit(1);
 };
 
-export type Floor = Awaited<ReturnType<typeof createFloor>>;
-
 /** The data folder must be taken. */
 export async function createFloor(parts: HouseParts) {
   const { config, log, clock = systemClock, ballastBytes = 64 << 20, onFatal = leave } = parts;
