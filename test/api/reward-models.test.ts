@@ -7,7 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { sleep } from "../../src/base/time.ts";
-import type { ModelQuestion } from "../../src/contract/run-folder.ts";
+import type { ModelQuestion } from "../../src/contract/run-lines.ts";
 import { createRewardModels, type NamedModels } from "../../src/domain/evaluations/reward-models.ts";
 import type { ModelRef } from "../../src/engine/generator.ts";
 import { createEngine, type Engine } from "../engine/engine-fixture.ts";

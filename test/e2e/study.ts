@@ -9,7 +9,7 @@ import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
 import { normalised, wordsOf } from "../../src/base/text.ts";
 import { documentOf, isHeldOut, type MaterialPassage, readMaterial } from "../../src/cli/train-writer.ts";
-import type { Recipe } from "../../src/contract/run-folder.ts";
+import type { Recipe } from "../../src/contract/recipe.ts";
 import { competition, grade } from "../../src/domain/evaluations/grade.ts";
 import { openTokenizer } from "../../src/engine/bases.ts";
 import { formatChat, formatTrainingRow } from "../../src/engine/chat-format.ts";

@@ -5,7 +5,7 @@ import { Failure } from "../../base/errors.ts";
 import { trainerVersion } from "../../base/versions.ts";
 import type { Catalog } from "../../catalog/index.ts";
 import type { AutoAlignStatus } from "../../contract/auto-align.ts";
-import type { Recipe } from "../../contract/run-folder.ts";
+import type { Recipe } from "../../contract/recipe.ts";
 import type { Gpu } from "../../engine/gpu.ts";
 import type { Trainer } from "../../engine/trainer.ts";
 import type { Worker } from "../../jobs/runner.ts";

@@ -4,7 +4,7 @@ import { Failure, invalid } from "../../base/errors.ts";
 import type { Item } from "../../catalog/benchmarks.ts";
 import type { alignments } from "../../contract/alignments.ts";
 import type { Caller, Input } from "../../contract/endpoint.ts";
-import type { Recipe } from "../../contract/run-folder.ts";
+import type { Recipe } from "../../contract/recipe.ts";
 import type { Teacher } from "../../run/folder/teacher.ts";
 import type { AlignmentRow } from "./store.ts";
 
