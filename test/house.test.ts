@@ -1,6 +1,6 @@
 // The rules of the house as tests: who may import whom, and where the outside world may be touched.
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { test } from "node:test";
 
@@ -14,15 +14,17 @@ const mayImport: Record<string, string[]> = {
   store: ["base"],
   engine: ["base"],
   jobs: ["base", "contract", "store"],
+  catalog: ["base", "contract", "store", "engine", "jobs"],
   study: ["base", "contract", "engine"],
   run: ["base", "contract", "engine", "study"],
-  domain: ["base", "contract", "store", "engine", "jobs", "study", "run"],
+  domain: ["base", "contract", "store", "engine", "jobs", "study", "run", "catalog"],
   http: ["base", "contract"],
   // Types only: a browser gets the console's own files and no others.
   console: ["contract"],
-  cli: ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http", "main.ts"],
+  app: ["base", "contract", "store", "engine", "jobs", "catalog", "domain", "http"],
+  "main.ts": ["base", "contract", "store", "run", "domain", "http", "app"],
+  cli: ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http", "app", "main.ts"],
   launcher: ["base", "cli"],
-  "main.ts": ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http"],
 };
 
 const files = readdirSync(src, { recursive: true, encoding: "utf8" })
@@ -49,6 +51,96 @@ test("imports go down only, and rooms of the domain have no doors between them",
       if (a === "domain" && b === "domain" && roomOf(file) !== roomOf(to))
         broken.push(`${relative(root, file)} → ${relative(root, to)}: rooms meet only in main.ts`);
     }
+  assert.deepEqual(broken, []);
+});
+
+test("README's picture of the floors is what the files import", () => {
+  const floors = "base contract store engine jobs catalog study run domain http console app main.ts cli launcher".split(
+    " ",
+  );
+  assert.deepEqual(new Set(files.map(floorOf)), new Set(floors), "every floor is in the picture");
+  const imported = new Set(
+    files.flatMap((file) =>
+      importsOf(file)
+        .filter((name) => name.startsWith("."))
+        .map((name) => `${floorOf(file)} ${floorOf(resolve(dirname(file), name))}`),
+    ),
+  );
+  // A dot right of the diagonal would be an import upwards.
+  const above = floors.slice(0, -1);
+  const rows = floors.map((from, at) => {
+    const cells = above.map((to, column) =>
+      (imported.has(`${from} ${to}`) && column !== at ? "●" : "").padEnd(to.length),
+    );
+    return `    ${from.padEnd(10)}${cells.join(" ")}`.trimEnd();
+  });
+  const picture = [`    ${"".padEnd(10)}${above.join(" ")}`, ...rows.slice(1)].join("\n");
+  assert.ok(readFileSync(join(root, "README.md"), "utf8").includes(picture), `README should show:\n${picture}`);
+});
+
+test("the files that README names for a change are there", () => {
+  const [, changing] = readFileSync(join(root, "README.md"), "utf8").split("\n## Changing it\n");
+  const named = [...changing!.matchAll(/\b(?:src|test|native|config)\/[\w./<>-]+/g)].map(([path]) =>
+    path.replace(/\.$/, ""),
+  );
+  const isThere = (path: string): boolean =>
+    existsSync(join(root, path.replace(/<(?:resource|room)>/g, "agents").replace("<code>", "de")));
+  assert.ok(named.length > 20, String(named.length));
+  assert.deepEqual(
+    named.filter((path) => !isThere(path)),
+    [],
+  );
+});
+
+test("no file imports itself through others, not for a type either", () => {
+  const imported = new Map(
+    files.map((file) => [
+      file,
+      importsOf(file)
+        .filter((name) => name.startsWith("."))
+        .map((name) => resolve(dirname(file), name)),
+    ]),
+  );
+  const done = new Set<string>();
+  const circles: string[] = [];
+  const walk = (file: string, path: readonly string[]): void => {
+    if (path.includes(file))
+      circles.push([...path.slice(path.indexOf(file)), file].map((one) => relative(src, one)).join(" → "));
+    else if (!done.has(file)) for (const next of imported.get(file) ?? []) walk(next, [...path, file]);
+    done.add(file);
+  };
+  for (const file of files) walk(file, []);
+  assert.deepEqual(circles, []);
+});
+
+test("main.ts builds and does nothing else: one page, and each thing that it names is made above", () => {
+  const main = readFileSync(join(src, "main.ts"), "utf8");
+  const lines = main.split("\n");
+  assert.ok(lines.length - 1 <= 150, `main.ts has ${lines.length - 1} lines`);
+  // A closure could name a room that is not built yet; the compiler sees only names that are used at once.
+  const build = lines.slice(lines.findIndex((line) => /^async function build/.test(line)));
+  const madeAt = new Map<string, number>();
+  for (const [at, line] of build.entries()) {
+    const [, one, several] = /^ {2}(?:const|let) (?:(\w+)|\{(.+)\}) = /.exec(line) ?? [];
+    for (const name of one ? [one] : (several ?? "").split(",")) madeAt.set(name.split(":").at(-1)!.trim(), at);
+  }
+  madeAt.delete("");
+  const early = build.flatMap((line, at) =>
+    [...line.replace(/\/\/.*|"[^"]*"/g, "").matchAll(/(?<!\.|\w)(\w+)\b(?!:)/g)]
+      .map(([, name]) => name!)
+      .filter((name) => (madeAt.get(name) ?? 0) > at),
+  );
+  assert.deepEqual(early, []);
+});
+
+test("the catalog reads and never writes", () => {
+  const writes = /\b(INSERT|UPDATE|DELETE|REPLACE)\s|\.run\(|\.transaction\(|nextSeq|node:fs(\/promises)?"/;
+  const broken = files
+    .filter((file) => floorOf(file) === "catalog")
+    .filter((file) => {
+      const code = readFileSync(file, "utf8").replaceAll(/^import \{ readFile \} .*$/gm, "");
+      return writes.test(code);
+    });
   assert.deepEqual(broken, []);
 });
 

@@ -1,6 +1,5 @@
 // Traces: spans of requests and long work for an OpenTelemetry collector. Without one nothing is recorded and no library is loaded.
 // Attributes are names, numbers and ids; no text of a document, a question or an answer is among them.
-import type { Log } from "./log.ts";
 
 export type Attributes = Record<string, string | number | boolean>;
 
@@ -33,9 +32,3 @@ export const noTraces: Traces = {
   headers: () => ({}),
   close: async () => {},
 };
-
-/** Sends spans to the collector at `url`; empty: none are made. */
-export async function openTraces(url: string, facts: { version: string; log: Log }): Promise<Traces> {
-  if (url === "") return noTraces;
-  return (await import("./collector.ts")).openCollector(url, facts);
-}

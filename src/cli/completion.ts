@@ -2,11 +2,10 @@
 import { Argument, type Command } from "commander";
 import { type Grammar, renderers, type Shell, type Taker } from "./completion/scripts.ts";
 import { answers } from "./output.ts";
-import { createProgram } from "./verbs.ts";
 
 const shells = Object.keys(renderers) as Shell[];
 
-export function register(program: Command): void {
+export function register(program: Command, all: () => Promise<Command>): void {
   const completion = program
     .command("completion")
     .description("print what a shell completes the command line by")
@@ -19,7 +18,7 @@ zsh:   plumbline completion zsh > a file _plumbline in a folder of $fpath
 fish:  plumbline completion fish > ~/.config/fish/completions/plumbline.fish`,
     );
   answers(completion, async (_, shell) => {
-    const script = renderers[shell as Shell](grammarOf(await createProgram()));
+    const script = renderers[shell as Shell](grammarOf(await all()));
     return { json: { shell, script }, text: script, content: `${script}\n` };
   });
 }

@@ -13,7 +13,7 @@ export function register(program: Command): void {
     .description("stop an evaluation that is queued or being answered; what it answered is of no use")
     .argument("<id>", "its id, evaluation_…");
   answers(stop, async (_, id) => {
-    const { callAdmin } = await import("../main.ts");
+    const { callAdmin } = await import("./admin.ts");
     await callAdmin(readConfig(), createLog("warn"), "evaluation.stop", { id });
     return { json: { id, stopped: true }, text: `${id} is stopped` };
   });

@@ -9,7 +9,7 @@ import { installation, readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { makeFolder, sha256OfFile, writeJsonDurably } from "../base/files.ts";
 import { createLog, type Level } from "../base/log.ts";
-import type { Recipe } from "../contract/run-folder.ts";
+import type { Recipe } from "../contract/recipe.ts";
 import { makeRunFolder, writeRequest } from "../domain/alignments/snapshot.ts";
 import { grade } from "../domain/evaluations/grade.ts";
 import { formatChat } from "../engine/chat-format.ts";

@@ -112,6 +112,6 @@ const limitsText = (one: KeyRecord): string =>
     .join(", ");
 
 async function admin(verb: string, args: unknown = {}): Promise<unknown> {
-  const { callAdmin } = await import("../main.ts");
+  const { callAdmin } = await import("./admin.ts");
   return callAdmin(readConfig(), createLog("warn"), verb, args);
 }

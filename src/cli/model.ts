@@ -5,7 +5,8 @@ import { type Command, Option } from "commander";
 import { readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { createLog } from "../base/log.ts";
-import { type BaseRecord, exportFormats } from "../domain/models/index.ts";
+import { exportFormats } from "../domain/models/export.ts";
+import type { BaseRecord } from "../domain/models/handlers.ts";
 import { mergedWeightTypes, type SavedFile } from "../engine/trainer.ts";
 import { asks, asSaid } from "./asks.ts";
 import type { Replies } from "./client.ts";
@@ -107,6 +108,6 @@ function noneYet(error: unknown): Replies["models.aligned"] {
 }
 
 async function admin(verb: string, args: unknown = {}): Promise<unknown> {
-  const { callAdmin } = await import("../main.ts");
+  const { callAdmin } = await import("./admin.ts");
   return callAdmin(readConfig(), createLog("warn"), verb, args);
 }

@@ -11,7 +11,8 @@ import { createLog, type Level, type Log } from "../base/log.ts";
 import { linesOf, onParentGone } from "../base/processes.ts";
 import { wilson } from "../base/statistics/intervals.ts";
 import { systemClock } from "../base/time.ts";
-import { type RunReply, type RunRequest, runExit } from "../contract/run-folder.ts";
+import type { RunRequest } from "../contract/run-folder.ts";
+import { type RunReply, runExit } from "../contract/run-lines.ts";
 import { declines } from "../domain/evaluations/declines.ts";
 import { grade } from "../domain/evaluations/grade.ts";
 import type { Prior } from "../engine/confidence.ts";
@@ -81,7 +82,7 @@ export async function runFolder(folder: string, makeParts: MakeParts = partsOf):
 
 /** The parts of a run on this machine. The request's budget bounds both engines, which are never open together. */
 export const partsOf: MakeParts = async (request, config, log, control) => {
-  const { createGenerator, openTokenizer } = await import("../engine/generator.ts");
+  const { createGenerator, openTokenizer } = await import("../engine/bases.ts");
   const { createGpu } = await import("../engine/gpu.ts");
   const { threads, memory_bytes, gpu_memory_bytes = 0 } = request.budget;
   return {

@@ -1,12 +1,12 @@
 // plumbline serve: runs the appliance until SIGTERM or SIGINT. Unfinished work is left so that the next start resumes
 // it.
 import type { Command } from "commander";
+import type { House } from "../app/lifecycle.ts";
 import { type Config, readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { isErrno } from "../base/files.ts";
 import { createLog } from "../base/log.ts";
 import { onParentGone } from "../base/processes.ts";
-import type { House } from "../main.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { findGpus } from "./gpu.ts";
 import { bytesText, note, print, speakFailure } from "./output.ts";

@@ -8,7 +8,8 @@ import { exitHelp } from "./exit-codes.ts";
 import { speakFailure } from "./output.ts";
 
 interface Verb {
-  register(program: Command): void;
+  /** `all` makes a program with every verb. */
+  register(program: Command, all: () => Promise<Command>): void;
 }
 
 const verbs: Record<string, () => Promise<Verb>> = {
@@ -57,7 +58,7 @@ export async function createProgram(asked?: string): Promise<Command> {
     .showHelpAfterError(false)
     .addHelpText("afterAll", `\n${exitHelp}\n\nSettings: config/plumbline.env lists every one with its default.`);
   const load = asked !== undefined && Object.hasOwn(verbs, asked) ? [verbs[asked]!] : Object.values(verbs);
-  for (const one of load) (await one()).register(program);
+  for (const one of load) (await one()).register(program, createProgram);
   return program;
 }
 

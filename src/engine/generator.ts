@@ -2,8 +2,6 @@
 import type { Occupancy } from "../base/metrics.ts";
 import type { ModelKind } from "./pooling.ts";
 
-export type { GeneratorOptions } from "./base-model.ts";
-export { createGenerator, openTokenizer } from "./bases.ts";
 export type { ModelKind } from "./pooling.ts";
 
 /** A base GGUF and, when aligned, the adapter over it. Paths come from the store, never from a request. */

@@ -1,20 +1,61 @@
-// The address to listen on, and the URL that clients use for it.
+// The address to listen on, and the URL that clients use for it. While no API key exists only this machine is answered, since
+// others could only wait for the first key to leak; with the first key the address moves to the configured host.
 import type { AddressInfo } from "node:net";
 import type { Config } from "../base/config.ts";
 import type { Log } from "../base/log.ts";
 import { isLoopback } from "./request.ts";
 
-/** The configured host; loopback while no API key exists, since others could only wait for the first key to leak. */
-export function hostFor(config: Config, anyKey: boolean, log: Log): string {
-  if (anyKey || isLoopback(config.host)) return config.host;
-  log("warn", "loopback_only", {
-    wanted: config.host,
-    hint: "No API key exists, so only this machine is answered. The first one opens the address: `plumbline key create --user NAME`.",
-  });
-  return "127.0.0.1";
+/** Where a server listens; before listen, `url` is empty. */
+export interface Address {
+  url(): string;
+  /** Starts to listen, on loopback while there is no key. Resolves to the URL. */
+  listen(server: Listening, anyKey: boolean): Promise<string>;
+  /** Moves from loopback to the configured host. Without effect before listen, and a second time. */
+  open(): Promise<void>;
 }
 
-export const urlOf = ({ address, family, port }: AddressInfo): string => {
+/** What listens. If a move fails, it listens on the old address again. */
+export interface Listening {
+  listen(port: number, host: string): Promise<AddressInfo>;
+  move(host: string): Promise<AddressInfo>;
+}
+
+export function createAddress({ config, log }: { config: Pick<Config, "host" | "port">; log: Log }): Address {
+  let listening: { server: Listening; host: string; url: string } | null = null;
+
+  function hostFor(anyKey: boolean): string {
+    if (anyKey || isLoopback(config.host)) return config.host;
+    log("warn", "loopback_only", {
+      wanted: config.host,
+      hint: "No API key exists, so only this machine is answered. The first one opens the address: `plumbline key create --user NAME`.",
+    });
+    return "127.0.0.1";
+  }
+
+  return {
+    url: () => listening?.url ?? "",
+    async listen(server, anyKey) {
+      const host = hostFor(anyKey);
+      const url = urlOf(await server.listen(config.port, host));
+      listening = { server, host, url };
+      return url;
+    },
+    async open() {
+      if (listening === null || listening.host === config.host) return;
+      const { server, host } = listening;
+      try {
+        const url = urlOf(await server.move(config.host));
+        listening = { server, host: config.host, url };
+        log("info", "listening", { url, host: config.host });
+      } catch (error) {
+        const hint = `Still on ${host}. Free ${config.host}:${config.port}, or set PLUMBLINE_HOST; then restart.`;
+        log("error", "address_failed", { wanted: config.host, error, hint });
+      }
+    },
+  };
+}
+
+const urlOf = ({ address, family, port }: AddressInfo): string => {
   const host = address === "0.0.0.0" || address === "::" ? "127.0.0.1" : address;
   return `http://${family === "IPv6" && host === address ? `[${host}]` : host}:${port}`;
 };

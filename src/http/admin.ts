@@ -8,9 +8,8 @@ import { Failure, type FailureCode, failures } from "../base/errors.ts";
 import { isErrno } from "../base/files.ts";
 import type { Log } from "../base/log.ts";
 import { linesOf } from "../base/processes.ts";
+import type { Verbs } from "../contract/admin.ts";
 import { toFailure } from "./failures.ts";
-
-export type Verbs = Record<string, (args: unknown) => unknown>;
 
 type Answer = { value: unknown } | { failure: { code: FailureCode; message: string } };
 

@@ -17,17 +17,8 @@ import { isErrno, linesFrom, sha256OfFile } from "../base/files.ts";
 import type { Log } from "../base/log.ts";
 import { type Child, type Ended, linesOf } from "../base/processes.ts";
 import { sleep } from "../base/time.ts";
-import {
-  type ModelQuestion,
-  type RunCommand,
-  type RunEvent,
-  type RunReply,
-  type RunResult,
-  runEvent,
-  runExit,
-  runReply,
-  runResult,
-} from "../contract/run-folder.ts";
+import { type RunEvent, type RunResult, runEvent, runResult } from "../contract/run-folder.ts";
+import { type ModelQuestion, type RunCommand, type RunReply, runExit, runReply } from "../contract/run-lines.ts";
 import { compile } from "../contract/validate.ts";
 
 export interface Follow {

@@ -16,8 +16,12 @@ export interface Worker {
   run(claim: Claim, signal: AbortSignal): Promise<void>;
 }
 
+export type Workers = Partial<Record<JobKind, Worker>>;
+
 export interface Runner {
-  /** Looks for work now rather than within a second. */
+  /** Hands jobs to these workers from now on. Recover the queue first. */
+  start(workers: Workers): void;
+  /** Looks for work now rather than within a second. Before start there is no worker, and nothing happens. */
   wake(): void;
   /** Aborts all workers and resolves once every one has ended and its job is queued again. */
   stop(): Promise<void>;
@@ -25,22 +29,15 @@ export interface Runner {
 
 const pollMs = 1000;
 
-/** Starts at once, so recover the queue first. */
-export function createRunner(parts: {
-  queue: Queue;
-  log: Log;
-  traces: Pick<Traces, "begin">;
-  workers: Partial<Record<JobKind, Worker>>;
-}): Runner {
+export function createRunner(parts: { queue: Queue; log: Log; traces: Pick<Traces, "begin"> }): Runner {
   const { queue, log, traces } = parts;
-  const workers = Object.entries(parts.workers) as [JobKind, Worker][];
-  const running = new Map<JobKind, Set<Promise<void>>>(workers.map(([kind]) => [kind, new Set()]));
+  const running = new Map<JobKind, { worker: Worker; active: Set<Promise<void>> }>();
   const ending = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
 
   function look(): void {
     if (ending.signal.aborted) return;
-    for (const [kind, worker] of workers) {
-      const active = running.get(kind)!;
+    for (const [kind, { worker, active }] of running) {
       while (active.size < worker.concurrency && (worker.canStart?.() ?? true)) {
         const claim = queue.claim(kind);
         if (!claim) break;
@@ -104,14 +101,18 @@ export function createRunner(parts: {
       }
   }
 
-  const timer = setInterval(wake, pollMs);
-  setImmediate(wake);
   return {
+    start(workers) {
+      for (const [kind, worker] of Object.entries(workers) as [JobKind, Worker][])
+        running.set(kind, { worker, active: new Set() });
+      timer = setInterval(wake, pollMs);
+      setImmediate(wake);
+    },
     wake,
     async stop() {
       clearInterval(timer);
       ending.abort();
-      await Promise.all([...running.values()].flatMap((active) => [...active]));
+      await Promise.all([...running.values()].flatMap(({ active }) => [...active]));
     },
   };
 }

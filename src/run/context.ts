@@ -2,7 +2,8 @@
 
 import type { Log } from "../base/log.ts";
 import type { Clock } from "../base/time.ts";
-import type { Phase, Recipe, RunRequest } from "../contract/run-folder.ts";
+import type { Recipe } from "../contract/recipe.ts";
+import type { Phase, RunRequest } from "../contract/run-folder.ts";
 import type { Generator, Tokenizer } from "../engine/generator.ts";
 import type { ChosenPrior } from "../engine/prior.ts";
 import type { Trainer } from "../engine/trainer.ts";

@@ -5,7 +5,7 @@
 //      └──────stop────────┴──► stopping ──► (the run ends with outcome stopped)
 //   any ──close()──► closed: the result is being written; every command is refused
 import { Failure } from "../base/errors.ts";
-import { type ModelQuestion, type RunCommand, type RunReply, runCommand } from "../contract/run-folder.ts";
+import { type ModelQuestion, type RunCommand, type RunReply, runCommand } from "../contract/run-lines.ts";
 import { compile } from "../contract/validate.ts";
 
 /** Unwinds the loop after a stop; never leaves runAlignment. */

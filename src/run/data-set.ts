@@ -4,7 +4,8 @@
 import { basename, extname } from "node:path";
 import { CsvError, parse as parseCsv } from "csv-parse/sync";
 import { invalid } from "../base/errors.ts";
-import type { Recipe, SnapshotDocument } from "../contract/run-folder.ts";
+import type { Recipe } from "../contract/recipe.ts";
+import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { delimiterOf } from "../study/inline.ts";
 import { type Run, withField } from "./context.ts";
 import type { DataSetRow } from "./folder/request.ts";

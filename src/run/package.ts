@@ -28,6 +28,7 @@ import type { Chosen } from "./choose.ts";
 import type { Run } from "./context.ts";
 import { answerTokens } from "./dev-check.ts";
 import { measureDrift } from "./drift.ts";
+import type { Exported } from "./exported.ts";
 import { identityOf } from "./folder/request.ts";
 import { type Report, reportOf } from "./report.ts";
 import { reportPage } from "./report-page.ts";
@@ -60,20 +61,6 @@ small book, and slept badly because of the frogs. A bridge, he explained, would 
 council thanked him and asked what a traveller would do with half an hour on the other side, where the inn was closed on
 weekdays and the road went only to the next river. He had no answer ready. He stayed for the harvest, learned to row, and
 wrote to his office that the ground was too soft. It may have been. The pole still stands in the reeds, and herons like it.`;
-
-export interface Exported {
-  /** The temporary folder that becomes artefact/. */
-  folder: string;
-  chosen: Chosen;
-  adapter: { bytes: number; sha256: string };
-  /** The scored rows: every token from `promptLength` on. */
-  rows: { tokens: number[]; promptLength: number }[];
-  /** The trainer's log-probs per row, without and with the adapter, in nats. */
-  base: Float64Array[];
-  aligned: Float64Array[];
-  /** null for an alignment that followed its recipe. */
-  autoAlign: AutoAlignReport | null;
-}
 
 /** The trainer's part: exports the chosen adapter as GGUF and PEFT, and scores a few fixed rows. */
 export async function exportAdapter(

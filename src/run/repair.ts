@@ -1,7 +1,7 @@
 // Repair by on-policy distillation: the adapter continues generic openings, and learns, at every position of its
 // continuation, what the base would have said there. It keeps what it learned of the documents, because each step also
 // trains on rows of theirs.
-import type { Recipe } from "../contract/run-folder.ts";
+import type { Recipe } from "../contract/recipe.ts";
 import type { Run } from "./context.ts";
 import { continued, isReplayed, openingsOf, rowOf } from "./replay.ts";
 import type { TrainingRow } from "./rows.ts";

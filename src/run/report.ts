@@ -9,7 +9,7 @@ import type { StudyReport } from "../study/study.ts";
 import type { Candidate } from "./choose.ts";
 import type { Run } from "./context.ts";
 import type { DevAnswer } from "./dev-check.ts";
-import type { Exported } from "./package.ts";
+import type { Exported } from "./exported.ts";
 import type { TrainingRow } from "./rows.ts";
 import type { Training } from "./training.ts";
 import { verdictOf } from "./verdict.ts";

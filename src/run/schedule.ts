@@ -1,6 +1,6 @@
 // What a step trains on and its learning rate: pure functions of the step, so that resuming needs nothing but its
 // number.
-import type { Recipe } from "../contract/run-folder.ts";
+import type { Recipe } from "../contract/recipe.ts";
 
 /** A rule from public sweeps (27 models), not calibrated outside these two families. */
 const familyExponent: Record<string, number> = { llama: 0.781, qwen2: 0.0775, qwen3: 0.0775 };

@@ -2,7 +2,7 @@
 // optimizer step, one check, one checkpoint. The loop in run.ts decides their order.
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
-import type { Recipe } from "../contract/run-folder.ts";
+import type { Recipe } from "../contract/recipe.ts";
 import type { AdapterShape, OpenedModel, Trainer, TrainerHello, WeightedRows } from "../engine/trainer.ts";
 import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild, type RunIdentity } from "./checkpoints.ts";
 import type { Run } from "./context.ts";

@@ -8,8 +8,9 @@ import { after, before, describe, test } from "node:test";
 import { places, readConfig } from "../../src/base/config.ts";
 import { Failure, type FailureCode } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
+import { callAdmin } from "../../src/cli/admin.ts";
 import { askAdmin } from "../../src/http/admin.ts";
-import { callAdmin, createHouse } from "../../src/main.ts";
+import { createHouse } from "../../src/main.ts";
 import { openStore } from "../../src/store/open.ts";
 import { eventually, type TestHouse, testHouse } from "../helpers/house.ts";
 

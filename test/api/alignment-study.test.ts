@@ -169,7 +169,8 @@ describe("after the rows are made", () => {
   test("snapshots of a document are listed and deleted, but not under a run", async () => {
     const alignment_id = await house.training(await house.align({ waits: true }));
     const [document] = JSON.parse(readFileSync(join(house.runs, alignment_id, "order.json"), "utf8")).documents;
-    const { snapshotsOf, removeSnapshots } = house.alignments;
+    const { snapshotsOf } = house.catalog.runs;
+    const { remove: removeSnapshots } = house.snapshots;
     assert.deepEqual(
       snapshotsOf(ada.userId, document.id).map((one) => [one.alignment_id, one.under_way]),
       [[alignment_id, true]],

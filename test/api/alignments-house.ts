@@ -12,17 +12,20 @@ import { createLog } from "../../src/base/log.ts";
 import { startNode } from "../../src/base/processes.ts";
 import { sleep, systemClock } from "../../src/base/time.ts";
 import { noTraces } from "../../src/base/traces.ts";
+import { type Catalog, createCatalog } from "../../src/catalog/index.ts";
 import { alignments as alignmentPromises } from "../../src/contract/alignments.ts";
 import { type Caller, type Endpoint, JsonText } from "../../src/contract/endpoint.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { createMoves, type Transition } from "../../src/domain/alignments/auto/moves.ts";
 import { prepareAutoAligns } from "../../src/domain/alignments/auto/store.ts";
 import { createAutoAlignWork } from "../../src/domain/alignments/auto/work.ts";
+import { createErasure, type Erasure } from "../../src/domain/alignments/erasure.ts";
 import type { Need, RunCost } from "../../src/domain/alignments/estimate.ts";
 import { createAlignments } from "../../src/domain/alignments/index.ts";
 import { type AlignParts, createAlignWorker } from "../../src/domain/alignments/job.ts";
 import { createProver } from "../../src/domain/alignments/proof.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
+import { createSnapshots, type Snapshots } from "../../src/domain/alignments/snapshots.ts";
 import { prepareAlignments } from "../../src/domain/alignments/store.ts";
 import { competitorsOf } from "../../src/domain/evaluations/grade.ts";
 import { createGpu, type Gpu } from "../../src/engine/gpu.ts";
@@ -72,6 +75,9 @@ export interface AlignmentsHouse {
   store: ReturnType<typeof openStore>;
   queue: ReturnType<typeof createQueue>;
   alignments: ReturnType<typeof createAlignments>;
+  catalog: Catalog;
+  snapshots: Snapshots;
+  erasure: Erasure;
   runs: string;
   /** What was registered and queued in completing transactions. */
   made: { models: string[]; evaluations: string[]; guards: string[]; acts: string[] };
@@ -134,6 +140,15 @@ export async function alignmentsHouse(settings: Settings = {}): Promise<Alignmen
     },
     get alignments() {
       return parts.alignments;
+    },
+    get catalog() {
+      return parts.catalog;
+    },
+    get snapshots() {
+      return parts.snapshots;
+    },
+    get erasure() {
+      return parts.erasure;
     },
     runs: join(data, "runs"),
     get made() {
@@ -233,6 +248,10 @@ async function build(data: string, settings: Settings) {
         patience: { silenceMs, ackMs, killMs: 200 },
       });
 
+  const catalog = createCatalog({ store, log });
+  const snapshots = createSnapshots({ runs, catalog });
+  const erasure = createErasure({ store, sql, autoAlignsSql, runs });
+  const runner = createRunner({ queue, log, traces: noTraces });
   const worker = createAlignWorker({
     sql,
     autoAligns: createAutoAlignWork({ store, sql: autoAlignsSql, queue, clock, log, moves }),
@@ -282,21 +301,23 @@ async function build(data: string, settings: Settings) {
     say: (_owner, _by, content, signal) =>
       settings.say?.(content, signal) ?? assert.fail("no project of the test has a teacher"),
     askRewardModel: settings.askRewardModel ?? (() => assert.fail("no reward of the test asks a model")),
-    wake: () => runner.wake(),
-    ended: (id) => alignments.runEnded(id),
+    wake: runner.wake,
+    ended: erasure.runEnded,
   });
   const alignments = createAlignments({
     store,
     sql,
     autoAlignsSql,
     moves,
+    snapshots,
+    erasure,
     autoAligns: true,
     interruptRun: worker.interrupt,
     queue,
     clock,
     runs,
     recipes,
-    wake: () => runner.wake(),
+    wake: runner.wake,
     findBase: (name) =>
       store
         .prepare<[string], never>(
@@ -337,11 +358,14 @@ async function build(data: string, settings: Settings) {
   queue.recover();
   alignments.recover();
   await alignments.tidy();
-  const runner = createRunner({ queue, log, traces: noTraces, workers: { align: worker } });
+  runner.start({ align: worker });
   return {
     store,
     queue,
     alignments,
+    catalog,
+    snapshots,
+    erasure,
     made,
     gpu,
     told,

@@ -185,20 +185,20 @@ describe("one house", () => {
       fails(404, /not found/),
     );
     // The same alignment can be asked for, and is another one.
-    assert.ok(house.alignments.isAligning(ada.userId));
-    assert.deepEqual(house.alignments.measuredBy("benchmark_ada"), [of]);
+    assert.ok(house.catalog.runs.isAligning(ada.userId));
+    assert.deepEqual(house.catalog.runs.alignmentsOn("benchmark_ada"), [of]);
     assert.deepEqual(
-      house.alignments.snapshotsOf(ada.userId, documentId).map((one) => [one.alignment_id, one.under_way]),
+      house.catalog.runs.snapshotsOf(ada.userId, documentId).map((one) => [one.alignment_id, one.under_way]),
       [[of, true]],
     );
-    await assert.rejects(house.alignments.removeSnapshots(ada.userId, documentId), fails(409, /under way/));
+    await assert.rejects(house.snapshots.remove(ada.userId, documentId), fails(409, /under way/));
     await assert.rejects(begin(house, of), fails(409, /RUNNING/));
     await assert.rejects(house.call("alignments.delete", { params: { alignment_id: of } }), fails(409, /stop it/));
     await stop(of, id);
     const record = await until(house, of, id, "STOPPED");
     assert.equal(record.model_id, null, "the phase was not carried out: the base is the best");
     // Ended, it holds nothing back; without the snapshot no other can begin.
-    await house.alignments.removeSnapshots(ada.userId, documentId);
+    await house.snapshots.remove(ada.userId, documentId);
     assert.ok(!existsSync(join(house.runs, id, "snapshot/documents/0.json")));
     assert.ok(!existsSync(join(house.runs, id, "plan")));
     await assert.rejects(begin(house, of), fails(409, /snapshot of a.txt was deleted/));
@@ -254,7 +254,7 @@ describe("one house", () => {
     assert.deepEqual([paused.phases, paused.model_id, paused.ended_date], [1, null, null]);
     assert.equal(house.queue.of(id, "align")!.state, "succeeded");
     await assert.rejects(begin(house, of), fails(409, /PAUSED/));
-    assert.deepEqual(house.alignments.measuredBy("benchmark_ada").includes(of), true);
+    assert.deepEqual(house.catalog.runs.alignmentsOn("benchmark_ada").includes(of), true);
     await assert.rejects(resume(of, id, bob), fails(404, /not found/));
     assert.equal((await resume(of, id)).status, "RUNNING");
     const again = await until(house, of, id, (record) => record.status === "PAUSED" && record.phases === 2);
@@ -351,7 +351,7 @@ describe("one house", () => {
     const row = house.store.prepare<[string], { name: string }>("SELECT name FROM alignment WHERE id = ?");
     assert.equal(row.get(id)!.name, "", "what its model was made of stays with it");
     house.store.prepare<[string]>("DELETE FROM aligned_model WHERE id = ?").run(model_id);
-    house.alignments.loseModel(id);
+    house.erasure.loseModel(id);
     assert.equal(row.get(id), undefined);
   });
 

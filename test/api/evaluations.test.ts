@@ -126,6 +126,7 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
     const log = createLog("error", () => {});
     const store = openStore(join(data, "db"));
     const queue = createQueue({ store, clock: systemClock, log });
+    const runner = createRunner({ queue, log, traces: noTraces });
     const sql = prepareEvaluations(store);
     const grading = createGrading();
     const findModel = (ownerId: string, id: string): EvaluatedModel & { modelId: string; baseId: string } => {
@@ -140,7 +141,7 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
       sql,
       queue,
       clock: systemClock,
-      wake: () => runner.wake(),
+      wake: runner.wake,
       findModel,
       findBenchmark: (ownerId, id) => {
         if (id !== "benchmark_ada" || ownerId !== ada.userId) throw new Failure("not_found");
@@ -170,7 +171,7 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
       },
     });
     queue.recover();
-    const runner = createRunner({ queue, log, traces: noTraces, workers: { evaluate } });
+    runner.start({ evaluate });
     const close = async () => {
       await runner.stop();
       await grading.close();

@@ -6,7 +6,6 @@ import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { createLoadWatch } from "../../src/domain/models/load-watch.ts";
-import { prepareModels } from "../../src/domain/models/store.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
 
@@ -32,16 +31,15 @@ describe("a base whose load ended the appliance twice", () => {
     store.prepare<[string], { n: number }>("SELECT loads_begun AS n FROM base_model WHERE id = ?").get(baseId)!.n;
 
   test("each load is counted until it ends, and a load that never did outlives the process", () => {
-    const sql = prepareModels(store);
-    const ended = createLoadWatch(sql)(baseId);
+    const ended = createLoadWatch(store)(baseId);
     assert.equal(begun(), 1);
     ended();
     assert.equal(begun(), 0);
-    createLoadWatch(sql)(baseId);
-    createLoadWatch(prepareModels(store))(baseId);
+    createLoadWatch(store)(baseId);
+    createLoadWatch(store)(baseId);
     assert.equal(begun(), 2);
     assert.throws(
-      () => createLoadWatch(sql)(baseId),
+      () => createLoadWatch(store)(baseId),
       (error) => error instanceof Failure && error.code === "load_ended_appliance",
     );
   });

@@ -7,7 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { sleep } from "../../src/base/time.ts";
-import type { ModelQuestion } from "../../src/contract/run-folder.ts";
+import type { ModelQuestion } from "../../src/contract/run-lines.ts";
 import { createRewardModels, type NamedModels } from "../../src/domain/evaluations/reward-models.ts";
 import type { ModelRef } from "../../src/engine/generator.ts";
 import { createEngine, type Engine } from "../engine/engine-fixture.ts";
@@ -97,8 +97,8 @@ describe("an auto-align whose reward names models", () => {
       preference_model_ref: "model_ranker",
       composite: { llm_judge: 1, preference_model: 1 },
     });
-    assert.deepEqual(house.alignments.asking("model_judge"), [project]);
-    assert.deepEqual(house.alignments.asking("model_ranker"), [project]);
+    assert.deepEqual(house.catalog.runs.needing("model_judge"), [project]);
+    assert.deepEqual(house.catalog.runs.needing("model_ranker"), [project]);
     while ((await recordOf(id)).status !== "BUDGET_SPENT") await sleep(20);
     assert.deepEqual(JSON.parse(readFileSync(join(house.runs, id, "answers"), "utf8")), ["Yes", [0, 1]]);
     const named = {
@@ -113,7 +113,7 @@ describe("an auto-align whose reward names models", () => {
         ["user_ada", named],
       ],
     );
-    assert.deepEqual(house.alignments.asking("model_judge"), []);
+    assert.deepEqual(house.catalog.runs.needing("model_judge"), []);
     const request = readFileSync(join(house.runs, id, "request.json"), "utf8");
     assert.ok(!request.includes("key_ada"), "the run is told no key");
   });

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { test } from "node:test";
 import { containsWords, normalised } from "../../src/base/text.ts";
 import { benchmarkRow } from "../../src/contract/benchmarks.ts";
-import type { Recipe } from "../../src/contract/run-folder.ts";
+import type { Recipe } from "../../src/contract/recipe.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { findOverlap } from "../../src/study/leakage.ts";
 import { demoMaterial } from "../e2e/prove/material.ts";

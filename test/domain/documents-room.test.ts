@@ -7,6 +7,7 @@ import { after, before, test } from "node:test";
 import { sha256 } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import { systemClock } from "../../src/base/time.ts";
+import { catalogDocuments } from "../../src/catalog/documents.ts";
 import { createDocuments, type Documents } from "../../src/domain/documents/index.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { lines, pdf } from "../helpers/document-files.ts";
@@ -98,14 +99,17 @@ test("a document that was taken in before its parts were kept is read all the sa
 
 test("a document is there for its owner until it is deleted", async () => {
   const id = await upload("there.txt", "Words that are there.");
+  const catalog = catalogDocuments(store);
+  catalog.check("u", [id, id]);
   assert.deepEqual(
-    [documents.has("u", id), documents.has("v", id), documents.has("u", "document_none")],
+    [catalog.has("u", id), catalog.has("v", id), catalog.has("u", "document_none")],
     [true, false, false],
   );
   const handler = documents.handlers["documents.delete"];
   const input = { params: { document_id: id }, query: { snapshots: false } };
   await handler(input as Parameters<typeof handler>[0], { userId: "u", userName: "ann", keyId: "k" });
-  assert.equal(documents.has("u", id), false);
+  assert.equal(catalog.has("u", id), false);
+  assert.throws(() => catalog.check("u", [id]), { code: "not_found" });
 });
 
 test("another's documents are not found", async () => {

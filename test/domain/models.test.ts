@@ -6,12 +6,16 @@ import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
 import { sha256 } from "../../src/base/files.ts";
+import { newId } from "../../src/base/ids.ts";
 import { createLog } from "../../src/base/log.ts";
 import { systemClock } from "../../src/base/time.ts";
 import { noTraces } from "../../src/base/traces.ts";
+import { type Catalog, createCatalog } from "../../src/catalog/index.ts";
 import type { Caller, Input } from "../../src/contract/endpoint.ts";
 import { createModels, type Models } from "../../src/domain/models/index.ts";
 import { createLoads } from "../../src/domain/models/loads.ts";
+import { createServing, type Serving } from "../../src/domain/models/serving.ts";
+import { createStock, type Stock } from "../../src/domain/models/stock.ts";
 import type { Generator, LoadedInfo, ModelRef } from "../../src/engine/generator.ts";
 import { createGpu } from "../../src/engine/gpu.ts";
 import { sourceReference } from "../../src/engine/sources.ts";
@@ -67,8 +71,24 @@ function prepare(name: string): Store {
   return store;
 }
 
+/** An alignment under way over the base of prepare; `teacher` is a model that it asks. */
+function addAlignment(store: Store, { userId }: Caller, { teacher = null as string | null } = {}): void {
+  const id = newId("alignment");
+  store
+    .prepare<(string | null)[]>(
+      `INSERT INTO alignment(id, owner_id, name, workflow_id, base_model_id, document_ids_json, document_names_json,
+       document_sha256s_json, teacher_json, created_seq, created_at)
+       VALUES(?, ?, 'it', 'quick', 'model_base', '[]', '[]', '[]', ?, 3, '')`,
+    )
+    .run(id, userId, teacher && JSON.stringify({ model: teacher, provider: null }));
+  createQueue({ store, clock: systemClock, log }).enqueue({ kind: "align", subjectId: id, ownerId: userId });
+}
+
 interface Room {
   models: Models;
+  catalog: Catalog;
+  serving: Serving;
+  stock: Stock;
   store: Store;
   modelId: string;
   loaded: string[];
@@ -88,33 +108,31 @@ function open(
   const { generator, loaded } = fakeGenerator(onLoad);
   const queue = createQueue({ store, clock: systemClock, log });
   queue.recover();
+  const runner = createRunner({ queue, log, traces: noTraces });
+  const catalog = createCatalog({ store, log });
+  const common = { store, queue, generator, clock: systemClock, log, catalog, audit: () => {}, wake: runner.wake };
+  const kept = { folder: join(folder, "models"), seating: { seats: 1, seatContext: 64 } };
+  const serving = createServing({ ...common, endpointUrl: () => "http://here/chat" });
+  const stock = createStock({
+    ...{ ...common, ...kept },
+    hub: { mirror: "", freeDisk: 0 },
+    gpu: createGpu({ memoryBytes: 1 << 30, gpuBytes: 0, threads: 1 }),
+    freeIdle: serving.freeIdle,
+  });
   const models = createModels({
-    store,
-    queue,
-    generator,
-    clock: systemClock,
-    log,
-    folder: join(folder, "models"),
+    ...{ ...common, ...kept, serving, stock },
     engine: "this one",
-    seating: { seats: 1, seatContext: 64 },
-    audit: () => {},
     requireAdmin: () => {},
-    usesOf: (modelId) => (modelId === "model_twin1" ? ["alignment_that_asks_it"] : []),
-    isAligning: (ownerId) => ownerId === "user_new",
     forgetModel: () => {},
     modelGone: () => {},
     peftFolderOf: () => "/none",
-    hub: { mirror: "", freeDisk: 0 },
-    gpu: createGpu({ memoryBytes: 1 << 30, gpuBytes: 0, threads: 1 }),
     startTrainer: () => assert.fail("nothing is exported here"),
-    endpointUrl: () => "http://here/chat",
-    wake: () => runner.wake(),
     evaluationsOf: () => [],
     judgePromotion: () => assert.fail("nothing is promoted here"),
     usageOf: () => ({ requests: 0, prompt_tokens: 0, completion_tokens: 0 }),
   });
   const modelId = store.transaction(() =>
-    models.registerAligned({
+    stock.registerAligned({
       ownerId: ada.userId,
       alignmentId: "alignment_one",
       baseModelId: "model_base",
@@ -124,10 +142,10 @@ function open(
       calibration,
     }),
   );
-  const runner = createRunner({ queue, log, traces: noTraces, workers: models.workers });
+  runner.start(serving.workers);
   const call = (name: keyof Models["handlers"], id: string, caller = ada): unknown =>
     (models.handlers[name] as (input: unknown, caller: Caller) => unknown)({ params: { model_id: id } }, caller);
-  return { models, store, modelId, loaded, runner, call: call as Room["call"] };
+  return { models, catalog, serving, stock, store, modelId, loaded, runner, call: call as Room["call"] };
 }
 
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
@@ -146,7 +164,7 @@ const statusOf = async (room: Room): Promise<string> =>
 describe("a calibration", () => {
   const room = open(prepare("calibrations"));
   after(() => room.runner.stop());
-  const calibrationOf = (name = room.modelId) => room.models.find(ada.userId, name).calibration;
+  const calibrationOf = (name = room.modelId) => room.catalog.models.find(ada.userId, name).calibration;
   /** Of what this room serves. */
   const served = { ...calibration.identity, base_sha256: "a", adapter_sha256: "x", engine: "this one" };
   const replace = (id: string, reason: string): void =>
@@ -183,7 +201,7 @@ describe("a calibration", () => {
            WHERE id = 'alignment_one'`,
         )
         .run(`alignment_many${n}`);
-      return room.models.registerAligned({
+      return room.stock.registerAligned({
         ownerId: ada.userId,
         alignmentId: `alignment_many${n}`,
         baseModelId: "model_base",
@@ -209,7 +227,7 @@ describe("sources", () => {
   const path = join(folder, "models/sources", `${sha256(text)}.json`);
   const room = open(prepare("sources"), undefined, { path, sha256: sha256(text) });
   after(() => room.runner.stop());
-  const read = () => room.models.find(ada.userId, room.modelId).sources!();
+  const read = () => room.catalog.models.find(ada.userId, room.modelId).sources!();
 
   test("of a file that cannot be read are not known, and it is tried again", async () => {
     assert.equal(await read(), null);
@@ -222,7 +240,7 @@ describe("sources", () => {
   test("are kept as one file, named by its hash, and read once", async () => {
     const made = join(folder, "sources.json");
     writeFileSync(made, text);
-    for (const _ of [1, 2]) assert.deepEqual(await room.models.storeSources(made), { path, sha256: sha256(text) });
+    for (const _ of [1, 2]) assert.deepEqual(await room.stock.storeSources(made), { path, sha256: sha256(text) });
     assert.deepEqual(readdirSync(join(folder, "models/sources")), [`${sha256(text)}.json`]);
     const [first, again] = await Promise.all([read(), read()]);
     assert.deepEqual(first!.of("Which lamp?", "red"), [{ document: "document_a", start: 3, end: 9, support: 1 }]);
@@ -232,9 +250,9 @@ describe("sources", () => {
   });
 
   test("a base has none, nor a model made before there were any", () => {
-    assert.equal(room.models.find(ada.userId, "model_base").sources, null);
+    assert.equal(room.catalog.models.find(ada.userId, "model_base").sources, null);
     const older = open(prepare("sourceless"));
-    assert.equal(older.models.find(ada.userId, older.modelId).sources, null);
+    assert.equal(older.catalog.models.find(ada.userId, older.modelId).sources, null);
     return older.runner.stop();
   });
 });
@@ -259,8 +277,8 @@ describe("names", () => {
   ];
   for (const [name, caller, expected] of rows)
     test(`${name} of ${caller.userName} is ${expected === null ? "nothing" : "found"}`, () => {
-      if (expected === null) assert.throws(() => room.models.find(caller.userId, name), failsWith("not_found"));
-      else assert.equal(room.models.find(caller.userId, name).modelId, expected);
+      if (expected === null) assert.throws(() => room.catalog.models.find(caller.userId, name), failsWith("not_found"));
+      else assert.equal(room.catalog.models.find(caller.userId, name).modelId, expected);
     });
 
   test("a name that several models have is that of the only deployed one, else nobody's", () => {
@@ -279,16 +297,16 @@ describe("names", () => {
       room.store
         .prepare<[string]>("UPDATE aligned_model SET deployment_status = ? WHERE id = 'model_second'")
         .run(status);
-    assert.throws(() => room.models.find(ada.userId, "mine"), failsWith("not_found"));
+    assert.throws(() => room.catalog.models.find(ada.userId, "mine"), failsWith("not_found"));
     move("DEPLOYED");
-    assert.equal(room.models.find(ada.userId, "mine").modelId, "model_second");
+    assert.equal(room.catalog.models.find(ada.userId, "mine").modelId, "model_second");
     room.store.prepare("DELETE FROM aligned_model WHERE id = 'model_second'").run();
     room.store.prepare("DELETE FROM alignment WHERE id = 'alignment_two'").run();
-    assert.equal(room.models.find(ada.userId, "mine").modelId, room.modelId);
+    assert.equal(room.catalog.models.find(ada.userId, "mine").modelId, room.modelId);
   });
 
   test("an undeployed model is 409 for inference", () => {
-    assert.throws(() => room.models.resolve(ada, room.modelId), failsWith("not_deployed"));
+    assert.throws(() => room.catalog.models.resolve(ada, room.modelId), failsWith("not_deployed"));
   });
 
   test("the list is 404 only for who owns none at all", async () => {
@@ -299,7 +317,8 @@ describe("names", () => {
       );
     await assert.rejects(list({}, bob), failsWith("no_aligned_models"));
     // What is said is the contract's sentence; the hint is another one while the first is being made.
-    const first = await list({}, { ...bob, userId: "user_new" }).catch((error) => error);
+    addAlignment(room.store, bob);
+    const first = await list({}, bob).catch((error) => error);
     assert.deepEqual(
       [first.code, first.status, first.message],
       ["first_model_under_way", 404, "No aligned models found"],
@@ -320,19 +339,20 @@ describe("names", () => {
   });
 
   test("only an aligned model is exported, whoever's it is", async () => {
-    const order = { format: "gguf", path: join(folder, "out.gguf"), weightType: "f16" } as const;
-    for (const id of ["model_none", "small", "model_twin1"])
-      await assert.rejects(room.models.exportAligned({ ...order, id }), failsWith("not_found"));
+    const order = { format: "gguf", path: join(folder, "out.gguf"), weight_type: "f16" };
+    const exportOf = async (id: string) => room.models.verbs["model.export"]!({ ...order, id });
+    for (const id of ["model_none", "small", "model_twin1"]) await assert.rejects(exportOf(id), failsWith("not_found"));
     // Found, by both of its names; the adapter's file is none.
-    for (const id of [room.modelId, "alignment-one"])
-      await assert.rejects(room.models.exportAligned({ ...order, id }), { code: "ENOENT" });
+    for (const id of [room.modelId, "alignment-one"]) await assert.rejects(exportOf(id), { code: "ENOENT" });
   });
 
   test("a base in use is not removed, an unused one is", async () => {
-    await assert.rejects(room.models.removeBase("small"), failsWith("conflict"));
-    await assert.rejects(room.models.removeBase("model_twin1"), failsWith("in_use"));
-    await room.models.removeBase("model_twin2");
-    assert.equal(room.models.find(bob.userId, "twin").modelId, "model_twin1");
+    const remove = async (id: string) => room.models.verbs["model.remove"]!({ id });
+    await assert.rejects(remove("small"), failsWith("conflict"));
+    addAlignment(room.store, ada, { teacher: "model_twin1" });
+    await assert.rejects(remove("model_twin1"), failsWith("in_use"));
+    await remove("model_twin2");
+    assert.equal(room.catalog.models.find(bob.userId, "twin").modelId, "model_twin1");
   });
 });
 
@@ -353,13 +373,13 @@ describe("deployment", () => {
     assert.equal(ready.status, "READY");
     assert.equal((ready.result as { endpoint_url: string }).endpoint_url, "http://here/chat");
     assert.deepEqual(room.loaded, [room.modelId]);
-    assert.equal(room.models.resolve(ada, room.modelId).modelId, room.modelId);
+    assert.equal(room.catalog.models.resolve(ada, room.modelId).modelId, room.modelId);
 
     // Running answers finish first.
-    const lease = await room.models.lease(room.models.resolve(ada, room.modelId).ref, "request");
+    const lease = await room.serving.leaseForRequest(room.catalog.models.resolve(ada, room.modelId).ref);
     await room.call("models.undeploy", room.modelId);
     await until(async () => (await statusOf(room)) === "UNDEPLOYING");
-    assert.throws(() => room.models.resolve(ada, room.modelId), failsWith("not_deployed"));
+    assert.throws(() => room.catalog.models.resolve(ada, room.modelId), failsWith("not_deployed"));
     await lease.release();
     await until(async () => (await statusOf(room)) === "UNDEPLOYED");
     await until(() => room.loaded.length === 0);
@@ -401,13 +421,13 @@ describe("after a crash", () => {
   test("a deployed model is loaded again, and waited for", async () => {
     const gate = Promise.withResolvers<void>();
     const room = open(await crashed("again"), () => gate.promise);
-    assert.deepEqual(room.models.waiting(), [room.modelId]);
-    const done = room.models.redeployAtStart();
-    const lease = room.models.lease(room.models.resolve(ada, room.modelId).ref, "request");
+    assert.deepEqual(room.serving.waiting(), [room.modelId]);
+    const done = room.serving.redeployAtStart();
+    const lease = room.serving.leaseForRequest(room.catalog.models.resolve(ada, room.modelId).ref);
     gate.resolve();
     await done;
     await (await lease).release();
-    assert.deepEqual(room.models.waiting(), []);
+    assert.deepEqual(room.serving.waiting(), []);
     assert.deepEqual(room.loaded, [room.modelId]);
     await room.runner.stop();
   });
@@ -417,14 +437,14 @@ describe("after a crash", () => {
     for (const begun of [1, 2]) {
       // The load takes the process down: nothing after it is ever written.
       const room = open(store, () => new Promise(() => {}));
-      void room.models.redeployAtStart();
+      void room.serving.redeployAtStart();
       await until(
         () => store.prepare<[], { n: number }>("SELECT max(loads_begun) AS n FROM deployment").get()!.n === begun,
       );
       await room.runner.stop();
     }
     const room = open(store);
-    await room.models.redeployAtStart();
+    await room.serving.redeployAtStart();
     const record = (await room.call("models.get", room.modelId)) as { deployment_status: string; error: string };
     assert.equal(record.deployment_status, "UNDEPLOYED");
     assert.match(record.error, /ended the appliance 2 times/);

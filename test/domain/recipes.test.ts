@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import { type Recipe, recipe } from "../../src/contract/run-folder.ts";
+import { type Recipe, recipe } from "../../src/contract/recipe.ts";
 import { compile } from "../../src/contract/validate.ts";
 
 const config = resolve(import.meta.dirname, "../../config");

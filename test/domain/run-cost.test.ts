@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { installation } from "../../src/base/config.ts";
-import type { Recipe } from "../../src/contract/run-folder.ts";
+import type { Recipe } from "../../src/contract/recipe.ts";
 import { costOf } from "../../src/domain/alignments/estimate.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import type { Trainer, TrainerHello, TrainingEstimate } from "../../src/engine/trainer.ts";

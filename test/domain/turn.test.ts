@@ -12,7 +12,8 @@ import { responses } from "../../src/contract/responses.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { createMessages } from "../../src/domain/inference/messages.ts";
 import { createResponses } from "../../src/domain/inference/responses.ts";
-import { type RunTurn, type TurnEnd, type TurnPiece, uncut } from "../../src/domain/inference/turn.ts";
+import { type RunTurn, uncut } from "../../src/domain/inference/turn.ts";
+import type { TurnEnd, TurnPiece } from "../../src/domain/inference/turn-pieces.ts";
 
 const caller: Caller = { userId: "user_1", userName: "ada", keyId: "key_1" } as Caller;
 const behind = {

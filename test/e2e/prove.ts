@@ -4,7 +4,7 @@
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { type Score, wilson } from "../../src/base/statistics/intervals.ts";
-import type { Recipe } from "../../src/contract/run-folder.ts";
+import type { Recipe } from "../../src/contract/recipe.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
 import { resultsOf, writeSection } from "../helpers/results.ts";

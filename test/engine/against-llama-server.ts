@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { startProcess } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
 import { compareScores } from "../../src/engine/adapter-check.ts";
-import { openTokenizer } from "../../src/engine/generator.ts";
+import { openTokenizer } from "../../src/engine/bases.ts";
 import type { Rows, Trainer } from "../../src/engine/trainer.ts";
 import { startTrainer } from "../../src/engine/trainer-process.ts";
 import { everyTarget, executable, scratch, silentLog, step } from "./trainer-fixture.ts";

@@ -4,14 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
-import {
-  createGenerator,
-  type GeneratedToken,
-  type GenerateEnd,
-  type GenerateRequest,
-  type Generator,
-  type ModelRef,
-  type Sampling,
+import { createGenerator } from "../../src/engine/bases.ts";
+import type {
+  GeneratedToken,
+  GenerateEnd,
+  GenerateRequest,
+  Generator,
+  ModelRef,
+  Sampling,
 } from "../../src/engine/generator.ts";
 import { createGpu, type Gpu } from "../../src/engine/gpu.ts";
 import { writeAdapter } from "../helpers/adapter.ts";

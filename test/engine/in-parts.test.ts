@@ -5,8 +5,9 @@ import { after, before, describe, test } from "node:test";
 import fc from "fast-check";
 import { installation, readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
+import { openTokenizer } from "../../src/engine/bases.ts";
 import { formatChat, formatLongChat } from "../../src/engine/chat-format.ts";
-import { openTokenizer, type Tokenizer } from "../../src/engine/generator.ts";
+import type { Tokenizer } from "../../src/engine/generator.ts";
 import { encodeInParts } from "../../src/engine/in-parts.ts";
 
 /** Of GPT-2's kind, and of SentencePiece's, which puts a space before every text. */

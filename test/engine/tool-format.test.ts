@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
+import { openTokenizer } from "../../src/engine/bases.ts";
 import { type ChatMessage, callFormatOf, formatChat, thoughtMarksOf } from "../../src/engine/chat-format.ts";
-import { openTokenizer, type Tokenizer } from "../../src/engine/generator.ts";
+import type { Tokenizer } from "../../src/engine/generator.ts";
 import { jsonLength, plainCalls, type Tool } from "../../src/engine/tool-format.ts";
 
 let tokenizer: Tokenizer;

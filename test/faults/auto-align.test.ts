@@ -7,7 +7,7 @@ import { after, test } from "node:test";
 import { sha256 } from "../../src/base/files.ts";
 import { type Child, startNode } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
-import { runExit } from "../../src/contract/run-folder.ts";
+import { runExit } from "../../src/contract/run-lines.ts";
 import { brokenRules, claimAutoAlign, devItem, eventsOf, newRunFolder } from "../run/run-harness.ts";
 
 const entry = join(import.meta.dirname, "../run/auto-entry.ts");

@@ -7,7 +7,7 @@ import { after, test } from "node:test";
 import { isTemporary, sha256OfFile } from "../../src/base/files.ts";
 import { type Child, linesOf, startNode } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
-import { runExit } from "../../src/contract/run-folder.ts";
+import { runExit } from "../../src/contract/run-lines.ts";
 import { brokenRules, claimAgain, eventsOf, eventually, lossesOf, newRunFolder } from "../run/run-harness.ts";
 
 const entry = join(import.meta.dirname, "../run/run-entry.ts");

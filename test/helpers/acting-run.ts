@@ -5,7 +5,8 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileS
 import { join } from "node:path";
 import { Failure } from "../../src/base/errors.ts";
 import { sleep } from "../../src/base/time.ts";
-import type { ModelQuestion, RunEvent, RunRequest, RunResult } from "../../src/contract/run-folder.ts";
+import type { RunEvent, RunRequest, RunResult } from "../../src/contract/run-folder.ts";
+import type { ModelQuestion } from "../../src/contract/run-lines.ts";
 import type { Executor, Follow } from "../../src/jobs/executor.ts";
 import type { DecisionCard, Next } from "../../src/run/plan/state.ts";
 

@@ -1,5 +1,6 @@
 // A project of a user whose own run is over: what an auto-align needs of it is its snapshot.
-import type { Recipe, SnapshotDocument } from "../../src/contract/run-folder.ts";
+import type { Recipe } from "../../src/contract/recipe.ts";
+import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
 import { makeRunFolder } from "../../src/domain/alignments/snapshot.ts";
 import type { Store } from "../../src/store/open.ts";
 import { insertAlignment } from "./rows.ts";

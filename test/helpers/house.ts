@@ -2,12 +2,14 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { HouseParts } from "../../src/app/floor.ts";
+import type { House } from "../../src/app/lifecycle.ts";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { Endpoint } from "../../src/contract/endpoint.ts";
 import { type Contract, contract } from "../../src/contract/index.ts";
 import { compile } from "../../src/contract/validate.ts";
-import { createHouse, type House, type HouseParts } from "../../src/main.ts";
+import { createHouse } from "../../src/main.ts";
 
 export interface TestCall {
   params?: Record<string, string>;

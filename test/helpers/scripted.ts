@@ -1,5 +1,6 @@
 // A house whose models answer by a script: no weights, no waiting. What tests of it prove is everything around the tokens.
 import { join } from "node:path";
+import type { HouseParts } from "../../src/app/floor.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { sha256 } from "../../src/base/files.ts";
 import { newId } from "../../src/base/ids.ts";
@@ -11,7 +12,6 @@ import type {
   GenerateRequest,
   Generator,
 } from "../../src/engine/generator.ts";
-import type { HouseParts } from "../../src/main.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { calibrationWith } from "./calibration.ts";
 import { type TestHouse, testHouse } from "./house.ts";

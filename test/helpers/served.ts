@@ -1,13 +1,13 @@
 // A house with the starter model in it, and aligned models that no training made.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { HouseParts } from "../../src/app/floor.ts";
 import { installation, readConfig } from "../../src/base/config.ts";
 import { sha256 } from "../../src/base/files.ts";
 import { newId } from "../../src/base/ids.ts";
 import { createLog } from "../../src/base/log.ts";
+import { openTokenizer } from "../../src/engine/bases.ts";
 import type { Calibration } from "../../src/engine/confidence.ts";
-import { openTokenizer } from "../../src/engine/generator.ts";
-import type { HouseParts } from "../../src/main.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { writeAdapter } from "./adapter.ts";
 import { calibrationWith } from "./calibration.ts";

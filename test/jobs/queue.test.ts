@@ -212,8 +212,11 @@ test("whatever happens in whatever order, only the holder of the latest fence mo
 });
 
 describe("the runner", () => {
-  const run = (worker: Partial<Worker> & Pick<Worker, "run">) =>
-    createRunner({ queue, log, traces: noTraces, workers: { align: { concurrency: 2, ...worker } } });
+  const run = (worker: Partial<Worker> & Pick<Worker, "run">) => {
+    const runner = createRunner({ queue, log, traces: noTraces });
+    runner.start({ align: { concurrency: 2, ...worker } });
+    return runner;
+  };
   const until = async (what: () => boolean): Promise<void> => {
     for (let i = 0; i < 400 && !what(); i++) await sleep(5);
     assert.ok(what());

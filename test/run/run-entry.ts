@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { Failure } from "../../src/base/errors.ts";
 import { runFolder } from "../../src/cli/run.ts";
-import { runExit } from "../../src/contract/run-folder.ts";
+import { runExit } from "../../src/contract/run-lines.ts";
 import { partsOf } from "./run-harness.ts";
 
 const locked = (error: unknown): number => {

@@ -9,15 +9,9 @@ import { sha256, sha256OfFile } from "../../src/base/files.ts";
 import { tryLock } from "../../src/base/lock.ts";
 import { startNode } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
-import {
-  artefactFiles,
-  type Recipe,
-  type RunReply,
-  type RunResult,
-  runEvent,
-  runExit,
-  runResult,
-} from "../../src/contract/run-folder.ts";
+import type { Recipe } from "../../src/contract/recipe.ts";
+import { artefactFiles, type RunResult, runEvent, runResult } from "../../src/contract/run-folder.ts";
+import { type RunReply, runExit } from "../../src/contract/run-lines.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { featureNames } from "../../src/engine/confidence-features.ts";
 import type { Generator } from "../../src/engine/generator.ts";

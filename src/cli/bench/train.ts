@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { createLog } from "../../base/log.ts";
 import { linesOf } from "../../base/processes.ts";
-import type { Recipe } from "../../contract/run-folder.ts";
+import type { Recipe } from "../../contract/recipe.ts";
 import type { AdapterTarget, Losses, ModelSource, Trainer, WeightedRows } from "../../engine/trainer.ts";
 import { startTrainer } from "../../engine/trainer-process.ts";
 import { learningRateAt, microBatches, permutation } from "../../run/schedule.ts";

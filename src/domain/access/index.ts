@@ -4,6 +4,7 @@ import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
 import type { Clock } from "../../base/time.ts";
 import { type access, graceSeconds, keySettings } from "../../contract/access.ts";
+import { textOf, type Verbs } from "../../contract/admin.ts";
 import { type Caller, type Endpoint, type Handlers, scopeOfTag, scopes } from "../../contract/endpoint.ts";
 import { compile } from "../../contract/validate.ts";
 import type { Store } from "../../store/open.ts";
@@ -13,11 +14,9 @@ import {
   createKeys,
   grantable,
   isAdmin,
-  type KeyRecord,
   keyForm,
   keyRecord,
   manageable,
-  type NewKey,
   scopesOf,
 } from "./keys.ts";
 import { createLimits, type SetHeader } from "./limits.ts";
@@ -40,18 +39,16 @@ export interface Access {
   anyKey(): boolean;
   /** The token for POST /claim while there is no key; null afterwards. */
   claimToken(): string | null;
-  /** Writes an administrative act to the audit log, in the caller's transaction. */
-  audit: Audit;
-  /** Operations for the command line on the machine itself. */
-  console: {
-    createKey(args: unknown): NewKey;
-    rotateKey(args: unknown): NewKey;
-    revokeKey(id: string): void;
-    listKeys(): KeyRecord[];
-  };
+  /**
+   * Writes an administrative act to the audit log, in the caller's transaction; without a caller it was done on the machine
+   * itself.
+   */
+  audit(act: string, subject: string, detail: Record<string, unknown>, by?: Caller): void;
+  /** For the machine itself: making, listing, revoking and rotating keys. */
+  verbs: Verbs;
 }
 
-export const atTheMachine: Actor = { name: "(console)", keyId: null, requestId: null };
+const atTheMachine: Actor = { name: "(console)", keyId: null, requestId: null };
 const claimMs = 30 * 60_000;
 const noDigest = "0".repeat(64);
 const isSame = (a: string, b: string): boolean => timingSafeEqual(Buffer.from(a, "hex"), Buffer.from(b, "hex"));
@@ -153,7 +150,8 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
 
   return {
     handlers,
-    audit,
+    audit: (act, subject, detail, by) =>
+      audit(by ? { name: by.userName, keyId: by.keyId, requestId: null } : atTheMachine, act, subject, detail),
     requireAdmin,
     anyKey,
     claimToken: () => (anyKey() ? null : token),
@@ -184,18 +182,18 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
       limits.admit(key, endpoint.tag === "inference" || endpoint.generates === true, setHeader);
     },
 
-    console: {
-      createKey(args) {
+    verbs: {
+      "key.create": (args) => {
         const settings = settingsOf(args);
         if (settings.user === undefined) throw new Failure("bad_request", "user is missing");
         return make(atTheMachine, { ...settings, user: settings.user });
       },
-      rotateKey(args) {
+      "key.list": () => rows.keys.all().map(keyRecord),
+      "key.revoke": (args) => keys.revoke(atTheMachine, textOf(args, "id")),
+      "key.rotate": (args) => {
         const { id, grace_seconds } = checkedArgs(rotation, args);
         return keys.rotate(atTheMachine, id, grace_seconds);
       },
-      revokeKey: (id) => keys.revoke(atTheMachine, id),
-      listKeys: () => rows.keys.all().map(keyRecord),
     },
   };
 }

@@ -19,10 +19,9 @@ import { newId } from "../../base/ids.ts";
 import type { Clock } from "../../base/time.ts";
 import type { alignments } from "../../contract/alignments.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
-import type { DocumentSnapshot } from "../../contract/documents.ts";
 import { type Caller, Download, EventStream, type Handlers, type Input, type Reply } from "../../contract/endpoint.ts";
-import type { Recipe, SnapshotDocument } from "../../contract/run-folder.ts";
-import type { RunVerdict } from "../../contract/verdict.ts";
+import type { Recipe } from "../../contract/recipe.ts";
+import type { SnapshotDocument } from "../../contract/run-folder.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import { isTerminal, type JobState, statesShownAs } from "../../jobs/states.ts";
 import { readPrepareReport } from "../../run/folder/rows.ts";
@@ -34,67 +33,50 @@ import { type AutoAligns, createAutoAligns } from "./auto/index.ts";
 import type { Moves } from "./auto/moves.ts";
 import type { AutoAlignsSql } from "./auto/store.ts";
 import { tellStranded } from "./auto/work.ts";
+import type { Erasure } from "./erasure.ts";
 import { estimateOf, type RunCost } from "./estimate.ts";
 import { streamEvents } from "./event-stream.ts";
-import type { ProgressNote } from "./progress.ts";
-import { makeRunFolder, removeRunFolder, removeSnapshot, tidyRuns } from "./snapshot.ts";
+import { listStatusOf, statusOf, toListRow, toStatus } from "./record.ts";
+import { makeRunFolder, removeRunFolder } from "./snapshot.ts";
+import type { Snapshots } from "./snapshots.ts";
 import type { AlignmentRow, AlignmentsSql } from "./store.ts";
+import {
+  type AlignableBase,
+  alignableBase,
+  type BenchmarkItem,
+  benchmarkOf,
+  devOf,
+  type Lookups,
+  recipeOf,
+  sameDocuments,
+  sameTeacher,
+  teacherOf,
+} from "./wanted.ts";
 
-export interface AlignableBase {
-  id: string;
-  sha256: string;
-  architecture: string;
-  can_be_aligned: 0 | 1;
-  reason: string | null;
-}
-
-export interface BenchmarkItem {
-  sample_num: number;
-  instruction: string;
-  response: string;
-  aliases: string[];
-  cluster: string;
-  split: "dev" | "sealed" | "retention";
-}
-
-export interface AlignmentsParts {
+export interface AlignmentsParts extends Lookups {
   store: Store;
   sql: AlignmentsSql;
   autoAlignsSql: AutoAlignsSql;
   queue: Queue;
   clock: Clock;
   moves: Moves;
+  snapshots: Snapshots;
+  erasure: Erasure;
   /** Whether auto-align requests are carried out; otherwise they are only recorded. */
   autoAligns: boolean;
   /** Directory of the run folders. */
   runs: string;
-  recipes: ReadonlyMap<string, Recipe>;
   /** Tells the runner that there is work. */
   wake: () => void;
-  /** Finds a base by id or name; null if there is none. */
-  findBase: (name: string) => AlignableBase | null;
-  /**
-   * Finds a base by its name on a hub, and imports it if it is not here. Throws hub_unavailable and what an import
-   * throws.
-   */
-  hubBase: (name: string, caller: Caller) => Promise<AlignableBase>;
   /** Each document once, with the sha256 of its original file. Throws not_found unless all of them are the owner's. */
   snapshotDocuments: (
     ownerId: string,
     ids: readonly string[],
   ) => Promise<{ document: SnapshotDocument; sha256: string }[]>;
-  /** The owner's benchmark; null when there is none. */
-  findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
-  itemsOf: (benchmarkId: string) => BenchmarkItem[];
   /** Throws a validation failure if an auto-align's target uses a reward that cannot score every item. */
   checkMetric: (config: AutoAlignRequest["config"], items: readonly BenchmarkItem[]) => Promise<void>;
-  /** The id of a model that answers chats. Throws not_found. */
-  findModel: (ownerId: string, model: string) => string;
   /** Id and kind of a model of this appliance; null if the owner has none of that name. */
   describeModel: (ownerId: string, model: string) => { modelId: string; kind: string } | null;
-  hasUpstream: (name: string) => boolean;
-  /** For each item, the expected answers of other items, which its own answer must not name. */
-  competitorsOf: (items: readonly BenchmarkItem[]) => string[][];
   /** Memory and speed of a run over this base. */
   costOf: (baseModelId: string, recipe: Recipe) => Promise<RunCost>;
   /** What a queued alignment waits for besides its turn; null if nothing. */
@@ -116,25 +98,6 @@ export interface Alignments {
    * endpoint throws.
    */
   beginAutoAlign: AutoAligns["begin"];
-  /** Alignments of the owner that hold a snapshot of the document, newest first. */
-  snapshotsOf(ownerId: string, documentId: string): DocumentSnapshot[];
-  /** Deletes these snapshots. Throws conflict while one of the alignments is under way. */
-  removeSnapshots(ownerId: string, documentId: string): Promise<void>;
-  /** Whether an alignment of the owner is under way. */
-  isAligning(ownerId: string): boolean;
-  /** Ids of alignments under way that are measured by a benchmark. */
-  measuredBy(benchmarkId: string): string[];
-  /** Ids of alignments under way that ask a model of this appliance, as teacher, judge or preference model. */
-  asking(modelId: string): string[];
-  /** Detaches a benchmark that is being deleted, in the caller's transaction: its alignments keep only its id. */
-  loseBenchmark(benchmarkId: string): void;
-  /**
-   * Called when the alignment's model is deleted, in the caller's transaction: removes what a deleted alignment had
-   * kept for it.
-   */
-  loseModel(alignmentId: string): void;
-  /** Called when a run has ended: removes what is left if the alignment was deleted meanwhile. */
-  runEnded(alignmentId: string): Promise<void>;
   /** Called at start, after the queue has recovered: updates auto-aligns whose job that recovery ended. */
   recover(): void;
   /**
@@ -155,34 +118,11 @@ interface Wanted {
   teacher: Teacher | null;
 }
 
-type Status = Reply<(typeof alignments)["alignments.status"]>;
-type ListRow = Reply<(typeof alignments)["alignments.list"]>["alignment_projects"][number];
-
-const statusOf: Record<JobState, Status["status"]> = {
-  queued: "PROCESSING",
-  running: "PROCESSING",
-  stopping: "STOPPING",
-  succeeded: "COMPLETED",
-  failed: "FAILED",
-  stopped: "STOPPED",
-};
-
-const listStatusOf: Record<JobState, ListRow["status"]> = {
-  queued: "PENDING",
-  running: "PENDING",
-  stopping: "PENDING",
-  succeeded: "COMPLETED",
-  failed: "FAILED",
-  stopped: "STOPPED",
-};
-
 export function createAlignments(parts: AlignmentsParts): Alignments {
-  const { store, sql, queue, clock, runs } = parts;
+  const { store, sql, queue, clock, runs, erasure } = parts;
   const forgetReplies = prepareForgetting(store);
   /** Ids whose folders exist or are being made, and whose rows are not written yet. */
   const making = new Set<string>();
-  /** Ids of alignments from whose snapshots a document is being removed. */
-  const losing = new Set<string>();
 
   const owned = (caller: Caller, id: string): AlignmentRow => {
     const row = sql.owned.get(id, caller.userId);
@@ -276,30 +216,9 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     return reply;
   }
 
-  /** A document that both a project and its auto-aligns hold is listed once, under the project's id. */
-  function snapshotsOf(ownerId: string, documentId: string): DocumentSnapshot[] {
-    const holding = Map.groupBy(sql.holding.all({ ownerId, documentId }), ({ project_id }) => project_id);
-    return [...holding].map(([alignment_id, rows]) => {
-      const { name, created_at: created_date } = rows.at(-1)!;
-      return { alignment_id, name, under_way: rows.some(({ is_live }) => is_live === 1), created_date };
-    });
-  }
-
-  async function removeSnapshots(ownerId: string, documentId: string): Promise<void> {
-    const live = snapshotsOf(ownerId, documentId).filter((one) => one.under_way);
-    if (live.length > 0)
-      throw new Failure(
-        "conflict",
-        `Alignments under way need the snapshot: ${live.map((one) => one.alignment_id).join(", ")}`,
-      );
-    for (const { id } of sql.holding.all({ ownerId, documentId })) {
-      losing.add(id);
-      await removeSnapshot(join(runs, id), documentId).finally(() => losing.delete(id));
-    }
-  }
-
   const autoAligns = createAutoAligns({
-    ...{ store, queue, clock, runs, making, losing, owned },
+    ...{ store, queue, clock, runs, making, owned },
+    isLosing: parts.snapshots.isLosing,
     sql: parts.autoAlignsSql,
     alignmentsSql: sql,
     moves: parts.moves,
@@ -324,17 +243,6 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     return sql.byId.get(row.id)!.state;
   }
 
-  /**
-   * Erases an alignment that has ended, in the caller's transaction: all of it or, if it has a model, all but what that
-   * was made of.
-   */
-  function erase(id: string, hasModel: boolean): void {
-    autoAligns.removeOf(id);
-    if (hasModel) return void sql.strip.run(id);
-    sql.loseEvaluation.run(id);
-    sql.remove.run(id);
-  }
-
   async function remove(row: AlignmentRow, caller: Caller): Promise<string> {
     autoAligns.refuseLive(row.id);
     const isPreparing = row.state === "running" && (row.phase === "queued" || row.phase === "preparing");
@@ -351,8 +259,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       if (state === "queued") queue.requestStop(row.id, "align");
       const own = sql.ofAutoAligns.all(row.id);
       for (const { id } of [row, ...own]) sql.hide.run({ id, at: clock.now() });
-      for (const one of own) erase(one.id, one.model_id !== null);
-      if (state !== "stopping") erase(row.id, model_id !== null);
+      for (const one of own) erasure.erase(one.id, one.model_id !== null);
+      if (state !== "stopping") erasure.erase(row.id, model_id !== null);
       forgetReplies(caller.userId, row.id);
       parts.audit("alignment.delete", row.id, { state }, caller);
       const models = [model_id, ...own.map((one) => one.model_id)].filter((id) => id !== null);
@@ -369,27 +277,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
 
   return {
     beginAutoAlign: autoAligns.begin,
-    snapshotsOf,
-    removeSnapshots,
-    isAligning: (ownerId) => sql.live.get(ownerId)!.any === 1,
-    measuredBy: (benchmarkId) => [...new Set(sql.liveOnBenchmark.all(benchmarkId).map(({ id }) => id))],
-    asking: (modelId) => [...new Set(sql.liveAsking.all({ modelId }).map(({ id }) => id))],
-    loseBenchmark: (benchmarkId) => void sql.loseBenchmark.run(benchmarkId),
-    loseModel(alignmentId) {
-      if (sql.byId.get(alignmentId)?.deleted_at != null) erase(alignmentId, false);
-    },
-    async runEnded(alignmentId) {
-      const row = sql.byId.get(alignmentId);
-      if (row === undefined || isKept(row)) return;
-      store.transaction(() => erase(row.id, row.model_id !== null));
-      await removeRunFolder(runs, row.id);
-    },
     recover: () => tellStranded({ store, sql: parts.autoAlignsSql, moves: parts.moves }),
-    async tidy() {
-      for (const row of sql.hidden.all())
-        if (!isKept(row)) store.transaction(() => erase(row.id, row.model_id !== null));
-      await tidyRuns(runs, (id) => making.has(id) || isKept(sql.byId.get(id)));
-    },
+    tidy: () => erasure.tidy((id) => making.has(id)),
     handlers: {
       "alignments.create": create,
       ...autoAligns.handlers,
@@ -465,155 +354,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   };
 }
 
-/** Whether the run folder is kept: for a deleted alignment, until its run has ended. */
-const isKept = (row: AlignmentRow | undefined): boolean =>
-  row !== undefined && (row.deleted_at === null || !isTerminal(row.state));
-
-function recipeOf({ recipes }: AlignmentsParts, name: string): Recipe {
-  const recipe = recipes.get(name);
-  if (recipe !== undefined) return recipe;
-  throw invalid(["body", "workflow_id"], `is none of ${[...recipes.keys()].join(", ")}`, "enum_error");
-}
-
-async function alignableBase(parts: AlignmentsParts, name: string, caller: Caller): Promise<AlignableBase> {
-  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(name)?.[1];
-  if (scheme !== undefined && scheme !== "hf")
-    throw new Failure(
-      "base_model_unsupported",
-      `A base model is an id, a name or an hf:// name; no ${scheme}:// is read`,
-    );
-  const base = scheme === "hf" ? await parts.hubBase(name, caller) : parts.findBase(name);
-  if (base === null) throw new Failure("not_found", "Base model not found");
-  if (base.can_be_aligned === 0)
-    throw new Failure("base_model_unsupported", `The base model does not support alignment: ${base.reason}`);
-  return base;
-}
-
 const existing = (row: AlignmentRow): Created => ({
   alignment_id: row.id,
   status: "PROCESSING",
   message: "An alignment with the same configuration already exists",
 });
-
-/** Compares documents by sha256, in any order. */
-function sameDocuments(row: AlignmentRow, sha256s: readonly string[]): boolean {
-  const theirs = JSON.parse(row.document_sha256s_json) as string[];
-  return JSON.stringify(theirs.toSorted()) === JSON.stringify(sha256s.toSorted());
-}
-
-/** The request's benchmark, or null if it names none. Throws not_found unless it is the caller's. */
-function benchmarkOf(
-  { findBenchmark }: AlignmentsParts,
-  { userId }: Caller,
-  body: Input<Create>["body"],
-): { id: string; sha256: string } | null {
-  if (body.benchmark_id === undefined) return null;
-  const found = findBenchmark(userId, body.benchmark_id);
-  if (found === null) throw new Failure("not_found", "Benchmark not found");
-  return found;
-}
-
-/**
- * The teacher that the request names, with the caller's key, or null. Throws not_found or a validation failure before
- * anything is made.
- */
-function teacherOf(parts: AlignmentsParts, caller: Caller, body: Input<Create>["body"]): Teacher | null {
-  const { teacher_model: model, teacher_provider: provider = null } = body;
-  if (model === undefined) return null;
-  const key_id = caller.keyId;
-  if (provider === null) return { model: parts.findModel(caller.userId, model), provider, key_id };
-  if (!parts.hasUpstream(provider))
-    throw invalid(["body", "teacher_provider"], "no upstream of this name is configured");
-  return { model, provider, key_id };
-}
-
-function sameTeacher(kept: string | null, wanted: Teacher | null): boolean {
-  const known = kept === null ? null : (JSON.parse(kept) as Teacher);
-  return known?.model === wanted?.model && known?.provider === wanted?.provider;
-}
-
-/**
- * The dev split as the run folder gets it. Nothing of the sealed split, not even as a competing answer, may get into
- * the folder.
- */
-function devOf(parts: AlignmentsParts, { id: benchmarkId, sha256 }: { id: string; sha256: string }) {
-  const all = parts.itemsOf(benchmarkId);
-  const dev = all.filter((item) => item.split === "dev");
-  const competitors = parts.competitorsOf(dev);
-  const items = dev.map(({ sample_num, instruction, response, aliases, cluster }, index) => ({
-    sample_num,
-    instruction,
-    response,
-    aliases,
-    cluster,
-    competitors: competitors[index]!,
-  }));
-  return { benchmarkId, sha256, items, questions: all.map(({ instruction }) => instruction) };
-}
-
-const parse = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));
-
-/** The report as the run wrote it, without the path of the base on this machine. */
-function toReport(text: string | null): Record<string, unknown> | null {
-  const report = parse<Record<string, unknown> & { base?: Record<string, unknown> }>(text);
-  if (!report?.base) return report;
-  const { path: _, ...base } = report.base;
-  return { ...report, base };
-}
-
-function toStatus(row: AlignmentRow): Status {
-  const note = parse<ProgressNote>(row.progress_json);
-  const isLive = row.state === "running" || row.state === "stopping";
-  const report = toReport(row.report_json);
-  return {
-    alignment_id: row.id,
-    name: row.name,
-    description: row.description,
-    status: statusOf[row.state],
-    // An interrupted run is queued again, whatever phase it had reached.
-    phase: (isTerminal(row.state) ? "ended" : row.state === "queued" ? "queued" : row.phase) as Status["phase"],
-    ...(isTerminal(row.state) ? { last_phase: row.phase } : {}),
-    base_model: row.base_model_id,
-    workflow_id: row.workflow_id,
-    document_ids: JSON.parse(row.document_ids_json) as string[],
-    benchmark_id: row.benchmark_id ?? row.deleted_benchmark_id,
-    created_date: row.created_at,
-    started_date: row.started_at,
-    completed_date: row.finished_at,
-    progress: row.progress,
-    progress_detail: isLive ? (note?.detail ?? null) : null,
-    estimated_completion: isLive ? (note?.estimated_completion ?? null) : null,
-    budget: parse<Status["budget"] & object>(row.budget_json),
-    performance_metrics: parse<Record<string, number | null>>(row.metrics_json),
-    verdict: (report?.verdict ?? null) as RunVerdict | null,
-    report,
-    model_id: row.model_id,
-    evaluation_id: row.evaluation_id,
-    error: row.error_text,
-  };
-}
-
-/** Optional fields are left out until they have a value. */
-function toListRow(row: AlignmentRow, creator: string): ListRow {
-  const documents = JSON.parse(row.document_ids_json) as string[];
-  const { estimated_completion, performance_metrics } = toStatus(row);
-  const optional = <K extends keyof ListRow>(key: K, value: ListRow[K] | null | undefined) =>
-    value === null || value === undefined ? {} : { [key]: value };
-  return {
-    id: row.id,
-    name: row.name,
-    base_model: row.base_model_id,
-    status: listStatusOf[row.state],
-    created_date: row.created_at,
-    documents,
-    document_count: documents.length,
-    creator,
-    ...optional("completed_date", row.finished_at),
-    ...(isTerminal(row.state) ? {} : { progress: row.progress }),
-    ...optional("estimated_completion", estimated_completion),
-    ...(row.state === "succeeded" ? optional("performance_metrics", performance_metrics) : {}),
-    ...optional("error", row.error_text),
-    ...optional("evaluation_id", row.evaluation_id),
-    ...optional("model_id", row.model_id),
-  };
-}

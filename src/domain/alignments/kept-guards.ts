@@ -1,5 +1,7 @@
 // The guard results of a report, in the form in which they are kept with the model.
-import type { GuardResults, Recipe } from "../../contract/run-folder.ts";
+
+import type { Recipe } from "../../contract/recipe.ts";
+import type { GuardResults } from "../../contract/run-folder.ts";
 
 export interface KeptGuard {
   name: string;

@@ -2,7 +2,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { Failure } from "../../base/errors.ts";
-import { type Recipe, recipe } from "../../contract/run-folder.ts";
+import { type Recipe, recipe } from "../../contract/recipe.ts";
 import { compile } from "../../contract/validate.ts";
 
 /** Recipes by name, which is the file's name without .json. Throws config_invalid naming the file and the field. */

@@ -23,7 +23,8 @@ import {
   writeJsonDurably,
 } from "../../base/files.ts";
 import { randomWord } from "../../base/ids.ts";
-import type { Recipe, RunRequest, SnapshotDocument, SnapshotItem } from "../../contract/run-folder.ts";
+import type { Recipe } from "../../contract/recipe.ts";
+import type { RunRequest, SnapshotDocument, SnapshotItem } from "../../contract/run-folder.ts";
 import { marksOf } from "../../study/leakage.ts";
 
 export interface OrderedWork {

@@ -1,8 +1,8 @@
 // All SQL of alignments. The public status is read from the latest job. A plain alignment has one job; an auto-align
 // has another after each pause. Rows of auto-aligns cannot be listed or looked up, but what they use counts as in use.
+import { alignmentWithJob, isThere } from "../../catalog/store.ts";
 import { isLive, type JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
-import { isUnended } from "./auto/statuses.ts";
 
 export interface AlignmentRow {
   id: string;
@@ -64,15 +64,6 @@ interface NewAlignment {
   at: string;
 }
 
-/** An alignment that holds a document. For an auto-align, project_id is its project. */
-export interface HolderRow {
-  id: string;
-  project_id: string;
-  name: string;
-  created_at: string;
-  is_live: 0 | 1;
-}
-
 interface Progress {
   id: string;
   phase: string;
@@ -84,21 +75,11 @@ interface Progress {
   fence: number;
 }
 
-const withJob = `alignment AS a JOIN job AS j ON j.subject_id = a.id AND j.kind = 'align'
-  AND j.created_seq = (SELECT max(created_seq) FROM job WHERE subject_id = a.id AND kind = 'align')`;
-
-const alignment = `SELECT a.*, j.state, j.error_text, j.finished_at, m.id AS model_id, e.id AS evaluation_id FROM ${withJob}
+const alignment = `SELECT a.*, j.state, j.error_text, j.finished_at, m.id AS model_id, e.id AS evaluation_id FROM ${alignmentWithJob}
   LEFT JOIN aligned_model AS m ON m.alignment_id = a.id LEFT JOIN evaluation AS e ON e.alignment_id = a.id`;
 
-const isThere = "a.deleted_at IS NULL";
 /** Visible to its owner. */
 const isShown = `${isThere} AND a.auto_align_of IS NULL`;
-/** Still needs its inputs. A paused auto-align does, because it may be resumed. */
-const isUnderWay = `(${isLive} OR EXISTS(SELECT 1 FROM auto_align AS x WHERE x.id = a.id AND x.${isUnended}))`;
-
-const namesModel = (column: string, at = ""): string =>
-  `(json_extract(${column}, '$${at}.model') = :modelId AND json_extract(${column}, '$${at}.provider') IS NULL)`;
-
 /** A worker that has lost its claim to the job writes nothing more. */
 const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state IN('running', 'stopping'))";
 
@@ -119,27 +100,6 @@ export const prepareAlignments = (store: Store) => ({
   underWay: store.prepare<[string, string, string], AlignmentRow>(
     `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ? AND ${isShown}
      AND ${isLive} ORDER BY a.created_seq`,
-  ),
-  /** Alignments of an owner that hold a snapshot of a document, newest first. */
-  holding: store.prepare<{ ownerId: string; documentId: string }, HolderRow>(
-    `SELECT a.id, coalesce(a.auto_align_of, a.id) AS project_id, a.name, a.created_at, ${isUnderWay} AS is_live
-     FROM ${withJob} WHERE a.owner_id = :ownerId AND ${isThere}
-     AND EXISTS(SELECT 1 FROM json_each(a.document_ids_json) WHERE value = :documentId) ORDER BY a.created_seq DESC`,
-  ),
-  live: store.prepare<[string], { any: number }>(
-    `SELECT EXISTS(SELECT 1 FROM ${withJob} WHERE a.owner_id = ? AND ${isThere} AND ${isLive}) AS any`,
-  ),
-  /** Alignments under way with a benchmark. */
-  liveOnBenchmark: store.prepare<[string], { id: string }>(
-    `SELECT coalesce(a.auto_align_of, a.id) AS id FROM ${withJob}
-     WHERE a.benchmark_id = ? AND ${isUnderWay} ORDER BY a.created_seq`,
-  ),
-  /** Alignments under way with a model of this appliance as teacher, judge or preference model. */
-  liveAsking: store.prepare<{ modelId: string }, { id: string }>(
-    `SELECT coalesce(a.auto_align_of, a.id) AS id FROM ${withJob}
-     WHERE (${isLive} AND ${namesModel("a.teacher_json")})
-     OR (${isUnderWay} AND (${namesModel("a.reward_models_json", ".judge")}
-       OR json_extract(a.reward_models_json, '$.preferenceModel') = :modelId)) ORDER BY a.created_seq`,
   ),
   /** Rows of a project's auto-aligns. */
   ofAutoAligns: store.prepare<[string], AlignmentRow>(`${alignment} WHERE a.auto_align_of = ?`),

@@ -10,8 +10,7 @@ import { listTar, type TarPlace, tarEnd, tarHeader, tarPadding } from "../../bas
 import type { Target } from "./backup.ts";
 import { hashParts, noSpace, partsOf } from "./content.ts";
 import { lockBackup } from "./folder.ts";
-import { manifestName, readManifest } from "./manifest.ts";
-import type { Backup } from "./open.ts";
+import { type Backup, manifestName, readManifest } from "./manifest.ts";
 
 const nameOf = (sha256: string): string => join("content", contentPaths.blob(sha256));
 const mostManifestBytes = 1 << 29;

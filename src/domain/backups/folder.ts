@@ -8,8 +8,7 @@ import { isErrno, isTemporary, makeFolder, removeTemporaries, syncFolder, writeJ
 import { type Lock, tryLock } from "../../base/lock.ts";
 import type { Target } from "./backup.ts";
 import { noSpace, partsOf, writeParts } from "./content.ts";
-import { type Manifest, manifestName, readManifest } from "./manifest.ts";
-import type { Backup } from "./open.ts";
+import { type Backup, type Manifest, manifestName, readManifest } from "./manifest.ts";
 
 const contentName = "content";
 const lockName = "lock";

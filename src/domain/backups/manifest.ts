@@ -73,3 +73,13 @@ export function readManifest(text: string): Manifest {
   if (paths.size < checked.value.files.length) throw wrong("a file is named twice");
   return checked.value;
 }
+
+/** A backup that is open, whatever its form. */
+export interface Backup {
+  manifest: Manifest;
+  /** Reads content by its hash, without checking it. Throws ENOENT if it is missing. */
+  read(sha256: string): AsyncIterable<Buffer>;
+  /** Files in the backup that the manifest does not name. */
+  others(): Promise<string[]>;
+  close(): Promise<void>;
+}

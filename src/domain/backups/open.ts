@@ -4,16 +4,7 @@ import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
 import { openArchiveBackup } from "./archive.ts";
 import { openFolderBackup } from "./folder.ts";
-import type { Manifest } from "./manifest.ts";
-
-export interface Backup {
-  manifest: Manifest;
-  /** Reads content by its hash, without checking it. Throws ENOENT if it is missing. */
-  read(sha256: string): AsyncIterable<Buffer>;
-  /** Files in the backup that the manifest does not name. */
-  others(): Promise<string[]>;
-  close(): Promise<void>;
-}
+import type { Backup } from "./manifest.ts";
 
 /** Throws data_missing, backup_invalid. */
 export async function openBackup(path: string): Promise<Backup> {

@@ -24,9 +24,8 @@ import { tryLock } from "../../base/lock.ts";
 import { openStore } from "../../store/open.ts";
 import { problemsOf, schemaVersion } from "../../store/snapshot.ts";
 import { Damaged, noSpace, writeParts } from "./content.ts";
-import type { ManifestFile } from "./manifest.ts";
+import type { Backup, ManifestFile } from "./manifest.ts";
 import { placeFiles, refuseNewer } from "./named.ts";
-import type { Backup } from "./open.ts";
 
 export interface RestoreReport {
   files: number;

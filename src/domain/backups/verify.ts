@@ -7,8 +7,8 @@ import { places } from "../../base/config.ts";
 import { isErrno, sha256OfFile } from "../../base/files.ts";
 import { problemsOf } from "../../store/snapshot.ts";
 import { Damaged, hashParts, writeParts } from "./content.ts";
+import type { Backup } from "./manifest.ts";
 import { type Named, type NamedFile, readNamed } from "./named.ts";
-import type { Backup } from "./open.ts";
 import { problemsOfRun } from "./runs.ts";
 
 export interface VerifyReport {

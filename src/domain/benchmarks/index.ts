@@ -1,22 +1,20 @@
 // Benchmarks: questions with their right answers. Dev items may be seen while training, sealed ones only by evaluations.
 import { Failure } from "../../base/errors.ts";
-import { sha256 } from "../../base/files.ts";
 import { newId } from "../../base/ids.ts";
 import { minimumDetectableEffect } from "../../base/statistics/paired.ts";
 import type { Clock } from "../../base/time.ts";
+import type { Catalog } from "../../catalog/index.ts";
+import type { BenchmarkRow } from "../../catalog/store.ts";
 import type { benchmarks as promises } from "../../contract/benchmarks.ts";
-import type { Caller, Handlers, Reply, UploadedFile } from "../../contract/endpoint.ts";
+import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import { isTerminal, type JobState } from "../../jobs/states.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { checker } from "./create/job.ts";
 import type { DraftSettings, Gates } from "./create/parts.ts";
-import type { Item } from "./read.ts";
-import { createBenchmarkReader } from "./reader.ts";
-import { type BenchmarkRow, type BenchmarkRows, benchmarkRows, type DraftRow, type ItemRow } from "./store.ts";
-
-export type { Item } from "./read.ts";
+import type { Keeping } from "./keep.ts";
+import type { BenchmarkRows, DraftRow } from "./store.ts";
 
 type BenchmarkRecord = Reply<(typeof promises)["benchmarks.get"]>;
 
@@ -24,31 +22,18 @@ export interface BenchmarksParts {
   store: Store;
   clock: Clock;
   queue: Queue;
+  catalog: Catalog;
+  rows: BenchmarkRows;
+  keeping: Keeping;
   /** Tells the runner that there is work. */
   wake: () => void;
-  /** Throws not_found unless every one is the owner's. */
-  findDocuments: (ownerId: string, ids: readonly string[]) => Promise<unknown>;
   /** Whether an upstream of that name is configured. */
   hasUpstream: (name: string) => boolean;
-  /** Id of the model with this name or, without a name, of the only base. Throws not_found or validation. */
-  findModel: (ownerId: string, name: string | undefined) => string;
-  /** Keeps the upload as a hidden document; see documents/index.ts. */
-  keepDocument: <Read, Made>(
-    ownerId: string,
-    file: UploadedFile,
-    signal: AbortSignal,
-    read: (text: string) => Promise<Read>,
-    add: (document: { id: string; name: string }, read: Read) => Made,
-  ) => Promise<Made>;
   /** Removes the document within the caller's transaction. Call the returned function after the commit. */
   removeDocument: (ownerId: string, documentId: string) => () => void;
   /** Drafts checked so far of the benchmark that is being made, including those not written yet; 0 for any other. */
   checkedOf: (benchmarkId: string) => number;
-  /** Running alignments that are measured by the benchmark. */
-  alignmentsOn: (benchmarkId: string) => string[];
-  /** Evaluations on it: those to be done, and those that have ended. */
-  evaluationsOn: (benchmarkId: string) => { live: string[]; ended: string[] };
-  /** Within the caller's transaction. */
+  /** Deletes an evaluation that has ended, within the caller's transaction. */
   removeEvaluation: (evaluationId: string, caller: Caller) => void;
   /** Within the caller's transaction: alignments that used the benchmark keep only its id. */
   loseBenchmark: (benchmarkId: string) => void;
@@ -56,66 +41,10 @@ export interface BenchmarksParts {
   audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
 }
 
-export interface Benchmark {
-  id: string;
-  name: string;
-  sha256: string;
-  /** Items in all splits. */
-  samples: number;
-}
-
-export interface Benchmarks {
-  handlers: Handlers<typeof promises>;
-  /** Null if there is no benchmark of that id or it belongs to another user. */
-  owned(ownerId: string, benchmarkId: string): Benchmark | null;
-  /** All items, in order. The caller has already checked the owner. */
-  items(benchmarkId: string): Item[];
-  /** Benchmarks being made that need a model of this appliance. */
-  needing(modelId: string): string[];
-  /** For the worker that makes benchmarks. */
-  rows: BenchmarkRows;
-  /** Keeps a finished draft as an upload is kept; `also` runs in its transaction. */
-  keep(draft: DraftRow, file: UploadedFile, signal: AbortSignal, also: () => void): Promise<void>;
-  close(): Promise<void>;
-}
-
-export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
-  const { store, clock, queue, keepDocument } = parts;
-  const rows = benchmarkRows(store);
+export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promises> {
+  const { store, clock, queue, catalog, rows, keeping } = parts;
+  const { items } = catalog.benchmarks;
   const forgetReplies = prepareForgetting(store);
-  const reader = createBenchmarkReader();
-
-  const readFor =
-    (ownerId: string, { name }: UploadedFile, signal: AbortSignal) =>
-    (text: string) =>
-      reader.read(ownerId, name || "The file", text, signal);
-
-  /** Adds a benchmark within the caller's transaction. */
-  function add(
-    given: Pick<BenchmarkRow, "owner_id" | "document_id" | "name"> & Partial<BenchmarkRow>,
-    items: Item[],
-  ): BenchmarkRow {
-    const now = clock.now();
-    const row: BenchmarkRow = {
-      id: newId("benchmark"),
-      sha256: sha256(JSON.stringify(items)),
-      version: 1,
-      previous_id: null,
-      struck_json: null,
-      draft_id: null,
-      created_seq: store.nextSeq(),
-      created_at: now,
-      updated_at: now,
-      ...given,
-    };
-    rows.add.run(row);
-    for (const item of items) rows.addItem.run(toRow(row.id, item));
-    return row;
-  }
-
-  const titleOf = (fileName: string): string => fileName.replace(/\.(jsonl|json|csv|txt)$/i, "") || fileName;
-
-  const items = (benchmarkId: string): Item[] => rows.items.all(benchmarkId).map(fromRow);
 
   function toRecord(row: BenchmarkRow): BenchmarkRecord {
     const splits = { dev: 0, sealed: 0, retention: 0 };
@@ -157,6 +86,10 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     return draftRecord(draft, parts.checkedOf(draft.id));
   }
 
+  /** Id of the model with this name or, without a name, of the only base. Throws not_found or validation. */
+  const modelOf = (ownerId: string, name: string | undefined): string =>
+    catalog.models.find(ownerId, name ?? catalog.models.onlyBase(["text"])).modelId;
+
   function generatorOf(
     ownerId: string,
     key_id: string,
@@ -164,7 +97,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
   ): DraftSettings["generator"] {
     const { generator_model: model, generator_provider: provider = null } = body;
     if (model === undefined) return null;
-    if (provider === null) return { model: parts.findModel(ownerId, model), provider, key_id };
+    if (provider === null) return { model: modelOf(ownerId, model), provider, key_id };
     if (!parts.hasUpstream(provider)) throw invalid(["generator_provider"], "no upstream of this name is configured");
     return { model, provider, key_id };
   }
@@ -191,10 +124,10 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
    */
   function remove(row: BenchmarkRow, withEvaluations: boolean, caller: Caller): number {
     const { removed, sweep } = store.transaction(() => {
-      const aligning = parts.alignmentsOn(row.id);
+      const aligning = catalog.runs.alignmentsOn(row.id);
       if (aligning.length > 0)
         throw new Failure("in_use", `Alignments under way are measured by it: ${some(aligning)}`);
-      const { live, ended } = parts.evaluationsOn(row.id);
+      const { live, ended } = catalog.runs.evaluationsOn(row.id);
       if (live.length > 0) throw new Failure("in_use", `Evaluations on it are not done yet: ${some(live)}`);
       if (ended.length > 0 && !withEvaluations)
         throw new Failure(
@@ -217,30 +150,30 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
     return removed;
   }
 
-  const handlers: Benchmarks["handlers"] = {
+  return {
     "benchmarks.upload": async ({ files, signal, keepReply }, { userId }) =>
-      keepDocument(userId, files[0]!, signal, readFor(userId, files[0]!, signal), (document, items) => {
-        const reply = toRecord(
-          add({ owner_id: userId, document_id: document.id, name: titleOf(document.name) }, items),
-        );
-        keepReply(reply, [reply.benchmark_id]);
-        return reply;
-      }).catch((error) => {
-        if (error instanceof Failure && error.code === "document_invalid")
-          throw new Failure("benchmark_invalid", error.message, { cause: error });
-        throw error;
-      }),
+      keeping
+        .upload(userId, files[0]!, signal, (row) => {
+          const reply = toRecord(row);
+          keepReply(reply, [reply.benchmark_id]);
+          return reply;
+        })
+        .catch((error) => {
+          if (error instanceof Failure && error.code === "document_invalid")
+            throw new Failure("benchmark_invalid", error.message, { cause: error });
+          throw error;
+        }),
 
     "benchmarks.create": async ({ body, keepReply }, { userId, keyId }) => {
       const { document_ids, n_samples, seed, benchmark_name = "Made of documents" } = body;
       const generator = generatorOf(userId, keyId, body);
       const settings: DraftSettings = {
-        model_id: parts.findModel(userId, body.model),
+        model_id: modelOf(userId, body.model),
         wanted: n_samples,
         seed,
         generator,
       };
-      await parts.findDocuments(userId, document_ids);
+      catalog.documents.check(userId, document_ids);
       const id = newId("benchmark");
       const reply = store.transaction(() => {
         rows.addDraft.run({
@@ -280,7 +213,7 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
       const { owner_id, document_id, name, version, draft_id } = row;
       const next = { owner_id, document_id, name, draft_id, version: version + 1, previous_id: row.id };
       return store.transaction(() => {
-        const reply = toRecord(add({ ...next, struck_json: JSON.stringify(body) }, left));
+        const reply = toRecord(keeping.add({ ...next, struck_json: JSON.stringify(body) }, left));
         keepReply(reply, [reply.benchmark_id]);
         return reply;
       });
@@ -312,25 +245,6 @@ export function createBenchmarks(parts: BenchmarksParts): Benchmarks {
         metadata: { name, n_samples, splits, sha256, version, previous_id, generation },
       };
     },
-  };
-
-  return {
-    handlers,
-    owned(ownerId, benchmarkId) {
-      const row = rows.get.get(ownerId, benchmarkId);
-      return row ? { id: row.id, name: row.name, sha256: row.sha256, samples: toRecord(row).n_samples } : null;
-    },
-    items,
-    needing: (modelId) => rows.liveWith.all({ modelId }).map(({ id }) => id),
-    rows,
-    async keep(draft, file, signal, also) {
-      const { id, owner_id, name, created_seq, created_at } = draft;
-      await keepDocument(owner_id, file, signal, readFor(owner_id, file, signal), (document, made) => {
-        add({ id, owner_id, document_id: document.id, name, draft_id: id, created_seq, created_at }, made);
-        also();
-      });
-    },
-    close: () => reader.close(),
   };
 }
 
@@ -426,24 +340,4 @@ function generationOf(draft: DraftRow): NonNullable<BenchmarkRecord["generation"
   const { gates, categories } = JSON.parse(draft.gates_json) as Gates;
   const by = generator && { model: generator.model, provider: generator.provider };
   return { wanted, model_id, generator: by, seed, checker, gates, categories };
-}
-
-const toRow = (benchmark_id: string, { aliases, choices, rubric, citations, ...item }: Item): ItemRow => ({
-  ...item,
-  benchmark_id,
-  aliases_json: JSON.stringify(aliases),
-  choices_json: JSON.stringify(choices),
-  rubric_json: JSON.stringify(rubric),
-  citations_json: JSON.stringify(citations),
-});
-
-function fromRow(row: ItemRow): Item {
-  const { benchmark_id: _, aliases_json, choices_json, rubric_json, citations_json, ...item } = row;
-  return {
-    ...item,
-    aliases: JSON.parse(aliases_json) as Item["aliases"],
-    choices: JSON.parse(choices_json) as Item["choices"],
-    rubric: JSON.parse(rubric_json) as Item["rubric"],
-    citations: JSON.parse(citations_json) as Item["citations"],
-  };
 }

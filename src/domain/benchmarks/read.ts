@@ -1,45 +1,12 @@
 // The rows of an uploaded benchmark: JSONL or CSV, by content. Every bad row is named, not only the first.
 import { parse as parseCsv } from "csv-parse/sync";
-import type { FromSchema } from "json-schema-to-ts";
 import { Failure, type ValidationDetail } from "../../base/errors.ts";
+import type { Item } from "../../catalog/benchmarks.ts";
+import type { ItemType } from "../../catalog/store.ts";
 import { benchmarkRow } from "../../contract/benchmarks.ts";
 import { compile } from "../../contract/validate.ts";
+import type { Complain, Row } from "./row.ts";
 import { assignSplits } from "./splits.ts";
-import type { ItemType, Split } from "./store.ts";
-
-export interface RubricPoint {
-  id: string;
-  text: string;
-  weight: number;
-  /** A failed essential point caps the score of the answer. */
-  level: "essential" | "important" | "optional";
-}
-
-/** `start`, `end`: characters of the document's clean text; null where only the words are known. */
-export interface Citation {
-  document: string;
-  page: number | null;
-  start: number | null;
-  end: number | null;
-  quote: string;
-}
-
-export interface Item {
-  sample_num: number;
-  instruction: string;
-  response: string;
-  aliases: string[];
-  type: ItemType;
-  /** In the order they are shown in; the response is one of them. Empty unless the type is choice. */
-  choices: string[];
-  rubric: RubricPoint[];
-  citations: Citation[];
-  cluster: string;
-  split: Split;
-  tolerance: number | null;
-}
-
-export type Row = FromSchema<typeof benchmarkRow>;
 
 const maxRows = 100_000;
 /** More details than these would not help. */
@@ -118,8 +85,6 @@ function checkType(row: Row, complain: (field: (string | number)[], message: str
 
 /** Stands for a row that was complained about already. */
 const unread = Symbol("unread");
-
-export type Complain = (row: number, field: (string | number)[], message: string) => void;
 
 const sentence = ({ loc, msg }: ValidationDetail): string => {
   const field = loc.slice(3).join(".");

@@ -1,7 +1,8 @@
 // A thread that reads benchmarks.
 import { Failure } from "../../base/errors.ts";
 import type { Answer } from "../../base/readers.ts";
-import { type Item, readBenchmark } from "./read.ts";
+import type { Item } from "../../catalog/benchmarks.ts";
+import { readBenchmark } from "./read.ts";
 
 export function items(text: string): Answer<Item[]> {
   try {

@@ -1,6 +1,6 @@
 // Reads benchmarks in worker threads, as for documents. A hostile file fails only its own upload.
 import { createReaders } from "../../base/readers.ts";
-import type { Item } from "./read.ts";
+import type { Item } from "../../catalog/benchmarks.ts";
 
 export interface BenchmarkReader {
   /**

@@ -1,8 +1,8 @@
 // Decides which items may be seen while training (dev), and which only at the end (sealed). A hash of the item's
 // cluster decides, so that items that belong together stay together and an item keeps its split when a benchmark grows.
 import { createHash } from "node:crypto";
-import type { Complain, Row } from "./read.ts";
-import type { Split } from "./store.ts";
+import type { Split } from "../../catalog/store.ts";
+import type { Complain, Row } from "./row.ts";
 
 const devShare = 0.4;
 

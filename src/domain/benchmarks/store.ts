@@ -1,27 +1,7 @@
 // All SQL of benchmarks.
-import type { itemTypes } from "../../contract/benchmarks.ts";
-import { isLive, type JobState } from "../../jobs/states.ts";
+import { type BenchmarkRow, type ItemRow, prepareBenchmarkReads } from "../../catalog/store.ts";
+import type { JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
-
-export type Split = "dev" | "sealed" | "retention";
-
-export type ItemType = (typeof itemTypes)[number];
-
-export interface BenchmarkRow {
-  id: string;
-  owner_id: string;
-  document_id: string;
-  name: string;
-  sha256: string;
-  version: number;
-  previous_id: string | null;
-  struck_json: string | null;
-  /** The draft that it was made from; null if it was uploaded. */
-  draft_id: string | null;
-  created_seq: number;
-  created_at: string;
-  updated_at: string;
-}
 
 /** The making of a benchmark, with the state of its job. */
 export interface DraftRow {
@@ -68,23 +48,9 @@ const draft = `SELECT d.*, j.state, j.error_text,
   (SELECT count(verdict_json) FROM benchmark_candidate AS c WHERE c.draft_id = d.id) AS checked
   FROM benchmark_draft AS d JOIN job AS j ON j.subject_id = d.id AND j.kind = 'generate'`;
 
-export interface ItemRow {
-  benchmark_id: string;
-  sample_num: number;
-  instruction: string;
-  response: string;
-  aliases_json: string;
-  type: ItemType;
-  choices_json: string;
-  rubric_json: string;
-  citations_json: string;
-  cluster: string;
-  split: Split;
-  tolerance: number | null;
-}
-
 export function benchmarkRows(store: Store) {
   return {
+    ...prepareBenchmarkReads(store),
     add: store.prepare<BenchmarkRow>(
       `INSERT INTO benchmark(id, owner_id, document_id, name, sha256, version, previous_id, struck_json, draft_id, created_seq,
          created_at, updated_at)
@@ -107,11 +73,6 @@ export function benchmarkRows(store: Store) {
     count: store.prepare<[string, string], { n: number }>(
       `SELECT (SELECT count(*) FROM benchmark WHERE owner_id = ?) + (SELECT count(*) FROM benchmark_draft AS d
          WHERE owner_id = ? AND ${isAlone}) AS n`,
-    ),
-    get: store.prepare<[string, string], BenchmarkRow>("SELECT * FROM benchmark WHERE owner_id = ? AND id = ?"),
-    items: store.prepare<[string], ItemRow>("SELECT * FROM benchmark_item WHERE benchmark_id = ? ORDER BY sample_num"),
-    splits: store.prepare<[string], { split: Split; n: number }>(
-      "SELECT split, count(*) AS n FROM benchmark_item WHERE benchmark_id = ? GROUP BY split",
     ),
 
     addDraft: store.prepare<
@@ -146,13 +107,6 @@ export function benchmarkRows(store: Store) {
     sharing: store.prepare<{ documentId: string; draftId: string | null }, { document: number; draft: number }>(
       `SELECT (SELECT count(*) FROM benchmark WHERE document_id = :documentId) AS document,
        (SELECT count(*) FROM benchmark WHERE draft_id = :draftId) AS draft`,
-    ),
-    /** Benchmarks being made that use a model of this appliance, to check or to write. */
-    liveWith: store.prepare<{ modelId: string }, { id: string }>(
-      `SELECT d.id FROM benchmark_draft AS d JOIN job AS j ON j.subject_id = d.id AND j.kind = 'generate'
-       WHERE ${isLive} AND (json_extract(settings_json, '$.model_id') = :modelId
-       OR (json_extract(settings_json, '$.generator.model') = :modelId
-       AND json_extract(settings_json, '$.generator.provider') IS NULL)) ORDER BY d.created_seq`,
     ),
     dropCandidates: store.prepare<[string]>("DELETE FROM benchmark_candidate WHERE draft_id = ?"),
   };

@@ -14,29 +14,33 @@ import { filter } from "./filter.ts";
 import { type Form, forms, type Heard, overheard } from "./forms.ts";
 import { asMarkdown } from "./markdown.ts";
 import { poor } from "./proposals/evidence.ts";
-import { createProposals, type ProposalsParts } from "./proposals/index.ts";
+import { createProposals, type ProposalsParts, webhookOf } from "./proposals/index.ts";
 import { type CaptureRow, prepareCaptures, type SettingRow, type SubjectKind } from "./store.ts";
+import { createUploads, type UploadParts } from "./upload.ts";
 
-export interface CapturesParts extends ProposalsParts {
+export interface CapturesParts extends Omit<ProposalsParts, "onProposed">, UploadParts {
   /** Personal data of known forms, in order and without overlaps. */
   findPersonalData: (text: string) => { kind: string; start: number; end: number }[];
   /** Whether an answer declines. */
   declines: (answer: string) => boolean;
-  /** Stores a text like an upload of its owner. Calls `also` with the new id in the same transaction. */
-  upload: Record<
-    "document" | "benchmark",
-    (name: string, text: string, caller: Caller, also: (id: string) => void) => Promise<unknown>
-  >;
+  /** Adds a webhook event, inside the caller's transaction. */
+  enqueueWebhook: (event: ReturnType<typeof webhookOf>) => void;
 }
 
 export interface Captures {
   handlers: Handlers<typeof promises & typeof proposed>;
   /** Checks whether the owner's answers, including the one to this request, now justify proposing an auto-align. */
   consider(ownerId: string, requestId: string): void;
-  /** These wrap a handler so that traffic is kept for the keys, or the agents, with captures enabled. */
-  ofKey<H extends AnsweringHandler>(handler: H, form: keyof typeof forms): H;
-  ofAgent<H extends AnsweringHandler>(handler: H, form: keyof typeof forms): H;
+  /** The handlers that answer, so that traffic is kept for the keys, or the agents, with captures enabled. */
+  watch(handlers: {
+    inference: Record<AnsweringInference, AnsweringHandler>;
+    agents: Record<AnsweringAgents, AnsweringHandler>;
+  }): Record<AnsweringInference | AnsweringAgents, AnsweringHandler>;
 }
+
+/** Endpoints whose questions and answers can be kept. Plain completions have no question. */
+type AnsweringInference = "inference.chat" | "inference.messages" | "inference.responses";
+type AnsweringAgents = "agents.completions" | "agents.run";
 
 /** Handler of an endpoint that answers; a form reads its input and its reply. */
 type AnsweringHandler = (input: never, caller: Caller) => Promise<unknown>;
@@ -47,7 +51,9 @@ const mostCaptures = 10_000;
 export function createCaptures(parts: CapturesParts): Captures {
   const { store, clock, log } = parts;
   const sql = prepareCaptures(store);
-  const proposals = createProposals(parts);
+  const upload = createUploads(parts);
+  const onProposed: ProposalsParts["onProposed"] = (proposed) => parts.enqueueWebhook(webhookOf(proposed));
+  const proposals = createProposals({ ...parts, onProposed });
 
   function masked(text: string, places: Map<string, string>): string {
     let out = "";
@@ -121,6 +127,11 @@ export function createCaptures(parts: CapturesParts): Captures {
     return watching as unknown as H;
   }
 
+  const ofKey = <H extends AnsweringHandler>(handler: H, form: Form): H =>
+    watched(handler, form, "key", (_, { keyId }) => keyId);
+  const ofAgent = <H extends AnsweringHandler>(handler: H, form: Form): H =>
+    watched(handler, form, "agent", (params) => (params as { agent_id: string }).agent_id);
+
   /** Throws not_found unless the subject is the caller's. Without a kind, it may be an agent or a key. */
   function checkSubject({ userId: ownerId }: Caller, subjectId: string | null, kind: SubjectKind | null = null): void {
     if (subjectId !== null && !sql.ownsSubject.get({ ownerId, kind, subjectId }))
@@ -186,11 +197,10 @@ export function createCaptures(parts: CapturesParts): Captures {
         parts.audit("capture.select", id, { into: body.into, captures: ids.length }, caller);
         keepReply(reply, [id]);
       };
-      if (body.into === "document")
-        await parts.upload.document(`${body.name}.md`, asMarkdown(body.name, pairs), caller, use);
+      if (body.into === "document") await upload.document(`${body.name}.md`, asMarkdown(body.name, pairs), caller, use);
       else {
         const rows = pairs.map((pair) => JSON.stringify(pair)).join("\n");
-        await parts.upload.benchmark(`${body.name}.jsonl`, rows, caller, use);
+        await upload.benchmark(`${body.name}.jsonl`, rows, caller, use);
       }
       return reply;
     },
@@ -199,9 +209,13 @@ export function createCaptures(parts: CapturesParts): Captures {
   return {
     handlers,
     consider: proposals.consider,
-    ofKey: (handler, form) => watched(handler, forms[form], "key", (_, { keyId }) => keyId),
-    ofAgent: (handler, form) =>
-      watched(handler, forms[form], "agent", (params) => (params as { agent_id: string }).agent_id),
+    watch: ({ inference, agents }) => ({
+      "inference.chat": ofKey(inference["inference.chat"], forms.chat),
+      "inference.messages": ofKey(inference["inference.messages"], forms.messages),
+      "inference.responses": ofKey(inference["inference.responses"], forms.responses),
+      "agents.completions": ofAgent(agents["agents.completions"], forms.chat),
+      "agents.run": ofAgent(agents["agents.run"], forms.run),
+    }),
   };
 }
 

@@ -1,8 +1,14 @@
 // Groups blocks into chunks: neighbours under one heading go together, long blocks are split between sentences, tables
 // between rows.
 import { sha256 } from "../../base/files.ts";
-import type { Chunk } from "../../contract/documents.ts";
-import type { PlainBlock } from "./structure.ts";
+import type { Block, Chunk } from "../../contract/documents.ts";
+
+export interface PlainBlock {
+  type: Block["type"];
+  level: number;
+  start: number;
+  end: number;
+}
 
 export type ChunkSpan = Omit<Chunk, "text" | "place">;
 

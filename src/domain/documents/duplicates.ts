@@ -1,7 +1,7 @@
 // Finds paragraphs that occur in several documents, word for word or nearly so, by MinHash of their runs of five words.
 import { createHash } from "node:crypto";
 import { bandsOf, nearDuplicate, signatureBytes, signatureOf, similarityOf } from "../../base/minhash.ts";
-import type { PlainBlock } from "./structure.ts";
+import type { PlainBlock } from "./chunk.ts";
 
 const shingle = 5;
 /** Minimum words of a paragraph: shorter ones are alike by chance. */

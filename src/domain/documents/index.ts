@@ -4,6 +4,7 @@ import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
+import { documentNotFound } from "../../catalog/documents.ts";
 import type {
   DocumentFormat,
   DocumentReport,
@@ -21,6 +22,7 @@ import type { Duplicate } from "./duplicates.ts";
 import { label } from "./label.ts";
 import type { Parsed, ParseOptions } from "./parse.ts";
 import { createParser } from "./parser.ts";
+import { findPersonalData } from "./personal.ts";
 import { type DocumentKind, type DocumentRow, documentRows } from "./store.ts";
 
 export interface Snapshot {
@@ -47,8 +49,8 @@ export interface Documents {
    * Documents with blocks and chunks, in the order asked, each once. Throws not_found unless every one is the owner's.
    */
   read(ownerId: string, ids: readonly string[]): Promise<ReadDocument[]>;
-  /** Whether the document is the owner's and not deleted. */
-  has(ownerId: string, id: string): boolean;
+  /** Personal data of known forms in a text, in order and without overlaps. */
+  findPersonalData: typeof findPersonalData;
   /** Keeps an upload as one document of kind benchmark. */
   keepBenchmark: KeepBenchmark;
   /**
@@ -229,7 +231,7 @@ export function createDocuments(parts: {
   ): Promise<T[]> {
     const wanted = [...new Set(ids)].map((id) => rows.get.get(ownerId, id));
     const found = wanted.filter((row) => row !== undefined);
-    if (found.length < wanted.length) throw new Failure("not_found", "A document was not found");
+    if (found.length < wanted.length) throw documentNotFound();
     const digests = found.flatMap(digestsOf);
     const release = blobs.hold(digests);
     try {
@@ -357,7 +359,7 @@ export function createDocuments(parts: {
         };
       }),
 
-    has: (ownerId, id) => rows.has.get(ownerId, id)!.any === 1,
+    findPersonalData,
 
     async keepBenchmark(ownerId, file, signal, readText, add) {
       const arrival = await read(ownerId, file, { asIs: true, personalData: "off" }, signal);

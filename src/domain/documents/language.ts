@@ -2,7 +2,7 @@
 // offline and in microseconds.
 import { eld } from "eld/small";
 import type { DocumentReport } from "../../contract/documents.ts";
-import type { PlainBlock } from "./structure.ts";
+import type { PlainBlock } from "./chunk.ts";
 
 /** Minimum characters of a paragraph: less says too little about its language. */
 const least = 40;

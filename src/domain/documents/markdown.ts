@@ -4,9 +4,9 @@ import type { Nodes, Parents } from "mdast";
 import { type Extension, fromMarkdown } from "mdast-util-from-markdown";
 import { gfmTable } from "micromark-extension-gfm-table";
 import { Failure } from "../../base/errors.ts";
+import type { PlainBlock } from "./chunk.ts";
 import { mostColumns, mostDepth } from "./limits.ts";
 import { tooWide } from "./refusal.ts";
-import type { PlainBlock } from "./structure.ts";
 
 /** The table extension without the part that splits a row into cells. */
 const [table] = [gfmTable().flow!.null!].flat();

@@ -5,6 +5,7 @@ import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
 import type { DocumentFormat, DocumentReport } from "../../contract/documents.ts";
 import { decode, decodeUtf8 } from "./charset.ts";
+import type { PlainBlock } from "./chunk.ts";
 import { checkClaim, claimOf } from "./claim.ts";
 import { signaturesOf } from "./duplicates.ts";
 import type { Page, Reading, Warning } from "./elements.ts";
@@ -20,7 +21,7 @@ import { tooWide } from "./refusal.ts";
 import { render } from "./render.ts";
 import type { SourceMap } from "./source-map.ts";
 import type { MediaType } from "./store.ts";
-import { type PlainBlock, type Structure, structureOf } from "./structure.ts";
+import { type Structure, structureOf } from "./structure.ts";
 import { blocksOfText } from "./text-blocks.ts";
 import { textFormat } from "./text-format.ts";
 

@@ -2,8 +2,8 @@
 // and are not found.
 import { createHmac } from "node:crypto";
 import { isIPv4, isIPv6 } from "node:net";
+import type { PlainBlock } from "./chunk.ts";
 import { CleanText, placeOf, type SourceMap, stretchesOf } from "./source-map.ts";
-import type { PlainBlock } from "./structure.ts";
 
 export type PersonalDataMode = "off" | "flag" | "mask";
 

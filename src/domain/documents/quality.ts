@@ -1,8 +1,8 @@
 // Measures whether a text reads like running text, with the measures and limits that Gopher's training text was held to
 // (Rae et al. 2021, arXiv:2112.11446, appendix A1.1). They lead to warnings and are never enforced.
 import type { DocumentReport } from "../../contract/documents.ts";
+import type { PlainBlock } from "./chunk.ts";
 import type { Warning } from "./elements.ts";
-import type { PlainBlock } from "./structure.ts";
 
 /** The commonest words: running text has many of them, lists have few. */
 const stopWords: Record<string, ReadonlySet<string>> = {

@@ -1,8 +1,9 @@
 // Renders elements to clean text in Markdown, with the place of each block and the map back to the original.
+
+import type { PlainBlock } from "./chunk.ts";
 import type { Element, Piece } from "./elements.ts";
 import { normalise } from "./normalise.ts";
 import { CleanText, type SourceMap } from "./source-map.ts";
-import type { PlainBlock } from "./structure.ts";
 
 export interface Rendered {
   text: string;

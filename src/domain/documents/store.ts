@@ -50,9 +50,6 @@ export function documentRows(store: Store) {
     ),
     count: store.prepare<[string], { n: number }>(`SELECT count(*) AS n FROM document WHERE ${own}`),
     get: store.prepare<[string, string], DocumentRow>(`SELECT * FROM document WHERE ${own} AND id = ?`),
-    has: store.prepare<[string, string], { any: number }>(
-      `SELECT EXISTS(SELECT 1 FROM document WHERE ${own} AND id = ?) AS any`,
-    ),
     remove: store.prepare<[string, string]>(`DELETE FROM document WHERE ${own} AND id = ?`),
     /** Deletes the document of a benchmark that nothing refers to any more. */
     removeBenchmark: store.prepare<[string, string], DocumentRow>(

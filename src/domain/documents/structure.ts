@@ -1,14 +1,7 @@
 // The structure of a clean text: how it is stored, and what other modules are given.
-import type { Block, Chunk, ReadDocument } from "../../contract/documents.ts";
-import { type ChunkSpan, chunkSpans } from "./chunk.ts";
+import type { Chunk, ReadDocument } from "../../contract/documents.ts";
+import { type ChunkSpan, chunkSpans, type PlainBlock } from "./chunk.ts";
 import { pageStarts, placeOf, type SourceMap } from "./source-map.ts";
-
-export interface PlainBlock {
-  type: Block["type"];
-  level: number;
-  start: number;
-  end: number;
-}
 
 const types = ["heading", "paragraph", "item", "row", "code"] as const;
 

@@ -2,11 +2,11 @@
 import { CsvError, type Options as CsvOptions, parse as parseCsv } from "csv-parse/sync";
 import { Failure } from "../../base/errors.ts";
 import { delimiterOf } from "../../study/inline.ts";
+import type { PlainBlock } from "./chunk.ts";
 import { mostColumns } from "./limits.ts";
 import { markdownBlocks } from "./markdown.ts";
 import { tooWide } from "./refusal.ts";
 import type { MediaType } from "./store.ts";
-import type { PlainBlock } from "./structure.ts";
 
 /** `name`: the file's name, for error messages. Throws document_limit and document_invalid. */
 export function blocksOfText(text: string, mediaType: MediaType, name: string): PlainBlock[] {

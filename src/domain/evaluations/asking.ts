@@ -1,25 +1,13 @@
 // How an item is asked and graded, both in an evaluation and in an auto-align's look at a third of the sealed items.
 import { type Chosen, choose } from "../../base/likelihood.ts";
+import type { Item } from "../../catalog/benchmarks.ts";
+import type { ItemType } from "../../catalog/store.ts";
 import { formatChat } from "../../engine/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 import type { GradedItem } from "./grade.ts";
-import type { RubricPoint } from "./judge.ts";
-import type { ItemType, Split } from "./store.ts";
 
-export interface BenchmarkItem {
-  sample_num: number;
-  instruction: string;
-  response: string;
-  aliases: string[];
-  split: Split;
-  type: ItemType;
-  /** Absolute tolerance; null if numbers must be exact. */
-  tolerance: number | null;
-  /** Options of a choice item; the response is one of them. */
-  choices: string[];
-  /** Points by which a long answer is judged. */
-  rubric: RubricPoint[];
-}
+/** What is asked and graded of a benchmark's item. */
+export type BenchmarkItem = Omit<Item, "citations" | "cluster">;
 
 /** Items in a group, which is the engine's batch size. */
 export const groupSize = 8;

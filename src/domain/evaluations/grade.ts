@@ -40,6 +40,12 @@ export function grade(answer: string, item: GradedItem): Grade {
   return competes ? { correct: false, reason: "competing_value" } : { correct: true, reason };
 }
 
+/** Whether an answer is right where only these wrong answers compete with it. */
+export const isRight = (
+  answer: string,
+  { response, aliases, rivals }: { response: string; aliases: string[]; rivals: string[] },
+): boolean => grade(answer, { response, aliases, competitors: rivals }).correct;
+
 interface Prepared {
   golds: Token[][];
   /** Without those that contain a gold or are contained in one: they are the same answer in longer or shorter words. */

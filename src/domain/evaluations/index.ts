@@ -9,6 +9,7 @@ import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
 import { bootstrapSeed } from "../../base/statistics/intervals.ts";
 import type { Clock } from "../../base/time.ts";
+import type { Split } from "../../catalog/store.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { evaluations } from "../../contract/evaluations.ts";
 import type { Queue } from "../../jobs/queue.ts";
@@ -20,7 +21,7 @@ import { createComparing, type Verdict } from "./compare.ts";
 import { fromGuardRow, type Guard, toGuardRow } from "./guards.ts";
 import { type Method, pairWithBase } from "./job.ts";
 import { clustersOf, headlineOf, type Summary, splitNames, summarise } from "./results.ts";
-import type { EvaluationRow, EvaluationsSql, ItemRow, Split } from "./store.ts";
+import type { EvaluationRow, EvaluationsSql, ItemRow } from "./store.ts";
 
 export type { Verdict } from "./compare.ts";
 export type { Guard } from "./guards.ts";
@@ -84,10 +85,6 @@ export interface Evaluations {
   keepGuards(modelId: string, guards: readonly Guard[]): void;
   /** What speaks against a model in another one's place; see verdict.ts. It uses sealed splits and records that use. */
   judgePromotion(ownerId: string, modelId: string, inPlaceOf: string): Verdict;
-  /** Evaluations on a benchmark: those still to be done, and those that have ended. */
-  onBenchmark(benchmarkId: string): { live: string[]; ended: string[] };
-  /** Evaluations still to be done that need the model. */
-  needing(modelId: string): string[];
   /** Deletes an evaluation that has ended, within the caller's transaction. */
   remove(evaluationId: string, caller: Caller): void;
   /** Deletes a model's guards within the caller's transaction. Its evaluations stay. */
@@ -188,12 +185,6 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
       for (const guard of guards) sql.saveGuard.run(toGuardRow(modelId, guard));
     },
     judgePromotion: comparing.judgePromotion,
-    onBenchmark(benchmarkId) {
-      const all = sql.onBenchmark.all(benchmarkId);
-      const idsWhere = (isLive: 0 | 1) => all.filter(({ is_live }) => is_live === isLive).map(({ id }) => id);
-      return { live: idsWhere(1), ended: idsWhere(0) };
-    },
-    needing: (modelId) => sql.liveWith.all({ modelId }).map(({ id }) => id),
     remove,
     forgetModel: (modelId) => void sql.removeGuards.run(modelId),
     handlers: {

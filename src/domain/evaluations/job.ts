@@ -10,10 +10,12 @@
 //   2. No item is answered twice; none is left out.
 //   3. All answers of one evaluation were made under the same settings.
 //   4. The first answer to a sealed item is written together with the touch that records it.
+
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
 import { wilson } from "../../base/statistics/intervals.ts";
 import type { Clock } from "../../base/time.ts";
+import type { ItemType, Split } from "../../catalog/store.ts";
 import { type Calibration, scoreConfidence, servedVoidReason } from "../../engine/confidence.ts";
 import { answerFeatures, featureNames } from "../../engine/confidence-features.ts";
 import type { EvaluatedAnswer, Generator, ModelRef } from "../../engine/generator.ts";
@@ -35,7 +37,7 @@ import { competition, type Grade } from "./grade.ts";
 import type { Grading } from "./grading.ts";
 import { correctedShare, createJudge, type Judge, measureJudge, rubricScore, type Verdict } from "./judge.ts";
 import { type JudgeRecord, type Paired, pair, type Side, summarise } from "./results.ts";
-import type { EvaluationRow, EvaluationsSql, ItemType, Split } from "./store.ts";
+import type { EvaluationRow, EvaluationsSql } from "./store.ts";
 
 /** How an item was answered and graded, as stored. There is no seed: answers are greedy. */
 export type Method =

@@ -2,15 +2,9 @@
 // likely of Yes and No is its verdict, so that it always decides the same way. Its error rates are measured on answers
 // whose truth is known: the reference, which meets its own rubric, and the reference of another item, which does not.
 import { type Score, wilson } from "../../base/statistics/intervals.ts";
+import type { RubricPoint } from "../../catalog/benchmarks.ts";
 import { formatChat } from "../../engine/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
-
-export interface RubricPoint {
-  id: string;
-  text: string;
-  weight: number;
-  level: "essential" | "important" | "optional";
-}
 
 export interface RubricItem {
   instruction: string;

@@ -1,12 +1,14 @@
 // Computes from graded answers what may be claimed: scores by split and by type, and the paired comparison of two
 // models. Pure.
+
 import { binomialTail } from "../../base/statistics/distributions.ts";
 import { type ClusteredScore, type Score, scoreOf } from "../../base/statistics/intervals.ts";
 import { type Comparison, compareScores, minimumDetectableEffect, significance } from "../../base/statistics/paired.ts";
+import type { ItemType, Split } from "../../catalog/store.ts";
 import type { Reply } from "../../contract/endpoint.ts";
 import type { evaluations } from "../../contract/evaluations.ts";
 import type { Guard } from "./guards.ts";
-import type { ItemRow, ItemType, Split } from "./store.ts";
+import type { ItemRow } from "./store.ts";
 
 type Results = Reply<(typeof evaluations)["evaluations.results"]>;
 export type Paired = NonNullable<Results["paired"]>;

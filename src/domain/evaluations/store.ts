@@ -1,10 +1,8 @@
 // All SQL of evaluations. An evaluation has one job for its whole life; its public status is read from that job.
-import type { itemTypes } from "../../contract/benchmarks.ts";
-import { isLive, type JobState } from "../../jobs/states.ts";
+import type { ItemType, Split } from "../../catalog/store.ts";
+import type { JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 
-export type Split = "dev" | "sealed" | "retention";
-export type ItemType = (typeof itemTypes)[number];
 /** Why a sealed split was used. */
 export type Purpose = "evaluation" | "comparison" | "promotion" | "look";
 
@@ -129,18 +127,6 @@ export const prepareEvaluations = (store: Store) => ({
   ),
   count: store.prepare<EvaluationFilter, { n: number }>(
     `SELECT count(*) AS n FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate' WHERE ${isFiltered}`,
-  ),
-  /** Evaluations on a benchmark, and whether each is still to be done. */
-  onBenchmark: store.prepare<[string], { id: string; is_live: 0 | 1 }>(
-    `SELECT e.id, ${isLive} AS is_live
-     FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate' WHERE e.benchmark_id = ?
-     ORDER BY e.created_seq`,
-  ),
-  /** Evaluations still to be done that need a model, to answer or to judge. */
-  liveWith: store.prepare<{ modelId: string }, { id: string }>(
-    `SELECT e.id FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'
-     WHERE ${isLive}
-     AND (e.model_id = :modelId OR json_extract(e.settings_json, '$.judge.model_id') = :modelId) ORDER BY e.created_seq`,
   ),
   removeAnswers: store.prepare<[string]>("DELETE FROM evaluation_answer WHERE evaluation_id = ?"),
   remove: store.prepare<[string]>("DELETE FROM evaluation WHERE id = ?"),

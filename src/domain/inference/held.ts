@@ -1,7 +1,8 @@
 // Runs a request that generates no tokens: holds its model, and writes its usage row at the beginning and the end.
-import { Failure, invalid } from "../../base/errors.ts";
+import { Failure } from "../../base/errors.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { ModelKind, Tokenizer } from "../../engine/generator.ts";
+import { refuseProvider } from "./provider.ts";
 import type { ServedModel, SessionParts } from "./session.ts";
 
 export interface Held {
@@ -16,12 +17,6 @@ interface Asked {
   headers: Record<string, unknown>;
   requestId: string;
   signal: AbortSignal;
-}
-
-/** Refuses X-Provider on endpoints that are never forwarded. */
-export function refuseProvider(headers: Record<string, unknown>): void {
-  if (headers["x-provider"] !== undefined)
-    throw invalid(["header", "X-Provider"], "this is answered on this machine only; leave the header out");
 }
 
 /** `kinds`: if no model is named, the only base of the first of these kinds that has any. */

@@ -13,6 +13,7 @@ import { createEmbeddings } from "./embeddings.ts";
 import { createCountTokens, createMessages } from "./messages.ts";
 import { createRerank, createRerankCohere } from "./rerank.ts";
 import { createResponses } from "./responses.ts";
+import { createSaying, type Say } from "./say.ts";
 import type { SessionParts } from "./session.ts";
 import { prepareResponses, prepareUsage, type UsageTotals } from "./store.ts";
 import { createTokens, type ListedModel } from "./tokens.ts";
@@ -35,6 +36,8 @@ export interface Inference {
   >;
   /** Totals of all requests that a model ever answered. */
   usageOf(modelId: string): UsageTotals;
+  /** For the rooms that ask a model in an owner's name: a base, a deployed model, or an upstream's. */
+  say: Say;
 }
 
 export function createInference(parts: InferenceParts): Inference {
@@ -43,10 +46,11 @@ export function createInference(parts: InferenceParts): Inference {
   const session: SessionParts = { ...parts, usage };
   const forward = createForward({ ...session, upstreams: parts.upstreams });
   const run = createTurn(session, forward);
+  const answerChat = orUpstream(forward, "chat/completions", createChat(session));
   return {
     handlers: {
       "inference.completions": orUpstream(forward, "completions", createCompletions(session)),
-      "inference.chat": orUpstream(forward, "chat/completions", createChat(session)),
+      "inference.chat": answerChat,
       "inference.messages": createMessages(run),
       "inference.count_tokens": createCountTokens(createCount(session)),
       ...createResponses({
@@ -63,5 +67,6 @@ export function createInference(parts: InferenceParts): Inference {
       ...createTokens(session, parts.listModels),
     },
     usageOf: (modelId) => usage.totals.get(modelId)!,
+    say: createSaying(answerChat),
   };
 }

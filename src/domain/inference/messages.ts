@@ -4,7 +4,8 @@ import { Failure } from "../../base/errors.ts";
 import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { messages } from "../../contract/messages.ts";
-import { type FieldNames, type MadeMessage, namesOf, type RunTurn, type Turn, type TurnEnd, uncut } from "./turn.ts";
+import { type FieldNames, type MadeMessage, namesOf, type RunTurn, uncut } from "./turn.ts";
+import type { Turn, TurnEnd } from "./turn-pieces.ts";
 
 type Endpoint = (typeof messages)["inference.messages"];
 type Body = Input<Endpoint>["body"];

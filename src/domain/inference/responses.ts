@@ -10,16 +10,8 @@ import type { responses } from "../../contract/responses.ts";
 import { type Answer, messageOf, messagesOf, type ResponseBody, toolsOf } from "./response-items.ts";
 import { type HasDocument, namedNow } from "./sources.ts";
 import type { ResponseSql } from "./store.ts";
-import {
-  type FieldNames,
-  type MadeMessage,
-  namesOf,
-  type RunTurn,
-  type Turn,
-  type TurnEnd,
-  type TurnPiece,
-  uncut,
-} from "./turn.ts";
+import { type FieldNames, type MadeMessage, namesOf, type RunTurn, uncut } from "./turn.ts";
+import type { Turn, TurnEnd, TurnPiece } from "./turn-pieces.ts";
 
 type Endpoint = (typeof responses)["inference.responses"];
 type Response = Reply<Endpoint>;

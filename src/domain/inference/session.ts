@@ -20,7 +20,7 @@ import type {
 import { answer, type Choice, type Listener, type Piece } from "./answers.ts";
 import { listenerOf, type ScoredModel } from "./confidence.ts";
 import type { DriftMeter } from "./drift.ts";
-import { refuseProvider } from "./held.ts";
+import { refuseProvider } from "./provider.ts";
 import type { HasDocument } from "./sources.ts";
 import type { UsageOutcome, UsageSql } from "./store.ts";
 

@@ -4,8 +4,8 @@ import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { tokens } from "../../contract/tokens.ts";
 import type { ModelKind, Tokenizer } from "../../engine/generator.ts";
 import { encodeInParts } from "../../engine/in-parts.ts";
-import { refuseProvider } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
+import { refuseProvider } from "./provider.ts";
 import type { SessionParts } from "./session.ts";
 
 /** A model that can answer now. */

@@ -7,9 +7,10 @@ import type { Caller, EventStream, Input } from "../../contract/endpoint.ts";
 import { compile } from "../../contract/validate.ts";
 import { turnOf, usageWithThoughts } from "./chat.ts";
 import { openTurn, planTurn, type RunningTurn, type TurnEvent } from "./chat-turn.ts";
-import { refuseProvider } from "./held.ts";
+import { refuseProvider } from "./provider.ts";
 import type { SessionParts } from "./session.ts";
-import { type Behind, confidenceOf } from "./shapes.ts";
+import { confidenceOf } from "./shapes.ts";
+import type { Turn, TurnPiece } from "./turn-pieces.ts";
 import { turnOfChunks } from "./upstream-turn.ts";
 import { type Forward, isForwarded } from "./upstreams.ts";
 
@@ -21,39 +22,6 @@ export interface Asked {
   requestId: string;
   signal: AbortSignal;
   setHeader(name: string, value: string): void;
-}
-
-export interface TurnUsage {
-  promptTokens: number;
-  completionTokens: number;
-  cachedTokens: number;
-  reasoningTokens: number;
-  truncatedTokens: number;
-}
-
-export interface TurnEnd {
-  finish: "stop" | "length" | "tool_calls";
-  /** The stop string that ended the answer, if one did. */
-  stopString: string | null;
-  usage: TurnUsage;
-  confidenceScore: number | null;
-  confidence: Behind | null;
-}
-
-export type TurnPiece =
-  | { thought: string }
-  | { text: string }
-  /** `name` and `id` with the first piece of a call only. */
-  | { call: number; id?: string; name?: string; arguments: string }
-  | { end: TurnEnd };
-
-export interface Turn {
-  model: string;
-  /** Unix seconds. */
-  created: number;
-  /** Null if an upstream has not reported it yet. */
-  promptTokens: number | null;
-  pieces: AsyncGenerator<TurnPiece, void, void>;
 }
 
 /**

@@ -1,7 +1,7 @@
 // Converts an upstream's chat stream into the pieces of a turn.
 import { Failure } from "../../base/errors.ts";
 import type { StreamEvent } from "../../contract/endpoint.ts";
-import type { Turn, TurnEnd, TurnPiece } from "./turn.ts";
+import type { Turn, TurnEnd, TurnPiece } from "./turn-pieces.ts";
 
 interface Chunk {
   created: number;

@@ -13,10 +13,13 @@
 //   3. loads_begun is written before each native load and cleared at its end. Two that never ended took the appliance down:
 //      the model then stays UNDEPLOYED with `error`, rather than take it down at every start.
 //   4. A model marked DEPLOYED holds its weights, except between the start of the appliance and the end of its redeployment.
+
 import { Failure, type FailureCode } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
+import { refOf } from "../../catalog/models.ts";
+import type { AlignedRow, DeploymentStatus } from "../../catalog/store.ts";
 import type { Reply } from "../../contract/endpoint.ts";
 import type { models } from "../../contract/models.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
@@ -25,8 +28,7 @@ import { isTerminal } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 import { mostLoadsBegun } from "./load-watch.ts";
 import type { Lease, Loads } from "./loads.ts";
-import { refOf } from "./resolve.ts";
-import type { AlignedRow, DeploymentRow, DeploymentStatus, ModelsSql } from "./store.ts";
+import type { DeploymentRow, ModelsSql } from "./store.ts";
 
 export type DeploymentTask = Reply<(typeof models)["models.deployment"]>;
 

@@ -1,12 +1,13 @@
 // Download of an adapter: the GGUF file that serves, or the run's PEFT files as one archive.
+
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
 import { tarOf } from "../../base/tar.ts";
+import type { AlignedRow } from "../../catalog/store.ts";
 import { Download } from "../../contract/endpoint.ts";
-import type { AlignedRow } from "./store.ts";
 
 const peftFiles = ["adapter_config.json", "adapter_model.safetensors"];
 

@@ -1,17 +1,21 @@
 // Handlers of the endpoints in contract/models.ts.
+
 import { existsSync } from "node:fs";
 import { Failure } from "../../base/errors.ts";
+import type { Catalog } from "../../catalog/index.ts";
+import { modelNotFound } from "../../catalog/models.ts";
+import type { AlignedRow, BaseRow } from "../../catalog/store.ts";
 import { chatBody } from "../../contract/chat-body.ts";
 import type { confidences } from "../../contract/confidence.ts";
-import type { Caller, Handlers, Reply, UploadedFile } from "../../contract/endpoint.ts";
+import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { models } from "../../contract/models.ts";
 import type { Calibration } from "../../engine/confidence.ts";
 import { confidenceRecord, voidNow } from "./confidence.ts";
 import type { Deployments } from "./deploy.ts";
 import { downloadAdapter } from "./download.ts";
 import { loadErrorOf } from "./load-watch.ts";
-import { asked, type Lookup, modelNotFound } from "./resolve.ts";
-import type { AlignedRow, BaseRow, ModelsSql } from "./store.ts";
+import type { Stock } from "./stock.ts";
+import type { ModelsSql } from "./store.ts";
 
 export type BaseRecord = Reply<(typeof models)["models.base"]>["base_models"][number];
 export type AlignedRecord = Extract<Reply<(typeof models)["models.get"]>, { lineage: unknown }>;
@@ -23,8 +27,6 @@ export type ModelContract = typeof models & typeof confidences;
 export interface Told {
   evaluationsOf: (modelId: string) => AlignedRecord["evaluations"];
   usageOf: (modelId: string) => AlignedRecord["usage"];
-  /** Whether an alignment of the owner's is under way. */
-  isAligning: (ownerId: string) => boolean;
   /** Folder in which the run that made a model left its adapter for PEFT. */
   peftFolderOf: (alignmentId: string) => string;
   /** Context tokens of one seat. */
@@ -35,29 +37,33 @@ export interface Told {
   wake: () => void;
 }
 
-/** Operations that add and remove models. */
+/** Operations that remove models. */
 export interface Removal {
   removeAligned(row: AlignedRow, caller: Caller): Promise<void>;
   /** Throws forbidden unless the caller may. */
   removeBase(row: BaseRow, caller: Caller): Promise<void>;
-  importFromHub(source: string, caller: Caller): Promise<BaseRow>;
-  importUpload(file: UploadedFile, stated: { name?: string; sha256?: string }, caller: Caller): Promise<BaseRow>;
 }
 
-export function createHandlers(
-  told: Told,
-  { sql, calibrationOf }: Lookup,
-  deployments: Deployments,
-  removal: Removal,
-): Handlers<ModelContract> {
+export interface HandlerParts {
+  sql: ModelsSql;
+  catalog: Pick<Catalog, "models" | "runs">;
+  deployments: Deployments;
+  stock: Pick<Stock, "hubBase" | "importUpload">;
+  removal: Removal;
+}
+
+export function createHandlers(told: Told, parts: HandlerParts): Handlers<ModelContract> {
+  const { sql, deployments, removal, stock } = parts;
+  const { models: catalog, runs } = parts.catalog;
+  const { calibrationOf } = catalog;
   const alignedOf = (caller: Caller, name: string): AlignedRow => {
-    const row = sql.alignedOf.get(asked(caller.userId, name));
+    const row = catalog.aligned(caller.userId, name);
     if (!row) throw modelNotFound();
     return row;
   };
   return {
     "models.base": async ({ query }) => ({
-      base_models: sql.bases.all(query.limit, query.offset).map(baseRecord),
+      base_models: catalog.bases(query.limit, query.offset).map(baseRecord),
     }),
 
     "models.aligned": async ({ query }, { userId }) => {
@@ -69,34 +75,33 @@ export function createHandlers(
         offset: query.offset,
       });
       if (rows.length === 0 && !sql.ownsAligned.get(userId))
-        throw new Failure(told.isAligning(userId) ? "first_model_under_way" : "no_aligned_models");
+        throw new Failure(runs.isAligning(userId) ? "first_model_under_way" : "no_aligned_models");
       return { domain_aligned_models: rows.map(listRow) };
     },
 
     "models.get": async ({ params }, caller) => {
-      const aligned = sql.alignedOf.get(asked(caller.userId, params.model_id));
+      const aligned = catalog.aligned(caller.userId, params.model_id);
       if (aligned) return alignedRecord(aligned, calibrationOf(aligned), sql, told);
-      const base = sql.baseNamed.get({ name: params.model_id });
+      const base = catalog.base(params.model_id);
       if (!base) throw modelNotFound();
       return baseRecord(base);
     },
 
     "models.delete": async ({ params }, caller) => {
-      const aligned = sql.alignedOf.get(asked(caller.userId, params.model_id));
+      const aligned = catalog.aligned(caller.userId, params.model_id);
       if (aligned) {
         await removal.removeAligned(aligned, caller);
         return { model_id: aligned.id, message: "Deleted, with its adapter. Evaluations of it stay." };
       }
-      const base = sql.baseNamed.get({ name: params.model_id });
+      const base = catalog.base(params.model_id);
       if (!base) throw modelNotFound();
       await removal.removeBase(base, caller);
       return { model_id: base.id, message: "Deleted." };
     },
 
-    "models.import": async ({ body }, caller) => baseRecord(await removal.importFromHub(body.source, caller)),
+    "models.import": async ({ body }, caller) => baseRecord(await stock.hubBase(body.source, caller, "source")),
 
-    "models.upload": async ({ files, query }, caller) =>
-      baseRecord(await removal.importUpload(files[0]!, query, caller)),
+    "models.upload": async ({ files, query }, caller) => baseRecord(await stock.importUpload(files[0]!, query, caller)),
 
     "models.confidence": async ({ params, query }, caller) => {
       const row = alignedOf(caller, params.model_id);

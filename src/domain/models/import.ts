@@ -1,6 +1,7 @@
 // Stores model files in their permanent place: <folder>/<sha256>.gguf, <folder>/adapters/<sha256>.gguf and
 // <folder>/sources/<sha256>.json. A child process probes a base before our own code reads it, and it probes the very
 // copy that is kept. A sentence-transformers folder is converted into a file first.
+
 import { constants } from "node:fs";
 import { copyFile, link, open, realpath, rm, stat } from "node:fs/promises";
 import { basename, dirname, extname, isAbsolute, join } from "node:path";
@@ -8,11 +9,11 @@ import { contentPaths } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, makeFolder, renameDurably, sha256OfFile, temporaryName } from "../../base/files.ts";
 import { labelOf } from "../../base/visible.ts";
+import type { BaseRow } from "../../catalog/store.ts";
 import { name } from "../../contract/common.ts";
 import { compile } from "../../contract/validate.ts";
 import { type ModelFacts, probeModel } from "../../engine/probe.ts";
 import { convertSentenceTransformer } from "../../engine/sentence-transformers/convert.ts";
-import type { BaseRow } from "./store.ts";
 
 export interface ImportSource {
   /** Absolute path, from the command line or of an uploaded file; never from a request. */

@@ -3,8 +3,11 @@
 // counted before it begins, and the count is set to 0 when it ends, whatever its outcome. After two loads that never
 // ended, the base is not loaded any more. Importing the file again tries it in a process of its own and resets the
 // count.
+
 import { Failure } from "../../base/errors.ts";
-import type { BaseRow, ModelsSql } from "./store.ts";
+import type { BaseRow } from "../../catalog/store.ts";
+import type { Store } from "../../store/open.ts";
+import { prepareModels } from "./store.ts";
 
 /** Number of loads that never ended after which no further one is started automatically. Also used for deployments. */
 export const mostLoadsBegun = 2;
@@ -19,7 +22,8 @@ export const loadErrorOf = ({ loads_begun: begun }: Pick<BaseRow, "loads_begun">
 /** Called before a native load; the returned function is called when the load ends. Throws load_ended_appliance. */
 export type LoadWatch = (baseId: string) => () => void;
 
-export function createLoadWatch({ baseById, setBaseLoads }: Pick<ModelsSql, "baseById" | "setBaseLoads">): LoadWatch {
+export function createLoadWatch(store: Store): LoadWatch {
+  const { baseById, setBaseLoads } = prepareModels(store);
   return (baseId) => {
     const begun = baseById.get(baseId)?.loads_begun ?? 0;
     if (begun >= mostLoadsBegun)

@@ -8,15 +8,17 @@
 //   2. The pointer names the promotion that put its model there. A rollback goes to the promotion before that one, never to a
 //      rollback, so that each call takes one step back.
 //   3. A model that is refused is promoted only with a reason.
+
 import { Failure, invalid, type ValidationDetail } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
+import { type ModelCatalog, modelNotFound } from "../../catalog/models.ts";
+import type { AlignedRow } from "../../catalog/store.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { promotions } from "../../contract/promotions.ts";
 import type { Store } from "../../store/open.ts";
 import type { Deployments } from "./deploy.ts";
-import { asked, modelNotFound } from "./resolve.ts";
-import type { AlignedRow, ModelsSql, PromotedRow, PromotionRow } from "./store.ts";
+import type { ModelsSql, PromotedRow, PromotionRow } from "./store.ts";
 
 export type PromotionRecord = Reply<(typeof promotions)["models.promote"]>;
 export type Verdict = NonNullable<PromotionRecord["verdict"]>;
@@ -24,6 +26,7 @@ export type Verdict = NonNullable<PromotionRecord["verdict"]>;
 export interface PromotionParts {
   store: Store;
   sql: ModelsSql;
+  catalog: ModelCatalog;
   deployments: Deployments;
   clock: Clock;
   log: Log;
@@ -34,12 +37,12 @@ export interface PromotionParts {
 }
 
 export function createPromotions(parts: PromotionParts): Handlers<typeof promotions> {
-  const { store, sql, deployments, clock, log } = parts;
+  const { store, sql, catalog, deployments, clock, log } = parts;
 
   function alignedOf(caller: Caller, name: string): AlignedRow {
-    const row = sql.alignedOf.get(asked(caller.userId, name));
+    const row = catalog.aligned(caller.userId, name);
     if (row) return row;
-    if (sql.baseNamed.get({ name })) throw new Failure("conflict", "A base model is not promoted; an aligned one is");
+    if (catalog.base(name)) throw new Failure("conflict", "A base model is not promoted; an aligned one is");
     throw modelNotFound();
   }
 
@@ -73,7 +76,7 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
 
   /** Throws if a model has the line's name: the model would answer, and the line could never be reached. */
   function refuseTaken(caller: Caller, line: string): void {
-    if (sql.alignedOf.get(asked(caller.userId, line)) ?? sql.baseNamed.get({ name: line }))
+    if (catalog.aligned(caller.userId, line) ?? catalog.base(line))
       throw invalid(["body", "line"], `a model answers to ${line} already; give the line another name`);
   }
 

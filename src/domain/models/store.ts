@@ -1,50 +1,12 @@
 // All SQL of models. Ownership is part of each statement: another user's model is not found, like one that does not exist.
-import type { ModelKind } from "../../engine/generator.ts";
+import {
+  type AlignedRow,
+  alignedModels,
+  type BaseRow,
+  type DeploymentStatus,
+  prepareModelReads,
+} from "../../catalog/store.ts";
 import type { Store } from "../../store/open.ts";
-
-export type DeploymentStatus = "UNDEPLOYED" | "DEPLOYING" | "DEPLOYED" | "UNDEPLOYING";
-
-export interface BaseRow {
-  id: string;
-  name: string;
-  /** Use of the model. */
-  kind: ModelKind;
-  architecture: string;
-  context_length: number;
-  parameters: number;
-  file_type: string;
-  bytes: number;
-  memory_bytes: number;
-  can_be_aligned: 0 | 1;
-  reason: string | null;
-  license: string | null;
-  sha256: string;
-  path: string;
-  /** Native loads that began and never ended. */
-  loads_begun: number;
-  created_at: string;
-}
-
-export interface AlignedRow {
-  id: string;
-  owner_id: string;
-  /** Id of what made it: an alignment, or an auto-align of one. */
-  alignment_id: string;
-  /** The alignment that the auto-align belongs to, or alignment_id itself. It may have been deleted. */
-  project_id: string;
-  base_model_id: string;
-  base_model_name: string;
-  base_path: string;
-  base_sha256: string;
-  name: string;
-  adapter_path: string;
-  adapter_sha256: string;
-  /** Changes when the calibration changes. */
-  calibration_version: number;
-  deployment_status: DeploymentStatus;
-  error: string | null;
-  created_at: string;
-}
 
 /** What the alignment recorded about the model that it made. */
 export interface LineageRow {
@@ -66,23 +28,6 @@ export interface DeploymentRow {
   ended_at: string | null;
 }
 
-/**
- * What a request may run: a base model, an aligned model of the caller, or what is promoted on the caller's line of
- * that name. The adapter's columns are null for a base.
- */
-export interface TargetRow {
-  id: string;
-  base_id: string;
-  base_path: string;
-  base_sha256: string;
-  adapter_path: string | null;
-  adapter_sha256: string | null;
-  calibration_version: number | null;
-  /** Null also for models made before sources were stored. */
-  sources_path: string | null;
-  deployment_status: DeploymentStatus | null;
-}
-
 interface AlignedPage {
   ownerId: string;
   status: DeploymentStatus | null;
@@ -91,19 +36,6 @@ interface AlignedPage {
   offset: number;
 }
 
-const aligned = `SELECT m.id, m.owner_id, m.alignment_id, m.base_model_id, m.name, m.adapter_path, m.adapter_sha256,
-  m.calibration_version, m.deployment_status, m.error, m.created_at,
-  b.name AS base_model_name, b.path AS base_path, b.sha256 AS base_sha256, coalesce(a.auto_align_of, a.id) AS project_id
-  FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id JOIN alignment AS a ON a.id = m.alignment_id`;
-
-/** A name that several bases share matches none of them. */
-const isNamed = "name = :name AND (SELECT count(*) FROM base_model AS other WHERE other.name = :name) = 1";
-
-/** The caller's only model of a name, or the only deployed one; null if there is none or several. */
-const calledSo = `SELECT CASE 1 WHEN count(*) THEN max(id)
-  WHEN sum(deployment_status = 'DEPLOYED') THEN max(CASE deployment_status WHEN 'DEPLOYED' THEN id END) END
-  FROM aligned_model WHERE owner_id = :ownerId AND name = :name`;
-
 function prepareBases(store: Store) {
   return {
     insertBase: store.prepare<Omit<BaseRow, "loads_begun"> & { seq: number }>(
@@ -111,9 +43,6 @@ function prepareBases(store: Store) {
        can_be_aligned, reason, license, sha256, path, created_seq, created_at)
        VALUES(:id, :name, :kind, :architecture, :context_length, :parameters, :file_type, :bytes, :memory_bytes,
        :can_be_aligned, :reason, :license, :sha256, :path, :seq, :created_at)`,
-    ),
-    baseNamed: store.prepare<{ name: string }, BaseRow>(
-      `SELECT * FROM base_model WHERE id = :name OR (${isNamed}) ORDER BY id = :name DESC LIMIT 1`,
     ),
     /** Bases by their name on a hub: that of a file or, with a trailing slash, of any file of the repository. */
     baseOfSource: store.prepare<{ source: string }, BaseRow>(
@@ -126,10 +55,6 @@ function prepareBases(store: Store) {
        ON CONFLICT(source) DO UPDATE SET base_model_id = :baseId, revision = :revision, created_at = :at`,
     ),
     deleteSources: store.prepare<[string]>("DELETE FROM base_model_source WHERE base_model_id = ?"),
-    baseOfHash: store.prepare<[string], BaseRow>("SELECT * FROM base_model WHERE sha256 = ?"),
-    bases: store.prepare<[number, number], BaseRow>(
-      "SELECT * FROM base_model ORDER BY created_seq DESC LIMIT ? OFFSET ?",
-    ),
     baseById: store.prepare<[string], BaseRow>("SELECT * FROM base_model WHERE id = ?"),
     setBaseLoads: store.prepare<[number, string]>("UPDATE base_model SET loads_begun = ? WHERE id = ?"),
     countBases: store.prepare<[], { n: number }>("SELECT count(*) AS n FROM base_model"),
@@ -162,12 +87,9 @@ function prepareAligned(store: Store) {
        calibration_json, sources_path, created_seq, created_at)
        VALUES(:id, :ownerId, :alignmentId, :baseId, :name, :adapterPath, :adapterSha256, :calibration, :sourcesPath, :seq, :at)`,
     ),
-    alignedOf: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
-      `${aligned} WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)`,
-    ),
     /** Without a check of the owner, for administrators. */
     alignedNamed: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
-      `${aligned} WHERE m.id = :name OR m.alignment_id = :alignmentId`,
+      `${alignedModels} WHERE m.id = :name OR m.alignment_id = :alignmentId`,
     ),
     removeDeployments: store.prepare<[string]>("DELETE FROM deployment WHERE model_id = ?"),
     removeAligned: store.prepare<[string], { adapter_path: string; sources_path: string | null }>(
@@ -177,46 +99,20 @@ function prepareAligned(store: Store) {
     isFileUsed: store.prepare<{ path: string }, { any: number }>(
       "SELECT EXISTS(SELECT 1 FROM aligned_model WHERE adapter_path = :path OR sources_path = :path) AS any",
     ),
-    calibration: store.prepare<[string], { calibration_json: string }>(
-      "SELECT calibration_json FROM aligned_model WHERE id = ?",
-    ),
     /** The model that an alignment or auto-align made. */
     alignedBy: store.prepare<[string], { id: string }>("SELECT id FROM aligned_model WHERE alignment_id = ?"),
-    alignedById: store.prepare<[string], AlignedRow>(`${aligned} WHERE m.id = ?`),
+    alignedById: store.prepare<[string], AlignedRow>(`${alignedModels} WHERE m.id = ?`),
     alignedPage: store.prepare<AlignedPage, AlignedRow>(
-      `${aligned} WHERE m.owner_id = :ownerId AND (:status IS NULL OR m.deployment_status = :status)
+      `${alignedModels} WHERE m.owner_id = :ownerId AND (:status IS NULL OR m.deployment_status = :status)
        AND (:baseId IS NULL OR m.base_model_id = :baseId) ORDER BY m.created_seq DESC LIMIT :limit OFFSET :offset`,
-    ),
-    deployed: store.prepare<[string], Pick<AlignedRow, "id" | "name" | "created_at">>(
-      `SELECT id, name, created_at FROM aligned_model WHERE owner_id = ? AND deployment_status = 'DEPLOYED'
-       ORDER BY created_seq DESC`,
     ),
     ownsAligned: store.prepare<[string], { one: 1 }>("SELECT 1 AS one FROM aligned_model WHERE owner_id = ? LIMIT 1"),
     inStatus: store.prepare<[string], AlignedRow>(
-      `${aligned} WHERE m.deployment_status IN(SELECT value FROM json_each(?)) ORDER BY m.created_seq`,
+      `${alignedModels} WHERE m.deployment_status IN(SELECT value FROM json_each(?)) ORDER BY m.created_seq`,
     ),
     lineage: store.prepare<[string], LineageRow>(
       `SELECT workflow_id, document_ids_json, document_sha256s_json, coalesce(benchmark_id, deleted_benchmark_id) AS benchmark_id,
        metrics_json FROM alignment WHERE id = ?`,
-    ),
-    target: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, TargetRow>(
-      `SELECT m.id, b.id AS base_id, b.path AS base_path, b.sha256 AS base_sha256, m.adapter_path, m.adapter_sha256,
-       m.calibration_version, m.sources_path, m.deployment_status, 0 AS rank
-       FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id
-       WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)
-       UNION ALL
-       SELECT id, id, path, sha256, NULL, NULL, NULL, NULL, NULL, id <> :name FROM base_model WHERE id = :name OR (${isNamed})
-       UNION ALL
-       SELECT m.id, b.id, b.path, b.sha256, m.adapter_path, m.adapter_sha256, m.calibration_version, m.sources_path,
-       m.deployment_status, 2
-       FROM promoted AS p JOIN aligned_model AS m ON m.id = p.model_id JOIN base_model AS b ON b.id = m.base_model_id
-       WHERE p.owner_id = :ownerId AND p.line = :name
-       AND (SELECT count(*) FROM promoted WHERE owner_id = :ownerId AND line = :name) = 1
-       UNION ALL
-       SELECT m.id, b.id, b.path, b.sha256, m.adapter_path, m.adapter_sha256, m.calibration_version, m.sources_path,
-       m.deployment_status, 3
-       FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id WHERE m.id = (${calledSo})
-       ORDER BY rank LIMIT 1`,
     ),
   };
 }
@@ -303,6 +199,7 @@ function preparePromotions(store: Store) {
 }
 
 export const prepareModels = (store: Store) => ({
+  ...prepareModelReads(store),
   ...prepareBases(store),
   ...prepareAligned(store),
   ...prepareDeployments(store),

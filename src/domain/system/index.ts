@@ -1,6 +1,7 @@
 // Endpoints that need no key: whether the process is alive, what does not work now, and whether it serves everything it
 // should.
 import { Failure } from "../../base/errors.ts";
+import type { Metrics, Watched } from "../../base/metrics.ts";
 import type { Clock } from "../../base/time.ts";
 import { type Handlers, PlainText } from "../../contract/endpoint.ts";
 import type { system as promises } from "../../contract/system.ts";
@@ -8,16 +9,24 @@ import type { system as promises } from "../../contract/system.ts";
 export interface SystemParts {
   version: string;
   clock: Clock;
-  /** Descriptions of what does not work now; empty if all is well. */
-  degraded: () => string[];
+  /** Tells whether so little of the disk is free that new work is refused. */
+  ballast: { isLow(): boolean };
   /** Models that should serve but do not yet. */
   waitingFor: () => string[];
-  /** The metrics in Prometheus text format. */
-  renderMetrics: () => Promise<string>;
+  metrics: Pick<Metrics, "render">;
+  generator: Pick<Watched, "occupancy">;
+  queue: { counts: Watched["jobs"] };
+  gpu: { snapshot: Watched["memory"] };
+  autoAligns: Watched["autoAligns"];
+  webhooks: Watched["webhooks"];
 }
 
 export function createSystem(parts: SystemParts): Handlers<typeof promises> {
-  const { version, clock, degraded, waitingFor, renderMetrics } = parts;
+  const { version, clock, waitingFor, metrics, autoAligns, webhooks } = parts;
+  const { occupancy } = parts.generator;
+  const degraded = (): string[] => (parts.ballast.isLow() ? ["The disk is nearly full: new work is refused"] : []);
+  const { counts: jobs } = parts.queue;
+  const { snapshot: memory } = parts.gpu;
   const started = clock.monotonicMs();
   return {
     "system.health": async () => {
@@ -31,6 +40,7 @@ export function createSystem(parts: SystemParts): Handlers<typeof promises> {
       if (waiting.length > 0) throw new Failure("not_ready", `Not served yet: ${waiting.join(", ")}`);
       return { ready: true, waiting_for: [] };
     },
-    "system.metrics": async () => new PlainText(await renderMetrics()),
+    "system.metrics": async () =>
+      new PlainText(await metrics.render({ occupancy, autoAligns, webhooks, jobs, memory, degraded })),
   };
 }

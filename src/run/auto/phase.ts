@@ -5,7 +5,7 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeJsonDurably } from "../../base/files.ts";
 import { containsWords } from "../../base/text.ts";
-import type { Recipe } from "../../contract/run-folder.ts";
+import type { Recipe } from "../../contract/recipe.ts";
 import type { AdapterShape } from "../../engine/trainer.ts";
 import type { Run } from "../context.ts";
 import type { PhasePlan, PhaseRecord } from "../plan/state.ts";

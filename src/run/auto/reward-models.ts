@@ -1,6 +1,6 @@
 // The models other than the base that a reward names. A run holds none of them: it asks the appliance and keeps the
 // answers in its folder, so that a run that was killed asks nothing twice and pays the same.
-import type { ModelQuestion } from "../../contract/run-folder.ts";
+import type { ModelQuestion } from "../../contract/run-lines.ts";
 import { filled, ownOrEnglish } from "../../study/languages.ts";
 import type { Run } from "../context.ts";
 import { Unanswered } from "../control.ts";

@@ -1,6 +1,6 @@
 // What a recipe adds to the base. Needed before a run, to ask the trainer what the run takes, and by the run itself.
 import { Failure } from "../../base/errors.ts";
-import type { Recipe } from "../../contract/run-folder.ts";
+import type { Recipe } from "../../contract/recipe.ts";
 import type { AdapterShape, AdapterTarget } from "../../engine/trainer.ts";
 
 const attention: AdapterTarget[] = ["attn_q", "attn_k", "attn_v", "attn_output"];

@@ -3,7 +3,7 @@
 // field's name.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
-import type { Recipe } from "../../contract/run-folder.ts";
+import type { Recipe } from "../../contract/recipe.ts";
 import { metricOf } from "../rewards/metric.ts";
 import type { PlanLimits } from "./state.ts";
 

@@ -6,7 +6,7 @@ import { writeJsonDurably } from "../../../src/base/files.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { seeded } from "../../../src/base/statistics/random.ts";
 import { shuffled } from "../../../src/base/text.ts";
-import { openTokenizer } from "../../../src/engine/generator.ts";
+import { openTokenizer } from "../../../src/engine/bases.ts";
 import type { Trainer } from "../../../src/engine/trainer.ts";
 import { startTrainer } from "../../../src/engine/trainer-process.ts";
 import { shapeOf } from "../../../src/run/folder/adapter-shape.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { readConfig } from "../../../src/base/config.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { documentOf, isHeldOut, readMaterial } from "../../../src/cli/train-writer.ts";
-import { openTokenizer } from "../../../src/engine/generator.ts";
+import { openTokenizer } from "../../../src/engine/bases.ts";
 import { startTrainer } from "../../../src/engine/trainer-process.ts";
 import { createSpeaker } from "../../../src/run/speaker.ts";
 import { passGates } from "../../../src/study/gates.ts";

@@ -3,8 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createLog } from "../../../src/base/log.ts";
+import { openTokenizer } from "../../../src/engine/bases.ts";
 import { formatChat } from "../../../src/engine/chat-format.ts";
-import { openTokenizer, type Tokenizer } from "../../../src/engine/generator.ts";
+import type { Tokenizer } from "../../../src/engine/generator.ts";
 import { plainCalls } from "../../../src/engine/tool-format.ts";
 import type { Rows, Trainer, TrainerSampling, WeightedRows } from "../../../src/engine/trainer.ts";
 import { masked } from "../../../src/run/auto/reinforce.ts";

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../../src/contract/auto-align.ts";
-import type { Recipe } from "../../../src/contract/run-folder.ts";
+import type { Recipe } from "../../../src/contract/recipe.ts";
 import { pinned } from "../../../src/run/plan/pins.ts";
 
 const standard = JSON.parse(

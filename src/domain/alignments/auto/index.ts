@@ -10,28 +10,17 @@ import { Failure, invalid } from "../../../base/errors.ts";
 import { newId } from "../../../base/ids.ts";
 import type { Clock } from "../../../base/time.ts";
 import type { alignments } from "../../../contract/alignments.ts";
-import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
-import {
-  type Caller,
-  EventStream,
-  type Handlers,
-  type Input,
-  JsonText,
-  type Reply,
-} from "../../../contract/endpoint.ts";
-import type { Recipe, SnapshotDocument } from "../../../contract/run-folder.ts";
+import { type Caller, EventStream, type Handlers, JsonText, type Reply } from "../../../contract/endpoint.ts";
 import type { Queue } from "../../../jobs/queue.ts";
 import type { Store } from "../../../store/open.ts";
-import { isSnapshotWhole, makeRunFolder, type OrderedWork, readWholeSnapshot, removeRunFolder } from "../snapshot.ts";
+import { isSnapshotWhole, makeRunFolder, readWholeSnapshot, removeRunFolder } from "../snapshot.ts";
 import type { AlignmentRow, AlignmentsSql } from "../store.ts";
 import { streamAutoAlign } from "./events.ts";
 import type { Moves } from "./moves.ts";
-import { type Planned, planOf, withDocuments } from "./plan.ts";
+import { type AskedAutoAlign, type Extra, type Planned, type PlanningParts, planOf, withDocuments } from "./plan.ts";
 import { recordText, type Shown, toShown } from "./record.ts";
-import type { RewardModelsLookup } from "./reward-models.ts";
 import { hasEnded } from "./statuses.ts";
 import type { AutoAlignRow, AutoAlignsSql } from "./store.ts";
-import type { SealedItem } from "./thirds.ts";
 
 type Group = Pick<
   typeof alignments,
@@ -43,17 +32,6 @@ type Group = Pick<
 >;
 type Accepted = Reply<Group["alignments.auto_align"]>;
 
-/** A request as its endpoint receives it; auto-aligns started in other ways build one. */
-export type AskedAutoAlign = Pick<Input<Group["alignments.auto_align"]>, "body" | "raw" | "keepReply">;
-
-/** What a request adds to its project. */
-export interface Extra {
-  /** Further documents that the run learns from. */
-  documents: readonly SnapshotDocument[];
-  /** Called within the transaction that queues the auto-align; not called if it fails at planning. */
-  also: (autoAlignId: string) => void;
-}
-
 const nothingElse: Extra = { documents: [], also: () => {} };
 
 export interface AutoAligns {
@@ -64,17 +42,9 @@ export interface AutoAligns {
   shownOf(alignmentId: string): Shown[];
   /** Throws under_way while an auto-align of the project is under way. */
   refuseLive(alignmentId: string): void;
-  /** Removes all auto-aligns of a project, but not what they made, in the caller's transaction. */
-  removeOf(alignmentId: string): void;
 }
 
-export interface Base {
-  id: string;
-  sha256: string;
-  architecture: string;
-}
-
-export interface AutoAlignsParts extends RewardModelsLookup {
+export interface AutoAlignsParts extends PlanningParts {
   store: Store;
   sql: AutoAlignsSql;
   alignmentsSql: AlignmentsSql;
@@ -83,24 +53,15 @@ export interface AutoAlignsParts extends RewardModelsLookup {
   moves: Moves;
   /** Directory of the run folders. */
   runs: string;
-  recipes: ReadonlyMap<string, Recipe>;
   /** Whether requests are carried out; otherwise they are only recorded. */
   executes: boolean;
   /** Ids whose folders exist or are being made, and whose rows are not written yet. */
   making: Set<string>;
-  /** Ids of alignments from whose snapshots a document is being removed. */
-  losing: ReadonlySet<string>;
+  /** Whether a document is being removed from the snapshot of this alignment. */
+  isLosing: (alignmentId: string) => boolean;
   wake: () => void;
   /** Throws not_found. */
   owned: (caller: Caller, alignmentId: string) => AlignmentRow;
-  /** Throws the reason if the base cannot be aligned. */
-  alignableBase: (name: string, caller: Caller) => Promise<Base>;
-  findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
-  /** Sealed items in the benchmark's order. */
-  sealedOf: (benchmarkId: string) => SealedItem[];
-  devOf: (benchmark: { id: string; sha256: string }) => NonNullable<OrderedWork["dev"]>;
-  /** Throws a validation failure if the target uses a reward that cannot score every question. */
-  checkMetric: (config: AutoAlignRequest["config"], benchmarkId: string) => Promise<void>;
   /** Ends what the auto-align is doing now. Throws stop_rejected, stop_unreachable. */
   interrupt: (autoAlignId: string) => Promise<void>;
 }
@@ -200,7 +161,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
         // Any of these may have changed while the folder was made.
         parts.owned(caller, project.id);
         refuseOther(project.id);
-        if (parts.losing.has(project.id) || !isSnapshotWhole(folder, snapshot.documents.length))
+        if (parts.isLosing(project.id) || !isSnapshotWhole(folder, snapshot.documents.length))
           throw new Failure("snapshot_gone");
         if (parts.findBenchmark(caller.userId, planned.benchmarkId) === null)
           throw new Failure("not_found", "Benchmark not found");
@@ -327,6 +288,5 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
       if (row !== undefined)
         throw new Failure("under_way", `Its auto-align ${row.id} is ${row.status}: stop it, and wait for its end`);
     },
-    removeOf: (alignmentId) => void sql.removeOf.run(alignmentId),
   };
 }

@@ -2,14 +2,16 @@
 // it cannot be made.
 import { Failure } from "../../../base/errors.ts";
 import { sha256 } from "../../../base/files.ts";
+import type { alignments } from "../../../contract/alignments.ts";
 import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
-import type { Caller } from "../../../contract/endpoint.ts";
+import type { Caller, Input } from "../../../contract/endpoint.ts";
+import type { Recipe } from "../../../contract/recipe.ts";
+import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import type { OrderedWork, readWholeSnapshot } from "../snapshot.ts";
 import type { AlignmentRow } from "../store.ts";
-import type { AskedAutoAlign, AutoAlignsParts, Extra } from "./index.ts";
 import { foundRewardModels, type KeptRewardModels, type RewardModelsLookup } from "./reward-models.ts";
 import type { PastRow } from "./store.ts";
-import { thirdsCount, thirdsOf } from "./thirds.ts";
+import { type SealedItem, thirdsCount, thirdsOf } from "./thirds.ts";
 
 export type Planned = Omit<OrderedWork, "alignmentId" | "recipeName"> & {
   benchmarkId: string;
@@ -17,6 +19,36 @@ export type Planned = Omit<OrderedWork, "alignmentId" | "recipeName"> & {
 };
 
 type Snapshot = Awaited<ReturnType<typeof readWholeSnapshot>>;
+
+/** A request as its endpoint receives it; auto-aligns started in other ways build one. */
+export type AskedAutoAlign = Pick<Input<(typeof alignments)["alignments.auto_align"]>, "body" | "raw" | "keepReply">;
+
+/** What a request adds to its project. */
+export interface Extra {
+  /** Further documents that the run learns from. */
+  documents: readonly SnapshotDocument[];
+  /** Called within the transaction that queues the auto-align; not called if it fails at planning. */
+  also: (autoAlignId: string) => void;
+}
+
+export interface Base {
+  id: string;
+  sha256: string;
+  architecture: string;
+}
+
+/** What a plan is made with. */
+export interface PlanningParts extends RewardModelsLookup {
+  recipes: ReadonlyMap<string, Recipe>;
+  /** Throws the reason if the base cannot be aligned. */
+  alignableBase: (name: string, caller: Caller) => Promise<Base>;
+  findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
+  /** Sealed items in the benchmark's order. */
+  sealedOf: (benchmarkId: string) => SealedItem[];
+  devOf: (benchmark: { id: string; sha256: string }) => NonNullable<OrderedWork["dev"]>;
+  /** Throws a validation failure if the target uses a reward that cannot score every question. */
+  checkMetric: (config: AutoAlignRequest["config"], benchmarkId: string) => Promise<void>;
+}
 
 /** The project's snapshot with the documents that the request adds. */
 export const withDocuments = (snapshot: Snapshot, { documents }: Extra): Snapshot => ({
@@ -35,8 +67,7 @@ interface Planning extends Pick<AskedAutoAlign, "body" | "raw"> {
 
 /** Throws the reason if the auto-align fails at planning. */
 export async function planOf(
-  parts: Pick<AutoAlignsParts, "alignableBase" | "findBenchmark" | "sealedOf" | "devOf" | "checkMetric" | "recipes"> &
-    RewardModelsLookup,
+  parts: PlanningParts,
   { id, body, raw, project, caller, snapshot, past }: Planning,
 ): Promise<Planned> {
   const base = await parts.alignableBase(body.config?.base_model ?? project.base_model_id, caller);

@@ -149,6 +149,7 @@ export const prepareAutoAligns = (store: Store) => ({
      WHERE a.owner_id = :ownerId AND a.base_model_id = :baseId AND json_extract(c.card_json, '$.result') IS NOT NULL
      GROUP BY c.auto_align_id, json_extract(c.card_json, '$.result.checkpoint') ORDER BY min(c.created_seq) DESC LIMIT 50`,
   ),
+  /** Removes all auto-aligns of a project, but not what they made. */
   removeOf: store.prepare<[string]>("DELETE FROM auto_align WHERE alignment_id = ?"),
 });
 

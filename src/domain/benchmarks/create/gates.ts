@@ -1,9 +1,12 @@
 // The gates that need no model, in order; what one drops, the next never sees. Reference: alignment note, gates 3 and 6 to 9.
 import { nearDuplicate, signatureOf, similarityOf } from "../../../base/minhash.ts";
 import { containsWords, normalised, wordsOf } from "../../../base/text.ts";
+import type { ReadDocument } from "../../../contract/documents.ts";
 import type { ItemCandidate, Wording } from "../../../study/items/candidates.ts";
 import { type ItemKind, takeByShare } from "../../../study/items/kinds.ts";
-import type { SourceDocument } from "./parts.ts";
+
+/** A document as it is cited: all `start` and `end` offsets count characters of `text`. */
+export type SourceDocument = Pick<ReadDocument, "id" | "name" | "media_type" | "text" | "pages" | "blocks">;
 
 /** How many came to a gate and how many passed. */
 export interface GateCount {

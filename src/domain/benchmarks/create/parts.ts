@@ -1,14 +1,13 @@
 // Dependencies of the benchmark maker, and what its phases share.
 import { Failure } from "../../../base/errors.ts";
 import type { Clock } from "../../../base/time.ts";
-import type { ReadDocument } from "../../../contract/documents.ts";
 import type { UploadedFile } from "../../../contract/endpoint.ts";
 import type { Generator, ModelRef } from "../../../engine/generator.ts";
 import type { Claim, Queue } from "../../../jobs/queue.ts";
 import type { Store } from "../../../store/open.ts";
 import type { BenchmarkRows, Claimed, DraftRow } from "../store.ts";
 import type { Grade } from "./checks.ts";
-import type { GateCount } from "./gates.ts";
+import type { GateCount, SourceDocument } from "./gates.ts";
 
 export interface DraftSettings {
   model_id: string;
@@ -23,9 +22,6 @@ export interface Gates {
   gates: GateCount[];
   categories: Record<string, number>;
 }
-
-/** A document as it is cited: all `start` and `end` offsets count characters of `text`. */
-export type SourceDocument = Pick<ReadDocument, "id" | "name" | "media_type" | "text" | "pages" | "blocks">;
 
 export interface MakeParts {
   store: Store;

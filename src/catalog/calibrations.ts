@@ -1,7 +1,7 @@
 // Parsed calibrations, each read from its row once per version. A calibration is up
 // to a megabyte of JSON, because it holds the drift exemplars and the words of the passages, and every request needs it.
-import { type Calibration, readCalibration, type StoredCalibration } from "../../engine/confidence.ts";
-import type { AlignedRow, ModelsSql } from "./store.ts";
+import { type Calibration, readCalibration, type StoredCalibration } from "../engine/confidence.ts";
+import type { AlignedRow, ModelReads } from "./store.ts";
 
 /** Returns the same object while the calibration is unchanged. Callers must not change it. */
 export type CalibrationOf = (model: Pick<AlignedRow, "id" | "calibration_version">) => Calibration;
@@ -9,7 +9,7 @@ export type CalibrationOf = (model: Pick<AlignedRow, "id" | "calibration_version
 /** Number of most recently used models whose calibration is kept. */
 const mostKept = 32;
 
-export function createCalibrations({ calibration }: Pick<ModelsSql, "calibration">): CalibrationOf {
+export function createCalibrations({ calibration }: Pick<ModelReads, "calibration">): CalibrationOf {
   const kept = new Map<string, { version: number; calibration: Calibration }>();
   return ({ id, calibration_version: version }) => {
     const known = kept.get(id);

@@ -1,8 +1,8 @@
 // The texts in which the sources of a model's answers are looked up. Each file, about a megabyte of JSON that every
 // answer needs, is read once and kept while its model is in use. A file is named by its hash and never changes.
 import { readFile } from "node:fs/promises";
-import type { Log } from "../../base/log.ts";
-import { type SourceReference, type SourceSpace, sourceSpace } from "../../engine/sources.ts";
+import type { Log } from "../base/log.ts";
+import { type SourceReference, type SourceSpace, sourceSpace } from "../engine/sources.ts";
 
 /**
  * Never rejects: an answer is useful without its sources too. Null if the file cannot be read; the next call tries

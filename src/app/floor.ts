@@ -1,0 +1,77 @@
+// What every room stands on: database, queue, engine, address, traces and metrics, and the catalog.
+import { join } from "node:path";
+import { type Config, environmentOf, places } from "../base/config.ts";
+import type { Log } from "../base/log.ts";
+import { createMetrics } from "../base/metrics.ts";
+import { startNode } from "../base/processes.ts";
+import { type Clock, systemClock } from "../base/time.ts";
+import { openTraces } from "../base/tracing.ts";
+import { versionsInstalled } from "../base/versions.ts";
+import { createCatalog } from "../catalog/index.ts";
+import { createLoadWatch } from "../domain/models/load-watch.ts";
+import { createGenerator } from "../engine/bases.ts";
+import type { Generator } from "../engine/generator.ts";
+import { createGpu } from "../engine/gpu.ts";
+import { startTrainer } from "../engine/trainer-process.ts";
+import { createAddress } from "../http/address.ts";
+import { createLocalExecutor } from "../jobs/executor.ts";
+import { createQueue } from "../jobs/queue.ts";
+import { createRunner } from "../jobs/runner.ts";
+import { createBallast } from "../store/ballast.ts";
+import { openStore } from "../store/open.ts";
+
+export interface HouseParts {
+  config: Config;
+  log: Log;
+  clock?: Clock;
+  /** Bytes kept in reserve for a full disk. */
+  ballastBytes?: number;
+  /** Generates the tokens, in place of this machine's own engine. */
+  generator?: Generator;
+  /** Called when the disk fails under the database: what was committed is unknown until everything is opened again. */
+  onFatal?: (error: Error) => void;
+}
+
+const leave = (error: Error): never => {
+  process.stderr.write(`${error.stack}\n`);
+  process.exit(1);
+};
+
+/** The data folder must be taken. */
+export async function createFloor(parts: HouseParts) {
+  const { config, log, clock = systemClock, ballastBytes = 64 << 20, onFatal = leave } = parts;
+  const { freeDisk } = config;
+  const at = places(config.data);
+  const { version, engine } = await versionsInstalled();
+  const store = openStore(at.database, { onIoError: onFatal });
+  const queue = createQueue({ store, clock, log });
+  const traces = await openTraces(config.traces, { version, log });
+  const runner = createRunner({ queue, log, traces });
+  const gpu = createGpu({ memoryBytes: config.memory, gpuBytes: config.gpuMemory, threads: config.threads });
+  const launch = (folder: string) =>
+    startNode(join(import.meta.dirname, "../cli/main.ts"), ["run", folder], { env: environmentOf(config) });
+  return {
+    config,
+    log,
+    clock,
+    /** Places in the data folder. */
+    at,
+    version,
+    /** Name of the inference engine with its version: calibrations made with another one are void. */
+    engine,
+    store,
+    queue,
+    traces,
+    runner,
+    /** Tells the runner that there is work. */
+    wake: runner.wake,
+    gpu,
+    ballast: createBallast({ path: at.ballast, bytes: ballastBytes, freeDisk, log }),
+    metrics: createMetrics({ version, engine, database: at.database, freeDisk }),
+    generator: parts.generator ?? createGenerator({ config, log, gpu, watchLoad: createLoadWatch(store) }),
+    startTrainer: () => startTrainer({ executable: config.trainer, log }),
+    executor: createLocalExecutor({ launch, log }),
+    address: createAddress({ config, log }),
+    catalog: createCatalog({ store, log }),
+  };
+}

@@ -1,0 +1,24 @@
+// Which documents an owner has.
+import { Failure } from "../base/errors.ts";
+import type { Store } from "../store/open.ts";
+import { prepareDocumentReads } from "./store.ts";
+
+export interface DocumentCatalog {
+  /** Whether the document is the owner's and not deleted. */
+  has(ownerId: string, id: string): boolean;
+  /** Throws not_found unless every one is the owner's. */
+  check(ownerId: string, ids: readonly string[]): void;
+}
+
+export const documentNotFound = (): Failure => new Failure("not_found", "A document was not found");
+
+export function catalogDocuments(store: Store): DocumentCatalog {
+  const rows = prepareDocumentReads(store);
+  const has = (ownerId: string, id: string): boolean => rows.has.get(ownerId, id)!.any === 1;
+  return {
+    has,
+    check(ownerId, ids) {
+      if (!ids.every((id) => has(ownerId, id))) throw documentNotFound();
+    },
+  };
+}

@@ -1,0 +1,23 @@
+// What there is: documents, benchmarks, models and runs, by owner and id. Every room may import the catalog, so a room needs no
+// door to another one in order to look something up. It reads rows and never changes them; whoever changes things is a room, and
+// hands its acts over in main.ts. The contents of documents stay with their room, which holds files while they are read.
+import type { Log } from "../base/log.ts";
+import type { Store } from "../store/open.ts";
+import { type BenchmarkCatalog, catalogBenchmarks } from "./benchmarks.ts";
+import { catalogDocuments, type DocumentCatalog } from "./documents.ts";
+import { catalogModels, type ModelCatalog } from "./models.ts";
+import { catalogRuns, type RunCatalog } from "./runs.ts";
+
+export interface Catalog {
+  documents: DocumentCatalog;
+  benchmarks: BenchmarkCatalog;
+  models: ModelCatalog;
+  runs: RunCatalog;
+}
+
+export const createCatalog = ({ store, log }: { store: Store; log: Log }): Catalog => ({
+  documents: catalogDocuments(store),
+  benchmarks: catalogBenchmarks(store),
+  models: catalogModels(store, log),
+  runs: catalogRuns(store),
+});

@@ -1,0 +1,72 @@
+// The JSON lines between the appliance and a run while it lasts, on its stdin and stdout, and its exit codes. Data only.
+import type { FromSchema } from "json-schema-to-ts";
+
+const count = { type: "integer", minimum: 0 } as const;
+
+/** A line on the run's stdin. `stop` ends it after the current step, with outcome stopped. All but answers are acknowledged. */
+export const runCommand = {
+  type: "object",
+  additionalProperties: false,
+  required: ["seq", "command"],
+  properties: {
+    /** For an answer: the seq of its question. */
+    seq: { type: "integer", minimum: 1 },
+    command: { enum: ["pause", "resume", "stop", "answer"] },
+    /** For an answer: a judge's text, or a preference model's score for each answer that it was shown. */
+    said: { type: ["string", "array"], items: { type: "number" } },
+    /** For an answer: why the question could not be answered. */
+    failed: { type: "string" },
+  },
+} as const;
+
+export type RunCommand = FromSchema<typeof runCommand>;
+
+/** A question to a model that the request names but the run has not loaded: a run opens no connection and no other model. */
+export const modelQuestion = {
+  anyOf: [
+    {
+      type: "object",
+      additionalProperties: false,
+      required: ["of", "content", "choices"],
+      properties: {
+        of: { const: "judge" },
+        /** One message. */
+        content: { type: "string" },
+        /** The answers that the judge may give. */
+        choices: { type: "array", minItems: 2, items: { type: "string" } },
+      },
+    },
+    {
+      type: "object",
+      additionalProperties: false,
+      required: ["of", "prompt", "answers"],
+      properties: {
+        of: { const: "preference_model" },
+        prompt: { type: "string" },
+        answers: { type: "array", minItems: 1, items: { type: "string" } },
+      },
+    },
+  ],
+} as const;
+
+export type ModelQuestion = FromSchema<typeof modelQuestion>;
+
+/** A line on the run's stdout: an acknowledgement, a heartbeat (once a second while the main loop lives) or a question. */
+export const runReply = {
+  type: "object",
+  additionalProperties: false,
+  required: ["kind"],
+  properties: {
+    kind: { enum: ["ack", "refused", "heartbeat", "ask"] },
+    seq: { type: "integer", minimum: 1 },
+    message: { type: "string" },
+    events: count,
+    /** Answered by a command with the same seq, which is not acknowledged. */
+    question: modelQuestion,
+  },
+} as const;
+
+export type RunReply = FromSchema<typeof runReply>;
+
+/** Exit codes of `plumbline run <folder>`. */
+export const runExit = { completed: 0, failed: 1, invalid: 2, stopped: 3, look: 4, paused: 5, locked: 75 } as const;

@@ -1,0 +1,249 @@
+// One attempt at an alignment: its request is written, its teacher asked, its run followed, and what the run reports is stored.
+import { join } from "node:path";
+import type { Log } from "../../base/log.ts";
+import type { Clock } from "../../base/time.ts";
+import type { Traces } from "../../base/traces.ts";
+import type { RunEvent, RunRequest, RunResult } from "../../contract/run-folder.ts";
+import type { ModelQuestion } from "../../contract/run-lines.ts";
+import type { Executor } from "../../jobs/executor.ts";
+import type { Claim } from "../../jobs/queue.ts";
+import { readRequest, readSnapshot } from "../../run/folder/request.ts";
+import { askTeacher, type Teacher } from "../../run/folder/teacher.ts";
+import { openStudyThread } from "../../study/thread.ts";
+import type { KeptRewardModels } from "./auto/reward-models.ts";
+import type { AutoAlignClaim, AutoAlignWork } from "./auto/work.ts";
+import { type Estimate, type ProgressNote, type RunProgress, remainingMs, settled, take } from "./progress.ts";
+import type { AskedQuestion, Prover } from "./proof.ts";
+import type { BaseModel, Budget, Grant } from "./reservations.ts";
+import { writeRequest } from "./snapshot.ts";
+import type { AlignmentRow, AlignmentsSql } from "./store.ts";
+
+export interface AttemptParts {
+  sql: AlignmentsSql;
+  autoAligns: AutoAlignWork;
+  log: Log;
+  /** Directory of the run folders. */
+  runs: string;
+  baseOf: (baseModelId: string) => BaseModel;
+  executor: Executor;
+  prover: Prover;
+  clock: Clock;
+  traces: Pick<Traces, "current">;
+  /** The installed sentence encoder; null if there is none. */
+  encoder: () => { sha256: string; path: string } | null;
+  versions: () => Promise<RunRequest["versions"]>;
+  /** A chat model's answer to one message, at temperature 0. */
+  say: (ownerId: string, by: Teacher, content: string, signal: AbortSignal) => Promise<string>;
+  /** The answer, to an auto-align's run, of a model that its reward names. */
+  askRewardModel: (
+    ownerId: string,
+    named: KeptRewardModels,
+    question: ModelQuestion,
+    signal: AbortSignal,
+  ) => Promise<string | readonly number[]>;
+  /** Questions of all splits. */
+  questionsOf: (benchmarkId: string) => AskedQuestion[];
+}
+
+export interface Attempt {
+  claim: Claim;
+  row: AlignmentRow;
+  folder: string;
+  /** Whether this attempt wrote a checkpoint, so that a retry after a crash starts further on. */
+  saved: boolean;
+  progress: RunProgress;
+  /** What an auto-align's run was told with this claim; null for a plain alignment. */
+  autoAlign: AutoAlignClaim | null;
+  /** Decisions of the auto-align that are not written yet. */
+  cards: unknown[];
+  /** Aborted when a look is to end before its scores are known. */
+  looking: AbortController;
+  /** Releases the memory of a run that has ended. */
+  giveBack: () => void;
+  /** Progress and time from which the remaining time is extrapolated. */
+  began: { overall: number; ms: number };
+  estimate: Estimate | null;
+}
+
+export async function begin(
+  parts: AttemptParts,
+  claim: Claim,
+  row: AlignmentRow,
+  { grant, budget }: { grant: Grant; budget: Budget },
+): Promise<Attempt> {
+  const { sql, clock } = parts;
+  const folder = join(parts.runs, row.id);
+  const base = parts.baseOf(row.base_model_id);
+  const autoAlign = row.auto_align_of === null ? null : parts.autoAligns.claimOf(row.id);
+  await writeRequest(folder, {
+    ...(autoAlign && { autoAlign }),
+    fence: claim.fence,
+    basePath: base.path,
+    budget,
+    encoder: parts.encoder(),
+    versions: await parts.versions(),
+  });
+  const { jobId, fence } = claim;
+  sql.start.run({ id: row.id, budget: JSON.stringify(budget), at: clock.now(), jobId, fence });
+  const note = row.progress_json === null ? null : (JSON.parse(row.progress_json) as ProgressNote);
+  return {
+    claim,
+    row,
+    folder,
+    saved: false,
+    autoAlign,
+    cards: [],
+    looking: new AbortController(),
+    giveBack: () => grant.release(),
+    began: { overall: row.progress, ms: clock.monotonicMs() },
+    estimate: null,
+    progress: {
+      phase: row.phase === "queued" ? "preparing" : row.phase,
+      overall: row.progress,
+      detail: note?.detail ?? null,
+      metrics: row.metrics_json === null ? {} : JSON.parse(row.metrics_json),
+      seen: row.events_seen,
+    },
+  };
+}
+
+/**
+ * Asks the teacher before the run starts, because a run opens no connections of its own. Passages that an earlier
+ * attempt asked about are not asked again.
+ */
+export async function beTaught(parts: AttemptParts, attempt: Attempt, by: Teacher, signal: AbortSignal): Promise<void> {
+  const { folder, row } = attempt;
+  const request = await readRequest(folder);
+  const { documents } = await readSnapshot(folder, request);
+  // In a thread of its own: large documents take seconds, and this one serves all requests.
+  const thread = openStudyThread(signal);
+  const passages = await thread
+    .passages({ documents, organisation: request.organisation ?? null })
+    .finally(() => thread.close());
+  const since = parts.clock.monotonicMs();
+  await askTeacher(
+    folder,
+    passages,
+    (content) => parts.say(row.owner_id, by, content, signal),
+    (done, total) => {
+      const rate = done / Math.max(0.001, (parts.clock.monotonicMs() - since) / 1000);
+      const detail = {
+        phase: "preparing",
+        done,
+        total,
+        unit: "passages taught",
+        rate,
+        seconds_left: (total - done) / rate,
+      };
+      attempt.progress = { ...attempt.progress, phase: "preparing", detail };
+      trySave(parts, attempt);
+    },
+  );
+}
+
+/**
+ * Follows the run to its result. The proof against leakage starts once the rows are prepared; a leak ends the run
+ * early.
+ */
+export async function follow(parts: AttemptParts, attempt: Attempt, onEnd: () => void): Promise<RunResult> {
+  const { executor, log } = parts;
+  const { folder, row } = attempt;
+  // The run would not learn of a stop that was requested after request.json was written.
+  if (attempt.autoAlign !== null && parts.autoAligns.claimOf(row.id).stopping !== attempt.autoAlign.stopping)
+    return stoppedBefore(attempt.claim);
+  const questions = row.benchmark_id === null ? [] : parts.questionsOf(row.benchmark_id);
+  let proof: Promise<void> | null = null;
+  const prove = (): Promise<void> =>
+    questions.length === 0 ? Promise.resolve() : parts.prover.prove(folder, questions);
+  save(parts, attempt);
+  let unsaved = false;
+  const tracePhase = phaseSpans(parts.traces.current(), attempt.progress.phase);
+  const named = row.reward_models_json === null ? null : (JSON.parse(row.reward_models_json) as KeptRewardModels);
+  const result = await executor.start(folder, {
+    afterSeq: attempt.progress.seen,
+    ...(named && { onAsk: (question, signal) => parts.askRewardModel(row.owner_id, named, question, signal) }),
+    onEvent(event: RunEvent) {
+      attempt.progress = take(attempt.progress, event);
+      tracePhase(attempt.progress.phase);
+      if (event.kind === "checkpoint") attempt.saved = true;
+      if (event.card !== undefined && attempt.autoAlign !== null) attempt.cards.push(event.card);
+      if (event.phase !== "preparing" && proof === null) {
+        proof = prove();
+        proof.catch(() => executor.stop(folder).catch((error) => log("warn", "run.not_stopped", { error })));
+      }
+      // Events arrive in bursts: one transaction for each burst.
+      if (!unsaved)
+        setImmediate(() => {
+          unsaved = false;
+          trySave(parts, attempt);
+        });
+      unsaved = true;
+    },
+  });
+  tracePhase(null);
+  onEnd();
+  save(parts, attempt);
+  if (proof !== null || result.outcome === "completed") await (proof ?? prove());
+  return result;
+}
+
+/** Traces each phase of a run once the next one begins; null: the run has ended. */
+function phaseSpans(span: ReturnType<Traces["current"]>, phase: string): (next: string | null) => void {
+  let beganMs = performance.now();
+  let current = phase;
+  return (next) => {
+    if (next === current) return;
+    const nowMs = performance.now();
+    span.record(`phase ${current}`, beganMs, nowMs);
+    [beganMs, current] = [nowMs, next ?? ""];
+  };
+}
+
+/** The result of a run that was stopped before its process started. */
+const stoppedBefore = ({ fence }: Claim): RunResult => ({
+  format: 1,
+  fence,
+  outcome: "stopped",
+  error: null,
+  chosen_step: null,
+  files: [],
+  metrics: {},
+});
+
+/**
+ * As save, but only logs an error: the disk may be full for a while, and the next event, or the end of the run, writes
+ * it again.
+ */
+export function trySave(parts: AttemptParts, attempt: Attempt): void {
+  try {
+    save(parts, attempt);
+  } catch (error) {
+    parts.log("error", "run.progress_unwritten", { alignmentId: attempt.row.id, error });
+  }
+}
+
+function save({ sql, clock, autoAligns }: AttemptParts, attempt: Attempt): void {
+  const { claim, row, progress, began } = attempt;
+  const nowMs = clock.monotonicMs();
+  const left = remainingMs(began, { overall: progress.overall, ms: nowMs });
+  if (left !== null) attempt.estimate = settled(attempt.estimate, left, nowMs);
+  const { estimate } = attempt;
+  const note: ProgressNote = {
+    detail: progress.detail,
+    estimated_completion: estimate && new Date(Date.parse(clock.now()) + estimate.endMs - nowMs).toISOString(),
+  };
+  const advance = (): boolean =>
+    sql.advance.run({
+      id: row.id,
+      phase: progress.phase,
+      progress: progress.overall,
+      detail: JSON.stringify(note),
+      metrics: JSON.stringify(progress.metrics),
+      seen: progress.seen,
+      jobId: claim.jobId,
+      fence: claim.fence,
+    }).changes === 1;
+  if (attempt.autoAlign === null) return void advance();
+  autoAligns.save(claim, attempt.cards, advance);
+  attempt.cards = [];
+}

@@ -1,0 +1,35 @@
+// The copies of documents that runs hold, as the owner of a document may have them removed.
+import { join } from "node:path";
+import { Failure } from "../../base/errors.ts";
+import type { RunCatalog } from "../../catalog/runs.ts";
+import { removeSnapshot } from "./snapshot.ts";
+
+export interface Snapshots {
+  /**
+   * Deletes a document's snapshots in all alignments of the owner, with the rows made from them. Throws conflict while one of the
+   * alignments is under way.
+   */
+  remove(ownerId: string, documentId: string): Promise<void>;
+  /** Whether a document is being removed from this alignment's snapshot. */
+  isLosing(alignmentId: string): boolean;
+}
+
+/** `runs`: directory of the run folders. */
+export function createSnapshots({ runs, catalog }: { runs: string; catalog: { runs: RunCatalog } }): Snapshots {
+  const losing = new Set<string>();
+  return {
+    async remove(ownerId, documentId) {
+      const live = catalog.runs.snapshotsOf(ownerId, documentId).filter((one) => one.under_way);
+      if (live.length > 0)
+        throw new Failure(
+          "conflict",
+          `Alignments under way need the snapshot: ${live.map((one) => one.alignment_id).join(", ")}`,
+        );
+      for (const { id } of catalog.runs.holding(ownerId, documentId)) {
+        losing.add(id);
+        await removeSnapshot(join(runs, id), documentId).finally(() => losing.delete(id));
+      }
+    },
+    isLosing: (alignmentId) => losing.has(alignmentId),
+  };
+}

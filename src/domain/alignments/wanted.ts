@@ -1,0 +1,117 @@
+// What a request for an alignment names: base, recipe, benchmark, teacher. Each is looked up before anything is made, and the
+// failure says which one is wrong.
+import { Failure, invalid } from "../../base/errors.ts";
+import type { Item } from "../../catalog/benchmarks.ts";
+import type { alignments } from "../../contract/alignments.ts";
+import type { Caller, Input } from "../../contract/endpoint.ts";
+import type { Recipe } from "../../contract/recipe.ts";
+import type { Teacher } from "../../run/folder/teacher.ts";
+import type { AlignmentRow } from "./store.ts";
+
+type CreateBody = Input<(typeof alignments)["alignments.create"]>["body"];
+
+export interface AlignableBase {
+  id: string;
+  sha256: string;
+  architecture: string;
+  can_be_aligned: 0 | 1;
+  reason: string | null;
+}
+
+/** What a run is told of a benchmark's item. */
+export type BenchmarkItem = Pick<Item, "sample_num" | "instruction" | "response" | "aliases" | "cluster" | "split">;
+
+export interface Lookups {
+  recipes: ReadonlyMap<string, Recipe>;
+  /** Finds a base by id or name; null if there is none. */
+  findBase: (name: string) => AlignableBase | null;
+  /**
+   * Finds a base by its name on a hub, and imports it if it is not here. Throws hub_unavailable and what an import
+   * throws.
+   */
+  hubBase: (name: string, caller: Caller) => Promise<AlignableBase>;
+  /** The owner's benchmark; null when there is none. */
+  findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
+  itemsOf: (benchmarkId: string) => BenchmarkItem[];
+  /** The id of a model that answers chats. Throws not_found. */
+  findModel: (ownerId: string, model: string) => string;
+  hasUpstream: (name: string) => boolean;
+  /** For each item, the expected answers of other items, which its own answer must not name. */
+  competitorsOf: (items: readonly BenchmarkItem[]) => string[][];
+}
+
+export function recipeOf({ recipes }: Lookups, name: string): Recipe {
+  const recipe = recipes.get(name);
+  if (recipe !== undefined) return recipe;
+  throw invalid(["body", "workflow_id"], `is none of ${[...recipes.keys()].join(", ")}`, "enum_error");
+}
+
+export async function alignableBase(parts: Lookups, name: string, caller: Caller): Promise<AlignableBase> {
+  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(name)?.[1];
+  if (scheme !== undefined && scheme !== "hf")
+    throw new Failure(
+      "base_model_unsupported",
+      `A base model is an id, a name or an hf:// name; no ${scheme}:// is read`,
+    );
+  const base = scheme === "hf" ? await parts.hubBase(name, caller) : parts.findBase(name);
+  if (base === null) throw new Failure("not_found", "Base model not found");
+  if (base.can_be_aligned === 0)
+    throw new Failure("base_model_unsupported", `The base model does not support alignment: ${base.reason}`);
+  return base;
+}
+
+/** Compares documents by sha256, in any order. */
+export function sameDocuments(row: AlignmentRow, sha256s: readonly string[]): boolean {
+  const theirs = JSON.parse(row.document_sha256s_json) as string[];
+  return JSON.stringify(theirs.toSorted()) === JSON.stringify(sha256s.toSorted());
+}
+
+/** The request's benchmark, or null if it names none. Throws not_found unless it is the caller's. */
+export function benchmarkOf(
+  { findBenchmark }: Lookups,
+  { userId }: Caller,
+  body: CreateBody,
+): { id: string; sha256: string } | null {
+  if (body.benchmark_id === undefined) return null;
+  const found = findBenchmark(userId, body.benchmark_id);
+  if (found === null) throw new Failure("not_found", "Benchmark not found");
+  return found;
+}
+
+/**
+ * The teacher that the request names, with the caller's key, or null. Throws not_found or a validation failure before
+ * anything is made.
+ */
+export function teacherOf(parts: Lookups, caller: Caller, body: CreateBody): Teacher | null {
+  const { teacher_model: model, teacher_provider: provider = null } = body;
+  if (model === undefined) return null;
+  const key_id = caller.keyId;
+  if (provider === null) return { model: parts.findModel(caller.userId, model), provider, key_id };
+  if (!parts.hasUpstream(provider))
+    throw invalid(["body", "teacher_provider"], "no upstream of this name is configured");
+  return { model, provider, key_id };
+}
+
+export function sameTeacher(kept: string | null, wanted: Teacher | null): boolean {
+  const known = kept === null ? null : (JSON.parse(kept) as Teacher);
+  return known?.model === wanted?.model && known?.provider === wanted?.provider;
+}
+
+/**
+ * The dev split as the run folder gets it. Nothing of the sealed split, not even as a competing answer, may get into
+ * the folder.
+ */
+export function devOf(parts: Lookups, { id: benchmarkId, sha256 }: { id: string; sha256: string }) {
+  const all = parts.itemsOf(benchmarkId);
+  const dev = all.filter((item) => item.split === "dev");
+  const competitors = parts.competitorsOf(dev);
+  const items = dev.map(({ sample_num, instruction, response, aliases, cluster }, index) => ({
+    sample_num,
+    instruction,
+    response,
+    aliases,
+    cluster,
+    competitors: competitors[index]!,
+  }));
+  return { benchmarkId, sha256, items, questions: all.map(({ instruction }) => instruction) };
+}
