@@ -83,6 +83,18 @@ const urls = (name: string, about: string): Setting<string[]> => ({
   },
 });
 
+/** Public keys of ed25519, in the form that `plumbline bundle key` prints. */
+const publicKeys = (name: string, about: string): Setting<string[]> => ({
+  ...list(name, "", about),
+  parse: (value) => {
+    const found = list(name, "", about).parse(value);
+    for (const [at, one] of found.entries())
+      if (!/^ed25519:[A-Za-z0-9_-]{43}$/.test(one))
+        throw new Error(`number ${at + 1} is not ed25519: and 43 characters`);
+    return found;
+  },
+});
+
 /** An absolute path on this machine, or empty. */
 const absolute = (name: string, about: string): Setting<string> => ({
   ...text(name, "", about),
@@ -237,6 +249,10 @@ export const settings = {
   hubMirror: url(
     "PLUMBLINE_HUB_MIRROR",
     "Base URL of a mirror of the model hub, where hf:// names are fetched; empty: nothing is fetched.",
+  ),
+  bundleKeys: publicKeys(
+    "PLUMBLINE_BUNDLE_KEYS",
+    "Public keys whose bundles may be applied, by comma; empty: none. They belong here, where the service's user cannot write.",
   ),
   upstreams: pairs(
     "PLUMBLINE_UPSTREAMS",
@@ -415,6 +431,8 @@ export const places = (data: string) => ({
   /** What a release's executable unpacks: one folder a version. */
   runtime: join(data, "runtime"),
   uploads: join(data, "uploads"),
+  /** Models of a bundle that is being applied. */
+  bundle: join(data, "bundle"),
   /** Exists while a restore into the folder is under way. */
   restoring: join(data, "restoring.json"),
   /** Exists while the database may be of either version of an upgrade; held by the process that upgrades. */

@@ -8,6 +8,7 @@ import { type Config, installation, places } from "../base/config.ts";
 import { freeBytes, isErrno } from "../base/files.ts";
 import { tryLock } from "../base/lock.ts";
 import { createLog } from "../base/log.ts";
+import { isLibcEnough, leastGlibc, machineHere } from "../base/machine.ts";
 import { findGpus } from "./gpu.ts";
 import { lackingIn, leftoversIn, openToOthers, whileNobodyServes } from "./mend.ts";
 import { bytesText } from "./output.ts";
@@ -62,15 +63,11 @@ function checkNode(): Check {
   );
 }
 
-/** The inference engine is built against glibc 2.34. */
 function checkGlibc(): Check {
-  // Skip looking up network names and addresses, which can take seconds.
-  if (process.report) Object.assign(process.report, { excludeNetwork: true });
-  const report = process.report?.getReport() as unknown as { header: { glibcVersionRuntime?: string } } | undefined;
-  const version = report?.header.glibcVersionRuntime;
-  const [major = 0, minor = 0] = (version ?? "").split(".").map(Number);
-  const ok = major > 2 || (major === 2 && minor >= 34);
-  return verdict("glibc", ok, version ?? "none", "Use a system with glibc 2.34 or newer: Debian 12, Ubuntu 22.04.");
+  const { libc, libc_version: version } = machineHere();
+  const ok = libc === "glibc" && isLibcEnough(version, leastGlibc);
+  const hint = `Use a system with glibc ${leastGlibc} or newer: Debian 12, Ubuntu 22.04.`;
+  return verdict("glibc", ok, version || "none", hint);
 }
 
 /** `noGpu`: why the trainer cannot use a GPU; null if it can, or if it does not answer. */

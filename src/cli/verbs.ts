@@ -31,6 +31,7 @@ const verbs: Record<string, () => Promise<Verb>> = {
   backup: () => import("./backup.ts"),
   restore: () => import("./restore.ts"),
   verify: () => import("./verify.ts"),
+  bundle: () => import("./bundle.ts"),
   support: () => import("./support.ts"),
   install: () => import("./install.ts"),
   upgrade: () => import("./upgrade.ts"),
