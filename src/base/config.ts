@@ -348,6 +348,13 @@ export const executableName = "PLUMBLINE_EXECUTABLE";
 /** A release's executable, which says so when it hands over to what it has unpacked; null where a tree runs. */
 export const ownExecutable = (): string | null => process.env[executableName] ?? null;
 
+/** What a user types to run this program. */
+export const ownCommand = ownExecutable() === null ? "bin/plumbline" : "plumbline";
+
+/** What brings a part of the installation that is missing. */
+export const ownRepair =
+  ownExecutable() === null ? "Run ./install.sh" : "Start plumbline again, which writes anew what it had unpacked";
+
 /** Reads and checks the settings. Throws config_invalid, which names every bad one and every unknown PLUMBLINE_ name. */
 export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
   const problems: string[] = [];

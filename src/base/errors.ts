@@ -204,7 +204,11 @@ export const failures = {
   ),
   engine_busy: row(503, "All seats and the queue are full", "Try again after Retry-After.", true),
   prompt_too_long: row(422, "The prompt does not fit the context", "Shorten it, or raise PLUMBLINE_SEAT_CONTEXT."),
-  engine_unusable: row(500, "The inference library does not run here", "Run ./install.sh, then `plumbline doctor`."),
+  engine_unusable: row(
+    500,
+    "The inference library does not run here",
+    "`plumbline doctor` says what is lacking; in a source tree run ./install.sh first.",
+  ),
   inference_failed: row(
     500,
     "The model failed while it answered",
@@ -249,7 +253,11 @@ export const failures = {
     "The adapter does not serve as it was trained",
     "The report has the figures; please report a bug.",
   ),
-  trainer_missing: row(500, "The trainer is not built", "Run ./install.sh."),
+  trainer_missing: row(
+    500,
+    "The trainer is missing",
+    "In a source tree ./install.sh builds it; a release writes it anew when plumbline is started again.",
+  ),
   trainer_died: row(500, "The trainer ended", "The message has its last words."),
   trainer_error: row(500, "The trainer refused a request", "The message has its code and hint."),
   not_ready: row(503, "Not every deployed model serves yet", "Wait, or read the models' errors.", true),
@@ -348,7 +356,11 @@ export const failures = {
     "`npm run release` makes one; run `bundle create` of that file.",
   ),
   folder_not_empty: row(400, "The folder is not empty", "Name one that is empty, or that is not there yet."),
-  config_invalid: row(500, "A setting is not valid", "config/plumbline.env lists every setting with its default."),
+  config_invalid: row(
+    500,
+    "A setting is not valid",
+    "The end of `plumbline --help` names the file that lists every setting with its default.",
+  ),
   schema_too_new: row(500, "The database is of a newer plumbline", "Install that version, or restore a backup."),
   usage: row(400, "The command line is not understood", "Add --help to see what the verb takes."),
   interrupted: row(500, "Stopped before the end", "Start it again when it suits."),
@@ -378,7 +390,6 @@ export const failures = {
   work_failed: row(500, "The work ended without what was asked for", "The message says why; so does its record."),
   api_refused: row(500, "The appliance refused a request", "The message has its answer."),
   demo_failed: row(500, "The demo did not reach its end", "Run it again with --dir FOLDER --keep, and look inside."),
-  node_unsupported: row(500, "The system's Node is used instead of the bundled one", "Start through bin/plumbline."),
 } satisfies Record<string, Row>;
 
 export type FailureCode = keyof typeof failures;

@@ -4,7 +4,7 @@ import { access, constants, open, stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
-import { type Config, installation, places } from "../base/config.ts";
+import { type Config, installation, ownCommand, ownExecutable, ownRepair, places } from "../base/config.ts";
 import { freeBytes, isErrno } from "../base/files.ts";
 import { tryLock } from "../base/lock.ts";
 import { createLog } from "../base/log.ts";
@@ -59,7 +59,7 @@ function checkNode(): Check {
     "node",
     /^v24\./.test(process.version),
     found,
-    "Start through bin/plumbline; run ./install.sh if it says so.",
+    `Start it through ${ownCommand}, which takes its own Node. ${ownRepair} if it is missing.`,
   );
 }
 
@@ -73,7 +73,7 @@ function checkGlibc(): Check {
 /** `noGpu`: why the trainer cannot use a GPU; null if it can, or if it does not answer. */
 async function checkTrainer(config: Config): Promise<{ check: Check; noGpu: string | null }> {
   const { startTrainer } = await import("../engine/trainer-process.ts");
-  const hint = "Run ./install.sh; it builds the trainer.";
+  const hint = `${ownRepair}.`;
   try {
     await access(config.trainer, constants.X_OK);
   } catch {
@@ -102,7 +102,10 @@ export async function checkDecodeThread(at?: string): Promise<Check> {
 }
 
 async function checkModel(config: Config): Promise<Check> {
-  const hint = "Run ./install.sh, or import another with `plumbline model import FILE`.";
+  const hint =
+    ownExecutable() === null
+      ? "Run ./install.sh, or import a model with `bin/plumbline model import FILE`."
+      : "Import a model with `plumbline model import FILE`, apply a bundle that has one, or take the release that ends in -full.";
   try {
     const file = await open(config.starterModel, "r");
     try {

@@ -56,7 +56,10 @@ export async function createProgram(asked?: string): Promise<Command> {
     .exitOverride()
     .configureOutput({ outputError: () => {} })
     .showHelpAfterError(false)
-    .addHelpText("afterAll", `\n${exitHelp}\n\nSettings: config/plumbline.env lists every one with its default.`);
+    .addHelpText(
+      "afterAll",
+      `\n${exitHelp}\n\nSettings: ${join(installation, "config/plumbline.env")} lists every one with its default.`,
+    );
   const load = asked !== undefined && Object.hasOwn(verbs, asked) ? [verbs[asked]!] : Object.values(verbs);
   for (const one of load) (await one()).register(program);
   return program;
@@ -76,6 +79,7 @@ export async function runCommandLine(words: string[]): Promise<void> {
 
 function usageMessage(error: CommanderError): string {
   if (error.code === "commander.help") return "A verb is missing";
-  const message = error.message.replace(/^error: /, "");
+  // Hint and message are joined by a full stop.
+  const message = error.message.replace(/^error: /, "").replace(/\.$/, "");
   return message.charAt(0).toUpperCase() + message.slice(1);
 }

@@ -3,13 +3,13 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import { places } from "../../src/base/config.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
 import { startProcess } from "../../src/base/processes.ts";
 import { verifyData } from "../../src/domain/backups/index.ts";
 import { launcher } from "../cli/plumbline.ts";
 import { type Applied, answerOf, makeBundle, modelsOf, names } from "../helpers/bundle.ts";
+import { killedAfter } from "./killed.ts";
 
 test("killed at any moment, the same command goes on: every model once, the program whole", async (context) => {
   const { folder, data, out, settings, apply, run } = await makeBundle(context);
@@ -18,22 +18,15 @@ test("killed at any moment, the same command goes on: every model once, the prog
   let ms = 9000;
   let killed = 0;
   for (const share of [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95]) {
-    const startedMs = performance.now();
     const child = startProcess(launcher, apply("--prefix", join(folder, "none"), "--json"), {
       env: settings,
       cwd: out,
     });
-    child.stdout.resume();
-    child.stderr.resume();
-    const ended = child.ended.then(({ code }) => code);
-    const code = await Promise.race([ended, delay(share * ms, "late" as const)]);
-    if (code === "late") {
-      child.kill("SIGKILL");
-      await ended;
-      killed++;
-    } else {
-      assert.equal(code, 0);
-      ms = performance.now() - startedMs;
+    const done = await killedAfter(child, share * ms);
+    if (done === null) killed++;
+    else {
+      assert.equal(done.code, 0);
+      ms = done.ms;
     }
     if (existsSync(program)) assert.equal(await sha256OfFile(program), whole);
     if (existsSync(places(data).database)) assert.deepEqual((await verifyData(data, () => {})).problems, []);
