@@ -12,6 +12,7 @@ import { createMetrics } from "./base/metrics.ts";
 import { startNode } from "./base/processes.ts";
 import { type Clock, sleep, systemClock } from "./base/time.ts";
 import { openTraces } from "./base/traces.ts";
+import { openTrial } from "./base/trial.ts";
 import { trainerVersion, versionsInstalled } from "./base/versions.ts";
 import type { Caller, Reply } from "./contract/endpoint.ts";
 import { type Contract, contract, interfaceVersion } from "./contract/index.ts";
@@ -119,6 +120,7 @@ async function furnish(parts: HouseParts): Promise<House> {
   const store = openStore(at.database, { onIoError: onFatal });
   const ballast = createBallast({ path: at.ballast, bytes: ballastBytes, freeDisk: config.freeDisk, log });
   const queue = createQueue({ store, clock, log });
+  const trial = openTrial(config.data);
   const traces = await openTraces(config.traces, { version: installed.version, log });
   const metrics = createMetrics({ ...installed, database: at.database, freeDisk: config.freeDisk });
   const gpu = createGpu({ memoryBytes: config.memory, gpuBytes: config.gpuMemory, threads: config.threads });
@@ -388,7 +390,10 @@ async function furnish(parts: HouseParts): Promise<House> {
     onFeedback: captures.consider,
     baseUrl: () => url,
   });
-  const degraded = (): string[] => (ballast.isLow() ? ["The disk is nearly full: new work is refused"] : []);
+  const degraded = (): string[] => [
+    ...(ballast.isLow() ? ["The disk is nearly full: new work is refused"] : []),
+    ...(trial.isOn() ? ["An upgrade is not finished: writes are refused"] : []),
+  ];
   const system = createSystem({
     version: installed.version,
     clock,
@@ -432,6 +437,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     log,
     authenticate: access.authenticate,
     admit: access.admit,
+    checkWritable: trial.checkWritable,
     count: metrics.request,
     traces,
     pages: {
@@ -491,7 +497,7 @@ async function furnish(parts: HouseParts): Promise<House> {
       alignments.recover();
       host = hostFor(config, access.anyKey(), log);
       url = urlOf(await server.listen(config.port, host));
-      door = await serveAdmin(at.adminSocket, verbs, log);
+      door = await serveAdmin(at.adminSocket, verbs, log, trial.checkWritable);
       webhooks.start();
       settling = settle().catch((error) => log("error", "start.unfinished", { error }));
       log("info", "listening", { url, version: installed.version });
@@ -504,7 +510,10 @@ async function furnish(parts: HouseParts): Promise<House> {
       return token === null ? null : `${url}/first-key#${token}`;
     },
 
-    admin: async (verb, args) => verbOf(verbs, verb)(args),
+    async admin(verb, args) {
+      trial.checkWritable();
+      return verbOf(verbs, verb)(args);
+    },
 
     async close() {
       await door?.close();

@@ -297,6 +297,12 @@ export const failures = {
     "An upgrade was cut off",
     "Finish it with `plumbline upgrade --resume`, or put the old version back with `plumbline upgrade --undo`.",
   ),
+  upgrade_on_trial: row(
+    503,
+    "An upgrade is trying this version out, and nothing is written meanwhile",
+    "Send it again after Retry-After. If it stays so, the upgrade was cut off: `plumbline upgrade --resume` or `--undo`.",
+    true,
+  ),
   upgrade_locked: row(409, "Another upgrade is under way", "Wait for its end.", true),
   backup_locked: row(409, "Another backup or restore uses this folder", "Wait for its end.", true),
   backup_invalid: row(422, "It is no sound backup", "`plumbline verify` names what does not fit; use another one."),

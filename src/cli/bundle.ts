@@ -79,7 +79,7 @@ Nothing is changed before all of it is checked: the signature, the date, what ma
 program appear whole or not at all. Killed on the way, the same command goes on, and passes over what is done.
 
 Run by root where plumbline is installed, it takes the settings of the service, and models are imported as the service's user.
-Otherwise it works on PLUMBLINE_DATA. A newer program is not installed: the answer says the command that does it.`,
+Otherwise it works on PLUMBLINE_DATA. A newer program is not started: the answer says what to do for that.`,
     );
   answers<ApplyOptions>(apply, async ({ trust, program, prefix, dryRun = false }, path = "") => {
     const { applyBundle } = await import("./bundle/apply.ts");

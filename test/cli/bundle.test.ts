@@ -35,7 +35,7 @@ test("applied, a bundle's models are there and its program lies ready; applied a
     [done.models.map(({ outcome }) => outcome), done.program],
     [["imported", "imported"], { version: "9.9.9", outcome: "written", path: program }],
   );
-  assert.match(done.next[0]!, new RegExp(`plumbline upgrade ${program}$`));
+  assert.match(done.next[0]!, new RegExp(`^Version 9\\.9\\.9 is ${program}: stop plumbline`));
   assert.equal(await sha256OfFile(program), await sha256OfFile(join(folder, "executable-9.9.9")));
   assert.equal(statSync(program).mode & 0o777, 0o755);
   assert.deepEqual(await modelsOf(settings), names);
@@ -135,6 +135,7 @@ test("root applies it to the installed service, as the service's user", {
   const words = apply("--prefix", it.at.prefix, "--json");
   const done = answerOf<Applied>(await finish(startProcess(it.at.program, words, { cwd: out }), limits));
   assert.deepEqual([done.models.map(({ outcome }) => outcome), done.program.outcome], [["imported"], "written"]);
+  assert.match(done.next[0]!, /^Version 9\.9\.9 replaces 1\.0\.0 by: plumbline upgrade \//);
   assert.equal(existsSync(`${it.data}.bundle`), false);
   const listed = await it.run("model", "ls", "--json");
   assert.match(listed.stdout, /tiny-cross-encoder/);

@@ -113,9 +113,15 @@ describe("a bundle", () => {
         ],
       );
       const [program] = manifest.files;
+      // Left by a process that is gone, by one that runs, and of another file.
+      const left = [999_999_999, process.ppid].map((owner) => at(`.tmp-${owner}-abc-program`));
+      left.push(at(".tmp-999999999-abc-other"));
+      for (const path of left) writeFileSync(path, "");
       await extractFile(bundle, program!, at("program"), 0o755);
       assert.equal(await sha256OfFile(at("program")), await sha256OfFile("/bin/true"));
       assert.equal(statSync(at("program")).mode & 0o777, 0o755);
+      assert.deepEqual(left.map(existsSync), [false, true, true]);
+      for (const path of left) rmSync(path, { force: true });
       const [adapter, folder] = manifest.models as [string, string];
       assert.equal(
         await sha256OfFile(await extractModel(bundle, adapter, at("out"))),

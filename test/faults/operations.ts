@@ -2,7 +2,7 @@
 // --moments 40 --seed 1. What was cut off is done again or undone, and after each moment everything acknowledged is there.
 // A seed has the same moments each time; each is a row of RESULTS.md.
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -10,6 +10,7 @@ import { parseArgs } from "node:util";
 import Database from "better-sqlite3";
 import { places } from "../../src/base/config.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
+import type { Journal } from "../../src/cli/installation/journal.ts";
 import { Installed, makeVersion } from "../helpers/installed.ts";
 import { resultsOf, rowsBySeed, writeSection } from "../helpers/results.ts";
 import { filesIn, makeRelease, unpackHere, unpackInProcess } from "../launcher/small-release.ts";
@@ -84,13 +85,19 @@ const tookMs = new Map([
   ["upgrade", 25_000],
 ]);
 const momentOf = (kind: string): number => random() * tookMs.get(kind)!;
+let kills = 0;
 let late = 0;
 const ended = (kind: string, done: { ms: number } | null): void => {
-  if (done === null) return;
+  if (done === null) {
+    kills++;
+    return;
+  }
   tookMs.set(kind, done.ms);
   late++;
 };
 
+/** How many upgrades were killed when they had reached which step. */
+const upgradesCut = new Map<string, number>();
 const release = makeRelease(folder, 60);
 
 const kinds: Record<string, () => Promise<void>> = {
@@ -139,6 +146,10 @@ const kinds: Record<string, () => Promise<void>> = {
     ended("upgrade", done);
     if (done !== null) assert.equal(done.code, failsToStart ? exitCodes.failure.code : exitCodes.ok.code);
     const wasCut = existsSync(it.at.journal);
+    if (done === null) {
+      const step = wasCut ? (JSON.parse(readFileSync(it.at.journal, "utf8")) as Journal).reached : "before or after";
+      upgradesCut.set(step, (upgradesCut.get(step) ?? 0) + 1);
+    }
     const way = random() < 0.5 ? "--resume" : "--undo";
     if (wasCut) {
       const { code, stderr } = await it.upgrade(way);
@@ -163,7 +174,8 @@ await it.begin(makeVersion(folder, version), version);
 acknowledged.push("first.md");
 try {
   const names = Object.keys(kinds);
-  for (let n = 1; n <= moments && broken.length === 0; n++) {
+  // What ended before it could be killed is checked, too, and does not count.
+  for (let n = 1; kills < moments && broken.length === 0; n++) {
     const kind = names[(n - 1) % names.length]!;
     const load = uploading();
     try {
@@ -178,7 +190,7 @@ try {
     }
     done.set(kind, (done.get(kind) ?? 0) + 1);
     console.log(
-      `${n} of ${moments}, ${kind}: ${acknowledged.length} acknowledged, ${late} ended first, ${minutes()} min`,
+      `${kills} of ${moments}, ${kind}: ${acknowledged.length} acknowledged, ${late} ended first, ${minutes()} min`,
     );
   }
 } finally {
@@ -194,16 +206,10 @@ function minutes(): string {
 }
 
 function sectionOf(old: string): string {
-  const times = [...done.values()].reduce((sum, one) => sum + one, 0);
-  const what = [...done].map(([name, count]) => `${count} ${name}`).join(", ");
-  const cells = [
-    times - late,
-    late,
-    what,
-    acknowledged.length,
-    broken.length === 0 ? "none" : broken.join("; "),
-    minutes(),
-  ];
+  const counted = (counts: Map<string, number>): string =>
+    [...counts].map(([name, count]) => `${count} ${name}`).join(", ");
+  const what = `${counted(done)} (reached when killed: ${counted(upgradesCut)})`;
+  const cells = [kills, late, what, acknowledged.length, broken.length === 0 ? "none" : broken.join("; "), minutes()];
   return `## kill -9 in unpacking, backup, restore and upgrade
 
 \`npm run test:operations -- --moments N --seed S\`, a row a seed. Documents are uploaded all the while. What was cut off is begun again, resumed or undone; after each

@@ -81,10 +81,7 @@ async function applyChecked(
     await extractFile(bundle, file, program.path!, 0o755);
     program.outcome = "written";
   }
-  const next =
-    program.path === null || order.dryRun
-      ? []
-      : [`Version ${program.version} replaces ${site.version} by: plumbline upgrade ${program.path}`];
+  const next = program.path === null || order.dryRun ? [] : [site.replacing(program.version, program.path)];
   return {
     json: {
       ...{ path, key, dry_run: order.dryRun, created_at: manifest.created_at, not_after: manifest.not_after },

@@ -31,6 +31,8 @@ export interface Site {
   makeStaging(): Promise<void>;
   models(): Promise<BaseRecord[]>;
   importModel(path: string, sha256: string): Promise<BaseRecord>;
+  /** What to do so that the program at `path` takes the place of the version in use, in words. */
+  replacing(version: string, path: string): string;
 }
 
 /** A model of many gigabytes on a slow disk is copied, hashed and loaded once. */
@@ -43,16 +45,18 @@ export async function findSite(at: Layout): Promise<Site> {
 }
 
 async function ownSite(config: Config): Promise<Site> {
+  const { version: own } = await versionsInstalled();
   const admin = async (verb: string, args: unknown = {}): Promise<unknown> => {
     const { callAdmin } = await import("../../main.ts");
     return callAdmin(config, createLog("warn"), verb, args);
   };
   return {
-    ...{ pinned: config.bundleKeys, data: config.data, version: (await versionsInstalled()).version },
+    ...{ pinned: config.bundleKeys, data: config.data, version: own },
     staging: places(config.data).bundle,
     makeStaging: async () => void (await makeFolder(places(config.data).bundle)),
     models: async () => (await admin("model.list")) as BaseRecord[],
     importModel: async (path, sha256) => (await admin("model.import", { path, sha256, mode: "copy" })) as BaseRecord,
+    replacing: (version, path) => `Version ${version} is ${path}: stop plumbline, and start that in place of ${own}`,
   };
 }
 
@@ -76,6 +80,7 @@ async function serviceSite(installed: Installation, at: Layout): Promise<Site> {
     },
     models: async () => ((await run("model", "ls")) as { base_models: BaseRecord[] }).base_models,
     importModel: async (path, sha256) => (await run("model", "import", path, "--sha256", sha256)) as BaseRecord,
+    replacing: (newer, path) => `Version ${newer} replaces ${version} by: plumbline upgrade ${path}`,
   };
 }
 

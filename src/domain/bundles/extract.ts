@@ -1,10 +1,10 @@
 // Writes files of a bundle to disk, each under another name until it is whole and checked once more: the bundle may have changed
 // since it was opened.
-import { chmod, mkdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { chmod, mkdir, readdir, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { Damaged, writeParts } from "../../base/content.ts";
 import { Failure } from "../../base/errors.ts";
-import { isErrno, sha256OfFile, syncFolder } from "../../base/files.ts";
+import { isErrno, isTemporary, ownerOfTemporary, sha256OfFile, syncFolder } from "../../base/files.ts";
 import { type BundledFile, filesOf } from "./manifest.ts";
 import type { Bundle } from "./open.ts";
 
@@ -13,6 +13,7 @@ import type { Bundle } from "./open.ts";
  * bundle_no_space.
  */
 export async function extractFile(bundle: Bundle, file: BundledFile, place: string, mode: number): Promise<void> {
+  await removeCutOff(place);
   if ((await hashAt(place)) !== file.sha256)
     await writeParts(bundle.read(file), file.sha256, place, () => place).catch((error) => {
       if (error instanceof Damaged)
@@ -22,6 +23,24 @@ export async function extractFile(bundle: Bundle, file: BundledFile, place: stri
     });
   await chmod(place, mode);
   await syncFolder(dirname(place));
+}
+
+/** Removes copies that processes left which were killed while they wrote to the same place. */
+async function removeCutOff(place: string): Promise<void> {
+  const folder = dirname(place);
+  for (const name of await readdir(folder)) {
+    if (!isTemporary(name) || !name.endsWith(`-${basename(place)}`)) continue;
+    if (!isRunning(ownerOfTemporary(name))) await rm(join(folder, name), { force: true });
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // A process of another user.
+    return isErrno(error, "EPERM");
+  }
 }
 
 const hashAt = (path: string): Promise<string | null> =>
