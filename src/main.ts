@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Config, environmentOf, installation, places } from "./base/config.ts";
+import { type Config, environmentOf, installation, isLeftAlone, places } from "./base/config.ts";
 import { Failure } from "./base/errors.ts";
 import { makeFolder, sha256 } from "./base/files.ts";
 import { randomWord } from "./base/ids.ts";
@@ -551,6 +551,10 @@ async function enter(config: Config): Promise<Lock> {
   for (const folder of [config.data, at.models, at.runs, at.uploads]) await makeFolder(folder);
   const lock = tryLock(at.lock);
   if (!lock) throw new Failure("data_locked", `Another plumbline uses ${config.data}`);
+  if (isLeftAlone()) {
+    lock.release();
+    throw new Failure("upgrade_unfinished", "The upgrade that has started this version was cut off");
+  }
   if (existsSync(at.restoring)) {
     lock.release();
     throw new Failure("restore_unfinished");

@@ -348,6 +348,18 @@ export const executableName = "PLUMBLINE_EXECUTABLE";
 /** A release's executable, which says so when it hands over to what it has unpacked; null where a tree runs. */
 export const ownExecutable = (): string | null => process.env[executableName] ?? null;
 
+/** Without the prefix of settings, so that a version that does not know it starts all the same. */
+export const starterName = "_PLUMBLINE_STARTED_BY";
+
+/**
+ * Whether the process has ended that has started this one and was to decide about it. It says its id in the environment; a process
+ * whose parent has ended gets another parent.
+ */
+export function isLeftAlone(): boolean {
+  const starter = process.env[starterName];
+  return starter !== undefined && Number(starter) !== process.ppid;
+}
+
 /** What a user types to run this program. */
 export const ownCommand = ownExecutable() === null ? "bin/plumbline" : "plumbline";
 
