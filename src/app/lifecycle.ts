@@ -3,6 +3,7 @@ import { type Config, places } from "../base/config.ts";
 import type { Lock } from "../base/lock.ts";
 import type { Log } from "../base/log.ts";
 import type { Traces } from "../base/traces.ts";
+import type { Trial } from "../base/trial.ts";
 import type { Verbs } from "../contract/admin.ts";
 import type { Access } from "../domain/access/index.ts";
 import type { AlignmentsRoom } from "../domain/alignments/room.ts";
@@ -38,6 +39,7 @@ export interface Built {
   store: Store;
   ballast: Ballast;
   traces: Traces;
+  trial: Trial;
   queue: Queue;
   runner: Runner;
   workers: Workers;
@@ -79,7 +81,7 @@ export async function createLifecycle(built: Built): Promise<House> {
       queue.recover();
       built.alignments.recover();
       const url = await address.listen(server, access.anyKey());
-      admin = await serveAdmin(places(config.data).adminSocket, verbs, log);
+      admin = await serveAdmin(places(config.data).adminSocket, verbs, log, built.trial.checkWritable);
       built.webhooks.start();
       settling = settle().catch((error) => log("error", "start.unfinished", { error }));
       log("info", "listening", { url, version: built.version });
@@ -92,7 +94,10 @@ export async function createLifecycle(built: Built): Promise<House> {
       return token === null ? null : `${address.url()}/first-key#${token}`;
     },
 
-    admin: async (verb, args) => verbOf(verbs, verb)(args),
+    async admin(verb, args) {
+      built.trial.checkWritable();
+      return verbOf(verbs, verb)(args);
+    },
 
     async close() {
       try {

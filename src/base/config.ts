@@ -83,6 +83,18 @@ const urls = (name: string, about: string): Setting<string[]> => ({
   },
 });
 
+/** Public keys of ed25519, in the form that `plumbline bundle key` prints. */
+const publicKeys = (name: string, about: string): Setting<string[]> => ({
+  ...list(name, "", about),
+  parse: (value) => {
+    const found = list(name, "", about).parse(value);
+    for (const [at, one] of found.entries())
+      if (!/^ed25519:[A-Za-z0-9_-]{43}$/.test(one))
+        throw new Error(`number ${at + 1} is not ed25519: and 43 characters`);
+    return found;
+  },
+});
+
 /** An absolute path on this machine, or empty. */
 const absolute = (name: string, about: string): Setting<string> => ({
   ...text(name, "", about),
@@ -238,6 +250,10 @@ export const settings = {
     "PLUMBLINE_HUB_MIRROR",
     "Base URL of a mirror of the model hub, where hf:// names are fetched; empty: nothing is fetched.",
   ),
+  bundleKeys: publicKeys(
+    "PLUMBLINE_BUNDLE_KEYS",
+    "Public keys whose bundles may be applied, by comma; empty: none. They belong here, where the service's user cannot write.",
+  ),
   upstreams: pairs(
     "PLUMBLINE_UPSTREAMS",
     "OpenAI-compatible servers that X-Provider may name, as name=https://host/v1 by comma; empty: none, and nothing leaves.",
@@ -332,6 +348,25 @@ export const executableName = "PLUMBLINE_EXECUTABLE";
 /** A release's executable, which says so when it hands over to what it has unpacked; null where a tree runs. */
 export const ownExecutable = (): string | null => process.env[executableName] ?? null;
 
+/** Without the prefix of settings, so that a version that does not know it starts all the same. */
+export const starterName = "_PLUMBLINE_STARTED_BY";
+
+/**
+ * Whether the process has ended that has started this one and was to decide about it. It says its id in the environment; a process
+ * whose parent has ended gets another parent.
+ */
+export function isLeftAlone(): boolean {
+  const starter = process.env[starterName];
+  return starter !== undefined && Number(starter) !== process.ppid;
+}
+
+/** What a user types to run this program. */
+export const ownCommand = ownExecutable() === null ? "bin/plumbline" : "plumbline";
+
+/** What brings a part of the installation that is missing. */
+export const ownRepair =
+  ownExecutable() === null ? "Run ./install.sh" : "Start plumbline again, which writes anew what it had unpacked";
+
 /** Reads and checks the settings. Throws config_invalid, which names every bad one and every unknown PLUMBLINE_ name. */
 export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
   const problems: string[] = [];
@@ -415,6 +450,8 @@ export const places = (data: string) => ({
   /** What a release's executable unpacks: one folder a version. */
   runtime: join(data, "runtime"),
   uploads: join(data, "uploads"),
+  /** Models of a bundle that is being applied. */
+  bundle: join(data, "bundle"),
   /** Exists while a restore into the folder is under way. */
   restoring: join(data, "restoring.json"),
   /** Exists while the database may be of either version of an upgrade; held by the process that upgrades. */

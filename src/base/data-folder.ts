@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Config, places } from "./config.ts";
+import { type Config, isLeftAlone, places } from "./config.ts";
 import { Failure } from "./errors.ts";
 import { makeFolder } from "./files.ts";
 import { type Lock, tryLock } from "./lock.ts";
@@ -16,6 +16,10 @@ export async function takeDataFolder(config: Pick<Config, "data">): Promise<Lock
   for (const folder of [config.data, at.models, at.runs, at.uploads]) await makeFolder(folder);
   const lock = tryLock(at.lock);
   if (!lock) throw new Failure("data_locked", `Another plumbline uses ${config.data}`);
+  if (isLeftAlone()) {
+    lock.release();
+    throw new Failure("upgrade_unfinished", "The upgrade that has started this version was cut off");
+  }
   if (existsSync(at.restoring)) {
     lock.release();
     throw new Failure("restore_unfinished");

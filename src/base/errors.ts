@@ -204,7 +204,11 @@ export const failures = {
   ),
   engine_busy: row(503, "All seats and the queue are full", "Try again after Retry-After.", true),
   prompt_too_long: row(422, "The prompt does not fit the context", "Shorten it, or raise PLUMBLINE_SEAT_CONTEXT."),
-  engine_unusable: row(500, "The inference library does not run here", "Run ./install.sh, then `plumbline doctor`."),
+  engine_unusable: row(
+    500,
+    "The inference library does not run here",
+    "`plumbline doctor` says what is lacking; in a source tree run ./install.sh first.",
+  ),
   inference_failed: row(
     500,
     "The model failed while it answered",
@@ -249,7 +253,11 @@ export const failures = {
     "The adapter does not serve as it was trained",
     "The report has the figures; please report a bug.",
   ),
-  trainer_missing: row(500, "The trainer is not built", "Run ./install.sh."),
+  trainer_missing: row(
+    500,
+    "The trainer is missing",
+    "In a source tree ./install.sh builds it; a release writes it anew when plumbline is started again.",
+  ),
   trainer_died: row(500, "The trainer ended", "The message has its last words."),
   trainer_error: row(500, "The trainer refused a request", "The message has its code and hint."),
   not_ready: row(503, "Not every deployed model serves yet", "Wait, or read the models' errors.", true),
@@ -289,6 +297,12 @@ export const failures = {
     "An upgrade was cut off",
     "Finish it with `plumbline upgrade --resume`, or put the old version back with `plumbline upgrade --undo`.",
   ),
+  upgrade_on_trial: row(
+    503,
+    "An upgrade is trying this version out, and nothing is written meanwhile",
+    "Send it again after Retry-After. If it stays so, the upgrade was cut off: `plumbline upgrade --resume` or `--undo`.",
+    true,
+  ),
   upgrade_locked: row(409, "Another upgrade is under way", "Wait for its end.", true),
   backup_locked: row(409, "Another backup or restore uses this folder", "Wait for its end.", true),
   backup_invalid: row(422, "It is no sound backup", "`plumbline verify` names what does not fit; use another one."),
@@ -303,8 +317,56 @@ export const failures = {
     "Free some, and run it again: what was copied into a folder already is not copied again.",
     true,
   ),
+  bundle_invalid: row(
+    422,
+    "It is no bundle of plumbline",
+    "Name the file that `plumbline bundle create` made; if it is that file, copy it here again.",
+  ),
+  bundle_truncated: row(422, "The bundle is cut off", "Copy it here again, to the end."),
+  bundle_altered: row(
+    422,
+    "The bundle was altered",
+    "Nothing of it was used. Copy it here again; if that does not help, ask whoever made it for its SHA-256.",
+  ),
+  bundle_expired: row(
+    422,
+    "The bundle has expired",
+    "Ask for a new one. If the clock of this machine is wrong, set it.",
+  ),
+  bundle_not_yet_valid: row(
+    422,
+    "The bundle was made later than now",
+    "Set the clock of this machine: by a wrong one nobody can tell whether a bundle has expired.",
+  ),
+  bundle_other_machine: row(422, "The bundle is for another machine", "Ask for one that is made for this machine."),
+  bundle_key_unpinned: row(
+    422,
+    "The bundle is signed with a key that is not pinned",
+    "Pin a key only if you have it from its holder by another way than with the bundle: in PLUMBLINE_BUNDLE_KEYS, or with --trust.",
+  ),
+  bundle_key_missing: row(
+    400,
+    "No key is pinned that a bundle could be signed with",
+    "Set PLUMBLINE_BUNDLE_KEYS to the public key that `plumbline bundle key` printed for whoever makes your bundles, or give it as --trust.",
+  ),
+  bundle_key_invalid: row(
+    422,
+    "It is no key to sign with",
+    "`plumbline bundle key FILE` makes one; --sign-with takes that file.",
+  ),
+  bundle_no_space: row(507, "There is no room for what is in the bundle", "Free some, and run it again.", true),
+  bundle_locked: row(409, "Another process applies a bundle here", "Wait for its end.", true),
+  not_a_release: row(
+    409,
+    "This is no release, and only a release can be bundled",
+    "`npm run release` makes one; run `bundle create` of that file.",
+  ),
   folder_not_empty: row(400, "The folder is not empty", "Name one that is empty, or that is not there yet."),
-  config_invalid: row(500, "A setting is not valid", "config/plumbline.env lists every setting with its default."),
+  config_invalid: row(
+    500,
+    "A setting is not valid",
+    "The end of `plumbline --help` names the file that lists every setting with its default.",
+  ),
   schema_too_new: row(500, "The database is of a newer plumbline", "Install that version, or restore a backup."),
   usage: row(400, "The command line is not understood", "Add --help to see what the verb takes."),
   interrupted: row(500, "Stopped before the end", "Start it again when it suits."),
@@ -334,7 +396,6 @@ export const failures = {
   work_failed: row(500, "The work ended without what was asked for", "The message says why; so does its record."),
   api_refused: row(500, "The appliance refused a request", "The message has its answer."),
   demo_failed: row(500, "The demo did not reach its end", "Run it again with --dir FOLDER --keep, and look inside."),
-  node_unsupported: row(500, "The system's Node is used instead of the bundled one", "Start through bin/plumbline."),
 } satisfies Record<string, Row>;
 
 export type FailureCode = keyof typeof failures;

@@ -4,10 +4,11 @@ import { access, constants, open, stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
-import { type Config, installation, places } from "../base/config.ts";
+import { type Config, installation, ownCommand, ownExecutable, ownRepair, places } from "../base/config.ts";
 import { freeBytes, isErrno } from "../base/files.ts";
 import { tryLock } from "../base/lock.ts";
 import { createLog } from "../base/log.ts";
+import { isLibcEnough, leastGlibc, machineHere } from "../base/machine.ts";
 import { findGpus } from "./gpu.ts";
 import { lackingIn, leftoversIn, openToOthers, whileNobodyServes } from "./mend.ts";
 import { bytesText } from "./output.ts";
@@ -58,25 +59,21 @@ function checkNode(): Check {
     "node",
     /^v24\./.test(process.version),
     found,
-    "Start through bin/plumbline; run ./install.sh if it says so.",
+    `Start it through ${ownCommand}, which takes its own Node. ${ownRepair} if it is missing.`,
   );
 }
 
-/** The inference engine is built against glibc 2.34. */
 function checkGlibc(): Check {
-  // Skip looking up network names and addresses, which can take seconds.
-  if (process.report) Object.assign(process.report, { excludeNetwork: true });
-  const report = process.report?.getReport() as unknown as { header: { glibcVersionRuntime?: string } } | undefined;
-  const version = report?.header.glibcVersionRuntime;
-  const [major = 0, minor = 0] = (version ?? "").split(".").map(Number);
-  const ok = major > 2 || (major === 2 && minor >= 34);
-  return verdict("glibc", ok, version ?? "none", "Use a system with glibc 2.34 or newer: Debian 12, Ubuntu 22.04.");
+  const { libc, libc_version: version } = machineHere();
+  const ok = libc === "glibc" && isLibcEnough(version, leastGlibc);
+  const hint = `Use a system with glibc ${leastGlibc} or newer: Debian 12, Ubuntu 22.04.`;
+  return verdict("glibc", ok, version || "none", hint);
 }
 
 /** `noGpu`: why the trainer cannot use a GPU; null if it can, or if it does not answer. */
 async function checkTrainer(config: Config): Promise<{ check: Check; noGpu: string | null }> {
   const { startTrainer } = await import("../engine/trainer-process.ts");
-  const hint = "Run ./install.sh; it builds the trainer.";
+  const hint = `${ownRepair}.`;
   try {
     await access(config.trainer, constants.X_OK);
   } catch {
@@ -105,7 +102,10 @@ export async function checkDecodeThread(at?: string): Promise<Check> {
 }
 
 async function checkModel(config: Config): Promise<Check> {
-  const hint = "Run ./install.sh, or import another with `plumbline model import FILE`.";
+  const hint =
+    ownExecutable() === null
+      ? "Run ./install.sh, or import a model with `bin/plumbline model import FILE`."
+      : "Import a model with `plumbline model import FILE`, apply a bundle that has one, or take the release that ends in -full.";
   try {
     const file = await open(config.starterModel, "r");
     try {

@@ -155,7 +155,8 @@ export function eventOf<T extends object>(data: string): T {
   return value;
 }
 
-function unreachable(address: string, error: unknown): Failure {
+/** The failure of a request that nobody answered. */
+export function unreachable(address: string, error: unknown): Failure {
   const { cause } = error as { cause?: { code?: string; message?: string } };
   const why = cause?.code ?? cause?.message ?? (error as Error).message;
   return new Failure("api_unreachable", `No appliance answers at ${address} (${why})`, { cause: error });

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
-import { type Config, environmentOf, readConfig } from "../base/config.ts";
+import { type Config, environmentOf, ownCommand, readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { makeFolder } from "../base/files.ts";
 import { createClient } from "./client.ts";
@@ -84,10 +84,9 @@ async function keepServing(appliance: Appliance, stop: AbortSignal): Promise<voi
 }
 
 function nextStep(folder: string, options: Options): string {
-  const own =
-    "Next: bin/plumbline serve prints a link that makes your key; documents of your own follow as the README says";
+  const own = `Next: ${ownCommand} serve prints a link that makes your key; documents of your own follow as the README says`;
   if (options.dir === undefined && !options.keep) return own;
-  return `Everything is in ${folder}; serve it again with PLUMBLINE_DATA=${join(folder, "data")} bin/plumbline serve\n${own}`;
+  return `Everything is in ${folder}; serve it again with PLUMBLINE_DATA=${join(folder, "data")} ${ownCommand} serve\n${own}`;
 }
 
 /** The user's own settings, except for the data folder and the address. */

@@ -11,7 +11,13 @@ export const exitCodes = {
 
 export type Exit = keyof typeof exitCodes;
 
-const locked: readonly FailureCode[] = ["data_locked", "run_locked", "backup_locked", "upgrade_locked"];
+const locked: readonly FailureCode[] = [
+  "data_locked",
+  "run_locked",
+  "backup_locked",
+  "bundle_locked",
+  "upgrade_locked",
+];
 /** Failures from wrong input whose HTTP status does not say so. */
 const wrongInput: readonly FailureCode[] = ["config_invalid"];
 

@@ -5,7 +5,7 @@ import { createLog } from "../base/log.ts";
 import { scopes } from "../contract/endpoint.ts";
 import type { KeyRecord, NewKey } from "../domain/access/index.ts";
 import { keyFile, refuseSecondKey, saveKey } from "./connection.ts";
-import { whole } from "./options.ts";
+import { timeOf, whole } from "./options.ts";
 import { answers, table } from "./output.ts";
 
 interface CreateOptions {
@@ -91,12 +91,6 @@ function settingsOf(options: CreateOptions): Record<string, unknown> {
     tokens_per_day: limit("--tokens-per-day", options.tokensPerDay),
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-}
-
-/** A number of days from now such as 30d as a time; other text unchanged, since the appliance checks its form. */
-function timeOf(text: string): string {
-  const days = /^(\d{1,5})d$/.exec(text)?.[1];
-  return days === undefined ? text : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
 }
 
 const limit = (option: string, text: string | undefined) => (text === undefined ? undefined : whole(option, text));

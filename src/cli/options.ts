@@ -26,6 +26,12 @@ export const workflowOption = (): Option =>
     .choices(["quick", "standard", "thorough"])
     .default("quick");
 
+/** A number of days from now such as 30d as a time; other text unchanged. */
+export function timeOf(text: string): string {
+  const days = /^(\d{1,5})d$/.exec(text)?.[1];
+  return days === undefined ? text : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
+}
+
 /** Splits at commas, and drops empty parts. */
 export const listOf = (text: string): string[] =>
   text

@@ -2,7 +2,7 @@
 // it.
 import type { Command } from "commander";
 import type { House } from "../app/lifecycle.ts";
-import { type Config, readConfig } from "../base/config.ts";
+import { type Config, ownCommand, readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { isErrno } from "../base/files.ts";
 import { createLog } from "../base/log.ts";
@@ -22,7 +22,7 @@ const goDownMs = 30_000;
 export function register(program: Command): void {
   program
     .command("serve")
-    .description("serve the API until SIGTERM or Ctrl-C; settings are in config/plumbline.env")
+    .description("serve the API until SIGTERM or Ctrl-C")
     .option("--attached", "also end when standard input closes")
     .option("--json", "print the address and what else is known at the start as one JSON line")
     .action(async (options: Options) => {
@@ -92,7 +92,7 @@ async function sayHello(address: string, claim: string | null, config: Config, o
   if (options.json) print(JSON.stringify({ version, address, claim, data: config.data, pid: process.pid }));
   const next =
     claim === null
-      ? `the API is at ${address}/docs; keys come from bin/plumbline key create --user NAME`
+      ? `the API is at ${address}/docs; keys come from ${ownCommand} key create --user NAME`
       : `open ${claim} in a browser on this machine: it makes the first key, and says what comes next`;
   const gpus = await findGpus();
   const gpu =

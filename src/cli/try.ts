@@ -1,5 +1,6 @@
 // plumbline try: runs the demo's steps in the appliance that is being served, where its model stays available.
 import type { Command } from "commander";
+import { ownCommand } from "../base/config.ts";
 import { asks, watched } from "./asks.ts";
 import { drive } from "./demo/drive.ts";
 import { readMaterial } from "./demo/material.ts";
@@ -24,13 +25,13 @@ again within a day.`,
     );
   asks<Options>(command, async (client, { workflow }) => {
     const material = await readMaterial();
-    const report = await watched("bin/plumbline try", (progress, signal) =>
+    const report = await watched(`${ownCommand} try`, (progress, signal) =>
       drive(client, material, workflow, { progress, signal }),
     );
     const next = [
-      `Talk to it:    bin/plumbline chat ${report.model_id}`,
-      `What it cost:  bin/plumbline report ${report.alignment_id}`,
-      `With documents of your own: bin/plumbline document add FILE…, then as the README says`,
+      `Talk to it:    ${ownCommand} chat ${report.model_id}`,
+      `What it cost:  ${ownCommand} report ${report.alignment_id}`,
+      `With documents of your own: ${ownCommand} document add FILE…, then as the README says`,
     ];
     return { json: report, text: `${textOf(report)}\n\n${next.join("\n")}` };
   });

@@ -32,6 +32,7 @@ const verbs: Record<string, () => Promise<Verb>> = {
   backup: () => import("./backup.ts"),
   restore: () => import("./restore.ts"),
   verify: () => import("./verify.ts"),
+  bundle: () => import("./bundle.ts"),
   support: () => import("./support.ts"),
   install: () => import("./install.ts"),
   upgrade: () => import("./upgrade.ts"),
@@ -56,7 +57,10 @@ export async function createProgram(asked?: string): Promise<Command> {
     .exitOverride()
     .configureOutput({ outputError: () => {} })
     .showHelpAfterError(false)
-    .addHelpText("afterAll", `\n${exitHelp}\n\nSettings: config/plumbline.env lists every one with its default.`);
+    .addHelpText(
+      "afterAll",
+      `\n${exitHelp}\n\nSettings: ${join(installation, "config/plumbline.env")} lists every one with its default.`,
+    );
   const load = asked !== undefined && Object.hasOwn(verbs, asked) ? [verbs[asked]!] : Object.values(verbs);
   for (const one of load) (await one()).register(program, createProgram);
   return program;
@@ -76,6 +80,7 @@ export async function runCommandLine(words: string[]): Promise<void> {
 
 function usageMessage(error: CommanderError): string {
   if (error.code === "commander.help") return "A verb is missing";
-  const message = error.message.replace(/^error: /, "");
+  // Hint and message are joined by a full stop.
+  const message = error.message.replace(/^error: /, "").replace(/\.$/, "");
   return message.charAt(0).toUpperCase() + message.slice(1);
 }

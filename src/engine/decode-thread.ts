@@ -2,11 +2,11 @@
 import { existsSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { installation } from "../base/config.ts";
+import { installation, ownRepair } from "../base/config.ts";
 import type { Log } from "../base/log.ts";
 
 export const decodeThreadPath = join(installation, "build/plumbline-decode.node");
-export const decodeThreadHint = "Run ./install.sh; until then steps are computed on threads that files wait for.";
+export const decodeThreadHint = `${ownRepair}; until then steps are computed on threads that files wait for.`;
 
 /** Call it before the inference library is loaded: the library binds to the llama_decode that is visible at that time. */
 export function loadDecodeThread(log: Log): void {

@@ -22,8 +22,16 @@ function shortened(path: string): { path: string; done: () => void } {
   return { path: `/proc/self/fd/${folder}/${basename(path)}`, done: () => closeSync(folder) };
 }
 
-/** The caller must hold the data lock: an existing socket file is then left over from a dead process. */
-export async function serveAdmin(path: string, verbs: Verbs, log: Log): Promise<{ close(): Promise<void> }> {
+/**
+ * The caller must hold the data lock: an existing socket file is then left over from a dead process. `admit` is called before each
+ * verb, and refuses it by throwing.
+ */
+export async function serveAdmin(
+  path: string,
+  verbs: Verbs,
+  log: Log,
+  admit: () => void,
+): Promise<{ close(): Promise<void> }> {
   await rm(path, { force: true });
   const open = new Set<Socket>();
   const server = createServer((socket) => {
@@ -31,7 +39,7 @@ export async function serveAdmin(path: string, verbs: Verbs, log: Log): Promise<
     socket.on("error", () => {});
     socket.once("close", () => open.delete(socket));
     socket.once("data", (start) => limit(socket, start.length));
-    answerLines(socket, verbs, log).catch((error) => log("error", "admin.failed", { error }));
+    answerLines(socket, verbs, log, admit).catch((error) => log("error", "admin.failed", { error }));
   });
   const at = shortened(path);
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(at.path, resolve));
@@ -54,16 +62,17 @@ function limit(socket: Socket, start: number): void {
   });
 }
 
-async function answerLines(socket: Socket, verbs: Verbs, log: Log): Promise<void> {
+async function answerLines(socket: Socket, verbs: Verbs, log: Log, admit: () => void): Promise<void> {
   for await (const line of linesOf(socket)) {
-    const answer = await perform(line, verbs, log);
+    const answer = await perform(line, verbs, log, admit);
     if (!socket.destroyed) socket.write(`${JSON.stringify(answer)}\n`);
   }
 }
 
-async function perform(line: string, verbs: Verbs, log: Log): Promise<Answer> {
+async function perform(line: string, verbs: Verbs, log: Log, admit: () => void): Promise<Answer> {
   try {
     const { verb, args } = JSON.parse(line) as { verb: string; args: unknown };
+    admit();
     return { value: (await verbOf(verbs, verb)(args)) ?? null };
   } catch (error) {
     const failure = toFailure(error);

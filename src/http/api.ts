@@ -11,9 +11,13 @@ import { filesUnder, staticFiles } from "./static.ts";
 /** A handler for every endpoint of the contract. */
 export type ApiHandlers = Readonly<Record<keyof Contract, AnyHandler>>;
 
-export interface ApiParts extends Omit<ServerParts, "pages" | "files" | "routes" | "count">, Pick<Limits, "once"> {
+export interface ApiParts
+  extends Omit<ServerParts, "pages" | "files" | "routes" | "count" | "checkWritable">,
+    Pick<Limits, "once"> {
   /** Counts the responses. */
   metrics: { request: ServerParts["count"] };
+  /** Refuses writes while an upgrade tries this version out. */
+  trial: { checkWritable: ServerParts["checkWritable"] };
   /** Refuses new work while the disk is nearly full. */
   ballast: { check: Limits["checkDisk"] };
   handlers: ApiHandlers;
@@ -26,6 +30,7 @@ export function createApi(parts: ApiParts): Server {
   return createServer({
     ...parts,
     count: parts.metrics.request,
+    checkWritable: parts.trial.checkWritable,
     pages: {
       "/openapi.json": { type: "application/json", render: () => JSON.stringify(describeApi()) },
       "/docs": { type: "text/html", render: () => renderDocs(describeApi()) },

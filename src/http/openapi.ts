@@ -18,6 +18,9 @@ const everywhere: FailureCode[] = [
   "internal",
 ];
 
+/** Failures that any endpoint may answer with that may write. */
+const onWrites: FailureCode[] = ["upgrade_on_trial"];
+
 type Json = Record<string, unknown>;
 
 /** `upstreams`: the values of X-Provider on endpoints that forward. On others, and without upstreams, every value is refused. */
@@ -129,7 +132,7 @@ const eventSchema = {
 
 /** Failures of one status share an entry, which names each code. */
 function responsesOf(endpoint: Endpoint): Json {
-  const codes = [...everywhere, ...endpoint.errors];
+  const codes = [...everywhere, ...(endpoint.method === "GET" ? [] : onWrites), ...endpoint.errors];
   const failure = endpoint.dialect === "anthropic" ? "MessagesFailure" : "Failure";
   if (!isOpen(endpoint)) codes.push("unauthorized", "forbidden", "too_many_requests");
   if (takesIdempotencyKey(endpoint)) codes.push("request_in_progress", "made_and_deleted", "idempotency_key_reused");

@@ -30,6 +30,8 @@ export interface ServerParts {
   authenticate: (key: string) => Caller | null;
   /** Checks that the caller may make this request now. Throws forbidden, too_many_requests. */
   admit: (caller: Caller, endpoint: Endpoint, setHeader: (name: string, value: string) => void) => void;
+  /** Called before every request that may write. Throws upgrade_on_trial. */
+  checkWritable: () => void;
   traces: Traces;
   /** Called for every response, with the name of its route, or "none". */
   count: (route: string, status: number) => void;
@@ -302,7 +304,7 @@ function answerFile(ctx: Ctx, file: NonNullable<ReturnType<StaticFiles["get"]>>)
   else ctx.body = content;
 }
 
-const answer = ({ routes, pages, files, admit, log, config }: ServerParts) => {
+const answer = ({ routes, pages, files, admit, checkWritable, log, config }: ServerParts) => {
   const stallMs = config.stallSeconds * 1000;
   /** Rendered pages as bytes, so that they are not encoded for each request. */
   const rendered = new Map<string, Buffer>();
@@ -341,6 +343,7 @@ const answer = ({ routes, pages, files, admit, log, config }: ServerParts) => {
       throw new Failure("forbidden", "This is answered on the machine itself only");
     if (!open && caller === nobody) throw new Failure("internal", "An endpoint stands outside /api and /v1");
     if (caller !== nobody) admit(caller, route.endpoint, setHeader);
+    if (route.endpoint.method !== "GET") checkWritable();
     const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal, setHeader });
     if (reply instanceof Download) {
       // The name is made by us, of letters, digits, dots and dashes, and needs no escaping.

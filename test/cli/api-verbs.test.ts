@@ -12,59 +12,13 @@ import { openStore } from "../../src/store/open.ts";
 import { eventually, type TestHouse, testHouse } from "../helpers/house.ts";
 import { type Served, servedHouse, withoutModel } from "../helpers/served.ts";
 import { insertModels } from "../helpers/unloadable.ts";
+import { calls } from "./api-calls.ts";
 import { many, type Spoken } from "./many.ts";
 import { launcher, plumbline, type Settings, temporaryFolder } from "./plumbline.ts";
 
-const here = import.meta.filename;
-
-/** Of nothing that is there; null where there is nothing to be missed. */
-const calls: Record<string, { words: string[]; missing: boolean }> = {
-  "document add": { words: [here], missing: false },
-  "document ls": { words: [], missing: false },
-  "document show": { words: ["document_x"], missing: true },
-  "document text": { words: ["document_x"], missing: true },
-  "document rm": { words: ["document_x", "--snapshots"], missing: true },
-  "benchmark add": { words: [here], missing: false },
-  "benchmark create": { words: ["--documents", "document_x", "--model", "model_x"], missing: true },
-  "benchmark ls": { words: ["--limit", "5", "--offset", "1"], missing: false },
-  "benchmark show": { words: ["benchmark_x"], missing: true },
-  "benchmark data": { words: ["benchmark_x"], missing: true },
-  "benchmark watch": { words: ["benchmark_x"], missing: true },
-  "benchmark stop": { words: ["benchmark_x"], missing: true },
-  "benchmark strike": { words: ["benchmark_x", "--items", "1,2", "--reason", "wrong"], missing: true },
-  "benchmark rm": { words: ["benchmark_x", "--evaluations"], missing: true },
-  "align estimate": { words: ["--name", "a", "--base", "model_x", "--documents", "document_x"], missing: true },
-  "align create": { words: ["--name", "a", "--base", "model_x", "--documents", "document_x"], missing: true },
-  "align ls": { words: ["--status", "FAILED"], missing: false },
-  "align show": { words: ["alignment_x"], missing: true },
-  "align watch": { words: ["alignment_x"], missing: true },
-  "align coverage": { words: ["alignment_x"], missing: true },
-  "align stop": { words: ["alignment_x"], missing: true },
-  "align rm": { words: ["alignment_x"], missing: true },
-  "auto-align create": { words: ["alignment_x", "--target", "80"], missing: true },
-  "auto-align ls": { words: ["alignment_x"], missing: true },
-  "auto-align show": { words: ["alignment_x", "auto_align_x"], missing: true },
-  "auto-align watch": { words: ["alignment_x", "auto_align_x"], missing: true },
-  "auto-align resume": { words: ["alignment_x", "auto_align_x"], missing: true },
-  "auto-align stop": { words: ["alignment_x", "auto_align_x"], missing: true },
-  "evaluate create": { words: ["model_x", "benchmark_x"], missing: true },
-  "evaluate ls": { words: ["--status", "READY"], missing: false },
-  "evaluate show": { words: ["evaluation_x"], missing: true },
-  "evaluate watch": { words: ["evaluation_x"], missing: true },
-  "evaluate compare": { words: ["model_x", "model_y", "benchmark_x"], missing: true },
-  "evaluate stop": { words: ["evaluation_x"], missing: true },
-  "evaluate rm": { words: ["evaluation_x"], missing: true },
-  try: { words: [], missing: false },
-  report: { words: ["alignment_x"], missing: true },
-  deploy: { words: ["model_x"], missing: true },
-  undeploy: { words: ["model_x"], missing: true },
-  chat: { words: ["model_x", "Who", "leads", "Sales?"], missing: true },
-  "model aligned": { words: [], missing: false },
-};
-
 /** The others work at the machine. */
 const atTheMachine =
-  /^(serve|demo|install|upgrade|uninstall|doctor|model (import|ls|rm|export)|evaluation stop|key .+|backup|restore|verify|support|bench .+|run|fit-prior|train-writer|completion)$/;
+  /^(serve|demo|install|upgrade|uninstall|doctor|model (import|ls|rm|export)|evaluation stop|key .+|backup|restore|verify|bundle .+|support|bench .+|run|fit-prior|train-writer|completion)$/;
 
 const wordsOf = (name: string): string[] => [...name.split(" "), ...calls[name]!.words];
 const errorOf = (spoken: Spoken) => (JSON.parse(spoken.stdout) as { error: { code: string; hint: string } }).error;

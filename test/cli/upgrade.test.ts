@@ -7,7 +7,7 @@ import { places } from "../../src/base/config.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
 import { compareVersions } from "../../src/cli/installation/program.ts";
 import { Installed, makeVersion } from "../helpers/installed.ts";
-import { temporaryFolder } from "./plumbline.ts";
+import { plumbline, startServing, temporaryFolder } from "./plumbline.ts";
 
 test("versions are compared as semantic versions are", () => {
   const inOrder = [
@@ -28,6 +28,15 @@ test("versions are compared as semantic versions are", () => {
     }
   }
   assert.equal(compareVersions("1.0.0+a", "1.0.0+b"), 0);
+});
+
+test("a version does not start when the upgrade that has started it was killed meanwhile", async (context) => {
+  const settings = { PLUMBLINE_DATA: join(temporaryFolder(context), "data"), PLUMBLINE_STARTER_MODEL: "none.gguf" };
+  const left = await plumbline(["serve", "--json"], { ...settings, _PLUMBLINE_STARTED_BY: "999999999" });
+  assert.equal((JSON.parse(left.stdout) as { error: { code: string } }).error.code, "upgrade_unfinished");
+  const serving = await startServing({ ...settings, _PLUMBLINE_STARTED_BY: String(process.pid) });
+  serving.child.kill("SIGTERM");
+  await serving.child.ended;
 });
 
 test("an upgrade goes through, or comes back; what is no newer program is refused", async (context) => {

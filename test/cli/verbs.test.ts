@@ -1,10 +1,11 @@
 // Every verb explains itself, says what is wrong with its use in one line, and answers programs in JSON.
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import Database from "better-sqlite3";
 import { installation } from "../../src/base/config.ts";
+import { failures } from "../../src/base/errors.ts";
 import { startProcess } from "../../src/base/processes.ts";
 import { checkDecodeThread } from "../../src/cli/checks.ts";
 import type { Grammar } from "../../src/cli/completion/scripts.ts";
@@ -196,6 +197,41 @@ test("doctor loads the decode thread, and says what to do where it is missing or
     assert.equal(ok, false);
     assert.match(found, what);
     assert.match(hint, /install\.sh/);
+  }
+});
+
+test("what a release says names its own command, and no script of a source tree", async (context) => {
+  const folder = temporaryFolder(context);
+  const settings = {
+    ...{ PLUMBLINE_EXECUTABLE: "/opt/plumbline/plumbline", PLUMBLINE_DATA: join(folder, "data"), PLUMBLINE_PORT: "0" },
+    ...{ PLUMBLINE_TRAINER: join(folder, "none"), PLUMBLINE_STARTER_MODEL: join(folder, "none.gguf") },
+  };
+  const ofTree = /install\.sh|bin\/plumbline/;
+  const lacking = async (more: Record<string, string>): Promise<string> =>
+    (await plumbline(["doctor"], { ...settings, ...more })).stdout;
+  const told = await lacking({});
+  assert.match(told, /LACK {2}trainer/);
+  assert.match(told, /→ Start plumbline again, which writes anew what it had unpacked/);
+  assert.doesNotMatch(told, ofTree);
+
+  assert.equal((await plumbline(["key", "create", "--user", "ada"], settings)).code, 0);
+  const serving = await startServing(settings);
+  serving.child.kill("SIGTERM");
+  await serving.child.ended;
+  assert.match(serving.log(), /keys come from plumbline key create/);
+  const helps = await many(
+    leaves.map(({ path }) => [...path, "--help"]),
+    settings,
+  );
+  for (const { stdout } of helps) assert.doesNotMatch(stdout, ofTree);
+});
+
+test("a hint or a text that names a script of a source tree says that it is of one", () => {
+  for (const [code, { message, hint }] of Object.entries(failures))
+    if (/install\.sh|bin\/plumbline/.test(message + hint)) assert.match(hint, /in a source tree/i, code);
+  for (const language of ["en", "de"]) {
+    const texts = readFileSync(join(installation, `src/console/texts/${language}.js`), "utf8");
+    assert.doesNotMatch(texts, /install\.sh|bin\/plumbline/);
   }
 });
 

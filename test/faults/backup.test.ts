@@ -10,7 +10,7 @@ import { places } from "../../src/base/config.ts";
 import { startProcess } from "../../src/base/processes.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
 import { launcher, plumbline } from "../cli/plumbline.ts";
-import { Killed, randomFrom } from "./killed.ts";
+import { Killed, killedAfter, randomFrom } from "./killed.ts";
 import { acknowledgedIsThere, databaseIsSound } from "./oracle.ts";
 
 const kills = Number(process.env.BACKUP_KILLS ?? 6);
@@ -27,19 +27,9 @@ after(async () => {
 
 /** How long it took, where it came to its end before it could be killed; null where it was killed. */
 async function killed(args: string[], env: Record<string, string>, afterMs: number): Promise<number | null> {
-  const startedMs = performance.now();
-  const child = startProcess(launcher, args, { env });
-  child.stdout.resume();
-  child.stderr.resume();
-  const ended = child.ended.then(({ code }) => code);
-  const code = await Promise.race([ended, delay(afterMs, "late" as const)]);
-  if (code !== "late") {
-    assert.equal(code, exitCodes.ok.code);
-    return performance.now() - startedMs;
-  }
-  child.kill("SIGKILL");
-  await ended;
-  return null;
+  const done = await killedAfter(startProcess(launcher, args, { env }), afterMs);
+  if (done !== null) assert.equal(done.code, exitCodes.ok.code);
+  return done?.ms ?? null;
 }
 
 /** A small load, all the while. */

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { installation } from "../../src/base/config.ts";
-import { startProcess } from "../../src/base/processes.ts";
+import { type Child, startProcess } from "../../src/base/processes.ts";
 import { type Client, type ClientFile, createClient } from "../../src/cli/client.ts";
 import { launcher, plumbline, type Serving, type Settings, startServing } from "../cli/plumbline.ts";
 import {
@@ -34,6 +34,19 @@ export function randomFrom(seed: number): () => number {
     word = Math.imul(word ^ (word >>> 15), 0x735a2d97);
     return ((word ^ (word >>> 15)) >>> 0) / 2 ** 32;
   };
+}
+
+/** Kills a process after a time. Null if it was killed; otherwise how it had ended before, and how long that took. */
+export async function killedAfter(child: Child, afterMs: number): Promise<{ code: number | null; ms: number } | null> {
+  const startedMs = performance.now();
+  child.stdout.resume();
+  child.stderr.resume();
+  const ended = child.ended.then(({ code }) => code);
+  const code = await Promise.race([ended, delay(afterMs, "late" as const)]);
+  if (code !== "late") return { code, ms: performance.now() - startedMs };
+  child.kill("SIGKILL");
+  await ended;
+  return null;
 }
 
 export class Killed {
@@ -166,6 +179,68 @@ export class Killed {
       still: async () => assert.deepEqual(await this.client.api["benchmarks.get"]({ params }), record),
     });
     return record.benchmark_id;
+  }
+
+  /** Uploads a document and deletes it again. */
+  async deleteOne(): Promise<void> {
+    const { documents } = await this.client.api["documents.upload"]({ files: [this.someDocument()] });
+    await this.deleteDocument(documents[0]!.document_id);
+  }
+
+  /** Makes a key, which opens from then on. */
+  async makeKey(): Promise<string> {
+    const { id, key } = await this.client.api["keys.create"]({ body: { name: "one of many" } });
+    this.acknowledged.push({
+      what: `key ${id}`,
+      still: async () => void (await createClient(this.client.address, key).api["documents.list"]()),
+    });
+    return id;
+  }
+
+  /** Makes a key and revokes it. That is read in the list: an address that asks with many wrong keys is held off. */
+  async revokeOne(): Promise<void> {
+    const { id } = await this.client.api["keys.create"]({ body: { name: "revoked" } });
+    await this.client.api["keys.revoke"]({ params: { key_id: id } });
+    this.acknowledged.push({
+      what: `revocation of key ${id}`,
+      still: async () => {
+        for (let offset = 0; ; offset += 100) {
+          const { keys } = await this.client.api["keys.list"]({ query: { limit: 100, offset } });
+          const found = keys.find((one) => one.id === id);
+          if (found) return assert.notEqual(found.revoked_at, null);
+          assert.ok(keys.length > 0, "it is not in the list");
+        }
+      },
+    });
+  }
+
+  /** Makes an agent, and rates it. */
+  async rate(baseId: string): Promise<string> {
+    const { data } = await this.client.api["agents.create"]({ body: { name: "rated", base_model: baseId } });
+    const params = { agent_id: data.id };
+    const rating = Math.floor(this.#random() * 101);
+    await this.client.api["agents.feedback"]({ params, body: { rating } });
+    this.acknowledged.push({
+      what: `rating of agent ${data.id}`,
+      still: async () => {
+        const { performance_metrics } = (await this.client.api["agents.get"]({ params })).data;
+        assert.equal(performance_metrics.user_satisfaction_score, rating);
+      },
+    });
+    return data.id;
+  }
+
+  /** Changes an agent to the state `n`, in which or in a later one it is from then on. */
+  async change(agentId: string, n: number): Promise<void> {
+    const params = { agent_id: agentId };
+    await this.client.api["agents.update"]({ params, body: { description: String(n) } });
+    this.acknowledged.push({
+      what: `change ${n} of agent ${agentId}`,
+      still: async () => {
+        const { description } = (await this.client.api["agents.get"]({ params })).data;
+        assert.ok(Number(description) >= n, `it is at ${description}`);
+      },
+    });
   }
 
   /** `mayFail`: whether an end other than of its own is right, as after more kills than work is begun again for. */

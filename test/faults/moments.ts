@@ -11,7 +11,7 @@ import { places } from "../../src/base/config.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
 import { openStore } from "../../src/store/open.ts";
 import { writeAdapter } from "../helpers/adapter.ts";
-import { resultsOf, writeSection } from "../helpers/results.ts";
+import { resultsOf, rowsBySeed, writeSection } from "../helpers/results.ts";
 import { calibrationOf, insertAligned } from "../helpers/served.ts";
 import { demo, Killed, randomFrom } from "./killed.ts";
 
@@ -181,14 +181,11 @@ function minutes(): string {
   return ((performance.now() - begun) / 60_000).toFixed(1);
 }
 
-/** The rows of other seeds stay. */
 function sectionOf(old: string): string {
   const kinds = [...done].sort().map(([name, times]) => `${times} ${name}`);
   const kills = [...done.values()].reduce((sum, times) => sum + times, 0);
-  const cells = [seed, kills, kinds.join(", "), met, broken.length === 0 ? "none" : broken.join("; "), minutes()];
-  const own = `| ${cells.map((cell) => String(cell).replaceAll("\n", " ").replaceAll("|", "\\|")).join(" | ")} |`;
-  const others = old.split("\n").filter((line) => /^\| \d+ \|/.test(line) && !line.startsWith(`| ${seed} |`));
-  const rows = [...others, own].sort((a, b) => Number(a.split("|")[1]) - Number(b.split("|")[1]));
+  const cells = [kills, kinds.join(", "), met, broken.length === 0 ? "none" : broken.join("; "), minutes()];
+  const rows = rowsBySeed(old, seed, cells);
   const all = rows.reduce((sum, line) => sum + Number(line.split("|")[2]), 0);
   return `## kill -9 at random moments
 

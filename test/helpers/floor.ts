@@ -32,6 +32,7 @@ export async function testFloor<Name extends string>(
     log: createLog("debug", (line) => void log.push(JSON.parse(line) as Record<string, unknown>)),
     authenticate: (key) => (key === testKey ? { userId: "u", userName: "u", keyId: "k" } : null),
     admit: () => {},
+    checkWritable: () => {},
     count: () => {},
     traces: noTraces,
     pages: { "/openapi.json": { type: "application/json", render: () => "{}" } },

@@ -122,7 +122,12 @@ export class Installed {
 
   /** Runs a verb of the version that is current. */
   run(...args: string[]): Promise<Finished> {
-    return finish(startProcess(this.at.program, args, { env: this.#env }), limits);
+    return finish(this.starting(...args), limits);
+  }
+
+  /** Starts a verb of the version that is current. */
+  starting(...args: string[]): Child {
+    return startProcess(this.at.program, args, { env: this.#env });
   }
 
   upgrading(...args: string[]): Child {

@@ -6,6 +6,15 @@ import { writeFileDurably } from "../../src/base/files.ts";
 /** Of a folder of tests. */
 export const resultsOf = (folder: string): string => join(folder, "RESULTS.md");
 
+/** The rows of a table whose first column is a seed, with a new row for one of them: those of other seeds stay. */
+export function rowsBySeed(old: string, seed: number, cells: readonly unknown[]): string[] {
+  const own = `| ${[seed, ...cells].map((cell) => String(cell).replaceAll("\n", " ").replaceAll("|", "\\|")).join(" | ")} |`;
+  const others = old.split("\n").filter((line) => /^\| +\d+ +\|/.test(line) && seedOf(line) !== seed);
+  return [...others, own].sort((a, b) => seedOf(a) - seedOf(b));
+}
+
+const seedOf = (line: string): number => Number(line.split("|")[1]);
+
 /** Puts `write`, given what the section says so far, in its place: at the end of the file when there is none yet. */
 export async function writeSection(path: string, name: string, write: (old: string) => string): Promise<void> {
   const [begin, end] = [`<!-- ${name} -->`, `<!-- /${name} -->`];

@@ -1,6 +1,6 @@
 // Measures how fast a running appliance answers many clients over its API, with prompts and answers of varied lengths.
 import { Failure } from "../../base/errors.ts";
-import { eventsOf } from "../client.ts";
+import { eventsOf, unreachable } from "../client.ts";
 
 export interface ServeBench {
   url: string;
@@ -85,6 +85,8 @@ async function ask(bench: ServeBench, index: number): Promise<Timing> {
       stream: true,
       stream_options: { include_usage: true },
     }),
+  }).catch((error: unknown) => {
+    throw unreachable(bench.url, error);
   });
   if (!response.ok)
     throw new Failure(

@@ -33,7 +33,10 @@ export async function firstBaseModel(client: Client, signal: AbortSignal): Promi
     if (base_models[0]) throw new Failure("work_failed", `The base model cannot be aligned: ${base_models[0].reason}`);
     await delay(pollMs, undefined, { signal });
   }
-  throw new Failure("work_failed", "No base model was taken in; is the starter model there? Run ./install.sh");
+  throw new Failure(
+    "work_failed",
+    "No base model was taken in; `plumbline doctor` says whether the starter model is there",
+  );
 }
 
 export async function upload(

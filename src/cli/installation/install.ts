@@ -8,6 +8,7 @@ import type { Account } from "../../base/processes.ts";
 import { versionsInstalled } from "../../base/versions.ts";
 import { findAccount } from "./account.ts";
 import {
+  bundleStaging,
   currentVersionIn,
   defaults,
   type Installation,
@@ -212,6 +213,7 @@ export async function planUninstall(at: Layout, { purge }: { purge: boolean }): 
     steps.push(
       removeStep(data, "with all documents, models and runs in it"),
       removeStep(upgradeBackup(data), "the backup of the last upgrade"),
+      removeStep(bundleStaging(data), "what is left of a bundle that was cut off"),
       removeStep(dirname(environment), "with the settings"),
     );
   if (purge && installed.made_user)

@@ -61,6 +61,9 @@ export type Layout = ReturnType<typeof layout>;
 /** Backup that an upgrade makes: beside the data folder, because it must lie apart from it. */
 export const upgradeBackup = (data: string): string => `${data}.before-upgrade`;
 
+/** Where root writes the models of a bundle for the service's user to import: beside the data folder, where that user cannot write. */
+export const bundleStaging = (data: string): string => `${data}.bundle`;
+
 export async function readInstallation({ record, library }: Layout): Promise<Installation | null> {
   try {
     return JSON.parse(await readFile(record, "utf8")) as Installation;

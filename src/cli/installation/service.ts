@@ -3,7 +3,7 @@ import { closeSync, openSync, readdirSync, readFileSync, statSync } from "node:f
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
-import { type Config, places, readConfig } from "../../base/config.ts";
+import { type Config, places, readConfig, starterName } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
 import { tryLock } from "../../base/lock.ts";
@@ -80,7 +80,8 @@ function processService(installed: Installation, at: Layout): Service {
       const { as, cwd } = await asService(installed);
       const log = openSync(join(at.library, "serve.log"), "a", 0o600);
       try {
-        const env = { ...inheritedPath, ...settingsOf(installed) };
+        // Whoever was killed right after this cannot stop what it has started: nobody sees it before it holds the data folder.
+        const env = { ...inheritedPath, ...settingsOf(installed), [starterName]: String(process.pid) };
         const child = startDetached(at.program, ["serve"], { as, cwd, env, log });
         let ended: string | null = null;
         child.ended.then(

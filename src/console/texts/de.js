@@ -85,7 +85,7 @@ export const de = {
 	"signin.lead": "Die Konsole fragt mit Ihrem Schlüssel, wie jeder Client. Er bleibt nur für diese Browsersitzung.",
 	"signin.key": "API-Schlüssel",
 	"signin.hint":
-		"Schlüssel erhalten Sie mit `bin/plumbline key create --user NAME` auf der Maschine der Appliance, oder von jemandem, dessen Schlüssel den Scope keys hat.",
+		"Schlüssel erhalten Sie mit `plumbline key create --user NAME` auf der Maschine der Appliance, oder von jemandem, dessen Schlüssel den Scope keys hat.",
 	"signin.submit": "Konsole öffnen",
 	"signin.wrong": "Die Appliance kennt diesen Schlüssel nicht",
 	"claim.title": "Der erste Schlüssel",
@@ -389,7 +389,7 @@ export const de = {
 	"models.bases": "Basismodelle",
 	"models.nobase": "Es gibt kein Basismodell",
 	"models.nobase.hint":
-		"Laden Sie unten eine GGUF-Datei hoch, oder rufen Sie `bin/plumbline model import DATEI` auf der Maschine der Appliance auf.",
+		"Laden Sie unten eine GGUF-Datei hoch, oder rufen Sie `plumbline model import DATEI` auf der Maschine der Appliance auf.",
 	"models.line": "Linie",
 	"models.deploy": "In Betrieb nehmen",
 	"models.undeploy": "Außer Betrieb nehmen",

@@ -83,7 +83,7 @@ export const en = {
 	"signin.lead": "The console asks with your key, as any client does. It is kept for this browser session only.",
 	"signin.key": "API key",
 	"signin.hint":
-		"Keys come from `bin/plumbline key create --user NAME` on the appliance's machine, or from somebody whose key has the scope keys.",
+		"Keys come from `plumbline key create --user NAME` on the appliance's machine, or from somebody whose key has the scope keys.",
 	"signin.submit": "Open the console",
 	"signin.wrong": "The appliance does not know this key",
 	"claim.title": "The first key",
@@ -385,7 +385,7 @@ export const en = {
 	"models.aligned": "Aligned models",
 	"models.bases": "Base models",
 	"models.nobase": "There is no base model",
-	"models.nobase.hint": "Upload a GGUF file below, or run `bin/plumbline model import FILE` on the appliance's machine.",
+	"models.nobase.hint": "Upload a GGUF file below, or run `plumbline model import FILE` on the appliance's machine.",
 	"models.line": "Line",
 	"models.deploy": "Deploy",
 	"models.undeploy": "Undeploy",

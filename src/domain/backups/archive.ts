@@ -4,13 +4,14 @@
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { contentPaths } from "../../base/config.ts";
+import { hashParts, partsOf } from "../../base/content.ts";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, syncFolder } from "../../base/files.ts";
 import { listTar, type TarPlace, tarEnd, tarHeader, tarPadding } from "../../base/tar.ts";
 import type { Target } from "./backup.ts";
-import { hashParts, noSpace, partsOf } from "./content.ts";
 import { lockBackup } from "./folder.ts";
 import { type Backup, manifestName, readManifest } from "./manifest.ts";
+import { noSpace } from "./no-space.ts";
 
 const nameOf = (sha256: string): string => join("content", contentPaths.blob(sha256));
 const mostManifestBytes = 1 << 29;

@@ -10,10 +10,10 @@
 import { mkdtemp, open, rm, stat } from "node:fs/promises";
 import { join, resolve, sep } from "node:path";
 import { places } from "../../base/config.ts";
+import { type Content, Damaged, partsOf } from "../../base/content.ts";
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
 import { copyDatabase, problemsOf, schemaVersion } from "../../store/snapshot.ts";
-import { type Content, Damaged, partsOf } from "./content.ts";
 import type { Manifest, ManifestFile } from "./manifest.ts";
 import { type Named, readNamed } from "./named.ts";
 import { listRun } from "./runs.ts";

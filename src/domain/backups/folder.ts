@@ -3,12 +3,13 @@
 import { open, readdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { contentPaths } from "../../base/config.ts";
+import { partsOf, writeParts } from "../../base/content.ts";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, isTemporary, makeFolder, removeTemporaries, syncFolder, writeJsonDurably } from "../../base/files.ts";
 import { type Lock, tryLock } from "../../base/lock.ts";
 import type { Target } from "./backup.ts";
-import { noSpace, partsOf, writeParts } from "./content.ts";
 import { type Backup, type Manifest, manifestName, readManifest } from "./manifest.ts";
+import { noSpace } from "./no-space.ts";
 
 const contentName = "content";
 const lockName = "lock";
@@ -38,7 +39,10 @@ export async function openFolderTarget(folder: string): Promise<Target & { close
       async has({ sha256, bytes }) {
         return (await sizeOf(placeOf(sha256))) === bytes;
       },
-      add: (parts, _, expected) => writeParts(parts(), expected, join(contents, "content"), placeOf),
+      add: (parts, _, expected) =>
+        writeParts(parts(), expected, join(contents, "content"), placeOf).catch((error) => {
+          throw noSpace(error);
+        }),
       async finish(manifest) {
         // Includes folders of content from an earlier backup that was killed before it synced them.
         const places = new Set([...hashesOf(manifest)].map((sha256) => dirname(placeOf(sha256))));

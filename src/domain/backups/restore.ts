@@ -7,6 +7,7 @@
 import { mkdir, open, readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { places } from "../../base/config.ts";
+import { Damaged, writeParts } from "../../base/content.ts";
 import { Failure } from "../../base/errors.ts";
 import {
   isErrno,
@@ -23,9 +24,9 @@ import {
 import { tryLock } from "../../base/lock.ts";
 import { openStore } from "../../store/open.ts";
 import { problemsOf, schemaVersion } from "../../store/snapshot.ts";
-import { Damaged, noSpace, writeParts } from "./content.ts";
 import type { Backup, ManifestFile } from "./manifest.ts";
 import { placeFiles, refuseNewer } from "./named.ts";
+import { noSpace } from "./no-space.ts";
 
 export interface RestoreReport {
   files: number;

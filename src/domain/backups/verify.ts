@@ -4,11 +4,12 @@ import { access, constants, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { places } from "../../base/config.ts";
+import { Damaged, hashParts, writeParts } from "../../base/content.ts";
 import { isErrno, sha256OfFile } from "../../base/files.ts";
 import { problemsOf } from "../../store/snapshot.ts";
-import { Damaged, hashParts, writeParts } from "./content.ts";
 import type { Backup } from "./manifest.ts";
 import { type Named, type NamedFile, readNamed } from "./named.ts";
+import { noSpace } from "./no-space.ts";
 import { problemsOfRun } from "./runs.ts";
 
 export interface VerifyReport {
@@ -64,7 +65,7 @@ async function problemsOfDatabase(backup: Backup, sha256: string): Promise<strin
     try {
       await writeParts(backup.read(sha256), sha256, path, () => path);
     } catch (error) {
-      return [`the database ${wordsOf(error)}`];
+      return [`the database ${wordsOf(noSpace(error))}`];
     }
     const problems = problemsOf(path).map((problem) => `the database: ${problem}`);
     if (problems.length > 0) return problems;

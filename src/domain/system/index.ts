@@ -11,6 +11,8 @@ export interface SystemParts {
   clock: Clock;
   /** Tells whether so little of the disk is free that new work is refused. */
   ballast: { isLow(): boolean };
+  /** Tells whether writes are refused, because an upgrade tries this version out. */
+  trial: { isOn(): boolean };
   /** Models that should serve but do not yet. */
   waitingFor: () => string[];
   metrics: Pick<Metrics, "render">;
@@ -24,7 +26,10 @@ export interface SystemParts {
 export function createSystem(parts: SystemParts): Handlers<typeof promises> {
   const { version, clock, waitingFor, metrics, autoAligns, webhooks } = parts;
   const { occupancy } = parts.generator;
-  const degraded = (): string[] => (parts.ballast.isLow() ? ["The disk is nearly full: new work is refused"] : []);
+  const degraded = (): string[] => [
+    ...(parts.ballast.isLow() ? ["The disk is nearly full: new work is refused"] : []),
+    ...(parts.trial.isOn() ? ["An upgrade is not finished: writes are refused"] : []),
+  ];
   const { counts: jobs } = parts.queue;
   const { snapshot: memory } = parts.gpu;
   const started = clock.monotonicMs();

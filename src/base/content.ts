@@ -2,8 +2,7 @@
 import { createHash } from "node:crypto";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { Failure } from "../../base/errors.ts";
-import { isErrno, makeFolder, temporaryName } from "../../base/files.ts";
+import { makeFolder, temporaryName } from "./files.ts";
 
 export interface Content {
   sha256: string;
@@ -13,16 +12,18 @@ export interface Content {
 /** Thrown for content that is cut short or has the wrong hash. */
 export class Damaged extends Error {}
 
+const partBytes = 1 << 20;
+
 /** Reads `bytes` bytes from offset `from`. Throws Damaged if the file ends before. */
 export async function* partsOf(file: FileHandle, bytes: number, from = 0): AsyncGenerator<Buffer> {
-  if (bytes === 0) return;
-  const range = { start: from, end: from + bytes - 1, autoClose: false, highWaterMark: 1 << 20 };
-  let read = 0;
-  for await (const part of file.createReadStream(range) as AsyncIterable<Buffer>) {
-    read += part.length;
-    yield part;
+  // Not a stream of the handle: each would leave a listener on it, and one file may be read in thousands of parts.
+  for (let read = 0; read < bytes; ) {
+    const wanted = Math.min(partBytes, bytes - read);
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(wanted), 0, wanted, from + read);
+    if (bytesRead === 0) throw new Damaged(`has ${read} of ${bytes} bytes`);
+    read += bytesRead;
+    yield buffer.subarray(0, bytesRead);
   }
-  if (read < bytes) throw new Damaged(`has ${read} of ${bytes} bytes`);
 }
 
 /** Throws Damaged. */
@@ -64,7 +65,7 @@ export async function writeParts(
     return content;
   } catch (error) {
     await rm(temporary, { force: true });
-    throw noSpace(error);
+    throw error;
   }
 }
 
@@ -74,6 +75,3 @@ async function* written(parts: AsyncIterable<Buffer>, to: FileHandle): AsyncGene
     yield part;
   }
 }
-
-export const noSpace = (error: unknown): unknown =>
-  isErrno(error, "ENOSPC", "EDQUOT") ? new Failure("backup_no_space", undefined, { cause: error }) : error;
