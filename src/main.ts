@@ -7,7 +7,7 @@ import { Failure } from "./base/errors.ts";
 import { makeFolder, sha256 } from "./base/files.ts";
 import { randomWord } from "./base/ids.ts";
 import { type Lock, tryLock } from "./base/lock.ts";
-import type { Log } from "./base/log.ts";
+import { type Log, withRecent } from "./base/log.ts";
 import { createMetrics } from "./base/metrics.ts";
 import { startNode } from "./base/processes.ts";
 import { type Clock, sleep, systemClock } from "./base/time.ts";
@@ -107,7 +107,8 @@ export async function createHouse(parts: HouseParts): Promise<House> {
 }
 
 async function furnish(parts: HouseParts): Promise<House> {
-  const { config, log, clock = systemClock, ballastBytes = 64 << 20, onFatal = leave } = parts;
+  const { config, clock = systemClock, ballastBytes = 64 << 20, onFatal = leave } = parts;
+  const { log, recent: recentLog } = withRecent(parts.log);
   const at = places(config.data);
   const installed = await versionsInstalled();
   let url = "";
@@ -329,6 +330,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     enqueueEvaluation: evaluations.enqueue,
     ended: (alignmentId) => alignments.runEnded(alignmentId),
   });
+  const recipes = await readRecipes(join(installation, "config/recipes"));
   const alignments = createAlignments({
     store,
     sql: alignmentRows,
@@ -339,7 +341,7 @@ async function furnish(parts: HouseParts): Promise<House> {
     autoAligns: config.autoAlign === "execute",
     wake,
     runs: at.runs,
-    recipes: await readRecipes(join(installation, "config/recipes")),
+    recipes,
     findBase: models.baseOf,
     hubBase: models.hubBase,
     snapshotDocuments: documents.snapshot,
@@ -394,6 +396,9 @@ async function furnish(parts: HouseParts): Promise<House> {
     clock,
     degraded,
     waitingFor: models.waiting,
+    choices: { presets: [...recipes.keys()], upstreams: [...upstreams.keys()] },
+    memory: gpu.snapshot,
+    recentLog,
     renderMetrics: () =>
       metrics.render({
         occupancy: generator.occupancy,

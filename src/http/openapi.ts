@@ -67,7 +67,7 @@ function operation(name: string, endpoint: Endpoint, upstreams: readonly string[
   return {
     operationId: name.replaceAll(".", "_"),
     summary: endpoint.summary,
-    ...(isOpen(endpoint) ? {} : { description: `Asks for the scope \`${scopeOfTag[endpoint.tag]}\`.` }),
+    ...(isOpen(endpoint) ? {} : { description: scopeText(endpoint) }),
     tags: [endpoint.tag],
     ...(endpoint.aliases ? { "x-aliases": endpoint.aliases } : {}),
     ...(parameters.length > 0 ? { parameters } : {}),
@@ -76,6 +76,9 @@ function operation(name: string, endpoint: Endpoint, upstreams: readonly string[
     security: securityOf(endpoint),
   };
 }
+
+const scopeText = ({ anyScope, tag }: Endpoint): string =>
+  anyScope ? "Any key may ask." : `Asks for the scope \`${scopeOfTag[tag]}\`.`;
 
 const isOpen = ({ open }: Endpoint): boolean => open === true || open === "loopback";
 

@@ -406,16 +406,14 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
         const row = owned(caller, params.alignment_id);
         return { alignment_id: row.id, message: await remove(row, caller) };
       },
-      "alignments.list": async ({ query }, caller) => ({
-        alignment_projects: sql.page
-          .all({
-            ownerId: caller.userId,
-            states: JSON.stringify(statesShownAs(listStatusOf, query.status)),
-            limit: query.limit,
-            offset: query.offset,
-          })
-          .map((row) => toListRow(row, caller.userName)),
-      }),
+      "alignments.list": async ({ query: { status, limit, offset } }, { userId: ownerId, userName }) => {
+        const states = JSON.stringify(statesShownAs(listStatusOf, status));
+        const rows = sql.page.all({ ownerId, states, limit, offset });
+        return {
+          alignment_projects: rows.map((row) => toListRow(row, userName)),
+          total: sql.count.get({ ownerId, states })!.n,
+        };
+      },
       "alignments.report": async ({ params }, caller) => {
         const { id } = owned(caller, params.alignment_id);
         const path = join(runs, id, "artefact", "report.html");
@@ -596,7 +594,7 @@ function toStatus(row: AlignmentRow): Status {
 /** Optional fields are left out until they have a value. */
 function toListRow(row: AlignmentRow, creator: string): ListRow {
   const documents = JSON.parse(row.document_ids_json) as string[];
-  const { estimated_completion, performance_metrics } = toStatus(row);
+  const { phase, progress_detail, estimated_completion, performance_metrics } = toStatus(row);
   const optional = <K extends keyof ListRow>(key: K, value: ListRow[K] | null | undefined) =>
     value === null || value === undefined ? {} : { [key]: value };
   return {
@@ -609,7 +607,8 @@ function toListRow(row: AlignmentRow, creator: string): ListRow {
     document_count: documents.length,
     creator,
     ...optional("completed_date", row.finished_at),
-    ...(isTerminal(row.state) ? {} : { progress: row.progress }),
+    ...(isTerminal(row.state) ? {} : { progress: row.progress, phase }),
+    ...optional("progress_detail", progress_detail),
     ...optional("estimated_completion", estimated_completion),
     ...(row.state === "succeeded" ? optional("performance_metrics", performance_metrics) : {}),
     ...optional("error", row.error_text),

@@ -83,13 +83,15 @@ export interface TargetRow {
   deployment_status: DeploymentStatus | null;
 }
 
-interface AlignedPage {
+interface AlignedFilter {
   ownerId: string;
   status: DeploymentStatus | null;
   baseId: string | null;
-  limit: number;
-  offset: number;
 }
+type AlignedPage = AlignedFilter & { limit: number; offset: number };
+
+const filtered = `m.owner_id = :ownerId AND (:status IS NULL OR m.deployment_status = :status)
+  AND (:baseId IS NULL OR m.base_model_id = :baseId)`;
 
 const aligned = `SELECT m.id, m.owner_id, m.alignment_id, m.base_model_id, m.name, m.adapter_path, m.adapter_sha256,
   m.calibration_version, m.deployment_status, m.error, m.created_at,
@@ -184,8 +186,10 @@ function prepareAligned(store: Store) {
     alignedBy: store.prepare<[string], { id: string }>("SELECT id FROM aligned_model WHERE alignment_id = ?"),
     alignedById: store.prepare<[string], AlignedRow>(`${aligned} WHERE m.id = ?`),
     alignedPage: store.prepare<AlignedPage, AlignedRow>(
-      `${aligned} WHERE m.owner_id = :ownerId AND (:status IS NULL OR m.deployment_status = :status)
-       AND (:baseId IS NULL OR m.base_model_id = :baseId) ORDER BY m.created_seq DESC LIMIT :limit OFFSET :offset`,
+      `${aligned} WHERE ${filtered} ORDER BY m.created_seq DESC LIMIT :limit OFFSET :offset`,
+    ),
+    countAligned: store.prepare<AlignedFilter, { n: number }>(
+      `SELECT count(*) AS n FROM aligned_model AS m WHERE ${filtered}`,
     ),
     deployed: store.prepare<[string], Pick<AlignedRow, "id" | "name" | "created_at">>(
       `SELECT id, name, created_at FROM aligned_model WHERE owner_id = ? AND deployment_status = 'DEPLOYED'
