@@ -4,6 +4,7 @@
 interface Operation {
   operationId: string;
   parameters?: { name: string }[];
+  "x-scope"?: string;
 }
 
 export function renderClientModule(document: Record<string, unknown>): string {
@@ -11,14 +12,14 @@ export function renderClientModule(document: Record<string, unknown>): string {
   const lines = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => {
       const takesKey = (operation.parameters ?? []).some(({ name }) => name === "idempotency-key");
-      const entry = [method.toUpperCase(), path, ...(takesKey ? ["once"] : [])];
-      return `  ${operation.operationId}: [${entry.map((one) => `"${one}"`).join(", ")}],`;
+      const entry = [operation["x-scope"] ?? "-", method.toUpperCase(), path, ...(takesKey ? ["once"] : [])];
+      return `  ${operation.operationId}: "${entry.join(" ")}",`;
     }),
   );
   return `// Made from /openapi.json by \`npm run client\`; not edited by hand.
-/** Method and path of every operation of the API; "once" where it takes an Idempotency-Key. */
-export const operations = /** @type {const} */ ({
+/** Scope ("-": any key), method and path of every operation of the API; "once" where it takes an Idempotency-Key. */
+export const operations = {
 ${lines.sort().join("\n")}
-});
+};
 `;
 }

@@ -67,7 +67,7 @@ function operation(name: string, endpoint: Endpoint, upstreams: readonly string[
   return {
     operationId: name.replaceAll(".", "_"),
     summary: endpoint.summary,
-    ...(isOpen(endpoint) ? {} : { description: scopeText(endpoint) }),
+    ...(isOpen(endpoint) ? {} : scopeOf(endpoint)),
     tags: [endpoint.tag],
     ...(endpoint.aliases ? { "x-aliases": endpoint.aliases } : {}),
     ...(parameters.length > 0 ? { parameters } : {}),
@@ -77,8 +77,10 @@ function operation(name: string, endpoint: Endpoint, upstreams: readonly string[
   };
 }
 
-const scopeText = ({ anyScope, tag }: Endpoint): string =>
-  anyScope ? "Any key may ask." : `Asks for the scope \`${scopeOfTag[tag]}\`.`;
+const scopeOf = ({ anyScope, tag }: Endpoint): Json =>
+  anyScope
+    ? { description: "Any key may ask." }
+    : { description: `Asks for the scope \`${scopeOfTag[tag]}\`.`, "x-scope": scopeOfTag[tag] };
 
 const isOpen = ({ open }: Endpoint): boolean => open === true || open === "loopback";
 

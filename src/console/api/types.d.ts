@@ -27,4 +27,5 @@ export interface Detail {
 	loc: (string | number)[];
 	msg: string;
 	type: string;
+	ctx?: Record<string, string | null>;
 }

@@ -33,10 +33,18 @@ export function append(element, ...children) {
 		else if (child instanceof Node || typeof child === "string") element.append(child);
 }
 
-/** @param {Element} element @param {...Child} children */
+/** Replaces what is in an element. The focus stays on what is there again, so that a screen can be drawn anew while it is used. @param {Element} element @param {...Child} children */
 export function fill(element, ...children) {
+	const held = document.activeElement;
+	const isWithin = held !== null && held !== element && element.contains(held);
 	element.replaceChildren();
 	append(element, ...children);
+	if (!isWithin) return;
+	const isSame = (/** @type {Element} */ one) =>
+		one === held ||
+		(one.textContent !== "" && one.textContent === held.textContent && one.getAttribute("href") === held.getAttribute("href"));
+	const again = [...element.querySelectorAll(held.tagName)].find(isSame);
+	if (again instanceof HTMLElement) again.focus({ preventScroll: true });
 }
 
 let ids = 0;

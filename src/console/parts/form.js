@@ -1,5 +1,6 @@
 // Forms: labelled fields, errors beside the field that they are about, one submission at a time.
 import { ApiError } from "../api/client.js";
+import { t, word } from "../shell/language.js";
 import { fill, h, newId } from "./dom.js";
 import { failure } from "./states.js";
 
@@ -36,7 +37,9 @@ export function form(fields, { submit, onSubmit, actions = [], kind = "primary" 
 		event.preventDefault();
 		fill(errors);
 		for (const { error } of made) fill(error);
-		button.disabled = true;
+		// It stays focusable, so that the focus can come back to it from a dialog.
+		if (button.ariaDisabled === "true") return;
+		button.ariaDisabled = "true";
 		try {
 			await onSubmit(Object.fromEntries(made.map(({ field, read }) => [field.name, read()])));
 		} catch (thrown) {
@@ -45,7 +48,7 @@ export function form(fields, { submit, onSubmit, actions = [], kind = "primary" 
 			fill(errors, failure(thrown));
 			errors.scrollIntoView({ block: "nearest" });
 		}
-		button.disabled = false;
+		button.ariaDisabled = null;
 	});
 	return element;
 }
@@ -87,7 +90,13 @@ function inputOf(type, props, options) {
 	return h("select", rest, made);
 }
 
-/** Several of a list, with a box to find and to take all. @param {Field} field @param {HTMLElement} error @param {Child} hintLine */
+/** Options of words of the API, as their texts in `group`. @param {readonly string[]} values @param {Parameters<typeof word>[0]} group */
+export const optionsOf = (values, group) => values.map((value) => ({ value, text: word(group, value) }));
+
+/** A list that is longer than this gets a field to search it. */
+const searchedFrom = 20;
+
+/** Several of a list, with a box to take all that are shown and, of a long list, a field to find some. @param {Field} field @param {HTMLElement} error @param {Child} hintLine */
 function checks({ name, label, options = [] }, error, hintLine) {
 	const boxes = options.map(({ value, text, chosen }) => {
 		const input = h("input", { type: "checkbox", name, value, checked: chosen !== false });
@@ -95,12 +104,18 @@ function checks({ name, label, options = [] }, error, hintLine) {
 	});
 	const all = h("input", { type: "checkbox", checked: boxes.every(({ input }) => input.checked), "aria-label": label });
 	all.addEventListener("change", () => {
-		for (const { input } of boxes) input.checked = all.checked;
+		for (const { input, row } of boxes) if (!row.hidden) input.checked = all.checked;
+	});
+	const search = h("input", { type: "search", autocomplete: "off", "aria-label": `${t("filter.search")}: ${label}` });
+	search.addEventListener("input", () => {
+		const wanted = search.value.trim().toLowerCase();
+		for (const { row } of boxes) row.hidden = !row.textContent?.toLowerCase().includes(wanted);
 	});
 	const row = h(
 		"fieldset",
 		{ class: "field" },
 		h("legend", {}, options.length > 3 && all, ` ${label}`),
+		options.length > searchedFrom && search,
 		h(
 			"div",
 			{ class: "checks" },

@@ -1,20 +1,21 @@
-// The head of a screen, its sections, and lists of facts.
-import { t } from "../shell/language.js";
+// The head of a screen, its sections, lists of facts, and buttons.
+import { t, word } from "../shell/language.js";
 import { h } from "./dom.js";
-import { announce } from "./states.js";
+import { announce, badge } from "./states.js";
 
 /** @import { Child } from "./dom.js" */
+/** @import { View } from "../shell/router.js" */
 
 /**
  * @param {string} title
- * @param {{ lead?: Child, actions?: Child[], back?: { href: string, text: string } }} [more]
+ * @param {{ lead?: Child, actions?: Child[], back?: string }} [more] `back`: the screen that it belongs to
  */
 export function head(title, { lead, actions = [], back } = {}) {
 	document.title = `${title} · plumbline`;
 	return h(
 		"header",
 		{ class: "head" },
-		back && h("p", { class: "back" }, h("a", { href: back.href }, `← ${back.text}`)),
+		back && h("p", { class: "back" }, link(`#/${back}`, `← ${word("nav", back)}`)),
 		h("div", { class: "head-line" }, h("h1", { tabindex: "-1" }, title), h("div", { class: "actions" }, actions)),
 		lead && h("p", { class: "lead" }, lead),
 	);
@@ -22,6 +23,17 @@ export function head(title, { lead, actions = [], back } = {}) {
 
 /** @param {string} title @param {...Child} children */
 export const section = (title, ...children) => h("section", { class: "card" }, h("h2", {}, title), ...children);
+
+/** @param {string} text @param {...Child} children */
+export const details = (text, ...children) => h("details", {}, h("summary", {}, text), ...children);
+
+/** @param {readonly Child[]} items @param {"ul" | "ol"} [tag] @param {string | null} [kind] */
+export const list = (items, tag = "ul", kind = null) =>
+	h(
+		tag,
+		{ class: kind },
+		items.map((item) => h("li", {}, item)),
+	);
 
 /** Pairs of name and value. @param {[name: string, value: Child][]} pairs */
 export const facts = (pairs) =>
@@ -34,22 +46,34 @@ export const facts = (pairs) =>
 /** @param {string} href @param {...Child} children */
 export const link = (href, ...children) => h("a", { href }, children);
 
+/** A link to the main act of a screen; the key n follows it. @param {string} href @param {string} text */
+export const mainLink = (href, text) => h("a", { href, class: "button primary" }, text);
+
+/** "Open" as a link, or a dash where there is nothing. @param {string | false | null | undefined | ""} href */
+export const openLink = (href) => (href ? link(href, t("action.open")) : "–");
+
+/** A state of the API as a badge. @param {string} state */
+export const statusBadge = (state) => badge(state, word("status", state));
+
 /**
- * A button for an act that takes a while: it cannot be pressed twice, and says how it ended.
+ * A button for an act that takes a while: it cannot be pressed twice, and says how it ended. It stays focusable meanwhile, so that
+ * the focus can come back to it from a dialog.
+ * @param {Pick<View, "fail">} view
  * @param {string} text
  * @param {() => Promise<unknown>} act
- * @param {{ kind?: string, onError: (error: unknown) => void, disabled?: boolean }} options
+ * @param {{ kind?: string, isOff?: boolean | undefined }} [options]
  */
-export function actButton(text, act, { kind = "", onError, disabled = false }) {
-	const button = h("button", { type: "button", class: kind, disabled }, text);
+export function actButton(view, text, act, { kind = "", isOff = false } = {}) {
+	const button = h("button", { type: "button", class: kind, disabled: isOff }, text);
 	button.addEventListener("click", async () => {
-		button.disabled = true;
+		if (button.ariaDisabled === "true") return;
+		button.ariaDisabled = "true";
 		try {
 			await act();
 		} catch (error) {
-			onError(error);
+			view.fail(error);
 		} finally {
-			button.disabled = false;
+			button.ariaDisabled = null;
 		}
 	});
 	return button;
@@ -60,7 +84,7 @@ export function code(text, label) {
 	const copy = h("button", { type: "button", class: "copy" }, t("action.copy"));
 	copy.addEventListener("click", async () => {
 		try {
-			await navigator.clipboard.writeText(text);
+			await navigator.clipboard.writeText(pre.textContent ?? "");
 			announce(t("action.copied"));
 		} catch {
 			// There is no clipboard on pages without TLS from another machine; the text can be selected.

@@ -54,7 +54,16 @@ export function badge(state, text = state) {
 const kinds = {
 	...{ COMPLETED: "good", READY: "good", DEPLOYED: "good", REACHED: "good", ACTIVE: "good", gain: "good", ok: "good" },
 	...{ gained: "good", FAILED: "bad", lost: "bad", no_gain: "bad", degraded: "bad" },
-	...{ STOPPED: "warn", PAUSED: "warn", BUDGET_SPENT: "warn", unproven: "warn", unmeasured: "warn", revoked: "warn" },
+	...{
+		STOPPED: "warn",
+		warn: "warn",
+		error: "bad",
+		PAUSED: "warn",
+		BUDGET_SPENT: "warn",
+		unproven: "warn",
+		unmeasured: "warn",
+		revoked: "warn",
+	},
 	...{ PROCESSING: "busy", PENDING: "busy", QUEUED: "busy", RUNNING: "busy", PLANNING: "busy", RECORDED: "busy" },
 	...{ STOPPING: "busy", DEPLOYING: "busy", UNDEPLOYING: "busy" },
 };

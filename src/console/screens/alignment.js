@@ -1,15 +1,39 @@
 // One alignment: where it stands, its loss and dev score as they happen, and what came of it.
-import { call, download, events } from "../api/client.js";
-import { lineChart } from "../parts/chart.js";
-import { confirmAct } from "../parts/dialog.js";
-import { fill, h } from "../parts/dom.js";
-import { actButton, every, facts, head, link, section } from "../parts/page.js";
-import { progress } from "../parts/progress.js";
+import { call, download, events, may, orNull } from "../api/client.js";
 import { addEvent, keepLog, restoreLog, smoothed } from "../parts/run-log.js";
-import { badge, notice } from "../parts/states.js";
-import { table } from "../parts/table.js";
-import { duration, interval, number, points, t, when, word } from "../shell/language.js";
-import { go } from "../shell/router.js";
+import {
+	actButton,
+	badge,
+	dangerButton,
+	details,
+	duration,
+	every,
+	facts,
+	fill,
+	go,
+	h,
+	head,
+	interval,
+	lineChart,
+	link,
+	list,
+	loaded,
+	notice,
+	number,
+	openLink,
+	pagedTable,
+	percent,
+	points,
+	progress,
+	scoreChart,
+	section,
+	statusBadge,
+	t,
+	table,
+	when,
+	word,
+	yesNo,
+} from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { RunLog } from "../parts/run-log.js" */
@@ -24,31 +48,36 @@ const isOver = ({ status }) => !["PROCESSING", "STOPPING"].includes(status);
 /** @param {View} view @param {string} id */
 export async function showAlignment(view, id) {
 	const { signal, place } = view;
-	const ask = () => call("alignments_status", { params: { alignment_id: id }, signal });
+	const ask = () => call("alignments_status", { params: { alignment_id: id } });
 	let status = await ask();
 	const log = restoreLog(id);
 	const top = h("div", {});
 	const state = h("div", {});
 	const result = h("div", {});
-	const notes = h("ul", { class: "list" });
+	const notes = h("div", {});
 	const charts = chartsOf(log, signal);
 	const notesCard = h("div", {}, section(t("alignment.notes"), notes));
-	fill(place, top, state, result, charts.element, notesCard, settingsOf(status));
+	const learned = h("div", {});
+	fill(place, top, state, result, learned, charts.element, notesCard, settingsOf(status));
 
 	const draw = () => {
 		fill(top, headOf(view, status));
 		fill(state, stateOf(status, log));
-		fill(notes, log.notes.map(noteOf).reverse());
+		fill(notes, list(log.notes.map(noteOf).reverse(), "ul", "list"));
 		notesCard.hidden = log.notes.length === 0;
 		charts.draw();
 	};
+	const conclude = async () => {
+		fill(result, resultOf(status));
+		fill(learned, await learnedOf(view, id));
+	};
 	draw();
-	fill(result, resultOf(status));
+	await conclude();
 	void every(signal, 2_500, async () => {
 		if (isOver(status)) return false;
 		status = await ask();
 		draw();
-		if (isOver(status)) fill(result, resultOf(status));
+		if (isOver(status)) await conclude();
 		return !isOver(status);
 	});
 	follow(id, log, signal, draw).catch(view.fail);
@@ -80,37 +109,32 @@ function headOf(view, status) {
 	const { alignment_id, name, model_id, evaluation_id } = status;
 	const params = { alignment_id };
 	const over = isOver(status);
-	const options = { onError: view.fail };
 	const canStop = status.status === "PROCESSING" && status.phase !== "queued";
 	const canDelete = over || ["queued", "preparing"].includes(status.phase);
 	return head(name, {
-		back: { href: "#/alignments", text: t("nav.alignments") },
+		back: "alignments",
 		actions: [
-			badge(status.status, word("status", status.status)),
+			statusBadge(status.status),
 			model_id && link(`#/models/${model_id}`, t("alignment.model")),
 			evaluation_id && link(`#/evaluations/${evaluation_id}`, t("alignment.evaluation")),
 			over && link(`#/auto-align/${alignment_id}`, t("nav.auto-align")),
 			status.report != null &&
-				actButton(t("alignment.report"), () => download("alignments_report", { params }, `${alignment_id}.html`), options),
+				actButton(view, t("alignment.report"), () => download("alignments_report", { params }, `${alignment_id}.html`)),
 			canStop &&
-				actButton(
-					t("action.stop"),
-					async () => {
-						if (!(await confirmAct(t("alignment.stop", { name }), t("alignment.stop.text"), t("action.stop")))) return;
-						await call("alignments_stop", { params });
-						await view.reload();
-					},
-					{ ...options, kind: "danger" },
-				),
+				dangerButton(view, t("action.stop"), t("alignment.stop", { name }), t("alignment.stop.text"), async () => {
+					await call("alignments_stop", { params });
+					await view.reload();
+				}),
 			canDelete &&
-				actButton(
+				dangerButton(
+					view,
 					over ? t("action.delete") : t("action.cancel"),
+					t("action.delete.of", { name }),
+					t("alignment.delete.text"),
 					async () => {
-						if (!(await confirmAct(t("alignment.delete", { name }), t("alignment.delete.text"), t("action.delete")))) return;
 						await call("alignments_delete", { params });
 						go("#/alignments");
 					},
-					{ ...options, kind: "danger" },
 				),
 		],
 	});
@@ -157,25 +181,12 @@ function resultOf({ verdict, performance_metrics }) {
 	return section(
 		t("alignment.result"),
 		h("p", {}, badge(verdict.outcome, word("outcome", verdict.outcome)), " ", h("strong", {}, verdict.headline)),
-		h(
-			"ul",
-			{},
-			verdict.why.map((one) => h("li", {}, one)),
-		),
+		list(verdict.why),
 		verdict.fell.length > 0 && [h("h3", {}, t("alignment.fell")), fellOf(verdict.fell)],
-		verdict.help.length > 0 && [
-			h("h3", {}, t("alignment.help")),
-			h(
-				"ol",
-				{},
-				verdict.help.map((one) => h("li", {}, one)),
-			),
-		],
+		verdict.help.length > 0 && [h("h3", {}, t("alignment.help")), list(verdict.help, "ol")],
 		performance_metrics &&
-			h(
-				"details",
-				{},
-				h("summary", {}, t("alignment.metrics")),
+			details(
+				t("alignment.metrics"),
 				facts(Object.entries(performance_metrics).map(([name, value]) => [name, value === null ? "–" : number(value, 3)])),
 			),
 	);
@@ -186,13 +197,45 @@ const fellOf = (fell) =>
 	table(
 		t("alignment.fell"),
 		[
-			{ head: t("field.suite"), cell: (one) => one.name },
-			{ head: t("field.base"), cell: (one) => points(one.base), numeric: true },
-			{ head: t("field.aligned"), cell: (one) => points(one.aligned), numeric: true },
-			{ head: t("field.beyond"), cell: (one) => (one.beyond_chance ? t("yes") : t("no")) },
+			[t("field.suite"), (one) => one.name],
+			[t("field.base"), (one) => points(one.base), "numeric"],
+			[t("field.aligned"), (one) => points(one.aligned), "numeric"],
+			[t("field.beyond"), (one) => yesNo(one.beyond_chance)],
 		],
 		fell,
 	);
+
+/** What of each document became training rows, those of which the least did first. @param {View} view @param {string} id */
+async function learnedOf(view, id) {
+	// There is nothing to tell before the rows are made.
+	const coverage = await orNull(call("alignments_coverage", { params: { alignment_id: id } }), 404);
+	if (coverage === null) return null;
+	const rows = coverage.documents.map(({ document_id, name, passages }) => {
+		const learned = passages.filter((one) => one.rows > 0).length;
+		const trained = passages.reduce((sum, one) => sum + one.rows, 0);
+		return { document_id, name, all: passages.length, learned, trained, share: passages.length > 0 ? learned / passages.length : 0 };
+	});
+	rows.sort((a, b) => a.share - b.share);
+	const none = rows.filter(({ learned }) => learned === 0).length;
+	const { element } = await pagedTable(
+		view,
+		t("alignment.learned"),
+		[
+			[t("field.document"), (one) => (may("documents_get") ? link(`#/documents/${one.document_id}?alignment=${id}`, one.name) : one.name)],
+			[t("estimate.passages"), (one) => number(one.all), "numeric"],
+			[t("coverage.learned"), (one) => (one.learned > 0 ? percent(one.share) : badge("STOPPED", t("coverage.nothing"))), "numeric"],
+			[t("estimate.rows"), (one) => number(one.trained), "numeric"],
+		],
+		loaded(rows),
+		{ name: "documents" },
+	);
+	return section(
+		t("alignment.learned"),
+		h("p", {}, t("alignment.covered", { learned: coverage.covered, all: coverage.content })),
+		none > 0 && notice("warn", h("p", {}, t("alignment.nothing", { n: none }))),
+		element,
+	);
+}
 
 /** @param {RunLog} log @param {AbortSignal} signal */
 function chartsOf(log, signal) {
@@ -207,20 +250,7 @@ function chartsOf(log, signal) {
 		},
 		signal,
 	);
-	const score = lineChart(
-		t("alignment.dev"),
-		{
-			x: t("field.step"),
-			range: [0, 100],
-			band: [3, 2],
-			lines: [
-				{ label: t("field.score"), color: "accent", dots: true },
-				{ label: t("field.low"), color: "muted", hidden: true },
-				{ label: t("field.high"), color: "muted", hidden: true },
-			],
-		},
-		signal,
-	);
+	const score = scoreChart(t("alignment.dev"), { x: t("field.step"), label: t("field.score") }, signal);
 	const element = h("div", { class: "columns" }, section(t("alignment.loss"), loss.element), section(t("alignment.dev"), score.element));
 	return {
 		element,
@@ -238,7 +268,8 @@ function chartsOf(log, signal) {
 			const latest = checks.at(-1);
 			const words = latest ? t("alignment.devnow", { score: interval(latest), n: number(latest.n), step: number(latest.step) }) : "";
 			score.show(
-				[checks.map(({ step }) => step), checks.map((one) => one.score), checks.map(({ low }) => low), checks.map(({ high }) => high)],
+				checks.map(({ step }) => step),
+				checks,
 				words,
 			);
 		},
@@ -246,14 +277,11 @@ function chartsOf(log, signal) {
 }
 
 /** @param {RunLog["notes"][number]} note */
-const noteOf = ({ at, kind, phase, message }) =>
-	h(
-		"li",
-		{},
-		badge(kind === "warning" ? "STOPPED" : kind === "failed" ? "FAILED" : kind, word("event", kind)),
-		` ${message} `,
-		h("span", { class: "small" }, `${word("phase", phase)} · ${when(at)}`),
-	);
+const noteOf = ({ at, kind, phase, message }) => [
+	badge(kind === "warning" ? "STOPPED" : kind === "failed" ? "FAILED" : kind, word("event", kind)),
+	` ${message} `,
+	h("span", { class: "small" }, `${word("phase", phase)} · ${when(at)}`),
+];
 
 /** @param {Status} status */
 function settingsOf({
@@ -276,22 +304,11 @@ function settingsOf({
 			[t("field.base"), base_model],
 			[t("align.preset"), word("preset", workflow_id ?? "")],
 			[t("field.documents"), number(document_ids.length)],
-			[t("field.benchmark"), benchmark_id ? link(`#/benchmarks/${benchmark_id}`, t("action.open")) : "–"],
+			[t("field.benchmark"), openLink(benchmark_id && `#/benchmarks/${benchmark_id}`)],
 			[t("field.created"), when(created_date)],
 			[t("alignment.took"), took],
 			[t("alignment.threads"), budget ? number(budget.threads) : "–"],
 			[t("field.description"), description || "–"],
 		]),
-		document_ids.length > 0 &&
-			h(
-				"details",
-				{},
-				h("summary", {}, t("document.coverage")),
-				h(
-					"ul",
-					{},
-					document_ids.slice(0, 200).map((id) => h("li", {}, link(`#/documents/${id}?alignment=${alignment_id}`, h("code", {}, id)))),
-				),
-			),
 	);
 }

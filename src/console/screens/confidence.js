@@ -1,9 +1,5 @@
 // How far a model's confidence scores can be trusted: the reliability diagram, and what a threshold would let through.
-import { lineChart } from "../parts/chart.js";
-import { fill, h, newId } from "../parts/dom.js";
-import { facts, section } from "../parts/page.js";
-import { notice } from "../parts/states.js";
-import { number, points, t, when } from "../shell/language.js";
+import { facts, fill, h, lineChart, newId, notice, number, points, scoreChart, section, t, when } from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @typedef {Replies["models_confidence"]} Confidence */
@@ -37,27 +33,13 @@ export function confidenceOf(confidence, signal) {
 
 /** @param {Confidence["reliability"]} bins @param {AbortSignal} signal */
 function reliabilityOf(bins, signal) {
-	const chart = lineChart(
-		t("confidence.reliability"),
-		{
-			x: t("confidence.score"),
-			range: [0, 100],
-			band: [4, 3],
-			lines: [
-				{ label: t("confidence.ideal"), color: "muted", dashed: true },
-				{ label: t("confidence.accuracy"), color: "accent", dots: true },
-				{ label: t("field.low"), color: "muted", hidden: true },
-				{ label: t("field.high"), color: "muted", hidden: true },
-			],
-		},
-		signal,
-	);
+	const ideal = /** @type {const} */ ({ label: t("confidence.ideal"), color: "muted", dashed: true });
+	const axes = { x: t("confidence.score"), label: t("confidence.accuracy"), others: [ideal] };
+	const chart = scoreChart(t("confidence.reliability"), axes, signal);
 	const sorted = [...bins].sort((a, b) => a.score - b.score);
-	const x = sorted.map(({ score }) => score);
-	chart.show(
-		[x, x, sorted.map((one) => one.accuracy), sorted.map((one) => one.accuracy_low), sorted.map((one) => one.accuracy_high)],
-		t("confidence.reliability.words"),
-	);
+	const at = sorted.map(({ score }) => score);
+	const scores = sorted.map((one) => ({ score: one.accuracy, low: one.accuracy_low, high: one.accuracy_high }));
+	chart.show(at, scores, t("confidence.reliability.words"), at);
 	return chart.element;
 }
 
@@ -81,12 +63,7 @@ function thresholdOf({ risk_coverage, threshold }, signal) {
 	const draw = () => {
 		const wanted = Number(slider.value);
 		// The curve has the thresholds at which something changes; between two of them the higher one accepts the same answers.
-		const point = curve.filter((one) => one.threshold >= wanted).at(-1) ?? {
-			coverage: 0,
-			error: 0,
-			n: 0,
-			threshold: 100,
-		};
+		const point = curve.filter((one) => one.threshold >= wanted).at(-1) ?? { coverage: 0, error: 0, n: 0 };
 		chart.show(
 			[curve.map((one) => one.coverage), curve.map((one) => one.error), curve.map((one) => (one === point ? one.error : null))],
 			t("confidence.risk.words"),

@@ -1,7 +1,6 @@
-// Puts a model into service, or takes it out.
+// Puts a model into service, takes it out, and puts the one before it back.
 import { call } from "../api/client.js";
-import { actButton } from "../parts/page.js";
-import { t } from "../shell/language.js";
+import { actButton, dangerButton, t } from "../ui.js";
 
 /** @import { View } from "../shell/router.js" */
 
@@ -12,6 +11,12 @@ export function deployButton(view, { model_id, deployment_status }) {
 		await call(isDeployed ? "models_undeploy" : "models_deploy", { params: { model_id } });
 		await view.reload();
 	};
-	const text = isDeployed ? t("models.undeploy") : t("models.deploy");
-	return actButton(text, act, { onError: view.fail, disabled: deployment_status.endsWith("ING") });
+	return actButton(view, t(isDeployed ? "models.undeploy" : "models.deploy"), act, { isOff: deployment_status.endsWith("ING") });
 }
+
+/** @param {View} view @param {string} model_id @param {string} line */
+export const rollbackButton = (view, model_id, line) =>
+	dangerButton(view, t("model.rollback.act"), t("model.rollback", { line }), t("model.rollback.text"), async () => {
+		await call("models_rollback", { params: { model_id }, body: { line } });
+		await view.reload();
+	});

@@ -1,11 +1,6 @@
 // One document: what was read of it, and which passages were learned, are asked about, or gave nothing.
-import { call, callAll, callText, orNull } from "../api/client.js";
-import { confirmAct } from "../parts/dialog.js";
-import { fill, h } from "../parts/dom.js";
-import { actButton, facts, head, section } from "../parts/page.js";
-import { notice } from "../parts/states.js";
-import { bytes, number, percent, t, when, word } from "../shell/language.js";
-import { go } from "../shell/router.js";
+import { call, callAll, callIfMay, callText, orNull } from "../api/client.js";
+import { bytes, dangerButton, facts, fill, go, h, head, list, notice, number, percent, section, t, when, word } from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { View } from "../shell/router.js" */
@@ -17,29 +12,31 @@ const shownAtFirst = 200_000;
 
 /** @param {View} view @param {string} id */
 export async function showDocument(view, id) {
-	const { signal, place, query } = view;
+	const { place, query } = view;
 	const params = { document_id: id };
 	const [record, text, { snapshots }, benchmarks] = await Promise.all([
-		call("documents_get", { params, signal }),
-		callText("documents_text", { params, signal }),
-		call("documents_snapshots", { params, signal }),
-		callAll("benchmarks_list", (reply) => reply.benchmarks, { signal }),
+		call("documents_get", { params }),
+		callText("documents_text", { params }),
+		call("documents_snapshots", { params }),
+		callAll("benchmarks_list", (reply) => reply.benchmarks),
 	]);
 	const alignment = snapshots.find((one) => one.alignment_id === query.get("alignment")) ?? snapshots[0];
 	const about = benchmarks.filter((one) => one.status === "READY" && citable(one, id));
 	const benchmark = about.find((one) => one.benchmark_id === query.get("benchmark")) ?? about[0];
 	const [coverage, asked] = await Promise.all([
-		alignment ? orNull(call("alignments_coverage", { params: { alignment_id: alignment.alignment_id }, signal }), 403, 404) : null,
-		benchmark ? askedIn(benchmark.benchmark_id, record, text, signal) : [],
+		alignment ? orNull(callIfMay("alignments_coverage", { params: { alignment_id: alignment.alignment_id } }), 404) : null,
+		benchmark ? askedIn(benchmark.benchmark_id, record, text) : [],
 	]);
 	const passages = coverage?.documents.find((one) => one.document_id === id)?.passages ?? [];
-	const remove = actButton(t("action.delete"), () => removeDocument(view, id, record.name, snapshots.length), {
-		kind: "danger",
-		onError: view.fail,
+	const kept = snapshots.length;
+	const deletion = kept > 0 ? t("document.delete.kept", { n: kept }) : t("document.delete.text");
+	const remove = dangerButton(view, t("action.delete"), t("action.delete.of", { name: record.name }), deletion, async () => {
+		await call("documents_delete", { params });
+		go("#/documents");
 	});
 	fill(
 		place,
-		head(record.name, { back: { href: "#/documents", text: t("nav.documents") }, actions: [remove] }),
+		head(record.name, { back: "documents", actions: [remove] }),
 		warningsOf(record),
 		section(t("document.read"), readFacts(record)),
 		section(
@@ -61,11 +58,10 @@ const citable = (benchmark, id) => benchmark.generation === null || benchmark.do
  * @param {string} benchmarkId
  * @param {{ document_id: string, name: string }} record
  * @param {string} text
- * @param {AbortSignal} signal
  * @returns {Promise<Asked[]>}
  */
-async function askedIn(benchmarkId, { document_id, name }, text, signal) {
-	const data = await orNull(call("benchmarks_data", { params: { benchmark_id: benchmarkId }, signal }), 403, 404, 409);
+async function askedIn(benchmarkId, { document_id, name }, text) {
+	const data = await orNull(call("benchmarks_data", { params: { benchmark_id: benchmarkId } }), 404, 409);
 	return (data?.samples ?? []).flatMap(({ instruction, citations }) =>
 		citations.flatMap((one) => {
 			if (one.document !== document_id && one.document !== name) return [];
@@ -77,10 +73,10 @@ async function askedIn(benchmarkId, { document_id, name }, text, signal) {
 
 /** @param {Replies["documents_get"]} record */
 function warningsOf({ report, duplicates }) {
-	const lines = (report?.warnings ?? []).map(({ message }) => h("li", {}, message));
-	if (duplicates.exact + duplicates.near > 0)
-		lines.push(h("li", {}, t("document.duplicates", { exact: duplicates.exact, near: duplicates.near, n: duplicates.documents.length })));
-	return lines.length > 0 && notice("warn", h("ul", { class: "list" }, lines));
+	const { exact, near } = duplicates;
+	const lines = (report?.warnings ?? []).map(({ message }) => message);
+	if (exact + near > 0) lines.push(t("document.duplicates", { exact, near }));
+	return lines.length > 0 && notice("warn", list(lines, "ul", "list"));
 }
 
 /** @param {Replies["documents_get"]} record */
@@ -92,7 +88,7 @@ function readFacts({ format, bytes: size, characters, created_at, sha256, report
 		[t("documents.characters"), number(characters)],
 		[t("document.pages"), report?.pages ? number(report.pages.count) : "–"],
 		[t("document.without"), report?.pages?.without_text.join(", ") || "–"],
-		[t("documents.language"), report?.language.main ? `${report.language.main} (${percent(report.language.share)})` : "–"],
+		[t("shell.language"), report?.language.main ? `${report.language.main} (${percent(report.language.share)})` : "–"],
 		[t("document.words"), report ? number(report.quality.words) : "–"],
 		[t("document.personal"), data.map(([kind, n]) => `${kind} ${number(n)}`).join(", ") || "–"],
 		[t("field.created"), when(created_at)],
@@ -106,38 +102,32 @@ function readFacts({ format, bytes: size, characters, created_at, sha256, report
  * @param {{ snapshots: Replies["documents_snapshots"]["snapshots"], about: Replies["benchmarks_list"]["benchmarks"], alignment: string | undefined, benchmark: string | undefined }} known
  */
 function choices({ query }, id, { snapshots, about, alignment, benchmark }) {
-	const choose = (/** @type {string} */ name) => (/** @type {Event} */ event) => {
-		const next = new URLSearchParams(query);
-		next.set(name, /** @type {HTMLSelectElement} */ (event.target).value);
-		go(`#/documents/${id}?${next}`);
+	/** @param {"alignment" | "benchmark"} name @param {[value: string, text: string][]} options @param {string | undefined} chosen */
+	const choice = (name, options, chosen) => {
+		const select = h(
+			"select",
+			{},
+			options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
+		);
+		select.addEventListener("change", () => {
+			query.set(name, select.value);
+			go(`#/documents/${id}?${query}`);
+		});
+		return options.length > 0 && h("label", {}, t(`document.${name}`), select);
 	};
 	return h(
 		"div",
 		{ class: "filters" },
-		snapshots.length > 0 &&
-			h(
-				"label",
-				{},
-				t("document.alignment"),
-				h(
-					"select",
-					{ onchange: choose("alignment") },
-					snapshots.map((one) => h("option", { value: one.alignment_id, selected: one.alignment_id === alignment }, one.name)),
-				),
-			),
-		about.length > 0 &&
-			h(
-				"label",
-				{},
-				t("document.benchmark"),
-				h(
-					"select",
-					{ onchange: choose("benchmark") },
-					about.map((one) =>
-						h("option", { value: one.benchmark_id, selected: one.benchmark_id === benchmark }, `${one.name} v${one.version}`),
-					),
-				),
-			),
+		choice(
+			"alignment",
+			snapshots.map((one) => [one.alignment_id, one.name]),
+			alignment,
+		),
+		choice(
+			"benchmark",
+			about.map((one) => [one.benchmark_id, `${one.name} v${one.version}`]),
+			benchmark,
+		),
 	);
 }
 
@@ -197,7 +187,7 @@ function marked(text, passages, asked, most) {
 		const kinds = [passage.rows > 0 ? "learned" : "nothing", questions.length > 0 && "asked"].filter(Boolean).join(" ");
 		const note = [
 			passage.rows > 0 ? t("coverage.rows", { n: passage.rows }) : word("uncovered", passage.none ?? ""),
-			questions.length > 0 && t("coverage.questions", { n: questions.length }),
+			questions.length > 0 && t("evaluation.n", { n: questions.length }),
 		].filter(Boolean);
 		const title = questions.map(({ question }) => question).join("\n");
 		parts.push(
@@ -224,12 +214,4 @@ function quoted(text, asked, most) {
 		at = end;
 	}
 	return [...parts, text.slice(at, most)];
-}
-
-/** @param {View} view @param {string} id @param {string} name @param {number} snapshots */
-async function removeDocument({ signal }, id, name, snapshots) {
-	const text = snapshots > 0 ? t("document.delete.kept", { n: snapshots }) : t("document.delete.text");
-	if (!(await confirmAct(t("document.delete", { name }), text, t("action.delete")))) return;
-	await call("documents_delete", { params: { document_id: id }, signal });
-	go("#/documents");
 }

@@ -1,11 +1,23 @@
 // Documents: upload of many files with progress, and what was read of each.
 import { ApiError, call, upload } from "../api/client.js";
-import { append, fill, h } from "../parts/dom.js";
-import { head, link, section } from "../parts/page.js";
-import { bar } from "../parts/progress.js";
-import { announce, badge, empty, messageOf } from "../parts/states.js";
-import { paged, table } from "../parts/table.js";
-import { bytes, number, percent, t, when } from "../shell/language.js";
+import {
+	announce,
+	append,
+	badge,
+	bar,
+	bytes,
+	fill,
+	h,
+	link,
+	listScreen,
+	messageOf,
+	number,
+	percent,
+	section,
+	smallPrint,
+	t,
+	when,
+} from "../ui.js";
 import { showDocument } from "./document.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
@@ -14,40 +26,30 @@ import { showDocument } from "./document.js";
 
 /** Sent at the same time; the appliance reads them one after another anyway. */
 const atOnce = 2;
-const limit = 20;
 
 /** @param {View} view */
 export async function show(view) {
 	if (view.id !== null) return showDocument(view, view.id);
-	const list = h("div", {});
-	const queue = createQueue(view, () => drawList(view, list).catch(view.fail));
-	fill(view.place, head(t("documents.title"), { lead: t("documents.lead") }), dropZone(queue.add), queue.element, list);
-	await drawList(view, list);
-}
-
-/** @param {View} view @param {HTMLElement} list */
-async function drawList({ signal, fail }, list) {
-	const load = async (/** @type {number} */ offset) => (await call("documents_list", { query: { limit, offset }, signal })).documents;
-	const first = await load(0);
-	const filled = paged(load, listOf, { more: t("action.more"), onError: fail, limit, first });
-	fill(list, first.length === 0 ? empty(t("documents.none"), t("documents.none.hint")) : section(t("documents.all"), filled));
-}
-
-/** @param {DocumentRecord[]} rows */
-const listOf = (rows) =>
-	table(
-		t("documents.all"),
+	const queue = createQueue(view, () => draw().catch(view.fail));
+	const draw = await listScreen(
+		view,
+		"documents",
 		[
-			{ head: t("field.name"), cell: (one) => link(`#/documents/${one.document_id}`, one.name) },
-			{ head: t("documents.format"), cell: (one) => one.format },
-			{ head: t("documents.language"), cell: (one) => one.report?.language.main ?? "–" },
-			{ head: t("documents.characters"), cell: (one) => number(one.characters), numeric: true },
-			{ head: t("field.size"), cell: (one) => bytes(one.bytes), numeric: true },
-			{ head: t("documents.found"), cell: (one) => found(one) },
-			{ head: t("field.created"), cell: (one) => when(one.created_at) },
+			[t("field.name"), (one) => link(`#/documents/${one.document_id}`, one.name)],
+			[t("documents.format"), (one) => one.format],
+			[t("shell.language"), (one) => one.report?.language.main ?? "–"],
+			[t("documents.characters"), (one) => number(one.characters), "numeric"],
+			[t("field.size"), (one) => bytes(one.bytes), "numeric"],
+			[t("documents.found"), found],
+			[t("field.created"), (one) => when(one.created_at)],
 		],
-		rows,
+		async (query) => {
+			const { documents, total } = await call("documents_list", { query });
+			return { rows: documents, total };
+		},
+		{ above: [dropZone(queue.add), queue.element] },
 	);
+}
 
 /** @param {DocumentRecord} one */
 function found({ report, duplicates }) {
@@ -105,18 +107,18 @@ function createQueue({ signal }, onDone) {
 		const onProgress = (/** @type {number} */ share) => {
 			// What is sent is read only then, and how long that takes is not known.
 			if (share < 1) /** @type {HTMLProgressElement} */ (shown.firstChild).value = share;
-			else fill(shown, bar(t("documents.reading"), null), h("p", { class: "small" }, percent(1), ` · ${t("documents.reading")}`));
+			else fill(shown, bar(t("documents.reading"), null), smallPrint(percent(1), t("documents.reading")));
 		};
 		try {
 			const { documents } = await upload("documents_upload", file, { onProgress, signal });
 			fill(
 				shown,
 				badge("READY", t("documents.read")),
-				...documents.flatMap((made) => [" ", link(`#/documents/${made.document_id}`, t("action.open"))]),
+				documents.map((made) => [" ", link(`#/documents/${made.document_id}`, t("action.open"))]),
 			);
 		} catch (error) {
 			if (signal.aborted) return;
-			fill(shown, ...refusal(error));
+			fill(shown, refusal(error));
 		}
 		sending--;
 		if (waiting.length > 0) return void next();
@@ -142,7 +144,10 @@ function createQueue({ signal }, onDone) {
 
 /** @param {unknown} error */
 function refusal(error) {
-	const known = error instanceof ApiError ? error : null;
-	const id = known?.requestId ? ` · ${t("state.request")} ${known.requestId}` : "";
-	return [badge("FAILED", t("documents.refused")), h("p", {}, messageOf(error)), h("p", { class: "small" }, `${known?.hint ?? ""}${id}`)];
+	const { hint, requestId } = error instanceof ApiError ? error : { hint: "", requestId: "" };
+	return [
+		badge("FAILED", t("documents.refused")),
+		h("p", {}, messageOf(error)),
+		smallPrint(hint, requestId && `${t("state.request")} ${requestId}`),
+	];
 }
