@@ -54,9 +54,8 @@ function drawNavigation() {
 	fill(navigation);
 	for (const [group, members] of Object.entries(groups)) {
 		const names = Object.keys(members).filter((name) => hasScope(members[name]?.[0] ?? "-"));
-		const links = names.map((name) => h("li", {}, h("a", { href: `#/${name}`, "data-screen": name }, word("nav", name))));
-		if (links.length > 0)
-			append(navigation, h("p", { class: "nav-group", "aria-hidden": "true" }, word("nav", `group.${group}`)), h("ul", {}, links));
+		const links = names.map((name) => h("li", h("a", { href: `#/${name}`, "data-screen": name }, word("nav", name))));
+		if (links.length > 0) append(navigation, h("p.nav-group", { "aria-hidden": "true" }, word("nav", `group.${group}`)), h("ul", links));
 	}
 }
 
@@ -69,7 +68,7 @@ const help = h("a", { href: t("shell.help.page") }, t("shell.help"));
 const showShortcuts = startShortcuts(Object.keys(screens));
 const keyboard = h("button", { type: "button", class: "keyboard", onclick: showShortcuts }, t("keyboard.title"));
 const signOut = h("button", { type: "button", onclick: forgetKey }, t("shell.forget"));
-const skip = h("a", { class: "skip", href: "#main" }, t("shell.skip"));
+const skip = h("a.skip", { href: "#main" }, t("shell.skip"));
 // A link to #main would be read as a screen's address.
 skip.addEventListener("click", (event) => {
 	event.preventDefault();
@@ -80,19 +79,10 @@ fill(
 	document.body,
 	skip,
 	h(
-		"header",
-		{ class: "bar" },
+		"header.bar",
 		menu,
-		h("a", { class: "brand", href: "#/home" }, "plumbline"),
-		h(
-			"span",
-			{ class: "bar-end" },
-			help,
-			keyboard,
-			language,
-			h("button", { type: "button", onclick: toggleTheme }, t("shell.theme")),
-			signOut,
-		),
+		h("a.brand", { href: "#/home" }, "plumbline"),
+		h("span.bar-end", help, keyboard, language, h("button", { type: "button", onclick: toggleTheme }, t("shell.theme")), signOut),
 	),
 	navigation,
 	main,

@@ -32,14 +32,18 @@ function errorOf(status, text) {
 }
 
 /** @param {Name} name */
-const operation = (name) => /** @type {[scope: string, method: string, path: string, once?: string]} */ (operations[name].split(" "));
+const operation = (name) =>
+	/** @type {[scope: string, method: string, path: string, once?: string]} */ ((operations[name] ?? "").split(" "));
 
 /** Whether the key has the scope that an operation asks for. @param {Name} name */
 export const may = (name) => hasScope(operation(name)[0]);
 
 /** @param {Name} name @param {CallInput} input */
 export function pathOf(name, { params = {}, query = {} } = {}) {
-	const path = operation(name)[2].replace(/\{(\w+)\}/g, (_, one) => encodeURIComponent(params[one] ?? ""));
+	const [, , place] = operation(name);
+	const path = (place.startsWith("/") ? place : `/api/v3/${place}`).replace(/\{(\w+)\}/g, (_, one) =>
+		encodeURIComponent((typeof params === "string" ? params : params[one]) ?? ""),
+	);
 	const asked = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
 	return asked.length === 0 ? path : `${path}?${new URLSearchParams(asked.map(([key, value]) => [key, String(value)]))}`;
 }

@@ -25,9 +25,9 @@ const palette = {
  * @param {AbortSignal} signal ends it
  */
 export function lineChart(name, { x, lines, band, height = 220, range }, signal) {
-	const place = h("div", { class: "chart-canvas", "aria-hidden": "true" });
-	const caption = h("figcaption", {}, name);
-	const figure = h("figure", { class: "chart" }, place, caption);
+	const place = h("div.chart-canvas", { "aria-hidden": "true" });
+	const caption = h("figcaption", name);
+	const figure = h("figure.chart", place, caption);
 	/** @type {[number[], ...Points[]]} */
 	let data = [[], ...lines.map(() => [])];
 	/** @type {any} uPlot has no types for the global that its script defines. */

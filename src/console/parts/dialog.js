@@ -14,8 +14,8 @@ export function openDialog(title, body, actions = [], close = t("action.close"))
 		"dialog",
 		{ "aria-labelledby": id },
 		h("h2", { id }, title),
-		h("div", { class: "dialog-body" }, body),
-		h("p", { class: "actions" }, actions, h("button", { type: "button", onclick: () => dialog.close() }, close)),
+		h("div.dialog-body", body),
+		h("p.actions", actions, h("button", { type: "button", onclick: () => dialog.close() }, close)),
 	);
 	dialog.addEventListener("close", () => dialog.remove());
 	document.body.append(dialog);
@@ -50,7 +50,7 @@ function isConfirmed(title, text, act) {
 		dialog.close();
 	};
 	const button = h("button", { type: "button", class: "danger", onclick: agree }, act);
-	const dialog = openDialog(title, h("p", {}, text), [button], t("action.cancel"));
+	const dialog = openDialog(title, h("p", text), [button], t("action.cancel"));
 	dialog.addEventListener("close", () => resolve(false));
 	return promise;
 }

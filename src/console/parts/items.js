@@ -20,12 +20,12 @@ const shownAtFirst = 50;
 export function filteredItems(items, { filters, textOf, render, actions }) {
 	const made = filters.map(({ label, group, of, chosen }) => {
 		const words = [...new Set(items.map(of))].map((value) => h("option", { value, selected: value === chosen }, word(group, value)));
-		const select = h("select", {}, h("option", { value: "" }, t("filter.all")), words);
-		return { select, of, row: h("label", {}, label, select) };
+		const select = h("select", h("option", { value: "" }, t("filter.all")), words);
+		return { select, of, row: h("label", label, select) };
 	});
 	const search = h("input", { type: "search", autocomplete: "off" });
-	const counted = h("p", { class: "small", "aria-live": "polite" });
-	const list = h("ul", { class: "list" });
+	const counted = h("p.small", { "aria-live": "polite" });
+	const list = h("ul.list");
 	const more = h("button", { type: "button" }, t("action.more"));
 	let most = shownAtFirst;
 
@@ -35,7 +35,7 @@ export function filteredItems(items, { filters, textOf, render, actions }) {
 		const found = items.filter((item) => passes(item) && textOf(item).toLowerCase().includes(wanted));
 		fill(
 			list,
-			found.slice(0, most).map((item) => h("li", {}, render(item))),
+			found.slice(0, most).map((item) => h("li", render(item))),
 		);
 		fill(counted, t("filter.found", { n: found.length, all: number(items.length) }));
 		more.hidden = found.length <= most;
@@ -52,19 +52,12 @@ export function filteredItems(items, { filters, textOf, render, actions }) {
 	});
 	draw();
 	const rows = made.map(({ row }) => row);
-	return h(
-		"div",
-		{},
-		h("div", { class: "filters" }, rows, h("label", {}, t("filter.search"), search), actions),
-		counted,
-		list,
-		h("p", {}, more),
-	);
+	return h("div", h("div.filters", rows, h("label", t("filter.search"), search), actions), counted, list, h("p", more));
 }
 
 /** How a question fared, and the question. @param {string} kind of the badge @param {string} text @param {{ sample_num: number, instruction: string }} item */
 export const itemHead = (kind, text, { sample_num, instruction }) =>
-	h("p", {}, badge(kind, text), " ", h("strong", {}, `${sample_num}. ${instruction}`));
+	h("p", badge(kind, text), " ", h("strong", `${sample_num}. ${instruction}`));
 
 /** Small print: what there is of these, with dots between. @param {...Child} parts */
-export const smallPrint = (...parts) => h("p", { class: "small" }, parts.filter(Boolean).join(" · "));
+export const smallPrint = (...parts) => h("p.small", parts.filter(Boolean).join(" · "));

@@ -1,5 +1,5 @@
 // The head of a screen, its sections, lists of facts, and buttons.
-import { t, word } from "../shell/language.js";
+import { number, t, word } from "../shell/language.js";
 import { h } from "./dom.js";
 import { announce, badge } from "./states.js";
 
@@ -13,34 +13,38 @@ import { announce, badge } from "./states.js";
 export function head(title, { lead, actions = [], back } = {}) {
 	document.title = `${title} · plumbline`;
 	return h(
-		"header",
-		{ class: "head" },
-		back && h("p", { class: "back" }, link(`#/${back}`, `← ${word("nav", back)}`)),
-		h("div", { class: "head-line" }, h("h1", { tabindex: "-1" }, title), h("div", { class: "actions" }, actions)),
-		lead && h("p", { class: "lead" }, lead),
+		"header.head",
+		back && h("p.back", link(`#/${back}`, `← ${word("nav", back)}`)),
+		h("div.head-line", h("h1", { tabindex: "-1" }, title), h("div.actions", actions)),
+		lead && h("p.lead", lead),
 	);
 }
 
 /** @param {string} title @param {...Child} children */
-export const section = (title, ...children) => h("section", { class: "card" }, h("h2", {}, title), ...children);
+export const section = (title, ...children) => h("section.card", h("h2", title), ...children);
 
 /** @param {string} text @param {...Child} children */
-export const details = (text, ...children) => h("details", {}, h("summary", {}, text), ...children);
+export const details = (text, ...children) => h("details", h("summary", text), ...children);
 
-/** @param {readonly Child[]} items @param {"ul" | "ol"} [tag] @param {string | null} [kind] */
-export const list = (items, tag = "ul", kind = null) =>
+/** @param {readonly Child[]} items @param {"ul" | "ol"} [tag] @param {string} [kind] */
+export const list = (items, tag = "ul", kind) =>
 	h(
 		tag,
 		{ class: kind },
-		items.map((item) => h("li", {}, item)),
+		items.map((item) => h("li", item)),
 	);
+
+/** A list with a line between its entries, without bullets. @param {readonly Child[]} items */
+export const entries = (items) => list(items, "ul", "list");
+
+/** A value as it is shown: a number in the user's language, a dash for none and for an empty text. @param {Child} value */
+export const shown = (value) => (typeof value === "number" ? number(value) : (value ?? "") === "" ? "–" : value);
 
 /** Pairs of name and value. @param {[name: string, value: Child][]} pairs */
 export const facts = (pairs) =>
 	h(
-		"dl",
-		{ class: "facts" },
-		pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value ?? "–"))),
+		"dl.facts",
+		pairs.map(([name, value]) => h("div", h("dt", name), h("dd", shown(value)))),
 	);
 
 /** @param {string} href @param {...Child} children */
@@ -91,8 +95,8 @@ export function code(text, label) {
 			getSelection()?.selectAllChildren(pre);
 		}
 	});
-	const pre = h("pre", { tabindex: "0", role: "region", "aria-label": label }, h("code", {}, text));
-	return h("div", { class: "code" }, pre, copy);
+	const pre = h("pre", { tabindex: "0", role: "region", "aria-label": label }, h("code", text));
+	return h("div.code", pre, copy);
 }
 
 /** Repeats while the screen is shown and the page is visible. @param {AbortSignal} signal @param {number} ms @param {() => Promise<boolean | void>} act returns false to end */

@@ -1,14 +1,14 @@
 // Tables that become cards where the screen is narrow, and lists of the API a page at a time.
 import { number, t, word } from "../shell/language.js";
 import { fill, h } from "./dom.js";
-import { every, head, section } from "./page.js";
+import { every, head, section, shown } from "./page.js";
 import { empty } from "./states.js";
 
 /** @import { Child } from "./dom.js" */
 /** @import { View } from "../shell/router.js" */
 /**
  * @template T
- * @typedef {[head: string, cell: (row: T) => Child, kind?: "numeric"]} Column
+ * @typedef {[head: string, cell: (row: T) => Child, kind?: "numeric"]} Column numbers are numeric by themselves
  */
 /**
  * Rows from `offset` on, at most `limit`; the total where it is known.
@@ -25,20 +25,22 @@ const rowsAPage = 50;
  * @param {readonly T[]} rows
  */
 export function table(caption, columns, rows) {
-	const heads = columns.map(([text, , kind]) => h("th", { scope: "col", class: kind }, text));
+	/** @type {(string | undefined)[]} */
+	const kinds = columns.map(
+		([, cell, kind]) => kind ?? (rows[0] !== undefined && typeof cell(rows[0]) === "number" ? "numeric" : undefined),
+	);
+	const heads = columns.map(([text], at) => h("th", { scope: "col", class: kinds[at] }, text));
 	const cells = (/** @type {T} */ row) =>
-		columns.map(([text, cell, kind], at) =>
-			at === 0 ? h("th", { scope: "row" }, cell(row)) : h("td", { "data-label": text, class: kind }, cell(row)),
+		columns.map(([text, cell], at) =>
+			at === 0 ? h("th", { scope: "row" }, shown(cell(row))) : h("td", { "data-label": text, class: kinds[at] }, shown(cell(row))),
 		);
 	return h(
 		"table",
-		{},
-		h("caption", { class: "hidden" }, caption),
-		h("thead", {}, h("tr", {}, heads)),
+		h("caption.hidden", caption),
+		h("thead", h("tr", heads)),
 		h(
 			"tbody",
-			{},
-			rows.map((row) => h("tr", {}, cells(row))),
+			rows.map((row) => h("tr", cells(row))),
 		),
 	);
 }
@@ -53,11 +55,11 @@ export function table(caption, columns, rows) {
  * @param {{ name?: string, isLive?: (row: T) => boolean }} [options] `isLive`: the row is asked for again until it has ended
  */
 export async function pagedTable(view, caption, columns, load, { name = "page", isLive } = {}) {
-	const place = h("div", {});
+	const place = h("div");
 	const counted = h("span", { "aria-live": "polite" });
 	let page = Math.max(1, Number(view.query.get(name)) || 1);
 	/** @type {{ rows: readonly T[], total?: number | undefined }} */
-	let shown = { rows: [] };
+	let loaded = { rows: [] };
 	let drawn = "";
 	const step = (/** @type {number} */ by, /** @type {string} */ text) => {
 		const button = h("button", { type: "button" }, text);
@@ -71,30 +73,30 @@ export async function pagedTable(view, caption, columns, load, { name = "page", 
 		return button;
 	};
 	const [before, after] = [step(-1, t("page.before")), step(1, t("page.after"))];
-	const pager = h("p", { class: "actions pager" }, before, counted, after);
+	const pager = h("p.actions.pager", before, counted, after);
 
 	async function draw() {
 		const offset = (page - 1) * rowsAPage;
 		// One more than is shown tells whether there is another page.
-		shown = await load({ offset, limit: rowsAPage + 1 });
-		const rows = shown.rows.slice(0, rowsAPage);
+		loaded = await load({ offset, limit: rowsAPage + 1 });
+		const rows = loaded.rows.slice(0, rowsAPage);
 		if (rows.length === 0 && page > 1) {
 			page = 1;
 			return draw();
 		}
-		const what = JSON.stringify([page, shown]);
+		const what = JSON.stringify([page, loaded]);
 		if (what === drawn) return;
 		drawn = what;
 		fill(place, table(caption, columns, rows));
-		const [from, to, all] = [number(offset + 1), number(offset + rows.length), shown.total];
+		const [from, to, all] = [number(offset + 1), number(offset + rows.length), loaded.total];
 		fill(counted, all === undefined ? t("page.rows", { from, to }) : t("page.rowsof", { from, to, all }));
 		before.ariaDisabled = String(page === 1);
-		after.ariaDisabled = String(shown.rows.length <= rowsAPage);
-		pager.hidden = page === 1 && shown.rows.length <= rowsAPage;
+		after.ariaDisabled = String(loaded.rows.length <= rowsAPage);
+		pager.hidden = page === 1 && loaded.rows.length <= rowsAPage;
 	}
 	await draw();
-	if (isLive) void every(view.signal, 4_000, async () => (shown.rows.some(isLive) ? draw() : undefined));
-	return { element: h("div", {}, place, pager), isEmpty: () => shown.rows.length === 0, draw };
+	if (isLive) void every(view.signal, 4_000, async () => (loaded.rows.some(isLive) ? draw() : undefined));
+	return { element: h("div", place, pager), isEmpty: () => loaded.rows.length === 0, draw };
 }
 
 /**
@@ -103,7 +105,7 @@ export async function pagedTable(view, caption, columns, load, { name = "page", 
  * @param {readonly T[]} rows
  * @returns {Load<T>}
  */
-export const loaded =
+export const inHand =
 	(rows) =>
 	async ({ offset, limit }) => ({ rows: rows.slice(offset, offset + limit), total: rows.length });
 

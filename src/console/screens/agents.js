@@ -6,6 +6,7 @@ import {
 	append,
 	code,
 	dangerButton,
+	entries,
 	facts,
 	fill,
 	form,
@@ -13,7 +14,6 @@ import {
 	h,
 	head,
 	link,
-	list,
 	listScreen,
 	mainLink,
 	number,
@@ -42,7 +42,7 @@ export async function show(view) {
 			[t("field.name"), (one) => link(`#/agents/${one.id}`, one.name)],
 			[t("field.status"), (one) => statusBadge(one.status)],
 			[t("field.model"), (one) => link(`#/models/${one.base_model}`, one.base_model_name)],
-			[t("agents.answers"), (one) => number(one.usage_count), "numeric"],
+			[t("agents.answers"), (one) => one.usage_count],
 			[t("agents.used"), (one) => when(one.last_used)],
 		],
 		async (query) => ({ rows: (await call("agents_list", { query })).data }),
@@ -56,7 +56,7 @@ async function fieldsOf(agent) {
 	const current = agent?.base_model ?? models[0]?.value ?? "";
 	return [
 		{ name: "name", label: t("field.name"), required: true, value: agent?.name ?? "", more: { maxlength: 200 } },
-		{ name: "base_model", label: t("field.model"), type: "select", options: models, value: current },
+		{ name: "base_model", label: t("field.model"), options: models, value: current },
 		{ name: "system_prompt", label: t("playground.system"), type: "textarea", value: agent?.system_prompt ?? "" },
 		{
 			name: "temperature",
@@ -92,13 +92,10 @@ async function showNew({ place }) {
 /** @param {View} view @param {string} id */
 async function showAgent(view, id) {
 	const { place } = view;
-	const params = { agent_id: id };
+	const params = id;
 	const { data: agent } = await call("agents_get", { params });
 	const { turns } = await call("agents_conversations", { params, query: { limit: 50 } });
-	const remove = async () => {
-		await call("agents_delete", { params });
-		go("#/agents");
-	};
+	const remove = () => call("agents_delete", { params }).then(() => go("#/agents"));
 	const change = form(await fieldsOf(agent), {
 		submit: t("action.save"),
 		async onSubmit(values) {
@@ -119,14 +116,14 @@ async function showAgent(view, id) {
 				dangerButton(view, t("action.delete"), t("action.delete.of", { name: agent.name }), t("agents.delete.text"), remove),
 			],
 		}),
-		h("div", { class: "columns" }, section(t("agents.ask"), askForm(params)), section(t("agents.figures"), figuresOf(agent))),
+		h("div.columns", section(t("agents.ask"), askForm(params)), section(t("agents.figures"), figuresOf(agent))),
 		section(t("agents.what"), change),
 		section(t("agents.endpoint"), code(agent.endpoint, t("agents.endpoint"))),
 		turns.length > 0 && section(t("agents.conversations"), conversationsOf(turns)),
 	);
 }
 
-/** @param {{ agent_id: string }} params */
+/** @param {string} params */
 function askForm(params) {
 	const said = h("div", { "aria-live": "polite" });
 	const made = form([{ name: "message", label: t("playground.question"), type: "textarea", required: true }], {
@@ -135,23 +132,23 @@ function askForm(params) {
 			const { response, usage } = await call("agents_run", { params, body: { message } });
 			fill(
 				said,
-				h("p", { class: "bubble" }, String(message)),
-				h("p", { class: "answer" }, response),
+				h("p.bubble", String(message)),
+				h("p.answer", response),
 				smallPrint(t("agents.tokens", { n: usage.total_tokens })),
 				ratingOf(params),
 			);
 		},
 	});
-	return h("div", {}, made, said);
+	return h("div", made, said);
 }
 
-/** @param {{ agent_id: string }} params */
+/** @param {string} params */
 function ratingOf(params) {
 	const rate = (/** @type {object} */ body) => async () => {
 		await call("agents_feedback", { params, body });
 		fill(box, t("agents.thanks"));
 	};
-	const box = h("p", { class: "actions small-buttons" });
+	const box = h("p.actions.small-buttons");
 	const view = { fail: (/** @type {unknown} */ error) => announce(String(error)) };
 	append(
 		box,
@@ -165,24 +162,16 @@ function ratingOf(params) {
 /** @param {Agent} agent */
 function figuresOf({ usage_count, last_used, performance_metrics }) {
 	const { average_uncertainty, human_interventions, average_response_time, user_satisfaction_score } = performance_metrics;
-	const figure = (/** @type {number | null} */ value, digits = 1) => (value === null ? "–" : number(value, digits));
 	return facts([
-		[t("agents.answers"), number(usage_count)],
+		[t("agents.answers"), usage_count],
 		[t("agents.used"), when(last_used)],
-		[t("agents.uncertainty"), figure(average_uncertainty)],
-		[t("agents.interventions"), figure(human_interventions, 0)],
+		[t("agents.uncertainty"), number(average_uncertainty, 1)],
+		[t("agents.interventions"), human_interventions],
 		[t("agents.time"), average_response_time === null ? "–" : `${number(average_response_time, 2)} s`],
-		[t("agents.satisfaction"), figure(user_satisfaction_score)],
+		[t("agents.satisfaction"), number(user_satisfaction_score, 1)],
 	]);
 }
 
 /** @param {Replies["agents_conversations"]["turns"]} turns */
 const conversationsOf = (turns) =>
-	list(
-		turns.map(({ role, content, at, session_id }) => [
-			smallPrint(word("role", role), when(at), session_id),
-			h("p", { class: "answer" }, content),
-		]),
-		"ul",
-		"list",
-	);
+	entries(turns.map(({ role, content, at, session_id }) => [smallPrint(word("role", role), when(at), session_id), h("p.answer", content)]));

@@ -7,17 +7,18 @@ import {
 	dangerButton,
 	details,
 	duration,
+	entries,
 	every,
 	facts,
 	fill,
 	go,
 	h,
 	head,
+	inHand,
 	interval,
 	lineChart,
 	link,
 	list,
-	loaded,
 	notice,
 	number,
 	openLink,
@@ -27,6 +28,7 @@ import {
 	progress,
 	scoreChart,
 	section,
+	smallPrint,
 	statusBadge,
 	t,
 	table,
@@ -48,28 +50,32 @@ const isOver = ({ status }) => !["PROCESSING", "STOPPING"].includes(status);
 /** @param {View} view @param {string} id */
 export async function showAlignment(view, id) {
 	const { signal, place } = view;
-	const ask = () => call("alignments_status", { params: { alignment_id: id } });
+	const ask = () => call("alignments_status", { params: id });
 	let status = await ask();
 	const log = restoreLog(id);
-	const top = h("div", {});
-	const state = h("div", {});
-	const result = h("div", {});
-	const notes = h("div", {});
+	const top = h("div");
+	const state = h("div");
+	const result = h("div");
+	const notes = h("div");
 	const charts = chartsOf(log, signal);
-	const notesCard = h("div", {}, section(t("alignment.notes"), notes));
-	const learned = h("div", {});
+	const notesCard = h("div", section(t("alignment.notes"), notes));
+	const learned = h("div");
 	fill(place, top, state, result, learned, charts.element, notesCard, settingsOf(status));
 
+	let drawn = "";
 	const draw = () => {
-		fill(top, headOf(view, status));
+		// A button whose question is open must stay.
+		const what = `${status.status} ${status.phase}`;
+		if (what !== drawn) fill(top, headOf(view, status));
+		drawn = what;
 		fill(state, stateOf(status, log));
-		fill(notes, list(log.notes.map(noteOf).reverse(), "ul", "list"));
+		fill(notes, entries(log.notes.map(noteOf).reverse()));
 		notesCard.hidden = log.notes.length === 0;
 		charts.draw();
 	};
 	const conclude = async () => {
 		fill(result, resultOf(status));
-		fill(learned, await learnedOf(view, id));
+		if (!["queued", "preparing"].includes(status.last_phase ?? status.phase)) fill(learned, await learnedOf(view, id));
 	};
 	draw();
 	await conclude();
@@ -90,7 +96,7 @@ async function follow(id, log, signal, draw) {
 	addEventListener("pagehide", keep, { signal });
 	signal.addEventListener("abort", keep);
 	try {
-		for await (const { data } of events("alignments_events", { params: { alignment_id: id }, signal }, log.lastId)) {
+		for await (const { data } of events("alignments_events", { params: id, signal }, log.lastId)) {
 			addEvent(log, JSON.parse(data));
 			if (isDue) continue;
 			isDue = true;
@@ -107,7 +113,7 @@ async function follow(id, log, signal, draw) {
 /** @param {View} view @param {Status} status */
 function headOf(view, status) {
 	const { alignment_id, name, model_id, evaluation_id } = status;
-	const params = { alignment_id };
+	const params = alignment_id;
 	const over = isOver(status);
 	const canStop = status.status === "PROCESSING" && status.phase !== "queued";
 	const canDelete = over || ["queued", "preparing"].includes(status.phase);
@@ -121,20 +127,16 @@ function headOf(view, status) {
 			status.report != null &&
 				actButton(view, t("alignment.report"), () => download("alignments_report", { params }, `${alignment_id}.html`)),
 			canStop &&
-				dangerButton(view, t("action.stop"), t("alignment.stop", { name }), t("alignment.stop.text"), async () => {
-					await call("alignments_stop", { params });
-					await view.reload();
-				}),
+				dangerButton(view, t("action.stop"), t("alignment.stop", { name }), t("alignment.stop.text"), () =>
+					call("alignments_stop", { params }).then(view.reload),
+				),
 			canDelete &&
 				dangerButton(
 					view,
 					over ? t("action.delete") : t("action.cancel"),
 					t("action.delete.of", { name }),
 					t("alignment.delete.text"),
-					async () => {
-						await call("alignments_delete", { params });
-						go("#/alignments");
-					},
+					() => call("alignments_delete", { params }).then(() => go("#/alignments")),
 				),
 		],
 	});
@@ -160,18 +162,16 @@ function stateOf(status, log) {
 				},
 				word("phase", phase),
 				since && h("br"),
-				since && h("span", { class: "small" }, new Date(since).toLocaleTimeString()),
+				since && h("span.small", new Date(since).toLocaleTimeString()),
 			);
 		});
 	return section(
 		t("alignment.state"),
-		h("ol", { class: "timeline" }, steps),
+		h("ol.timeline", steps),
 		!over && progress(t("alignment.state"), status.progress_detail ?? log.progress, status.progress),
-		!over &&
-			status.estimated_completion != null &&
-			h("p", { class: "small" }, t("alignment.until", { when: when(status.estimated_completion) })),
-		status.waiting_for != null && notice("warn", h("p", {}, t("state.waits", { what: status.waiting_for }))),
-		status.error != null && notice("bad", h("p", {}, status.error)),
+		!over && status.estimated_completion != null && smallPrint(t("alignment.until", { when: when(status.estimated_completion) })),
+		status.waiting_for != null && notice("warn", t("state.waits", { what: status.waiting_for })),
+		status.error != null && notice("bad", status.error),
 	);
 }
 
@@ -180,15 +180,12 @@ function resultOf({ verdict, performance_metrics }) {
 	if (!verdict) return null;
 	return section(
 		t("alignment.result"),
-		h("p", {}, badge(verdict.outcome, word("outcome", verdict.outcome)), " ", h("strong", {}, verdict.headline)),
+		h("p", badge(verdict.outcome, word("outcome", verdict.outcome)), " ", h("strong", verdict.headline)),
 		list(verdict.why),
-		verdict.fell.length > 0 && [h("h3", {}, t("alignment.fell")), fellOf(verdict.fell)],
-		verdict.help.length > 0 && [h("h3", {}, t("alignment.help")), list(verdict.help, "ol")],
+		verdict.fell.length > 0 && [h("h3", t("alignment.fell")), fellOf(verdict.fell)],
+		verdict.help.length > 0 && [h("h3", t("alignment.help")), list(verdict.help, "ol")],
 		performance_metrics &&
-			details(
-				t("alignment.metrics"),
-				facts(Object.entries(performance_metrics).map(([name, value]) => [name, value === null ? "–" : number(value, 3)])),
-			),
+			details(t("alignment.metrics"), facts(Object.entries(performance_metrics).map(([name, value]) => [name, number(value, 3)]))),
 	);
 }
 
@@ -208,7 +205,7 @@ const fellOf = (fell) =>
 /** What of each document became training rows, those of which the least did first. @param {View} view @param {string} id */
 async function learnedOf(view, id) {
 	// There is nothing to tell before the rows are made.
-	const coverage = await orNull(call("alignments_coverage", { params: { alignment_id: id } }), 404);
+	const coverage = await orNull(call("alignments_coverage", { params: id }), 404);
 	if (coverage === null) return null;
 	const rows = coverage.documents.map(({ document_id, name, passages }) => {
 		const learned = passages.filter((one) => one.rows > 0).length;
@@ -222,17 +219,17 @@ async function learnedOf(view, id) {
 		t("alignment.learned"),
 		[
 			[t("field.document"), (one) => (may("documents_get") ? link(`#/documents/${one.document_id}?alignment=${id}`, one.name) : one.name)],
-			[t("estimate.passages"), (one) => number(one.all), "numeric"],
+			[t("estimate.passages"), (one) => one.all],
 			[t("coverage.learned"), (one) => (one.learned > 0 ? percent(one.share) : badge("STOPPED", t("coverage.nothing"))), "numeric"],
-			[t("estimate.rows"), (one) => number(one.trained), "numeric"],
+			[t("estimate.rows"), (one) => one.trained],
 		],
-		loaded(rows),
+		inHand(rows),
 		{ name: "documents" },
 	);
 	return section(
 		t("alignment.learned"),
-		h("p", {}, t("alignment.covered", { learned: coverage.covered, all: coverage.content })),
-		none > 0 && notice("warn", h("p", {}, t("alignment.nothing", { n: none }))),
+		h("p", t("alignment.covered", { learned: coverage.covered, all: coverage.content })),
+		none > 0 && notice("warn", t("alignment.nothing", { n: none })),
 		element,
 	);
 }
@@ -251,7 +248,7 @@ function chartsOf(log, signal) {
 		signal,
 	);
 	const score = scoreChart(t("alignment.dev"), { x: t("field.step"), label: t("field.score") }, signal);
-	const element = h("div", { class: "columns" }, section(t("alignment.loss"), loss.element), section(t("alignment.dev"), score.element));
+	const element = h("div.columns", section(t("alignment.loss"), loss.element), section(t("alignment.dev"), score.element));
 	return {
 		element,
 		draw() {
@@ -280,35 +277,25 @@ function chartsOf(log, signal) {
 const noteOf = ({ at, kind, phase, message }) => [
 	badge(kind === "warning" ? "STOPPED" : kind === "failed" ? "FAILED" : kind, word("event", kind)),
 	` ${message} `,
-	h("span", { class: "small" }, `${word("phase", phase)} · ${when(at)}`),
+	h("span.small", `${word("phase", phase)} · ${when(at)}`),
 ];
 
-/** @param {Status} status */
-function settingsOf({
-	alignment_id,
-	base_model,
-	workflow_id,
-	document_ids,
-	benchmark_id,
-	created_date,
-	started_date,
-	completed_date,
-	budget,
-	description,
-}) {
-	const took = started_date && completed_date ? duration((Date.parse(completed_date) - Date.parse(started_date)) / 1000) : "–";
+/** @param {Status} one */
+function settingsOf(one) {
+	const took =
+		one.started_date && one.completed_date ? duration((Date.parse(one.completed_date) - Date.parse(one.started_date)) / 1000) : "–";
 	return section(
 		t("alignment.settings"),
 		facts([
-			[t("field.id"), h("code", {}, alignment_id)],
-			[t("field.base"), base_model],
-			[t("align.preset"), word("preset", workflow_id ?? "")],
-			[t("field.documents"), number(document_ids.length)],
-			[t("field.benchmark"), openLink(benchmark_id && `#/benchmarks/${benchmark_id}`)],
-			[t("field.created"), when(created_date)],
+			[t("field.id"), h("code", one.alignment_id)],
+			[t("field.base"), link(`#/models/${one.base_model}`, one.base_model)],
+			[t("align.preset"), word("preset", one.workflow_id ?? "")],
+			[t("field.documents"), one.document_ids.length],
+			[t("field.benchmark"), openLink(one.benchmark_id && `#/benchmarks/${one.benchmark_id}`)],
+			[t("field.created"), when(one.created_date)],
 			[t("alignment.took"), took],
-			[t("alignment.threads"), budget ? number(budget.threads) : "–"],
-			[t("field.description"), description || "–"],
+			[t("alignment.threads"), one.budget?.threads],
+			[t("field.description"), one.description],
 		]),
 	);
 }

@@ -44,7 +44,7 @@ export async function show(view) {
 				t("field.status"),
 				(one) => (one.status === "PENDING" ? progress(one.name, one.progress_detail, one.progress) : statusBadge(one.status)),
 			],
-			[t("field.documents"), (one) => number(one.document_count), "numeric"],
+			[t("field.documents"), (one) => one.document_count],
 			[t("field.model"), (one) => openLink(one.model_id && `#/models/${one.model_id}`)],
 			[t("field.created"), (one) => when(one.created_date)],
 		],
@@ -77,14 +77,12 @@ async function showNew(view) {
 		{
 			name: "base_model_id",
 			label: t("field.base"),
-			type: "select",
 			options: alignable.map((one) => ({ value: one.model_id, text: `${one.model_name} (${bytes(one.bytes)})` })),
 		},
 		{ name: "document_ids", label: t("field.documents"), type: "checks", options: documents },
 		{
 			name: "benchmark_id",
 			label: t("field.benchmark"),
-			type: "select",
 			hint: t("align.benchmark.hint"),
 			value: query.get("benchmark") ?? benchmarks[0]?.value ?? "",
 			options: [...benchmarks, { value: "", text: t("align.benchmark.none") }],
@@ -99,7 +97,7 @@ async function showNew(view) {
 	const made = form(fields, {
 		submit: t("align.estimate"),
 		async onSubmit(values) {
-			fill(told, notice("plain", h("p", {}, t("align.estimating"))));
+			fill(told, notice("plain", t("align.estimating")));
 			try {
 				const estimate = await call("alignments_estimate", { body: values });
 				fill(told, estimateOf(estimate), startForm(values));
@@ -125,8 +123,8 @@ function estimateOf({ passages, targets, rows, train_tokens, memory_bytes, gpu_m
 			[t("estimate.time"), minutes ? range(minutes, (value) => duration(value * 60)) : t("estimate.unknown")],
 			[t("estimate.memory"), bytes(memory_bytes)],
 			[t("estimate.gpu"), gpu_memory_bytes === 0 ? t("system.nogpu") : bytes(gpu_memory_bytes)],
-			[t("estimate.passages"), number(passages)],
-			[t("estimate.targets"), number(targets)],
+			[t("estimate.passages"), passages],
+			[t("estimate.targets"), targets],
 			[t("estimate.rows"), range(rows)],
 			[t("estimate.tokens"), range(train_tokens)],
 		]),

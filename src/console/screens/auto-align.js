@@ -12,10 +12,10 @@ import {
 	go,
 	h,
 	head,
+	inHand,
 	interval,
 	link,
 	list,
-	loaded,
 	mainLink,
 	notice,
 	number,
@@ -51,7 +51,7 @@ export async function show(view) {
 	const [first] = projects;
 	if (!first) return fill(place, top, empty(t("auto.none"), t("auto.none.hint"), mainLink("#/alignments/new", t("alignments.new"))));
 	const id = view.id ?? first.id;
-	const status = await call("alignments_status", { params: { alignment_id: id } });
+	const status = await call("alignments_status", { params: id });
 	const choose = h(
 		"select",
 		{ onchange: () => go(`#/auto-align/${choose.value}`) },
@@ -60,7 +60,7 @@ export async function show(view) {
 	fill(
 		place,
 		top,
-		h("div", { class: "filters" }, h("label", {}, t("field.alignment"), choose)),
+		h("div.filters", h("label", t("field.alignment"), choose)),
 		await requestsOf(view, status),
 		section(t("auto.new"), await newForm(id, status.benchmark_id ?? null)),
 	);
@@ -77,10 +77,10 @@ async function requestsOf(view, { alignment_id, auto_align = [] }) {
 			[t("field.status"), (one) => statusBadge(one.status)],
 			[t("auto.target"), (one) => points(one.target_score), "numeric"],
 			[t("auto.dev"), (one) => interval(one.dev), "numeric"],
-			[t("auto.phases"), (one) => number(one.phases), "numeric"],
+			[t("auto.phases"), (one) => one.phases],
 			[t("auto.hours"), (one) => number(one.hours, 2), "numeric"],
 		],
-		loaded(auto_align),
+		inHand(auto_align),
 	);
 	return section(t("auto.requests"), element);
 }
@@ -108,14 +108,14 @@ async function newForm(id, benchmarkId) {
 				hint: t("auto.budget.hint"),
 				more: { min: 0, step: "any" },
 			},
-			{ name: "benchmark_id", label: t("field.benchmark"), type: "select", options: benchmarks, value: benchmarkId },
+			{ name: "benchmark_id", label: t("field.benchmark"), options: benchmarks, value: benchmarkId },
 			{ name: "notify_on_phase_transition", label: t("auto.notify"), type: "checkbox", value: true },
 		],
 		{
 			submit: t("auto.start"),
 			async onSubmit(body) {
 				const { auto_align_id } = await call("alignments_auto_align", {
-					params: { alignment_id: id },
+					params: id,
 					body,
 					onceKey: key,
 				});
@@ -129,9 +129,9 @@ async function newForm(id, benchmarkId) {
 async function showOne(view, id, autoAlignId) {
 	const { signal, place } = view;
 	const params = { alignment_id: id, auto_align_id: autoAlignId };
-	const top = h("div", {});
-	const now = h("p", { class: "small", "aria-live": "polite" });
-	const cards = h("div", {});
+	const top = h("div");
+	const now = h("p.small", { "aria-live": "polite" });
+	const cards = h("div");
 	const target = /** @type {const} */ ({ label: t("auto.target"), color: "second", dashed: true });
 	const chart = scoreChart(t("auto.chart"), { x: t("auto.hours"), label: t("auto.dev"), others: [target] }, signal);
 	fill(place, top, section(t("auto.chart"), chart.element, now), cards);
@@ -144,10 +144,7 @@ async function showOne(view, id, autoAlignId) {
 		if (what !== drawn)
 			fill(
 				cards,
-				section(
-					t("auto.cards"),
-					record.cards.length > 0 ? [...record.cards].reverse().map(cardOf) : h("p", { class: "soft" }, t("auto.nocards")),
-				),
+				section(t("auto.cards"), record.cards.length > 0 ? [...record.cards].reverse().map(cardOf) : h("p.soft", t("auto.nocards"))),
 			);
 		drawn = what;
 		const all = record.cards;
@@ -209,10 +206,8 @@ function topOf(view, record) {
 		ended_date,
 	} = record;
 	const params = { alignment_id, auto_align_id };
-	const act = (/** @type {"alignments_auto_align_stop" | "alignments_auto_align_resume"} */ name) => async () => {
-		await call(name, { params });
-		await view.reload();
-	};
+	const act = (/** @type {"alignments_auto_align_stop" | "alignments_auto_align_resume"} */ name) => () =>
+		call(name, { params }).then(view.reload);
 	const goesOn = open.includes(status) || status === "PAUSED";
 	return [
 		head(t("nav.auto-align"), {
@@ -226,8 +221,8 @@ function topOf(view, record) {
 				goesOn && !stopping && actButton(view, t("action.stop"), act("alignments_auto_align_stop"), { kind: "danger" }),
 			],
 		}),
-		error && notice("bad", h("p", {}, error.message), h("p", {}, error.hint)),
-		stopping && goesOn && notice("warn", h("p", {}, t("auto.stopping"))),
+		error !== null && notice("bad", error.message, error.hint),
+		stopping && goesOn && notice("warn", t("auto.stopping")),
 		section(
 			t("alignment.state"),
 			facts([
@@ -236,7 +231,7 @@ function topOf(view, record) {
 				[t("auto.hours"), `${number(hours.spent, 2)}${max_compute_hours === null ? "" : ` / ${number(max_compute_hours, 2)}`}`],
 				[t("auto.phases"), `${number(phases)}${phase === null ? "" : ` · ${phase}`}`],
 				[t("auto.confirmed"), confirmed === null ? "–" : yesNo(confirmed)],
-				[t("auto.looks"), looks.map((one) => `${points(one.score)} (≥ ${points(one.low)}, n ${number(one.n)})`).join(", ") || "–"],
+				[t("auto.looks"), looks.map((one) => `${points(one.score)} (≥ ${points(one.low)}, n ${number(one.n)})`).join(", ")],
 				[t("field.created"), when(created_date)],
 				[t("field.completed"), when(ended_date)],
 			]),
@@ -249,8 +244,8 @@ function topOf(view, record) {
 function cardOf({ step, because, would_change, bids, excluded, best, hours, result, regressions, next }) {
 	return details(
 		`${step + 1}. ${word("next", next.kind)}${next.phase ? `: ${next.phase.arm}` : ""}`,
-		h("p", {}, because),
-		h("p", { class: "small" }, would_change),
+		h("p", because),
+		h("p.small", would_change),
 		facts([
 			[t("auto.dev"), interval(best.dev)],
 			[t("auto.chance"), percent(best.chance_of_target)],
@@ -259,7 +254,6 @@ function cardOf({ step, because, would_change, bids, excluded, best, hours, resu
 		result &&
 			h(
 				"p",
-				{},
 				t("auto.result", {
 					arm: result.arm,
 					difference: points(result.difference),
@@ -269,7 +263,7 @@ function cardOf({ step, because, would_change, bids, excluded, best, hours, resu
 			),
 		regressions.length > 0 && list(regressions.map((one) => `${one.suite}: ${points(one.points)} (${one.cause})`)),
 		bids.length > 0 && [
-			h("h3", {}, t("auto.bids")),
+			h("h3", t("auto.bids")),
 			table(
 				t("auto.bids"),
 				[
@@ -282,6 +276,6 @@ function cardOf({ step, because, would_change, bids, excluded, best, hours, resu
 				bids,
 			),
 		],
-		excluded.length > 0 && [h("h3", {}, t("auto.excluded")), list(excluded.map((one) => `${one.arm}: ${one.reason}`))],
+		excluded.length > 0 && [h("h3", t("auto.excluded")), list(excluded.map((one) => `${one.arm}: ${one.reason}`))],
 	);
 }

@@ -40,10 +40,10 @@ const around = 240;
 /** @param {View} view @param {string} id */
 export async function showBenchmark(view, id) {
 	const { signal, place } = view;
-	const params = { benchmark_id: id };
+	const params = id;
 	const benchmark = await call("benchmarks_get", { params });
 	const data = benchmark.status === "READY" ? await call("benchmarks_data", { params }) : null;
-	const state = h("div", {}, stateOf(benchmark));
+	const state = h("div", stateOf(benchmark));
 	fill(place, headOf(view, benchmark), state, aboutOf(benchmark), gatesOf(benchmark), data && itemsOf(benchmark, data.samples));
 	if (benchmark.status === "PROCESSING")
 		void every(signal, 2_000, async () => {
@@ -56,15 +56,9 @@ export async function showBenchmark(view, id) {
 
 /** @param {View} view @param {Benchmark} benchmark */
 function headOf(view, { benchmark_id, name, version, status }) {
-	const params = { benchmark_id };
-	const remove = async () => {
-		await call("benchmarks_delete", { params, query: { evaluations: true } });
-		go("#/benchmarks");
-	};
-	const stop = async () => {
-		await call("benchmarks_stop", { params });
-		await view.reload();
-	};
+	const params = benchmark_id;
+	const remove = () => call("benchmarks_delete", { params, query: { evaluations: true } }).then(() => go("#/benchmarks"));
+	const stop = () => call("benchmarks_stop", { params }).then(view.reload);
 	return head(`${name} v${version}`, {
 		back: "benchmarks",
 		actions: [
@@ -84,25 +78,25 @@ function headOf(view, { benchmark_id, name, version, status }) {
 /** @param {Benchmark} benchmark */
 const stateOf = ({ status, progress_detail, error, warnings, name }) => [
 	status === "PROCESSING" && section(t("benchmark.making"), progress(name, progress_detail)),
-	error !== null && notice("bad", h("p", {}, error)),
+	error !== null && notice("bad", error),
 	warnings.length > 0 && notice("warn", list(warnings.map(({ message }) => message))),
 ];
 
-/** @param {Benchmark} benchmark */
-const aboutOf = ({ benchmark_id, n_samples, splits, previous_id, struck, created_at, generation, sha256 }) =>
+/** @param {Benchmark} one */
+const aboutOf = (one) =>
 	section(
 		t("field.about"),
 		facts([
-			[t("field.id"), h("code", {}, benchmark_id)],
-			[t("field.questions"), number(n_samples)],
-			[t("benchmarks.dev"), number(splits.dev)],
-			[t("benchmarks.sealed"), number(splits.sealed)],
-			[t("benchmarks.retention"), number(splits.retention)],
-			[t("benchmarks.origin"), generation ? t("benchmarks.made") : t("benchmarks.uploaded")],
-			[t("benchmark.previous"), openLink(previous_id && `#/benchmarks/${previous_id}`)],
-			[t("benchmark.struck"), struck ? `${number(struck.items.length)}: ${struck.reason}` : "–"],
-			[t("field.created"), when(created_at)],
-			["SHA-256", sha256 ? h("code", {}, sha256.slice(0, 16)) : "–"],
+			[t("field.id"), h("code", one.benchmark_id)],
+			[t("field.questions"), one.n_samples],
+			[t("benchmarks.dev"), one.splits.dev],
+			[t("benchmarks.sealed"), one.splits.sealed],
+			[t("benchmarks.retention"), one.splits.retention],
+			[t("benchmarks.origin"), one.generation ? t("benchmarks.made") : t("benchmarks.uploaded")],
+			[t("benchmark.previous"), openLink(one.previous_id && `#/benchmarks/${one.previous_id}`)],
+			[t("benchmark.struck"), one.struck ? `${number(one.struck.items.length)}: ${one.struck.reason}` : "–"],
+			[t("field.created"), when(one.created_at)],
+			["SHA-256", one.sha256 ? h("code", one.sha256.slice(0, 16)) : "–"],
 		]),
 	);
 
@@ -112,13 +106,13 @@ function gatesOf({ generation }) {
 	const { gates, model_id, checker, generator } = generation;
 	return section(
 		t("benchmark.gates"),
-		h("p", { class: "soft" }, t("benchmark.gates.lead")),
+		h("p.soft", t("benchmark.gates.lead")),
 		table(
 			t("benchmark.gates"),
 			[
 				[t("benchmark.gate"), (one) => word("gate", one.gate)],
-				[t("benchmark.in"), (one) => number(one.in), "numeric"],
-				[t("benchmark.out"), (one) => number(one.out), "numeric"],
+				[t("benchmark.in"), (one) => one.in],
+				[t("benchmark.out"), (one) => one.out],
 				[t("benchmark.share"), (one) => one.skipped || (one.in > 0 ? [bar(one.gate, one.out / one.in), percent(one.out / one.in)] : "–")],
 			],
 			gates,
@@ -162,7 +156,7 @@ function itemOf(benchmark, item, isChosen, choose) {
 	const { sample_num, instruction, response, aliases, type, split, choices, citations } = item;
 	const box = h("input", { type: "checkbox", checked: isChosen, "aria-label": t("benchmark.choose", { n: sample_num }) });
 	box.addEventListener("change", () => choose(sample_num, box.checked));
-	const passage = h("div", {});
+	const passage = h("div");
 	const open = h("button", { type: "button", class: "link" }, t("benchmark.passage"));
 	open.addEventListener("click", async () => {
 		open.remove();
@@ -179,10 +173,10 @@ function itemOf(benchmark, item, isChosen, choose) {
 		t("benchmark.strike"),
 	);
 	return [
-		h("p", {}, box, " ", h("strong", {}, `${sample_num}. ${instruction}`)),
+		h("p", box, " ", h("strong", `${sample_num}. ${instruction}`)),
 		choices.length > 0 && smallPrint(...choices),
-		h("p", {}, response, aliases.length > 0 && h("span", { class: "small" }, ` (${aliases.join(", ")})`)),
-		h("p", { class: "small" }, `${word("split", split)} · ${word("type", type)} `, citations.length > 0 && [open, " · "], strike),
+		h("p", response, aliases.length > 0 && h("span.small", ` (${aliases.join(", ")})`)),
+		h("p.small", `${word("split", split)} · ${word("type", type)} `, citations.length > 0 && [open, " · "], strike),
 		passage,
 	];
 }
@@ -190,11 +184,10 @@ function itemOf(benchmark, item, isChosen, choose) {
 /** The quote within its document, or by itself where the document is not here. @param {Item["citations"][number]} citation */
 async function cited({ document: id, quote, start, end, page }) {
 	const isHere = id.startsWith("document_");
-	const text = isHere ? await orNull(callText("documents_text", { params: { document_id: id } }), 404) : null;
+	const text = isHere ? await orNull(callText("documents_text", { params: id }), 404) : null;
 	const at = start ?? text?.indexOf(quote) ?? -1;
 	const where = h(
-		"span",
-		{ class: "small" },
+		"span.small",
 		isHere ? link(`#/documents/${id}`, t("action.open")) : id,
 		page ? ` · ${t("document.page", { page })}` : "",
 	);
@@ -202,8 +195,8 @@ async function cited({ document: id, quote, start, end, page }) {
 	const shown =
 		text === null || at < 0
 			? quote
-			: [`… ${text.slice(Math.max(0, at - around), at)}`, h("mark", {}, text.slice(at, to)), `${text.slice(to, to + around)} …`];
-	return h("blockquote", {}, shown, h("br"), where);
+			: [`… ${text.slice(Math.max(0, at - around), at)}`, h("mark", text.slice(at, to)), `${text.slice(to, to + around)} …`];
+	return h("blockquote", shown, h("br"), where);
 }
 
 /** @param {Benchmark} benchmark @param {number[]} items */
@@ -214,10 +207,10 @@ function strikeDialog({ benchmark_id }, items) {
 		kind: "danger",
 		async onSubmit({ reason }) {
 			const body = { items, reason };
-			const next = await call("benchmarks_strike", { params: { benchmark_id }, body, onceKey: key });
+			const next = await call("benchmarks_strike", { params: benchmark_id, body, onceKey: key });
 			dialog.close();
 			go(`#/benchmarks/${next.benchmark_id}`);
 		},
 	});
-	const dialog = openDialog(t("benchmark.strike.n", { n: items.length }), [h("p", {}, t("benchmark.strike.text")), made]);
+	const dialog = openDialog(t("benchmark.strike.n", { n: items.length }), [h("p", t("benchmark.strike.text")), made]);
 }

@@ -1,6 +1,6 @@
 // Benchmarks: uploaded, or made of documents.
 import { baseModels, call, onceKey, upload } from "../api/client.js";
-import { empty, fill, form, go, h, head, link, listScreen, mainLink, number, progress, section, statusBadge, t, when } from "../ui.js";
+import { empty, fill, form, go, h, head, link, listScreen, mainLink, progress, section, statusBadge, t, when } from "../ui.js";
 import { showBenchmark } from "./benchmark.js";
 import { documentOptions, upstreamField } from "./choices.js";
 
@@ -17,10 +17,10 @@ export async function show(view) {
 		"benchmarks",
 		[
 			[t("field.name"), (one) => link(`#/benchmarks/${one.benchmark_id}`, one.name)],
-			[t("field.version"), (one) => number(one.version), "numeric"],
+			[t("field.version"), (one) => one.version],
 			[t("field.status"), (one) => (one.status === "PROCESSING" ? progress(one.name, one.progress_detail) : statusBadge(one.status))],
-			[t("benchmarks.dev"), (one) => number(one.splits.dev), "numeric"],
-			[t("benchmarks.sealed"), (one) => number(one.splits.sealed), "numeric"],
+			[t("benchmarks.dev"), (one) => one.splits.dev],
+			[t("benchmarks.sealed"), (one) => one.splits.sealed],
 			[t("benchmarks.origin"), (one) => (one.generation ? t("benchmarks.made") : t("benchmarks.uploaded"))],
 			[t("field.created"), (one) => when(one.created_at)],
 		],
@@ -42,7 +42,7 @@ async function showNew({ place, signal }) {
 			{ name: "benchmark_name", label: t("field.name"), more: { maxlength: 200 } },
 			{ name: "document_ids", label: t("field.documents"), type: "checks", options: documents },
 			{ name: "n_samples", label: t("benchmarks.count"), type: "number", value: 100, more: { min: 1, max: 5000 } },
-			{ name: "model", label: t("benchmarks.checker"), type: "select", options: texts, hint: t("benchmarks.checker.hint") },
+			{ name: "model", label: t("benchmarks.checker"), options: texts, hint: t("benchmarks.checker.hint") },
 			{ name: "generator_model", label: t("benchmarks.generator"), hint: t("benchmarks.generator.hint") },
 			...upstream,
 			{ name: "seed", label: t("benchmarks.seed"), type: "number", value: 1, more: { min: 0, max: 4294967295 } },
@@ -69,11 +69,6 @@ async function showNew({ place, signal }) {
 	fill(
 		place,
 		head(t("benchmarks.new"), { lead: t("benchmarks.new.lead"), back: "benchmarks" }),
-		h(
-			"div",
-			{ class: "columns" },
-			section(t("benchmarks.make"), documents.length > 0 ? ofDocuments : none()),
-			section(t("benchmarks.upload"), ofFile),
-		),
+		h("div.columns", section(t("benchmarks.make"), documents.length > 0 ? ofDocuments : none()), section(t("benchmarks.upload"), ofFile)),
 	);
 }

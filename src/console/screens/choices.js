@@ -30,7 +30,7 @@ export const documentOptions = async () =>
 export async function upstreamField(name) {
 	const { upstreams } = await call("system_choices");
 	const options = [{ value: "", text: t("align.here") }, ...upstreams.map((one) => ({ value: one, text: one }))];
-	return upstreams.length === 0 ? [] : [{ name, label: t("align.provider"), type: "select", options, hint: t("align.provider.hint") }];
+	return upstreams.length === 0 ? [] : [{ name, label: t("align.provider"), options, hint: t("align.provider.hint") }];
 }
 
 /** A field for the preset, with those that are installed. @returns {Promise<Field>} */

@@ -15,9 +15,9 @@ export async function showCompare({ place, query }) {
 	const other = query.get("with") ?? models.findLast(({ value }) => value !== wanted)?.value ?? null;
 	const made = form(
 		[
-			{ name: "model_id", label: t("field.model"), type: "select", options: models, value: wanted },
-			{ name: "compared_with", label: t("evaluation.against"), type: "select", options: models, value: other },
-			{ name: "benchmark_id", label: t("field.benchmark"), type: "select", options: benchmarks, value: query.get("benchmark") },
+			{ name: "model_id", label: t("field.model"), options: models, value: wanted },
+			{ name: "compared_with", label: t("evaluation.against"), options: models, value: other },
+			{ name: "benchmark_id", label: t("field.benchmark"), options: benchmarks, value: query.get("benchmark") },
 		],
 		{
 			submit: t("evaluations.compare"),
@@ -29,12 +29,7 @@ export async function showCompare({ place, query }) {
 			},
 		},
 	);
-	fill(
-		place,
-		head(t("evaluations.compare"), { lead: t("compare.lead"), back: "evaluations" }),
-		h("div", { class: "card grid-form" }, made),
-		shown,
-	);
+	fill(place, head(t("evaluations.compare"), { lead: t("compare.lead"), back: "evaluations" }), h("div.card.grid-form", made), shown);
 	if (wanted !== null && query.get("benchmark") !== null) made.requestSubmit();
 }
 
@@ -76,7 +71,7 @@ function itemsOf({ items }, [name = "", other = ""], query) {
 			render: (item) => [
 				itemHead(item.outcome, word("outcome", item.outcome), item),
 				smallPrint(`${t("evaluation.expected")}: ${item.response}`),
-				h("div", { class: "columns" }, sideOf(name, item.model), sideOf(other, item.compared)),
+				h("div.columns", sideOf(name, item.model), sideOf(other, item.compared)),
 			],
 		}),
 	);
@@ -86,11 +81,10 @@ function itemsOf({ items }, [name = "", other = ""], query) {
 const sideOf = (name, { answer, correct, confidence_score }) =>
 	h(
 		"div",
-		{},
 		smallPrint(
 			name,
 			word("graded", correct ? "right" : "wrong"),
 			confidence_score !== null && `${t("playground.confidence")} ${number(confidence_score)}`,
 		),
-		h("blockquote", {}, answer || "–"),
+		h("blockquote", answer || "–"),
 	);

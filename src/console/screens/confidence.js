@@ -1,5 +1,5 @@
 // How far a model's confidence scores can be trusted: the reliability diagram, and what a threshold would let through.
-import { facts, fill, h, lineChart, newId, notice, number, points, scoreChart, section, t, when } from "../ui.js";
+import { facts, fill, h, lineChart, newId, notice, number, points, scoreChart, section, smallPrint, t, when } from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @typedef {Replies["models_confidence"]} Confidence */
@@ -8,23 +8,22 @@ import { facts, fill, h, lineChart, newId, notice, number, points, scoreChart, s
 export function confidenceOf(confidence, signal) {
 	const { calibrated, reason, n, date, statistics, reliability, risk_coverage, prior, drift } = confidence;
 	const said = calibrated
-		? notice("good", h("p", {}, t("confidence.calibrated", { n: number(n), when: when(date) })))
-		: notice("warn", h("p", {}, `${t("confidence.uncalibrated")} ${reason ?? ""}`), h("p", { class: "small" }, prior.about));
-	const figure = (/** @type {number | null} */ value) => (value === null ? "–" : number(value, 3));
+		? notice("good", t("confidence.calibrated", { n: number(n), when: when(date) }))
+		: notice("warn", `${t("confidence.uncalibrated")} ${reason ?? ""}`, smallPrint(prior.about));
+	const figure = (/** @type {number | null | undefined} */ value) => number(value, 3);
 	return section(
 		t("confidence.title"),
 		said,
 		h(
-			"div",
-			{ class: "columns" },
-			reliability.length > 0 && h("div", {}, h("h3", {}, t("confidence.reliability")), reliabilityOf(reliability, signal)),
-			risk_coverage.length > 0 && h("div", {}, h("h3", {}, t("confidence.risk")), thresholdOf(confidence, signal)),
+			"div.columns",
+			reliability.length > 0 && h("div", h("h3", t("confidence.reliability")), reliabilityOf(reliability, signal)),
+			risk_coverage.length > 0 && h("div", h("h3", t("confidence.risk")), thresholdOf(confidence, signal)),
 		),
 		facts([
 			[t("confidence.accuracy"), statistics.accuracy === null ? "–" : `${points(100 * statistics.accuracy)} %`],
 			["AUROC", figure(statistics.auroc)],
 			[t("confidence.ece"), figure(statistics.calibration_error)],
-			[t("confidence.chance"), statistics.perfect_calibration_error ? figure(statistics.perfect_calibration_error.p95) : "–"],
+			[t("confidence.chance"), figure(statistics.perfect_calibration_error?.p95)],
 			["Brier", figure(statistics.brier)],
 			[t("confidence.drift"), drift.reason ?? t("confidence.driftn", { n: number(drift.n) })],
 		]),
@@ -90,9 +89,8 @@ function thresholdOf({ risk_coverage, threshold }, signal) {
 		: t("confidence.nothreshold");
 	return h(
 		"div",
-		{},
 		chart.element,
-		h("div", { class: "field" }, h("label", { for: id }, t("confidence.threshold")), slider, h("p", { class: "hint" }, told)),
-		h("p", { class: "small" }, suggestion),
+		h("div.field", h("label", { for: id }, t("confidence.threshold")), slider, h("p.hint", told)),
+		h("p.small", suggestion),
 	);
 }

@@ -7,16 +7,12 @@ import { actButton, dangerButton, t } from "../ui.js";
 /** @param {View} view @param {{ model_id: string, deployment_status: string }} model */
 export function deployButton(view, { model_id, deployment_status }) {
 	const isDeployed = deployment_status === "DEPLOYED";
-	const act = async () => {
-		await call(isDeployed ? "models_undeploy" : "models_deploy", { params: { model_id } });
-		await view.reload();
-	};
+	const act = () => call(isDeployed ? "models_undeploy" : "models_deploy", { params: model_id }).then(view.reload);
 	return actButton(view, t(isDeployed ? "models.undeploy" : "models.deploy"), act, { isOff: deployment_status.endsWith("ING") });
 }
 
 /** @param {View} view @param {string} model_id @param {string} line */
 export const rollbackButton = (view, model_id, line) =>
-	dangerButton(view, t("model.rollback.act"), t("model.rollback", { line }), t("model.rollback.text"), async () => {
-		await call("models_rollback", { params: { model_id }, body: { line } });
-		await view.reload();
-	});
+	dangerButton(view, t("model.rollback.act"), t("model.rollback", { line }), t("model.rollback.text"), () =>
+		call("models_rollback", { params: model_id, body: { line } }).then(view.reload),
+	);

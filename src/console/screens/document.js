@@ -1,6 +1,6 @@
 // One document: what was read of it, and which passages were learned, are asked about, or gave nothing.
 import { call, callAll, callIfMay, callText, orNull } from "../api/client.js";
-import { bytes, dangerButton, facts, fill, go, h, head, list, notice, number, percent, section, t, when, word } from "../ui.js";
+import { bytes, dangerButton, entries, facts, fill, go, h, head, notice, number, percent, section, t, when, word } from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { View } from "../shell/router.js" */
@@ -13,7 +13,7 @@ const shownAtFirst = 200_000;
 /** @param {View} view @param {string} id */
 export async function showDocument(view, id) {
 	const { place, query } = view;
-	const params = { document_id: id };
+	const params = id;
 	const [record, text, { snapshots }, benchmarks] = await Promise.all([
 		call("documents_get", { params }),
 		callText("documents_text", { params }),
@@ -24,16 +24,15 @@ export async function showDocument(view, id) {
 	const about = benchmarks.filter((one) => one.status === "READY" && citable(one, id));
 	const benchmark = about.find((one) => one.benchmark_id === query.get("benchmark")) ?? about[0];
 	const [coverage, asked] = await Promise.all([
-		alignment ? orNull(callIfMay("alignments_coverage", { params: { alignment_id: alignment.alignment_id } }), 404) : null,
+		alignment ? orNull(callIfMay("alignments_coverage", { params: alignment.alignment_id }), 404) : null,
 		benchmark ? askedIn(benchmark.benchmark_id, record, text) : [],
 	]);
 	const passages = coverage?.documents.find((one) => one.document_id === id)?.passages ?? [];
 	const kept = snapshots.length;
 	const deletion = kept > 0 ? t("document.delete.kept", { n: kept }) : t("document.delete.text");
-	const remove = dangerButton(view, t("action.delete"), t("action.delete.of", { name: record.name }), deletion, async () => {
-		await call("documents_delete", { params });
-		go("#/documents");
-	});
+	const remove = dangerButton(view, t("action.delete"), t("action.delete.of", { name: record.name }), deletion, () =>
+		call("documents_delete", { params }).then(() => go("#/documents")),
+	);
 	fill(
 		place,
 		head(record.name, { back: "documents", actions: [remove] }),
@@ -42,7 +41,7 @@ export async function showDocument(view, id) {
 		section(
 			t("document.coverage"),
 			choices(view, id, { snapshots, about, alignment: alignment?.alignment_id, benchmark: benchmark?.benchmark_id }),
-			passages.length === 0 && h("p", { class: "soft" }, t("document.unaligned")),
+			passages.length === 0 && h("p.soft", t("document.unaligned")),
 			passages.length > 0 && summary(passages, asked),
 			legend(),
 			textOf(text, passages, asked),
@@ -61,7 +60,7 @@ const citable = (benchmark, id) => benchmark.generation === null || benchmark.do
  * @returns {Promise<Asked[]>}
  */
 async function askedIn(benchmarkId, { document_id, name }, text) {
-	const data = await orNull(call("benchmarks_data", { params: { benchmark_id: benchmarkId } }), 404, 409);
+	const data = await orNull(call("benchmarks_data", { params: benchmarkId }), 404, 409);
 	return (data?.samples ?? []).flatMap(({ instruction, citations }) =>
 		citations.flatMap((one) => {
 			if (one.document !== document_id && one.document !== name) return [];
@@ -76,23 +75,23 @@ function warningsOf({ report, duplicates }) {
 	const { exact, near } = duplicates;
 	const lines = (report?.warnings ?? []).map(({ message }) => message);
 	if (exact + near > 0) lines.push(t("document.duplicates", { exact, near }));
-	return lines.length > 0 && notice("warn", list(lines, "ul", "list"));
+	return lines.length > 0 && notice("warn", entries(lines));
 }
 
-/** @param {Replies["documents_get"]} record */
-function readFacts({ format, bytes: size, characters, created_at, sha256, report }) {
-	const data = Object.entries(report?.personal_data.found ?? {});
+/** @param {Replies["documents_get"]} one */
+function readFacts(one) {
+	const data = Object.entries(one.report?.personal_data.found ?? {});
 	return facts([
-		[t("documents.format"), format],
-		[t("field.size"), bytes(size)],
-		[t("documents.characters"), number(characters)],
-		[t("document.pages"), report?.pages ? number(report.pages.count) : "–"],
-		[t("document.without"), report?.pages?.without_text.join(", ") || "–"],
-		[t("shell.language"), report?.language.main ? `${report.language.main} (${percent(report.language.share)})` : "–"],
-		[t("document.words"), report ? number(report.quality.words) : "–"],
-		[t("document.personal"), data.map(([kind, n]) => `${kind} ${number(n)}`).join(", ") || "–"],
-		[t("field.created"), when(created_at)],
-		["SHA-256", h("code", {}, sha256.slice(0, 16))],
+		[t("documents.format"), one.format],
+		[t("field.size"), bytes(one.bytes)],
+		[t("documents.characters"), one.characters],
+		[t("document.pages"), one.report?.pages?.count],
+		[t("document.without"), one.report?.pages?.without_text.join(", ")],
+		[t("shell.language"), one.report?.language.main ? `${one.report.language.main} (${percent(one.report.language.share)})` : "–"],
+		[t("document.words"), one.report?.quality.words],
+		[t("document.personal"), data.map(([kind, n]) => `${kind} ${number(n)}`).join(", ")],
+		[t("field.created"), when(one.created_at)],
+		["SHA-256", h("code", one.sha256.slice(0, 16))],
 	]);
 }
 
@@ -106,18 +105,16 @@ function choices({ query }, id, { snapshots, about, alignment, benchmark }) {
 	const choice = (name, options, chosen) => {
 		const select = h(
 			"select",
-			{},
 			options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
 		);
 		select.addEventListener("change", () => {
 			query.set(name, select.value);
 			go(`#/documents/${id}?${query}`);
 		});
-		return options.length > 0 && h("label", {}, t(`document.${name}`), select);
+		return options.length > 0 && h("label", t(`document.${name}`), select);
 	};
 	return h(
-		"div",
-		{ class: "filters" },
+		"div.filters",
 		choice(
 			"alignment",
 			snapshots.map((one) => [one.alignment_id, one.name]),
@@ -137,7 +134,6 @@ function summary(passages, asked) {
 	const questioned = passages.filter((one) => askedOf(one, asked).length > 0).length;
 	return h(
 		"p",
-		{},
 		t("document.summary", {
 			learned,
 			all: passages.length,
@@ -148,20 +144,14 @@ function summary(passages, asked) {
 }
 
 const legend = () =>
-	h(
-		"p",
-		{ class: "legend" },
-		h("span", { class: "learned" }, t("coverage.learned")),
-		h("span", { class: "asked" }, t("coverage.asked")),
-		h("span", { class: "nothing" }, t("coverage.nothing")),
-	);
+	h("p.legend", h("span.learned", t("coverage.learned")), h("span.asked", t("coverage.asked")), h("span.nothing", t("coverage.nothing")));
 
 /** @param {Passage} passage @param {Asked[]} asked */
 const askedOf = ({ start, end }, asked) => asked.filter((one) => one.start < end && one.end > start);
 
 /** @param {string} text @param {Passage[]} passages @param {Asked[]} asked */
 function textOf(text, passages, asked) {
-	const place = h("div", { class: "text", tabindex: "0", role: "region", "aria-label": t("document.text") });
+	const place = h("div.text", { tabindex: "0", role: "region", "aria-label": t("document.text") });
 	const draw = (/** @type {number} */ most) =>
 		fill(place, passages.length > 0 ? marked(text, passages, asked, most) : quoted(text, asked, most));
 	draw(shownAtFirst);
@@ -171,7 +161,7 @@ function textOf(text, passages, asked) {
 		draw(text.length);
 		more.remove();
 	});
-	return h("div", {}, place, h("p", {}, more));
+	return h("div", place, h("p", more));
 }
 
 /** The text with its passages coloured. @param {string} text @param {Passage[]} passages @param {Asked[]} asked @param {number} most */
@@ -194,7 +184,7 @@ function marked(text, passages, asked, most) {
 			h(
 				"div",
 				{ class: `passage ${kinds}`, title },
-				h("span", { class: "passage-note" }, note.join(" · ")),
+				h("span.passage-note", note.join(" · ")),
 				text.slice(passage.start, passage.end).trim(),
 			),
 		);
@@ -210,7 +200,7 @@ function quoted(text, asked, most) {
 	let at = 0;
 	for (const { start, end, question } of [...asked].sort((a, b) => a.start - b.start)) {
 		if (start < at || start >= most) continue;
-		parts.push(text.slice(at, start), h("mark", { class: "asked", title: question }, text.slice(start, end)));
+		parts.push(text.slice(at, start), h("mark.asked", { title: question }, text.slice(start, end)));
 		at = end;
 	}
 	return [...parts, text.slice(at, most)];

@@ -1,23 +1,6 @@
 // Documents: upload of many files with progress, and what was read of each.
 import { ApiError, call, upload } from "../api/client.js";
-import {
-	announce,
-	append,
-	badge,
-	bar,
-	bytes,
-	fill,
-	h,
-	link,
-	listScreen,
-	messageOf,
-	number,
-	percent,
-	section,
-	smallPrint,
-	t,
-	when,
-} from "../ui.js";
+import { announce, append, badge, bar, bytes, fill, h, link, listScreen, messageOf, percent, section, smallPrint, t, when } from "../ui.js";
 import { showDocument } from "./document.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
@@ -37,8 +20,8 @@ export async function show(view) {
 		[
 			[t("field.name"), (one) => link(`#/documents/${one.document_id}`, one.name)],
 			[t("documents.format"), (one) => one.format],
-			[t("shell.language"), (one) => one.report?.language.main ?? "–"],
-			[t("documents.characters"), (one) => number(one.characters), "numeric"],
+			[t("shell.language"), (one) => one.report?.language.main],
+			[t("documents.characters"), (one) => one.characters],
 			[t("field.size"), (one) => bytes(one.bytes), "numeric"],
 			[t("documents.found"), found],
 			[t("field.created"), (one) => when(one.created_at)],
@@ -57,7 +40,7 @@ function found({ report, duplicates }) {
 	const doubled = duplicates.exact + duplicates.near;
 	return [
 		warnings > 0 && badge("STOPPED", t("documents.warnings", { n: warnings })),
-		doubled > 0 && h("span", { class: "small" }, ` ${t("documents.duplicates", { n: doubled })}`),
+		doubled > 0 && h("span.small", ` ${t("documents.duplicates", { n: doubled })}`),
 		warnings + doubled === 0 && "–",
 	];
 }
@@ -70,11 +53,10 @@ function dropZone(add) {
 		input.value = "";
 	});
 	const zone = h(
-		"div",
-		{ class: "drop" },
-		h("p", {}, t("documents.drop")),
-		h("p", {}, h("span", { class: "button primary" }, t("documents.choose"), input)),
-		h("p", { class: "small" }, t("documents.formats")),
+		"div.drop",
+		h("p", t("documents.drop")),
+		h("p", h("span.button.primary", t("documents.choose"), input)),
+		smallPrint(t("documents.formats")),
 	);
 	const over = (/** @type {boolean} */ is) => (/** @type {DragEvent} */ event) => {
 		event.preventDefault();
@@ -91,7 +73,7 @@ function dropZone(add) {
 
 /** Files one after another, each with a line of its own, so that one that is refused holds no other up. @param {View} view @param {() => Promise<void>} onDone */
 function createQueue({ signal }, onDone) {
-	const lines = h("ul", { class: "list", "aria-label": t("documents.uploads") });
+	const lines = h("ul.list", { "aria-label": t("documents.uploads") });
 	const element = h("div", { hidden: true }, section(t("documents.uploads"), lines));
 	/** @type {{ file: File, line: HTMLElement }[]} */
 	const waiting = [];
@@ -102,7 +84,7 @@ function createQueue({ signal }, onDone) {
 		if (!one || signal.aborted) return;
 		sending++;
 		const { file, line } = one;
-		const shown = h("div", {}, bar(file.name, 0));
+		const shown = h("div", bar(file.name, 0));
 		append(line, shown);
 		const onProgress = (/** @type {number} */ share) => {
 			// What is sent is read only then, and how long that takes is not known.
@@ -132,7 +114,7 @@ function createQueue({ signal }, onDone) {
 		/** @param {File[]} files */
 		add(files) {
 			for (const file of files) {
-				const line = h("li", {}, h("p", {}, file.name, h("span", { class: "small" }, ` · ${bytes(file.size)}`)));
+				const line = h("li", h("p", file.name, h("span.small", ` · ${bytes(file.size)}`)));
 				append(lines, line);
 				waiting.push({ file, line });
 			}
@@ -147,7 +129,7 @@ function refusal(error) {
 	const { hint, requestId } = error instanceof ApiError ? error : { hint: "", requestId: "" };
 	return [
 		badge("FAILED", t("documents.refused")),
-		h("p", {}, messageOf(error)),
+		h("p", messageOf(error)),
 		smallPrint(hint, requestId && `${t("state.request")} ${requestId}`),
 	];
 }

@@ -39,10 +39,10 @@ export const isUnderWay = ({ status }) => status === "QUEUED" || status === "PRO
 /** @param {View} view @param {string} id */
 export async function showEvaluation(view, id) {
 	const { signal, place } = view;
-	const params = { evaluation_id: id };
+	const params = id;
 	const record = await call("evaluations_get", { params });
 	const results = record.status === "READY" ? await call("evaluations_results", { params }) : null;
-	const state = h("div", {}, stateOf(record));
+	const state = h("div", stateOf(record));
 	fill(place, headOf(view, record), state, results && resultsOf(results), aboutOf(record));
 	if (isUnderWay(record))
 		void every(signal, 2_000, async () => {
@@ -59,15 +59,9 @@ const compareLink = ({ model_id, benchmark_id }, more = "") => `#/evaluations/co
 /** @param {View} view @param {Evaluation} record */
 function headOf(view, record) {
 	const { evaluation_id, evaluation_name: name, status } = record;
-	const params = { evaluation_id };
-	const stop = async () => {
-		await call("evaluations_stop", { params });
-		await view.reload();
-	};
-	const remove = async () => {
-		await call("evaluations_delete", { params });
-		go("#/evaluations");
-	};
+	const params = evaluation_id;
+	const stop = () => call("evaluations_stop", { params }).then(view.reload);
+	const remove = () => call("evaluations_delete", { params }).then(() => go("#/evaluations"));
 	return head(name, {
 		back: "evaluations",
 		actions: [
@@ -83,22 +77,22 @@ function headOf(view, record) {
 /** @param {Evaluation} record */
 const stateOf = (record) => [
 	isUnderWay(record) && section(t("evaluation.answering"), progress(record.evaluation_name, record.progress_detail, record.progress)),
-	record.waiting_for != null && notice("warn", h("p", {}, t("state.waits", { what: record.waiting_for }))),
-	record.error != null && notice("bad", h("p", {}, record.error)),
+	record.waiting_for != null && notice("warn", t("state.waits", { what: record.waiting_for })),
+	record.error != null && notice("bad", record.error),
 ];
 
-/** @param {Evaluation} record */
-const aboutOf = ({ evaluation_id, model_id, benchmark_id, n_samples, avg_time_per_sample, created_at, completed_at }) =>
+/** @param {Evaluation} one */
+const aboutOf = (one) =>
 	section(
 		t("field.about"),
 		facts([
-			[t("field.id"), h("code", {}, evaluation_id)],
-			[t("field.model"), link(`#/models/${model_id}`, model_id)],
-			[t("field.benchmark"), link(`#/benchmarks/${benchmark_id}`, benchmark_id)],
-			[t("field.questions"), number(n_samples)],
-			[t("evaluation.each"), avg_time_per_sample === null ? "–" : `${number(avg_time_per_sample, 2)} s`],
-			[t("field.created"), when(created_at)],
-			[t("field.completed"), when(completed_at)],
+			[t("field.id"), h("code", one.evaluation_id)],
+			[t("field.model"), link(`#/models/${one.model_id}`, one.model_id)],
+			[t("field.benchmark"), link(`#/benchmarks/${one.benchmark_id}`, one.benchmark_id)],
+			[t("field.questions"), one.n_samples],
+			[t("evaluation.each"), one.avg_time_per_sample === null ? "–" : `${number(one.avg_time_per_sample, 2)} s`],
+			[t("field.created"), when(one.created_at)],
+			[t("field.completed"), when(one.completed_at)],
 		]),
 	);
 
@@ -109,14 +103,14 @@ function resultsOf(results) {
 		const score = splits[split];
 		if (!score) return [];
 		const words = `${word("split", split)} · ${points(score.low)}–${points(score.high)} · ${t("evaluation.n", { n: score.n })}`;
-		return [h("div", { class: "tile" }, h("b", {}, points(score.score)), h("span", {}, words))];
+		return [h("div.tile", h("b", points(score.score)), h("span", words))];
 	});
 	return [
-		headline !== null && notice((paired?.low ?? 0) > 0 ? "good" : "warn", h("p", {}, h("strong", {}, headline))),
-		h("div", { class: "tiles" }, tiles),
+		headline !== null && notice((paired?.low ?? 0) > 0 ? "good" : "warn", h("p", h("strong", headline))),
+		h("div.tiles", tiles),
 		section(
 			t("evaluation.paired"),
-			paired ? pairedOf(results, paired) : h("p", { class: "soft" }, t("evaluation.unpaired")),
+			paired ? pairedOf(results, paired) : h("p.soft", t("evaluation.unpaired")),
 			smallPrint(t("evaluation.detectable", { points: points(minimum_detectable) })),
 		),
 		types.length > 1 && section(t("evaluation.types"), typesOf(types)),
@@ -149,7 +143,7 @@ const typesOf = (types) =>
 		t("evaluation.types"),
 		[
 			[t("field.type"), (one) => word("type", one.type)],
-			[t("field.questions"), (one) => number(one.n), "numeric"],
+			[t("field.questions"), (one) => one.n],
 			[t("field.score"), interval, "numeric"],
 			[t("evaluation.chance"), (one) => points(one.chance), "numeric"],
 		],
@@ -164,21 +158,21 @@ const guardsOf = (guards) =>
 			[t("field.suite"), (one) => one.name],
 			[t("field.base"), (one) => number(one.base, 2), "numeric"],
 			[t("field.aligned"), (one) => number(one.aligned, 2), "numeric"],
-			[t("evaluation.most"), (one) => (one.most === null ? "–" : number(one.most, 2)), "numeric"],
-			[t("field.questions"), (one) => number(one.n), "numeric"],
+			[t("evaluation.most"), (one) => number(one.most, 2), "numeric"],
+			[t("field.questions"), (one) => one.n],
 		],
 		guards,
 	);
 
-/** @param {NonNullable<Results["judge"]>} judge */
-const judgeOf = ({ model_id, sensitivity, specificity, observed, corrected, same_base }) =>
+/** @param {NonNullable<Results["judge"]>} one */
+const judgeOf = (one) =>
 	facts([
-		[t("field.model"), model_id],
-		[t("evaluation.sensitivity"), interval(sensitivity)],
-		[t("evaluation.specificity"), interval(specificity)],
-		[t("evaluation.observed"), points(observed)],
-		[t("evaluation.corrected"), points(corrected)],
-		[t("evaluation.samebase"), yesNo(same_base)],
+		[t("field.model"), one.model_id],
+		[t("evaluation.sensitivity"), interval(one.sensitivity)],
+		[t("evaluation.specificity"), interval(one.specificity)],
+		[t("evaluation.observed"), points(one.observed)],
+		[t("evaluation.corrected"), points(one.corrected)],
+		[t("evaluation.samebase"), yesNo(one.same_base)],
 	]);
 
 /** @param {Results["items"]} items */
@@ -194,7 +188,7 @@ function itemsOf(items) {
 		render: (item) => [
 			itemHead(item.correct ? "gained" : "lost", word("graded", graded(item)), item),
 			facts([
-				[t("evaluation.answer"), item.answer || "–"],
+				[t("evaluation.answer"), item.answer],
 				[t("evaluation.expected"), item.response],
 			]),
 			smallPrint(

@@ -1,23 +1,6 @@
 // Evaluations: the list, a new one, and two models side by side.
 import { call, onceKey } from "../api/client.js";
-import {
-	empty,
-	fill,
-	form,
-	go,
-	h,
-	head,
-	link,
-	listScreen,
-	mainLink,
-	number,
-	optionsOf,
-	progress,
-	section,
-	statusBadge,
-	t,
-	when,
-} from "../ui.js";
+import { empty, fill, form, go, h, head, link, listScreen, mainLink, optionsOf, progress, section, statusBadge, t, when } from "../ui.js";
 import { benchmarkOptions, modelOptions, nameIn } from "./choices.js";
 import { showCompare } from "./compare.js";
 import { isUnderWay, showEvaluation } from "./evaluation.js";
@@ -25,7 +8,7 @@ import { isUnderWay, showEvaluation } from "./evaluation.js";
 /** @import { View } from "../shell/router.js" */
 
 const actions = () => [
-	h("a", { class: "button", href: "#/evaluations/compare" }, t("evaluations.compare")),
+	h("a.button", { href: "#/evaluations/compare" }, t("evaluations.compare")),
 	mainLink("#/evaluations/new", t("evaluations.new")),
 ];
 
@@ -45,7 +28,7 @@ export async function show(view) {
 				t("field.status"),
 				(one) => (one.status === "PROCESSING" ? progress(one.evaluation_name, one.progress_detail, one.progress) : statusBadge(one.status)),
 			],
-			[t("field.questions"), (one) => number(one.n_samples), "numeric"],
+			[t("field.questions"), (one) => one.n_samples],
 			[t("field.created"), (one) => when(one.created_at)],
 		],
 		async (query) => {
@@ -65,8 +48,8 @@ async function showNew({ place, query }) {
 	const key = onceKey();
 	const made = form(
 		[
-			{ name: "model_id", label: t("field.model"), type: "select", options: models, value: query.get("model") },
-			{ name: "benchmark_id", label: t("field.benchmark"), type: "select", options: benchmarks, value: query.get("benchmark") },
+			{ name: "model_id", label: t("field.model"), options: models, value: query.get("model") },
+			{ name: "benchmark_id", label: t("field.benchmark"), options: benchmarks, value: query.get("benchmark") },
 			{
 				name: "splits",
 				label: t("field.split"),
@@ -77,7 +60,6 @@ async function showNew({ place, query }) {
 			{
 				name: "judge_model_id",
 				label: t("evaluation.judge"),
-				type: "select",
 				hint: t("evaluation.judge.hint"),
 				options: [{ value: "", text: t("evaluation.judge.base") }, ...models],
 			},

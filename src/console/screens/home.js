@@ -1,6 +1,6 @@
 // Home: what runs, what needs attention, what came of it, and what comes next.
 import { callIfMay, may, orNull } from "../api/client.js";
-import { badge, every, fill, h, head, link, list, notice, number, progress, section, statusBadge, t, when } from "../ui.js";
+import { badge, entries, every, fill, h, head, link, notice, number, progress, section, statusBadge, t, when } from "../ui.js";
 
 /** @import { Child } from "../ui.js" */
 /** @import { View } from "../shell/router.js" */
@@ -65,7 +65,7 @@ async function load() {
 /** @param {State} state @returns {Child} */
 const content = (state) => [
 	tiles(state),
-	h("div", { class: "columns" }, running(state), attention(state), inUse(state), results(state)),
+	h("div.columns", running(state), attention(state), inUse(state), results(state)),
 	nextSteps(state),
 ];
 
@@ -73,9 +73,9 @@ const content = (state) => [
 function tiles({ counts }) {
 	const all = /** @type {const} */ (["documents", "benchmarks", "alignments", "models"]).map((name) => {
 		const n = counts[name];
-		return h("div", { class: "tile" }, h("b", {}, number(n)), h("span", {}, link(`#/${name}`, t(`home.${name}`, { n }))));
+		return h("div.tile", h("b", number(n)), h("span", link(`#/${name}`, t(`home.${name}`, { n }))));
 	});
-	return h("div", { class: "tiles" }, all);
+	return h("div.tiles", all);
 }
 
 /** @param {State} state */
@@ -89,7 +89,7 @@ function running({ benchmarks, pending, answering }) {
 			work(`#/evaluations/${one.evaluation_id}`, one.evaluation_name, t("nav.evaluations"), one.progress_detail, one.progress),
 		),
 	];
-	return section(t("home.running"), items.length > 0 ? list(items, "ul", "list") : h("p", { class: "soft" }, t("home.idle")));
+	return section(t("home.running"), items.length > 0 ? entries(items) : h("p.soft", t("home.idle")));
 }
 
 /**
@@ -100,7 +100,7 @@ function running({ benchmarks, pending, answering }) {
  * @param {number} [percentDone]
  */
 const work = (href, name, kind, detail, percentDone) => [
-	h("p", {}, link(href, name), h("span", { class: "small" }, ` · ${kind}`)),
+	h("p", link(href, name), h("span.small", ` · ${kind}`)),
 	progress(name, detail, percentDone),
 ];
 
@@ -118,16 +118,11 @@ function attention({ degraded, bases, failed, unanswered, benchmarks }) {
 			.map((one) => failure(`#/benchmarks/${one.benchmark_id}`, one.name, one.error, one.updated_at)),
 		...unanswered.map((one) => failure(`#/evaluations/${one.evaluation_id}`, one.evaluation_name, one.error, one.updated_at)),
 	];
-	return section(t("home.attention"), items.length > 0 ? list(items, "ul", "list") : notice("good", h("p", {}, t("home.fine"))));
+	return section(t("home.attention"), items.length > 0 ? entries(items) : notice("good", t("home.fine")));
 }
 
 /** @param {string} href @param {string} name @param {string | null | undefined} error @param {string | undefined} at */
-const failure = (href, name, error, at) => [
-	statusBadge("FAILED"),
-	" ",
-	link(href, name),
-	h("p", { class: "small" }, `${error ?? ""} · ${when(at)}`),
-];
+const failure = (href, name, error, at) => [statusBadge("FAILED"), " ", link(href, name), h("p.small", `${error ?? ""} · ${when(at)}`)];
 
 /** @param {State} state */
 function inUse({ models, counts }) {
@@ -136,24 +131,23 @@ function inUse({ models, counts }) {
 		link(`#/models/${model_id}`, model_name),
 		may("inference_chat") && [" · ", link(`#/playground?model=${model_id}`, t("model.try"))],
 	]);
-	return section(t("home.use"), list(items, "ul", "list"), counts.models > models.length && h("p", {}, link("#/models", t("home.more"))));
+	return section(t("home.use"), entries(items), counts.models > models.length && h("p", link("#/models", t("home.more"))));
 }
 
 /** @param {State} state */
 function results({ ended }) {
 	if (ended.length === 0) return null;
 	const items = ended.map(({ id, name, completed_date, evaluation_id }) => [
-		h("p", {}, link(`#/alignments/${id}`, name), h("span", { class: "small" }, ` · ${when(completed_date)}`)),
+		h("p", link(`#/alignments/${id}`, name), h("span.small", ` · ${when(completed_date)}`)),
 		h(
-			"p",
-			{ class: "small" },
+			"p.small",
 			link(`#/alignments/${id}`, t("alignment.result")),
 			evaluation_id && [" · ", link(`#/evaluations/${evaluation_id}`, t("alignment.evaluation"))],
 			" · ",
 			link(`#/auto-align/${id}`, t("home.better")),
 		),
 	]);
-	return section(t("home.results"), list(items, "ul", "list"));
+	return section(t("home.results"), entries(items));
 }
 
 /** @param {State} state */
@@ -174,13 +168,12 @@ function nextSteps({ bases, benchmarks, counts, ended, models, isEvaluated }) {
 			{ class: done ? "done" : index === next ? "next" : "" },
 			h(
 				"p",
-				{},
 				link(`#/${href}`, t(`step.${step}`)),
-				done && h("span", { class: "hidden" }, ` (${t("step.done")})`),
+				done && h("span.hidden", ` (${t("step.done")})`),
 				h("br"),
-				h("span", { class: "small" }, t(`step.${step}.text`)),
+				h("span.small", t(`step.${step}.text`)),
 			),
 		),
 	);
-	return section(t("home.next"), next < 0 && h("p", {}, t("step.ask")), h("ol", { class: "steps" }, items));
+	return section(t("home.next"), next < 0 && h("p", t("step.ask")), h("ol.steps", items));
 }

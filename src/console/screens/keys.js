@@ -36,7 +36,7 @@ export async function show(view) {
 		head(t("nav.keys"), { lead: t("keys.lead") }),
 		may("users_list") && usersOf(users, user),
 		section(t("keys.all"), keys),
-		section(t("keys.new"), h("div", { class: "grid-form" }, newForm(view))),
+		section(t("keys.new"), h("div.grid-form", newForm(view))),
 		section(t("usage.title"), usage),
 	);
 }
@@ -45,14 +45,13 @@ export async function show(view) {
 function usersOf(users, chosen) {
 	const select = h(
 		"select",
-		{},
 		h("option", { value: "" }, t("keys.mine")),
 		users.map(({ name, live_keys }) => h("option", { value: name, selected: name === chosen }, `${name} (${number(live_keys)})`)),
 	);
 	select.addEventListener("change", () => {
 		location.hash = select.value === "" ? "#/keys" : `#/keys?user=${encodeURIComponent(select.value)}`;
 	});
-	return h("div", { class: "filters" }, h("label", {}, t("keys.of"), select));
+	return h("div.filters", h("label", t("keys.of"), select));
 }
 
 /** @param {Key} key */
@@ -66,8 +65,8 @@ const keysOf = async (view, user) =>
 			view,
 			t("keys.all"),
 			[
-				[t("keys.prefix"), (one) => h("code", {}, `${one.prefix}…`)],
-				[t("field.name"), (one) => one.name || "–"],
+				[t("keys.prefix"), (one) => h("code", `${one.prefix}…`)],
+				[t("field.name"), (one) => one.name],
 				[t("keys.scopes"), (one) => one.scopes.join(", ")],
 				[t("field.status"), (one) => badge(stateOf(one), word("key", stateOf(one)))],
 				[t("keys.expires"), (one) => when(one.expires_at)],
@@ -80,15 +79,11 @@ const keysOf = async (view, user) =>
 
 /** @param {View} view @param {Key} key */
 function actsOf(view, { id, prefix }) {
-	const params = { key_id: id };
+	const params = id;
 	const rotate = async () => showOnce((await call("keys_rotate", { params, body: {} })).key, view);
-	const revoke = async () => {
-		await call("keys_revoke", { params });
-		await view.reload();
-	};
+	const revoke = () => call("keys_revoke", { params }).then(view.reload);
 	return h(
-		"span",
-		{ class: "actions small-buttons" },
+		"span.actions.small-buttons",
 		dangerButton(view, t("keys.rotate"), t("keys.rotate.of", { prefix }), t("keys.rotate.text"), rotate),
 		dangerButton(view, t("keys.revoke"), t("keys.revoke.of", { prefix }), t("keys.revoke.text"), revoke),
 	);
@@ -96,7 +91,7 @@ function actsOf(view, { id, prefix }) {
 
 /** @param {string} key @param {View} view */
 function showOnce(key, view) {
-	const dialog = openDialog(t("keys.once"), [notice("warn", h("p", {}, t("claim.keep"))), code(key, t("signin.key"))]);
+	const dialog = openDialog(t("keys.once"), [notice("warn", t("claim.keep")), code(key, t("signin.key"))]);
 	dialog.addEventListener("close", () => void view.reload());
 }
 
@@ -148,10 +143,10 @@ async function usageOf(view, user) {
 		[
 			[t("usage.day"), (one) => one.day],
 			[t("field.model"), (one) => nameIn(models, one.model_id)],
-			[t("keys.prefix"), (one) => h("code", {}, `${prefix(one.key_id)}…`)],
-			[t("usage.requests"), (one) => number(one.requests), "numeric"],
-			[t("usage.prompt"), (one) => number(one.prompt_tokens), "numeric"],
-			[t("usage.completion"), (one) => number(one.completion_tokens), "numeric"],
+			[t("keys.prefix"), (one) => h("code", `${prefix(one.key_id)}…`)],
+			[t("usage.requests"), (one) => one.requests],
+			[t("usage.prompt"), (one) => one.prompt_tokens],
+			[t("usage.completion"), (one) => one.completion_tokens],
 		],
 		async (query) => {
 			const { usage, total } = await call("usage_list", { query: { ...query, user } });
@@ -160,8 +155,8 @@ async function usageOf(view, user) {
 		},
 		{ name: "usage" },
 	);
-	if (isEmpty() || !sums) return h("p", { class: "soft" }, t("usage.none"));
+	if (isEmpty() || !sums) return h("p.soft", t("usage.none"));
 	const { requests, prompt_tokens, completion_tokens } = sums;
 	const tokens = prompt_tokens + completion_tokens;
-	return [h("p", {}, t("usage.total", { requests, n: requests, tokens })), element];
+	return [h("p", t("usage.total", { requests, n: requests, tokens })), element];
 }

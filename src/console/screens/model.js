@@ -6,6 +6,7 @@ import {
 	bytes,
 	dangerButton,
 	details,
+	entries,
 	every,
 	facts,
 	fill,
@@ -38,7 +39,7 @@ import { deployButton, rollbackButton } from "./deploy.js";
 /** @param {View} view @param {string} id */
 export async function showModel(view, id) {
 	const { signal, place } = view;
-	const params = { model_id: id };
+	const params = id;
 	const model = await call("models_get", { params });
 	if (!("alignment_id" in model)) return showBase(view, /** @type {Base} */ (model));
 	const aligned = /** @type {Aligned} */ (model);
@@ -58,12 +59,12 @@ export async function showModel(view, id) {
 	fill(
 		place,
 		headOf(view, aligned, lines.length > 0),
-		aligned.error !== null && notice("bad", h("p", {}, aligned.error)),
+		aligned.error !== null && notice("bad", aligned.error),
 		section(t("field.about"), factsOf(aligned)),
 		promotionOf(view, aligned, promotions, lines),
 		evaluationsOf(aligned),
 		confidence && confidenceOf(confidence, signal),
-		section(t("model.download"), h("p", {}, t("model.download.lead")), h("p", { class: "actions" }, downloads)),
+		section(t("model.download"), h("p", t("model.download.lead")), h("p.actions", downloads)),
 	);
 	if (aligned.deployment_status.endsWith("ING"))
 		void every(signal, 1_500, async () => {
@@ -96,32 +97,29 @@ const removeButton = (view, { model_id, model_name }, text, isOff) =>
 		t("action.delete"),
 		t("action.delete.of", { name: model_name }),
 		text,
-		async () => {
-			await call("models_delete", { params: { model_id } });
-			go("#/models");
-		},
+		() => call("models_delete", { params: model_id }).then(() => go("#/models")),
 		isOff,
 	);
 
-/** @param {Aligned} model */
-const factsOf = ({ model_id, base_model_id, base_model_name, alignment_id, created_at, usage, lineage, conversation }) =>
+/** @param {Aligned} one */
+const factsOf = (one) =>
 	facts([
-		[t("field.id"), h("code", {}, model_id)],
-		[t("field.base"), link(`#/models/${base_model_id}`, base_model_name)],
-		[t("field.alignment"), link(`#/alignments/${alignment_id}`, t("alignment.learned"))],
-		[t("align.preset"), word("preset", lineage.workflow_id)],
-		[t("field.documents"), number(lineage.document_ids.length)],
-		[t("field.benchmark"), openLink(lineage.benchmark_id && `#/benchmarks/${lineage.benchmark_id}`)],
-		[t("field.created"), when(created_at)],
-		[t("model.requests"), number(usage.requests)],
-		[t("model.tokens"), number(usage.prompt_tokens + usage.completion_tokens)],
-		[t("model.context"), number(conversation.context_tokens)],
+		[t("field.id"), h("code", one.model_id)],
+		[t("field.base"), link(`#/models/${one.base_model_id}`, one.base_model_name)],
+		[t("field.alignment"), link(`#/alignments/${one.alignment_id}`, t("alignment.learned"))],
+		[t("align.preset"), word("preset", one.lineage.workflow_id)],
+		[t("field.documents"), one.lineage.document_ids.length],
+		[t("field.benchmark"), openLink(one.lineage.benchmark_id && `#/benchmarks/${one.lineage.benchmark_id}`)],
+		[t("field.created"), when(one.created_at)],
+		[t("model.requests"), one.usage.requests],
+		[t("model.tokens"), one.usage.prompt_tokens + one.usage.completion_tokens],
+		[t("model.context"), one.conversation.context_tokens],
 	]);
 
 /** @param {View} view @param {Aligned} model @param {Replies["models_promotions"]} promotions @param {{ line: string }[]} lines */
 function promotionOf(view, model, promotions, lines) {
 	const refused = h("div", { "aria-live": "polite" });
-	const params = { model_id: model.model_id };
+	const params = model.model_id;
 	const promote = form(
 		[
 			{ name: "line", label: t("models.channel"), value: lines[0]?.line ?? model.model_name, hint: t("model.channel.hint") },
@@ -146,8 +144,8 @@ function promotionOf(view, model, promotions, lines) {
 	const history = promotions.promotions.filter((one) => one.model_id === model.model_id || one.replaced_model_id === model.model_id);
 	return section(
 		t("model.promotion"),
-		h("p", { class: "soft" }, t("model.promotion.lead")),
-		here.length > 0 && list(here, "ul", "list"),
+		h("p.soft", t("model.promotion.lead")),
+		here.length > 0 && entries(here),
 		promote,
 		refused,
 		history.length > 0 && details(t("model.history"), historyOf(history)),
@@ -155,32 +153,30 @@ function promotionOf(view, model, promotions, lines) {
 }
 
 /** Why it was refused, and each item that would be lost. @param {ApiError} error */
-function refusalOf({ details: told, hint, requestId }) {
+function refusalOf({ details: told, requestId }) {
 	const reasons = told.filter(({ type }) => type !== "lost_item");
 	const items = told.filter(({ type }) => type === "lost_item");
 	const lost = details(
 		t("model.lost", { n: items.length }),
-		list(
+		entries(
 			items.map(({ ctx }) => [
-				h("strong", {}, ctx?.text),
+				h("strong", ctx?.text),
 				facts([
 					[t("evaluation.expected"), ctx?.expected],
 					[t("model.before"), ctx?.former_answer],
 					[t("model.now"), ctx?.answer],
 				]),
 			]),
-			"ul",
-			"list",
 		),
 	);
 	lost.open = true;
 	return notice(
 		"bad",
-		h("p", {}, h("strong", {}, t("model.refused"))),
+		h("p", h("strong", t("model.refused"))),
 		list(reasons.map(({ msg }) => msg)),
 		items.length > 0 && lost,
-		h("p", {}, hint),
-		h("p", { class: "small" }, `${t("state.request")} `, h("code", {}, requestId)),
+		h("p", t("model.refused.hint")),
+		h("p.small", `${t("state.request")} `, h("code", requestId)),
 	);
 }
 
@@ -193,7 +189,7 @@ const historyOf = (history) =>
 			[t("field.act"), (one) => word("act", one.act)],
 			[t("models.channel"), (one) => one.line],
 			[t("model.replaced"), (one) => openLink(one.replaced_model_id && `#/models/${one.replaced_model_id}`)],
-			[t("model.reason"), (one) => one.reason ?? "–"],
+			[t("model.reason"), (one) => one.reason],
 		],
 		history,
 	);
@@ -206,15 +202,15 @@ function evaluationsOf({ evaluations, model_id }) {
 		[
 			[t("field.status"), (one) => link(`#/evaluations/${one.evaluation_id}`, word("status", one.status))],
 			[t("field.score"), (one) => interval(one.result), "numeric"],
-			[t("field.questions"), (one) => (one.result ? number(one.result.n) : "–"), "numeric"],
+			[t("field.questions"), (one) => number(one.result?.n), "numeric"],
 			[t("field.benchmark"), (one) => openLink(`#/benchmarks/${one.benchmark_id}`)],
 		],
 		evaluations,
 	);
 	return section(
 		t("nav.evaluations"),
-		evaluations.length > 0 ? rows : h("p", { class: "soft" }, t("model.unevaluated")),
-		h("p", {}, link(`#/evaluations/new?model=${model_id}`, t("evaluations.new"))),
+		evaluations.length > 0 ? rows : h("p.soft", t("model.unevaluated")),
+		h("p", link(`#/evaluations/new?model=${model_id}`, t("evaluations.new"))),
 	);
 }
 
@@ -232,20 +228,20 @@ function showBase(view, model) {
 				removeButton(view, model, t("model.delete.base"), !may("models_upload")),
 			],
 		}),
-		model.load_error !== null && notice("bad", h("p", {}, model.load_error)),
+		model.load_error !== null && notice("bad", model.load_error),
 		section(
 			t("field.about"),
 			facts([
-				[t("field.id"), h("code", {}, model.model_id)],
+				[t("field.id"), h("code", model.model_id)],
 				[t("models.kind"), word("kind", model.kind)],
 				[t("model.architecture"), model.architecture],
-				[t("models.parameters"), number(model.parameters)],
-				[t("model.context"), number(model.context_length)],
+				[t("models.parameters"), model.parameters],
+				[t("model.context"), model.context_length],
 				[t("field.size"), bytes(model.bytes)],
 				[t("models.memory"), bytes(model.memory_bytes)],
 				[t("models.alignable"), alignable(model)],
-				[t("model.license"), model.license ?? "–"],
-				["SHA-256", h("code", {}, model.sha256.slice(0, 16))],
+				[t("model.license"), model.license],
+				["SHA-256", h("code", model.sha256.slice(0, 16))],
 			]),
 		),
 	);

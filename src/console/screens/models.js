@@ -10,8 +10,8 @@ import {
 	form,
 	h,
 	head,
+	inHand,
 	link,
-	loaded,
 	mainLink,
 	notice,
 	number,
@@ -51,14 +51,14 @@ async function alignedOf(view) {
 		[
 			[t("field.name"), (one) => link(`#/models/${one.model_id}`, one.model_name)],
 			[t("field.status"), (one) => statusBadge(one.deployment_status)],
-			[t("models.channel"), (one) => one.lines.join(", ") || "–"],
+			[t("models.channel"), (one) => one.lines.join(", ")],
 			[t("field.base"), (one) => one.base_model_name],
 			[t("field.created"), (one) => when(one.created_at)],
 			[
 				t("field.act"),
 				(one) => {
 					const rollbacks = one.lines.map((/** @type {string} */ line) => rollbackButton(view, one.model_id, line));
-					return h("span", { class: "actions small-buttons" }, deployButton(view, one), rollbacks);
+					return h("span.actions.small-buttons", deployButton(view, one), rollbacks);
 				},
 			],
 		],
@@ -92,20 +92,20 @@ async function basesOf(view, bases) {
 			[t("models.memory"), (one) => bytes(one.memory_bytes), "numeric"],
 			[t("models.alignable"), alignable],
 		],
-		loaded(bases),
+		inHand(bases),
 		{ name: "bases" },
 	);
 	const broken = bases.filter(({ load_error }) => load_error !== null);
 	return section(
 		t("models.bases"),
 		element,
-		broken.map((one) => notice("bad", h("p", {}, `${one.model_name}: ${one.load_error}`))),
+		broken.map((one) => notice("bad", `${one.model_name}: ${one.load_error}`)),
 	);
 }
 
 /** @param {View} view */
 function importOf(view) {
-	const sent = h("div", {});
+	const sent = h("div");
 	const imported = async () => {
 		announce(t("models.imported"));
 		await view.reload();
@@ -135,5 +135,5 @@ function importOf(view) {
 			await imported();
 		},
 	});
-	return details(t("models.add"), h("div", { class: "columns" }, h("div", {}, ofFile, sent), ofHub));
+	return details(t("models.add"), h("div.columns", h("div", ofFile, sent), ofHub));
 }

@@ -1,6 +1,24 @@
 // Playground: a question to a base model and to what was made of it, side by side, with what speaks for each answer.
 import { alignedModels, baseModels, call, callText, may, stream } from "../api/client.js";
-import { append, code, details, empty, failure, fill, form, h, head, link, list, number, percent, section, smallPrint, t } from "../ui.js";
+import {
+	append,
+	code,
+	details,
+	empty,
+	entries,
+	failure,
+	fill,
+	form,
+	h,
+	head,
+	link,
+	list,
+	number,
+	percent,
+	section,
+	smallPrint,
+	t,
+} from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { Values } from "../ui.js" */
@@ -31,7 +49,7 @@ export async function show(view) {
 		value: one.id,
 		text: `${one.name} (${one.baseId === null ? t("field.base") : t("field.aligned")})`,
 	}));
-	const answers = h("div", { class: "columns", "aria-live": "polite", "aria-busy": "false" });
+	const answers = h("div.columns", { "aria-live": "polite", "aria-busy": "false" });
 	const request = section(
 		t("playground.request"),
 		code("", "curl"),
@@ -50,7 +68,7 @@ export async function show(view) {
 		answers.setAttribute("aria-busy", "true");
 		await Promise.all(
 			sides.map((model) => {
-				const side = h("section", { class: "card" }, h("h2", {}, model.name));
+				const side = h("section.card", h("h2", model.name));
 				append(answers, side);
 				return answerIn(side, bodyOf(values, model.id), asking.signal);
 			}),
@@ -62,11 +80,10 @@ export async function show(view) {
 	const made = form(
 		[
 			{ name: "question", label: t("playground.question"), type: "textarea", required: true, more: { class: "wide" } },
-			{ name: "model", label: t("field.model"), type: "select", options, value: chosen.id },
+			{ name: "model", label: t("field.model"), options, value: chosen.id },
 			{
 				name: "other",
 				label: t("playground.beside"),
-				type: "select",
 				options: [{ value: "", text: t("playground.alone") }, ...options],
 				value: chosen.baseId ?? "",
 			},
@@ -86,7 +103,7 @@ export async function show(view) {
 	};
 	made.addEventListener("input", told);
 	told();
-	fill(place, top, h("div", { class: "card grid-form" }, made), answers, request);
+	fill(place, top, h("div.card.grid-form", made), answers, request);
 }
 
 /** @param {Values} values @param {string} model */
@@ -102,8 +119,8 @@ function bodyOf({ question, system, temperature, max_tokens }, model) {
 
 /** @param {HTMLElement} side @param {ReturnType<typeof bodyOf>} body @param {AbortSignal} signal */
 async function answerIn(side, body, signal) {
-	const text = h("div", { class: "answer" });
-	const below = h("div", {});
+	const text = h("div.answer");
+	const below = h("div");
 	append(side, text, below);
 	/** @type {Piece[]} */
 	const pieces = [];
@@ -149,7 +166,7 @@ function pieceOf({ delta, logprobs }) {
 const shownPiece = ({ text, probability }) =>
 	probability === null || probability >= unsureBelow || text.trim() === ""
 		? text
-		: h("mark", { class: "unsure", title: t("playground.probability", { share: percent(probability) }) }, text);
+		: h("mark.unsure", { title: t("playground.probability", { share: percent(probability) }) }, text);
 
 /** The whole answer once more, with the least certain word marked. @param {HTMLElement} place @param {Piece[]} pieces @param {Confidence | null} confidence */
 function mark(place, pieces, confidence) {
@@ -180,23 +197,11 @@ function scoreOf({ confidence_score, confidence, usage }, ms) {
 	const tokens = usage?.completion_tokens ?? 0;
 	const speed = t("playground.speed", { n: tokens, rate: number(tokens / (ms / 1000), 1) });
 	if (confidence_score == null || !confidence)
-		return h(
-			"p",
-			{ class: "score-line" },
-			h("span", { class: "soft" }, t("playground.noconfidence")),
-			h("span", { class: "small" }, speed),
-		);
+		return h("p.score-line", h("span.soft", t("playground.noconfidence")), h("span.small", speed));
 	return h(
 		"div",
-		{},
-		h(
-			"p",
-			{ class: "score-line" },
-			h("span", { class: "score" }, number(confidence_score)),
-			h("span", {}, t("playground.confidence")),
-			h("span", { class: "small" }, speed),
-		),
-		h("h3", {}, t("playground.why")),
+		h("p.score-line", h("span.score", number(confidence_score)), h("span", t("playground.confidence")), h("span.small", speed)),
+		h("h3", t("playground.why")),
 		list(reasonsOf(confidence)),
 	);
 }
@@ -217,7 +222,7 @@ async function supportOf({ sources }) {
 	if (!sources?.length || !may("documents_get")) return null;
 	const items = await Promise.all(
 		sources.map(async ({ document_id, start, end, support, deleted }) => {
-			const params = { document_id };
+			const params = document_id;
 			const known = deleted
 				? null
 				: await Promise.all([call("documents_get", { params }), callText("documents_text", { params })]).catch(() => null);
@@ -225,12 +230,12 @@ async function supportOf({ sources }) {
 			const [{ name }, text] = known;
 			return [
 				link(`#/documents/${document_id}`, name),
-				h("span", { class: "small" }, ` · ${t("playground.support", { share: percent(support) })}`),
-				h("blockquote", {}, text.slice(start, end)),
+				h("span.small", ` · ${t("playground.support", { share: percent(support) })}`),
+				h("blockquote", text.slice(start, end)),
 			];
 		}),
 	);
-	return h("div", {}, h("h3", {}, t("playground.sources")), list(items, "ul", "list"));
+	return h("div", h("h3", t("playground.sources")), entries(items));
 }
 
 /** The same request for curl, and for the openai packages of JavaScript and Python. @param {ReturnType<typeof bodyOf>} body */

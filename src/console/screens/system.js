@@ -11,12 +11,13 @@ import {
 	fill,
 	h,
 	head,
+	inHand,
 	link,
-	loaded,
 	notice,
 	number,
 	pagedTable,
 	section,
+	smallPrint,
 	statusBadge,
 	t,
 	table,
@@ -32,8 +33,8 @@ import {
 /** @param {View} view */
 export async function show(view) {
 	const { signal, place } = view;
-	const state = h("div", {});
-	const raw = h("code", {});
+	const state = h("div");
+	const raw = h("code");
 	const draw = async () => {
 		const [health, ready, memory, text] = await Promise.all([
 			call("system_health"),
@@ -50,11 +51,11 @@ export async function show(view) {
 		place,
 		head(t("nav.system"), { lead: t("system.lead") }),
 		state,
-		may("audit_list") ? await forAdministrators(view, raw) : notice("plain", h("p", {}, t("system.noadmin"))),
+		may("audit_list") ? await forAdministrators(view, raw) : notice("plain", t("system.noadmin")),
 		section(
 			t("system.more"),
-			h("p", {}, t("system.logs")),
-			h("p", {}, link("/docs", t("system.docs")), " · ", link("/openapi.json", "/openapi.json")),
+			h("p", t("system.logs")),
+			h("p", link("/docs", t("system.docs")), " · ", link("/openapi.json", "/openapi.json")),
 		),
 	);
 	void every(signal, 5_000, draw);
@@ -66,17 +67,16 @@ const forAdministrators = async (view, raw) => [
 	section(t("system.audit"), await auditOf(view)),
 	details(
 		t("system.metrics"),
-		h("p", { class: "small" }, t("system.metrics.hint")),
+		smallPrint(t("system.metrics.hint")),
 		h("pre", { tabindex: "0", role: "region", "aria-label": t("system.metrics") }, raw),
 	),
 ];
 
 /** @param {View} view */
 async function logOf(view) {
-	const place = h("div", {});
+	const place = h("div");
 	const level = h(
 		"select",
-		{},
 		["info", "warn", "error"].map((value) => h("option", { value }, word("level", value))),
 	);
 	const draw = async () => {
@@ -87,27 +87,26 @@ async function logOf(view) {
 			[
 				[t("field.at"), (one) => when(one.at)],
 				[t("field.level"), (one) => badge(one.level, word("level", one.level))],
-				[t("field.event"), (one) => h("code", {}, one.event)],
+				[t("field.event"), (one) => h("code", one.event)],
 				[
 					t("field.fields"),
 					(one) =>
 						h(
-							"span",
-							{ class: "small" },
+							"span.small",
 							Object.entries(one.fields)
 								.map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`)
 								.join(" · "),
 						),
 				],
 			],
-			loaded(lines),
+			inHand(lines),
 			{ name: "log" },
 		);
 		fill(place, element);
 	};
 	level.addEventListener("change", () => void draw().catch(view.fail));
 	await draw();
-	return [h("div", { class: "filters" }, h("label", {}, t("field.level"), level)), place];
+	return [h("div.filters", h("label", t("field.level"), level)), place];
 }
 
 /** @param {View} view */
@@ -119,8 +118,8 @@ const auditOf = async (view) =>
 			[
 				[t("field.at"), (one) => when(one.at)],
 				[t("system.actor"), (one) => one.actor],
-				[t("field.act"), (one) => h("code", {}, one.act)],
-				[t("system.subject"), (one) => h("code", {}, one.subject)],
+				[t("field.act"), (one) => h("code", one.act)],
+				[t("system.subject"), (one) => h("code", one.subject)],
 			],
 			async (query) => ({ rows: (await call("audit_list", { query })).acts }),
 			{ name: "audit" },
@@ -142,11 +141,10 @@ function stateOf(health, ready, memory, samples) {
 	const jobs = all("plumbline_jobs").filter(({ value }) => value > 0);
 	const seats = all("plumbline_seats");
 	return [
-		health.degraded.map((text) => notice("bad", h("p", {}, text))),
-		ready === null && notice("warn", h("p", {}, t("system.notready"))),
+		health.degraded.map((text) => notice("bad", text)),
+		ready === null && notice("warn", t("system.notready")),
 		h(
-			"div",
-			{ class: "columns" },
+			"div.columns",
 			section(
 				t("system.state"),
 				facts(
@@ -171,7 +169,7 @@ function stateOf(health, ready, memory, samples) {
 					t("system.seats"),
 					[
 						[t("field.base"), (seat) => seat.labels.base ?? ""],
-						[t("filter.all"), (seat) => number(seat.value), "numeric"],
+						[t("filter.all"), (seat) => seat.value],
 						[t("system.busy"), (seat) => slotsOf("plumbline_seats_busy", seat), "numeric"],
 						[t("system.waiting"), (seat) => slotsOf("plumbline_requests_waiting", seat), "numeric"],
 					],
@@ -186,7 +184,7 @@ function stateOf(health, ready, memory, samples) {
 					[
 						[t("models.kind"), (job) => word("job", job.labels.kind ?? "")],
 						[t("field.status"), (job) => job.labels.state ?? ""],
-						[t("system.count"), (job) => number(job.value), "numeric"],
+						[t("system.count"), (job) => job.value],
 					],
 					jobs,
 				),
@@ -199,15 +197,10 @@ const memoryOf = ({ devices, threads, grants }) => [
 	devices.map(({ device, total_bytes, free_bytes }) => {
 		const granted = total_bytes - free_bytes;
 		const words = t("system.granted", { granted: bytes(granted), total: bytes(total_bytes) });
-		return h(
-			"div",
-			{ class: "progress" },
-			bar(word("pool", device), granted / total_bytes),
-			h("p", { class: "small" }, `${word("pool", device)}: ${words}`),
-		);
+		return h("div.progress", bar(word("pool", device), granted / total_bytes), h("p.small", `${word("pool", device)}: ${words}`));
 	}),
-	!devices.some(({ device }) => device === "gpu") && h("p", { class: "small" }, t("system.nogpu")),
-	h("p", { class: "small" }, t("system.threads", { free: threads.free, all: threads.total })),
+	!devices.some(({ device }) => device === "gpu") && smallPrint(t("system.nogpu")),
+	smallPrint(t("system.threads", { free: threads.free, all: threads.total })),
 	grants.length > 0 &&
 		table(
 			t("system.memory"),
@@ -215,7 +208,7 @@ const memoryOf = ({ devices, threads, grants }) => [
 				[t("system.holder"), (one) => one.holder],
 				[t("pool.machine"), (one) => bytes(one.machine_bytes), "numeric"],
 				[t("pool.gpu"), (one) => bytes(one.gpu_bytes), "numeric"],
-				[t("alignment.threads"), (one) => number(one.threads), "numeric"],
+				[t("alignment.threads"), (one) => one.threads],
 			],
 			grants,
 		),

@@ -47,16 +47,12 @@ export const word = (group, word, otherwise = word) => texts[group]?.[word] ?? o
 /** @param {boolean} value */
 export const yesNo = (value) => (value ? t("state.yes") : t("state.no"));
 
-/** @param {number} value @param {number} [digits] of the fraction, at most */
-export function number(value, digits = 0) {
-	return new Intl.NumberFormat(language, { maximumFractionDigits: digits }).format(value);
-}
+/** @param {number | null | undefined} value @param {number} [most] digits of the fraction @param {number} [least] */
+export const number = (value, most = 0, least = 0) =>
+	value == null ? "–" : new Intl.NumberFormat(language, { minimumFractionDigits: least, maximumFractionDigits: most }).format(value);
 
-/** @param {number | null | undefined} value out of 100 @param {number} [digits] */
-export function points(value, digits = 1) {
-	if (value === null || value === undefined) return "–";
-	return new Intl.NumberFormat(language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
-}
+/** @param {number | null | undefined} value out of 100 */
+export const points = (value) => number(value, 1, 1);
 
 /** @param {number} value from 0 to 1 @param {number} [digits] */
 export const percent = (value, digits = 0) =>

@@ -38,7 +38,7 @@ export function startShortcuts(screens) {
 	function show() {
 		const box = h("input", { type: "checkbox", checked: isOn() });
 		box.addEventListener("change", () => localStorage.setItem(name, box.checked ? "on" : "off"));
-		const key = (/** @type {string} */ one) => h("kbd", {}, one);
+		const key = (/** @type {string} */ one) => h("kbd", one);
 		openDialog(t("keyboard.title"), [
 			facts([
 				[t("keyboard.this"), key("?")],
@@ -47,7 +47,7 @@ export function startShortcuts(screens) {
 				[t("keyboard.ask"), [key("Ctrl"), " ", key("Enter")]],
 				...[...letters].map(([letter, screen]) => /** @type {[string, Node[]]} */ ([word("nav", screen), [key("g"), key(letter)]])),
 			]),
-			h("label", { class: "check" }, box, ` ${t("keyboard.on")}`),
+			h("label.check", box, ` ${t("keyboard.on")}`),
 		]);
 	}
 	return show;

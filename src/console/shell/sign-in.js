@@ -54,8 +54,8 @@ function showMade(place, key, scopes) {
 		place,
 		head(t("claim.made"), { lead: t("claim.keep") }),
 		code(key, t("signin.key")),
-		h("p", {}, t("claim.shell")),
+		h("p", t("claim.shell")),
 		code(`export PLUMBLINE_KEY=${key}`, t("claim.shell")),
-		h("p", { class: "actions" }, h("button", { type: "button", class: "primary", onclick: open }, t("claim.open"))),
+		h("p.actions", h("button", { type: "button", class: "primary", onclick: open }, t("claim.open"))),
 	);
 }
