@@ -42,13 +42,16 @@ export function append(element, ...children) {
 export function fill(element, ...children) {
 	const held = document.activeElement;
 	const isWithin = held !== null && held !== element && element.contains(held);
+	const alike = () =>
+		[...element.querySelectorAll(held?.tagName ?? "")].filter(
+			(one) => one.textContent === held?.textContent && one.getAttribute("href") === held?.getAttribute("href"),
+		);
+	// Of several that look the same, the one at the same place.
+	const at = isWithin ? alike().indexOf(held) : -1;
 	element.replaceChildren();
 	append(element, ...children);
 	if (!isWithin) return;
-	const isSame = (/** @type {Element} */ one) =>
-		one === held ||
-		(one.textContent !== "" && one.textContent === held.textContent && one.getAttribute("href") === held.getAttribute("href"));
-	const again = [...element.querySelectorAll(held.tagName)].find(isSame);
+	const again = element.contains(held) ? held : held.textContent !== "" && alike()[at];
 	if (again instanceof HTMLElement) again.focus({ preventScroll: true });
 }
 

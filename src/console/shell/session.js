@@ -9,7 +9,11 @@ export const session = new EventTarget();
 export const keyOfSession = () => sessionStorage.getItem(name);
 
 /** Whether the key has a scope; "-" stands for any key. @param {string} scope */
-export const hasScope = (scope) => scope === "-" || JSON.parse(sessionStorage.getItem(scopesName) ?? "[]").includes(scope);
+export function hasScope(scope) {
+	const kept = sessionStorage.getItem(scopesName);
+	// A session from before scopes were kept is refused by the API where it has to be.
+	return scope === "-" || kept === null || JSON.parse(kept).includes(scope);
+}
 
 /** @param {string} key @param {readonly string[]} scopes */
 export function rememberKey(key, scopes) {
