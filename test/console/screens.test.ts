@@ -49,7 +49,7 @@ describe("with work done", { skip: withoutBrowser }, () => {
       ["benchmark", `benchmarks/${it.benchmarkId}`, [/60/], 0],
       ["agent", `agents/${it.agentId}`, [/quay 8/], 0],
       ["keys", "keys", [/console/], 0],
-      ["system", "system", [/key\.create/, /(Rows|Zeilen) 1–50/], 0],
+      ["system", "system", [/key\.create/, /(Rows|Zeilen) 1–25/], 0],
     ];
   };
 

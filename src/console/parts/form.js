@@ -107,7 +107,8 @@ function checks({ name, label, options = [] }, error, hintLine) {
 	all.addEventListener("change", () => {
 		for (const { input, row } of boxes) if (!row.hidden) input.checked = all.checked;
 	});
-	const search = h("input", { type: "search", autocomplete: "off", "aria-label": `${t("filter.search")}: ${label}` });
+	const find = `${t("filter.search")}: ${label}`;
+	const search = h("input", { type: "search", autocomplete: "off", "aria-label": find, placeholder: find });
 	search.addEventListener("input", () => {
 		const wanted = search.value.trim().toLowerCase();
 		for (const { row } of boxes) row.hidden = !row.textContent?.toLowerCase().includes(wanted);

@@ -16,7 +16,7 @@ import { empty } from "./states.js";
  * @typedef {(query: { offset: number, limit: number }) => Promise<{ rows: readonly T[], total?: number | undefined }>} Load
  */
 
-const rowsAPage = 50;
+const rowsAPage = 25;
 
 /**
  * @template T

@@ -211,7 +211,7 @@ function reasonsOf({ drift, calibrated, reason, n, least_certain: least, sources
 	const best = sources?.[0]?.support;
 	return [
 		least && t("playground.least", { word: least.text, share: percent(least.probability) }),
-		drift.p_value === null ? drift.reason : t("playground.drift", { share: percent(drift.p_value) }),
+		drift.p_value === null ? `${t("confidence.drift")}: ${drift.reason}` : t("playground.drift", { share: percent(drift.p_value) }),
 		sources !== null && (best === undefined ? t("playground.unsupported") : t("playground.supported", { share: percent(best) })),
 		calibrated ? t("playground.calibrated", { n: number(n) }) : `${t("confidence.uncalibrated")} ${reason ?? ""}`,
 	].filter(Boolean);
